@@ -1,0 +1,47 @@
+# The two commands: `make demo` and `make test`. Each sets up everything it needs in .venv.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: help setup demo test check lint types bench gate docs clean
+help:            ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 16
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+setup: $(READY)  ## install Opilio and its tools into .venv
+
+demo: $(READY)   ## crawl a local web from a bookmark file, offline, and say where to look
+	$(BIN)/opilio demo
+
+test: $(READY)   ## run the tests
+	$(BIN)/python -m pytest -n auto
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+check: lint types test  ## lint, types, tests
+
+bench: $(READY)  ## speed against peers, quick form (full: python bench/NAME.py)
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(BIN)/python bench/store.py --quick
+	$(BIN)/python bench/frontier.py --quick
+	$(BIN)/python bench/throughput.py --quick
+
+gate: $(READY)   ## quality and speed against pinned floors
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(BIN)/python bench/gate.py
+
+docs: $(READY)   ## regenerate the reference pages from the code
+	$(BIN)/python docs/generate.py
+
+clean:           ## remove the environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build src/*.egg-info

@@ -1,0 +1,43 @@
+"""The exceptions of Opilio: what *we* or the user did wrong. What the web does is a value (`model.Outcome`).
+
+    OpilioError                 base of all; `hint` says what to do next
+    +-- SettingsError           a bad key or value in crawl.toml or on the command line
+    +-- InputError              a bookmark, seed or topic file that cannot be used
+    +-- CollectionError         a folder that is not a collection, is in use, or cannot be written
+    |   +-- CollectionBusy      another process runs a crawl in it
+    |   +-- StoreError          the database cannot be opened or written (corrupt, disk full)
+    +-- QueryError              a SQL statement or policy the database refuses
+"""
+
+
+class OpilioError(Exception):
+    """Something the user can act on; shown as one line and a `hint:` line, never as a traceback."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class SettingsError(OpilioError):
+    """A setting that does not exist or has a value that cannot be used."""
+
+
+class InputError(OpilioError):
+    """An input file (bookmarks, seeds, topics) that is missing, unreadable or holds nothing usable."""
+
+
+class CollectionError(OpilioError):
+    """A collection folder that cannot be used."""
+
+
+class CollectionBusy(CollectionError):
+    """Another process is crawling into this collection."""
+
+
+class StoreError(CollectionError):
+    """The database of a collection cannot be read or written."""
+
+
+class QueryError(OpilioError):
+    """A SQL statement, or the ORDER BY of a policy, that the database refuses."""

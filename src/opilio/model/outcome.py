@@ -1,0 +1,113 @@
+"""What became of a URL. What the web does is a value here, never an exception."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from opilio.model.state import UrlState
+
+
+class OutcomeKind(StrEnum):
+    """The family an outcome belongs to, as summaries group them."""
+
+    STORED = "stored"
+    REFUSED = "refused by us"
+    DUPLICATE = "duplicate"
+    FAILED = "failed"
+
+
+class Outcome(StrEnum):
+    """How asking for a URL, or deciding not to ask, ended. `crawl.outcome` and `visits.outcome` hold these words."""
+
+    # The web answered
+    OK = "ok"
+    NOT_MODIFIED = "not-modified"
+    REDIRECT = "redirect"
+    # We refused, before or after the fetch
+    ROBOTS = "robots"
+    NOINDEX = "noindex"
+    LOCKED = "locked-domain"
+    OUT_OF_SCOPE = "out-of-scope"
+    TOO_DEEP = "too-deep"
+    HOST_LIMIT = "host-limit"
+    URL_TOO_LONG = "url-too-long"
+    TRAP = "trap"
+    EVICTED = "evicted"
+    BAD_HOST = "bad-host"
+    PRIVATE_ADDRESS = "private-address"
+    WRONG_TYPE = "wrong-type"
+    TOO_LARGE = "too-large"
+    BOMB = "decompression-bomb"
+    TOO_MANY_REDIRECTS = "too-many-redirects"
+    # We have it already
+    DUP_IP_PATH = "duplicate-ip-path"
+    DUP_IP_SIZE = "duplicate-ip-size"
+    DUP_CONTENT = "duplicate-content"
+    DUP_NEAR = "near-duplicate"
+    DUP_SUFFIX = "duplicate-suffix"
+    DUP_CANONICAL = "duplicate-canonical"
+    # The web failed us
+    DNS_FAILED = "dns-failed"
+    CONNECT_FAILED = "connect-failed"
+    TLS_FAILED = "tls-failed"
+    TIMED_OUT = "timed-out"
+    BROKEN = "broken-response"
+    BAD_ENCODING = "bad-encoding"
+    BAD_REDIRECT = "bad-redirect"
+    CLIENT_ERROR = "http-4xx"
+    TOO_MANY_REQUESTS = "http-429"
+    SERVER_ERROR = "http-5xx"
+    WORKER_LOST = "worker-lost"
+    UNREADABLE = "unreadable"
+
+    @property
+    def kind(self) -> OutcomeKind:
+        """The family this outcome is counted in."""
+        return _KIND[self]
+
+    @property
+    def may_retry(self) -> bool:
+        """Whether another try may end differently."""
+        return self in _RETRY
+
+    @property
+    def blames_host(self) -> bool:
+        """Whether this outcome makes its host `slow`, and in the end `bad`."""
+        return self in _BLAMES_HOST
+
+    @property
+    def final_state(self) -> UrlState:
+        """The state of a URL for which this was the last word."""
+        if self.kind is OutcomeKind.STORED:
+            return UrlState.FETCHED
+        return UrlState.FAILED if self.kind is OutcomeKind.FAILED else UrlState.DROPPED
+
+
+_STORED = {Outcome.OK, Outcome.NOT_MODIFIED, Outcome.REDIRECT}
+_FAILED = {
+    Outcome.DNS_FAILED,
+    Outcome.CONNECT_FAILED,
+    Outcome.TLS_FAILED,
+    Outcome.TIMED_OUT,
+    Outcome.BROKEN,
+    Outcome.BAD_ENCODING,
+    Outcome.BAD_REDIRECT,
+    Outcome.CLIENT_ERROR,
+    Outcome.TOO_MANY_REQUESTS,
+    Outcome.SERVER_ERROR,
+    Outcome.WORKER_LOST,
+    Outcome.UNREADABLE,
+}
+
+
+def _kind(outcome: Outcome) -> OutcomeKind:
+    if outcome in _STORED:
+        return OutcomeKind.STORED
+    if outcome in _FAILED:
+        return OutcomeKind.FAILED
+    return OutcomeKind.DUPLICATE if "duplicate" in outcome else OutcomeKind.REFUSED
+
+
+_KIND = {outcome: _kind(outcome) for outcome in Outcome}
+_BLAMES_HOST = frozenset({Outcome.DNS_FAILED, Outcome.CONNECT_FAILED, Outcome.TIMED_OUT})
+_RETRY = _BLAMES_HOST | {Outcome.BROKEN, Outcome.TOO_MANY_REQUESTS, Outcome.SERVER_ERROR, Outcome.WORKER_LOST}

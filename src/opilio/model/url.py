@@ -1,0 +1,87 @@
+"""URLs in normal form: WHATWG parsing, no fragment, no credentials, no tracking or session parameters."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import ada_url
+import xxhash
+from publicsuffixlist import PublicSuffixList
+
+MAX_URL_CHARS = 1000  # BINGO 4.2
+MAX_HOST_CHARS = 255  # RFC 1035
+
+# Query parameters that tell who came from where, or which session this is, and never which page.
+_NOISE = re.compile(
+    r"^(utm_\w+|gclid|fbclid|dclid|msclkid|yclid|mc_cid|mc_eid|igshid|_ga|_gl|_hs\w+|vero_\w+|mkt_tok|"
+    r"phpsessid|jsessionid|sessionid|session_id|sid|aspsessionid\w*|cfid|cftoken|zenid|osCsid)$",
+    re.IGNORECASE,
+)
+_PATH_SESSION = re.compile(r";(?:jsessionid|phpsessid|sid)=[^/?#;]*", re.IGNORECASE)
+_SUFFIXES = PublicSuffixList()
+
+
+def normalize(raw: str, base: str = "") -> str:
+    """The normal form of `raw`, read relative to `base`; '' when it is not a usable http(s) URL."""
+    try:
+        url = ada_url.join_url(base, raw) if base else ada_url.normalize_url(raw)
+    except ValueError:
+        return ""
+    return clean(url)
+
+
+def clean(url: str) -> str:
+    """Strip from an absolute, WHATWG-serialised URL all that does not tell which page it is; '' if not http(s)."""
+    if not url.startswith(("http://", "https://")):
+        return ""
+    cut = url.find("#")
+    if cut >= 0:
+        url = url[:cut]
+    authority_end = url.find("/", 8)
+    if authority_end < 0:
+        return ""
+    if "@" in url[:authority_end]:
+        scheme_end = url.index("//") + 2
+        url = url[:scheme_end] + url[url.rindex("@", 0, authority_end) + 1 :]
+    if ";" in url:
+        url = _PATH_SESSION.sub("", url)
+    question = url.find("?")
+    if question >= 0:
+        kept = [part for part in url[question + 1 :].split("&") if part and not _NOISE.match(part.partition("=")[0])]
+        url = url[:question] + ("?" + "&".join(kept) if kept else "")
+    return url
+
+
+def url_key(url: str) -> int:
+    """The 64-bit key by which a URL in normal form is recognised."""
+    return xxhash.xxh3_64_intdigest(url.encode())
+
+
+def host_of(url: str) -> str:
+    """Host and, when it is not the default, port of a URL in normal form."""
+    start = url.index("//") + 2
+    end = url.find("/", start)
+    return url[start:] if end < 0 else url[start:end]
+
+
+def path_of(url: str) -> str:
+    """Path and query of a URL in normal form."""
+    start = url.find("/", url.index("//") + 2)
+    return url[start:] if start >= 0 else "/"
+
+
+def host_name(host: str) -> str:
+    """`host` without its port."""
+    if host.startswith("["):
+        return host[: host.index("]") + 1]
+    return host.partition(":")[0]
+
+
+@lru_cache(maxsize=200_000)
+def registered_domain(host: str) -> str:
+    """The registered domain of a host (`example.co.uk` of `www.example.co.uk:81`); the host itself for an address."""
+    name = host_name(host)
+    if name.startswith("[") or name.replace(".", "").isdigit():
+        return name
+    return _SUFFIXES.privatesuffix(name) or name

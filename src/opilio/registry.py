@@ -1,0 +1,59 @@
+"""Plug-in names. A `Registry` maps a name to a factory; built-ins register exactly as third parties do.
+
+A third-party package adds its own by an entry point in the group `opilio.<kind>`:
+
+    [project.entry-points."opilio.strategies"]
+    my-order = "my_package:MyOrder"
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+from importlib.metadata import entry_points
+from typing import Generic, TypeVar
+
+from opilio.errors import SettingsError
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Named factories of one kind, for example every crawl strategy."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._factories: dict[str, T] = {}
+        self._loaded_entry_points = False
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Register the decorated factory under `name`; a name is taken once."""
+
+        def add(factory: T) -> T:
+            if name in self._factories:
+                raise ValueError(f"{self.kind} {name!r} is registered twice")
+            self._factories[name] = factory
+            return factory
+
+        return add
+
+    def get(self, name: str) -> T:
+        """The factory called `name`, or a SettingsError that names the nearest one."""
+        self._load_entry_points()
+        if name in self._factories:
+            return self._factories[name]
+        near = difflib.get_close_matches(name, self._factories, n=1)
+        did_you_mean = f"Did you mean {near[0]!r}? " if near else ""
+        raise SettingsError(f"unknown {self.kind} {name!r}", f"{did_you_mean}Known: {', '.join(sorted(self))}.")
+
+    def __iter__(self) -> Iterator[str]:
+        self._load_entry_points()
+        return iter(self._factories)
+
+    def _load_entry_points(self) -> None:
+        if self._loaded_entry_points:
+            return
+        self._loaded_entry_points = True
+        for point in entry_points(group=f"opilio.{self.kind}"):
+            if point.name not in self._factories:
+                self._factories[point.name] = point.load()
