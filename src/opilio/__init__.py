@@ -1,3 +1,31 @@
-"""Opilio, a focused crawler: from bookmarks, examples or a question to a topical collection of the web."""
+"""Opilio, a focused crawler: from bookmarks, examples or a question to a topical collection of the web.
+
+    from opilio import Collection
+
+    birds = Collection.create("birds", bookmarks="bookmarks.html", settings={"limits.max_pages": 500})
+    print(birds.crawl().reason)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opilio.crawl import Collection
+    from opilio.errors import OpilioError
 
 __version__ = "0.1.0"
+__all__ = ["Collection", "OpilioError", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the public names when they are first asked for: `import opilio.model` need not load a database."""
+    if name == "Collection":
+        from opilio.crawl import Collection  # noqa: PLC0415
+
+        return Collection
+    if name == "OpilioError":
+        from opilio.errors import OpilioError  # noqa: PLC0415
+
+        return OpilioError
+    raise AttributeError(f"module 'opilio' has no attribute {name!r}")

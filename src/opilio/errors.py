@@ -1,12 +1,12 @@
 """The exceptions of Opilio: what *we* or the user did wrong. What the web does is a value (`model.Outcome`).
 
-    OpilioError                 base of all; `hint` says what to do next
-    +-- SettingsError           a bad key or value in crawl.toml or on the command line
-    +-- InputError              a bookmark, seed or topic file that cannot be used
-    +-- CollectionError         a folder that is not a collection, is in use, or cannot be written
-    |   +-- CollectionBusy      another process runs a crawl in it
-    |   +-- StoreError          the database cannot be opened or written (corrupt, disk full)
-    +-- QueryError              a SQL statement or policy the database refuses
+OpilioError                 base of all; `hint` says what to do next
++-- SettingsError           a bad key or value in crawl.toml or on the command line
++-- InputError              a bookmark, seed or topic file that cannot be used
++-- CollectionError         a folder that is not a collection, is in use, or cannot be written
+|   +-- CollectionBusy      another process runs a crawl in it
+|   +-- StoreError          the database cannot be opened or written (corrupt, disk full)
++-- QueryError              a SQL statement or policy the database refuses
 """
 
 

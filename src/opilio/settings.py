@@ -59,8 +59,9 @@ class Scope:
 class Frontier:
     """Which URL next."""
 
-    # best-n-first, breadth-first, bfs1 ... bfs256, sql, or a plug-in's name.
-    strategy: str = "best-n-first"
+    # best-first, breadth-first, depth-first, best-n-first, bfs1 ... bfs256 (best-n-first with that N), sql, or the name
+    # of a plug-in.
+    strategy: str = "best-first"
     # N of best-n-first: how many of the best URLs are taken before their links are looked at.
     n: int = 256
     # ORDER BY expression of the strategy `sql`, over the table crawl.
@@ -98,9 +99,10 @@ class Fetching:
     # by waiting: the URL fails.
     backoff_s: float = 5.0
     max_backoff_s: float = 600.0
-    # Sent as User-Agent, with contact_url in it.
-    user_agent: str = "Opilio/0.1 (+{contact_url})"
-    contact_url: str = "https://github.com/opilio-crawler/opilio"
+    # Sent as User-Agent, followed by contact_url in parentheses: where site owners can reach you. Set it before you
+    # crawl sites of others.
+    user_agent: str = "Opilio/0.1"
+    contact_url: str = ""
     # Sent as Accept-Language when not empty.
     accept_language: str = ""
     # http://, https:// or socks5h:// URL of a proxy; names are then resolved by it.
@@ -182,9 +184,11 @@ class Storage:
     # Write WARC files.
     warc: bool = True
     warc_max_bytes: int = GIB
-    # Keep the visible text, the main text, the words around links, and term counts in the database.
+    # Keep the visible text and the main text in the database.
     text: bool = True
+    # Keep the words around links.
     link_context: bool = True
+    # Keep the terms of pages; without them pages are not judged.
     terms: bool = True
     # A batch is committed after so many pages or seconds, whichever comes first.
     batch_pages: int = 500
@@ -219,7 +223,8 @@ class Settings:
     @property
     def user_agent(self) -> str:
         """The User-Agent header."""
-        return self.fetch.user_agent.replace("{contact_url}", self.fetch.contact_url)
+        contact = self.fetch.contact_url
+        return f"{self.fetch.user_agent} (+{contact})" if contact else self.fetch.user_agent
 
 
 def load(path: Path) -> Settings:
@@ -262,13 +267,15 @@ def parse_assignment(text: str) -> tuple[str, Any]:
         return dotted.strip(), value.strip()
 
 
-def to_toml(settings: Settings) -> str:
-    """The settings that differ from the defaults, as TOML."""
+def to_toml(settings: Settings, *, everything: bool = False) -> str:
+    """The settings that differ from the defaults, or all of them, as TOML."""
     default = Settings()
     lines: list[str] = []
     for section in dataclasses.fields(Settings):
         mine, theirs = getattr(settings, section.name), getattr(default, section.name)
-        changed = [f for f in dataclasses.fields(mine) if getattr(mine, f.name) != getattr(theirs, f.name)]
+        changed = [
+            f for f in dataclasses.fields(mine) if everything or getattr(mine, f.name) != getattr(theirs, f.name)
+        ]
         if changed:
             lines += ["", f"[{section.name}]", *(f"{f.name} = {_toml(getattr(mine, f.name))}" for f in changed)]
     return "\n".join(lines[1:]) + "\n" if lines else ""

@@ -46,7 +46,7 @@ class _Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Base of the records: immutable, and an array on the wire."""
 
 
-class Lease(_Record):
+class Lease(_Record, frozen=True):
     """One request the engine asks a worker to make."""
 
     oid: int
@@ -57,7 +57,7 @@ class Lease(_Record):
     attempt: int = 1
 
 
-class Link(_Record):
+class Link(_Record, frozen=True):
     """A link of a page: its target in normal form, its own words, the words around it and its place."""
 
     url: str
@@ -71,7 +71,7 @@ class Link(_Record):
     nofollow: bool = False
 
 
-class Document(_Record):
+class Document(_Record, frozen=True):
     """All that later stages need of a page, so that none of them parses it again."""
 
     title: str
@@ -101,7 +101,7 @@ class Document(_Record):
     """Links past the limit of links a page may have."""
 
 
-class HostReport(_Record):
+class HostReport(_Record, frozen=True):
     """What the first visit to a host told: its robots.txt."""
 
     robots_status: int
@@ -111,7 +111,7 @@ class HostReport(_Record):
     sitemaps: list[str] = []
 
 
-class Fetch(_Record):
+class Fetch(_Record, frozen=True):
     """One request and what came of it."""
 
     outcome: Outcome
@@ -136,13 +136,19 @@ class Fetch(_Record):
     warc_bytes: int = 0
 
 
-class Visit(_Record):
+class Visit(_Record, frozen=True):
     """A worker's answer to a lease."""
 
     lease: Lease
     fetch: Fetch
     document: Document | None = None
     host: HostReport | None = None
+    relevance: float | None = None
+    """How much the page is about its topic, 0 to 1; None when the crawl has no idea of its topics."""
+    topic: int = 0
+    """The topic the page fits best."""
     sitemap_urls: list[str] = []
     """Page URLs (normal form) of a sitemap, or further sitemaps when `sitemap_is_index`."""
     sitemap_is_index: bool = False
+    fatal: str = ""
+    """Why the crawl cannot go on: the worker cannot write its WARC file."""

@@ -1,0 +1,28 @@
+"""From bytes to a `Document`: everything later stages want to know of a page, so that none of them parses it again.
+
+What holds for every document made here, however broken or hostile the bytes were:
+
+- analysing never raises, never recurses with the page's nesting, and takes time linear in the page's size;
+- every string can be encoded as UTF-8; whitespace is folded, lines separate blocks;
+- every link is in normal form, points to another page, and appears once with the same anchor text;
+- the same text gives the same terms, the same content hash and the same sketch, in every process and on every run.
+
+The way of a page: `Analyzer` (`analyzer.py`) picks a *reader* by MIME type (`formats.py`, where further formats plug
+in). A reader turns bytes into *content*: title, text, links (`content.py`). The reader of HTML (`html.py`) has the
+markup parsed and rendered in one go (`markup.py`, the only module that knows the parser library), with marks in the
+rendered text where links begin and end. `layout.py` reads the marked text line by line: it yields the visible text, the
+main text, and for each link its anchor, the words around it and the region it stands in. `targets.py` resolves the
+addresses, `directives.py` what the page asks of crawlers.
+
+The analyzer then adds what is common to all formats: language (`language.py`), words (`tokens.py`), terms
+(`terms.py`) and the sketch by which near duplicates find each other (`sketch.py`).
+
+A format we cannot read is not an error: `Analyzer.analyze` returns None for it.
+"""
+
+from opilio.analyze.analyzer import Analyzer
+from opilio.analyze.content import Content, Source
+from opilio.analyze.formats import FORMATS, Reader
+from opilio.analyze.sketch import bands, jaccard
+
+__all__ = ["FORMATS", "Analyzer", "Content", "Reader", "Source", "bands", "jaccard"]

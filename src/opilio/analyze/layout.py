@@ -1,0 +1,176 @@
+"""Reads a rendered page line by line: the visible text, the main text, and each link in its place.
+
+A line is a block of the page (paragraph, list item, table row), so that the words around a link are those of its own
+line.
+
+The *main text* leaves out navigation, asides, footers and page headers, and lines made of links. When the page says
+where its main part is, only that part is taken. When nothing is left, the page is all there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from opilio.analyze.markup import BLANK, Span
+from opilio.model import Region
+
+MAX_TEXT_CHARS = 500_000
+MAX_ANCHOR_CHARS = 200
+MAX_CONTEXT_CHARS = 200
+CONTEXT_WORDS = 10
+"""So many words before, and as many after a link."""
+
+_WINDOW_CHARS = 100
+"""How far from a link the words around it are looked for."""
+_MAX_REGIONS = 2000
+_MAX_LINK_SHARE = 0.5
+"""A line with more of its characters inside links is navigation."""
+_MIN_MAIN_CHARS = 150
+"""A main part with less text than this is an empty frame; then the whole page is looked at."""
+
+_DROPPED, _REST, _MAIN = range(3)  # how good a line is for the main text
+_LINE_ENDS = ("", "\n")
+# Characters not to be seen: blanks for links, soft hyphen, zero-width space, byte order mark.
+_UNSEEN = (BLANK, "\xad", "\u200b", "\ufeff")
+_REGION_OF = {"article": Region.MAIN} | {region.value: region for region in Region}
+_BOILERPLATE = {Region.NAV, Region.ASIDE, Region.FOOTER}
+
+
+class Place(NamedTuple):
+    """Where a link stands: its words, the words around it, its part of the page."""
+
+    anchor: str
+    context: str
+    region: Region
+
+
+class _Part(NamedTuple):
+    """A part of the page that we are inside of."""
+
+    end: int
+    region: Region
+    quality: int
+
+
+def fold_lines(text: str) -> str:
+    """`text` with single spaces between words and without empty lines."""
+    folded = [" ".join(line.split()) for line in text.splitlines()]
+    return "\n".join(filter(None, folded))
+
+
+class Layout:
+    """A page read from top to bottom."""
+
+    def __init__(self, text: str, regions: list[Span], links: list[Span]) -> None:
+        """Read a rendered `text`; `regions` and `links` are spans of it, sorted by their start, outer before inner."""
+        self._source = text
+        self._spans = links
+        self._lines: list[str] = []
+        self._qualities: list[int] = []
+        self._regions: list[Region] = []
+        for start, end, region, quality in _segments(min(len(text), MAX_TEXT_CHARS), regions):
+            self._read(start, end, region, quality)
+
+    @property
+    def text(self) -> str:
+        """The visible text."""
+        return "\n".join(self._lines)
+
+    @property
+    def main_text(self) -> str:
+        """The visible text without boilerplate."""
+        for wanted, least_chars in ((_MAIN, _MIN_MAIN_CHARS), (_REST, 1)):
+            lines = zip(self._lines, self._qualities, strict=True)
+            kept = "\n".join([line for line, quality in lines if quality >= wanted])
+            if len(kept) >= least_chars:
+                return kept
+        return self.text
+
+    @property
+    def links(self) -> int:
+        """How many links were read: all, or fewer when the text was cut."""
+        return len(self._regions)
+
+    def _read(self, start: int, end: int, region: Region, quality: int) -> None:
+        """Read the lines of one part of the page."""
+        spans, link = self._spans, len(self._regions)
+        lines, qualities = self._lines, self._qualities
+        next_link = spans[link][0] if link < len(spans) else end
+        for raw in self._source[start:end].split("\n"):
+            if not raw:
+                start += 1
+                continue
+            line_end = start + len(raw)
+            linked = 0
+            while next_link < line_end:
+                linked += min(spans[link][1], line_end) - next_link
+                link += 1
+                next_link = spans[link][0] if link < len(spans) else end
+            if line := _fold(raw):
+                lines.append(line)
+                qualities.append(_DROPPED if linked > _MAX_LINK_SHARE * len(raw) else quality)
+            start = line_end + 1
+        self._regions += [region] * (link - len(self._regions))
+
+    def place(self, link: int, context: bool = True) -> Place:
+        """Where a link stands, by its number."""
+        start, end, _ = self._spans[link]
+        source = self._source
+        anchor = _fold(source[start : min(end, start + 2 * MAX_ANCHOR_CHARS)])
+        alone = source[end : end + 1] in _LINE_ENDS and (not start or source[start - 1] == "\n")
+        around = self._around(start, end) if context and not alone else ""
+        return Place(anchor[:MAX_ANCHOR_CHARS], around[:MAX_CONTEXT_CHARS], self._regions[link])
+
+    def _around(self, start: int, end: int) -> str:
+        """The words before and after a link, as far as its line goes."""
+        source = self._source
+        before_start = max(0, start - _WINDOW_CHARS)
+        line_start = source.rfind("\n", before_start, start) + 1
+        before = source[line_start or before_start : start].split()
+        if not line_start and before_start and len(before) <= CONTEXT_WORDS:
+            del before[:1]  # its beginning was cut off
+        after_end = end + _WINDOW_CHARS
+        line_end = source.find("\n", end, after_end)
+        after = source[end : line_end if line_end >= 0 else after_end].split()
+        if line_end < 0 and after_end < len(source) and len(after) <= CONTEXT_WORDS:
+            del after[-1:]
+        return _fold(" ".join(before[-CONTEXT_WORDS:] + after[:CONTEXT_WORDS]))
+
+
+def _fold(text: str) -> str:
+    """`text` with single spaces and without characters that are not to be seen."""
+    if text.isprintable():  # so it has no such characters, nor any space but the common one
+        return " ".join(text.split()) if "  " in text else text.strip()
+    for char in _UNSEEN:
+        text = text.replace(char, "")
+    return " ".join(text.split())
+
+
+def _segments(length: int, regions: list[Span]) -> Iterator[tuple[int, int, Region, int]]:
+    """Cut a text of `length` at the borders of nested spans: (start, end, innermost region, quality)."""
+    inside = [_Part(length, Region.BODY, _REST)]
+    at = 0
+    for start, end, label in regions[:_MAX_REGIONS]:
+        while inside[-1].end <= start and len(inside) > 1:
+            done = inside.pop()
+            yield at, done.end, done.region, done.quality
+            at = done.end
+        outer = inside[-1]
+        cut = min(start, outer.end)
+        yield at, cut, outer.region, outer.quality
+        at = cut
+        inside.append(_Part(min(end, outer.end), _REGION_OF[label], _quality(label, outer.quality)))
+    for done in reversed(inside):
+        yield at, done.end, done.region, done.quality
+        at = done.end
+
+
+def _quality(label: str, outer: int) -> int:
+    """How good text in this part of the page is, given how good the part around it is."""
+    region = _REGION_OF[label]
+    if label == "main" or (region is Region.MAIN and outer != _DROPPED):
+        return _MAIN
+    if region in _BOILERPLATE or (region is Region.HEADER and outer == _REST):
+        return _DROPPED
+    return outer

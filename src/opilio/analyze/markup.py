@@ -1,0 +1,217 @@
+"""The seam to the HTML parser: the only module that knows the library. Out come plain strings and numbers.
+
+The library renders a whole page as text and tells the *spans* of elements in it, all in C. Two things must be helped
+along in the tree first. Elements without text have no span, so that links without text (images) are given a BLANK, a
+control character to be overlooked. And the renderer has its own idea of lists, tables and forms (it drops stray text in
+lists and runs cells together), so these are turned into plain blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from operator import itemgetter
+
+import msgspec
+from turbohtml import Document, Element, PlainText, Text, parse
+from turbohtml.detect import detect, detect_language
+
+from opilio.model import LinkKind
+
+BLANK = "\x01"
+"""Stands in the text for a link that has none."""
+LOOKED_AT_PER_LINK = 4
+"""So many links, for each one a page may have, are looked at: repeated ones fold into one."""
+
+_OPTIONS = PlainText(layout="strict", bullet="", table_cell_separator=" ")
+_INVISIBLE = ",".join(
+    [
+        *("script", "style", "template", "noscript", "noembed", "noframes", "rp"),
+        *("select", "textarea", "datalist", "canvas", "audio", "video"),
+        *("svg title", "svg desc", "svg metadata", "dialog:not([open])", "[hidden]:not(body)"),
+        *(f'[style*="{css}" i]:not(body)' for css in ("display:none", "display: none", "visibility:hidden")),
+    ]
+)
+_BLOCKS = (
+    *("table", "thead", "tbody", "tfoot", "tr", "caption", "ul", "ol", "menu", "dir", "li", "dl"),
+    *("center", "fieldset", "legend", "form", "dialog", "hgroup", "search", "listing", "xmp", "marquee"),
+)
+_CELLS = ("td", "th", "button", "label")
+_HEAD = ("title", "meta", "base", "link")
+_LINKS = {
+    "a": ("href", LinkKind.ANCHOR),
+    "area": ("href", LinkKind.AREA),
+    "iframe": ("src", LinkKind.FRAME),
+    "frame": ("src", LinkKind.FRAME),
+}
+_LINK = "link"
+_SPANS = {"a#href": [_LINK], "area#href": [_LINK], "iframe#src": [_LINK]} | {
+    rule: [region]
+    for region, rules in {
+        "main": ("main", "#role=main"),
+        "article": ("article",),
+        "header": ("header", "#role=banner"),
+        "nav": ("nav", "#role=navigation"),
+        "aside": ("aside", "#role=complementary"),
+        "footer": ("footer", "#role=contentinfo"),
+    }.items()
+    for rule in rules
+}
+
+
+Span = tuple[int, int, str]
+"""Start, end, label."""
+
+
+class RawLink(msgspec.Struct):
+    """A link element as written."""
+
+    href: str
+    kind: LinkKind
+    rel: str
+    element: Element
+
+    def own_text(self) -> str:
+        """All text inside the element."""
+        return self.element.text
+
+    def label(self) -> str:
+        """Words for a link without text: what its images stand for, or its own title."""
+        alts = [image.attr("alt") or "" for image in self.element.iter_elements("img")]
+        own = (self.element.attr(name) or "" for name in ("alt", "title", "aria-label"))
+        return next((words for words in (" ".join(alts), *own) if words and not words.isspace()), "")
+
+
+class Relation(msgspec.Struct):
+    """A `link` element."""
+
+    rel: str
+    href: str
+    hreflang: str
+    title: str
+
+
+@dataclass(slots=True)
+class Markup:
+    """A parsed page, rendered."""
+
+    charset: str
+    language: str
+    title: str = ""
+    base: str = ""
+    metas: list[tuple[str, str]] = field(default_factory=list)
+    """Lower-cased name (or property, or http-equiv with an '@' before it) and content."""
+    relations: list[Relation] = field(default_factory=list)
+    links: list[RawLink] = field(default_factory=list)
+    links_passed_over: int = 0
+    text: str = ""
+    """The visible text; blocks are separated by line ends, blanks stand for links without text."""
+    link_spans: list[Span] = field(default_factory=list)
+    """Where in `text` the links are; empty when that cannot be told."""
+    regions: list[Span] = field(default_factory=list)
+    """Where in `text` the parts of the page are: main, article, header, nav, aside, footer. Outer before inner."""
+
+
+def read_markup(body: bytes, charset: str, max_links: int) -> Markup:
+    """Parse and render a page."""
+    document = _parse(body, charset)
+    document.remove(_INVISIBLE)
+    root = document.root
+    page = Markup(document.encoding or "", (root.attr("lang") or root.attr("xml:lang") or "") if root else "")
+    _read_head(document, page)
+    expected = _read_links(document, page, max_links * LOOKED_AT_PER_LINK)
+    _flatten(document)
+    page.text, spans = document.to_annotated_text(_SPANS, _OPTIONS)
+    # The library lists inner spans before outer ones; turned around, a stable sort puts outer ones first.
+    spans.reverse()
+    spans.sort(key=itemgetter(0))
+    page.regions = [span for span in spans if span[2] != _LINK]
+    links = [span for span in spans if span[2] == _LINK]
+    if len(links) == expected:
+        page.link_spans = links
+    return page
+
+
+def decode(body: bytes, charset: str) -> tuple[str, str]:
+    """Plain text of bytes, and the charset used: a byte order mark, the server's word, else what they look like."""
+    found = detect(body)
+    if charset and not found.bom:
+        try:
+            return body.decode(f"whatwg-{charset}", "replace"), charset.lower()
+        except (LookupError, ValueError):
+            pass
+    text = body.decode(found.codec, "replace") if found.codec else ""
+    return text.removeprefix("\ufeff"), (found.encoding or "").removesuffix("-SIG").lower()
+
+
+def spoken_language(sample: str) -> tuple[str, float]:
+    """ISO 639-3 code of the language of `sample` ('' when it has none) and how sure that is, 0 to 1."""
+    match = detect_language(sample)
+    return match.language or "", match.confidence
+
+
+def _parse(body: bytes, charset: str) -> Document:
+    if charset:
+        try:
+            document = parse(body, encoding=charset, detect_encoding=True, positions=False)
+        except (LookupError, ValueError):
+            pass
+        else:
+            if document.encoding != "replacement":
+                return document
+    return parse(body, detect_encoding=True, positions=False)
+
+
+def _read_head(document: Document, page: Markup) -> None:
+    """Title, base, meta and link elements, wherever they stand: a broken head often ends before them."""
+    for element in document.iter_elements(_HEAD):
+        tag = element.tag
+        if tag == "meta":
+            http_equiv = element.attr("http-equiv")
+            name = f"@{http_equiv}" if http_equiv else element.attr("name") or element.attr("property") or ""
+            page.metas.append((name.strip().lower(), element.attr("content") or ""))
+        elif tag == "link":
+            rel, href = element.attr("rel"), element.attr("href")
+            if rel and href:
+                hreflang, title = element.attr("hreflang") or "", element.attr("title") or ""
+                page.relations.append(Relation(rel.lower(), href, hreflang, title))
+        elif tag == "title":
+            page.title = page.title or element.text
+        elif not page.base:
+            page.base = element.attr("href") or ""
+
+
+def _read_links(document: Document, page: Markup, max_links: int) -> int:
+    """List the links in document order, and give each some text; how many spans the rendered text should have."""
+    links = page.links
+    expected = 0
+    for element in list(document.iter_elements(_LINKS)):
+        tag = element.tag
+        attribute, kind = _LINKS[tag]
+        href = element.attr(attribute)
+        if not href:
+            continue
+        if len(links) < max_links:
+            links.append(RawLink(href, kind, element.attr("rel") or "", element))
+        else:
+            page.links_passed_over += 1
+        expected += tag != "frame"
+        if tag != "a":
+            element.clear()
+            element.append(Text(BLANK))
+        elif not element.text.strip():
+            element.append(Text(BLANK))
+    return expected
+
+
+def _flatten(document: Document) -> None:
+    """Lists, tables and forms become plain blocks, cells of a row become words apart."""
+    for element in list(document.iter_elements(_BLOCKS)):
+        element.tag = "div"
+    _set_apart(list(document.iter_elements(_CELLS)))
+
+
+def _set_apart(elements: Iterable[Element]) -> None:
+    for element in elements:
+        element.insert_before(Text(" "))
+        element.insert_after(Text(" "))

@@ -1,0 +1,154 @@
+"""Commands that ask or steer a collection, whether a crawl runs in it or not."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from opilio.cli.display import summary
+from opilio.crawl import Collection
+from opilio.errors import InputError
+from opilio.settings import Settings, to_toml
+from opilio.store import Result
+
+FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+
+
+@click.command()
+@FOLDER
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+def status(folder: Path, as_json: bool) -> None:
+    """Show how the crawl in FOLDER stands: of the running crawl, or of the last one."""
+    now = Collection(folder).status()
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(now)))
+        return
+    click.echo(summary(now))
+    if now.running:
+        click.echo(f"  now: {now.pages_per_s:.1f} pages/s, {now.in_flight} requests under way, order: {now.order_by}")
+    if len(now.topics) > 1:
+        click.echo("  waiting by topic: " + ", ".join(f"{name} {n:,}" for name, n in now.topics.items()))
+
+
+@click.command()
+@FOLDER
+@click.argument("statement")
+@click.option("--write", is_flag=True, help="Allow a statement that changes rows, such as UPDATE.")
+@click.option("--format", "form", type=click.Choice(["table", "csv", "json", "jsonl"]), default="table")
+def sql(folder: Path, statement: str, write: bool, form: str) -> None:
+    """Ask the database of FOLDER one SQL STATEMENT (DuckDB's dialect), also while a crawl runs.
+
+    docs/sql.md describes the tables and gives the questions of the papers.
+
+    \b
+    opilio sql birds "SELECT * FROM harvest"
+    opilio sql birds "SELECT outcome, count(*) FROM crawl GROUP BY ALL ORDER BY 2 DESC"
+    opilio sql birds "SHOW TABLES"
+    """
+    if statement == "-":
+        statement = click.get_text_stream("stdin").read()
+    result = Collection(folder).sql(statement, write=write)
+    _show(result, form)
+    if result.truncated:
+        click.echo(f"(only the first {len(result.rows):,} rows; use LIMIT, or opilio export)", err=True)
+
+
+def _show(result: Result, form: str) -> None:
+    if form == "table":
+        show_table(result)
+    elif form == "csv":
+        text = io.StringIO()
+        writer = csv.writer(text)
+        writer.writerow(result.columns)
+        writer.writerows(result.rows)
+        click.echo(text.getvalue(), nl=False)
+    else:
+        objects = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
+        lines = [json.dumps(o, default=str) for o in objects] if form == "jsonl" else [json.dumps(objects, default=str)]
+        click.echo("\n".join(lines))
+
+
+def show_table(result: Result) -> None:
+    """Print rows as a table, as wide as the terminal."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in result.columns:
+        table.add_column(name, overflow="fold")
+    for row in result.rows:
+        table.add_row(*(Text(_cell(value)) for value in row))
+    Console(markup=False, highlight=False).print(table)
+
+
+def _cell(value: Any) -> str:
+    """A value as text; control characters of fetched pages never reach the terminal."""
+    text = "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return "".join(c if c.isprintable() else " " for c in text[:2000])
+
+
+@click.command()
+@FOLDER
+@click.argument("order", required=False)
+@click.option("--strategy", help="A named strategy instead of a SQL order: best-first, breadth-first, bfs16 ...")
+@click.option("--n", type=click.IntRange(1), default=None, help="N of best-n-first.")
+def policy(folder: Path, order: str | None, strategy: str | None, n: int | None) -> None:
+    """Change the order in which waiting URLs are asked for, at once when a crawl runs.
+
+    ORDER is what stands after ORDER BY in SQL, over the view `frontier`. Without arguments the order in force is shown.
+
+    \b
+    opilio policy birds "numtries, relevance DESC, serverload"     (discovery: Focus 3.2)
+    opilio policy birds "lastvisited, hub_score DESC"              (maintenance)
+    opilio policy birds --strategy breadth-first
+    """
+    collection = Collection(folder)
+    if order and strategy:
+        raise InputError("give an ORDER or --strategy, not both")
+    if not order and not strategy and not n:
+        now = collection.status()
+        click.echo(f"{now.strategy}: {now.order_by}" if now.order_by else now.strategy)
+        return
+    chosen = "sql" if order else strategy or "best-n-first"
+    running = collection.policy(chosen, order or "", n or 0)
+    click.echo("changed; the running crawl follows it now" if running else "changed; the next crawl follows it")
+
+
+@click.command()
+@FOLDER
+def stop(folder: Path) -> None:
+    """Stop the crawl that runs in FOLDER, cleanly."""
+    stopping = Collection(folder).stop()
+    click.echo("stopping: requests under way are finished first" if stopping else f"no crawl runs in {folder}")
+
+
+@click.command()
+@FOLDER
+@click.argument("target", type=str)
+@click.option("--columns", default="", help="Columns, separated by commas; default: all but the sketch.")
+@click.option("--where", default="", help="SQL condition: \"relevance > 0.2 AND language = 'en'\".")
+@click.option("--format", "form", type=click.Choice(["jsonl", "csv", "parquet"]), help="Default: by TARGET's suffix.")
+def export(folder: Path, target: str, columns: str, where: str, form: str | None) -> None:
+    """Write the pages of FOLDER to TARGET: .jsonl, .csv or .parquet; `-` with --format writes to standard output.
+
+    The rows are those of the view `collection`. The bytes as they came are in FOLDER/warc, as WARC 1.1.
+    """
+    names = [name.strip() for name in columns.split(",") if name.strip()]
+    count = Collection(folder).export(target, form or "", columns=names, where=where)
+    click.echo(f"{count:,} pages written to {target}", err=True)
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False), required=False)
+def settings(folder: Path | None) -> None:
+    """Show the settings of FOLDER that differ from the defaults; without FOLDER, all defaults."""
+    if folder is None:
+        click.echo(to_toml(Settings(), everything=True), nl=False)
+    else:
+        click.echo(to_toml(Collection(folder).settings) or "# all settings have their defaults\n", nl=False)

@@ -1,0 +1,118 @@
+"""`opilio crawl`: make a collection or go on with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from opilio.cli.display import make_display, print_json, summary
+from opilio.cli.units import DURATION, SIZE
+from opilio.crawl import Collection
+from opilio.errors import InputError
+from opilio.settings import Settings, load, override, parse_assignment
+from opilio.store.connection import FILE_NAME as DATABASE_NAME
+
+_SHORT = {
+    "max_pages": "limits.max_pages",
+    "max_time": "limits.max_time_s",
+    "max_depth": "limits.max_depth",
+    "max_bytes": "limits.max_bytes",
+    "max_pages_per_host": "limits.max_pages_per_host",
+    "strategy": "frontier.strategy",
+    "order_by": "frontier.order_by",
+    "delay": "fetch.host_delay_s",
+    "contact": "fetch.contact_url",
+    "workers": "run.workers",
+}
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--bookmarks",
+    type=click.Path(path_type=Path),
+    help="Bookmark file of a browser (HTML): folders are topics, bookmarks are seeds.",
+)
+@click.option("--seeds", type=click.Path(path_type=Path), help="Text file with one URL on each line.")
+@click.option("--query", default="", help="Words the pages should be about; seeds are still needed.")
+@click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML) for a new collection.")
+@click.option("--max-pages", type=click.IntRange(0), help="Stop after so many pages.")
+@click.option("--max-time", type=DURATION, help="Stop after so much crawling time: 90s, 15m, 8h.")
+@click.option("--max-depth", type=click.IntRange(0), help="Follow at most so many links from a seed.")
+@click.option("--max-bytes", type=SIZE, help="Stop after so much was received: 500MB, 2GB.")
+@click.option("--max-pages-per-host", type=click.IntRange(0), help="Store at most so many pages of one host.")
+@click.option("--strategy", help="Order of the frontier: best-first, breadth-first, best-n-first, bfs256, sql ...")
+@click.option("--order-by", help='SQL order for --strategy sql: "numtries, relevance DESC, serverload".')
+@click.option("--delay", type=DURATION, help="Seconds between two requests to one host.")
+@click.option("--contact", help="URL in the User-Agent where site owners can reach you.")
+@click.option("--workers", type=int, help="Worker processes; 0: one per core, -1: none, all in one process.")
+@click.option("--set", "assignments", multiple=True, metavar="SECTION.KEY=VALUE", help="Any setting; may be repeated.")
+@click.option("--retry-failed", is_flag=True, help="Ask again for URLs that failed, and for hosts given up as bad.")
+@click.option("--recrawl", is_flag=True, help="Ask again for the pages stored, by conditional requests.")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the summary.")
+@click.option("--json", "as_json", is_flag=True, help="Print progress and the summary as lines of JSON.")
+def crawl(
+    folder: Path, bookmarks: Path | None, seeds: Path | None, query: str, config: Path | None,
+    assignments: tuple[str, ...], retry_failed: bool, recrawl: bool, quiet: bool, as_json: bool, **short: Any,
+) -> None:  # fmt: skip
+    """Crawl into the collection FOLDER: a new one, or one that exists.
+
+    A new collection needs something to start from: --bookmarks, --seeds, or both. Run the command again with the folder
+    alone to go on, after a limit, Ctrl-C, a crash or kill -9: nothing stored is lost and no page is asked for twice.
+    Limits and settings given here are kept in FOLDER/crawl.toml; 0 takes a limit away.
+
+    \b
+    opilio crawl birds --bookmarks bookmarks.html --max-pages 1000
+    opilio crawl owls --query "barn owl nesting" --seeds start.txt --max-time 8h
+    opilio crawl birds --max-pages 5000
+    """
+    changes = {_SHORT[name]: value for name, value in short.items() if value is not None}
+    if "limits.max_bytes" in changes:
+        changes["limits.max_bytes"] = int(changes["limits.max_bytes"])
+    if short.get("order_by") and not short.get("strategy"):
+        changes["frontier.strategy"] = "sql"
+    changes.update(parse_assignment(text) for text in assignments)
+    collection = _open_or_create(folder, bookmarks, seeds, query, config, changes)
+    _warn_without_contact(collection.settings)
+    with make_display(quiet=quiet, as_json=as_json) as display:
+        status = collection.crawl(on_tick=display.tick, retry_failed=retry_failed, recrawl=recrawl)
+    if as_json:
+        print_json("end", status)
+        return
+    click.echo(summary(status))
+    if not quiet:
+        click.echo(f"\nLook:  opilio status {folder}\n       opilio sql {folder} \"SELECT url, title FROM collection "
+                   f"ORDER BY relevance DESC LIMIT 10\"\n       opilio export {folder} pages.parquet")  # fmt: skip
+
+
+def _open_or_create(
+    folder: Path, bookmarks: Path | None, seeds: Path | None, query: str, config: Path | None, changes: dict[str, Any]
+) -> Collection:
+    if not (folder / DATABASE_NAME).exists():
+        if not bookmarks and not seeds:
+            raise InputError(
+                f"{folder}: no collection there, and nothing to start one from",
+                "Give --bookmarks FILE or --seeds FILE (with --query WORDS if you like).",
+            )
+        settings = override(load(config) if config else Settings(), changes)
+        return Collection.create(folder, bookmarks=bookmarks, seeds=seeds, query=query, settings=settings)
+    collection = Collection(folder)
+    if query or config:
+        raise InputError(
+            f"{folder}: --query and --config are for a new collection",
+            f"Edit {folder}/crawl.toml, or use --set.",
+        )
+    if bookmarks or seeds:
+        click.echo(f"{collection.add(bookmarks=bookmarks, seeds=seeds):,} new seeds", err=True)
+    if changes:
+        collection.change_settings(changes)
+    return collection
+
+
+def _warn_without_contact(settings: Settings) -> None:
+    if not settings.fetch.contact_url and not settings.fetch.connect_to:
+        click.echo(
+            "warning: no contact URL is set, so owners of sites cannot reach you; set one: --contact URL", err=True
+        )

@@ -1,0 +1,88 @@
+"""`opilio demo` and `opilio localweb`: the whole way on this machine, without a network."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import click
+
+from opilio.cli.ask import show_table
+from opilio.cli.display import make_display, summary
+from opilio.crawl import Collection
+from opilio.errors import CollectionError
+from opilio.localweb import LocalServer
+from opilio.localweb.__main__ import main as serve_local_web
+
+MARK = "made-by-opilio-demo"
+TOPICS = 4
+_BEST = """
+    SELECT round(relevance, 3) AS relevance, topic, title, url FROM collection ORDER BY relevance DESC LIMIT 8
+"""
+_CENSUS = """
+    SELECT topic, count(*) AS pages, round(avg(relevance), 3) AS relevance, count(DISTINCT host) AS hosts
+    FROM collection GROUP BY ALL ORDER BY pages DESC
+"""
+
+
+@click.command()
+@click.option(
+    "--folder", type=click.Path(path_type=Path), default=Path("demo"), help="Where to put it (default: demo)."
+)
+@click.option("--max-pages", type=click.IntRange(1), default=1000, help="Pages to fetch (default: 1000).")
+@click.option("--quiet", "-q", is_flag=True, help="Print only the results.")
+def demo(folder: Path, max_pages: int, quiet: bool) -> None:
+    """Crawl a web of this machine's own documentation from a bookmark file, offline, and show what came of it."""
+    _make_room(folder)
+    click.echo("Building a local web from the documentation installed here ...")
+    with LocalServer("full") as server:
+        click.echo(f"{len(server.web.pages):,} pages on {len(server.web.hosts)} hosts, served at {server.address}.")
+        bookmarks = folder / "bookmarks.html"
+        bookmarks.write_text(server.web.bookmarks(server.web.topics[:TOPICS]), encoding="utf-8")
+        click.echo(f"Crawling from the bookmarks in {bookmarks} ...")
+        collection = Collection.create(
+            folder / "collection",
+            bookmarks=bookmarks,
+            settings={
+                "limits.max_pages": max_pages,
+                "fetch.connect_to": server.connect_to,
+                "fetch.host_delay_s": 0.0,
+                "fetch.backoff_s": 0.2,
+                "fetch.total_timeout_s": 5.0,
+                "fetch.read_timeout_s": 2.0,
+            },
+        )
+        with make_display(quiet=quiet, as_json=False) as display:
+            status = collection.crawl(on_tick=display.tick)
+    click.echo(summary(status))
+    click.echo("\nPages by topic:")
+    show_table(collection.sql(_CENSUS))
+    click.echo("\nThe best of them:")
+    show_table(collection.sql(_BEST))
+    target = collection.folder
+    click.echo(
+        f"\nLook around:\n"
+        f"  opilio status {target}\n"
+        f'  opilio sql {target} "SELECT * FROM harvest"\n'
+        f'  opilio sql {target} "SELECT outcome, count(*) FROM crawl GROUP BY ALL ORDER BY 2 DESC"\n'
+        f"  opilio export {target} pages.parquet\n"
+        f"  ls {target}/warc\n"
+        f"(opilio is in .venv/bin when `make` set it up)"
+    )
+
+
+def _make_room(folder: Path) -> None:
+    """An empty folder; an older demo is replaced, anything else is left alone."""
+    if folder.exists() and any(folder.iterdir()):
+        if not (folder / MARK).exists():
+            raise CollectionError(f"{folder}: exists and is no demo of ours", "Name another folder: --folder NAME")
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARK).touch()
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def localweb(arguments: tuple[str, ...]) -> None:
+    """Serve the local web of the demo on loopback, for crawls of your own (--port, --latency, --size)."""
+    raise SystemExit(serve_local_web(list(arguments)))

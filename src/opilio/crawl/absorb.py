@@ -1,0 +1,305 @@
+"""What a visit changes: the URL's state, its host, the frontier, and the rows of the next transaction.
+
+Plain code without I/O: visits in, changed frontier and a filled batch out.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable
+
+import numpy as np
+
+from opilio.crawl import rows
+from opilio.crawl.counters import Counters
+from opilio.fetch import RobotsRules
+from opilio.frontier import ABSENT, Duplicates, Frontier, HostState, Waiting
+from opilio.model import Document, Fetch, Lease, LeaseKind, Outcome, UrlState, Visit, url_key
+from opilio.model.url import host_of, path_of, registered_domain
+from opilio.settings import Settings
+from opilio.store import Batch
+
+SITEMAP_OID = -(2**40)  # leases of sitemaps have oids below this: they are no URLs of the crawl
+MAX_SITEMAPS_PER_HOST = 20
+OPEN, SETTLED, STORED = 0, 1, 2
+
+
+class Absorber:
+    """Takes in visits. One batch is open at any time; `swap_batch` closes it."""
+
+    def __init__(self, settings: Settings, frontier: Frontier, duplicates: Duplicates, counters: Counters) -> None:
+        self.settings = settings
+        self.frontier = frontier
+        self.duplicates = duplicates
+        self.counters = counters
+        self.batch = Batch()
+        self.settled = bytearray()  # by oid: OPEN, SETTLED once the last word about the URL is spoken, or STORED
+        self.sids = array("i")  # by oid: the host
+        self.recrawls: set[int] = set()
+        """Waiting URLs whose page is stored already."""
+        self.changed_hosts: set[int] = set()
+        self.next_oid = 0
+        self._sitemaps = 0
+        self._reads: dict[LeaseKind, Callable[[Visit, float], None]] = {
+            LeaseKind.PAGE: self._page,
+            LeaseKind.HOST: self._host,
+            LeaseKind.SITEMAP: self._sitemap,
+        }
+        frontier.on_drop = self.drop
+        frontier.refuses = self._known_elsewhere
+
+    def swap_batch(self) -> Batch:
+        """The batch to be written now; a new one is open."""
+        batch, self.batch = self.batch, Batch()
+        for sid in self.changed_hosts:
+            rows.add_host(batch, self.frontier.hosts[sid])
+        self.changed_hosts = set()
+        for name in self.counters.dirty:
+            batch.counters[name] = self.counters.counts[name]
+        self.counters.dirty = set()
+        return batch
+
+    def absorb(self, visit: Visit, now_s: float) -> None:
+        """Take in a visit."""
+        self.counters.add("requests")
+        self.counters.add("bytes", visit.fetch.received_bytes)
+        self._reads[visit.lease.kind](visit, now_s)
+
+    # -- hosts and sitemaps
+
+    def _host(self, visit: Visit, now_s: float) -> None:
+        host = self.frontier.hosts[-1 - visit.lease.oid]
+        report, fetch = visit.host, visit.fetch
+        self.changed_hosts.add(host.sid)
+        if report is not None:
+            host.ip = fetch.ip
+            host.robots_status = report.robots_status
+            host.crawl_delay_s = report.crawl_delay_s
+            host.met_s = now_s
+            host.rules = RobotsRules(report, self.settings.user_agent)
+            self.batch.robots.add(host.sid, now_s, report.robots)
+            self._plan_sitemaps(host.sid, report.sitemaps)
+        rows.add_visit(self.batch, visit.lease, fetch)
+        if fetch.outcome is Outcome.PRIVATE_ADDRESS:
+            host.refusal = fetch.outcome
+            host.met_s = now_s
+        outcome = fetch.outcome if fetch.outcome.blames_host else Outcome.OK
+        self.frontier.ended(visit.lease, outcome, now_s)
+
+    def _plan_sitemaps(self, sid: int, urls: list[str]) -> None:
+        if not self.settings.robots.sitemaps:
+            return
+        host = self.frontier.hosts[sid]
+        for url in urls[:MAX_SITEMAPS_PER_HOST]:
+            if registered_domain(url.split("/")[2]) == host.domain_name:
+                self._sitemaps += 1
+                host.errands.append(Lease(SITEMAP_OID - self._sitemaps, url, LeaseKind.SITEMAP))
+
+    def _sitemap(self, visit: Visit, now_s: float) -> None:
+        self.frontier.ended(visit.lease, visit.fetch.outcome, now_s, visit.fetch.retry_after_s)
+        rows.add_visit(self.batch, visit.lease, visit.fetch)
+        if visit.sitemap_is_index:
+            host = self.frontier.host(visit.lease.url.split("/")[2])
+            if len(host.errands) < MAX_SITEMAPS_PER_HOST:
+                self._plan_sitemaps(host.sid, visit.sitemap_urls)
+            return
+        for url in visit.sitemap_urls:
+            self.counters.add("sitemap urls")
+            self.offer(url, parent=-1, depth=1, relevance=0.0, topic=0, now_s=now_s)
+
+    # -- pages
+
+    def _page(self, visit: Visit, now_s: float) -> None:
+        fetch = visit.fetch
+        url = self.frontier.ended(visit.lease, fetch.outcome, now_s, fetch.retry_after_s)
+        if url is None:  # a page recovered from a WARC file
+            return
+        self.page(url, visit, now_s)
+
+    def page(self, url: Waiting, visit: Visit, now_s: float) -> None:
+        """Take in the visit of a page that is no longer in the frontier."""
+        fetch = visit.fetch
+        url.numtries += 1
+        url.host.bytes += fetch.received_bytes
+        self.changed_hosts.add(url.host.sid)
+        rows.add_visit(self.batch, visit.lease, fetch)
+        if fetch.outcome is Outcome.OK and visit.document is not None:
+            self._document(url, visit, visit.document, now_s)
+        elif fetch.outcome is Outcome.REDIRECT:
+            self._redirect(url, fetch, now_s)
+        elif fetch.outcome.may_retry and self._retries(url, fetch, now_s):
+            self.counters.add("retries")
+        else:
+            self._settle(url, fetch.outcome, now_s, None)
+
+    def _retries(self, url: Waiting, fetch: Fetch, now_s: float) -> bool:
+        """Let a URL wait for another try, if it may have one."""
+        fetching = self.settings.fetch
+        if url.numtries >= fetching.max_tries or url.host.state is HostState.BAD:
+            return False
+        if fetch.retry_after_s > fetching.max_backoff_s:
+            return False
+        wait_s = max(fetch.retry_after_s, min(fetching.backoff_s * 2 ** (url.numtries - 1), fetching.max_backoff_s))
+        self.frontier.retry(url, now_s + wait_s)
+        rows.change_url(self.batch, url, UrlState.WAITING, fetch.outcome, now_s, now_s + wait_s)
+        return True
+
+    def _redirect(self, url: Waiting, fetch: Fetch, now_s: float) -> None:
+        target = fetch.redirect_url
+        hops = url.hops + 1
+        if hops > self.settings.fetch.max_redirects:
+            self._settle(url, Outcome.TOO_MANY_REDIRECTS, now_s, None)
+            return
+        oid = self.offer(
+            target, parent=url.oid, depth=url.depth, relevance=url.relevance, topic=url.topic, now_s=now_s, hops=hops
+        )
+        if oid != ABSENT:
+            self.batch.redirects.add(url.oid, oid, fetch.status)
+        self._settle(url, Outcome.REDIRECT, now_s, None)
+
+    def _document(self, url: Waiting, visit: Visit, document: Document, now_s: float) -> None:
+        fetch = visit.fetch
+        if document.noindex and self.settings.robots.obey_meta:
+            self._settle(url, Outcome.NOINDEX, now_s, None)
+            self._links(url, visit, document, now_s)
+            return
+        repeated = self._canonical_twin(url, document) or self.duplicates.repeats(
+            document, url.host.sid, url.url, fetch.ip, fetch.body_bytes
+        )
+        if url.oid in self.recrawls:
+            self._refreshed(url, visit, document, repeated, now_s)
+            return
+        if repeated is not None:
+            outcome, twin = repeated
+            self.batch.duplicates.add(url.oid, twin, outcome)
+            self._settle(url, outcome, now_s, visit.relevance)
+            if outcome is Outcome.DUP_NEAR:  # nearly the same words, perhaps other links
+                self._links(url, visit, document, now_s)
+            return
+        self.duplicates.remember(url.oid, document, url.host.sid, url.url, fetch.ip, fetch.body_bytes)
+        url.host.pages += 1
+        self.counters.page(fetch.received_bytes, visit.relevance)
+        rows.add_page(self.batch, visit, document, self.settings.store)
+        if visit.relevance is not None:
+            url.topic = visit.topic
+        self._settle(url, Outcome.OK, now_s, visit.relevance)
+        self._links(url, visit, document, now_s)
+
+    def _refreshed(
+        self, url: Waiting, visit: Visit, document: Document, repeated: tuple[Outcome, int] | None, now_s: float
+    ) -> None:
+        """A page that is stored was asked for again: it is the same, or its new form takes the place of the old."""
+        self.recrawls.discard(url.oid)
+        if repeated is not None and repeated[1] == url.oid and repeated[0] is not Outcome.DUP_NEAR:
+            self._settle(url, Outcome.NOT_MODIFIED, now_s, None)
+            return
+        self.counters.add("pages refreshed")
+        self.duplicates.remember(url.oid, document, url.host.sid, url.url, visit.fetch.ip, visit.fetch.body_bytes)
+        self.batch.replaced.append(url.oid)
+        rows.add_page(self.batch, visit, document, self.settings.store)
+        self._settle(url, Outcome.OK, now_s, visit.relevance)
+        self._links(url, visit, document, now_s)
+
+    def _canonical_twin(self, url: Waiting, document: Document) -> tuple[Outcome, int] | None:
+        canonical = document.canonical
+        if not self.settings.duplicates.canonical or not canonical or canonical == url.url:
+            return None
+        if path_of(canonical) == "/":  # a home page named as everybody's canonical is a common mistake
+            return None
+        twin = self.frontier.known.get(url_key(canonical))
+        if twin not in (ABSENT, url.oid) and self.settled[twin] == STORED:
+            return Outcome.DUP_CANONICAL, twin
+        return None
+
+    def _links(self, url: Waiting, visit: Visit, document: Document, now_s: float) -> None:
+        """Offer the links of a page to the frontier, and note them."""
+        if document.links_dropped:
+            self.counters.add("links past the limit of a page", document.links_dropped)
+        if document.nofollow and self.settings.robots.obey_meta:
+            self.counters.add("links on nofollow pages", len(document.links))
+            return
+        links = document.links
+        if self.settings.robots.obey_rel_nofollow:
+            links = [link for link in links if not link.nofollow]
+            self.counters.add("nofollow links", len(document.links) - len(links))
+        if not links:
+            return
+        relevance = visit.relevance or 0.0
+        known = self.frontier.known
+        keys = np.fromiter((link.key for link in links), dtype=np.uint64, count=len(links))
+        oids = known.get_many(keys).tolist()
+        new = 0
+        for index, oid in enumerate(oids):
+            if oid == ABSENT:
+                link = links[index]
+                oids[index] = known.get(link.key) if new else ABSENT  # it may have stood on this very page before
+                if oids[index] == ABSENT:
+                    found = Waiting(self.next_oid, link.url, url.host, url.topic, url.depth + 1, relevance)
+                    oids[index] = self._new_url(found, link.key, url.oid, now_s)
+                    new += 1
+        self.counters.add("links", len(links))
+        self.counters.add("links to known URLs", len(links) - new)
+        if ABSENT in oids:  # too long, or past the limit of known URLs
+            links, oids = zip(
+                *((link, oid) for link, oid in zip(links, oids, strict=True) if oid != ABSENT), strict=True
+            )
+        rows.add_links(self.batch, url, links, oids, [self.sids[oid] for oid in oids])
+
+    # -- URLs
+
+    def offer(
+        self, url: str, *, parent: int, depth: int, relevance: float, topic: int, now_s: float, hops: int = 0
+    ) -> int:
+        """Make a URL known, unless it is. Returns its oid, or ABSENT when it is not worth one."""
+        key = url_key(url)
+        oid = self.frontier.known.get(key)
+        if oid != ABSENT:
+            self.counters.add("links to known URLs")
+            return oid
+        host = self.frontier.host(host_of(url), url[: url.index(":")])
+        return self._new_url(Waiting(self.next_oid, url, host, topic, depth, relevance, hops), key, parent, now_s)
+
+    def _new_url(self, url: Waiting, key: int, parent: int, now_s: float) -> int:
+        """Give a URL met for the first time its oid, and let it wait unless something speaks against it."""
+        url.host, refusal = self.frontier.judge_new(url.url, url.depth)
+        if refusal is Outcome.URL_TOO_LONG:
+            self.counters.outcome(refusal)
+            return ABSENT
+        if self.next_oid >= self.settings.limits.max_urls:
+            self.counters.add("URLs past the limit of known URLs")
+            return ABSENT
+        self.next_oid += 1
+        self.frontier.known.set(key, url.oid)
+        self.sids.append(url.host.sid)
+        self.settled.append(OPEN if refusal is None else SETTLED)
+        if not url.host.is_stored:
+            url.host.is_stored = True
+            self.changed_hosts.add(url.host.sid)
+        if refusal is not None:
+            self.counters.outcome(refusal)
+        else:
+            self.frontier.prioritise(url)
+        rows.add_url(self.batch, url, key, parent, now_s, refusal)
+        if refusal is None:
+            self.frontier.add(url)
+        return url.oid
+
+    def _known_elsewhere(self, url: Waiting) -> Outcome | None:
+        found = self.duplicates.known_elsewhere(url.url, url.host.sid, url.host.ip)
+        if found is None:
+            return None
+        outcome, twin = found
+        self.batch.duplicates.add(url.oid, twin, outcome)
+        return outcome
+
+    def drop(self, url: Waiting, outcome: Outcome) -> None:
+        """Record that a waiting URL was given up."""
+        self._settle(url, outcome, rows.NEVER_S, None)
+
+    def _settle(self, url: Waiting, outcome: Outcome, now_s: float, relevance: float | None) -> None:
+        """Speak the last word about a URL."""
+        self.settled[url.oid] = STORED if outcome in (Outcome.OK, Outcome.NOT_MODIFIED) else SETTLED
+        self.counters.outcome(outcome)
+        if relevance is not None:
+            url.relevance = relevance
+        rows.change_url(self.batch, url, outcome.final_state, outcome, now_s, rows.NEVER_S)

@@ -1,0 +1,326 @@
+"""A collection: a folder with its settings, its database and its WARC files. This is the way in for Python users.
+
+from opilio import Collection
+
+birds = Collection.create("birds", bookmarks="bookmarks.html", settings={"limits.max_pages": 500})
+report = birds.crawl()
+print(report.reason, birds.sql("SELECT url, title FROM collection ORDER BY relevance DESC LIMIT 10").rows)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+import opilio
+from opilio.analyze import bands
+from opilio.crawl.absorb import Absorber
+from opilio.crawl.control import ControlServer, ask
+from opilio.crawl.counters import Counters, Status
+from opilio.crawl.engine import Engine
+from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
+from opilio.crawl.restore import recover_pages, restore
+from opilio.crawl.worker import Worker, WorkerSetup
+from opilio.errors import CollectionError, InputError
+from opilio.fetch import Transport
+from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
+from opilio.model import host_of, registered_domain
+from opilio.settings import FILE_NAME, Settings, load, override, to_toml
+from opilio.store import Batch, Result, Store, export_pages
+from opilio.store.connection import FILE_NAME as DATABASE_NAME
+from opilio.store.export import DEFAULT_COLUMNS, STDOUT
+from opilio.topics import TopicTree, query_topic, read_bookmarks, read_seeds
+
+WARC_FOLDER = "warc"
+
+_RETRY_URLS = """
+    UPDATE crawl SET state = 'waiting', numtries = 0, not_before = NULL
+    WHERE state = 'failed' OR (state = 'dropped' AND outcome = 'bad-host')
+"""
+_RETRY_HOSTS = "UPDATE hosts SET state = 'ok', failures = 0, met = NULL, robots_status = NULL WHERE state <> 'ok'"
+_RECRAWL = (
+    "UPDATE crawl SET state = 'waiting', numtries = 0 WHERE state = 'fetched' AND outcome IN ('ok', 'not-modified')"
+)
+
+
+class Collection:
+    """One collection. All methods but `crawl` work while a crawl runs in it, from any process."""
+
+    def __init__(self, folder: Path | str) -> None:
+        self.folder = Path(folder)
+        if not (self.folder / DATABASE_NAME).is_file():
+            raise CollectionError(
+                f"{self.folder}: no collection there",
+                f"Make one: opilio crawl {self.folder} --bookmarks FILE (or --seeds FILE)",
+            )
+        self.settings = load(self.folder / FILE_NAME)
+
+    # -- making
+
+    @classmethod
+    def create(
+        cls,
+        folder: Path | str,
+        *,
+        bookmarks: Path | str | None = None,
+        seeds: Path | str | None = None,
+        query: str = "",
+        settings: Settings | Mapping[str, Any] | None = None,
+    ) -> Collection:
+        """Make a collection from bookmarks, a list of seeds, a query, or several of them."""
+        folder = Path(folder)
+        if (folder / DATABASE_NAME).exists():
+            raise CollectionError(f"{folder}: holds a collection already", "Crawl on in it, or choose another folder.")
+        tree = read_inputs(bookmarks, seeds, query)
+        if not tree.seeds:
+            raise InputError("nothing to start from", "Give --bookmarks FILE or --seeds FILE beside --query.")
+        chosen = settings if isinstance(settings, Settings) else override(Settings(), dict(settings or {}), "settings")
+        make_strategy(chosen.frontier)  # a wrong name is found now
+        try:
+            (folder / WARC_FOLDER).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CollectionError(f"{folder}: cannot make the folder: {error.strerror}", "Choose another.") from None
+        _write_settings(folder, chosen)
+        with Store.create(folder, memory_bytes=chosen.store.memory_bytes) as store:
+            store.write(_inputs_batch(tree))
+        return cls(folder)
+
+    def add(self, *, bookmarks: Path | str | None = None, seeds: Path | str | None = None) -> int:
+        """Add seeds to a collection that is not being crawled. Returns how many were new."""
+        tree = read_inputs(bookmarks, seeds, "")
+        with self._store() as store:
+            have = {seed.url for seed in store.load_seeds()}
+            topics = {topic.path: topic.kcid for topic in store.load_topics()}
+            batch, added = Batch(), 0
+            renumbered = _merge_topics(tree, topics, batch)
+            for seed in tree.seeds:
+                if seed.url not in have:
+                    batch.seeds.add(seed.url, renumbered[seed.kcid], "added", seed.title, time.time())
+                    added += 1
+            store.write(batch)
+        return added
+
+    # -- crawling
+
+    def crawl(
+        self,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        on_tick: Callable[[Status], None] = lambda status: None,
+        retry_failed: bool = False,
+        recrawl: bool = False,
+        transport: Transport | None = None,
+    ) -> Status:
+        """Crawl until a limit is reached or nothing is left; goes on where the last crawl stopped.
+
+        `settings` changes settings for good, by dotted name. `retry_failed` asks again for what failed, `recrawl` for
+        the pages that are stored. Ctrl-C ends the crawl cleanly; a second one at once.
+        """
+        if settings:
+            self.change_settings(settings)
+        with self._store() as store:
+            if retry_failed:
+                store.query(_RETRY_URLS, write=True)
+                store.query(_RETRY_HOSTS, write=True)
+            if recrawl:
+                store.query(_RECRAWL, write=True)
+            return uvloop.run(self._run(store, on_tick, transport))
+
+    def change_settings(self, changes: Mapping[str, Any]) -> None:
+        """Change settings by dotted name, for good: {"limits.max_pages": 1000}."""
+        self.settings = override(self.settings, dict(changes))
+        make_strategy(self.settings.frontier)
+        _write_settings(self.folder, self.settings)
+
+    async def _run(self, store: Store, on_tick: Callable[[Status], None], transport: Transport | None) -> Status:
+        setup = self._worker_setup(store)
+        absorber = self._absorber(store)
+        restore(store, absorber)
+        if self.settings.store.warc:
+            self._recover(store, absorber, setup)
+        self._offer_seeds(store, absorber)
+        workers: Workers
+        if transport is not None or self.settings.run.workers < 0:
+            workers = InlineWorkers(setup, transport)
+        else:
+            workers = ProcessWorkers(setup, self.settings.run.workers)
+        names = {topic.kcid: topic.path or topic.name for topic in store.load_topics()}
+        engine = Engine(self.settings, store, absorber, workers, names)
+        pages_before = absorber.counters.pages
+        run = store.start_run(time.time(), opilio.__version__, to_toml(self.settings))
+        async with ControlServer(engine, self.folder):
+            with _signals(engine):
+                reason = await engine.run(on_tick)
+        store.finish_run(run, time.time(), reason, absorber.counters.pages - pages_before)
+        return engine.status()
+
+    def _worker_setup(self, store: Store) -> WorkerSetup:
+        keywords = {topic.kcid: list(topic.keywords) for topic in store.load_topics()}
+        folder = self.folder / WARC_FOLDER
+        folder.mkdir(exist_ok=True)
+        return WorkerSetup(dataclasses.asdict(self.settings), keywords, str(folder), "w0")
+
+    def _absorber(self, store: Store) -> Absorber:
+        seed_domains = frozenset(registered_domain(host_of(seed.url)) for seed in store.load_seeds())
+        frontier = Frontier(
+            self.settings,
+            make_strategy(self.settings.frontier),
+            ScopeFilter(self.settings.scope, seed_domains),
+            lambda url, outcome: None,
+            [topic.kcid for topic in store.load_topics()],
+        )
+        if frontier.strategy.uses_sql:
+            store.check_order_by(frontier.strategy.order_by)
+        counters = Counters(store.load_counters())
+        return Absorber(self.settings, frontier, Duplicates(self.settings.duplicates, bands), counters)
+
+    def _recover(self, store: Store, absorber: Absorber, setup: WorkerSetup) -> None:
+        worker = Worker(setup, archive=False)
+        count = recover_pages(store, absorber, worker, self.folder / WARC_FOLDER, time.time())
+        if count:
+            absorber.counters.add("pages recovered from WARC files", count)
+
+    @staticmethod
+    def _offer_seeds(store: Store, absorber: Absorber) -> None:
+        now_s = time.time()
+        for seed in store.load_seeds():
+            absorber.offer(seed.url, parent=-1, depth=0, relevance=1.0, topic=seed.kcid, now_s=now_s)
+
+    # -- asking
+
+    def sql(self, sql: str, *, write: bool = False) -> Result:
+        """Ask the database, or the crawl that runs in it. Read-only unless `write`."""
+        answer = ask(self.folder, "sql", sql=sql, write=write)
+        if answer is not None:
+            return Result(tuple(answer["columns"]), [tuple(row) for row in answer["rows"]], answer["truncated"])
+        with self._store(read_only=not write) as store:
+            return store.query(sql, write=write)
+
+    def status(self) -> Status:
+        """The figures of the running crawl, or of the last one."""
+        answer = ask(self.folder, "status")
+        if answer is not None:
+            return Status(**answer)
+        with self._store(read_only=True) as store:
+            return _stored_status(self.folder, self.settings, store)
+
+    def policy(self, strategy: str, order_by: str = "", n: int = 0) -> bool:
+        """Order the frontier another way: at once when a crawl runs (returns True), else from the next crawl on."""
+        changes: dict[str, Any] = {"frontier.strategy": strategy, "frontier.order_by": order_by}
+        if n:
+            changes["frontier.n"] = n
+        settings = override(self.settings, changes)
+        make_strategy(settings.frontier)
+        running = ask(self.folder, "policy", strategy=strategy, order_by=order_by, n=n) is not None
+        if not running and order_by:
+            with self._store(read_only=True) as store:
+                store.check_order_by(order_by)
+        self.settings = settings
+        _write_settings(self.folder, settings)
+        return running
+
+    def stop(self) -> bool:
+        """Stop the crawl that runs; False when none does."""
+        return ask(self.folder, "stop") is not None
+
+    def export(self, target: Path | str, format_name: str = "", *, columns: Sequence[str] = (), where: str = "") -> int:
+        """Write the pages to a file; the form is that of its suffix: .jsonl, .csv or .parquet. Returns how many."""
+        request = {"format_name": format_name, "columns": list(columns) or list(DEFAULT_COLUMNS), "where": where}
+        if str(target) != STDOUT:
+            answer = ask(self.folder, "export", target=str(Path(target).absolute()), **request)
+            if answer is not None:
+                return int(answer["pages"])
+        with self._store(read_only=True) as store:
+            return export_pages(store, str(target), **request)
+
+    def _store(self, *, read_only: bool = False) -> Store:
+        return Store.open(self.folder, read_only=read_only, memory_bytes=self.settings.store.memory_bytes)
+
+
+def _write_settings(folder: Path, settings: Settings) -> None:
+    """Replace the settings file in one step, so that a crash leaves the old one or the new one."""
+    text = f"# Settings of this collection; all others have their defaults (`opilio settings`).\n{to_toml(settings)}"
+    new = folder / (FILE_NAME + ".new")
+    try:
+        new.write_text(text)
+        new.replace(folder / FILE_NAME)
+    except OSError as error:
+        raise CollectionError(
+            f"{folder}: cannot write {FILE_NAME}: {error.strerror}", "Make room, then try again."
+        ) from None
+
+
+def read_inputs(bookmarks: Path | str | None, seeds: Path | str | None, query: str) -> TopicTree:
+    """The topic tree of what the user gave."""
+    tree = read_bookmarks(Path(bookmarks)) if bookmarks else TopicTree()
+    if seeds:
+        read_seeds(Path(seeds), tree)
+    if query:
+        query_topic(query, tree)
+    return tree
+
+
+def _inputs_batch(tree: TopicTree) -> Batch:
+    batch = Batch()
+    _merge_topics(tree, {}, batch)
+    for seed in tree.seeds:
+        batch.seeds.add(seed.url, seed.kcid, "given", seed.title, time.time())
+    return batch
+
+
+def _merge_topics(tree: TopicTree, have: dict[str, int], batch: Batch) -> dict[int, int]:
+    """Add the topics that are not there yet to `batch`. Returns each topic's number in the collection."""
+    numbers: dict[int, int] = {}
+    next_kcid = max(have.values(), default=-1) + 1
+    for topic in tree.topics:
+        if topic.path in have:
+            numbers[topic.kcid] = have[topic.path]
+            continue
+        numbers[topic.kcid] = next_kcid
+        parent = numbers.get(topic.parent) if topic.parent >= 0 else None
+        batch.topics.add(next_kcid, parent, topic.name, topic.path, "good", topic.keywords)
+        next_kcid += 1
+    return numbers
+
+
+def _stored_status(folder: Path, settings: Settings, store: Store) -> Status:
+    counters = Counters(store.load_counters())
+    reason = store.query("SELECT coalesce(reason, 'it was killed') FROM runs ORDER BY run DESC LIMIT 1").rows
+    hosts = dict(store.query("SELECT state, count(*) FROM hosts GROUP BY state").rows)
+    mean = store.query("SELECT avg(relevance) FROM pages").rows[0][0]
+    topics = store.query(
+        "SELECT CASE WHEN t.path = '' THEN t.name ELSE t.path END, count(c.oid) FROM topics t "
+        "LEFT JOIN crawl c ON c.topic = t.kcid AND c.state = 'waiting' GROUP BY t.kcid, 1 ORDER BY t.kcid"
+    ).rows
+    return Status(
+        folder=str(folder), running=False, pages=counters.pages, fetched_bytes=counters.counts["bytes"],
+        urls=store.count_rows("crawl"), waiting=store.waiting_count(), hot=0, in_flight=0, hosts=sum(hosts.values()),
+        slow_hosts=hosts.get("slow", 0), bad_hosts=hosts.get("bad", 0),
+        elapsed_s=counters.counts["elapsed_ms"] / 1000, pages_per_s=0.0, harvest=mean, harvest_history=[],
+        outcomes=counters.outcomes(), counters=dict(counters.counts), strategy=settings.frontier.strategy,
+        order_by=settings.frontier.order_by, topics=dict(topics), reason=reason[0][0] if reason else "never crawled",
+    )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _signals(engine: Engine) -> Iterator[None]:
+    """Ctrl-C and SIGTERM stop the engine; only in the main thread can they be caught."""
+    loop = asyncio.get_running_loop()
+    caught = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(ValueError, RuntimeError):
+            loop.add_signal_handler(number, engine.stop, f"interrupted ({signal.Signals(number).name})")
+            caught.append(number)
+    try:
+        yield
+    finally:
+        for number in caught:
+            loop.remove_signal_handler(number)

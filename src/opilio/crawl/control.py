@@ -1,0 +1,137 @@
+"""Talking to a running crawl: `opilio sql`, `status`, `policy` and `stop` from another terminal.
+
+The database takes one process. So the engine listens on a loopback port and leaves a note in the collection's folder
+(`engine.json`, readable by its owner only) with the port and a token; who cannot read the note cannot ask. A request
+and its answer are one line of JSON each. When no engine runs, callers open the database themselves (`Collection`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import datetime
+import hmac
+import json
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from opilio.crawl.engine import Engine
+from opilio.errors import CollectionError, OpilioError, QueryError
+from opilio.frontier import make_strategy
+from opilio.settings import override
+from opilio.store import export_pages
+
+NOTE = "engine.json"
+MAX_REQUEST_BYTES = 2**20
+SQL_TIMEOUT_S = 60.0
+
+
+class ControlServer:
+    """Answers requests for one engine while it runs."""
+
+    def __init__(self, engine: Engine, folder: Path) -> None:
+        self._engine = engine
+        self._note = folder / NOTE
+        self._token = secrets.token_hex(16)
+        self._server: asyncio.Server | None = None
+        self._actions: dict[str, Callable[..., Any]] = {
+            "sql": self._sql,
+            "export": self._export,
+            "status": lambda: dataclasses.asdict(engine.status()),
+            "policy": self._policy,
+            "stop": self._stop,
+        }
+
+    async def __aenter__(self) -> ControlServer:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=MAX_REQUEST_BYTES)
+        port = self._server.sockets[0].getsockname()[1]
+        text = json.dumps({"pid": os.getpid(), "port": port, "token": self._token})
+        descriptor = os.open(self._note, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(text)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._note.unlink(missing_ok=True)
+        if self._server is not None:
+            self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, ValueError):
+            answer = await self._answer(await reader.readuntil(b"\n"))
+            writer.write(json.dumps(answer, default=_plain).encode() + b"\n")
+            await writer.drain()
+        writer.close()
+
+    async def _answer(self, line: bytes) -> dict[str, Any]:
+        request = json.loads(line)
+        if not isinstance(request, dict) or not hmac.compare_digest(str(request.pop("token", "")), self._token):
+            return {"error": "not allowed", "hint": ""}
+        action = self._actions.get(str(request.pop("do", "")))
+        if action is None:
+            return {"error": "unknown request", "hint": "The crawl may run another version of Opilio."}
+        try:
+            result = action(**request)
+            return {"result": await result if asyncio.iscoroutine(result) else result}
+        except OpilioError as error:
+            return {"error": error.message, "hint": error.hint}
+        except TypeError as error:
+            return {"error": f"bad request: {error}", "hint": ""}
+
+    async def _sql(self, sql: str, write: bool = False) -> dict[str, Any]:
+        await self._engine.commit(wait=True)
+        result = await asyncio.to_thread(self._engine.query, sql, write=write, timeout_s=SQL_TIMEOUT_S)
+        return {"columns": result.columns, "rows": result.rows, "truncated": result.truncated}
+
+    async def _export(self, target: str, **options: Any) -> dict[str, Any]:
+        await self._engine.commit(wait=True)
+        return {"pages": await asyncio.to_thread(export_pages, self._engine.store, target, **options)}
+
+    def _policy(self, strategy: str, order_by: str = "", n: int = 0) -> dict[str, Any]:
+        changes: dict[str, Any] = {"frontier.strategy": strategy, "frontier.order_by": order_by}
+        if n:
+            changes["frontier.n"] = n
+        settings = override(self._engine.settings, changes, "policy")
+        self._engine.change_strategy(make_strategy(settings.frontier))
+        self._engine.settings = settings
+        return {"strategy": strategy, "order_by": self._engine.frontier.strategy.order_by}
+
+    def _stop(self) -> dict[str, Any]:
+        self._engine.stop("stopped by `opilio stop`")
+        return {"stopping": True}
+
+
+def _plain(value: Any) -> Any:
+    """Values of the database as JSON can hold them."""
+    if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
+        return value.isoformat(sep=" ") if isinstance(value, datetime.datetime) else value.isoformat()
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value).hex()
+    return str(value)
+
+
+def ask(folder: Path, do: str, **request: Any) -> Any:
+    """Ask the engine that crawls into `folder`; None when none runs. Raises the engine's error, if it has one."""
+    try:
+        note = json.loads((folder / NOTE).read_text())
+        connection = socket.create_connection(("127.0.0.1", int(note["port"])), timeout=5)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    with connection:
+        connection.settimeout(SQL_TIMEOUT_S + 30)
+        connection.sendall(json.dumps({"token": note["token"], "do": do, **request}).encode() + b"\n")
+        try:
+            line = connection.makefile("rb").readline()
+        except TimeoutError:
+            raise CollectionError(f"{folder}: the crawl does not answer", "Try again.") from None
+    if not line:
+        return None
+    answer = json.loads(line)
+    if "error" in answer:
+        raise QueryError(answer["error"], answer.get("hint", ""))
+    return answer["result"]

@@ -1,0 +1,110 @@
+"""Running counts of a crawl, and the figures shown while it runs."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter, deque
+from dataclasses import dataclass, field
+
+from opilio.model import Outcome, OutcomeKind
+
+RATE_WINDOW_S = 10.0
+HARVEST_WINDOW_PAGES = 500
+
+
+@dataclass
+class Status:
+    """A snapshot of a crawl, as the display, `opilio status` and --json show it."""
+
+    folder: str
+    running: bool
+    pages: int
+    fetched_bytes: int
+    urls: int
+    waiting: int
+    hot: int
+    in_flight: int
+    hosts: int
+    slow_hosts: int
+    bad_hosts: int
+    elapsed_s: float
+    pages_per_s: float
+    harvest: float | None
+    harvest_history: list[float]
+    outcomes: dict[str, int]
+    counters: dict[str, int]
+    strategy: str
+    order_by: str
+    topics: dict[str, int] = field(default_factory=dict)
+    eta_s: float | None = None
+    limit: str = ""
+    reason: str = ""
+
+
+class Counters:
+    """What happened, by name. Names of outcomes are counted under `outcome:<name>`; all survive a restart."""
+
+    def __init__(self, stored: dict[str, int] | None = None) -> None:
+        self.counts: Counter[str] = Counter(stored or {})
+        self._recent: deque[tuple[float, int]] = deque()
+        self._relevances: deque[float] = deque(maxlen=HARVEST_WINDOW_PAGES)
+        self._harvest_steps: deque[float] = deque(maxlen=60)
+        self._step_pages = 0
+        self.dirty: set[str] = set()
+
+    def add(self, name: str, n: int = 1) -> None:
+        """Count `n` more of `name`."""
+        self.counts[name] += n
+        self.dirty.add(name)
+
+    def outcome(self, outcome: Outcome) -> None:
+        """Count the end of a URL."""
+        self.add(f"outcome:{outcome.value}")
+
+    def page(self, received_bytes: int, relevance: float | None) -> None:
+        """Count a stored page."""
+        self.add("pages")
+        now_s = time.monotonic()
+        self._recent.append((now_s, 1))
+        while self._recent and self._recent[0][0] < now_s - RATE_WINDOW_S:
+            self._recent.popleft()
+        if relevance is not None:
+            self._relevances.append(relevance)
+            self._step_pages += 1
+            if self._step_pages >= 50:
+                self._step_pages = 0
+                self._harvest_steps.append(self.harvest or 0.0)
+
+    @property
+    def pages(self) -> int:
+        """Pages stored, over all runs."""
+        return self.counts["pages"]
+
+    @property
+    def harvest(self) -> float | None:
+        """Mean relevance of the latest pages; None when nothing is judged."""
+        return sum(self._relevances) / len(self._relevances) if self._relevances else None
+
+    @property
+    def harvest_history(self) -> list[float]:
+        """The harvest rate after each 50 pages, the latest last."""
+        return list(self._harvest_steps)
+
+    def pages_per_s(self) -> float:
+        """Pages stored a second, over the last seconds."""
+        now_s = time.monotonic()
+        recent = [at_s for at_s, _ in self._recent if at_s >= now_s - RATE_WINDOW_S]
+        return len(recent) / max(0.5, now_s - recent[0]) if recent else 0.0
+
+    def outcomes(self) -> dict[str, int]:
+        """Counts by outcome, most frequent first."""
+        prefix = "outcome:"
+        counts = {name[len(prefix) :]: n for name, n in self.counts.items() if name.startswith(prefix) and n}
+        return dict(sorted(counts.items(), key=lambda item: -item[1]))
+
+    def by_kind(self) -> dict[OutcomeKind, dict[str, int]]:
+        """Counts by outcome, grouped into families."""
+        groups: dict[OutcomeKind, dict[str, int]] = {kind: {} for kind in OutcomeKind}
+        for name, n in self.outcomes().items():
+            groups[Outcome(name).kind][name] = n
+        return groups

@@ -1,0 +1,284 @@
+"""The engine: the one loop in which leases go out, visits come in, and batches are committed.
+
+It never waits for the network: workers do that. It never waits for the database either, but for two cases: a batch that
+is full while the one before it is still being written, and the end of the crawl.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from opilio.crawl.absorb import OPEN, Absorber
+from opilio.crawl.counters import Status
+from opilio.crawl.pool import Workers
+from opilio.errors import OpilioError, QueryError, StoreError
+from opilio.frontier import Frontier, HostState, Strategy, Waiting
+from opilio.settings import Settings
+from opilio.store import Store
+
+TICK_S = 0.25  # the loop looks at limits and the display at least this often
+GRACE_S = 10.0  # how long a stopping crawl waits for requests under way
+ALL_RETRIES_S = 253_370_764_800.0  # the year 9999: a refill may bring any URL; retries in memory are left out anyway
+MIN_REFILL_S = 0.2  # between two refills: each commits a batch and asks the database
+PER_HOST_SHARE = 20  # a SQL order may fill at most one n-th of a refill with one host
+
+
+class Engine:
+    """One run of a crawl."""
+
+    def __init__(
+        self, settings: Settings, store: Store, absorber: Absorber, workers: Workers, topic_names: dict[int, str]
+    ) -> None:
+        self.settings = settings
+        self.store = store
+        self.absorber = absorber
+        self.frontier: Frontier = absorber.frontier
+        self.counters = absorber.counters
+        self.workers = workers
+        self.topic_names = topic_names
+        self.folder = str(store.path.parent)
+        self.reason = ""
+        self._started_s = time.monotonic()
+        self._elapsed_before_s = self.counters.counts["elapsed_ms"] / 1000
+        self._writer = ThreadPoolExecutor(1, "store")
+        self._write: asyncio.Future[None] | None = None
+        self._batch_opened_s = time.monotonic()
+        self._refill: asyncio.Task[None] | None = None
+        self._refilled_s = 0.0
+        self._ticked_s = 0.0
+        self._stop_now = asyncio.Event()
+
+    # -- running
+
+    async def run(self, on_tick: Callable[[Status], None]) -> str:
+        """Crawl until a limit is reached, the frontier is empty or `stop` is called. Returns the reason."""
+        await self.workers.start()
+        try:
+            while not self.reason:
+                self._lease()
+                await self._absorb_visits()
+                await self._keep_store()
+                self._check_end()
+                self._tick(on_tick)
+            await self._finish_requests(on_tick)
+        finally:
+            await self.workers.close()
+            if self._refill is not None:
+                self._refill.cancel()
+            await self._close_store()
+        on_tick(self.status())
+        return self.reason
+
+    def stop(self, reason: str) -> None:
+        """End the crawl: first call, when the requests under way are done; second call, at once."""
+        if self.reason:
+            self._stop_now.set()
+        self.reason = self.reason or reason
+
+    def _lease(self) -> None:
+        room = self.settings.fetch.in_flight - self.frontier.in_flight
+        max_pages = self.settings.limits.max_pages
+        if max_pages:
+            room = min(room, max_pages - self.counters.pages - len(self.frontier.leased))
+        if room > 0:
+            leases = self.frontier.take(time.time(), room)
+            if leases:
+                self.workers.submit(leases)
+
+    async def _absorb_visits(self) -> None:
+        timeout_s = TICK_S
+        event_s = self.frontier.next_event_s()
+        if event_s is not None:
+            timeout_s = min(timeout_s, max(0.0, event_s - time.time()) + 0.001)
+        for visit in await self.workers.visits(timeout_s):
+            if visit.fatal:
+                raise StoreError(visit.fatal, "What is committed is safe: make room, then crawl on.")
+            self.absorber.absorb(visit, time.time())
+
+    def _check_end(self) -> None:
+        limits = self.settings.limits
+        if limits.max_pages and self.counters.pages >= limits.max_pages:
+            self.reason = f"page limit reached ({limits.max_pages:,})"
+        elif limits.max_time_s and self.elapsed_s >= limits.max_time_s:
+            self.reason = f"time limit reached ({limits.max_time_s:g} s)"
+        elif limits.max_bytes and self.counters.counts["bytes"] >= limits.max_bytes:
+            self.reason = f"byte limit reached ({limits.max_bytes:,})"
+        elif not self.frontier.in_flight and not self.frontier.waiting and self._refill is None:
+            self.reason = "frontier empty: every URL found was asked for or refused"
+
+    async def _finish_requests(self, on_tick: Callable[[Status], None]) -> None:
+        """Take in what is under way, so that no answer is thrown away."""
+        deadline_s = time.monotonic() + GRACE_S
+        while self.frontier.in_flight and time.monotonic() < deadline_s and not self._stop_now.is_set():
+            await self._absorb_visits()
+            self._tick(on_tick)
+
+    def _tick(self, on_tick: Callable[[Status], None]) -> None:
+        now_s = time.monotonic()
+        if now_s - self._ticked_s >= TICK_S:
+            self._ticked_s = now_s
+            on_tick(self.status())
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds of crawling, earlier runs included."""
+        return self._elapsed_before_s + time.monotonic() - self._started_s
+
+    # -- the store
+
+    async def _keep_store(self) -> None:
+        """Commit when it is time, and refill the hot queues."""
+        if self._write is not None and self._write.done():
+            self._write.result()
+            self._write = None
+        storage = self.settings.store
+        batch = self.absorber.batch
+        due = len(batch) >= storage.batch_pages or time.monotonic() - self._batch_opened_s >= storage.batch_s
+        if due and batch and (self._write is None or len(batch) >= 4 * storage.batch_pages):
+            await self.commit(wait=False)
+        self._start_refill()
+
+    async def commit(self, *, wait: bool) -> None:
+        """Write the open batch; with `wait`, return only when it is on disk."""
+        if self._write is not None:
+            await self._write
+            self._write = None
+        self._count_elapsed()
+        batch = self.absorber.swap_batch()
+        self._batch_opened_s = time.monotonic()
+        if batch:
+            loop = asyncio.get_running_loop()
+            self._write = loop.run_in_executor(self._writer, self.store.write, batch)
+        if wait and self._write is not None:
+            await self._write
+            self._write = None
+
+    def _count_elapsed(self) -> None:
+        self.counters.add("elapsed_ms", int(self.elapsed_s * 1000) - self.counters.counts["elapsed_ms"])
+
+    async def _close_store(self) -> None:
+        try:
+            await self.commit(wait=True)
+        finally:
+            self._writer.shutdown()
+
+    def _start_refill(self) -> None:
+        if self._refill is not None:
+            if not self._refill.done():
+                return
+            self._refill.result()
+            self._refill = None
+        age_s = time.monotonic() - self._refilled_s
+        if age_s < MIN_REFILL_S:
+            return
+        topics = self.frontier.wants_refill()
+        stale = age_s > self.settings.frontier.refresh_s
+        if self.frontier.strategy.uses_sql and stale:
+            topics = [topic for topic in self.frontier.queues if self.frontier.cold[topic]]
+        if topics:
+            self._refill = asyncio.create_task(self._bring_back(topics))
+
+    async def _bring_back(self, topics: list[int]) -> None:
+        """Bring the best of the URLs that wait in the database into memory."""
+        await self.commit(wait=True)
+        self._refilled_s = time.monotonic()
+        for topic in topics:
+            strategy, size = self.frontier.strategy, self.frontier.refill_size
+            cold_before = self.frontier.cold[topic]
+            per_host = max(1, size // PER_HOST_SHARE) if strategy.uses_sql else 0
+            ask = functools.partial(
+                self.store.next_waiting,
+                f"{strategy.order_by}, oid",
+                size,
+                exclude=self.frontier.oids_in_memory(),
+                now_s=ALL_RETRIES_S,
+                topic=topic,
+                per_host=per_host,
+            )
+            rows = await asyncio.to_thread(ask)
+            validators = await asyncio.to_thread(self._validators, [row.oid for row in rows])
+            if self.frontier.strategy is not strategy:
+                return  # changed meanwhile: its own refill comes
+            urls = [self._from_row(row, validators) for row in rows if self._may_wait(row.oid)]
+            exhausted = len(rows) < size and not (per_host and rows)
+            self.frontier.refill(topic, urls, cold_before if exhausted else None)
+
+    def _may_wait(self, oid: int) -> bool:
+        return self.absorber.settled[oid] == OPEN and not self.frontier.holds(oid)
+
+    def _validators(self, oids: list[int]) -> dict[int, tuple[str, str]]:
+        """ETag and Last-Modified of pages that are asked for again."""
+        wanted = [oid for oid in oids if oid in self.absorber.recrawls]
+        if not wanted:
+            return {}
+        sql = "SELECT oid, arg_max(etag, at), arg_max(last_modified, at) FROM pages WHERE oid IN ? GROUP BY oid"
+        found = self.store.query(sql, [wanted], max_rows=len(wanted)).rows
+        return {oid: (etag or "", last_modified or "") for oid, etag, last_modified in found}
+
+    def _from_row(self, row: Any, validators: dict[int, tuple[str, str]]) -> Waiting:
+        host = self.frontier.hosts[row.sid]
+        url = Waiting(row.oid, row.url, host, row.topic, row.depth, row.relevance, row.hops, row.numtries)
+        url.priority = row.priority
+        url.etag, url.last_modified = validators.get(row.oid, ("", ""))
+        return url
+
+    # -- control
+
+    def change_strategy(self, strategy: Strategy) -> None:
+        """Order the frontier another way from now on."""
+        if strategy.uses_sql:
+            self.store.check_order_by(strategy.order_by)
+        self.frontier.change_strategy(strategy)
+        self.counters.add("policy changes")
+
+    def query(self, sql: str, *, write: bool, timeout_s: float) -> Any:
+        """Answer a statement of the user's; called from another thread."""
+        try:
+            return self.store.query(sql, write=write, timeout_s=timeout_s)
+        except OpilioError:
+            raise
+        except Exception as error:
+            raise QueryError(f"{type(error).__name__}: {error}") from error
+
+    def status(self) -> Status:
+        """The figures of this moment."""
+        counters, frontier, limits = self.counters, self.frontier, self.settings.limits
+        rate = counters.pages_per_s()
+        eta_s, limit = None, ""
+        if limits.max_pages:
+            limit = f"{limits.max_pages:,} pages"
+            eta_s = max(0, limits.max_pages - counters.pages) / rate if rate else None
+        elif limits.max_time_s:
+            limit, eta_s = f"{limits.max_time_s:g} s", max(0.0, limits.max_time_s - self.elapsed_s)
+        elif limits.max_bytes:
+            limit = f"{limits.max_bytes:,} bytes"
+        return Status(
+            folder=self.folder,
+            running=not self.reason,
+            pages=counters.pages,
+            fetched_bytes=counters.counts["bytes"],
+            urls=len(frontier.known),
+            waiting=frontier.waiting,
+            hot=frontier.hot,
+            in_flight=frontier.in_flight,
+            hosts=len(frontier.hosts),
+            slow_hosts=frontier.host_states[HostState.SLOW],
+            bad_hosts=frontier.host_states[HostState.BAD],
+            elapsed_s=self.elapsed_s,
+            pages_per_s=rate,
+            harvest=counters.harvest,
+            harvest_history=counters.harvest_history,
+            outcomes=counters.outcomes(),
+            counters=dict(counters.counts),
+            strategy=type(frontier.strategy).__name__,
+            order_by=frontier.strategy.order_by,
+            topics={name: frontier.waiting_of(topic) for topic, name in self.topic_names.items()},
+            eta_s=eta_s,
+            limit=limit,
+            reason=self.reason,
+        )

@@ -1,0 +1,200 @@
+"""Where workers run: inside the engine's own loop, or in processes of their own. One Protocol, one contract test."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from opilio.crawl.process import encoder, frame, read_message, visits_decoder
+from opilio.crawl.worker import Worker, WorkerSetup
+from opilio.errors import OpilioError
+from opilio.fetch import Transport
+from opilio.model import Fetch, Lease, Outcome, Visit, host_of
+
+MAX_RESTARTS = 20  # of worker processes in one run: more means that something is wrong with the machine
+
+
+class Workers(Protocol):
+    """Carries out leases somewhere. Every lease that was submitted comes back as exactly one visit."""
+
+    async def start(self) -> None:
+        """Be ready for leases."""
+        ...
+
+    def submit(self, leases: Sequence[Lease]) -> None:
+        """Have leases carried out; returns at once."""
+        ...
+
+    async def visits(self, timeout_s: float) -> list[Visit]:
+        """The visits that ended since the last call; waits for the first at most `timeout_s`."""
+        ...
+
+    async def close(self) -> None:
+        """Stop; leases still under way are forgotten."""
+        ...
+
+
+class _Inbox:
+    """Visits that arrived and were not asked for yet."""
+
+    def __init__(self) -> None:
+        self._visits: list[Visit] = []
+        self._arrived = asyncio.Event()
+
+    def put(self, visits: Sequence[Visit]) -> None:
+        self._visits.extend(visits)
+        self._arrived.set()
+
+    async def get(self, timeout_s: float) -> list[Visit]:
+        if not self._visits:
+            try:
+                await asyncio.wait_for(self._arrived.wait(), timeout_s)
+            except TimeoutError:
+                return []
+        visits, self._visits = self._visits, []
+        self._arrived.clear()
+        return visits
+
+
+class InlineWorkers:
+    """One worker inside the engine's loop: for tests, small machines and recorded webs."""
+
+    def __init__(self, setup: WorkerSetup, transport: Transport | None = None) -> None:
+        self._worker = Worker(setup, transport)
+        self._inbox = _Inbox()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Nothing to start."""
+
+    def submit(self, leases: Sequence[Lease]) -> None:
+        """Start a task for each lease."""
+        for lease in leases:
+            task = asyncio.create_task(self._carry_out(lease))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _carry_out(self, lease: Lease) -> None:
+        self._inbox.put([await self._worker.visit(lease)])
+
+    async def visits(self, timeout_s: float) -> list[Visit]:
+        """What ended since the last call."""
+        return await self._inbox.get(timeout_s)
+
+    async def close(self) -> None:
+        """Cancel what is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._worker.aclose()
+
+
+class _Process:
+    """One worker process and the leases it holds."""
+
+    def __init__(self, name: str, setup: WorkerSetup) -> None:
+        self.name = name
+        self.setup = msgspec.structs.replace(setup, name=name)
+        self.leases: dict[int, Lease] = {}
+        self.process: subprocess.Popen[bytes] | None = None
+        self.writer: asyncio.StreamWriter | None = None
+
+    async def start(self) -> asyncio.StreamReader:
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "opilio.crawl.process", str(theirs.fileno())],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+            )
+        reader, self.writer = await asyncio.open_connection(sock=ours, limit=2**24)
+        self.writer.write(frame(encoder.encode(self.setup)))
+        if self.leases:  # given while there was no process
+            self.writer.write(frame(encoder.encode(list(self.leases.values()))))
+        return reader
+
+    def send(self, leases: list[Lease]) -> None:
+        self.leases.update((lease.oid, lease) for lease in leases)
+        if self.writer is not None:
+            self.writer.write(frame(encoder.encode(leases)))
+
+    async def stop(self) -> None:
+        if self.writer is not None:
+            self.writer.close()
+            self.writer = None
+        if self.process is not None:
+            try:
+                await asyncio.to_thread(self.process.wait, 5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                await asyncio.to_thread(self.process.wait)
+
+
+class ProcessWorkers:
+    """Workers in processes of their own. A host's leases go to one process, which keeps its connections.
+
+    A process that dies is started again; the leases it held come back with the outcome `worker-lost`.
+    """
+
+    def __init__(self, setup: WorkerSetup, count: int = 0) -> None:
+        self._inbox = _Inbox()
+        self._processes = [_Process(f"w{i}", setup) for i in range(count or os.cpu_count() or 1)]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._restarts = 0
+        self._failure: OpilioError | None = None
+
+    async def start(self) -> None:
+        """Start the processes."""
+        self._tasks = [asyncio.create_task(self._keep_running(process)) for process in self._processes]
+        while any(process.writer is None for process in self._processes):
+            await asyncio.sleep(0.001)
+
+    def submit(self, leases: Sequence[Lease]) -> None:
+        """Send each lease to the process of its host."""
+        shares: dict[int, list[Lease]] = {}
+        for lease in leases:
+            shares.setdefault(hash(host_of(lease.url)) % len(self._processes), []).append(lease)
+        for index, share in shares.items():
+            self._processes[index].send(share)
+
+    async def visits(self, timeout_s: float) -> list[Visit]:
+        """What ended since the last call."""
+        if self._failure is not None:
+            raise self._failure
+        return await self._inbox.get(timeout_s)
+
+    async def _keep_running(self, process: _Process) -> None:
+        while True:
+            reader = await process.start()
+            while message := await read_message(reader):
+                visits = visits_decoder.decode(message)
+                for visit in visits:
+                    process.leases.pop(visit.lease.oid, None)
+                self._inbox.put(visits)
+            await process.stop()
+            self._restarts += 1
+            if self._restarts > MAX_RESTARTS:
+                self._failure = OpilioError(
+                    f"worker processes died {self._restarts} times",
+                    "Look at the messages above; with `--set run.workers=-1` the work is done inside the engine.",
+                )
+            lost = list(process.leases.values())
+            process.leases.clear()
+            detail = f"the worker process {process.name} ended"
+            self._inbox.put([Visit(lease, Fetch(Outcome.WORKER_LOST, detail=detail)) for lease in lost])
+            if self._failure is not None:
+                return
+
+    async def close(self) -> None:
+        """End the processes."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(process.stop() for process in self._processes))

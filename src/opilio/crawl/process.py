@@ -1,0 +1,97 @@
+"""The process of one worker: leases come in on an inherited socket, visits go out on it.
+
+A message is its length in four bytes, then msgpack. When the engine's end of the socket closes, for whatever reason,
+the process ends: no worker outlives its engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import sys
+
+import msgspec
+import uvloop
+
+from opilio.crawl.worker import Worker, WorkerSetup
+from opilio.model import Lease, Visit
+
+FLUSH_S = 0.02  # visits are sent together that end within this time: fewer wake-ups of the engine
+FLUSH_VISITS = 16
+
+encoder = msgspec.msgpack.Encoder()
+visits_decoder = msgspec.msgpack.Decoder(list[Visit])
+leases_decoder = msgspec.msgpack.Decoder(list[Lease])
+_setup_decoder = msgspec.msgpack.Decoder(WorkerSetup)
+
+
+async def read_message(reader: asyncio.StreamReader) -> bytes:
+    """One message; b'' at the end of the stream."""
+    try:
+        size = int.from_bytes(await reader.readexactly(4), "big")
+        return await reader.readexactly(size)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return b""
+
+
+def frame(message: bytes) -> bytes:
+    """A message as it goes over the socket."""
+    return len(message).to_bytes(4, "big") + message
+
+
+class _Sender:
+    """Collects visits and sends them together."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._visits: list[Visit] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, visit: Visit) -> None:
+        self._visits.append(visit)
+        if len(self._visits) >= FLUSH_VISITS:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self.flush)
+
+    def flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._visits:
+            self._writer.write(frame(encoder.encode(self._visits)))
+            self._visits = []
+
+
+async def serve(engine: socket.socket) -> None:
+    """Carry out leases until the engine closes the socket."""
+    reader, writer = await asyncio.open_connection(sock=engine)
+    setup = await read_message(reader)
+    if not setup:
+        return
+    worker = Worker(_setup_decoder.decode(setup))
+    sender = _Sender(writer)
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def carry_out(lease: Lease) -> None:
+        sender.add(await worker.visit(lease))
+
+    while message := await read_message(reader):
+        for lease in leases_decoder.decode(message):
+            task = asyncio.create_task(carry_out(lease))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+    for task in tasks:
+        task.cancel()
+    await worker.aclose()
+
+
+def main() -> None:
+    """Entry point: `python -m opilio.crawl.process FD`."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the engine's to handle
+    uvloop.run(serve(socket.socket(fileno=int(sys.argv[1]))))
+
+
+if __name__ == "__main__":
+    main()

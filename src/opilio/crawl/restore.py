@@ -1,0 +1,119 @@
+"""Memory rebuilt from the tables when a crawl resumes, and pages that only the WARC files know of."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from opilio.crawl.absorb import OPEN, SETTLED, STORED, Absorber
+from opilio.crawl.worker import Worker
+from opilio.fetch import RobotsRules
+from opilio.fetch.replay import replay
+from opilio.frontier import ABSENT, Frontier, HostState, Waiting
+from opilio.model import HostReport, Lease, UrlState, normalize, url_key
+from opilio.store import Store, recover, truncate_torn
+from opilio.store.loading import STATES
+
+_RECRAWLED = "SELECT oid FROM crawl WHERE state = 'waiting' AND outcome IN ('ok', 'not-modified')"
+_COUNTED_BY_TRAPS = r"url LIKE '%?%' OR regexp_matches(url, '/(19|20)\d\d[-/]\d{1,2}([-/]\d{1,2})?/?$')"
+
+
+def restore(store: Store, absorber: Absorber) -> None:
+    """Fill frontier, duplicates and counts from the database."""
+    _hosts(store, absorber.frontier, absorber.settings.user_agent)
+    _urls(store, absorber)
+    _pages(store, absorber)
+    frontier = absorber.frontier
+    for url, sid in _rows(
+        store, f"SELECT url, sid FROM crawl WHERE outcome IS DISTINCT FROM 'trap' AND ({_COUNTED_BY_TRAPS})"
+    ):
+        frontier.traps.count(url, sid)
+    waiting = dict(_rows(store, "SELECT topic, count(*) FROM crawl WHERE state = 'waiting' GROUP BY topic"))
+    frontier.wait_in_database(waiting)
+    absorber.recrawls.update(oid for (oid,) in _rows(store, _RECRAWLED))
+
+
+def _rows(store: Store, sql: str) -> list[tuple[Any, ...]]:
+    return [row for piece in store.stream(sql) for row in zip(*(c.to_pylist() for c in piece.columns), strict=True)]
+
+
+def _hosts(store: Store, frontier: Frontier, user_agent: str) -> None:
+    for record in store.load_hosts():
+        host = frontier.host(record.host)
+        host.ip = record.ip or ""
+        frontier.host_states[host.state] -= 1
+        host.state = HostState(record.state)
+        frontier.host_states[host.state] += 1
+        host.failures, host.pages, host.bytes, host.requests = (
+            record.failures, record.pages, record.bytes, record.requests,
+        )  # fmt: skip
+        host.crawl_delay_s = record.crawl_delay_s
+        host.next_s = record.next_visit_s
+        host.is_stored = True
+        if record.robots_status is not None:
+            host.met_s = record.met_s
+            host.robots_status = record.robots_status
+            report = HostReport(record.robots_status, record.robots or "", record.crawl_delay_s)
+            host.rules = RobotsRules(report, user_agent)
+
+
+def _urls(store: Store, absorber: Absorber) -> None:
+    known = absorber.frontier.known
+    waiting, fetched = STATES.index(UrlState.WAITING), STATES.index(UrlState.FETCHED)
+    for chunk in store.load_urls(("oid", "key", "sid", "state")):
+        known.set_many(chunk["key"].astype(np.uint64), chunk["oid"])
+        absorber.sids.frombytes(chunk["sid"].astype(np.int32).tobytes())
+        codes = np.where(chunk["state"] == waiting, OPEN, np.where(chunk["state"] == fetched, STORED, SETTLED))
+        absorber.settled.extend(codes.astype(np.uint8).tobytes())
+    absorber.next_oid = len(absorber.settled)
+
+
+def _pages(store: Store, absorber: Absorber) -> None:
+    sql = """
+        SELECT p.oid, c.sid, c.url, coalesce(p.ip, ''), p.body_bytes, p.content_hash, p.shingles
+        FROM pages p JOIN crawl c ON c.oid = p.oid ORDER BY p.oid
+    """
+    for piece in store.stream(sql):
+        for oid, sid, url, ip, size, content_hash, shingles in zip(
+            *(c.to_pylist() for c in piece.columns), strict=True
+        ):
+            absorber.duplicates.restore(oid, sid, url, ip, size, content_hash, shingles or b"")
+
+
+def recover_pages(store: Store, absorber: Absorber, worker: Worker, warc_folder: Path, now_s: float) -> int:
+    """Take in the pages whose WARC record was written but whose batch was not committed. Returns how many.
+
+    So a crash loses no page that was written down, and none of them is asked for again.
+    """
+    ends = store.load_warc_ends()
+    recovered = 0
+    for path in sorted(warc_folder.glob("*.warc.gz")):
+        truncate_torn(path)
+        for record in recover(path, ends.get(path.name, 0)):
+            url = normalize(record.url)
+            oid = absorber.frontier.known.get(url_key(url)) if url else ABSENT
+            if oid == ABSENT or absorber.settled[oid] != OPEN:
+                continue
+            waiting = _waiting(store, absorber.frontier, oid)
+            lease = Lease(oid, url, attempt=waiting.numtries + 1)
+            response = replay(lease, record.ip, record.date_s, record.raw_head, record.raw_body, worker.settings)
+            fetch = msgspec.structs.replace(
+                response.fetch, warc_file=path.name, warc_offset=record.offset, warc_bytes=record.length
+            )
+            absorber.frontier.forget_cold(waiting.topic)
+            absorber.page(waiting, worker.read(lease, response._replace(fetch=fetch)), now_s)
+            recovered += 1
+    return recovered
+
+
+def _waiting(store: Store, frontier: Frontier, oid: int) -> Waiting:
+    columns = "url, sid, topic, depth, relevance, hops, numtries, priority"
+    url, sid, topic, depth, relevance, hops, numtries, priority = store.query(
+        f"SELECT {columns} FROM crawl WHERE oid = ?", [oid]
+    ).rows[0]
+    waiting = Waiting(oid, url, frontier.hosts[sid], topic, depth, relevance, hops, numtries)
+    waiting.priority = priority
+    return waiting

@@ -1,0 +1,100 @@
+"""Which rows of the database a visit becomes. Column by column: this runs for each link of each page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opilio.frontier import Host, Waiting
+from opilio.model import Document, Fetch, Lease, Link, Outcome, UrlState, Visit
+from opilio.settings import Storage
+from opilio.store import Batch
+
+NEVER_S = 0.0
+
+
+def add_url(batch: Batch, url: Waiting, key: int, parent: int, found_s: float, refusal: Outcome | None) -> None:
+    """A URL met for the first time, waiting or refused at once."""
+    rows = batch.urls
+    rows.oid.append(url.oid)
+    rows.url.append(url.url)
+    rows.key.append(key)
+    rows.sid.append(url.host.sid)
+    rows.topic.append(url.topic)
+    rows.depth.append(min(url.depth, 32_767))
+    rows.parent.append(parent if parent >= 0 else None)
+    rows.hops.append(url.hops)
+    rows.state.append(UrlState.WAITING if refusal is None else UrlState.DROPPED)
+    rows.outcome.append(refusal)
+    rows.numtries.append(0)
+    rows.relevance.append(url.relevance)
+    rows.priority.append(url.priority)
+    rows.not_before.append(NEVER_S)
+    rows.found.append(found_s)
+    rows.lastvisited.append(NEVER_S)
+
+
+def change_url(
+    batch: Batch, url: Waiting, state: UrlState, outcome: Outcome | None, visited_s: float, not_before_s: float
+) -> None:
+    """A URL's new state."""
+    rows = batch.changes
+    rows.oid.append(url.oid)
+    rows.topic.append(url.topic)
+    rows.state.append(state)
+    rows.outcome.append(outcome)
+    rows.numtries.append(min(url.numtries, 255))
+    rows.relevance.append(url.relevance)
+    rows.priority.append(url.priority)
+    rows.not_before.append(not_before_s)
+    rows.lastvisited.append(visited_s)
+
+
+def add_visit(batch: Batch, lease: Lease, fetch: Fetch) -> None:
+    """A request and what came of it."""
+    batch.visits.add(
+        lease.oid, fetch.started_s, lease.kind, fetch.outcome, fetch.status, fetch.detail, fetch.took_ms,
+        fetch.received_bytes, fetch.warc_file, fetch.warc_offset, fetch.warc_bytes,
+    )  # fmt: skip
+
+
+def add_page(batch: Batch, visit: Visit, document: Document, storage: Storage) -> None:
+    """A page with its terms."""
+    oid, fetch = visit.lease.oid, visit.fetch
+    batch.pages.add(
+        oid, fetch.started_s, fetch.status, fetch.content_type, document.charset, document.language, document.title,
+        document.description, document.text if storage.text else None, document.main_text if storage.text else None,
+        document.content_hash, document.canonical, document.noindex, fetch.received_bytes, fetch.body_bytes,
+        fetch.took_ms, fetch.ip, fetch.etag, fetch.last_modified, visit.relevance,
+        visit.topic if visit.relevance is not None else None, None, fetch.warc_file, fetch.warc_offset,
+        fetch.warc_bytes, document.shingles,
+    )  # fmt: skip
+    if document.term_ids:
+        batch.terms.oid.append(oid)
+        batch.terms.term_ids.append(document.term_ids)
+        batch.terms.term_counts.append(document.term_counts)
+        for tid, term in document.new_terms:
+            batch.lexicon.tid.append(tid)
+            batch.lexicon.term.append(term)
+
+
+def add_links(batch: Batch, source: Waiting, links: Sequence[Link], oids: Sequence[int], sids: Sequence[int]) -> None:
+    """The links of a page; `oids` and `sids` of their targets are parallel to them."""
+    rows, count = batch.links, len(links)
+    rows.oid_src.extend([source.oid] * count)
+    rows.oid_dst.extend(oids)
+    rows.sid_src.extend([source.host.sid] * count)
+    rows.sid_dst.extend(sids)
+    rows.anchor.extend([link.anchor for link in links])
+    rows.context.extend([link.context for link in links])
+    rows.region.extend([link.region for link in links])
+    rows.position.extend([link.position for link in links])
+    rows.kind.extend([link.kind for link in links])
+    rows.nofollow.extend([link.nofollow for link in links])
+
+
+def add_host(batch: Batch, host: Host) -> None:
+    """A host as it stands."""
+    batch.hosts.add(
+        host.sid, host.name, host.domain_name, host.ip or None, host.state, host.failures, host.pages, host.bytes,
+        host.requests, host.robots_status if host.met_s else None, host.crawl_delay_s, host.met_s, host.next_s,
+    )  # fmt: skip

@@ -1,0 +1,309 @@
+"""The transport to the real web: libcurl transfers in the event loop, with pooled handles and kept connections."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import time
+from typing import Any, NamedTuple
+
+import pycurl  # type: ignore[import-untyped]
+
+from opilio.fetch import verdicts
+from opilio.fetch.addresses import Endpoint, Routes, is_local_name, is_public, parse_address
+from opilio.fetch.decoding import ACCEPT_ENCODING
+from opilio.fetch.headers import raw_head, request_head, retry_after_s, safe_value
+from opilio.fetch.resolver import Resolver
+from opilio.fetch.transfer import Terms, Transfer, Verdict
+from opilio.fetch.transport import Response
+from opilio.model import Fetch, Lease, LeaseKind, Outcome, host_of
+from opilio.model.url import host_name, path_of
+from opilio.settings import Fetching, Settings
+
+MAX_IDLE_CONNECTIONS = 1024
+MAX_SITEMAP_BYTES = 50 * 2**20  # sitemaps.org
+MAX_ADDRESSES_TRIED = 3
+_SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl does not name
+
+
+class Start(NamedTuple):
+    """When a lease was begun: by the wall clock for the record, by the monotonic clock for durations."""
+
+    epoch_s: float
+    monotonic_s: float
+
+
+class Handle:
+    """A libcurl handle that is used for one transfer after another. Options that never change are set once."""
+
+    def __init__(self, fetching: Fetching) -> None:
+        self.curl: Any = pycurl.Curl()
+        self.transfer = Transfer(Terms())
+        self.started_s = 0.0
+        self.stalled = False
+        self._pinned = ""
+        self._headers: list[str] = []
+        self._proxy = fetching.proxy
+        self._set_limits(fetching)
+        self._set_trust(fetching)
+        self.curl.setopt(pycurl.HEADERFUNCTION, self._on_header)
+        self.curl.setopt(pycurl.WRITEFUNCTION, self._on_body)
+        self.curl.setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
+
+    def prepare(self, url: str, endpoint: Endpoint | None, headers: list[str], terms: Terms) -> None:
+        """Make ready for one transfer, to `endpoint` and nowhere else; None leaves the way to the proxy."""
+        curl = self.curl
+        self.transfer = Transfer(terms)
+        self.stalled = False
+        curl.setopt(pycurl.URL, url)
+        if headers != self._headers:
+            curl.setopt(pycurl.HTTPHEADER, [header.encode("latin-1", "replace") for header in headers])
+            self._headers = headers
+        if endpoint is None:
+            self._pinned = ""
+            curl.unsetopt(pycurl.CONNECT_TO)
+        else:
+            self._pinned = endpoint.address
+            address = f"[{endpoint.address}]" if ":" in endpoint.address else endpoint.address
+            curl.setopt(pycurl.CONNECT_TO, [f"::{address}:{endpoint.port or ''}"])
+        if self._proxy:
+            curl.setopt(pycurl.PROXY, "" if endpoint else self._proxy)
+        self.started_s = time.monotonic()
+
+    @property
+    def sent_s(self) -> float:
+        """When the request went out (monotonic); 0 while connecting."""
+        if not self.curl.getinfo(pycurl.REQUEST_SIZE):
+            return 0.0
+        return self.started_s + float(self.curl.getinfo(pycurl.PRETRANSFER_TIME))
+
+    def _set_limits(self, fetching: Fetching) -> None:
+        curl = self.curl
+        curl.setopt(pycurl.NOSIGNAL, 1)
+        curl.setopt(pycurl.FOLLOWLOCATION, 0)
+        curl.setopt(pycurl.PROTOCOLS, pycurl.PROTO_HTTP | pycurl.PROTO_HTTPS)
+        curl.setopt(pycurl.PATH_AS_IS, 1)
+        curl.setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS)
+        curl.setopt(pycurl.CONNECTTIMEOUT_MS, max(int(fetching.connect_timeout_s * 1000), 1))
+        curl.setopt(pycurl.TIMEOUT_MS, max(int(fetching.total_timeout_s * 1000), 1))
+        curl.setopt(_SUPPRESS_CONNECT_HEADERS, 1)
+        curl.setopt(pycurl.PROXY, fetching.proxy)  # set even if empty: the environment's proxies are not ours
+
+    def _set_trust(self, fetching: Fetching) -> None:
+        if not fetching.verify_tls:
+            self.curl.setopt(pycurl.SSL_VERIFYPEER, 0)
+            self.curl.setopt(pycurl.SSL_VERIFYHOST, 0)
+            return
+        # The certificates that Python itself trusts: libcurl's built-in path is that of the machine it was built on.
+        paths = ssl.get_default_verify_paths()
+        if paths.cafile:
+            self.curl.setopt(pycurl.CAINFO, paths.cafile)
+        if paths.capath:
+            self.curl.setopt(pycurl.CAPATH, paths.capath)
+
+    def _on_header(self, line: bytes) -> int | None:
+        return self.transfer.on_header(line)
+
+    def _on_body(self, data: bytes) -> int | None:
+        return self.transfer.on_body(data)
+
+    def _open_socket(self, purpose: int, address: Any) -> Any:
+        """The last gate before a connection: only the address that was checked passes."""
+        family, kind, protocol, peer = address
+        if self._pinned and parse_address(peer[0]) != parse_address(self._pinned):
+            return pycurl.SOCKET_BAD
+        return socket.socket(family, kind, protocol)
+
+
+class Client:
+    """A `Transport` to the web. Belongs to the event loop it is first used in."""
+
+    def __init__(self, settings: Settings) -> None:
+        fetching = settings.fetch
+        self._settings = fetching
+        self._obey_robots = settings.robots.obey
+        self._routes = Routes(fetching.connect_to)
+        self._resolver = Resolver(
+            fetching.dns_servers, fetching.dns_timeout_s, fetching.dns_cache_hosts, fetching.dns_max_ttl_s
+        )
+        self._terms = {
+            LeaseKind.PAGE: Terms(accept=fetching.accept),
+            LeaseKind.HOST: Terms(max_bytes=settings.robots.max_bytes, cut=True),
+            LeaseKind.SITEMAP: Terms(max_bytes=MAX_SITEMAP_BYTES),
+        }
+        self._headers = _standing_headers(settings)
+        self._multi: Any = pycurl.AsyncCurlMulti()
+        self._multi.setopt(pycurl.M_MAXCONNECTS, MAX_IDLE_CONNECTIONS)
+        self._idle: list[Handle] = []
+        self._busy: set[Handle] = set()
+        self._watch: asyncio.TimerHandle | None = None
+        self._watch_every_s = min(max(fetching.read_timeout_s / 4, 0.02), 1.0)
+
+    async def fetch(self, lease: Lease) -> Response:
+        """Make one request; see `Transport.fetch`."""
+        start = Start(time.time(), time.monotonic())
+        endpoints, refusal = await self._endpoints(lease.url)
+        if refusal is not None:
+            return Response(_record(start, *refusal))
+        if lease.kind is LeaseKind.HOST and not self._obey_robots:
+            return Response(_record(start, Outcome.OK, "", endpoints[0]))
+        for endpoint in endpoints[:MAX_ADDRESSES_TRIED]:
+            response = await self._ask(lease, endpoint, start)
+            if response.fetch.outcome is not Outcome.CONNECT_FAILED:
+                break
+        return response
+
+    async def aclose(self) -> None:
+        """Close connections and the resolver; requests still open are cancelled."""
+        if self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+        self._resolver.close()
+        await self._multi.aclose()
+        for handle in self._idle:
+            handle.curl.close()
+        self._idle.clear()
+
+    async def _endpoints(self, url: str) -> tuple[list[Endpoint | None], Verdict | None]:
+        """Where to connect for `url`: checked addresses in the order to try them, None for the proxy; or why not."""
+        host = host_of(url)
+        name = host_name(host)
+        mapped = self._routes.find(host, name)
+        if mapped is not None:
+            return [mapped], None
+        literal = parse_address(name)
+        if literal is not None:
+            addresses: tuple[str, ...] = (str(literal),)
+        elif self._settings.proxy:
+            if is_local_name(name) and not self._settings.allow_private_addresses:
+                return [], (Outcome.PRIVATE_ADDRESS, f"{name} is this machine or the proxy's")
+            return [None], None
+        else:
+            answer = self._resolver.cached(name) or await self._resolver.resolve(name)
+            if answer.error:
+                return [], (Outcome.DNS_FAILED, f"{name}: {answer.error}")
+            addresses = answer.addresses
+        if not self._settings.allow_private_addresses:
+            public = [text for text in addresses if (ip := parse_address(text)) and is_public(ip)]
+            if not public:
+                return [], (Outcome.PRIVATE_ADDRESS, f"{name} is at {', '.join(addresses)}, which is not public")
+            addresses = tuple(public)
+        return ([None] if self._settings.proxy else [Endpoint(address) for address in addresses]), None
+
+    async def _ask(self, lease: Lease, endpoint: Endpoint | None, start: Start) -> Response:
+        handle = self._idle.pop() if self._idle else Handle(self._settings)
+        headers = self._headers if not (lease.etag or lease.last_modified) else self._headers + _conditions(lease)
+        handle.prepare(lease.url, endpoint, headers, self._terms[lease.kind])
+        try:
+            failure = await self._perform(handle)
+        except BaseException:
+            handle.curl.close()  # it may still be in the middle of something
+            raise
+        verdict = None
+        if failure is not None and not handle.transfer.was_cut:
+            verdict = handle.transfer.verdict or failure
+        self._idle.append(handle)
+        return _response(handle.transfer, lease, endpoint, start, verdict, headers)
+
+    async def _perform(self, handle: Handle) -> Verdict | None:
+        """Run the transfer; None when libcurl is content, else what went wrong."""
+        self._busy.add(handle)
+        if self._watch is None:
+            self._watch = asyncio.get_running_loop().call_later(self._watch_every_s, self._sweep)
+        try:
+            await self._multi.add_handle(handle.curl)
+        except pycurl.error as error:
+            code, message = error.args[0], str(error.args[1]) if len(error.args) > 1 else ""
+            return verdicts.of_error(code, message, handle.sent_s > 0)
+        except asyncio.CancelledError:
+            with contextlib.suppress(RuntimeError, pycurl.error):
+                self._multi.remove_handle(handle.curl)
+            task = asyncio.current_task()
+            if not handle.stalled or (task is not None and task.cancelling()):
+                raise
+            return Outcome.TIMED_OUT, f"read timeout: no data for {self._settings.read_timeout_s:g} s"
+        finally:
+            self._busy.discard(handle)
+        return None
+
+    def _sweep(self) -> None:
+        """Stop transfers that have been silent for too long. Looks at all of them about once a second."""
+        self._watch = None
+        silent_since_s = time.monotonic() - self._settings.read_timeout_s
+        for handle in list(self._busy):
+            heard_s = handle.transfer.active_s or handle.sent_s
+            if 0 < heard_s < silent_since_s:
+                handle.stalled = True
+                with contextlib.suppress(RuntimeError, pycurl.error):
+                    self._multi.remove_handle(handle.curl)
+        if self._busy:
+            self._watch = asyncio.get_running_loop().call_later(self._watch_every_s, self._sweep)
+
+
+def _standing_headers(settings: Settings) -> list[str]:
+    """The headers that every request carries."""
+    headers = [
+        f"User-Agent: {safe_value(settings.user_agent)}",
+        f"Accept: {', '.join([*settings.fetch.accept, '*/*;q=0.1'])}",
+        f"Accept-Encoding: {ACCEPT_ENCODING}",
+    ]
+    if settings.fetch.accept_language:
+        headers.append(f"Accept-Language: {safe_value(settings.fetch.accept_language)}")
+    return headers
+
+
+def _conditions(lease: Lease) -> list[str]:
+    """The headers that make a request conditional."""
+    conditions = (("If-None-Match", lease.etag), ("If-Modified-Since", lease.last_modified))
+    return [f"{name}: {safe_value(value)}" for name, value in conditions if value]
+
+
+def _record(start: Start, outcome: Outcome, detail: str, endpoint: Endpoint | None = None) -> Fetch:
+    """The record of a lease for which no response came."""
+    return Fetch(
+        outcome=outcome,
+        ip=endpoint.address if endpoint else "",
+        started_s=start.epoch_s,
+        took_ms=(time.monotonic() - start.monotonic_s) * 1000,
+        detail=detail,
+    )
+
+
+def _response(
+    transfer: Transfer,
+    lease: Lease,
+    endpoint: Endpoint | None,
+    start: Start,
+    failure: Verdict | None,
+    sent_headers: list[str],
+) -> Response:
+    """The response made of a transfer that has ended."""
+    body = transfer.finish() if failure is None else b""
+    failure = failure or transfer.verdict
+    headers = transfer.headers
+    if failure is not None:
+        outcome, detail = failure
+        redirect_url = ""
+    else:
+        outcome, detail, redirect_url = verdicts.of_status(transfer.status, headers.get("location", ""), lease.url)
+    head = raw_head(transfer.lines)
+    raw = b"" if failure is not None else body if "content-encoding" not in headers else transfer.raw_body
+    fetch = Fetch(
+        outcome=outcome,
+        status=transfer.status,
+        ip=endpoint.address if endpoint else "",
+        content_type=transfer.content_type,
+        received_bytes=len(head) + transfer.raw_bytes,
+        body_bytes=len(body),
+        started_s=start.epoch_s,
+        took_ms=(time.monotonic() - start.monotonic_s) * 1000,
+        redirect_url=redirect_url,
+        retry_after_s=retry_after_s(headers["retry-after"], time.time()) if "retry-after" in headers else 0.0,
+        etag=headers.get("etag", ""),
+        last_modified=headers.get("last-modified", ""),
+        detail=detail,
+    )
+    sent = request_head(host_of(lease.url), path_of(lease.url), sent_headers)
+    return Response(fetch, body, headers, head, raw, sent)

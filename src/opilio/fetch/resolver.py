@@ -1,0 +1,148 @@
+"""Names to addresses: c-ares asks several servers, a cache with a size and a time to live remembers.
+
+The answer to a name is asked for once however many wait for it. c-ares resends to the next server when one does not
+answer in time; it works in a thread of its own, which only ever touches the event loop through
+`call_soon_threadsafe`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import pycares
+
+from opilio.errors import SettingsError
+
+NEGATIVE_TTL_S = 5.0  # how long a failed lookup is believed
+MIN_TTL_S = 1.0  # an answer outlives the requests that wait for it, also when its TTL is 0
+ROUNDS = 2  # how often all servers are asked
+_NO_SORT = 1 << 7  # ARES_AI_NOSORT: sorting opens a socket for each address
+
+
+class Answer(NamedTuple):
+    """What a name resolved to: addresses, IPv4 first, or an error in one line."""
+
+    addresses: tuple[str, ...]
+    error: str = ""
+
+
+class Resolver:
+    """An asynchronous resolver with a cache. Bound to the event loop of its first lookup."""
+
+    def __init__(
+        self,
+        servers: Sequence[str] = (),
+        timeout_s: float = 3.0,
+        max_hosts: int = 100_000,
+        max_ttl_s: float = 3600.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._servers = tuple(servers)
+        self._timeout_s = timeout_s
+        self._max_hosts = max(max_hosts, 1)
+        self._max_ttl_s = max_ttl_s
+        self._clock = clock
+        self._cache: OrderedDict[str, tuple[float, Answer]] = OrderedDict()
+        self._open: dict[str, asyncio.Future[Answer]] = {}
+        self._channel: pycares.Channel | None = None
+
+    def __len__(self) -> int:
+        return len(self._cache)
+
+    def cached(self, name: str) -> Answer | None:
+        """The answer that is still believed, without waiting."""
+        entry = self._cache.get(name)
+        if entry is None:
+            return None
+        expires_s, answer = entry
+        if self._clock() >= expires_s:
+            del self._cache[name]
+            return None
+        self._cache.move_to_end(name)
+        return answer
+
+    async def resolve(self, name: str) -> Answer:
+        """The addresses of `name`."""
+        known = self.cached(name)
+        if known is not None:
+            return known
+        future = self._open.get(name)
+        if future is None:
+            future = self._ask(name)
+        return await asyncio.shield(future)  # one waiter that is cancelled must not cancel the others
+
+    def close(self) -> None:
+        """Cancel what is open."""
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        for future in self._open.values():
+            future.cancel()
+        self._open.clear()
+
+    def _ask(self, name: str) -> asyncio.Future[Answer]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Answer] = loop.create_future()
+        self._open[name] = future
+
+        def from_thread(result: Any, error: int | None) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+                loop.call_soon_threadsafe(self._answered, name, result, error)
+
+        try:
+            self._ensure_channel().getaddrinfo(
+                name, None, family=socket.AF_UNSPEC, type=socket.SOCK_STREAM, flags=_NO_SORT, callback=from_thread
+            )
+        except (pycares.AresError, UnicodeError, ValueError) as error:
+            self._remember(name, Answer((), f"not a name that can be looked up: {error}"), NEGATIVE_TTL_S)
+        return future
+
+    def _answered(self, name: str, result: Any, error: int | None) -> None:
+        if result is None:
+            reason = pycares.errno.strerror(error) if error is not None else "no answer"
+            self._remember(name, Answer((), str(reason)), NEGATIVE_TTL_S)
+            return
+        nodes = sorted(result.nodes, key=lambda node: bool(node.family != socket.AF_INET))
+        addresses = tuple(dict.fromkeys(node.addr[0].decode("ascii") for node in nodes))
+        if not addresses:
+            self._remember(name, Answer((), "no address"), NEGATIVE_TTL_S)
+            return
+        ttl_s = min(max(min(node.ttl for node in nodes), MIN_TTL_S), self._max_ttl_s)
+        self._remember(name, Answer(addresses), ttl_s)
+
+    def _remember(self, name: str, answer: Answer, ttl_s: float) -> None:
+        self._cache[name] = (self._clock() + ttl_s, answer)
+        self._cache.move_to_end(name)
+        while len(self._cache) > self._max_hosts:
+            self._cache.popitem(last=False)
+        future = self._open.pop(name, None)
+        if future is not None and not future.done():
+            future.set_result(answer)
+
+    def _ensure_channel(self) -> pycares.Channel:
+        if self._channel is None:
+            try:
+                # No search domains: the names of URLs are complete.
+                self._channel = pycares.Channel(
+                    flags=pycares.ARES_FLAG_NOSEARCH,
+                    timeout=self._timeout_s,
+                    tries=ROUNDS,
+                    lookups="fb",
+                    servers=[_server(server) for server in self._servers] or None,
+                )
+            except pycares.AresError as error:
+                raise SettingsError(
+                    f"[fetch] dns_servers: {', '.join(self._servers)}: {error}", 'For example: ["9.9.9.9:53"]'
+                ) from None
+        return self._channel
+
+
+def _server(server: str) -> str:
+    """A server as c-ares reads it: a bare IPv6 address needs brackets."""
+    return f"[{server}]" if server.count(":") > 1 and not server.startswith("[") else server

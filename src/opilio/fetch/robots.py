@@ -1,0 +1,85 @@
+"""Rules of robots.txt (RFC 9309), read for one crawler and asked many times."""
+
+from __future__ import annotations
+
+import re
+
+from protego import Protego
+
+from opilio.model import HostReport
+from opilio.model.url import path_of
+
+MAX_ANSWERS = 10_000  # answers remembered for one host
+
+_LINE = re.compile(r"\s*([a-z -]+?)\s*:\s*([^#]*)", re.IGNORECASE)
+_AGENT_NAMES = frozenset({"user-agent", "useragent", "user agent"})
+_SITE_WIDE = frozenset({"sitemap", "sitemaps", "site-map", "host"})
+_TOKEN = re.compile(r"[a-z0-9_-]+|\*", re.IGNORECASE)
+
+
+def product_token(user_agent: str) -> str:
+    """The name by which robots.txt knows a crawler: `Opilio` of `Opilio/0.1 (+https://...)`."""
+    words = user_agent.partition("/")[0].split()
+    return words[0] if words else "*"
+
+
+def parse_robots(text: str, user_agent: str) -> Protego:
+    """The rules that concern `user_agent`, and the sitemaps."""
+    return Protego.parse(_relevant(text, product_token(user_agent).lower()))
+
+
+def _relevant(text: str, token: str) -> str:
+    """`text` without the groups that name neither `token` nor `*`.
+
+    A file can name thousands of crawlers for thousands of rules, and a parser that gives each its own list of all of
+    them is busy for minutes. Names are also reduced to their product tokens here (`Opilio/1.0` means us).
+    """
+    kept: list[str] = []
+    in_agents = concerns_us = False
+    for line in text.splitlines():
+        found = _LINE.match(line)
+        if not found:
+            continue
+        name, value = found.group(1).lower(), found.group(2).strip()
+        if name in _AGENT_NAMES:
+            agent = _TOKEN.match(value)
+            ours = agent is not None and agent.group().lower() in (token, "*")
+            concerns_us = ours or (in_agents and concerns_us)
+            if not in_agents:
+                kept.append("User-agent:")  # ends the group before, also when this one is not kept
+            in_agents = True
+            if ours and agent is not None:
+                kept.append(f"User-agent: {agent.group()}")
+        elif name in _SITE_WIDE:
+            kept.append(f"{name}: {value}")
+        else:
+            in_agents = False
+            if concerns_us:
+                kept.append(f"{name}: {value}")
+    return "\n".join(kept)
+
+
+class RobotsRules:
+    """Whether one host lets us ask for a URL, by what its robots.txt came to."""
+
+    def __init__(self, report: HostReport, user_agent: str) -> None:
+        status = report.robots_status
+        self._token = product_token(user_agent)
+        self._rules = parse_robots(report.robots, user_agent) if 200 <= status < 300 and report.robots else None
+        # RFC 9309: not to be had (4xx, or redirected without end) allows all; not to be reached (5xx, no answer)
+        # forbids all. -1: we were told not to ask.
+        self._otherwise = status < 0 or 200 <= status < 500
+        self._answers: dict[str, bool] = {}
+
+    def allows(self, url: str) -> bool:
+        """Whether `url`, in normal form and of this host, may be asked for."""
+        if self._rules is None:
+            return self._otherwise
+        path = path_of(url)
+        answer = self._answers.get(path)
+        if answer is None:
+            answer = bool(self._rules.can_fetch(url, self._token))
+            if len(self._answers) >= MAX_ANSWERS:
+                self._answers.clear()
+            self._answers[path] = answer
+        return answer

@@ -1,0 +1,59 @@
+"""Status codes and libcurl's errors, told as outcomes."""
+
+from __future__ import annotations
+
+import pycurl  # type: ignore[import-untyped]
+
+from opilio.model import Outcome, normalize
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+_OUTCOMES: dict[int, Outcome] = {
+    pycurl.E_COULDNT_RESOLVE_HOST: Outcome.DNS_FAILED,
+    pycurl.E_COULDNT_RESOLVE_PROXY: Outcome.CONNECT_FAILED,
+    pycurl.E_COULDNT_CONNECT: Outcome.CONNECT_FAILED,
+    pycurl.E_INTERFACE_FAILED: Outcome.CONNECT_FAILED,
+    pycurl.E_NO_CONNECTION_AVAILABLE: Outcome.CONNECT_FAILED,
+    97: Outcome.CONNECT_FAILED,  # CURLE_PROXY: the proxy refused
+    pycurl.E_SSL_CONNECT_ERROR: Outcome.TLS_FAILED,
+    pycurl.E_PEER_FAILED_VERIFICATION: Outcome.TLS_FAILED,
+    pycurl.E_SSL_CERTPROBLEM: Outcome.TLS_FAILED,
+    pycurl.E_SSL_CIPHER: Outcome.TLS_FAILED,
+    pycurl.E_SSL_CACERT_BADFILE: Outcome.TLS_FAILED,
+    pycurl.E_SSL_ISSUER_ERROR: Outcome.TLS_FAILED,
+    pycurl.E_SSL_INVALIDCERTSTATUS: Outcome.TLS_FAILED,
+    pycurl.E_USE_SSL_FAILED: Outcome.TLS_FAILED,
+    pycurl.E_OPERATION_TIMEDOUT: Outcome.TIMED_OUT,
+    pycurl.E_BAD_CONTENT_ENCODING: Outcome.BAD_ENCODING,
+    # A URL that we hold for one and libcurl does not: asking again or blaming the host would not help.
+    pycurl.E_URL_MALFORMAT: Outcome.UNREADABLE,
+}
+
+
+def of_status(status: int, location: str, url: str) -> tuple[Outcome, str, str]:
+    """Outcome, detail and redirect target for a response that was received well."""
+    if 200 <= status < 300:
+        return Outcome.OK, "", ""
+    if status == 304:
+        return Outcome.NOT_MODIFIED, "", ""
+    if 300 <= status < 400:
+        target = normalize(location, base=url) if location and status in REDIRECTS else ""
+        if target:
+            return Outcome.REDIRECT, "", target
+        reason = f"Location {location[:200]!r} cannot be used" if location else "there is no Location"
+        return Outcome.BAD_REDIRECT, f"status {status}, but {reason}", ""
+    if status == 429:
+        return Outcome.TOO_MANY_REQUESTS, "status 429", ""
+    if 500 <= status < 600:
+        return Outcome.SERVER_ERROR, f"status {status}", ""
+    return Outcome.CLIENT_ERROR, f"status {status}", ""
+
+
+def of_error(code: int, message: str, request_sent: bool) -> tuple[Outcome, str]:
+    """Outcome and detail for a transfer that libcurl gave up. What is not in the table is a broken response."""
+    outcome = _OUTCOMES.get(code, Outcome.BROKEN)
+    message = " ".join(message.split())
+    if outcome is Outcome.TIMED_OUT:
+        phase = "total" if request_sent else "connect"
+        return outcome, f"{phase} timeout: {message}"
+    return outcome, message or f"libcurl error {code}"

@@ -1,0 +1,95 @@
+"""Which URLs may be asked at all: scope, and bounds on what an endless site can make us ask for."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import xxhash
+
+from opilio.model import Outcome
+from opilio.model.url import MAX_HOST_CHARS, host_name
+from opilio.settings import Scope, Traps
+
+# A date at the end of the path (/events/2024/05/) or named parts of one in the query: pages of a calendar. A date with
+# a name after it (/2024/05/12/title) is an article, not a calendar.
+_CALENDAR = re.compile(
+    r"/(?:19|20)\d\d[-/]\d{1,2}(?:[-/]\d{1,2})?/?(?:\?|$)"
+    r"|[?&](?:year|month|week|day|date|cal|y|m|d)=[\d-]+(?:&|$)",
+    re.IGNORECASE,
+)
+
+
+class ScopeFilter:
+    """Decides on a host once, when it is first met."""
+
+    def __init__(self, scope: Scope, seed_domains: frozenset[str] = frozenset()) -> None:
+        self._locked = frozenset(scope.locked_domains)
+        self._only = frozenset(scope.only_domains) | (seed_domains if scope.stay_on_seed_domains else frozenset())
+        self._restricted = bool(self._only)
+
+    def refusal(self, host: str) -> Outcome | None:
+        """Why nothing of `host` may be asked; None when it may."""
+        name = host_name(host)
+        if len(name) > MAX_HOST_CHARS:
+            return Outcome.URL_TOO_LONG
+        if _covered(name, self._locked):
+            return Outcome.LOCKED
+        if self._restricted and not _covered(name, self._only):
+            return Outcome.OUT_OF_SCOPE
+        return None
+
+
+def _covered(name: str, domains: frozenset[str]) -> bool:
+    """Whether `name` or a domain above it is in `domains`."""
+    while name:
+        if name in domains:
+            return True
+        name = name.partition(".")[2]
+    return False
+
+
+class TrapGuard:
+    """Counts what is countless. Remembers one number per path with queries and per host with a calendar."""
+
+    def __init__(self, traps: Traps) -> None:
+        self._traps = traps
+        self._queries: Counter[int] = Counter()  # by path
+        self._calendar: Counter[int] = Counter()  # by host
+
+    def refusal(self, url: str, sid: int) -> Outcome | None:
+        """Why a URL met for the first time is taken for a trap; None when it is not."""
+        traps = self._traps
+        if len(url) > traps.max_url_chars:
+            return Outcome.URL_TOO_LONG
+        path, question, query = url.partition("?")
+        segments = path.count("/") - 2
+        if segments > traps.max_path_segments:
+            return Outcome.TRAP
+        if segments > traps.max_repeated_segments:
+            names = path.split("/")[3:]
+            if len(set(names)) < len(names) and _most_repeated(names) > traps.max_repeated_segments:
+                return Outcome.TRAP
+        if question and query.count("&") >= traps.max_query_params:
+            return Outcome.TRAP
+        return self.count(url, sid)
+
+    def count(self, url: str, sid: int) -> Outcome | None:
+        """Count a URL against its path and its host's calendar; also used to count anew after a restart."""
+        question = url.find("?")
+        if question >= 0 and self._over(
+            self._queries, xxhash.xxh3_64_intdigest(url[:question].encode()), self._traps.max_queries_per_path
+        ):
+            return Outcome.TRAP
+        if _CALENDAR.search(url) and self._over(self._calendar, sid, self._traps.max_calendar_urls_per_host):
+            return Outcome.TRAP
+        return None
+
+    @staticmethod
+    def _over(counter: Counter[int], key: int, limit: int) -> bool:
+        counter[key] += 1
+        return counter[key] > limit
+
+
+def _most_repeated(names: list[str]) -> int:
+    return max(Counter(name for name in names if name).values(), default=0)

@@ -1,0 +1,380 @@
+"""The frontier: offered links in, leases out; scores and politeness together."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from opilio.frontier.filters import ScopeFilter, TrapGuard
+from opilio.frontier.hosts import Domain, Host, HostState, blame, delay_s, next_fetch_s, places
+from opilio.frontier.keymap import KeyMap
+from opilio.frontier.queue import Lane, TopicQueue, Waiting
+from opilio.frontier.strategies import Strategy
+from opilio.model import Lease, LeaseKind, Outcome, host_of, registered_domain
+from opilio.settings import Settings
+
+SPILL_TO = 0.8  # share of a full hot queue that stays when it spills: one sort per 20 % of its size
+REFILL_BELOW = 0.2  # a hot queue with less than this share, and URLs waiting in the database, asks for more
+WAKE_HOSTS = 8  # hosts woken for one free place in their domain: a domain of 10,000 hosts must not wake them all
+SQL_BATCH = 1_000  # URLs taken at a time in a SQL order: the size of BINGO's outgoing queue
+
+Oids: TypeAlias = npt.NDArray[np.int64]
+
+
+Drop = Callable[[Waiting, Outcome], None]
+"""Called when a waiting URL is given up before it was asked for; the engine records it."""
+
+
+class Frontier:
+    """Known URLs, hosts and hot queues. Knows no network, no database and no clock: time is an argument."""
+
+    def __init__(
+        self, settings: Settings, strategy: Strategy, scope: ScopeFilter, on_drop: Drop, topics: Iterable[int] = (0,)
+    ) -> None:
+        self.settings = settings
+        self.strategy = strategy
+        self.hosts: list[Host] = []
+        self.known = KeyMap()
+        self.on_drop = on_drop
+        self.refuses: Callable[[Waiting], Outcome | None] = lambda url: None
+        """A last look before a URL is leased (duplicates); set by the engine."""
+        self.traps = TrapGuard(settings.traps)
+        self.queues = {topic: TopicQueue(topic) for topic in topics}
+        self.cold = dict.fromkeys(self.queues, 0)
+        """URLs of a topic that wait in the database only."""
+        self._floor = dict.fromkeys(self.queues, float("-inf"))
+        """No URL that waits in the database only is better than its topic's floor."""
+        self._scope = scope
+        self._by_name: dict[str, Host] = {}
+        self._domains: dict[str, Domain] = {}
+        self._timer: list[tuple[float, int, Host]] = []
+        self._later: list[tuple[float, int, Waiting]] = []
+        self._worst: list[tuple[float, int, Waiting]] = []
+        self._turns = deque(self.queues.values())
+        self._batch: set[int] = set()
+        self._pool = {topic: TopicQueue(topic) for topic in topics} if strategy.batch else {}
+        self._random = random.Random(settings.run.seed)
+        self._later_oids: set[int] = set()
+        self.leased: dict[int, Waiting] = {}
+        self.in_flight = 0
+        self.host_states = dict.fromkeys(HostState, 0)
+
+    # -- what the frontier holds
+
+    @property
+    def hot(self) -> int:
+        """Waiting URLs in memory."""
+        return sum(len(q) for q in self.queues.values()) + sum(len(q) for q in self._pool.values()) + len(self._later)
+
+    @property
+    def waiting(self) -> int:
+        """Waiting URLs in all."""
+        return self.hot + sum(self.cold.values())
+
+    def waiting_of(self, topic: int) -> int:
+        """Waiting URLs of one topic, those that wait for another try left out."""
+        return self.cold[topic] + len(self.queues[topic]) + (len(self._pool[topic]) if self._pool else 0)
+
+    def holds(self, oid: int) -> bool:
+        """Whether a URL is leased, or waits for another try."""
+        return oid in self.leased or oid in self._later_oids
+
+    def oids_in_memory(self) -> Oids:
+        """The oids a refill must leave out. A SQL order is asked for anew, so its queued URLs may come again."""
+        oids = [url.oid for _, _, url in self._later] + list(self.leased)
+        if not self.strategy.uses_sql:
+            oids += [url.oid for q in (*self.queues.values(), *self._pool.values()) for url in q]
+        return np.array(oids, dtype=np.int64)
+
+    def host(self, name: str, scheme: str = "http") -> Host:
+        """The host of that name, made when it is new."""
+        host = self._by_name.get(name)
+        if host is None:
+            domain = self._domains.setdefault(registered_domain(name), Domain())
+            host = self._by_name[name] = Host(len(self.hosts), name, scheme, domain)
+            host.refusal = self._scope.refusal(name)
+            self.hosts.append(host)
+            self.host_states[host.state] += 1
+        return host
+
+    # -- URLs come in
+
+    def judge_new(self, url: str, depth: int) -> tuple[Host, Outcome | None]:
+        """The host of a URL met for the first time, and why it may not be asked, if it may not."""
+        host = self.host(host_of(url), url[: url.index(":")])
+        refusal = host.refusal or self.traps.refusal(url, host.sid)
+        limits = self.settings.limits
+        if refusal is None and limits.max_depth and depth > limits.max_depth:
+            refusal = Outcome.TOO_DEEP
+        if refusal is None and host.state is HostState.BAD:
+            refusal = Outcome.BAD_HOST
+        return host, refusal
+
+    def prioritise(self, url: Waiting) -> None:
+        """Give a URL its priority."""
+        url.priority = 0.0 if self.strategy.uses_sql else self.strategy.priority(url)
+
+    def add(self, url: Waiting) -> None:
+        """Let a URL wait: in memory when it is good enough, else in the database only."""
+        if self.strategy.uses_sql or url.priority < self._floor[url.topic]:
+            self.cold[url.topic] += 1
+            return
+        self._push(url)
+        if self.settings.frontier.max_waiting:
+            self._evict()
+        elif len(self._home(url.topic)) > self.settings.frontier.hot_urls:
+            self._spill(url.topic)
+
+    def refill(self, topic: int, urls: Sequence[Waiting], cold_before: int | None) -> None:
+        """Take URLs that waited in the database, best first.
+
+        `cold_before` is given when there were no others: how many of the topic waited there when the database was
+        asked, for those found since are still to come.
+        """
+        if self.strategy.uses_sql:
+            self.cold[topic] += len(self.queues[topic])
+            self.queues[topic].clear()
+            for rank, url in enumerate(urls):
+                url.priority = -float(rank)
+        for url in urls:
+            self._push(url)
+        gone = len(urls) if cold_before is None else max(cold_before, len(urls))
+        self.cold[topic] = max(0, self.cold[topic] - gone)
+        if self.strategy.uses_sql:
+            return
+        self._floor[topic] = float("-inf") if cold_before is not None or not urls else urls[-1].priority
+
+    @property
+    def refill_size(self) -> int:
+        """How many URLs a refill of one topic asks for."""
+        hot_urls = self.settings.frontier.hot_urls
+        return min(hot_urls, SQL_BATCH) if self.strategy.uses_sql else max(1, int(hot_urls * SPILL_TO))
+
+    def wants_refill(self) -> list[int]:
+        """Topics whose hot queue runs low while URLs wait in the database."""
+        low = REFILL_BELOW * self.refill_size
+        return [topic for topic, cold in self.cold.items() if cold > 0 and len(self._home(topic)) < low]
+
+    def wait_in_database(self, counts: Mapping[int, int]) -> None:
+        """Say how many URLs of each topic wait in the database, as after a restart; a refill brings the best."""
+        for topic, count in counts.items():
+            self.cold[topic] = count
+            self._floor[topic] = float("inf")
+
+    def forget_cold(self, topic: int) -> None:
+        """One URL of a topic no longer waits in the database."""
+        self.cold[topic] -= 1
+
+    def change_strategy(self, strategy: Strategy) -> None:
+        """Order by another strategy from now on: all hot URLs go back to the database's order."""
+        for topic, queue in self.queues.items():
+            self.cold[topic] += len(queue) + (len(self._pool[topic]) if self._pool else 0)
+            queue.clear()
+            self._floor[topic] = float("inf")
+        self.strategy = strategy
+        self._pool = {topic: TopicQueue(topic) for topic in self.queues} if strategy.batch else {}
+        self._batch.clear()
+
+    def retry(self, url: Waiting, at_s: float) -> None:
+        """Let a URL wait until `at_s`, then offer it again."""
+        heapq.heappush(self._later, (at_s, url.oid, url))
+        self._later_oids.add(url.oid)
+
+    # -- leases go out
+
+    def take(self, now_s: float, limit: int) -> list[Lease]:
+        """The best URLs whose hosts may be asked now, at most `limit`; hosts met for the first time come first."""
+        self._wake(now_s)
+        self._start_batch()
+        leases: list[Lease] = []
+        turns = deque(queue for queue in self._turns if len(queue))
+        while turns and len(leases) < limit:
+            queue = turns[0]
+            lane = queue.best_ready()
+            if lane is None:
+                turns.popleft()
+                continue
+            lease = self._take_from(queue, lane, now_s)
+            if lease is not None:
+                leases.append(lease)
+                turns.rotate(-1)
+        self._turns.rotate(-len(leases))
+        return leases
+
+    def next_event_s(self) -> float | None:
+        """When a host's or a URL's waiting time ends next; None when nothing waits for time."""
+        times = [heap[0][0] for heap in (self._timer, self._later) if heap]
+        return min(times) if times else None
+
+    def _take_from(self, queue: TopicQueue, lane: Lane, now_s: float) -> Lease | None:
+        host = lane.host
+        if host.state is HostState.BAD:
+            self._drop_lane(queue, lane, Outcome.BAD_HOST)
+            return None
+        if not self._may_ask(host, now_s):
+            queue.park(lane)
+            return None
+        max_age_s = self.settings.robots.max_age_s
+        if not host.met_s or (self.settings.robots.obey and host.met_s + max_age_s < now_s):
+            queue.park(lane)
+            host.meeting = True
+            return self._lease(host, Lease(-1 - host.sid, f"{host.scheme}://{host.name}/robots.txt", LeaseKind.HOST))
+        if host.errands:
+            return self._lease(host, host.errands.popleft())
+        max_pages = self.settings.limits.max_pages_per_host
+        if max_pages and host.pages + host.queued_pages >= max_pages:
+            if host.pages >= max_pages:
+                self._drop_lane(queue, lane, Outcome.HOST_LIMIT)
+            else:
+                queue.park(lane)  # what is under way decides
+            return None
+        url = queue.pop(lane)
+        url.dropped = True  # for the eviction heap
+        refusal = self._last_look(url)
+        if refusal is not None:
+            self.give_up(url, refusal)
+            return None
+        host.queued_pages += 1
+        self.leased[url.oid] = url
+        return self._lease(host, Lease(url.oid, url.url, LeaseKind.PAGE, url.etag, url.last_modified, url.numtries + 1))
+
+    def _last_look(self, url: Waiting) -> Outcome | None:
+        host = url.host
+        if delay_s(host, self.settings.fetch) > max(
+            self.settings.fetch.max_crawl_delay_s, self.settings.fetch.host_delay_s
+        ):
+            return Outcome.ROBOTS
+        if host.rules is not None and not host.rules.allows(url.url):
+            return Outcome.ROBOTS
+        return self.refuses(url)
+
+    def give_up(self, url: Waiting, outcome: Outcome) -> None:
+        """Drop a URL that is no longer in any queue, and tell the engine."""
+        self._batch.discard(url.oid)
+        self.on_drop(url, outcome)
+
+    def _lease(self, host: Host, lease: Lease) -> Lease:
+        host.in_flight += 1
+        host.requests += 1
+        host.domain.in_flight += 1
+        self.in_flight += 1
+        return lease
+
+    def _may_ask(self, host: Host, now_s: float) -> bool:
+        """Whether `host` may be asked now; if not, see to it that it is woken when it may."""
+        if host.in_flight >= places(host, self.settings.fetch):
+            return False  # woken when its request ends
+        if host.next_s > now_s:
+            if not host.in_timer:
+                host.in_timer = True
+                heapq.heappush(self._timer, (host.next_s, host.sid, host))
+            return False
+        if host.domain.in_flight >= self.settings.fetch.per_domain:
+            host.domain.waiting.append(host)
+            return False
+        return True
+
+    # -- requests end
+
+    def ended(self, lease: Lease, outcome: Outcome, now_s: float, retry_after_s: float = 0.0) -> Waiting | None:
+        """A lease came back: free its host. Returns the URL of a page lease, None for a host or a sitemap."""
+        url = self.leased.pop(lease.oid, None) if lease.kind is LeaseKind.PAGE else None
+        host = url.host if url is not None else self.host(host_of(lease.url))
+        if url is not None:
+            host.queued_pages -= 1
+            self._batch.discard(url.oid)
+        if lease.kind is LeaseKind.HOST:
+            host.meeting = False
+        self.host_states[host.state] -= 1
+        blame(host, outcome, self.settings.fetch)
+        self.host_states[host.state] += 1
+        host.in_flight -= 1
+        host.domain.in_flight -= 1
+        self.in_flight -= 1
+        host.next_s = max(host.next_s, next_fetch_s(host, now_s, self.settings.fetch))
+        if retry_after_s:
+            host.next_s = max(host.next_s, now_s + min(retry_after_s, self.settings.fetch.max_backoff_s))
+        self._wake_host(host)
+        self._wake_domain(host.domain)
+        return url
+
+    def _wake(self, now_s: float) -> None:
+        """Wake the hosts and URLs whose time has come."""
+        while self._timer and self._timer[0][0] <= now_s:
+            host = heapq.heappop(self._timer)[2]
+            host.in_timer = False
+            self._wake_host(host)
+        while self._later and self._later[0][0] <= now_s:
+            url = heapq.heappop(self._later)[2]
+            self._later_oids.discard(url.oid)
+            self._push(url)
+
+    def _wake_domain(self, domain: Domain) -> None:
+        """Wake some hosts that lacked a place in their domain; all of them when nothing is under way in it."""
+        count = WAKE_HOSTS if domain.in_flight else len(domain.waiting)
+        for _ in range(min(count, len(domain.waiting))):
+            self._wake_host(domain.waiting.popleft())
+
+    @staticmethod
+    def _wake_host(host: Host) -> None:
+        parked, host.parked = host.parked, []
+        for lane in parked:
+            lane.wake()
+
+    # -- order
+
+    def _home(self, topic: int) -> TopicQueue:
+        """The queue in which a topic's URLs wait for their turn: the pool, when turns come in batches."""
+        return self._pool[topic] if self._pool else self.queues[topic]
+
+    def _push(self, url: Waiting) -> None:
+        url.dropped = False
+        self._home(url.topic).push(url)
+        if self.settings.frontier.max_waiting:
+            heapq.heappush(self._worst, (url.priority, -url.oid, url))
+
+    def _start_batch(self) -> None:
+        """When the last batch of a Best-N-First strategy is done, let the next N best take part."""
+        if not self._pool or self._batch or any(len(queue) for queue in self.queues.values()):
+            return
+        batch: list[Waiting] = []
+        pools = deque(pool for pool in self._pool.values() if len(pool))
+        while pools and len(batch) < self.strategy.batch:
+            lane = pools[0].best_ready()
+            if lane is None:
+                pools.popleft()
+                continue
+            batch.append(pools[0].pop(lane))
+            pools.rotate(-1)
+        self._random.shuffle(batch)
+        for url in batch:
+            self._batch.add(url.oid)
+            self.queues[url.topic].push(url)
+
+    def _spill(self, topic: int) -> None:
+        keep = int(self.settings.frontier.hot_urls * SPILL_TO)
+        given_up = self._home(topic).spill(keep, lambda url: None)
+        self.cold[topic] += self.settings.frontier.hot_urls + 1 - keep
+        self._floor[topic] = max(self._floor[topic], given_up)
+
+    def _evict(self) -> None:
+        """Keep at most `max_waiting` URLs: the one with the least priority goes, for good."""
+        while self.hot > self.settings.frontier.max_waiting and self._worst:
+            url = heapq.heappop(self._worst)[2]
+            if not url.dropped and url.oid not in self._batch:
+                self._home(url.topic).drop(url)
+                self.on_drop(url, Outcome.EVICTED)
+
+    def _drop_lane(self, queue: TopicQueue, lane: Lane, outcome: Outcome) -> None:
+        """Give up all URLs of a host that will not be asked again."""
+        for url in [url for _, _, url in lane.heap if not url.dropped]:
+            queue.drop(url)
+            self.give_up(url, outcome)
+        lane.heap.clear()
+        queue.make_ready(lane)

@@ -1,0 +1,170 @@
+"""The hot queues: the part of the frontier that is in memory, one queue per topic, one lane per host in it.
+
+A lane is a heap of waiting URLs of one topic on one host. A queue keeps the lanes whose host may be asked *now* in a
+heap by their best URL; lanes of busy hosts are parked at the host and come back when it is free. So the best URL whose
+host may be asked is found in logarithmic time, however many hosts wait.
+
+Invariants: a URL is in at most one lane; a lane that is not empty is either ready (in its queue's heap) or parked (at
+its host), never both.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
+
+from opilio.frontier.hosts import Host
+
+Rank: TypeAlias = "tuple[float, int, Waiting]"  # oids differ, so two ranks never compare their URLs
+
+
+class Waiting:
+    """A URL that waits to be asked for."""
+
+    __slots__ = ("depth", "dropped", "etag", "hops", "host", "last_modified", "numtries", "oid", "priority",
+                 "relevance", "topic", "url")  # fmt: skip
+
+    def __init__(
+        self, oid: int, url: str, host: Host, topic: int, depth: int, relevance: float, hops: int = 0, numtries: int = 0
+    ) -> None:
+        self.oid = oid
+        self.url = url
+        self.host = host
+        self.topic = topic
+        self.depth = depth
+        self.relevance = relevance
+        self.hops = hops
+        self.numtries = numtries
+        self.priority = 0.0
+        self.dropped = False  # evicted or taken: skip it when met in a heap
+        self.etag = ""
+        self.last_modified = ""
+
+    @property
+    def rank(self) -> Rank:
+        """What heaps order by: higher priority first, then earlier discovery."""
+        return (-self.priority, self.oid, self)
+
+
+class Lane:
+    """The waiting URLs of one topic on one host, best first."""
+
+    __slots__ = ("heap", "host", "is_parked", "queue", "stamp")
+
+    def __init__(self, host: Host, queue: TopicQueue) -> None:
+        self.host = host
+        self.queue = queue
+        self.heap: list[Rank] = []
+        self.is_parked = False
+        self.stamp = 0  # number of the lane's valid entry in the ready heap
+
+    def wake(self) -> None:
+        """Go back to the queue: the host may be asked."""
+        self.queue.make_ready(self)
+
+
+class TopicQueue:
+    """All hot URLs of one topic."""
+
+    def __init__(self, topic: int) -> None:
+        self.topic = topic
+        self.lanes: dict[int, Lane] = {}
+        self.count = 0
+        self._ready: list[tuple[Rank, int, Lane]] = []
+        self._stamps = 0
+
+    def __len__(self) -> int:
+        return self.count
+
+    def push(self, url: Waiting) -> None:
+        """Add a URL; its lane becomes ready unless it is parked."""
+        lane = self.lanes.get(url.host.sid)
+        if lane is None:
+            lane = self.lanes[url.host.sid] = Lane(url.host, self)
+        heap = lane.heap
+        was_first = heap[0] if heap else None
+        heapq.heappush(heap, url.rank)
+        self.count += 1
+        if not lane.is_parked and heap[0] is not was_first:
+            self.make_ready(lane)
+
+    def make_ready(self, lane: Lane) -> None:
+        """Put a lane into the ready heap under its present best URL."""
+        lane.is_parked = False
+        self._skip_dropped(lane)
+        if lane.heap:
+            self._stamps += 1
+            lane.stamp = self._stamps
+            heapq.heappush(self._ready, (lane.heap[0], lane.stamp, lane))
+
+    def best_ready(self) -> Lane | None:
+        """The ready lane with the best URL, without removing anything; None when no host of this topic is free."""
+        ready = self._ready
+        while ready:
+            first, stamp, lane = ready[0]
+            if stamp == lane.stamp and not lane.is_parked:
+                if not first[2].dropped:
+                    return lane
+                heapq.heappop(ready)
+                self.make_ready(lane)
+            else:
+                heapq.heappop(ready)
+        return None
+
+    def park(self, lane: Lane) -> None:
+        """Take a lane out of the ready heap until its host is free; the host wakes it."""
+        lane.is_parked = True
+        lane.stamp = 0
+        lane.host.parked.append(lane)
+
+    def pop(self, lane: Lane) -> Waiting:
+        """Remove the best URL of a ready lane; the lane stays ready for the next."""
+        url = heapq.heappop(lane.heap)[2]
+        self.count -= 1
+        lane.stamp = 0
+        if lane.heap:
+            self.make_ready(lane)
+        else:
+            self._forget(lane)
+        return url
+
+    def drop(self, url: Waiting) -> None:
+        """Forget a URL wherever it is in its lane."""
+        url.dropped = True
+        self.count -= 1
+
+    def spill(self, keep: int, forget: Callable[[Waiting], None]) -> float:
+        """Keep the best `keep` URLs, hand the others to `forget`; returns the best priority that was given up."""
+        everything = sorted(self, key=lambda url: (-url.priority, url.oid))
+        for url in everything[keep:]:
+            forget(url)
+        self.clear()
+        for url in everything[:keep]:
+            self.push(url)
+        return everything[keep].priority if len(everything) > keep else float("-inf")
+
+    def clear(self) -> None:
+        """Forget all URLs; parked lanes stay parked, empty."""
+        for lane in self.lanes.values():
+            lane.heap.clear()
+            lane.stamp = 0
+        self.lanes = {sid: lane for sid, lane in self.lanes.items() if lane.is_parked}
+        self._ready.clear()
+        self.count = 0
+
+    def __iter__(self) -> Iterator[Waiting]:
+        for lane in self.lanes.values():
+            for _, _, url in lane.heap:
+                if not url.dropped:
+                    yield url
+
+    def _skip_dropped(self, lane: Lane) -> None:
+        heap = lane.heap
+        while heap and heap[0][2].dropped:
+            heapq.heappop(heap)
+
+    def _forget(self, lane: Lane) -> None:
+        """An empty lane that is not parked need not be remembered."""
+        if not lane.is_parked and self.lanes.get(lane.host.sid) is lane:
+            del self.lanes[lane.host.sid]

@@ -1,0 +1,111 @@
+"""Strategies: in which order waiting URLs are asked for.
+
+A strategy says the same thing twice: `priority` for a URL that was just found (higher is earlier), and `order_by` in
+SQL for the URLs that wait in the database. The two must agree; the contract test in tests/test_frontier_strategies.py
+checks that for each registered strategy. Equal priorities go by discovery (`oid`). To add one:
+
+    @strategies.register("shortest-url")
+    class ShortestUrl(Strategy):
+        order_by = "length(url)"
+
+        def priority(self, link: Waiting) -> float:
+            return -len(link.url)
+
+A strategy with `batch` = N takes the N best, waits until all of them are done, and only then looks at the frontier
+again (Best-N-First). Without, the best URL whose host may be asked is taken at any time. A strategy with no `priority`
+of its own (`uses_sql`) has its order asked from the database again and again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from opilio.errors import SettingsError
+from opilio.frontier.queue import Waiting
+from opilio.registry import Registry
+from opilio.settings import Frontier as FrontierSettings
+
+
+class Strategy:
+    """Base of the strategies; the defaults are those of best-first."""
+
+    order_by = "priority desc"
+    """ORDER BY over the view `frontier`; ties go by oid."""
+    batch = 0
+    """How many URLs are taken before their links are looked at; 0: no batches."""
+    uses_sql = False
+    """Whether only the database can order URLs."""
+
+    def __init__(self, settings: FrontierSettings) -> None:
+        self.settings = settings
+
+    def priority(self, link: Waiting) -> float:
+        """How early a URL that was just found should be asked for."""
+        return link.relevance
+
+
+Factory = Callable[[FrontierSettings], Strategy]
+strategies: Registry[Factory] = Registry("strategies")
+
+_BFS_N = re.compile(r"bfs(\d+)$")
+
+
+def make_strategy(settings: FrontierSettings) -> Strategy:
+    """The strategy that the settings name; `bfs16` is short for best-n-first with n = 16 (the paper's names)."""
+    named_n = _BFS_N.match(settings.strategy)
+    if named_n and int(named_n[1]) > 0:
+        return BestNFirst(settings, int(named_n[1]))
+    return strategies.get(settings.strategy)(settings)
+
+
+@strategies.register("best-first")
+class BestFirst(Strategy):
+    """The URL with the best estimate first, at any time."""
+
+
+@strategies.register("best-n-first")
+class BestNFirst(Strategy):
+    """The N URLs with the best estimates, then the next N (BestN, figure 1)."""
+
+    def __init__(self, settings: FrontierSettings, n: int = 0) -> None:
+        super().__init__(settings)
+        self.batch = n or settings.n
+
+
+@strategies.register("breadth-first")
+class BreadthFirst(Strategy):
+    """The URL nearest to a seed first, in the order of discovery."""
+
+    order_by = "depth"
+
+    def priority(self, link: Waiting) -> float:
+        """Minus the depth."""
+        return -float(link.depth)
+
+
+@strategies.register("depth-first")
+class DepthFirst(Strategy):
+    """The URL farthest from a seed first."""
+
+    order_by = "depth desc"
+
+    def priority(self, link: Waiting) -> float:
+        """The depth."""
+        return float(link.depth)
+
+
+@strategies.register("sql")
+class SqlOrder(Strategy):
+    """Any ORDER BY over the view `frontier` (Focus 3.2)."""
+
+    uses_sql = True
+
+    def __init__(self, settings: FrontierSettings) -> None:
+        super().__init__(settings)
+        if not settings.order_by.strip():
+            raise SettingsError(
+                "strategy 'sql' needs an order",
+                "Set [frontier] order_by, for example: numtries, relevance desc, serverload",
+            )
+        self.order_by = settings.order_by

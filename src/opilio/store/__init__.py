@@ -1,0 +1,71 @@
+"""Everything that survives: one DuckDB file and a folder of WARC files per collection.
+
+Invariants, in the order in which they matter:
+
+1. `Store.write` commits one `Batch` in one transaction. When it returns, the batch is on disk; when it raises, nothing
+   of it is. There is no third case, also under kill -9 and on a full disk.
+2. A page's WARC record is written before the batch that names it. So after a crash the WARC files hold everything that
+   the database holds and possibly a few records more, which `warc_reading.recover` gives back without the network.
+3. Every reader that goes through `Store` sees all that was committed before it asked.
+4. A statement of the user cannot write unless it was allowed to, and can never reach a file, the network or the
+   configuration (`guard`).
+
+The tables are described in `schema.sql` and move by numbered `migrations`. What accumulates (pages, links, terms,
+visits) is only ever appended, in columns, from Arrow tables; that is what keeps the rate flat from the first page to
+the millionth. The one large table that changes is `crawl`. An UPDATE costs DuckDB a scan of the whole table and work on
+each touched block of 2048 rows, so that 50,000 scattered rows cost only eight times what 500 cost; therefore a batch
+appends its changes to the journal `crawl_changes`, and the journal is *folded* into `crawl` by one UPDATE when it has
+grown to `FOLD_ROWS`, when a reader comes (invariant 3), and when the store is opened or closed.
+
+The database belongs to one process at a time. Within it, `write` and the changes of a user take turns by a lock, while
+queries run on cursors of their own from any thread, each in its own snapshot.
+
+WARC files need no database: workers import `opilio.store.warc` alone. Therefore the names below are loaded on first
+use.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opilio.store.batch import Batch
+    from opilio.store.database import Store
+    from opilio.store.export import export_pages
+    from opilio.store.guard import Result
+    from opilio.store.refill import Waiting
+    from opilio.store.warc import WarcWriter
+    from opilio.store.warc_reading import WarcRecord, recover, truncate_torn
+
+_MODULES = {
+    "Batch": "batch",
+    "Result": "guard",
+    "Store": "database",
+    "Waiting": "refill",
+    "WarcRecord": "warc_reading",
+    "WarcWriter": "warc",
+    "export_pages": "export",
+    "recover": "warc_reading",
+    "truncate_torn": "warc_reading",
+}
+
+__all__ = [
+    "Batch",
+    "Result",
+    "Store",
+    "Waiting",
+    "WarcRecord",
+    "WarcWriter",
+    "export_pages",
+    "recover",
+    "truncate_torn",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load the module of a public name when it is first asked for."""
+    import importlib  # noqa: PLC0415  (not part of the package's public names)
+
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

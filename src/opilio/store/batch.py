@@ -1,0 +1,291 @@
+"""A batch: the rows of one transaction, gathered column by column.
+
+The engine appends plain values to plain lists (`batch.links.anchor.append(...)`), which costs tens of nanoseconds each;
+`Store.write` turns every list into one Arrow column. All lists of a table must have the same length in the end. Times
+are seconds since the epoch, 0.0 meaning never; the terms of a page stay the bytes the worker sent.
+"""
+
+from __future__ import annotations
+
+# ruff: noqa: RUF009  (_column is dataclasses.field under a shorter name)
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+TIME = pa.timestamp("us")
+_FLAG, _TEXT, _LONG_TEXT, _BLOB = pa.bool_(), pa.string(), pa.large_string(), pa.binary()
+_INT16, _INT32, _INT64 = pa.int16(), pa.int32(), pa.int64()
+_UINT8, _UINT32, _UINT64, _FLOAT = pa.uint8(), pa.uint32(), pa.uint64(), pa.float32()
+_WORDS = pa.list_(pa.string())
+
+
+def _column(arrow_type: pa.DataType) -> Any:
+    return field(default_factory=list, metadata={"type": arrow_type})
+
+
+@dataclass(slots=True)
+class Rows:
+    """Base of the tables of a batch: one list per column, named as in the database."""
+
+    def add(self, *values: Any) -> None:
+        """Append one row, its values in the order of the columns."""
+        for column, value in zip(dataclasses.fields(self), values, strict=True):
+            getattr(self, column.name).append(value)
+
+    def __len__(self) -> int:
+        return len(getattr(self, dataclasses.fields(self)[0].name))
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        arrays = {f.name: _array(f.name, getattr(self, f.name), f.metadata["type"]) for f in dataclasses.fields(self)}
+        uneven = [f"{name} {len(array)}" for name, array in arrays.items() if len(array) != len(self)]
+        if uneven:
+            raise ValueError(f"{type(self).__name__}: columns of unlike length: {len(self)} rows, but {uneven}")
+        return pa.table(arrays)
+
+
+def _array(name: str, values: list[Any], arrow_type: pa.DataType) -> pa.Array:
+    if arrow_type == TIME:
+        seconds = np.array(values, dtype=np.float64)
+        return pa.array(np.round(seconds * 1e6).astype(np.int64), mask=seconds == 0.0).cast(TIME)
+    try:
+        return pa.array(values, type=arrow_type)
+    except UnicodeEncodeError:  # a lone surrogate, which no UTF-8 file can hold
+        return pa.array([v and v.encode("utf-8", "replace").decode() for v in values], type=arrow_type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:
+        raise ValueError(f"column {name}: {error}") from error
+
+
+@dataclass(slots=True)
+class UrlRows(Rows):
+    """New rows of `crawl`, ascending by oid."""
+
+    oid: list[int] = _column(_INT64)
+    url: list[str] = _column(_TEXT)
+    key: list[int] = _column(_UINT64)
+    sid: list[int] = _column(_INT32)
+    topic: list[int] = _column(_INT16)
+    depth: list[int] = _column(_INT16)
+    parent: list[int | None] = _column(_INT64)
+    hops: list[int] = _column(_INT16)
+    state: list[str] = _column(_TEXT)
+    outcome: list[str | None] = _column(_TEXT)
+    numtries: list[int] = _column(_UINT8)
+    relevance: list[float] = _column(_FLOAT)
+    priority: list[float] = _column(_FLOAT)
+    not_before: list[float] = _column(TIME)
+    found: list[float] = _column(TIME)
+    lastvisited: list[float] = _column(TIME)
+
+
+@dataclass(slots=True)
+class ChangeRows(Rows):
+    """Changes of rows of `crawl`, also of rows new in this batch; the last of several changes of one oid counts."""
+
+    oid: list[int] = _column(_INT64)
+    topic: list[int] = _column(_INT16)
+    state: list[str] = _column(_TEXT)
+    outcome: list[str | None] = _column(_TEXT)
+    numtries: list[int] = _column(_UINT8)
+    relevance: list[float] = _column(_FLOAT)
+    priority: list[float] = _column(_FLOAT)
+    not_before: list[float] = _column(TIME)
+    lastvisited: list[float] = _column(TIME)
+
+
+@dataclass(slots=True)
+class HostRows(Rows):
+    """New or changed hosts; each sid at most once in a batch."""
+
+    sid: list[int] = _column(_INT32)
+    host: list[str] = _column(_TEXT)
+    domain: list[str] = _column(_TEXT)
+    ip: list[str | None] = _column(_TEXT)
+    state: list[str] = _column(_TEXT)
+    failures: list[int] = _column(_INT32)
+    pages: list[int] = _column(_INT32)
+    bytes: list[int] = _column(_INT64)
+    requests: list[int] = _column(_INT32)
+    robots_status: list[int | None] = _column(_INT16)
+    crawl_delay_s: list[float] = _column(_FLOAT)
+    met: list[float] = _column(TIME)
+    next_visit: list[float] = _column(TIME)
+
+
+@dataclass(slots=True)
+class RobotsRows(Rows):
+    """Texts of robots.txt."""
+
+    sid: list[int] = _column(_INT32)
+    visited: list[float] = _column(TIME)
+    text: list[str] = _column(_LONG_TEXT)
+
+
+@dataclass(slots=True)
+class PageRows(Rows):
+    """Pages stored."""
+
+    oid: list[int] = _column(_INT64)
+    visited: list[float] = _column(TIME)
+    status: list[int] = _column(_INT16)
+    content_type: list[str] = _column(_TEXT)
+    charset: list[str] = _column(_TEXT)
+    language: list[str] = _column(_TEXT)
+    title: list[str] = _column(_TEXT)
+    description: list[str] = _column(_TEXT)
+    text: list[str | None] = _column(_LONG_TEXT)
+    main_text: list[str | None] = _column(_LONG_TEXT)
+    content_hash: list[int] = _column(_UINT64)
+    canonical: list[str] = _column(_TEXT)
+    noindex: list[bool] = _column(_FLAG)
+    received_bytes: list[int] = _column(_INT64)
+    body_bytes: list[int] = _column(_INT64)
+    took_ms: list[float] = _column(_FLOAT)
+    ip: list[str] = _column(_TEXT)
+    etag: list[str] = _column(_TEXT)
+    last_modified: list[str] = _column(_TEXT)
+    relevance: list[float | None] = _column(_FLOAT)
+    kcid: list[int | None] = _column(_INT16)
+    model_version: list[int | None] = _column(_INT32)
+    warc_file: list[str] = _column(_TEXT)
+    warc_offset: list[int] = _column(_INT64)
+    warc_bytes: list[int] = _column(_INT64)
+    shingles: list[bytes] = _column(_BLOB)
+
+
+@dataclass(slots=True)
+class LinkRows(Rows):
+    """Links of pages."""
+
+    oid_src: list[int] = _column(_INT64)
+    oid_dst: list[int] = _column(_INT64)
+    sid_src: list[int] = _column(_INT32)
+    sid_dst: list[int] = _column(_INT32)
+    anchor: list[str] = _column(_TEXT)
+    context: list[str | None] = _column(_TEXT)
+    region: list[str] = _column(_TEXT)
+    position: list[int] = _column(_INT32)
+    kind: list[str] = _column(_TEXT)
+    nofollow: list[bool] = _column(_FLAG)
+
+
+@dataclass(slots=True)
+class TermRows(Rows):
+    """Terms of pages: a row here is a page, and becomes as many rows of `terms` as it has terms."""
+
+    oid: list[int] = _column(_INT64)
+    term_ids: list[bytes] = _column(_BLOB)
+    term_counts: list[bytes] = _column(_BLOB)
+
+    def to_arrow(self) -> pa.Table:
+        """One row per page and term, without a Python object for any of them."""
+        tids = np.frombuffer(b"".join(self.term_ids), dtype="<u4")
+        freqs = np.frombuffer(b"".join(self.term_counts), dtype="<u2")
+        per_page = np.fromiter(map(len, self.term_ids), dtype=np.int64, count=len(self.term_ids)) // 4
+        if not (len(self.oid) == len(self.term_ids) == len(self.term_counts)) or len(tids) != len(freqs):
+            raise ValueError("TermRows: term_ids and term_counts of unlike length")
+        return pa.table({"oid": np.repeat(np.array(self.oid, dtype=np.int64), per_page), "tid": tids, "freq": freqs})
+
+
+@dataclass(slots=True)
+class LexiconRows(Rows):
+    """Stems not reported before."""
+
+    tid: list[int] = _column(_UINT32)
+    term: list[str] = _column(_TEXT)
+
+
+@dataclass(slots=True)
+class VisitRows(Rows):
+    """Requests made."""
+
+    oid: list[int] = _column(_INT64)
+    visited: list[float] = _column(TIME)
+    kind: list[str] = _column(_TEXT)
+    outcome: list[str] = _column(_TEXT)
+    status: list[int] = _column(_INT16)
+    detail: list[str] = _column(_TEXT)
+    took_ms: list[float] = _column(_FLOAT)
+    received_bytes: list[int] = _column(_INT64)
+    warc_file: list[str] = _column(_TEXT)
+    warc_offset: list[int] = _column(_INT64)
+    warc_bytes: list[int] = _column(_INT64)
+
+
+@dataclass(slots=True)
+class RedirectRows(Rows):
+    """Redirects followed."""
+
+    oid_src: list[int] = _column(_INT64)
+    oid_dst: list[int] = _column(_INT64)
+    status: list[int] = _column(_INT16)
+
+
+@dataclass(slots=True)
+class DuplicateRows(Rows):
+    """Pages recognised as one we have."""
+
+    oid: list[int] = _column(_INT64)
+    of_oid: list[int] = _column(_INT64)
+    step: list[str] = _column(_TEXT)
+
+
+@dataclass(slots=True)
+class TopicRows(Rows):
+    """New or changed topics; each kcid at most once in a batch."""
+
+    kcid: list[int] = _column(_INT16)
+    pcid: list[int | None] = _column(_INT16)
+    name: list[str] = _column(_TEXT)
+    path: list[str] = _column(_TEXT)
+    type: list[str] = _column(_TEXT)
+    keywords: list[list[str]] = _column(_WORDS)
+
+
+@dataclass(slots=True)
+class SeedRows(Rows):
+    """URLs the user named."""
+
+    url: list[str] = _column(_TEXT)
+    kcid: list[int] = _column(_INT16)
+    source: list[str] = _column(_TEXT)
+    title: list[str] = _column(_TEXT)
+    added: list[float] = _column(TIME)
+
+
+@dataclass(slots=True)
+class Batch:
+    """All rows of one transaction. Its length is its number of pages."""
+
+    urls: UrlRows = field(default_factory=UrlRows)
+    changes: ChangeRows = field(default_factory=ChangeRows)
+    hosts: HostRows = field(default_factory=HostRows)
+    robots: RobotsRows = field(default_factory=RobotsRows)
+    pages: PageRows = field(default_factory=PageRows)
+    links: LinkRows = field(default_factory=LinkRows)
+    terms: TermRows = field(default_factory=TermRows)
+    lexicon: LexiconRows = field(default_factory=LexiconRows)
+    visits: VisitRows = field(default_factory=VisitRows)
+    redirects: RedirectRows = field(default_factory=RedirectRows)
+    duplicates: DuplicateRows = field(default_factory=DuplicateRows)
+    topics: TopicRows = field(default_factory=TopicRows)
+    seeds: SeedRows = field(default_factory=SeedRows)
+    counters: dict[str, int] = field(default_factory=dict)
+    """Totals as they stand at the end of this batch; counters that did not change may be left out."""
+
+    def __len__(self) -> int:
+        return len(self.pages)
+
+    def __bool__(self) -> bool:
+        return bool(self.counters) or any(len(rows) for _, rows in self.tables())
+
+    def tables(self) -> Iterator[tuple[str, Rows]]:
+        """The tables with their names, in the order in which they are written."""
+        for f in dataclasses.fields(self):
+            rows = getattr(self, f.name)
+            if isinstance(rows, Rows):
+                yield f.name, rows

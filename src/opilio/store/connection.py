@@ -1,0 +1,76 @@
+"""Opening the database file, and DuckDB's errors said in our words."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import duckdb
+
+from opilio.errors import CollectionBusy, StoreError
+
+FILE_NAME = "collection.duckdb"
+THREADS = 2
+
+_BUSY = ("could not set lock", "conflicting lock", "different configuration", "already attached")
+_FULL = ("no space left", "file too large", "disk quota exceeded", "could not write all bytes", "could not write file")
+_NEWER = ("trying to read a database file with version number", "newer version of duckdb", "storage version")
+_REFUSED = ("permission denied", "read-only file system")
+
+
+def connect(path: Path, *, memory_bytes: int, read_only: bool) -> duckdb.DuckDBPyConnection:
+    """Open the file, closed in: no other file, no extension, no Python variable can be reached by SQL from here on."""
+    config: dict[str, str | bool | int | float | list[str]] = {
+        "threads": THREADS,
+        "memory_limit": f"{max(memory_bytes, 64 * 2**20) >> 20}MiB",
+        "temp_directory": str(path.with_suffix(".spill")),
+        # The store checkpoints by itself, between two batches (Store._keep_house).
+        "checkpoint_threshold": "1TB",
+        "python_enable_replacements": "false",
+        "autoinstall_known_extensions": "false",
+        "autoload_known_extensions": "false",
+    }
+    try:
+        connection = duckdb.connect(str(path), read_only=read_only, config=config)
+        connection.execute("SET GLOBAL TimeZone = 'UTC'")
+        connection.execute("SET enable_external_access = false")
+        connection.execute("SET lock_configuration = true")
+    except duckdb.Error as error:
+        raise store_error(path, error, "open") from error
+    return connection
+
+
+def store_error(path: Path, error: BaseException, doing: str) -> StoreError | CollectionBusy:
+    """What went wrong with the file, and what to do about it."""
+    text = " ".join(str(error).split())
+    low = text.lower()
+    if any(sign in low for sign in _BUSY):
+        return CollectionBusy(
+            f"{path.parent}: the collection is in use by another process",
+            "Stop the crawl that runs in it, or ask that one (opilio sql, opilio status).",
+        )
+    if any(sign in low for sign in _FULL):
+        return StoreError(
+            f"{path}: could not {doing}: the disk is full ({text})",
+            "Nothing stored so far is lost. Make room, then start the crawl again: it goes on where it stopped.",
+        )
+    if any(sign in low for sign in _NEWER):
+        return StoreError(f"{path}: made by a newer DuckDB ({text})", "Upgrade the package duckdb.")
+    if any(sign in low for sign in _REFUSED):
+        return StoreError(f"{path}: could not {doing}: {text}", "Check who owns the folder and its files.")
+    if doing == "open":
+        return StoreError(
+            f"{path}: cannot be read as a database; it is damaged or of another kind ({text})",
+            "The WARC files still hold every page. Restore a copy of collection.duckdb and collection.duckdb.wal, or "
+            "move both away and crawl into the folder anew.",
+        )
+    return StoreError(f"{path}: could not {doing}: {text}", "What was written before is safe; start the crawl again.")
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the names of new files in `folder` survive a power cut."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

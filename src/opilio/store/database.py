@@ -1,0 +1,329 @@
+"""`Store`: the database of one collection."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from opilio.errors import CollectionError, OpilioError, QueryError, StoreError
+from opilio.settings import GIB, MIB
+from opilio.store import guard, refill, schema
+from opilio.store.batch import Batch
+from opilio.store.connection import FILE_NAME, connect, store_error, sync_folder
+from opilio.store.guard import Result
+from opilio.store.loading import Loading
+from opilio.store.refill import Waiting
+
+FOLD_ROWS = 50_000  # an UPDATE of 500 rows of 8 million costs 69 ms of CPU, one of 50,000 costs 550 ms
+CHECKPOINT_WAL_BYTES = 256 * MIB
+MAX_ROWS = 100_000
+STREAM_ROWS = 10_000
+
+_CHANGED = ("topic", "state", "outcome", "numtries", "relevance", "priority", "not_before", "lastvisited")
+_FOLD = f"""
+UPDATE crawl SET {", ".join(f"{name} = latest.{name}" for name in _CHANGED)}
+FROM (
+    SELECT * FROM crawl_changes QUALIFY row_number() OVER (PARTITION BY oid ORDER BY seq DESC) = 1
+) latest
+WHERE crawl.oid = latest.oid
+"""
+_READ_ONLY = "BEGIN TRANSACTION READ ONLY"
+# Tables whose rows are replaced; all others are appended to.
+_REPLACED_BY = {"hosts": "sid", "topics": "kcid", "counters": "name"}
+
+
+class Store(Loading):
+    """The database of a collection, open. Use as a context manager, or call `close`."""
+
+    def __init__(self, path: Path, connection: duckdb.DuckDBPyConnection, *, read_only: bool) -> None:
+        self.path = path
+        self.read_only = read_only
+        self._root: duckdb.DuckDBPyConnection | None = connection  # only ever asked for cursors
+        self._writer = connection.cursor()
+        self._turn = threading.RLock()  # held by whoever changes anything
+        self._journal_rows = 0
+        self._next_seq = 0
+        self._checked_orders: set[str] = set()
+        self._running: set[duckdb.DuckDBPyConnection] = set()
+
+    # -- opening and closing
+
+    @classmethod
+    def create(cls, folder: Path, *, memory_bytes: int = GIB) -> Store:
+        """Make the database of a new collection in `folder`."""
+        path = folder / FILE_NAME
+        if path.exists():
+            raise CollectionError(f"{folder}: holds a collection already", "Choose another folder, or crawl on in it.")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            connection = connect(path, memory_bytes=memory_bytes, read_only=False)
+            schema.create(connection, schema.migrations())
+            sync_folder(folder)
+        except (duckdb.Error, OSError) as error:
+            raise store_error(path, error, "create the database") from error
+        return cls(path, connection, read_only=False)
+
+    @classmethod
+    def open(cls, folder: Path, *, read_only: bool = False, memory_bytes: int = GIB) -> Store:
+        """Open a collection; all that was committed is there, also after a crash."""
+        path = folder / FILE_NAME
+        if not path.is_file():
+            raise StoreError(f"{folder}: no collection here ({FILE_NAME} is missing)", "Make one with `opilio init`.")
+        connection = connect(path, memory_bytes=memory_bytes, read_only=read_only)
+        try:
+            schema.migrate(connection, path, schema.migrations(), read_only=read_only)
+            store = cls(path, connection, read_only=read_only)
+            store._journal_rows = store.query("SELECT count(*) FROM crawl_changes").rows[0][0]
+            if read_only and store._journal_rows:  # the last crawl was killed
+                store.close()
+                cls.open(folder, memory_bytes=memory_bytes).close()
+                return cls.open(folder, read_only=True, memory_bytes=memory_bytes)
+            store._settle()
+        except duckdb.Error as error:
+            connection.close()
+            raise store_error(path, error, "open") from error
+        except OpilioError:
+            connection.close()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Carry the journal into its table and close; safe to call twice."""
+        with self._turn:
+            if self._root is None:
+                return
+            with suppress(StoreError):  # no room: the journal stays, and is carried over when the store is opened
+                self._settle()
+            self._writer.close()
+            self._root.close()
+            self._root = None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    # -- writing
+
+    def write(self, batch: Batch) -> None:
+        """Commit `batch` in one transaction. It is on disk on return; nothing of it is when this raises."""
+        tables = [(name, rows.to_arrow()) for name, rows in batch.tables() if len(rows)]
+        if batch.counters:
+            names, totals = list(batch.counters), list(batch.counters.values())
+            tables.append(("counters", pa.table({"name": names, "n": pa.array(totals, pa.int64())})))
+        with self._changing("write"):
+            self._keep_house()
+            with self._transaction():
+                for name, table in tables:
+                    self._write_table(name, table)
+            self._journal_rows += len(batch.changes)
+            self._next_seq += len(batch.changes)
+
+    def _write_table(self, name: str, table: pa.Table) -> None:
+        target = {"urls": "crawl", "changes": "crawl_changes"}.get(name, name)
+        if name == "changes":
+            seq = np.arange(self._next_seq, self._next_seq + len(table))
+            table = table.append_column("seq", pa.array(seq, pa.int64()))
+        columns = table.column_names
+        self._writer.register("incoming", table)
+        try:
+            if name in _REPLACED_BY:
+                self._writer.execute(_merge_sql(target, _REPLACED_BY[name], columns))
+            else:
+                self._writer.execute(f"INSERT INTO {target} ({', '.join(columns)}) FROM incoming")
+        finally:
+            self._writer.unregister("incoming")
+
+    def start_run(self, started_s: float, version: str, settings: str) -> int:
+        """Note that a crawl begins; the number of this run."""
+        with self._changing("write"), self._transaction():
+            row = self._writer.execute("SELECT coalesce(max(run), 0) + 1 FROM runs").fetchone()
+            assert row is not None
+            values = [row[0], started_s, version, settings]
+            self._writer.execute(
+                "INSERT INTO runs SELECT $1, make_timestamp(($2 * 1e6)::BIGINT), NULL, NULL, NULL, $3, $4", values
+            )
+        return int(row[0])
+
+    def finish_run(self, run: int, ended_s: float, reason: str, pages: int) -> None:
+        """Note how a crawl ended. A run that was killed has no end."""
+        with self._changing("write"), self._transaction():
+            self._writer.execute(
+                "UPDATE runs SET ended = make_timestamp(($2 * 1e6)::BIGINT), reason = $3, pages = $4 WHERE run = $1",
+                [run, ended_s, reason, pages],
+            )
+
+    def checkpoint(self) -> None:
+        """Carry journal and write-ahead log into the tables."""
+        self._settle()
+        with self._changing("checkpoint"):
+            self._checkpoint()
+
+    def _keep_house(self) -> None:
+        """What must be done now and then, before a batch: so an error here never leaves a batch in doubt."""
+        if self._journal_rows >= FOLD_ROWS:
+            self._settle()
+        log = self.path.with_name(self.path.name + ".wal")
+        if log.exists() and log.stat().st_size >= CHECKPOINT_WAL_BYTES:
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        with suppress(duckdb.TransactionException):  # a query is in the way: tried again before the next batch
+            self._writer.execute("CHECKPOINT")
+
+    def _settle(self) -> None:
+        """Fold the journal into `crawl`, so that a reader sees every commit."""
+        if not self._journal_rows or self.read_only:
+            return
+        with self._changing("write"):
+            with self._transaction():
+                self._writer.execute(_FOLD)
+                self._writer.execute("DELETE FROM crawl_changes")
+            self._journal_rows = 0
+
+    @contextmanager
+    def _changing(self, doing: str) -> Iterator[None]:
+        """The turn to change something, with DuckDB's errors translated."""
+        with self._turn:
+            self._open_root()
+            if self.read_only:
+                raise StoreError(f"{self.path}: opened for reading only")
+            try:
+                yield
+            except (duckdb.Error, OSError) as error:
+                raise store_error(self.path, error, doing) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._writer.execute("BEGIN")
+        try:
+            yield
+            self._writer.execute("COMMIT")
+        except BaseException:
+            _roll_back(self._writer)
+            raise
+
+    def _open_root(self) -> duckdb.DuckDBPyConnection:
+        if self._root is None:
+            raise StoreError(f"{self.path}: the collection has been closed")
+        return self._root
+
+    # -- reading
+
+    def query(
+        self,
+        sql: str,
+        params: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        write: bool = False,
+        timeout_s: float = 0.0,
+        max_rows: int = MAX_ROWS,
+    ) -> Result:
+        """Answer one statement of the user's; from any thread. It may change rows only with `write`."""
+        with self._reading() as cursor:
+            is_change = guard.check(cursor, sql, write=write)
+            with self._turn if is_change else nullcontext(), _deadline(cursor, timeout_s):
+                self._take_snapshot(cursor, "BEGIN" if is_change else _READ_ONLY)
+                cursor.execute(sql, params if isinstance(params, Mapping) else list(params))
+                rows = cursor.fetchmany(max_rows + 1)
+                columns = tuple(column[0] for column in cursor.description or ())
+                if is_change:
+                    cursor.execute("COMMIT")
+        return Result(columns, rows[:max_rows], truncated=len(rows) > max_rows)
+
+    def stream(self, sql: str, params: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
+        """The answer to one query in pieces, however large it is."""
+        with self._reading() as cursor:
+            guard.check(cursor, sql)
+            self._take_snapshot(cursor)
+            yield from cursor.sql(sql, params=list(params)).to_arrow_reader(STREAM_ROWS)
+
+    def next_waiting(
+        self,
+        order_by: str,
+        limit: int,
+        *,
+        exclude: npt.NDArray[np.int64],
+        now_s: float,
+        topic: int | None = None,
+        per_host: int = 0,
+    ) -> list[Waiting]:
+        """The next URLs to hold in memory, in the user's order: see `refill`."""
+        if order_by not in self._checked_orders:
+            self.check_order_by(order_by)
+        with self._reading() as cursor:
+            self._take_snapshot(cursor)
+            return refill.next_waiting(cursor, order_by, limit, exclude, topic, per_host, now_s)
+
+    def check_order_by(self, order_by: str) -> None:
+        """Raise a QueryError for an order that cannot be used."""
+        with self._reading() as cursor:
+            refill.check_order_by(cursor, order_by)
+        self._checked_orders.add(order_by)
+
+    def cancel_queries(self) -> None:
+        """Interrupt every query that is running."""
+        for cursor in list(self._running):
+            cursor.interrupt()
+
+    @contextmanager
+    def _reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor of its own, with DuckDB's errors translated; an open transaction is rolled back in the end."""
+        cursor = self._open_root().cursor()
+        self._running.add(cursor)
+        try:
+            yield cursor
+        except duckdb.InterruptException:
+            raise QueryError("the query was interrupted", "Give it more time, or ask for less.") from None
+        except duckdb.FatalException as error:
+            raise store_error(self.path, error, "read") from error
+        except duckdb.Error as error:
+            raise guard.query_error(error) from None
+        finally:
+            self._running.discard(cursor)
+            _roll_back(cursor)
+            cursor.close()
+
+    def _take_snapshot(self, cursor: duckdb.DuckDBPyConnection, begin: str = _READ_ONLY) -> None:
+        """Begin a transaction that sees all that is committed, and nothing that comes later."""
+        with self._turn:  # no batch may come between the folding and the first look
+            self._settle()
+            cursor.execute(begin)
+            cursor.execute("SELECT 1 FROM meta").fetchall()  # DuckDB takes its snapshot at the first look
+
+
+def _merge_sql(table: str, key: str, columns: list[str]) -> str:
+    return f"""
+        MERGE INTO {table} USING incoming ON {table}.{key} = incoming.{key}
+        WHEN MATCHED THEN UPDATE SET {", ".join(f"{name} = incoming.{name}" for name in columns if name != key)}
+        WHEN NOT MATCHED THEN INSERT ({", ".join(columns)}) VALUES ({", ".join(f"incoming.{n}" for n in columns)})
+    """
+
+
+def _roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
+    with suppress(duckdb.Error):  # nothing was open, or the database is closed for good
+        cursor.execute("ROLLBACK")
+
+
+@contextmanager
+def _deadline(cursor: duckdb.DuckDBPyConnection, timeout_s: float) -> Iterator[None]:
+    """Interrupt `cursor` after `timeout_s` seconds; 0 means never."""
+    if not timeout_s:
+        yield
+        return
+    timer = threading.Timer(timeout_s, cursor.interrupt)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()

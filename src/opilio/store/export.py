@@ -1,0 +1,150 @@
+"""Pages out of the collection: JSON Lines, CSV or Parquet, piece by piece, however many there are.
+
+The rows are those of the view `collection`. A file appears under its name only when it is complete. A CSV file holds
+text of strangers: a spreadsheet may take a cell that begins with `=` for a formula, so open it as data.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+import msgspec
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from opilio.errors import InputError, QueryError
+from opilio.store.database import Store
+
+DEFAULT_COLUMNS = (
+    "url", "visited", "status", "content_type", "language", "title", "description", "main_text", "relevance", "topic",
+)  # fmt: skip
+STDOUT = "-"
+
+
+class _Sink(Protocol):
+    """Takes the pieces of an export."""
+
+    def write(self, piece: pa.RecordBatch) -> None:
+        """Write one piece."""
+
+    def close(self) -> None:
+        """Write what stands at the end of the file."""
+
+
+class _JsonLines:
+    def __init__(self, file: BinaryIO, _schema: pa.Schema) -> None:
+        self._file = file
+        self._encoder = msgspec.json.Encoder()
+
+    def write(self, piece: pa.RecordBatch) -> None:
+        for row in piece.to_pylist():
+            self._file.write(self._encoder.encode(row) + b"\n")
+
+    def close(self) -> None:
+        pass
+
+
+class _Csv:
+    def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
+        self._writer = pyarrow.csv.CSVWriter(file, schema)
+
+    def write(self, piece: pa.RecordBatch) -> None:
+        self._writer.write_batch(piece)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+class _Parquet:
+    def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
+        self._writer = pyarrow.parquet.ParquetWriter(file, schema, compression="zstd")
+
+    def write(self, piece: pa.RecordBatch) -> None:
+        self._writer.write_batch(piece)
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+_SINKS: dict[str, Callable[[BinaryIO, pa.Schema], _Sink]] = {"jsonl": _JsonLines, "csv": _Csv, "parquet": _Parquet}
+FORMATS = tuple(_SINKS)
+
+
+def export_pages(
+    store: Store,
+    target: str,
+    format_name: str = "",
+    *,
+    columns: Sequence[str] = DEFAULT_COLUMNS,
+    where: str = "",
+    on_progress: Callable[[int], None] | None = None,
+) -> int:
+    """Write the pages that `where` admits to the file `target`, or to standard output for `-`; how many there were."""
+    name = format_name or (Path(target).suffix.lstrip(".").lower() if target != STDOUT else "jsonl")
+    if name not in _SINKS:
+        raise InputError(f"{target}: unknown format {name!r}", f"Choose one of: {', '.join(FORMATS)}.")
+    if target == STDOUT and name == "parquet":
+        raise InputError("Parquet cannot be written to standard output", "Name a file.")
+    pieces = store.stream(_sql(store, columns, where))
+    with _opened(target) as file:
+        return _pour(pieces, file, name, on_progress or (lambda _: None))
+
+
+def _sql(store: Store, columns: Sequence[str], where: str) -> str:
+    known = [row[0] for row in store.query("DESCRIBE collection").rows]
+    for column in columns:
+        if column not in known:
+            raise QueryError(f"no column {column!r} to export", f"Columns: {', '.join(known)}.")
+    # Sorted by nothing: the order is that of storing, and nothing has to be held.
+    condition = f"WHERE (\n{where}\n)" if where.strip() else ""
+    return f"SELECT {', '.join(columns)} FROM collection {condition}"
+
+
+def _pour(pieces: Iterator[pa.RecordBatch], file: BinaryIO, name: str, on_progress: Callable[[int], None]) -> int:
+    done = 0
+    sink: _Sink | None = None
+    for piece in pieces:
+        plain = _plain(piece, name)
+        sink = sink or _SINKS[name](file, plain.schema)
+        sink.write(plain)
+        done += len(plain)
+        on_progress(done)
+    if sink is not None:
+        sink.close()
+    return done
+
+
+def _plain(piece: pa.RecordBatch, name: str) -> pa.RecordBatch:
+    """For CSV, which has no bytes: the sketch as hexadecimal digits."""
+    if name != "csv" or not any(pa.types.is_binary(field.type) for field in piece.schema):
+        return piece
+    arrays: list[Any] = []
+    for column in piece.columns:
+        is_bytes = pa.types.is_binary(column.type)
+        arrays.append(pa.array([v and v.hex() for v in column.to_pylist()], pa.string()) if is_bytes else column)
+    return pa.RecordBatch.from_arrays(arrays, names=piece.schema.names)
+
+
+@contextmanager
+def _opened(target: str) -> Iterator[BinaryIO]:
+    """The file to write to: under a temporary name until all is written."""
+    if target == STDOUT:
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    path = Path(target)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+        temporary.replace(path)
+    except OSError as error:
+        raise InputError(f"{target}: cannot be written: {error.strerror}", "Choose another file.") from error
+    finally:
+        temporary.unlink(missing_ok=True)

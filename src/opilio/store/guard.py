@@ -1,0 +1,97 @@
+"""What a user's SQL may do: read everything, change rows when allowed, and reach nothing outside the tables.
+
+Four layers, each enough for most attacks: the statement's type; its syntax tree, in which only harmless table functions
+may stand; a read-only transaction; and a database with external access off and its configuration locked (`connect`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import duckdb
+
+from opilio.errors import QueryError
+
+_CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE_INTO"}
+_TABLE_FUNCTIONS = {
+    "duckdb_columns", "duckdb_functions", "duckdb_keywords", "duckdb_tables", "duckdb_types", "duckdb_views",
+    "generate_series", "json_each", "json_tree", "pragma_database_size", "pragma_storage_info", "pragma_table_info",
+    "pragma_version", "range", "repeat", "repeat_row", "summary", "unnest",
+}  # fmt: skip
+_REFUSED_FUNCTIONS = {"nextval", "setval", "sleep_ms", "write_log"}
+_EXPLAIN = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*explain\b(?:\s+analyze\b)?(?:\s*\([^)]*\))?", re.I | re.S)
+_READ_HINT = "Allowed are SELECT, WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE and EXPLAIN of the collection's tables."
+_WRITE_HINT = "Allowed are INSERT, UPDATE, DELETE and MERGE INTO the collection's tables, and every query."
+
+
+@dataclass(frozen=True)
+class Result:
+    """The answer to a statement."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    truncated: bool = False
+    """There were more rows than asked for."""
+
+
+def check(cursor: duckdb.DuckDBPyConnection, sql: str, *, write: bool = False) -> bool:
+    """Refuse a statement that is not allowed; whether the allowed one is a plain change of rows."""
+    statements = cursor.extract_statements(sql)
+    if len(statements) != 1:
+        raise QueryError(f"{len(statements)} statements given, one expected", "Ask one statement at a time.")
+    kind = statements[0].type.name
+    if kind in _CHANGES:
+        if not write:
+            raise QueryError(f"{kind.replace('_', ' ')} would change the collection", _READ_HINT)
+        return True
+    if kind not in ("SELECT", "EXPLAIN"):
+        raise QueryError(f"a statement of the kind {kind} is not allowed", _WRITE_HINT if write else _READ_HINT)
+    plain = _EXPLAIN.sub("", sql, count=1) if kind == "EXPLAIN" else sql
+    for node in nodes(syntax_tree(cursor, plain)):
+        _check_node(node)
+    return False
+
+
+def _check_node(node: dict[str, Any]) -> None:
+    kind = str(node.get("type", ""))
+    if kind in ("INSERT_QUERY_NODE", "UPDATE_QUERY_NODE", "DELETE_QUERY_NODE", "MERGE_QUERY_NODE"):
+        raise QueryError("a query that changes rows on its way is not allowed", _READ_HINT)
+    name = str(node.get("function_name", "")).lower()
+    if name in _REFUSED_FUNCTIONS:
+        raise QueryError(f"the function {name} is not allowed", _READ_HINT)
+    if kind == "TABLE_FUNCTION":
+        called = str(node["function"].get("function_name", "")).lower()
+        if called not in _TABLE_FUNCTIONS:
+            raise QueryError(f"the table function {called} is not allowed", _READ_HINT)
+
+
+def syntax_tree(cursor: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
+    """The statements of `sql` as DuckDB's parser sees them."""
+    row = cursor.execute("SELECT json_serialize_sql(?)", [sql]).fetchone()
+    tree = json.loads(row[0]) if row else {}
+    if tree.get("error", True):
+        raise QueryError(str(tree.get("error_message", "not a statement that can be checked")), _READ_HINT)
+    return list(tree["statements"])
+
+
+def nodes(tree: Any) -> Iterator[dict[str, Any]]:
+    """Every object of a syntax tree; without recursion, for a user's SQL can be nested at will."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, dict):
+            yield node
+            waiting.extend(node.values())
+        elif isinstance(node, list):
+            waiting.extend(node)
+
+
+def query_error(error: BaseException) -> QueryError:
+    """DuckDB's refusal as one of ours: its first paragraph, with its own suggestion as the hint."""
+    paragraphs = [" ".join(p.split()) for p in str(error).split("\n\n")]
+    message, *rest = re.split(r"(?=Did you mean|Candidate bindings)", paragraphs[0], maxsplit=1)
+    return QueryError(message.strip(), " ".join(rest).strip() or "docs/sql.md describes the tables.")

@@ -1,0 +1,139 @@
+"""Reading back what memory is rebuilt from when a crawl resumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from opilio.model import UrlState
+from opilio.store.guard import Result
+
+STATES = (UrlState.WAITING, UrlState.FETCHED, UrlState.FAILED, UrlState.DROPPED)
+"""A state's code in the arrays of `load_urls` is its place here."""
+
+Columns = dict[str, npt.NDArray[Any]]
+
+
+class HostRecord(NamedTuple):
+    """A host as it was last written; times in seconds since the epoch, 0.0 for never."""
+
+    sid: int
+    host: str
+    domain: str
+    ip: str | None
+    state: str
+    failures: int
+    pages: int
+    bytes: int
+    requests: int
+    robots_status: int | None
+    crawl_delay_s: float
+    met_s: float
+    next_visit_s: float
+    robots: str | None
+
+
+class TopicRecord(NamedTuple):
+    """A topic as it stands in the database, where the user may have changed it."""
+
+    kcid: int
+    pcid: int | None
+    name: str
+    path: str
+    type: str
+    keywords: list[str]
+
+
+class SeedRecord(NamedTuple):
+    """A URL the user named."""
+
+    url: str
+    kcid: int
+    source: str
+    title: str
+
+
+class Loading:
+    """The loading half of `Store`."""
+
+    def query(self, sql: str, params: Sequence[Any] = (), *, max_rows: int = 0) -> Result:
+        """Given by `Store`."""
+        raise NotImplementedError
+
+    def stream(self, sql: str, params: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
+        """Given by `Store`."""
+        raise NotImplementedError
+
+    def load_urls(self, columns: Sequence[str] = ("oid", "key", "sid", "state", "numtries")) -> Iterator[Columns]:
+        """All known URLs in chunks of arrays, ascending by oid; `state` as its place in `STATES`."""
+        wanted = ", ".join("enum_code(state) AS state" if name == "state" else name for name in columns)
+        yield from self._arrays(f"SELECT {wanted} FROM crawl")
+
+    def load_pages(self, columns: Sequence[str] = ("oid", "content_hash", "ip", "body_bytes")) -> Iterator[Columns]:
+        """Chosen columns of all pages in chunks of arrays, in the order they were stored."""
+        yield from self._arrays(f"SELECT {', '.join(columns)} FROM pages")
+
+    def _arrays(self, sql: str) -> Iterator[Columns]:
+        for piece in self.stream(sql):
+            yield {name: piece.column(name).to_numpy(zero_copy_only=False) for name in piece.schema.names}
+
+    def load_hosts(self) -> Iterator[HostRecord]:
+        """All hosts, ascending by sid, each with its latest robots.txt."""
+        sql = """
+            SELECT sid, host, domain, ip, state, failures, pages, bytes, requests, robots_status, crawl_delay_s,
+                   coalesce(epoch(met), 0.0), coalesce(epoch(next_visit), 0.0), latest.text
+            FROM hosts
+            LEFT JOIN (SELECT sid, arg_max(text, rowid) AS text FROM robots GROUP BY sid) latest USING (sid)
+            ORDER BY sid
+        """
+        for piece in self.stream(sql):
+            for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
+                yield HostRecord(*row)
+
+    def load_topics(self) -> list[TopicRecord]:
+        """All topics, ascending by kcid."""
+        rows = self.query(
+            "SELECT kcid, pcid, name, path, type, coalesce(keywords, []) FROM topics ORDER BY kcid", max_rows=2**15
+        ).rows
+        return [TopicRecord(*row) for row in rows]
+
+    def load_seeds(self) -> Iterator[SeedRecord]:
+        """All seeds, in the order they were named."""
+        for piece in self.stream("SELECT url, kcid, source, title FROM seeds ORDER BY rowid"):
+            for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
+                yield SeedRecord(*row)
+
+    def load_counters(self) -> dict[str, int]:
+        """The running counts."""
+        return dict(self.query("SELECT name, n FROM counters ORDER BY name", max_rows=2**20).rows)
+
+    def count_states(self) -> dict[UrlState, int]:
+        """How many URLs are in each state."""
+        counts = dict(self.query("SELECT state, count(*) FROM crawl GROUP BY state", max_rows=10).rows)
+        return {state: int(counts.get(state.value, 0)) for state in STATES}
+
+    def waiting_count(self, topic: int | None = None) -> int:
+        """How many URLs wait, in all or in one topic's queue."""
+        sql = "SELECT count(*) FROM crawl WHERE state = 'waiting' AND (?::SMALLINT IS NULL OR topic = ?)"
+        return int(self.query(sql, [topic, topic], max_rows=1).rows[0][0])
+
+    def load_warc_ends(self) -> dict[str, int]:
+        """For each WARC file, the offset after the last record that the database knows of."""
+        sql = """
+            SELECT warc_file, max(warc_offset + warc_bytes) FROM visits
+            WHERE warc_file <> '' GROUP BY warc_file ORDER BY warc_file
+        """
+        return {name: int(end) for name, end in self.query(sql, max_rows=2**20).rows}
+
+    def count_rows(self, table: str) -> int:
+        """Rows of a table of the schema."""
+        return int(self.query(f"SELECT count(*) FROM {table}", max_rows=1).rows[0][0])
+
+
+def as_state(code: int | np.integer[Any]) -> UrlState:
+    """The state behind a code of `load_urls`."""
+    return STATES[int(code)]

@@ -1,0 +1,5 @@
+-- Version 1 is the first schema: nothing to change.
+--
+-- A later version N adds a file NNN_name.sql here that takes a database from version N-1 to N, and changes schema.sql to
+-- the same end; a new collection is made from schema.sql alone and starts at the highest number. A test compares both.
+-- A migration runs in one transaction. Drop and create again every view over a table that it alters.

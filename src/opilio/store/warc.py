@@ -1,0 +1,228 @@
+"""WARC 1.1 files (ISO 28500): every response as it came, for replay, for reading again, and for other tools.
+
+Each worker writes files of its own; no database is needed. One call writes the request and its response by a single
+`os.write`, each record a gzip member of its own, so that after kill -9 at most the tail of a file is broken
+(`warc_reading.truncate_torn`), and a reader can start at any record.
+
+The body is kept as transferred (Content-Encoding untouched), but without chunking: the header lines that spoke of it
+are renamed, as archives do.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import errno
+import hashlib
+import os
+import re
+import time
+from collections import OrderedDict
+from pathlib import Path
+from typing import NamedTuple
+
+from isal import igzip
+
+from opilio import __version__
+from opilio.errors import StoreError
+from opilio.settings import GIB
+
+REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+REMEMBERED_PAYLOADS = 50_000
+COMPRESSION_LEVEL = 1  # level 2 makes files 2 % smaller for half as much time again
+_CONTROL = re.compile(r"[\x00-\x20\x7f]")
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Place(NamedTuple):
+    """Where a response record lies: the record behind it starts at `offset + length`."""
+
+    file: str
+    offset: int
+    length: int
+
+
+class _Seen(NamedTuple):
+    """A payload written before."""
+
+    url: str
+    date: str
+    record_id: str
+
+
+class WarcWriter:
+    """Writes the WARC files of one worker."""
+
+    def __init__(self, folder: Path, worker: str = "0", *, max_bytes: int = GIB, user_agent: str = "") -> None:
+        self._folder = folder
+        self._worker = re.sub(r"[^A-Za-z0-9_]", "_", worker)
+        self._max_bytes = max_bytes
+        self._user_agent = user_agent
+        self._serial = 0
+        self._handle = -1
+        self._name = ""
+        self._end = 0
+        self._payloads: OrderedDict[bytes, _Seen] = OrderedDict()
+
+    def write(
+        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes
+    ) -> Place:
+        """Write a response with the request that caused it; the place of the response record."""
+        target, date = _header_value(url), _warc_date(started_s)
+        digest = hashlib.sha1(raw_body, usedforsecurity=False).digest()
+        seen = self._payloads.get(digest) if raw_body else None
+        record_id = _record_id()
+        common = [("WARC-Target-URI", target), ("WARC-Date", date)]
+        if ip:
+            common.append(("WARC-IP-Address", _header_value(ip)))
+        head = archived_head(raw_head, len(raw_body))
+        response = _response(record_id, common, head, raw_body, digest, seen)
+        request = b""
+        if request_head:
+            concurrent = [*common, ("WARC-Concurrent-To", record_id)]
+            request = _record(
+                "request", _record_id(), concurrent, "application/http;msgtype=request", _ended(request_head)
+            )
+        self._make_room(len(request) + len(response))
+        offset = self._end + len(request)
+        self._append(request + response)
+        if raw_body:
+            self._remember(digest, seen or _Seen(target, date, record_id))
+        return Place(self._name, offset, len(response))
+
+    def sync(self) -> None:
+        """Make everything written survive a power cut."""
+        if self._handle >= 0:
+            os.fsync(self._handle)
+
+    def close(self) -> None:
+        """Close the file; the next write opens a new one."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def _remember(self, digest: bytes, seen: _Seen) -> None:
+        self._payloads[digest] = seen
+        self._payloads.move_to_end(digest)
+        if len(self._payloads) > REMEMBERED_PAYLOADS:
+            self._payloads.popitem(last=False)
+
+    def _make_room(self, size_bytes: int) -> None:
+        """Begin a new file when there is none, or when the current one would grow past the limit."""
+        if self._handle >= 0 and self._end + size_bytes <= self._max_bytes:
+            return
+        self.close()
+        stamp = time.strftime("%Y%m%d%H%M%S", time.gmtime())
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            while self._handle < 0:
+                self._serial += 1
+                self._name = f"opilio-{stamp}-{self._worker}-{self._serial:05d}.warc.gz"
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+                try:
+                    self._handle = os.open(self._folder / self._name, flags, 0o644)
+                except FileExistsError:
+                    continue
+        except OSError as error:
+            raise _write_error(self._folder, error) from error
+        self._end = 0
+        self._append(_warcinfo(self._name, self._user_agent))
+
+    def _append(self, data: bytes) -> None:
+        """All of `data` or, when the disk is full, none of it."""
+        written = 0
+        try:
+            while written < len(data):
+                written += os.write(self._handle, memoryview(data)[written:])
+        except OSError as error:
+            os.ftruncate(self._handle, self._end)
+            raise _write_error(self._folder / self._name, error) from error
+        self._end += len(data)
+
+
+def archived_head(raw_head: bytes, body_bytes: int) -> bytes:
+    """An HTTP head that fits the body as archived: no chunking, the true length, CRLF line ends, one blank line."""
+    lines = [line.rstrip(b"\r") for line in raw_head.split(b"\n")]
+    kept = [lines[0] or b"HTTP/1.1 200 OK"]
+    has_length = False
+    for line in lines[1:]:
+        name = line.partition(b":")[0].strip().lower()
+        if not line:
+            continue
+        if name == b"transfer-encoding":
+            kept.append(b"X-Archive-Orig-" + line)
+        elif name != b"content-length":
+            kept.append(line)
+        elif not has_length:
+            has_length = True
+            kept.append(b"Content-Length: %d" % body_bytes)
+    if not has_length and body_bytes:
+        kept.append(b"Content-Length: %d" % body_bytes)
+    return b"\r\n".join(kept) + b"\r\n\r\n"
+
+
+def _response(
+    record_id: str, common: list[tuple[str, str]], head: bytes, body: bytes, digest: bytes, seen: _Seen | None
+) -> bytes:
+    """A response record, or a revisit record when its payload has been written before."""
+    fields = [*common, ("WARC-Payload-Digest", _base32(digest))]
+    content_type = "application/http;msgtype=response"
+    if seen is None:
+        return _record("response", record_id, fields, content_type, head + body)
+    fields += [
+        ("WARC-Profile", REVISIT_PROFILE),
+        ("WARC-Refers-To", seen.record_id),
+        ("WARC-Refers-To-Target-URI", seen.url),
+        ("WARC-Refers-To-Date", seen.date),
+    ]
+    return _record("revisit", record_id, fields, content_type, head)
+
+
+def _warcinfo(name: str, user_agent: str) -> bytes:
+    facts = {
+        "software": f"Opilio/{__version__}",
+        "format": "WARC File Format 1.1",
+        "conformsTo": "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/",
+        "http-header-user-agent": " ".join(user_agent.split()),
+    }
+    block = "".join(f"{key}: {value}\r\n" for key, value in facts.items() if value).encode()
+    fields = [("WARC-Date", _warc_date(time.time())), ("WARC-Filename", name)]
+    return _record("warcinfo", _record_id(), fields, "application/warc-fields", block)
+
+
+def _record(kind: str, record_id: str, fields: list[tuple[str, str]], content_type: str, block: bytes) -> bytes:
+    """One record as a gzip member."""
+    header = [("WARC-Type", kind), ("WARC-Record-ID", record_id), *fields]
+    header.append(("WARC-Block-Digest", _base32(hashlib.sha1(block, usedforsecurity=False).digest())))
+    header += [("Content-Type", content_type), ("Content-Length", str(len(block)))]
+    head = "WARC/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in header) + "\r\n"
+    plain = b"".join((head.encode("utf-8", "replace"), block, b"\r\n\r\n"))
+    compressed: bytes = igzip.compress(plain, COMPRESSION_LEVEL, mtime=0)
+    return compressed
+
+
+def _header_value(text: str) -> str:
+    """`text` without anything that could end a header line or split a field: such bytes are percent-encoded."""
+    return _CONTROL.sub(lambda found: f"%{ord(found[0]):02X}", text)
+
+
+def _ended(head: bytes) -> bytes:
+    return head.rstrip(b"\r\n") + b"\r\n\r\n"
+
+
+def _base32(digest: bytes) -> str:
+    return "sha1:" + base64.b32encode(digest).decode()
+
+
+def _record_id() -> str:
+    bits = os.urandom(16).hex()
+    return f"<urn:uuid:{bits[:8]}-{bits[8:12]}-4{bits[13:16]}-a{bits[17:20]}-{bits[20:]}>"
+
+
+def _warc_date(at_s: float) -> str:
+    return datetime.datetime.fromtimestamp(at_s, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def _write_error(path: Path, error: OSError) -> StoreError:
+    hint = "Make room, then start the crawl again: it goes on where it stopped." if error.errno in _FULL else ""
+    return StoreError(f"{path}: cannot be written: {error.strerror}", hint or "Check who owns the folder.")

@@ -1,0 +1,121 @@
+"""Netscape bookmark files, as Firefox, Chrome, Safari and Edge export them: folders are topics, bookmarks are seeds.
+
+The format is HTML that nobody ever closed properly: <DT><H3>folder</H3><DL><p> ... </DL>. Only the order of a few tags
+matters here, so an event parser reads it. Containers that a browser makes for itself (the bookmarks bar and the like)
+are not topics; what they hold is.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+from opilio.errors import InputError
+from opilio.model import normalize
+from opilio.topics.tree import TopicTree
+
+_CONTAINER_ATTRIBUTES = {"personal_toolbar_folder", "unfiled_bookmarks_folder"}
+_CONTAINER_NAMES = {
+    "bookmarks", "bookmarks bar", "bookmarks toolbar", "bookmarks menu", "other bookmarks", "mobile bookmarks",
+    "favorites", "favorites bar", "imported", "reading list",
+}  # fmt: skip
+_META_CHARSET = re.compile(rb"charset=[\"']?([\w-]+)", re.IGNORECASE)
+
+
+def read_bookmarks(path: Path) -> TopicTree:
+    """The topic tree of a bookmark file."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}", "Give the bookmark file your browser exported.") from None
+    tree = parse_bookmarks(decode(data))
+    if not tree.seeds:
+        raise InputError(
+            f"{path}: no bookmark with an http(s) address found",
+            "Export the bookmarks as HTML from the browser's bookmark manager; for a plain list of URLs use --seeds.",
+        )
+    return tree
+
+
+def decode(data: bytes) -> str:
+    """The text of a bookmark file: byte-order mark, then what it declares, then UTF-8, then Windows-1252."""
+    for mark, encoding in (
+        (codecs.BOM_UTF8, "utf-8-sig"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        if data.startswith(mark):
+            return data.decode(encoding, "replace")
+    declared = [match[1].decode("ascii") for match in _META_CHARSET.finditer(data[:2048])]
+    for encoding in [*declared[:1], "utf-8"]:
+        try:
+            return data.decode(encoding)
+        except (UnicodeDecodeError, LookupError):
+            continue
+    return data.decode("cp1252", "replace")
+
+
+def parse_bookmarks(text: str) -> TopicTree:
+    """The topic tree of the text of a bookmark file; empty when it has no bookmarks."""
+    reader = _Reader()
+    reader.feed(text)
+    reader.close()
+    reader.end_bookmark()
+    return reader.tree
+
+
+class _Reader(HTMLParser):
+    """Follows <h3>, <dl> and <a>; everything else is noise."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tree = TopicTree("bookmarks")
+        self._open: list[str | None] = []  # one entry per open <dl>; None for a container
+        self._pending: str | None = None  # the folder whose <dl> comes next
+        self._is_container = False
+        self._href: str | None = None
+        self._text: list[str] = []
+        self._in_heading = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a":
+            self.end_bookmark()
+            self._href = dict(attrs).get("href") or ""
+            self._text = []
+        elif tag == "h3":
+            self.end_bookmark()
+            self._in_heading, self._text = True, []
+            self._is_container = any(name in _CONTAINER_ATTRIBUTES for name, _ in attrs)
+        elif tag == "dl":
+            self.end_bookmark()
+            self._open.append(self._pending)
+            self._pending = None
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "a":
+            self.end_bookmark()
+        elif tag == "h3" and self._in_heading:
+            name = " ".join("".join(self._text).split())
+            container = self._is_container or name.lower() in _CONTAINER_NAMES
+            self._pending = None if container or not name else name.replace(" / ", "/")
+            self._in_heading = False
+        elif tag == "dl":
+            self.end_bookmark()
+            if self._open:
+                self._open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self._in_heading or self._href is not None:
+            self._text.append(data)
+
+    def end_bookmark(self) -> None:
+        """Take the bookmark that is open, if any: its </a> came, or is missing."""
+        if self._href is None:
+            return
+        url = normalize(self._href.strip())
+        title = " ".join("".join(self._text).split())
+        self._href = None
+        if url:
+            self.tree.add_seed(self.tree.topic(tuple(name for name in self._open if name)), url, title)

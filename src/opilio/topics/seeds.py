@@ -1,0 +1,42 @@
+"""Plain lists of URLs, and queries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from opilio.errors import InputError
+from opilio.model import normalize
+from opilio.topics.tree import TopicTree, words_of
+
+
+def read_seeds(path: Path, tree: TopicTree) -> int:
+    """Add the URLs of a text file, one a line, to the root of `tree`; blank lines and # comments are skipped.
+
+    A line may carry a title after the URL. Returns how many seeds were new.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}", "Give a text file with one URL on each line.") from None
+    added, bad = 0, ""
+    for number, line in enumerate(lines, 1):
+        words = line.split(maxsplit=1)
+        if not words or words[0].startswith("#"):
+            continue
+        url = normalize(words[0] if "://" in words[0] else f"http://{words[0]}")
+        if not url:
+            bad = bad or f"line {number}: {words[0][:80]!r} is not an http(s) URL"
+            continue
+        added += tree.add_seed(tree.topics[0], url, words[1] if len(words) > 1 else "")
+    if not added:
+        raise InputError(f"{path}: no usable URL" + (f" ({bad})" if bad else ""), "Write one URL on each line.")
+    return added
+
+
+def query_topic(query: str, tree: TopicTree) -> None:
+    """Make the words of `query` the keywords of the root topic."""
+    words = words_of(query)
+    if not words:
+        raise InputError(f"--query {query!r}: no word in it", "Give the words pages should be about.")
+    tree.topics[0].name = query.strip()
+    tree.topics[0].keywords = words + tree.topics[0].keywords

@@ -1,0 +1,90 @@
+"""The house: imports point one way, and every package tells its story."""
+
+import ast
+import importlib
+from pathlib import Path
+
+import opilio
+
+ROOT = Path(opilio.__file__).parent
+ORDER = [
+    "errors", "registry", "settings", "model", "topics", "frontier", "fetch", "analyze", "features", "classify", "store",
+    "distill", "learn", "search", "crawl", "cluster", "evaluate", "localweb", "web", "cli",
+]  # fmt: skip
+MODULES = sorted(ROOT.rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    parts = ["opilio", *path.relative_to(ROOT).with_suffix("").parts]
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Every module of ours that a file imports, in functions and for types too."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names.add(node.module or "")
+            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return {name for name in names if name.startswith("opilio.")}
+
+
+def test_imports_point_one_way() -> None:
+    """No package imports one that comes after it on a page's journey."""
+    wrong = []
+    for path in MODULES:
+        own = module_name(path).split(".")
+        if len(own) < 2:
+            continue  # the facade, opilio/__init__.py
+        for name in imported_modules(path):
+            other = name.split(".")[1]
+            if other in ORDER and ORDER.index(other) > ORDER.index(own[1]):
+                wrong.append(f"{'.'.join(own)} imports {name}")
+    assert not wrong
+
+
+def test_no_import_cycles() -> None:
+    """No module can reach itself by imports, type-only and in-function imports included."""
+    known = {module_name(path): path for path in MODULES}
+    edges = {
+        name: {
+            target
+            for target in imported_modules(path)
+            if target in known and target != name and not name.startswith(target + ".")
+        }
+        for name, path in known.items()
+    }
+    done: set[str] = set()
+
+    def walk(name: str, above: tuple[str, ...]) -> None:
+        assert name not in above, f"import cycle: {' -> '.join((*above, name))}"
+        if name in done:
+            return
+        for target in edges[name]:
+            walk(target, (*above, name))
+        done.add(name)
+
+    for name in edges:
+        walk(name, ())
+
+
+def test_every_package_tells_its_story() -> None:
+    """Each package has a docstring of more than one sentence."""
+    short = [
+        module_name(path)
+        for path in MODULES
+        if path.name == "__init__.py"
+        and path.parent != ROOT
+        and len((importlib.import_module(module_name(path)).__doc__ or "").split(". ")) < 2
+    ]
+    assert not short
+
+
+def test_every_package_has_its_place() -> None:
+    """A package that is not in the order of the journey would escape the tests above."""
+    packages = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith("__")}
+    modules = {path.stem for path in ROOT.glob("*.py") if not path.name.startswith("__")}
+    assert packages | modules <= set(ORDER)

@@ -1,0 +1,107 @@
+"""Bookmarks, seed lists and queries become topics and seeds."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from opilio.errors import InputError
+from opilio.topics import TopicTree, query_topic, read_bookmarks, read_seeds
+from opilio.topics.bookmarks import parse_bookmarks
+
+FIREFOX = """<!DOCTYPE NETSCAPE-Bookmark-file-1>
+<META HTTP-EQUIV="Content-Type" CONTENT="text/html; charset=UTF-8">
+<TITLE>Bookmarks</TITLE>
+<H1>Bookmarks Menu</H1>
+
+<DL><p>
+    <DT><H3 ADD_DATE="1" PERSONAL_TOOLBAR_FOLDER="true">Bookmarks Toolbar</H3>
+    <DL><p>
+        <DT><A HREF="https://toolbar.example/">On the bar</A>
+        <DT><H3>Birds</H3>
+        <DL><p>
+            <DT><A HREF="http://birds.example/owls?utm_source=x#top" ICON="data:image/png;base64,AA==">Barn owls &amp; kin</A>
+            <DD>A description with <b>markup
+            <DT><H3>Raptors</H3>
+            <DL><p>
+                <DT><A HREF="http://raptors.example/">Hawks</A>
+            </DL><p>
+            <DT><A HREF="javascript:alert(1)">evil</A>
+            <DT><A HREF="place:sort=8">smart</A>
+        </DL><p>
+    </DL><p>
+</DL>
+"""
+
+
+def seeds_by_topic(tree: TopicTree) -> dict[str, list[str]]:
+    result: dict[str, list[str]] = {}
+    for seed in tree.seeds:
+        result.setdefault(tree.topics[seed.kcid].path, []).append(seed.url)
+    return result
+
+
+def test_folders_become_topics_and_bookmarks_seeds() -> None:
+    """Nested folders are nested topics, the browser's own containers are not, and odd schemes are no seeds."""
+    tree = parse_bookmarks(FIREFOX)
+    assert seeds_by_topic(tree) == {
+        "": ["https://toolbar.example/"],
+        "Birds": ["http://birds.example/owls"],
+        "Birds / Raptors": ["http://raptors.example/"],
+    }
+    birds = next(topic for topic in tree.topics if topic.path == "Birds")
+    assert birds.keywords == ["birds", "barn", "owls", "kin"]
+    assert tree.topics[2].parent == birds.kcid
+
+
+@pytest.mark.parametrize(
+    ("encoding", "declares"), [("utf-8", "UTF-8"), ("utf-8-sig", ""), ("utf-16", ""), ("cp1252", ""), ("shift_jis", "Shift_JIS")]
+)
+def test_odd_encodings(tmp_path: Path, encoding: str, declares: str) -> None:
+    """The folder name survives whatever encoding the file is in."""
+    name = "鳥類" if encoding == "shift_jis" else "Vögel"
+    meta = f'<META HTTP-EQUIV="Content-Type" CONTENT="text/html; charset={declares}">' if declares else ""
+    text = f'{meta}<DL><DT><H3>{name}</H3><DL><DT><A HREF="http://a.example/">x</A></DL></DL>'
+    file = tmp_path / "b.html"
+    file.write_bytes(text.encode(encoding))
+    assert [topic.name for topic in read_bookmarks(file).topics] == ["bookmarks", name]
+
+
+def test_a_file_without_bookmarks_is_an_error_with_a_next_step(tmp_path: Path) -> None:
+    """A wrong file does not silently make an empty crawl."""
+    file = tmp_path / "b.html"
+    file.write_bytes(b"\x00\xff<dl><<<dt><h3>")
+    with pytest.raises(InputError) as caught:
+        read_bookmarks(file)
+    assert "no bookmark" in caught.value.message
+    assert "--seeds" in caught.value.hint
+    with pytest.raises(InputError, match="No such file"):
+        read_bookmarks(tmp_path / "missing.html")
+
+
+@given(st.text(alphabet=st.sampled_from('<>/dlth3a="ref pHDTA\n'), max_size=300))
+def test_tag_soup_never_raises(soup: str) -> None:
+    """Any mixture of the format's own characters is read without an error."""
+    parse_bookmarks(soup)
+
+
+def test_seed_list(tmp_path: Path) -> None:
+    """One URL a line, with comments, titles, missing schemes and repeats."""
+    file = tmp_path / "seeds.txt"
+    file.write_text("# mine\n\nhttp://a.example/  A page\nb.example\nhttp://a.example/#again\nftp://c.example/\n")
+    tree = TopicTree()
+    assert read_seeds(file, tree) == 2
+    assert [seed.url for seed in tree.seeds] == ["http://a.example/", "http://b.example/"]
+    file.write_text("not-a-scheme://x\n")
+    with pytest.raises(InputError, match="line 1"):
+        read_seeds(file, TopicTree())
+
+
+def test_query_words_are_the_root_topic() -> None:
+    """A query names the root topic and gives its keywords; a query without words is refused."""
+    tree = TopicTree()
+    query_topic("Barn owls: nesting, 2024", tree)
+    assert tree.topics[0].keywords == ["barn", "owls", "nesting"]
+    with pytest.raises(InputError):
+        query_topic("?!", tree)
