@@ -177,10 +177,11 @@ class ProxyServer(WebServer):
         else:
             path = b"/" + target.split(b"/", 3)[3]
             onward.write(b" ".join((method, path, rest)))
-        await asyncio.gather(_pump(reader, onward), _pump(there, writer))
+        await asyncio.gather(pump(reader, onward), pump(there, writer))
 
 
-async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    """Pass bytes on until they end."""
     try:
         while data := await source.read(65_536):
             sink.write(data)

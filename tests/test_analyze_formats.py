@@ -1,3 +1,4 @@
+# ruff: noqa: RUF001 - texts in several scripts
 """Which bytes are read as what: MIME types, charsets, languages, plain text."""
 
 from __future__ import annotations
@@ -14,18 +15,26 @@ from opilio.settings import Robots, Storage, Traps
 URL = "http://site.test/"
 
 SAMPLES = {
-    "en": "It was a bright cold day, and nobody in the whole town would have said that winter was over by then.",
-    "de": "Der Hund lief über die Straße, während die Kinder auf der Wiese hinter dem Haus miteinander spielten.",
-    "fr": "Le chien traversait la rue pendant que les enfants jouaient ensemble dans le pré derrière la maison.",
-    "es": "El perro cruzaba la calle mientras los niños jugaban juntos en el prado que estaba detrás de la casa.",
-    "nl": "De hond liep over de straat terwijl de kinderen samen speelden op het grasveld achter het grote huis.",
-    "ru": "Собака перебегала улицу, пока дети вместе играли на лугу за домом, а потом все пошли домой обедать.",
-    "el": "Ο σκύλος έτρεχε στον δρόμο ενώ τα παιδιά έπαιζαν μαζί στο λιβάδι πίσω από το μεγάλο σπίτι του χωριού.",
-    "ja": "犬が通りを渡っているあいだ、子どもたちは家の裏の草原で一緒に遊んでいました。" * 4,
+    "en": "It was a bright cold day, and nobody in the whole town would have said that winter was over by then. "
+    "The children had gone out to the meadow behind the church, where the snow was still as deep as in January.",
+    "de": "Der Hund lief über die Straße, während die Kinder auf der Wiese hinter dem Haus miteinander spielten. "
+    "Niemand im ganzen Dorf hätte gesagt, dass der Winter schon vorbei war, denn noch immer lag Schnee.",
+    "fr": "Le chien traversait la rue pendant que les enfants jouaient ensemble dans le pré derrière la maison. "
+    "Personne dans tout le village n'aurait dit que l'hiver était fini, car il y avait encore de la neige.",
+    "es": "El perro cruzaba la calle mientras los niños jugaban juntos en el prado que estaba detrás de la casa. "
+    "Nadie en todo el pueblo habría dicho que el invierno ya había terminado, porque todavía había nieve.",
+    "nl": "De hond liep over de straat terwijl de kinderen samen speelden op het grasveld achter het grote huis. "
+    "Niemand in het hele dorp zou gezegd hebben dat de winter al voorbij was, want er lag nog steeds sneeuw.",
+    "ru": "Программирование на этом языке позволяет быстро создавать приложения и поддерживает несколько способов. "
+    "Город расположен на берегу большой реки, и все его жители знают друг друга с самого раннего детства.",
+    "el": "Ο σκύλος έτρεχε στον δρόμο ενώ τα παιδιά έπαιζαν μαζί στο λιβάδι πίσω από το μεγάλο σπίτι του χωριού. "
+    "Κανείς δεν θα έλεγε ότι ο χειμώνας είχε τελειώσει, γιατί στα βουνά υπήρχε ακόμα πολύ χιόνι εκείνη την ημέρα.",
+    "ja": "犬が通りを渡っているあいだ、子どもたちは家の裏の草原で一緒に遊んでいました。" * 6,
 }
 
 
 def analyze(body: bytes, content_type: str) -> Document | None:
+    """The document of a fresh analyzer."""
     return Analyzer(Traps(), Robots(), Storage()).analyze(body, content_type, URL)
 
 
@@ -50,7 +59,7 @@ class TestDispatch:
         assert (html.title, text.text) == ("t", "<3 hearts")
         assert analyze(b"\x00\x01\x02", "") is None
 
-    @pytest.mark.parametrize("body", [b"%PDF-1.7 ...", b"PK\x03\x04zip", b"\x89PNG\r\n", b"\x1f\x8b\x08"])
+    @pytest.mark.parametrize("body", [b"%PDF-1.7 ...", b"PK\x03\x04zip", b"\x89PNG\r\n\x1a\n", b"\x1f\x8b\x08"])
     def test_mislabelled(self, body: bytes) -> None:
         """Other formats that call themselves HTML or text are not read."""
         assert analyze(body, "text/html") is None
@@ -151,6 +160,14 @@ class TestLanguage:
     def test_short_text(self, declared: str, language: str) -> None:
         """For a short text the author's word is taken, if it is a language tag."""
         assert language_of("Hm.", declared) == language
+
+    def test_doubtful_text(self) -> None:
+        """Where the model hesitates (here between Russian and Bulgarian), the author's word is taken, or none."""
+        doubtful = (
+            "Собака перебегала улицу, пока дети вместе играли на лугу за домом, а потом все пошли домой обедать. Никто "
+            "во всей деревне не сказал бы, что зима уже кончилась, потому что на горах всё ещё лежал глубокий снег."
+        )
+        assert (language_of(doubtful), language_of(doubtful, "ru")) == ("", "ru")
 
     def test_lang_attribute(self) -> None:
         """The page's lang attribute, else its Content-Language, is the author's word."""

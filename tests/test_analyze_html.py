@@ -9,18 +9,27 @@ from opilio.model import Document, Link, LinkKind, Region, url_key
 from opilio.settings import Robots, Storage, Traps
 
 URL = "http://site.test/docs/page.html"
+BLOCKS = (
+    "address article aside blockquote center dd details dir div dl dt fieldset figcaption figure footer form h1 header "
+    "hgroup legend li main menu nav ol p pre search section summary ul button br"
+)
 FILLER = "Plenty of plain words stand in this paragraph so that it is taken for the real text of the page. " * 3
 
 
 def analyze(html: str, **headers: str) -> Document:
+    """The document of a page, made by a fresh analyzer."""
     document = Analyzer(Traps(), Robots(), Storage()).analyze(
-        html.encode(), "text/html; charset=utf-8", URL, {name.replace("_", "-"): value for name, value in headers.items()}
+        html.encode(),
+        "text/html; charset=utf-8",
+        URL,
+        {name.replace("_", "-"): value for name, value in headers.items()},
     )
     assert document is not None
     return document
 
 
 def only_link(html: str) -> Link:
+    """The one link of a page."""
     (link,) = analyze(html).links
     return link
 
@@ -63,14 +72,17 @@ class TestText:
 
     @pytest.mark.parametrize(
         "tag",
-        "address article aside blockquote center dd details dir div dl dt fieldset figcaption figure footer form h1 "
-        "header hgroup legend li main menu nav ol p pre search section summary ul table td th caption button br hr".split(),
+        BLOCKS.split(),
     )
     def test_words_of_different_blocks_do_not_run_together(self, tag: str) -> None:
         """Each element that a browser sets apart also separates words, and no text is lost, however misplaced."""
-        words = analyze(f"<body>one<{tag}>two</{tag}><{tag}>three</{tag}>four").text.split()
-        parsed_away = tag in ("td", "th", "caption")  # the parser ignores these outside of a table
-        assert words == (["onetwothreefour"] if parsed_away else ["one", "two", "three", "four"])
+        page = analyze(f"<body>one<{tag}>two</{tag}><{tag}>three</{tag}>four")
+        assert page.text.split() == ["one", "two", "three", "four"]
+
+    @pytest.mark.parametrize("tag", ["span", "b", "a href=x", "my-card", "font", "button", "label"])
+    def test_blocks_end_inside_inline_elements(self, tag: str) -> None:
+        """A block inside of an inline or unknown element is set apart on both sides."""
+        assert analyze(f"<p>x</p><{tag}>one<div>two</div>three</{tag.partition(' ')[0]}>").text == "x\none\ntwo\nthree"
 
     def test_tables_and_lists(self) -> None:
         """Cells of a row share a line, rows, items and blocks inside cells have their own."""
@@ -206,7 +218,8 @@ class TestLinks:
     def test_base_is_honoured(self) -> None:
         """Addresses are relative to the base element, the first that has an address; canonical too."""
         page = analyze(
-            "<base target=x><base href=/other/><base href=/third/><link rel=canonical href=c><a href=x>x</a><a href='?q'>q</a>"
+            "<base target=x><base href=/other/><base href=/third/><link rel=canonical href=c>"
+            "<a href=x>x</a><a href='?q'>q</a>"
         )
         assert [link.url for link in page.links] == [f"http://site.test/other/{end}" for end in ("c", "x", "?q")]
         assert page.canonical == "http://site.test/other/c"
@@ -239,7 +252,8 @@ class TestLinks:
 
     def test_nofollow(self) -> None:
         """rel=nofollow, ugc and sponsored are told apart from other relations; the setting switches them off."""
-        html = "<a rel='noopener NoFollow' href=1>a</a><a rel=ugc href=2>b</a><a rel=sponsored href=3>c</a><a rel=tag href=4>d</a>"
+        rels = ["noopener NoFollow", "ugc", "sponsored", "tag"]
+        html = "".join(f"<a rel='{rel}' href={number}>x</a>" for number, rel in enumerate(rels))
         assert [link.nofollow for link in analyze(html).links] == [True, True, True, False]
         page = Analyzer(Traps(), Robots(obey_rel_nofollow=False), Storage()).analyze(html.encode(), "text/html", URL)
         assert page is not None

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opilio.localweb.docstring import Block, parse
+from opilio.localweb.harvest import summary, without_chance
 
 _LINES = st.lists(
     st.one_of(
@@ -45,3 +46,15 @@ def test_no_word_is_lost(lines: list[str]) -> None:
     blocks = parse("\n".join(lines))
     kept = "".join(block.text + "".join(term + text for term, text in block.items) for block in blocks)
     assert sorted(c for c in kept if c.isalpha()) == sorted(c for line in lines for c in line if c.isalpha())
+
+
+def test_what_chance_put_into_a_docstring_is_left_out() -> None:
+    """Some packages draw the samples of their examples while they are imported; the web must not depend on that."""
+    text = "Draw.\n\n>>> x = <f at 0x7f00>\n>>> x.draw()\narray([1.5,\n       2.5])  # may vary\n\n>>> 1 + 1\n2"
+    assert without_chance(text) == "Draw.\n\n>>> x = <f>\n>>> x.draw()\n...\n\n>>> 1 + 1\n2"
+
+
+def test_a_summary_is_one_plain_sentence() -> None:
+    """Rules, roles and further sentences stay out of titles."""
+    assert summary("=====\nTools (:mod:`scipy.x`)\n=====\n\nMore.") == "Tools (scipy.x)"
+    assert summary("Do `it`\nnow. Then rest.") == "Do it now."

@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from opilio.errors import InputError
 from opilio.localweb import LocalWeb, build
-from opilio.localweb.harvest import Doc
+from opilio.localweb.harvest import Doc, harvest, signature_of
+from opilio.localweb.sections import SECTIONS
 from opilio.localweb.weave import DocPages, Traits, sites_of
 
 HOST = "math.python.test"
@@ -111,6 +112,19 @@ def test_same_packages_and_seed_give_the_same_web(web: LocalWeb, tmp_path: Path)
     assert child.stdout.strip() == digest(web)
 
 
+def test_the_web_tells_nothing_of_its_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Default values such as `os.environ` are not shown, and no variable of ours reaches the processes that read."""
+    monkeypatch.setenv("OPILIO_SECRET", "swordfish-4711")
+    docs = harvest(section for section in SECTIONS if section.host in ("os.python.test", "wsgi.python.test"))
+    assert len(docs) > 100
+    assert not any("swordfish" in f"{doc}" or str(Path.home()) + "/" in doc.signature for doc in docs)
+
+    def function(a: object = os.environ, b: str = str(Path.home() / "x"), c: int = 3, d: str = "plain") -> None:
+        """Has default values."""
+
+    assert signature_of(function).startswith("(a: 'object' = ..., b: 'str' = ..., c: 'int' = 3, d: 'str' = 'plain')")
+
+
 def test_another_seed_gives_another_web(web: LocalWeb) -> None:
     """The seed decides what is chosen, not what exists: other dice, same hosts."""
     other = build("small", seed=1)
@@ -179,8 +193,8 @@ def test_pages_are_well_formed_and_titled(web: LocalWeb) -> None:
 
 _TRICKS = (
     "<script>alert(1)</script>", '" onclick="x', "</title>", "</pre></main>", "`<b>`", ":func:`~math.<i>`", "</script>",
-    "See Also\n--------\n<img src=x onerror=y>", "http://evil.example/", "javascript:alert(1)", "<!--", "&lt;i&gt;", "''",
-    "`text <https://evil.example/>`_", "math.sqrt()", "`math.sqrt`",
+    "See Also\n--------\n<img src=x onerror=y>", "http://evil.example/", "javascript:alert(1)", "<!--", "&lt;i&gt;",
+    "`text <https://evil.example/>`_", "''", "math.sqrt()", "`math.sqrt`",
 )  # fmt: skip
 _NASTY = st.lists(
     st.one_of(

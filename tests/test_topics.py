@@ -56,7 +56,8 @@ def test_folders_become_topics_and_bookmarks_seeds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("encoding", "declares"), [("utf-8", "UTF-8"), ("utf-8-sig", ""), ("utf-16", ""), ("cp1252", ""), ("shift_jis", "Shift_JIS")]
+    ("encoding", "declares"),
+    [("utf-8", "UTF-8"), ("utf-8-sig", ""), ("utf-16", ""), ("cp1252", ""), ("shift_jis", "Shift_JIS")],
 )
 def test_odd_encodings(tmp_path: Path, encoding: str, declares: str) -> None:
     """The folder name survives whatever encoding the file is in."""

@@ -2,13 +2,13 @@
 
 The library renders a whole page as text and tells the *spans* of elements in it, all in C. Two things must be helped
 along in the tree first. Elements without text have no span, so that links without text (images) are given a BLANK, a
-control character to be overlooked. And the renderer has its own idea of lists, tables and forms (it drops stray text in
-lists and runs cells together), so these are turned into plain blocks.
+control character to be overlooked. And the renderer has its own idea of blocks: it drops stray text in lists, runs
+cells together, does not know some blocks and forgets to end a block inside of an inline element. So lists, tables and
+unknown blocks are turned into plain blocks, and a control character ends the blocks it would forget.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from operator import itemgetter
 
@@ -20,6 +20,7 @@ from opilio.model import LinkKind
 
 BLANK = "\x01"
 """Stands in the text for a link that has none."""
+_BREAK = "\x02"
 LOOKED_AT_PER_LINK = 4
 """So many links, for each one a page may have, are looked at: repeated ones fold into one."""
 
@@ -32,10 +33,20 @@ _INVISIBLE = ",".join(
         *(f'[style*="{css}" i]:not(body)' for css in ("display:none", "display: none", "visibility:hidden")),
     ]
 )
-_BLOCKS = (
-    *("table", "thead", "tbody", "tfoot", "tr", "caption", "ul", "ol", "menu", "dir", "li", "dl"),
-    *("center", "fieldset", "legend", "form", "dialog", "hgroup", "search", "listing", "xmp", "marquee"),
+_PLAIN_BLOCKS = frozenset(
+    [
+        *("address", "article", "aside", "blockquote", "dd", "details", "div", "dt", "figcaption", "figure", "footer"),
+        *("h1", "h2", "h3", "h4", "h5", "h6", "header", "main", "nav", "p", "pre", "section", "summary"),
+    ]
 )
+_OTHER_BLOCKS = frozenset(
+    [
+        *("table", "thead", "tbody", "tfoot", "tr", "caption", "ul", "ol", "menu", "dir", "li", "dl", "center"),
+        *("fieldset", "legend", "form", "dialog", "hgroup", "search", "listing", "xmp", "marquee"),
+    ]
+)
+_BLOCKS = tuple(_PLAIN_BLOCKS | _OTHER_BLOCKS)
+_ENDING_BLOCKS = _PLAIN_BLOCKS | {"body", "html"}
 _CELLS = ("td", "th", "button", "label")
 _HEAD = ("title", "meta", "base", "link")
 _LINKS = {
@@ -120,8 +131,10 @@ def read_markup(body: bytes, charset: str, max_links: int) -> Markup:
     page = Markup(document.encoding or "", (root.attr("lang") or root.attr("xml:lang") or "") if root else "")
     _read_head(document, page)
     expected = _read_links(document, page, max_links * LOOKED_AT_PER_LINK)
-    _flatten(document)
+    has_breaks = _flatten(document)
     page.text, spans = document.to_annotated_text(_SPANS, _OPTIONS)
+    if has_breaks:
+        page.text = page.text.replace(_BREAK, "\n")
     # The library lists inner spans before outer ones; turned around, a stable sort puts outer ones first.
     spans.reverse()
     spans.sort(key=itemgetter(0))
@@ -153,13 +166,17 @@ def spoken_language(sample: str) -> tuple[str, float]:
 def _parse(body: bytes, charset: str) -> Document:
     if charset:
         try:
-            document = parse(body, encoding=charset, detect_encoding=True, positions=False)
+            document = _parse_as(body, charset)
         except (LookupError, ValueError):
             pass
         else:
             if document.encoding != "replacement":
                 return document
-    return parse(body, detect_encoding=True, positions=False)
+    return _parse_as(body, None)
+
+
+def _parse_as(body: bytes, charset: str | None) -> Document:
+    return parse(body, encoding=charset, detect_encoding=True, positions=False, allow_declarative_shadow_roots=False)
 
 
 def _read_head(document: Document, page: Markup) -> None:
@@ -204,14 +221,17 @@ def _read_links(document: Document, page: Markup, max_links: int) -> int:
     return expected
 
 
-def _flatten(document: Document) -> None:
-    """Lists, tables and forms become plain blocks, cells of a row become words apart."""
+def _flatten(document: Document) -> bool:
+    """Make all blocks plain ones and set cells of a row apart; whether there are breaks now."""
+    breaks = False
     for element in list(document.iter_elements(_BLOCKS)):
-        element.tag = "div"
-    _set_apart(list(document.iter_elements(_CELLS)))
-
-
-def _set_apart(elements: Iterable[Element]) -> None:
-    for element in elements:
+        if element.tag in _OTHER_BLOCKS:
+            element.tag = "div"
+        parent = element.parent
+        if isinstance(parent, Element) and parent.tag not in _ENDING_BLOCKS:
+            element.insert_after(Text(_BREAK))
+            breaks = True
+    for element in list(document.iter_elements(_CELLS)):
         element.insert_before(Text(" "))
         element.insert_after(Text(" "))
+    return breaks

@@ -54,7 +54,8 @@ class _Words(dict[bytes, int]):
 
     def __missing__(self, word: bytes) -> int:
         number = xxhash.xxh32_intdigest(word, seed=1) << 32 | self._term(word)
-        self[word[: MAX_TERM_BYTES + 1]] = number
+        if len(word) <= MAX_TERM_BYTES:
+            self[word] = number
         return number
 
     def _term(self, word: bytes) -> int:

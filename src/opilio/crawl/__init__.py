@@ -11,9 +11,26 @@ Decisions are made in one process and without I/O; what waits (network, database
 kill -9 at any moment the next crawl rebuilds its memory from the tables, takes in the pages that only the WARC files
 know of (`restore.py`), and goes on. While a crawl runs, other processes talk to it over a local socket (`control.py`);
 `Collection` hides whether one does.
+
+A worker process imports `process` alone and starts quickly; so the names below are loaded on first use.
 """
 
-from opilio.crawl.collection import Collection
-from opilio.crawl.counters import Status
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opilio.crawl.collection import Collection
+    from opilio.crawl.counters import Status
 
 __all__ = ["Collection", "Status"]
+
+_MODULES = {"Collection": "opilio.crawl.collection", "Status": "opilio.crawl.counters"}
+
+
+def __getattr__(name: str) -> Any:
+    """Load the module of a public name when it is first asked for."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_MODULES[name]), name)

@@ -1,4 +1,4 @@
-"""Which addresses may be connected to, and which hosts the settings send elsewhere."""
+"""Which addresses may be connected to, and which hosts the settings send elsewhere or through a proxy."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 MAX_ROUTES = 10_000  # hosts whose route is remembered; matching a pattern anew costs microseconds
 
+PROXY_SCHEMES = ("http://", "https://", "socks5h://")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052: the last four bytes are an IPv4 address
 
 
@@ -86,3 +87,10 @@ def _endpoint(pattern: str, to: str) -> Endpoint:
             f"[fetch] connect_to, {pattern!r}: {to!r} is not address:port", 'For example: "127.0.0.1:8800"'
         )
     return Endpoint(str(address), int(port_text))
+
+
+def check_proxy(proxy: str) -> str:
+    """`proxy` as it was given, or a SettingsError when it is of no kind we can speak to."""
+    if proxy and not proxy.startswith(PROXY_SCHEMES):
+        raise SettingsError(f"[fetch] proxy: {proxy!r} is not a proxy's URL", f"Known: {', '.join(PROXY_SCHEMES)}...")
+    return proxy

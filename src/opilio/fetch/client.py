@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pycurl  # type: ignore[import-untyped]
 
 from opilio.fetch import verdicts
-from opilio.fetch.addresses import Endpoint, Routes, is_local_name, is_public, parse_address
+from opilio.fetch.addresses import Endpoint, Routes, check_proxy, is_local_name, is_public, parse_address
 from opilio.fetch.decoding import ACCEPT_ENCODING
 from opilio.fetch.headers import raw_head, request_head, retry_after_s, safe_value
 from opilio.fetch.resolver import Resolver
@@ -124,6 +124,7 @@ class Client:
         fetching = settings.fetch
         self._settings = fetching
         self._obey_robots = settings.robots.obey
+        check_proxy(fetching.proxy)
         self._routes = Routes(fetching.connect_to)
         self._resolver = Resolver(
             fetching.dns_servers, fetching.dns_timeout_s, fetching.dns_cache_hosts, fetching.dns_max_ttl_s

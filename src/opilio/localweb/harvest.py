@@ -81,21 +81,28 @@ def _is_installed(package: str) -> bool:
         return False
 
 
-def _read_in_child(sections: list[Section]) -> list[Doc]:
-    environment = os.environ | {
+def _child_environment(folder: str) -> dict[str, str]:
+    """Of the caller's environment only what finds Python and its libraries; a home that vanishes with the child."""
+    kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "SYSTEMROOT") if name in os.environ}
+    return kept | {
+        "HOME": folder,
+        "LC_ALL": "C.UTF-8",
         "PYTHONHASHSEED": "0",
         "PYTHONWARNINGS": "ignore",
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
         "OPENBLAS_NUM_THREADS": "1",
         "OMP_NUM_THREADS": "1",
     }
+
+
+def _read_in_child(sections: list[Section]) -> list[Doc]:
     with tempfile.TemporaryDirectory(prefix="opilio-harvest-") as folder:
         answer = Path(folder) / "docs.msgpack"
         command = [sys.executable, "-m", "opilio.localweb.harvest", str(answer), *(s.host for s in sections)]
         try:
             subprocess.run(
                 command,
-                env=environment,
+                env=_child_environment(folder),
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -258,7 +265,7 @@ class _ModuleReader:
             self.name,
             text,
             _real_name(value),
-            _signature_of(value),
+            signature_of(value),
             _source_of(value),
             bases,
             _uses_of(value),
@@ -278,9 +285,23 @@ def _text_of(value: Any) -> str:
         text = value.__doc__
         if not isinstance(text, str) or (not isinstance(value, type) and text is type(value).__doc__):
             return ""
-        return _ADDRESS.sub("", inspect.cleandoc(text))[:MAX_DOC_CHARS].strip()
+        return without_chance(inspect.cleandoc(text))[:MAX_DOC_CHARS].strip()
     except Exception:  # descriptors and lazy objects of foreign packages may raise anything
         return ""
+
+
+def without_chance(text: str) -> str:
+    """A docstring without what differs from one import to the next: addresses, and samples drawn for an example."""
+    lines: list[str] = []
+    output_starts = 0
+    for line in _ADDRESS.sub("", text).splitlines():
+        if "# may vary" in line and not line.lstrip().startswith(">>>"):
+            lines[output_starts:] = ["..."]
+            continue
+        lines.append(line)
+        if not line.strip() or line.lstrip().startswith((">>>", "...")):
+            output_starts = len(lines)
+    return "\n".join(lines)
 
 
 def _real_name(value: Any) -> str:
@@ -288,11 +309,28 @@ def _real_name(value: Any) -> str:
     return f"{module}.{name}" if isinstance(module, str) and isinstance(name, str) else ""
 
 
-def _signature_of(value: Any) -> str:
+def signature_of(value: Any) -> str:
+    """The signature, with plain default values only."""
     try:
-        return _ADDRESS.sub("", str(inspect.signature(value)))[:400]
+        signature = inspect.signature(value)
+        shown = [p.replace(default=_shown_default(p.default)) for p in signature.parameters.values()]
+        return _ADDRESS.sub("", str(signature.replace(parameters=shown)))[:400]
     except Exception:  # C functions without a signature, and whatever default values do in their repr
         return ""
+
+
+class _Omitted:
+    """Stands for a default value that is not shown."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+def _shown_default(value: Any) -> Any:
+    """A default value as long as it is plain: the text of others tells of this machine (`os.environ` is one)."""
+    is_plain = value is None or isinstance(value, (bool, int, float)) or value in ((), inspect.Parameter.empty)
+    is_short_text = isinstance(value, (str, bytes)) and len(value) <= 40 and os.sep not in str(value)
+    return value if is_plain or is_short_text else _Omitted()
 
 
 def _source_of(value: Any) -> str:

@@ -11,6 +11,7 @@ from opilio.errors import CollectionBusy, StoreError
 
 FILE_NAME = "collection.duckdb"
 THREADS = 2
+FRAGMENTS, FRAGMENT_PAGES = 8, 5000
 
 _BUSY = ("could not set lock", "conflicting lock", "different configuration", "already attached")
 _FULL = ("no space left", "file too large", "disk quota exceeded", "could not write all bytes", "could not write file")
@@ -33,11 +34,31 @@ def connect(path: Path, *, memory_bytes: int, read_only: bool) -> duckdb.DuckDBP
     try:
         connection = duckdb.connect(str(path), read_only=read_only, config=config)
         connection.execute("SET GLOBAL TimeZone = 'UTC'")
+        if not _is_fragmented(connection):
+            connection.execute("SET max_vacuum_tasks = 0")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
     except duckdb.Error as error:
         raise store_error(path, error, "open") from error
     return connection
+
+
+def _is_fragmented(connection: duckdb.DuckDBPyConnection) -> bool:
+    """Whether checkpoints of this session should merge row groups.
+
+    Every checkpoint leaves a row group of what came since the last one. Merging them (a "vacuum task") writes each page
+    several times and made a crawl of 300,000 pages half as fast as one of 100,000; never merging lets a thousand small
+    sessions waste a megabyte each.
+    """
+    sql = """
+        SELECT count(*) AS groups, sum(count) AS pages FROM pragma_storage_info('pages')
+        WHERE column_name = 'oid' AND segment_type = 'BIGINT'
+    """
+    try:
+        groups, pages = connection.execute(sql).fetchall()[0]
+    except duckdb.CatalogException:
+        return False  # no tables yet
+    return bool(groups >= FRAGMENTS and pages / groups < FRAGMENT_PAGES)
 
 
 def store_error(path: Path, error: BaseException, doing: str) -> StoreError | CollectionBusy:

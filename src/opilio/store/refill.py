@@ -74,10 +74,7 @@ def next_waiting(
         "wanted": limit,
     }
     cursor.register("held", pa.table({"oid": pa.array(exclude, pa.int64())}))
-    try:
-        rows = cursor.execute(_NEXT.format(order_by=f"{order_by}\n"), values).fetchall()
-    finally:
-        cursor.unregister("held")
+    rows = cursor.execute(_NEXT.format(order_by=f"{order_by}\n"), values).fetchall()
     return [Waiting(*row) for row in rows]
 
 

@@ -1,0 +1,178 @@
+"""What a user's SQL may and may not do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from test_store_database import filled
+
+from opilio.errors import QueryError
+from opilio.store import Store
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """A filled store that no test of this module manages to change."""
+    with filled(Store.create(tmp_path_factory.mktemp("c"))) as made:
+        yield made
+
+
+READS = [
+    "SELECT count(*) FROM crawl",
+    "select url from crawl limit 1;",
+    "-- a comment\nSELECT 1 /* another; one */",
+    "WITH census AS (SELECT kcid, count(*) AS n FROM crawl GROUP BY kcid) SELECT * FROM census ORDER BY n",
+    "FROM harvest",
+    "VALUES (1), (2)",
+    "TABLE topics",
+    "DESCRIBE crawl",
+    "SHOW TABLES",
+    "SUMMARIZE hosts",
+    "EXPLAIN SELECT * FROM crawl",
+    "EXPLAIN ANALYZE SELECT count(*) FROM crawl",
+    "/* why */ EXPLAIN (FORMAT json) SELECT 1",
+    "SELECT * FROM range(3), unnest([1, 2])",
+    "SELECT * FROM information_schema.tables",
+    "SELECT 'DROP TABLE crawl; read_csv(''x'')' AS quoted",
+    "SELECT unnest(keywords) FROM topics",
+    "SELECT 1 UNION ALL SELECT 2",
+]
+
+ATTACKS = [
+    # changing rows, plainly and in disguise
+    "INSERT INTO topics SELECT * FROM topics",
+    "UPDATE crawl SET relevance = 1",
+    "DELETE FROM crawl",
+    "TRUNCATE crawl",
+    "DROP TABLE crawl",
+    "CREATE TABLE x (a INT)",
+    "CREATE TEMP TABLE x (a INT)",
+    "CREATE OR REPLACE VIEW frontier AS SELECT 1",
+    "CREATE MACRO oid() AS 1",
+    "ALTER TABLE crawl DROP COLUMN url",
+    "WITH gone AS (DELETE FROM crawl RETURNING *) SELECT * FROM gone",
+    "WITH more AS (INSERT INTO seeds SELECT * FROM seeds RETURNING url) SELECT count(*) FROM more",
+    "WITH new AS (UPDATE crawl SET relevance = 1 RETURNING oid) FROM new",
+    "EXPLAIN ANALYZE DELETE FROM crawl",
+    "EXPLAIN ANALYZE WITH gone AS (DELETE FROM crawl RETURNING *) SELECT * FROM gone",
+    "SELECT 1; DROP TABLE crawl",
+    "SELECT 1;;DELETE FROM crawl",
+    "MERGE INTO topics USING topics t ON topics.kcid = t.kcid WHEN MATCHED THEN DELETE",
+    "PREPARE p AS DELETE FROM crawl",
+    "EXECUTE p",
+    # leaving the database
+    "SELECT * FROM read_csv('/etc/passwd')",
+    "SELECT * FROM read_text('/etc/passwd')",
+    "SELECT * FROM read_blob('/etc/passwd')",
+    "SELECT * FROM \"read_text\"('/etc/passwd')",
+    "SELECT * FROM READ_JSON('/etc/passwd')",
+    "SELECT * FROM sniff_csv('/etc/passwd')",
+    "SELECT * FROM parquet_metadata('/etc/passwd')",
+    "SELECT * FROM glob('/*')",
+    "SELECT * FROM '/etc/passwd'",
+    "SELECT * FROM 'http://127.0.0.1/x.csv'",
+    "DESCRIBE SELECT * FROM read_csv('/etc/passwd')",
+    "SELECT (SELECT content FROM read_text('/etc/passwd'))",
+    "SELECT * FROM query('SELECT * FROM read_text(''/etc/passwd'')')",
+    "SELECT * FROM query_table('crawl')",
+    "FROM json_execute_serialized_sql(json_serialize_sql('SELECT 1'))",
+    "EXPLAIN ANALYZE SELECT * FROM read_text('/etc/passwd')",
+    "COPY crawl TO '/tmp/opilio-attack.csv'",
+    "COPY crawl FROM '/etc/passwd'",
+    "EXPORT DATABASE '/tmp/opilio-attack'",
+    "IMPORT DATABASE '/tmp/opilio-attack'",
+    "ATTACH '/tmp/opilio-attack.duckdb'",
+    "ATTACH ':memory:' AS m",
+    "DETACH collection",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "CREATE SECRET s (TYPE s3)",
+    # configuration and machinery
+    "SET memory_limit = '100GB'",
+    "SET enable_external_access = true",
+    "RESET enable_external_access",
+    "PRAGMA threads = 64",
+    "PRAGMA database_size",
+    "CALL pragma_version()",
+    "CHECKPOINT",
+    "FORCE CHECKPOINT",
+    "FROM checkpoint('collection')",
+    "FROM force_checkpoint('collection')",
+    "VACUUM",
+    "BEGIN",
+    "COMMIT",
+    "ROLLBACK",
+    "USE memory",
+    "SET VARIABLE x = 1",
+    "SELECT write_log('x')",
+    "SELECT sleep_ms(1)",
+    "FROM enable_logging()",
+    "FROM truncate_duckdb_logs()",
+    "FROM pandas_scan(1)",
+    "FROM arrow_scan(1, 2, 3)",
+    "FROM register_external_resource('x')",
+    # Python's variables
+    "SELECT * FROM ATTACKS",
+    "SELECT * FROM incoming",
+    # nothing at all, or nonsense
+    "",
+    ";",
+    "-- only a comment",
+    "SELEC 1",
+    "SELECT no_such_column FROM crawl",
+    "SELECT * FROM no_such_table",
+    "\0",
+    "(" * 3000,
+]
+
+
+@pytest.mark.parametrize("sql", READS)
+def test_reading_is_allowed(store: Store, sql: str) -> None:
+    """Every form of a query is answered."""
+    assert store.query(sql).columns
+
+
+@pytest.mark.parametrize("sql", ATTACKS, ids=lambda sql: sql[:40])
+def test_everything_else_is_refused(store: Store, sql: str) -> None:
+    """Refused with a QueryError and a hint, without a change, and the store goes on working."""
+    before = store.query("SELECT count(*), sum(relevance), min(url) FROM crawl").rows
+    with pytest.raises(QueryError) as caught:
+        store.query(sql)
+    assert caught.value.message
+    assert caught.value.hint
+    assert store.query("SELECT count(*), sum(relevance), min(url) FROM crawl").rows == before
+    assert not Path("/tmp/opilio-attack.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "sql", [s for s in ATTACKS if not s.startswith(("INSERT", "UPDATE", "DELETE", "TRUNCATE", "MERGE"))],
+    ids=lambda sql: sql[:40],
+)  # fmt: skip
+def test_permission_to_write_is_for_rows_only(store: Store, sql: str) -> None:
+    """Allowed to change rows, a user can still neither leave the database nor change its tables or settings."""
+    before = store.query("SELECT count(*), sum(relevance), min(url) FROM crawl").rows
+    with pytest.raises(QueryError):
+        store.query(sql, write=True)
+    assert store.query("SELECT count(*), sum(relevance), min(url) FROM crawl").rows == before
+
+
+@pytest.mark.parametrize("sql", ["INSERT INTO seeds SELECT content, 1, '', '', NULL FROM read_text('/etc/passwd')"])
+def test_a_change_cannot_read_files(store: Store, sql: str) -> None:
+    """Nor can a change fetch from a file what it writes."""
+    with pytest.raises(QueryError):
+        store.query(sql, write=True)
+
+
+def test_parameters_are_values(store: Store) -> None:
+    """What comes in a parameter is never read as SQL."""
+    assert store.query("SELECT ? AS x", ["1; DROP TABLE crawl"]).rows == [("1; DROP TABLE crawl",)]
+    assert store.query("SELECT $a || $b AS x", {"a": "x", "b": "y"}).rows == [("xy",)]
+
+
+def test_errors_suggest_the_right_name(store: Store) -> None:
+    """A misspelt column is answered with the right one."""
+    with pytest.raises(QueryError) as caught:
+        store.query("SELECT relevence FROM crawl")
+    assert "relevance" in caught.value.hint

@@ -1,0 +1,244 @@
+"""Opening: what a damaged, busy, foreign, newer or older database is called, and what a crash or a full disk leaves."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import duckdb
+import pytest
+from test_store_database import add_url, filled
+
+from opilio.errors import CollectionBusy, CollectionError, StoreError
+from opilio.model import UrlState
+from opilio.store import Batch, Store, schema
+
+BATCH_URLS = 50
+# A child that writes numbered batches: each adds 50 URLs, changes them in the same and in the next batch, and links them.
+WRITER = textwrap.dedent("""
+    import os, resource, sys
+    from pathlib import Path
+    from opilio.errors import StoreError
+    from opilio.store import Batch, Store, database
+    folder, first, count, fold_rows, wal_bytes, max_file_bytes = Path(sys.argv[1]), *map(int, sys.argv[2:])
+    database.FOLD_ROWS, database.CHECKPOINT_WAL_BYTES = fold_rows, wal_bytes
+    store = Store.open(folder)
+    if max_file_bytes:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, resource.RLIM_INFINITY))
+    for number in range(first, first + count):
+        batch = Batch()
+        for oid in range(number * 50, number * 50 + 50):
+            batch.urls.add(oid, f"http://a.test/{oid}", oid, 0, 1, 1, None, 0, "waiting", None, 0, .5, .5, 0., 1e9, 0.)
+            batch.changes.add(oid, 1, "fetched", "ok", 1, 0.9, 0.9, 0.0, 1e9)
+            batch.links.add(oid, oid, 0, 0, os.urandom(100).hex(), "", "main", 0, "a", False)
+            if number:
+                batch.changes.add(oid - 50, 1, "fetched", "ok", 2, 0.9, 0.9, 0.0, 1e9)
+        batch.counters["batches"] = number + 1
+        try:
+            store.write(batch)
+        except StoreError as error:
+            print("refused", number, error.message, "|", error.hint, flush=True)
+            break
+        print("written", number, flush=True)
+    store.close()
+""")
+
+
+def start_writer(
+    folder: Path, first: int, count: int, *, fold_rows: int = 300, wal_bytes: int = 200_000, max_file_bytes: int = 0
+) -> subprocess.Popen[str]:
+    """The child, with its acknowledgements on a pipe."""
+    numbers = map(str, (first, count, fold_rows, wal_bytes, max_file_bytes))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", WRITER, str(folder), *numbers]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def whole_batches(folder: Path) -> int:
+    """How many batches the store holds, having checked that each is whole and its changes are applied."""
+    with Store.open(folder) as store:
+        batches = store.load_counters().get("batches", 0)
+        assert store.count_rows("crawl") == batches * BATCH_URLS
+        assert store.count_rows("links") == batches * BATCH_URLS
+        assert store.count_states()[UrlState.FETCHED] == batches * BATCH_URLS
+        tries = dict(store.query("SELECT numtries, count(*) FROM crawl GROUP BY numtries").rows)
+        assert tries == {n: c for n, c in {1: min(batches, 1) * 50, 2: max(batches - 1, 0) * 50}.items() if c}
+        assert store.count_rows("crawl_changes") == 0
+    return batches
+
+
+def test_kill_9_loses_no_acknowledged_batch_and_leaves_no_half(tmp_path: Path) -> None:
+    """Killed at random moments (also while folding and checkpointing), the store holds whole batches, all we were told."""
+    folder = tmp_path / "c"
+    Store.create(folder).close()
+    rng, stored = random.Random(os.getpid()), 0
+    for _ in range(6):
+        child = start_writer(folder, stored, 10_000)
+        assert child.stdout is not None
+        wanted = rng.randrange(1, 25)
+        acknowledged = stored
+        for line in child.stdout:
+            acknowledged = int(line.split()[1]) + 1
+            wanted -= 1
+            if wanted <= 0:
+                break
+        child.send_signal(signal.SIGKILL)
+        acknowledged = max([acknowledged, *(int(rest.split()[1]) + 1 for rest in child.stdout if rest.endswith("\n"))])
+        child.wait()
+        stored = whole_batches(folder)
+        assert stored in (acknowledged, acknowledged + 1)  # the last may have been committed and not yet announced
+
+
+def test_a_torn_log_costs_only_the_torn_batch(tmp_path: Path) -> None:
+    """A write-ahead log cut anywhere (power failure) opens with whole batches."""
+    folder = tmp_path / "c"
+    Store.create(folder).close()
+    child = start_writer(folder, 0, 10_000, fold_rows=10**6, wal_bytes=10**9)
+    assert child.stdout is not None
+    for line in child.stdout:
+        if line == "written 8\n":
+            break
+    child.kill()
+    child.communicate()
+    size = (folder / "collection.duckdb.wal").stat().st_size
+    counts = set()
+    for part in (0.2, 0.5, 0.8, 0.999):
+        copy = tmp_path / f"cut-{part}"
+        shutil.copytree(folder, copy)
+        os.truncate(copy / "collection.duckdb.wal", int(size * part))
+        counts.add(whole_batches(copy))
+    assert len(counts) >= 3
+
+
+@pytest.mark.parametrize("wal_bytes", [10**9, 300_000])
+def test_full_disk(tmp_path: Path, wal_bytes: int) -> None:
+    """With no room for the log, or none for a checkpoint, the batch is refused with a hint, and nothing else is lost."""
+    folder = tmp_path / "c"
+    Store.create(folder).close()
+    child = start_writer(folder, 0, 10_000, fold_rows=1000, wal_bytes=wal_bytes, max_file_bytes=2_500_000)
+    out, _ = child.communicate(timeout=60)
+    lines = out.splitlines()
+    refused = [line for line in lines if line.startswith("refused")]
+    assert len(refused) == 1
+    assert "disk is full" in refused[0]
+    assert "Make room" in refused[0]
+    assert whole_batches(folder) == len(lines) - 1
+    with Store.open(folder) as store:
+        store.write(Batch(counters={"more": 1}))
+
+
+# -- databases that cannot be used
+
+
+def test_missing(tmp_path: Path) -> None:
+    """A folder without a collection is named, with the command that makes one."""
+    with pytest.raises(StoreError, match="no collection") as caught:
+        Store.open(tmp_path)
+    assert "opilio init" in caught.value.hint
+
+
+def test_create_refuses_an_existing_collection(tmp_path: Path) -> None:
+    """Nobody's collection is overwritten."""
+    Store.create(tmp_path).close()
+    with pytest.raises(CollectionError, match="already"):
+        Store.create(tmp_path)
+
+
+@pytest.mark.parametrize("damage", ["text", "empty", "cut", "flipped", "sqlite"])
+def test_damaged(tmp_path: Path, damage: str) -> None:
+    """A file that is no database, or a broken one, is said to be so, with the way out; never a traceback of DuckDB."""
+    filled(Store.create(tmp_path)).close()
+    path = tmp_path / "collection.duckdb"
+    data = path.read_bytes()
+    broken = {
+        "text": b"hello\n" * 5000,
+        "empty": b"",
+        "cut": data[:5000],
+        "flipped": data[:8] + bytes(b ^ 255 for b in data[8:]),
+        "sqlite": b"SQLite format 3\0" + bytes(8000),
+    }
+    path.write_bytes(broken[damage])
+    with pytest.raises(StoreError) as caught:
+        Store.open(tmp_path)
+    assert "WARC" in caught.value.hint
+
+
+def test_foreign_database(tmp_path: Path) -> None:
+    """A DuckDB file of somebody else's is left alone."""
+    duckdb.connect(str(tmp_path / "collection.duckdb")).execute("CREATE TABLE t (a INT)").close()
+    with pytest.raises(StoreError, match="not one of Opilio"):
+        Store.open(tmp_path)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_busy(tmp_path: Path, read_only: bool) -> None:
+    """While another process has it open, opening says that, not that the file is broken."""
+    Store.create(tmp_path).close()
+    child = start_writer(tmp_path, 0, 10_000)
+    assert child.stdout is not None
+    child.stdout.readline()
+    try:
+        with pytest.raises(CollectionBusy, match="another process"):
+            Store.open(tmp_path, read_only=read_only)
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_read_only_after_a_crash_sees_everything(tmp_path: Path) -> None:
+    """Opened for reading after kill -9, changes that were only in the journal are there."""
+    Store.create(tmp_path).close()
+    child = start_writer(tmp_path, 0, 10_000, fold_rows=10**6, wal_bytes=10**9)
+    assert child.stdout is not None
+    child.stdout.readline()
+    child.kill()
+    child.communicate()
+    with Store.open(tmp_path, read_only=True) as store:
+        assert store.count_states()[UrlState.WAITING] == 0
+        assert store.count_states()[UrlState.FETCHED] >= BATCH_URLS
+
+
+# -- versions of the schema
+
+
+def test_newer_schema_is_refused(tmp_path: Path) -> None:
+    """A collection of a newer Opilio is not touched, and the hint says what to do."""
+    Store.create(tmp_path).close()
+    with duckdb.connect(str(tmp_path / "collection.duckdb")) as connection:
+        connection.execute("UPDATE meta SET value = '999' WHERE name = 'schema_version'")
+    with pytest.raises(StoreError, match="999") as caught:
+        Store.open(tmp_path)
+    assert "Upgrade" in caught.value.hint
+
+
+def test_older_schema_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps the database lacks run once, in order, each with its version; for reading only it is refused first."""
+    steps = schema.migrations()
+    with Store.create(tmp_path) as store:
+        batch = Batch()
+        add_url(batch, 0)
+        store.write(batch)
+    newest = steps[-1].version
+    later = [
+        schema.Migration(newest + 1, "colour", "ALTER TABLE topics ADD COLUMN colour VARCHAR DEFAULT 'red';"),
+        schema.Migration(newest + 2, "mood", "ALTER TABLE topics ADD COLUMN mood VARCHAR DEFAULT 'good';"),
+    ]
+    monkeypatch.setattr(schema, "migrations", lambda: [*steps, *later])
+    with pytest.raises(StoreError, match="must be brought"):
+        Store.open(tmp_path, read_only=True)
+    for _ in range(2):
+        with Store.open(tmp_path) as store:
+            assert store.query("SELECT value FROM meta").rows == [(str(newest + 2),)]
+            assert {"colour", "mood"} <= {row[0] for row in store.query("DESCRIBE topics").rows}
+            assert store.count_rows("crawl") == 1
+
+
+def test_migrations_are_numbered_without_gaps() -> None:
+    """Two branches that add the same number are noticed here."""
+    assert [step.version for step in schema.migrations()] == list(range(1, len(schema.migrations()) + 1))
