@@ -1,6 +1,6 @@
 """Pages per CPU-second and per second, and peak memory: Opilio and its peers on the same local web, interleaved.
 
-    python bench/throughput.py [--quick] [--pages 5000] [--repeats 3] [--peers scrapy,wget,trafilatura,crawl4ai]
+    python bench/throughput.py [--quick] [--pages 5000] [--repeats 3] [--peers scrapy,wget,...] [--web debian|python]
 
 Every program starts at the same page, obeys robots.txt, waits for nothing, extracts links, and stores only what it must;
 Opilio's database and duplicate checks are on. Pages are counted by the server: answers 200 that are not robots.txt. CPU
@@ -11,9 +11,11 @@ The last line is JSON.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import importlib.util
 import json
 import os
+import re
 import resource
 import shutil
 import statistics
@@ -24,7 +26,9 @@ import threading
 import time
 from pathlib import Path
 
-from opilio.localweb import LocalServer, build
+from debian_web import build_debian_web
+
+from opilio.localweb import LocalServer, LocalWeb, build
 
 HERE = Path(__file__).parent
 SEED = "http://directory.test/"
@@ -131,12 +135,29 @@ def run(peer: str, server: LocalServer, pages: int) -> dict[str, float]:
     }
 
 
+def choose_web(name: str | None) -> tuple[LocalWeb, str]:
+    """Debian's documentation packages, or the documentation of the installed Python without its Crawl-delays."""
+    if name != "python":
+        web = build_debian_web()
+        if web is not None:
+            return web, "debian"
+        if name == "debian":
+            sys.exit("Debian's documentation packages cannot be had here")
+    web = build("full")
+    files = {
+        url: (kind, re.sub(rb"(?m)^Crawl-delay:.*\n", b"", body)) if url.endswith("/robots.txt") else (kind, body)
+        for url, (kind, body) in web.files.items()
+    }
+    return dataclasses.replace(web, files=files, cache_file=None), "python"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="one repeat, 1,500 pages, Scrapy only")
     parser.add_argument("--pages", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=0)
     parser.add_argument("--peers", default="")
+    parser.add_argument("--web", choices=["debian", "python"], help="default: debian where apt is at hand, else python")
     options = parser.parse_args()
     pages = options.pages or (1500 if options.quick else 5000)
     repeats = options.repeats or (1 if options.quick else 3)
@@ -146,9 +167,9 @@ def main() -> None:
     for peer in missing:
         print(f"{peer}: not installed, left out")
     peers = [peer for peer in peers if peer not in missing]
-    web = build("full")
+    web, web_name = choose_web(options.web)
     hosts, size = len(web.hosts), sum(len(page.body) for page in web.pages.values())
-    print(f"local web: {len(web.pages)} pages on {hosts} hosts, {size / len(web.pages) / 1000:.1f} kB a page")
+    print(f"{web_name}: {len(web.pages)} pages on {hosts} hosts, {size / len(web.pages) / 1000:.1f} kB a page")
     runs: dict[str, list[dict[str, float]]] = {peer: [] for peer in peers}
     with LocalServer(web, misbehaving=False) as server:
         for repeat in range(repeats):
@@ -156,7 +177,7 @@ def main() -> None:
                 figures = run(peer, server, pages)
                 runs[peer].append(figures)
                 print(f"repeat {repeat + 1} {peer:12} {figures}", flush=True)
-    result: dict[str, object] = {"bench": "throughput", "pages": pages, "repeats": repeats, "hosts": hosts}
+    result: dict[str, object] = {"bench": "throughput", "pages": pages, "repeats": repeats, "web": web_name, "hosts": hosts}
     for peer in peers:
         result[peer] = {name: statistics.median(r[name] for r in runs[peer]) for name in runs[peer][0]}
     result["missing"] = missing

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opilio.analyze import Analyzer
+from opilio.analyze.markup import read_markup
 from opilio.model import Document, normalize, url_key
 from opilio.settings import Robots, Storage, Traps
 
@@ -46,6 +47,7 @@ HOSTILE = {
     "refresh": b"<meta http-equiv=refresh content='" + b"1 ; " * 500_000 + b"'>",
     "xhtml": b"<script " * 500_000,
     "block in link": b"<a href=/x>" + b"<p>word</p>" * 100_000 + b"</a>",
+    "preformatted": b"<pre><a href=x>y\n" * 50_000,
     "regions": b"<nav>a</nav>" * 100_000,
     "cells": b"<table><tr>" + b"<td>a" * 200_000,
     "random controls": bytes(range(32)) * 10_000,
@@ -148,3 +150,14 @@ def test_anchors_are_those_of_the_tree(pieces: list[str]) -> None:
         if link.url.startswith("http://site.test/link") and link.anchor:
             number = link.url.removeprefix("http://site.test/link")
             assert link.anchor.split()[0].startswith(f"n{number}")
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.sampled_from(_PIECES), max_size=40).map("".join))
+def test_no_link_is_lost_in_rendering(html: str) -> None:
+    """Every link but those of framesets and drawings has a span in the rendered text, for its place and context."""
+    page = read_markup(html.encode(), "utf-8", 1000)
+    elements = [link.element for link in page.links]
+    with_span = [element for element in elements if element.tag != "frame" and element.namespace.value == "html"]
+    assert len(page.link_spans) == len(with_span)
+    assert elements[: len(with_span)] == with_span

@@ -136,6 +136,15 @@ class TestLinks:
         assert link.context == "w2 w3 w4 w5 w6 w7 w8 w9 w10 (see ), v0 v1 v2 v3 v4 v5 v6 v7 v8"
         assert (link.url, link.key) == ("http://site.test/docs/x", url_key("http://site.test/docs/x"))
 
+    def test_link_in_preformatted_text(self) -> None:
+        """In preformatted text, a line of it is what surrounds a link."""
+        page = analyze("<nav><pre>one\n  two <b><a href=x>here</a></b>\tthree\nfour</pre></nav><a href=y>z</a>")
+        assert page.text == "one\ntwo here three\nfour\nz"
+        assert [(link.anchor, link.context, link.region) for link in page.links] == [
+            ("here", "two three", Region.NAV),
+            ("z", "", Region.BODY),
+        ]
+
     def test_contexts_of_neighbours(self) -> None:
         """Of several links in one block, each sees the others' words around its own."""
         links = analyze("<p>a <a href=1>one</a> b <a href=2>two</a> c</p>").links

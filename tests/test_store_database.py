@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from opilio.errors import QueryError, StoreError
 from opilio.model import UrlState
 from opilio.store import Batch, Store, database
+from opilio.store.connection import FRAGMENTS
 from opilio.store.loading import STATES, HostRecord, TopicRecord
 
 NOW_S = 1_763_200_000.0
@@ -29,7 +30,9 @@ def store(tmp_path: Path) -> Iterator[Store]:
         yield made
 
 
-def add_url(batch: Batch, oid: int, *, sid: int = 0, relevance: float = 0.5, topic: int = 1, not_before: float = 0) -> None:
+def add_url(
+    batch: Batch, oid: int, *, sid: int = 0, relevance: float = 0.5, topic: int = 1, not_before: float = 0
+) -> None:
     """A waiting URL."""
     batch.urls.add(
         oid, f"http://host{sid}.test/{oid}", 2**63 + oid, sid, topic, 2, None, 0, UrlState.WAITING, None, 0, relevance,
@@ -42,7 +45,9 @@ def add_host(batch: Batch, sid: int, pages: int = 0) -> None:
     batch.hosts.add(sid, f"host{sid}.test", "host.test", None, "ok", 0, pages, 0, 0, None, 0.0, 0.0, 0.0)
 
 
-def add_page(batch: Batch, oid: int, *, relevance: float = 0.5, kcid: int = 1, visited: float = NOW_S, text: str = "x") -> None:
+def add_page(
+    batch: Batch, oid: int, *, relevance: float = 0.5, kcid: int = 1, visited: float = NOW_S, text: str = "x"
+) -> None:
     """A stored page, and the change of its URL."""
     batch.pages.add(
         oid, visited, 200, "text/html", "utf-8", "en", f"Title {oid}", "", text, text, oid, "", False, 10, 20, 1.5,
@@ -125,7 +130,9 @@ def test_urls_and_changes_read_back(
     if reopen:
         store.close()
         store = Store.open(folder)
-    rows = store.query("SELECT oid, url, key, sid, depth, state, outcome, numtries, relevance, lastvisited FROM crawl").rows
+    rows = store.query(
+        "SELECT oid, url, key, sid, depth, state, outcome, numtries, relevance, lastvisited FROM crawl"
+    ).rows
     assert {row[0]: (*row[1:5], UrlState(row[5]), *row[6:9], _seconds(row[9])) for row in rows} == expected
     store.close()
     shutil.rmtree(folder)
@@ -211,6 +218,19 @@ def test_hosts_topics_and_counters_are_replaced(store: Store) -> None:
     assert store.load_counters() == {"links dropped": 9, "new": 1}
 
 
+def test_a_replaced_page_leaves_no_old_rows(store: Store) -> None:
+    """A page fetched again has the page row, the links and the terms of its new form only; other pages keep theirs."""
+    filled(store)
+    batch = Batch(replaced=[4, 5])
+    add_page(batch, 4, text="new")
+    batch.links.add(4, 30, 0, 2, "only link", "", "main", 0, "a", False)
+    store.write(batch)
+    assert store.query("SELECT oid, text FROM pages WHERE oid IN (4, 5)").rows == [(4, "new")]
+    assert store.query("SELECT oid_src, anchor FROM links WHERE oid_src IN (4, 5)").rows == [(4, "only link")]
+    assert store.query("SELECT count(*) FROM terms WHERE oid IN (4, 5)").rows == [(0,)]
+    assert (store.count_rows("pages"), store.count_rows("links"), store.count_rows("terms")) == (11, 51, 30)
+
+
 def test_loading_for_resume(store: Store) -> None:
     """Everything memory is rebuilt from comes back: URLs with states as codes, WARC ends, counts, seeds, runs."""
     filled(store)
@@ -261,6 +281,29 @@ def test_checkpoint_is_taken_when_the_log_has_grown(store: Store, monkeypatch: p
     assert store.count_rows("pages") == 30
 
 
+def test_many_small_sessions_do_not_fragment_the_file(tmp_path: Path) -> None:
+    """Each session leaves a row group; now and then a session merges them, so their number stays small."""
+    Store.create(tmp_path).close()
+    for session in range(25):
+        with Store.open(tmp_path) as store:
+            batch = Batch()
+            for oid in range(session * 3, session * 3 + 3):
+                add_url(batch, oid)
+                add_page(batch, oid)
+            store.write(batch)
+    with Store.open(tmp_path) as store:
+        [(groups,)] = store.query("SELECT count(DISTINCT row_group_id) FROM pragma_storage_info('pages')").rows
+        assert groups <= FRAGMENTS + 1
+        assert store.query("SELECT count(*), max(oid) FROM pages").rows == [(75, 74)]
+
+
+def test_a_query_larger_than_memory_spills(tmp_path: Path) -> None:
+    """Closed to other files, the database may still use its own folder for what does not fit into its memory."""
+    with Store.create(tmp_path, memory_bytes=64 * 2**20) as store:
+        sql = "SELECT count(*) FROM (SELECT range, random() AS r FROM range(4000000) ORDER BY r) WHERE range >= 0"
+        assert store.query(sql).rows == [(4_000_000,)]
+
+
 # -- together with others
 
 
@@ -271,7 +314,7 @@ def test_queries_run_while_batches_are_written(store: Store) -> None:
 
     def read() -> None:
         while not stop.is_set():
-            sql = "SELECT (SELECT count(*) FROM crawl), (SELECT count(*) FROM links), count(*) FROM crawl WHERE numtries = 1"
+            sql = "SELECT count(*), (SELECT count(*) FROM links), count(*) FILTER (numtries = 1) FROM crawl"
             urls, links, tried = store.query(sql).rows[0]
             if links != urls * 2 or tried != urls or urls % 10 or urls < seen[0]:
                 problems.append((urls, links, tried))

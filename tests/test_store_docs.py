@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_store_database import NOW_S, filled
 
 from opilio.store import Store
+from test_store_database import NOW_S, filled
 
 PAGE = (Path(__file__).parent.parent / "docs" / "sql.md").read_text()
 BLOCKS = re.findall(r"^```sql([^\n]*)\n(.*?)^```", PAGE, re.M | re.S)

@@ -9,19 +9,19 @@ from pathlib import Path
 
 import pyarrow.parquet
 import pytest
-from test_store_database import NOW_S, add_page, filled
 
 from opilio.errors import InputError, QueryError
 from opilio.store import Batch, Store, database, export_pages
+from test_store_database import NOW_S, add_page, filled
 
 AWKWARD = 'quote " comma , line\nbreak =1+1 \u2603'
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    """12 pages, one of them visited twice, one with an awkward text."""
+    """12 pages, one of them replaced by a later visit, one with an awkward text."""
     with filled(Store.create(tmp_path_factory.mktemp("c"))) as made:
-        batch = Batch()
+        batch = Batch(replaced=[3])
         add_page(batch, 3, visited=NOW_S + 10**8, text=AWKWARD)
         made.write(batch)
         yield made
@@ -39,7 +39,7 @@ def read(path: Path, kind: str) -> list[dict[str, object]]:
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_formats(store: Store, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every page once, with its latest visit, in each format; in pieces, with progress told."""
+    """Every page once, in its latest form, in each format; in pieces, with progress told."""
     monkeypatch.setattr(database, "STREAM_ROWS", 5)
     path, told = tmp_path / f"pages.{kind}", []
     columns = ("url", "visited", "main_text", "relevance", "topic", "shingles")

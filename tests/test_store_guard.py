@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_store_database import filled
 
 from opilio.errors import QueryError
 from opilio.store import Store
+from test_store_database import filled
 
 
 @pytest.fixture(scope="module")

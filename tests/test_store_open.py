@@ -13,14 +13,14 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from test_store_database import add_url, filled
 
 from opilio.errors import CollectionBusy, CollectionError, StoreError
 from opilio.model import UrlState
 from opilio.store import Batch, Store, schema
+from test_store_database import add_url, filled
 
 BATCH_URLS = 50
-# A child that writes numbered batches: each adds 50 URLs, changes them in the same and in the next batch, and links them.
+# A child that writes numbered batches: each adds 50 URLs, changes them in the same and in the next batch, links them.
 WRITER = textwrap.dedent("""
     import os, resource, sys
     from pathlib import Path
@@ -74,7 +74,7 @@ def whole_batches(folder: Path) -> int:
 
 
 def test_kill_9_loses_no_acknowledged_batch_and_leaves_no_half(tmp_path: Path) -> None:
-    """Killed at random moments (also while folding and checkpointing), the store holds whole batches, all we were told."""
+    """Killed at random moments, also while folding and checkpointing: whole batches only, and all we were told of."""
     folder = tmp_path / "c"
     Store.create(folder).close()
     rng, stored = random.Random(os.getpid()), 0
@@ -118,7 +118,7 @@ def test_a_torn_log_costs_only_the_torn_batch(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wal_bytes", [10**9, 300_000])
 def test_full_disk(tmp_path: Path, wal_bytes: int) -> None:
-    """With no room for the log, or none for a checkpoint, the batch is refused with a hint, and nothing else is lost."""
+    """With no room for the log, or none for a checkpoint, the batch is refused with a hint; nothing else is lost."""
     folder = tmp_path / "c"
     Store.create(folder).close()
     child = start_writer(folder, 0, 10_000, fold_rows=1000, wal_bytes=wal_bytes, max_file_bytes=2_500_000)

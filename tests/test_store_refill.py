@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from test_store_database import NOW_S, add_host, add_page, add_url, filled
 
 from opilio.errors import QueryError
 from opilio.store import Batch, Store
+from test_store_database import NOW_S, add_host, add_page, add_url, filled
 
 NOBODY = np.array([], dtype=np.int64)
 
@@ -137,7 +137,7 @@ def test_orders_that_are_refused(store: Store, order: str, says: str) -> None:
 
 def test_an_order_that_fails_on_the_data_is_an_error_of_ours(store: Store) -> None:
     """A cast that no row survives is told as a QueryError."""
-    with pytest.raises(QueryError, match="[Cc]onvert|[Cc]ast"):
+    with pytest.raises(QueryError, match=r"[Cc]onvert|[Cc]ast"):
         store.next_waiting("url::INTEGER", 5, exclude=NOBODY, now_s=NOW_S)
 
 

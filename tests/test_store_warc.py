@@ -36,7 +36,9 @@ def read(path: Path) -> list[dict[str, Any]]:
     with path.open("rb") as file:
         for record in ArchiveIterator(file, check_digests="raise"):
             body = record.content_stream().read() if record.rec_type == "revisit" else record.raw_stream.read()
-            records.append({"type": record.rec_type, "warc": record.rec_headers, "http": record.http_headers, "body": body})
+            records.append(
+                {"type": record.rec_type, "warc": record.rec_headers, "http": record.http_headers, "body": body}
+            )
             assert record.digest_checker is None or not record.digest_checker.problems
     return records
 
@@ -98,7 +100,13 @@ def test_same_payload_becomes_a_revisit(tmp_path: Path) -> None:
     place = writer.write("http://a.test/2", "", NOW_S + 5, REQUEST, HEAD, b"same")
     records = read(tmp_path / place.file)
     first, revisit = records[2], records[-1]
-    assert [r["type"] for r in records if r["type"] != "request"] == ["warcinfo", "response", "response", "response", "revisit"]
+    assert [r["type"] for r in records if r["type"] != "request"] == [
+        "warcinfo",
+        "response",
+        "response",
+        "response",
+        "revisit",
+    ]
     assert revisit["warc"].get_header("WARC-Profile") == REVISIT_PROFILE
     assert revisit["warc"].get_header("WARC-Refers-To-Target-URI") == "http://a.test/1"
     assert revisit["warc"].get_header("WARC-Refers-To-Date") == first["warc"].get_header("WARC-Date")
@@ -135,7 +143,8 @@ def test_files_are_rotated(tmp_path: Path) -> None:
     [
         (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
          b"HTTP/1.1 200 OK\r\nX-Archive-Orig-Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n"),
-        (b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\nContent-Length: 98\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\nContent-Length: 98\r\n\r\n",
+         b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"),
         (b"HTTP/1.1 200 OK\nContent-Encoding: gzip\n\n",
          b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n"),
         (b"HTTP/2 200 \r\n\r\n", b"HTTP/2 200 \r\nContent-Length: 5\r\n\r\n"),
@@ -148,7 +157,9 @@ def test_head_fits_the_archived_body(raw: bytes, expected: bytes) -> None:
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.text(max_size=60), st.text(max_size=20), st.binary(max_size=80), st.binary(max_size=80), st.binary(max_size=99))
+@given(
+    st.text(max_size=60), st.text(max_size=20), st.binary(max_size=80), st.binary(max_size=80), st.binary(max_size=99)
+)
 def test_nothing_can_inject_a_header_or_a_record(
     tmp_path_factory: pytest.TempPathFactory, url: str, ip: str, request_head: bytes, head: bytes, body: bytes
 ) -> None:
@@ -163,7 +174,9 @@ def test_nothing_can_inject_a_header_or_a_record(
             for record in ArchiveIterator(file, no_record_parse=True)
         ]
     assert [kind for kind, _, _ in records] == ["warcinfo", *(["request"] if request_head else []), "response"]
-    assert [value for _, fields, _ in records for name, value in fields if name == "WARC-Type"] == [r[0] for r in records]
+    assert [value for _, fields, _ in records for name, value in fields if name == "WARC-Type"] == [
+        r[0] for r in records
+    ]
     for _, fields, block in records:
         assert dict(fields)["WARC-Block-Digest"] == sha1(block)
     assert dict(records[-1][1])["WARC-Payload-Digest"] == sha1(body)
@@ -211,7 +224,7 @@ def test_torn_files_are_cut_to_whole_pairs(
     truncate_torn(path)
     assert [r.url for r in recover(path)] == [r.url for r in kept] == [url for url, _ in pages[: len(kept)]]
     if path.stat().st_size:
-        assert [r["type"] for r in read(path)][0] == "warcinfo"
+        assert read(path)[0]["type"] == "warcinfo"
     assert path.stat().st_size == (kept[-1].offset + kept[-1].length if kept else path.stat().st_size)
     assert truncate_torn(path) == 0
 
@@ -249,7 +262,8 @@ WRITER = textwrap.dedent("""
     from opilio.store.warc import WarcWriter
     writer = WarcWriter(Path(sys.argv[1]), max_bytes=3_000_000)
     for number in range(100_000):
-        place = writer.write(f"http://a.test/{number}", "", 1e9, b"GET / HTTP/1.1", b"HTTP/1.1 200 OK", os.urandom(20_000))
+        body = os.urandom(20_000)
+        place = writer.write(f"http://a.test/{number}", "", 1e9, b"GET / HTTP/1.1", b"HTTP/1.1 200 OK", body)
         print(place.file, place.offset, place.length, flush=True)
 """)
 
@@ -292,7 +306,7 @@ def test_full_disk_writes_nothing_of_a_record(tmp_path: Path) -> None:
 
 def test_workers_need_no_database() -> None:
     """Importing the WARC half of the store loads neither DuckDB nor Arrow into a worker."""
-    code = "import sys, opilio.store.warc, opilio.store.warc_reading; print(sorted({'duckdb', 'pyarrow'} & set(sys.modules)))"
+    code = "import sys, opilio.store.warc, opilio.store.warc_reading; print({'duckdb', 'pyarrow'} & set(sys.modules))"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
-    assert out.stdout.strip() == "[]"
+    assert out.stdout.strip() == "set()"

@@ -4,7 +4,8 @@ The library renders a whole page as text and tells the *spans* of elements in it
 along in the tree first. Elements without text have no span, so that links without text (images) are given a BLANK, a
 control character to be overlooked. And the renderer has its own idea of blocks: it drops stray text in lists, runs
 cells together, does not know some blocks and forgets to end a block inside of an inline element. So lists, tables and
-unknown blocks are turned into plain blocks, and a control character ends the blocks it would forget.
+unknown blocks are turned into plain blocks, and a control character ends the blocks it would forget. The same is done
+to preformatted text with links in it, which would have no spans.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 
 import msgspec
-from turbohtml import Document, Element, PlainText, Text, parse
+from turbohtml import Document, Element, Namespace, PlainText, Text, parse
 from turbohtml.detect import detect, detect_language
 
 from opilio.model import LinkKind
@@ -181,7 +182,7 @@ def _parse_as(body: bytes, charset: str | None) -> Document:
 
 def _read_head(document: Document, page: Markup) -> None:
     """Title, base, meta and link elements, wherever they stand: a broken head often ends before them."""
-    for element in document.iter_elements(_HEAD):
+    for element in list(document.iter_elements(_HEAD)):
         tag = element.tag
         if tag == "meta":
             http_equiv = element.attr("http-equiv")
@@ -194,30 +195,38 @@ def _read_head(document: Document, page: Markup) -> None:
                 page.relations.append(Relation(rel.lower(), href, hreflang, title))
         elif tag == "title":
             page.title = page.title or element.text
+            element.clear()  # never visible, wherever it stands
         elif not page.base:
             page.base = element.attr("href") or ""
 
 
 def _read_links(document: Document, page: Markup, max_links: int) -> int:
-    """List the links in document order, and give each some text; how many spans the rendered text should have."""
-    links = page.links
+    """List the links in document order, and give each some text; how many spans the rendered text should have.
+
+    Links that the renderer gives no span, those of framesets and of drawings, come last.
+    """
     expected = 0
+    without_span: list[RawLink] = []
+    drawings = next(document.iter_elements(("svg", "math")), None) is not None
     for element in list(document.iter_elements(_LINKS)):
         tag = element.tag
         attribute, kind = _LINKS[tag]
         href = element.attr(attribute)
         if not href:
             continue
-        if len(links) < max_links:
-            links.append(RawLink(href, kind, element.attr("rel") or "", element))
+        has_span = tag != "frame" and not (drawings and element.namespace is not Namespace.HTML)
+        expected += has_span
+        if expected + len(without_span) <= max_links:
+            link = RawLink(href, kind, element.attr("rel") or "", element)
+            (page.links if has_span else without_span).append(link)
         else:
             page.links_passed_over += 1
-        expected += tag != "frame"
         if tag != "a":
             element.clear()
             element.append(Text(BLANK))
         elif not element.text.strip():
             element.append(Text(BLANK))
+    page.links += without_span
     return expected
 
 
@@ -234,4 +243,19 @@ def _flatten(document: Document) -> bool:
     for element in list(document.iter_elements(_CELLS)):
         element.insert_before(Text(" "))
         element.insert_after(Text(" "))
-    return breaks
+    return _flatten_preformatted(document) or breaks
+
+
+def _flatten_preformatted(document: Document) -> bool:
+    """Preformatted text hides its links from the renderer. Where it has any, all of it becomes plain blocks too."""
+    preformatted = list(document.iter_elements("pre"))
+    if not preformatted or document.select_one("pre a, pre area, pre iframe") is None:
+        return False
+    for outer in preformatted:
+        if outer.tag == "pre":  # not inside of one before it
+            for node in [outer, *outer.descendants]:
+                if isinstance(node, Text):
+                    node.data = node.data.replace("\n", _BREAK)
+                elif isinstance(node, Element) and node.tag == "pre":
+                    node.tag = "div"
+    return True

@@ -159,6 +159,7 @@ class Absorber:
 
     def _document(self, url: Waiting, visit: Visit, document: Document, now_s: float) -> None:
         fetch = visit.fetch
+        rows.add_words(self.batch, document)
         if document.noindex and self.settings.robots.obey_meta:
             self._settle(url, Outcome.NOINDEX, now_s, None)
             self._links(url, visit, document, now_s)

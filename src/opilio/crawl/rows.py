@@ -58,7 +58,7 @@ def add_visit(batch: Batch, lease: Lease, fetch: Fetch) -> None:
 
 
 def add_page(batch: Batch, visit: Visit, document: Document, storage: Storage) -> None:
-    """A page with its terms."""
+    """A page and its terms."""
     oid, fetch = visit.lease.oid, visit.fetch
     batch.pages.add(
         oid, fetch.started_s, fetch.status, fetch.content_type, document.charset, document.language, document.title,
@@ -72,9 +72,13 @@ def add_page(batch: Batch, visit: Visit, document: Document, storage: Storage) -
         batch.terms.oid.append(oid)
         batch.terms.term_ids.append(document.term_ids)
         batch.terms.term_counts.append(document.term_counts)
-        for tid, term in document.new_terms:
-            batch.lexicon.tid.append(tid)
-            batch.lexicon.term.append(term)
+
+
+def add_words(batch: Batch, document: Document) -> None:
+    """The stems a worker reports, which it does once: also those of a page that is not stored."""
+    for tid, term in document.new_terms:
+        batch.lexicon.tid.append(tid)
+        batch.lexicon.term.append(term)
 
 
 def add_links(batch: Batch, source: Waiting, links: Sequence[Link], oids: Sequence[int], sids: Sequence[int]) -> None:

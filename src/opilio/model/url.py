@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 
 import ada_url
 import xxhash
@@ -19,7 +19,6 @@ _NOISE = re.compile(
     re.IGNORECASE,
 )
 _PATH_SESSION = re.compile(r";(?:jsessionid|phpsessid|sid)=[^/?#;]*", re.IGNORECASE)
-_SUFFIXES = PublicSuffixList()
 
 
 def normalize(raw: str, base: str = "") -> str:
@@ -44,9 +43,12 @@ def clean(url: str) -> str:
     if "@" in url[:authority_end]:
         scheme_end = url.index("//") + 2
         url = url[:scheme_end] + url[url.rindex("@", 0, authority_end) + 1 :]
-    if ";" in url:
-        url = _PATH_SESSION.sub("", url)
     question = url.find("?")
+    if ";" in url:
+        path = url if question < 0 else url[:question]
+        without = _PATH_SESSION.sub("", path)
+        if without != path:  # what is left may have become a dot segment
+            return normalize(without + url[len(path) :])
     if question >= 0:
         kept = [part for part in url[question + 1 :].split("&") if part and not _NOISE.match(part.partition("=")[0])]
         url = url[:question] + ("?" + "&".join(kept) if kept else "")
@@ -78,10 +80,16 @@ def host_name(host: str) -> str:
     return host.partition(":")[0]
 
 
+@cache
+def _suffixes() -> PublicSuffixList:
+    """The public suffix list; reading it takes a tenth of a second, which workers need not spend."""
+    return PublicSuffixList()
+
+
 @lru_cache(maxsize=200_000)
 def registered_domain(host: str) -> str:
     """The registered domain of a host (`example.co.uk` of `www.example.co.uk:81`); the host itself for an address."""
     name = host_name(host)
     if name.startswith("[") or name.replace(".", "").isdigit():
         return name
-    return _SUFFIXES.privatesuffix(name) or name
+    return _suffixes().privatesuffix(name) or name

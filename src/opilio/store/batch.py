@@ -274,6 +274,8 @@ class Batch:
     duplicates: DuplicateRows = field(default_factory=DuplicateRows)
     topics: TopicRows = field(default_factory=TopicRows)
     seeds: SeedRows = field(default_factory=SeedRows)
+    replaced: list[int] = field(default_factory=list)
+    """Pages stored before of which this batch brings a new form: their old page, links and terms are removed."""
     counters: dict[str, int] = field(default_factory=dict)
     """Totals as they stand at the end of this batch; counters that did not change may be left out."""
 
@@ -281,7 +283,7 @@ class Batch:
         return len(self.pages)
 
     def __bool__(self) -> bool:
-        return bool(self.counters) or any(len(rows) for _, rows in self.tables())
+        return bool(self.counters or self.replaced) or any(len(rows) for _, rows in self.tables())
 
     def tables(self) -> Iterator[tuple[str, Rows]]:
         """The tables with their names, in the order in which they are written."""

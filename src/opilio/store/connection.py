@@ -75,6 +75,8 @@ def store_error(path: Path, error: BaseException, doing: str) -> StoreError | Co
             f"{path}: could not {doing}: the disk is full ({text})",
             "Nothing stored so far is lost. Make room, then start the crawl again: it goes on where it stopped.",
         )
+    if "out of memory" in low:
+        return StoreError(f"{path}: could not {doing}: {text}", "Raise memory_bytes in the section [store].")
     if any(sign in low for sign in _NEWER):
         return StoreError(f"{path}: made by a newer DuckDB ({text})", "Upgrade the package duckdb.")
     if any(sign in low for sign in _REFUSED):

@@ -124,6 +124,8 @@ class Store(Loading):
         with self._changing("write"):
             self._keep_house()
             with self._transaction():
+                if batch.replaced:
+                    self._remove_pages(batch.replaced)
                 for name, table in tables:
                     self._write_table(name, table)
             self._journal_rows += len(batch.changes)
@@ -143,6 +145,12 @@ class Store(Loading):
                 self._writer.execute(f"INSERT INTO {target} ({', '.join(columns)}) FROM incoming")
         finally:
             self._writer.unregister("incoming")
+
+    def _remove_pages(self, oids: list[int]) -> None:
+        self._writer.register("incoming", pa.table({"oid": pa.array(oids, pa.int64())}))
+        for table, key in (("pages", "oid"), ("links", "oid_src"), ("terms", "oid")):
+            self._writer.execute(f"DELETE FROM {table} WHERE {key} IN (SELECT oid FROM incoming)")
+        self._writer.unregister("incoming")
 
     def start_run(self, started_s: float, version: str, settings: str) -> int:
         """Note that a crawl begins; the number of this run."""

@@ -71,7 +71,7 @@ CREATE TABLE robots (
     text    VARCHAR NOT NULL
 );
 
--- One row per stored page and visit that stored it: a page fetched again and found changed has two.
+-- One row per stored page. A page fetched again and found changed is replaced; its old form stays in the WARC files.
 CREATE TABLE pages (
     oid            BIGINT NOT NULL,
     visited        TIMESTAMP NOT NULL,
@@ -206,11 +206,10 @@ LEFT JOIN hubs hub ON hub.oid = c.oid
 LEFT JOIN auth aut ON aut.oid = c.oid
 WHERE c.state = 'waiting';
 
--- One row per page, the latest visit's, with its address and topic: what `opilio export` writes.
+-- One row per page with its address and topic: what `opilio export` writes.
 CREATE VIEW collection AS
 SELECT p.*, c.url, h.host, h.domain, c.depth, t.path AS topic
 FROM pages p
-JOIN (SELECT oid, max(visited) AS visited FROM pages GROUP BY oid) latest ON latest.oid = p.oid AND latest.visited = p.visited
 JOIN crawl c ON c.oid = p.oid
 LEFT JOIN hosts h ON h.sid = c.sid
 LEFT JOIN topics t ON t.kcid = p.kcid;

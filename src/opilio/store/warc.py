@@ -29,7 +29,7 @@ from opilio.settings import GIB
 
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 REMEMBERED_PAYLOADS = 50_000
-COMPRESSION_LEVEL = 1  # level 2 makes files 2 % smaller for half as much time again
+COMPRESSION_LEVEL = 1  # level 3 makes HTML 7 % smaller in 2.5 times the time; level 1 of zlib takes four times as long
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

@@ -1,0 +1,99 @@
+"""kill -9 at any moment: nothing acknowledged is lost, nothing is asked for twice but what was under way."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from conftest import MakeCollection
+
+from opilio import Collection
+from opilio.localweb import LocalServer
+
+KILLS = 20
+START = ["http://directory.test/"]
+# Which of two copies of a page is stored depends on which is met first; without these checks the outcome is one set.
+ORDERLESS = {
+    "duplicates__ip_path": "off", "duplicates__ip_size": "off", "duplicates__content": False,
+    "duplicates__near_jaccard": 0.0, "duplicates__suffix": False, "duplicates__canonical": False,
+    "fetch__host_delay_s": 0.06, "store__batch_s": 0.2, "fetch__per_domain": 4,
+}  # fmt: skip
+
+
+def crawl_in_a_process(collection: Collection) -> "subprocess.Popen[bytes]":
+    """`opilio crawl FOLDER` as a user runs it."""
+    command = [sys.executable, "-m", "opilio", "crawl", str(collection.folder), "--json"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+
+def fetched(collection: Collection) -> set[str]:
+    return {url for (url,) in collection.sql("SELECT url FROM crawl WHERE state = 'fetched' AND outcome = 'ok'").rows}
+
+
+def test_twenty_kills(make_collection: MakeCollection, small_server: LocalServer) -> None:
+    """A crawl killed twenty times and resumed ends with the pages of a crawl that was left alone."""
+    undisturbed = make_collection(START, name="undisturbed", **{**ORDERLESS, "fetch__host_delay_s": 0.0})
+    undisturbed.crawl()
+    expected = fetched(undisturbed)
+    assert len(expected) > 250
+
+    collection = make_collection(START, name="killed", **ORDERLESS)
+    rng = random.Random(20)
+    kills, acknowledged, finished = 0, set(), False
+    while not finished:
+        process = crawl_in_a_process(collection)
+        try:
+            if kills < KILLS:
+                deadline_s = time.monotonic() + 20
+                while not (collection.folder / "engine.json").exists() and time.monotonic() < deadline_s:
+                    time.sleep(0.01)
+                time.sleep(rng.uniform(0.0, 0.6))
+                os.killpg(process.pid, signal.SIGKILL)
+                kills += 1
+            out, errors = process.communicate(timeout=120)
+        finally:
+            process.kill()
+        (collection.folder / "engine.json").unlink(missing_ok=True)
+        if process.returncode == -signal.SIGKILL:
+            now = fetched(collection)
+            assert acknowledged <= now, "a committed page was lost"
+            acknowledged = now
+            continue
+        finished = True
+        assert process.returncode == 0, errors.decode()
+        assert json.loads(out.splitlines()[-1])["reason"].startswith("frontier empty")
+    assert kills == KILLS
+    assert fetched(collection) == expected
+    assert collection.sql("SELECT count(*) - count(DISTINCT oid) FROM pages").rows == [(0,)]
+    assert collection.sql("SELECT count(*) - count(DISTINCT oid), count(*) - count(DISTINCT url) FROM crawl").rows == [(0, 0)]
+    asked = Counter(
+        (r.host, r.path) for r in small_server.requests() if r.path != "/robots.txt" and r.status == 200
+    )
+    # Asked for twice: only what was on the wire, or not yet in a WARC file, when a kill came; at most per_domain of it.
+    again = sum(count - 1 for count in asked.values())
+    assert again <= KILLS * 8, again
+
+
+def test_a_dead_worker_costs_its_time_only(make_collection: MakeCollection, tmp_path: Path) -> None:
+    """A worker process that is killed is started again, and the crawl still finds every page."""
+    collection = make_collection(START, run__workers=2, **ORDERLESS)
+    process = crawl_in_a_process(collection)
+    deadline_s = time.monotonic() + 30
+    killed = 0
+    while killed < 2 and time.monotonic() < deadline_s:
+        time.sleep(0.2)
+        children = subprocess.run(["pgrep", "-P", str(process.pid), "-f", "opilio.crawl.process"], capture_output=True, check=False)
+        pids = [int(pid) for pid in children.stdout.split()]
+        if pids and (collection.folder / "engine.json").exists():
+            os.kill(pids[killed % len(pids)], signal.SIGKILL)
+            killed += 1
+    out, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors.decode()
+    assert killed == 2
+    assert json.loads(out.splitlines()[-1])["reason"].startswith("frontier empty")
+    assert len(fetched(collection)) > 250
