@@ -3,7 +3,8 @@
     python bench/throughput.py [--quick] [--pages 5000] [--repeats 3] [--peers scrapy,wget,...] [--web debian|python]
 
 Every program starts at the same page, obeys robots.txt, waits for nothing, extracts links, and stores only what it must;
-Opilio's database and duplicate checks are on. Pages are counted by the server: answers 200 that are not robots.txt. CPU
+Opilio's database (pages, links, crawl table, visits) and duplicate checks are on. `opilio-full` also keeps texts, words
+around links and terms in the database, and WARC files: its defaults. Pages are counted by the server: answers 200 that are not robots.txt. CPU
 time is that of the whole process tree, start-up included; peak memory is the sum over the tree (proportional set size).
 The last line is JSON.
 """
@@ -46,8 +47,9 @@ def command_of(peer: str, server: LocalServer, pages: int, folder: Path) -> list
             "fetch.per_host": "16",
             "fetch.per_domain": "128",
             "fetch.in_flight": "128",
-            "store.warc": "true" if peer == "opilio+warc" else "false",
         }
+        if peer == "opilio":  # the database and all duplicate checks are on; what Scrapy does not keep is not kept
+            settings |= dict.fromkeys(["store.warc", "store.text", "store.link_context", "store.terms"], "false")
         sets = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         command = [sys.executable, "-m", "opilio", "crawl", str(folder / "collection"), "--seeds", str(seeds)]
         return [*command, "--max-pages", str(pages), "--quiet", *sets]
@@ -137,12 +139,11 @@ def run(peer: str, server: LocalServer, pages: int) -> dict[str, float]:
 
 def choose_web(name: str | None) -> tuple[LocalWeb, str]:
     """Debian's documentation packages, or the documentation of the installed Python without its Crawl-delays."""
-    if name != "python":
+    if name == "debian":
         web = build_debian_web()
-        if web is not None:
-            return web, "debian"
-        if name == "debian":
+        if web is None:
             sys.exit("Debian's documentation packages cannot be had here")
+        return web, "debian"
     web = build("full")
     files = {
         url: (kind, re.sub(rb"(?m)^Crawl-delay:.*\n", b"", body)) if url.endswith("/robots.txt") else (kind, body)
@@ -157,11 +158,11 @@ def main() -> None:
     parser.add_argument("--pages", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=0)
     parser.add_argument("--peers", default="")
-    parser.add_argument("--web", choices=["debian", "python"], help="default: debian where apt is at hand, else python")
+    parser.add_argument("--web", choices=["debian", "python"], help="python: docs of the installed Python (default); debian: its doc packages")
     options = parser.parse_args()
     pages = options.pages or (1500 if options.quick else 5000)
     repeats = options.repeats or (1 if options.quick else 3)
-    default = "scrapy" if options.quick else "opilio+warc,scrapy,wget,trafilatura,crawl4ai"
+    default = "scrapy" if options.quick else "opilio-full,scrapy,wget,trafilatura,crawl4ai"
     peers = ["opilio", *(options.peers or default).split(",")]
     missing = [peer for peer in peers if not is_installed(peer)]
     for peer in missing:

@@ -27,6 +27,7 @@ from opilio.crawl.control import ControlServer, ask
 from opilio.crawl.counters import Counters, Status
 from opilio.crawl.engine import Engine
 from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
+from opilio.crawl.process import collect_rarely
 from opilio.crawl.restore import recover_pages, restore
 from opilio.crawl.worker import Worker, WorkerSetup
 from opilio.errors import CollectionError, InputError
@@ -147,6 +148,7 @@ class Collection:
         if self.settings.store.warc:
             self._recover(store, absorber, setup)
         self._offer_seeds(store, absorber)
+        collect_rarely()
         workers: Workers
         if transport is not None or self.settings.run.workers < 0:
             workers = InlineWorkers(setup, transport)

@@ -21,6 +21,11 @@ from opilio.model import Fetch, Lease, Outcome, Visit, host_of
 MAX_RESTARTS = 20  # of worker processes in one run: more means that something is wrong with the machine
 
 
+def default_count() -> int:
+    """Worker processes that use this machine well: one core is left for the engine and the database."""
+    return max(1, len(os.sched_getaffinity(0)) - 1)
+
+
 class Workers(Protocol):
     """Carries out leases somewhere. Every lease that was submitted comes back as exactly one visit."""
 
@@ -145,7 +150,7 @@ class ProcessWorkers:
 
     def __init__(self, setup: WorkerSetup, count: int = 0) -> None:
         self._inbox = _Inbox()
-        self._processes = [_Process(f"w{i}", setup) for i in range(count or os.cpu_count() or 1)]
+        self._processes = [_Process(f"w{i}", setup) for i in range(count or default_count())]
         self._tasks: list[asyncio.Task[None]] = []
         self._restarts = 0
         self._failure: OpilioError | None = None

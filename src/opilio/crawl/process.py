@@ -7,6 +7,7 @@ the process ends: no worker outlives its engine.
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import socket
 import sys
@@ -38,6 +39,17 @@ async def read_message(reader: asyncio.StreamReader) -> bytes:
 def frame(message: bytes) -> bytes:
     """A message as it goes over the socket."""
     return len(message).to_bytes(4, "big") + message
+
+
+def collect_rarely() -> None:
+    """Let the garbage collector look at long-lived objects seldom.
+
+    A crawl makes millions of objects that reference counting frees, and a few million that stay; looking through the
+    latter again and again for cycles took a tenth of all CPU time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 class _Sender:
@@ -90,6 +102,7 @@ async def serve(engine: socket.socket) -> None:
 def main() -> None:
     """Entry point: `python -m opilio.crawl.process FD`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the engine's to handle
+    collect_rarely()
     uvloop.run(serve(socket.socket(fileno=int(sys.argv[1]))))
 
 
