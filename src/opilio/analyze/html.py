@@ -10,7 +10,7 @@ from opilio.analyze.directives import EVERYONE, OUR_NAME
 from opilio.analyze.formats import FORMATS
 from opilio.analyze.layout import MAX_ANCHOR_CHARS, Layout, Place
 from opilio.analyze.markup import BLANK, Markup, RawLink, read_markup
-from opilio.analyze.targets import Target, folder_of
+from opilio.analyze.targets import folder_of
 from opilio.model import Link, LinkKind, Region, normalize
 
 MAX_TITLE_CHARS = 500
@@ -79,19 +79,21 @@ class _Links:
         """The links, and how many more there were."""
         resolve, base, folder = self._source.targets.resolve, self._base, self._folder
         for kind, href, title in self._head():
-            self._add(resolve(href, base, folder), Place(_fold(title, MAX_ANCHOR_CHARS), "", Region.HEAD), kind, False)
-        own_url, context, placed = self._source.url, self._source.link_context, layout.links
+            url, key = resolve(href, base, folder)
+            self._add(url, key, (_fold(title, MAX_ANCHOR_CHARS), "", Region.HEAD), kind, False)
+        context, placed, place_of, add = self._source.link_context, layout.links, layout.place, self._add
         for number, raw in enumerate(self._page.links):
-            if raw.href.startswith("#"):
+            href = raw.href
+            if href[0] == "#":
                 continue
-            target = resolve(raw.href, base, folder)
-            if not target.url or target.url == own_url:
+            url, key = resolve(href, base, folder)
+            if not url:
                 continue
             # Without a place, because the text was cut or the renderer lost a link, its own text must do.
-            place = layout.place(number, context) if number < placed else _own_place(raw)
-            if not place.anchor:
-                place = place._replace(anchor=_fold(raw.label(), MAX_ANCHOR_CHARS))
-            self._add(target, place, raw.kind, bool(raw.rel) and self._is_nofollow(raw.rel))
+            place = place_of(number, context) if number < placed else _own_place(raw)
+            if not place[0]:
+                place = (_fold(raw.label(), MAX_ANCHOR_CHARS), *place[1:])
+            add(url, key, place, raw.kind, raw.rel != "" and self._is_nofollow(raw.rel))
         return self._links, self._dropped + self._page.links_passed_over
 
     def _is_nofollow(self, rel: str) -> bool:
@@ -108,21 +110,21 @@ class _Links:
             elif "alternate" in rels and relation.hreflang:
                 yield LinkKind.ALTERNATE, relation.href, relation.title
 
-    def _add(self, target: Target, place: Place, kind: LinkKind, nofollow: bool) -> None:
-        url, key = target
+    def _add(self, url: str, key: int, place: Place, kind: LinkKind, nofollow: bool) -> None:
         if not url or url == self._source.url:
             return
         position = self._position
         self._position += 1
-        pair = (url, place.anchor)
+        anchor, context, region = place
+        pair = (url, anchor)
         if pair in self._seen:
             return
         self._seen.add(pair)
         if len(self._links) >= self._source.max_links:
             self._dropped += 1
             return
-        self._links.append(Link(url, key, *place, position, kind, nofollow))
+        self._links.append(Link(url, key, anchor, context, region, position, kind, nofollow))
 
 
 def _own_place(raw: RawLink) -> Place:
-    return Place(_fold(raw.own_text().replace(BLANK, ""), MAX_ANCHOR_CHARS), "", Region.BODY)
+    return _fold(raw.own_text().replace(BLANK, ""), MAX_ANCHOR_CHARS), "", Region.BODY

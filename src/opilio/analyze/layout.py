@@ -37,12 +37,8 @@ _REGION_OF = {"article": Region.MAIN} | {region.value: region for region in Regi
 _BOILERPLATE = {Region.NAV, Region.ASIDE, Region.FOOTER}
 
 
-class Place(NamedTuple):
-    """Where a link stands: its words, the words around it, its part of the page."""
-
-    anchor: str
-    context: str
-    region: Region
+Place = tuple[str, str, Region]
+"""Where a link stands: its words, the words around it, its part of the page."""
 
 
 class _Part(NamedTuple):
@@ -117,10 +113,11 @@ class Layout:
         """Where a link stands, by its number."""
         start, end, _ = self._spans[link]
         source = self._source
-        anchor = _fold(source[start : min(end, start + 2 * MAX_ANCHOR_CHARS)])
-        alone = source[end : end + 1] in _LINE_ENDS and (not start or source[start - 1] == "\n")
-        around = self._around(start, end) if context and not alone else ""
-        return Place(anchor[:MAX_ANCHOR_CHARS], around[:MAX_CONTEXT_CHARS], self._regions[link])
+        anchor = _fold(source[start:end] if end - start <= MAX_ANCHOR_CHARS else source[start : start + 2 * MAX_ANCHOR_CHARS])
+        around = ""
+        if context and not (source[end : end + 1] in _LINE_ENDS and (not start or source[start - 1] == "\n")):
+            around = self._around(start, end)[:MAX_CONTEXT_CHARS]
+        return anchor[:MAX_ANCHOR_CHARS], around, self._regions[link]
 
     def _around(self, start: int, end: int) -> str:
         """The words before and after a link, as far as its line goes."""

@@ -1,7 +1,7 @@
 """The words of a text, in order, as lower-case UTF-8.
 
 Words are runs of letters and digits. Bytes are split several times faster than strings are searched, and most text is
-ASCII; words that are not are looked at one by one. Text without spaces (Chinese, Japanese) is cut into overlapping
+ASCII, or has no letters that are not. Text without spaces (Chinese, Japanese) is cut into overlapping
 pairs of characters, which serve as words there.
 """
 
@@ -13,30 +13,19 @@ import re
 _SPACED = bytes(code if code >= 128 or chr(code).isalnum() else 32 for code in range(256))
 _WORD = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
-# Punctuation that English text has beside ASCII. Without it, most English text is ASCII.
-_TYPOGRAPHIC = "\u2019\u2018\u201c\u201d\u2013\u2014\u2026\u2022\u00b7\u00a9\u00ae\u00b6\u00ab\u00bb\u2192\u2190\u2122"
-_MOSTLY_ASCII = 1.1  # bytes a character
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 def tokenize(text: str) -> list[bytes]:
     """The words of `text`."""
     lowered = text.lower()
-    if not lowered.isascii():
-        for char in _TYPOGRAPHIC:
-            lowered = lowered.replace(char, " ")
-    encoded = lowered.encode("utf-8", "replace")
-    if len(encoded) > _MOSTLY_ASCII * len(lowered):
+    if lowered.isascii():
+        return lowered.encode().translate(_SPACED).split()
+    others = set("".join(_NOT_ASCII.findall(lowered)))
+    if any(map(str.isalnum, others)):
         return _words(lowered)
-    tokens = encoded.translate(_SPACED).split()
-    return tokens if len(encoded) == len(lowered) else _refine(tokens)
-
-
-def _refine(tokens: list[bytes]) -> list[bytes]:
-    """`tokens` cut also where characters that are not ASCII are not letters either."""
-    refined = {token: _words(token.decode()) for token in set(tokens) if not token.isascii()}
-    if all(words == [token] for token, words in refined.items()):
-        return tokens
-    return [word for token in tokens for word in (refined.get(token) or (token,) if not token.isascii() else (token,))]
+    # Only signs (dashes, quotes, arrows) are not ASCII: each becomes a question mark, and that a space.
+    return lowered.encode("ascii", "replace").translate(_SPACED).split()
 
 
 def _words(text: str) -> list[bytes]:

@@ -47,8 +47,6 @@ def collect_rarely() -> None:
     A crawl makes millions of objects that reference counting frees, and a few million that stay; looking through the
     latter again and again for cycles took a tenth of all CPU time.
     """
-    gc.collect()
-    gc.freeze()
     gc.set_threshold(50_000, 20, 100)
 
 

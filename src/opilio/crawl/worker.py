@@ -71,8 +71,10 @@ class Worker:
         fetch = response.fetch
         if fetch.outcome is not Outcome.OK:
             return Visit(lease, fetch)
+        declared = response.headers.get("content-type", "")  # with its charset, unless the bytes belied the type
+        content_type = declared if declared.lower().startswith(fetch.content_type) else fetch.content_type
         try:
-            document = self._analyzer.analyze(response.body, fetch.content_type, lease.url, response.headers)
+            document = self._analyzer.analyze(response.body, content_type, lease.url, response.headers)
         except Exception as error:  # a page must never stop a crawl; what it did is recorded
             detail = f"analysis failed: {type(error).__name__}: {error}"[:300]
             return Visit(lease, msgspec.structs.replace(fetch, outcome=Outcome.UNREADABLE, detail=detail))
