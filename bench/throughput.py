@@ -46,7 +46,7 @@ def command_of(peer: str, server: LocalServer, pages: int, folder: Path) -> list
             "fetch.host_delay_s": "0",
             "fetch.per_host": "16",
             "fetch.per_domain": "128",
-            "fetch.in_flight": "128",
+            "fetch.in_flight": "128", "run.workers": __import__("os").environ.get("W","0"),
         }
         if peer == "opilio":  # the database and all duplicate checks are on; what Scrapy does not keep is not kept
             settings |= dict.fromkeys(["store.warc", "store.text", "store.link_context", "store.terms"], "false")

@@ -1,9 +1,9 @@
 """Opilio, a focused crawler: from bookmarks, examples or a question to a topical collection of the web.
 
-    from opilio import Collection
+from opilio import Collection
 
-    birds = Collection.create("birds", bookmarks="bookmarks.html", settings={"limits.max_pages": 500})
-    print(birds.crawl().reason)
+birds = Collection.create("birds", bookmarks="bookmarks.html", settings={"limits.max_pages": 500})
+print(birds.crawl().reason)
 """
 
 from __future__ import annotations

@@ -113,7 +113,7 @@ class Layout:
         """Where a link stands, by its number."""
         start, end, _ = self._spans[link]
         source = self._source
-        anchor = _fold(source[start:end] if end - start <= MAX_ANCHOR_CHARS else source[start : start + 2 * MAX_ANCHOR_CHARS])
+        anchor = _fold(source[start : min(end, start + 2 * MAX_ANCHOR_CHARS)])
         around = ""
         if context and not (source[end : end + 1] in _LINE_ENDS and (not start or source[start - 1] == "\n")):
             around = self._around(start, end)[:MAX_CONTEXT_CHARS]

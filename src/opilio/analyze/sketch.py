@@ -11,9 +11,16 @@ with similarity 0.9, 99 % share one; of pairs with 0.5, 3 %.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import numpy.typing as npt
 import xxhash
+
+if TYPE_CHECKING:  # it takes a tenth of a second to import
+    import numpy.typing as npt
+
+    Hashes = npt.NDArray[np.uint64]
+
 
 BINS = 64
 BANDS = 8
@@ -21,7 +28,6 @@ WORDS_PER_SHINGLE = 5
 MIN_WORDS = 30
 """A text shorter than this has too few shingles for its similarity to mean anything."""
 
-Hashes = npt.NDArray[np.uint64]
 
 _BAND_BYTES = BINS // BANDS * 4
 _BIN_SHIFT = np.uint64(64 - 6)  # the top six bits choose the bin,

@@ -8,14 +8,16 @@ word serves both the terms of the page and its sketch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import Stemmer
 import xxhash
 
-from opilio.analyze.sketch import Hashes
 from opilio.analyze.stopwords import ENGLISH
+
+if TYPE_CHECKING:
+    from opilio.analyze.sketch import Hashes
 
 MAX_TERMS = 2000
 """Distinct terms kept of a page: the most frequent."""

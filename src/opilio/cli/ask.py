@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ def sql(folder: Path, statement: str, write: bool, form: str) -> None:
     opilio sql birds "SHOW TABLES"
     """
     if statement == "-":
-        statement = click.get_text_stream("stdin").read()
+        statement = sys.stdin.read()
     result = Collection(folder).sql(statement, write=write)
     _show(result, form)
     if result.truncated:

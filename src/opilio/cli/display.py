@@ -6,8 +6,6 @@ import dataclasses
 import json
 import sys
 import time
-from types import TracebackType
-from typing import Protocol
 
 import click
 from rich.console import Console, Group
@@ -24,18 +22,7 @@ LOG_EVERY_S = 5.0
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-class Display(Protocol):
-    """Something that shows the progress of a crawl; a context manager."""
-
-    def __enter__(self) -> Display: ...
-    def __exit__(self, *_: object) -> None: ...
-
-    def tick(self, status: Status) -> None:
-        """Show the figures of this moment."""
-        ...
-
-
-def make_display(*, quiet: bool, as_json: bool) -> Display:
+def make_display(*, quiet: bool, as_json: bool) -> Silence:
     """The display that fits the place the output goes to."""
     if as_json:
         return JsonLines()
@@ -46,7 +33,7 @@ def make_display(*, quiet: bool, as_json: bool) -> Display:
 
 
 class Silence:
-    """Shows nothing."""
+    """Shows nothing; the base of all displays, which are context managers."""
 
     def __enter__(self) -> Silence:
         return self
@@ -98,23 +85,19 @@ def print_json(event: str, status: Status) -> None:
     sys.stdout.flush()
 
 
-class Panels:
+class Panels(Silence):
     """A panel that is drawn anew four times a second."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Panels:
-        self._live.__enter__()
+        self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None = None,
-        error: BaseException | None = None,
-        trace: TracebackType | None = None,
-    ) -> None:
-        self._live.__exit__(kind, error, trace)
+    def __exit__(self, *_: object) -> None:
+        """Take the panel away."""
+        self._live.stop()
 
     def tick(self, status: Status) -> None:
         """Draw the panel."""

@@ -21,7 +21,7 @@ _BYTES = {
 }
 
 
-class _Quantity(click.ParamType):
+class _Quantity(click.ParamType[float]):
     """A number with a unit behind it."""
 
     def __init__(self, name: str, units: dict[str, int], example: str) -> None:
@@ -29,10 +29,10 @@ class _Quantity(click.ParamType):
         self._units = units
         self._example = example
 
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """The number in the base unit."""
         if isinstance(value, (int, float)):
-            return value
+            return float(value)
         match = re.fullmatch(r"\s*([\d.]+)\s*([a-z]*)\s*", str(value).lower())
         if not match or match[2] not in self._units or match[1].count(".") > 1 or match[1] == ".":
             self.fail(f"{value!r} is not a {self.name}: write it like {self._example}", param, ctx)

@@ -8,8 +8,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 
-import numpy as np
-
 from opilio.crawl import rows
 from opilio.crawl.counters import Counters
 from opilio.fetch import RobotsRules
@@ -227,8 +225,7 @@ class Absorber:
             return
         relevance = visit.relevance or 0.0
         known = self.frontier.known
-        keys = np.fromiter((link.key for link in links), dtype=np.uint64, count=len(links))
-        oids = known.get_many(keys).tolist()
+        oids = known.get_list([link.key for link in links])
         new = 0
         for index, oid in enumerate(oids):
             if oid == ABSENT:
@@ -241,9 +238,8 @@ class Absorber:
         self.counters.add("links", len(links))
         self.counters.add("links to known URLs", len(links) - new)
         if ABSENT in oids:  # too long, or past the limit of known URLs
-            links, oids = zip(
-                *((link, oid) for link, oid in zip(links, oids, strict=True) if oid != ABSENT), strict=True
-            )
+            links = [link for link, oid in zip(links, oids, strict=True) if oid != ABSENT]
+            oids = [oid for oid in oids if oid != ABSENT]
         rows.add_links(self.batch, url, links, oids, [self.sids[oid] for oid in oids])
 
     # -- URLs

@@ -235,13 +235,14 @@ class Collection:
 
     def export(self, target: Path | str, format_name: str = "", *, columns: Sequence[str] = (), where: str = "") -> int:
         """Write the pages to a file; the form is that of its suffix: .jsonl, .csv or .parquet. Returns how many."""
-        request = {"format_name": format_name, "columns": list(columns) or list(DEFAULT_COLUMNS), "where": where}
+        wanted = list(columns) or list(DEFAULT_COLUMNS)
         if str(target) != STDOUT:
-            answer = ask(self.folder, "export", target=str(Path(target).absolute()), **request)
+            path = str(Path(target).absolute())
+            answer = ask(self.folder, "export", target=path, format_name=format_name, columns=wanted, where=where)
             if answer is not None:
                 return int(answer["pages"])
         with self._store(read_only=True) as store:
-            return export_pages(store, str(target), **request)
+            return export_pages(store, str(target), format_name, columns=wanted, where=where)
 
     def _store(self, *, read_only: bool = False) -> Store:
         return Store.open(self.folder, read_only=read_only, memory_bytes=self.settings.store.memory_bytes)

@@ -216,7 +216,10 @@ class Engine:
         wanted = [oid for oid in oids if oid in self.absorber.recrawls]
         if not wanted:
             return {}
-        sql = "SELECT oid, arg_max(etag, at), arg_max(last_modified, at) FROM pages WHERE oid IN (SELECT unnest(?)) GROUP BY oid"
+        sql = """
+            SELECT oid, arg_max(etag, visited), arg_max(last_modified, visited)
+            FROM pages WHERE oid IN (SELECT unnest(?)) GROUP BY oid
+        """
         found = self.store.query(sql, [wanted], max_rows=len(wanted)).rows
         return {oid: (etag or "", last_modified or "") for oid, etag, last_modified in found}
 

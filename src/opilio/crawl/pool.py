@@ -22,8 +22,8 @@ MAX_RESTARTS = 20  # of worker processes in one run: more means that something i
 
 
 def default_count() -> int:
-    """Worker processes that use this machine well: one core is left for the engine and the database."""
-    return max(1, len(os.sched_getaffinity(0)) - 1)
+    """Worker processes that use this machine well: one for each core, for the engine needs little of one."""
+    return len(os.sched_getaffinity(0))
 
 
 class Workers(Protocol):

@@ -61,7 +61,7 @@ def _hosts(store: Store, frontier: Frontier, user_agent: str) -> None:
 
 
 def _urls(store: Store, absorber: Absorber) -> None:
-    known = absorber.frontier.known
+    known = absorber.frontier.known.table
     waiting, fetched = STATES.index(UrlState.WAITING), STATES.index(UrlState.FETCHED)
     for chunk in store.load_urls(("oid", "key", "sid", "state")):
         known.set_many(chunk["key"].astype(np.uint64), chunk["oid"])

@@ -81,6 +81,8 @@ class Worker:
         if document is None:
             detail = f"no analysis for {fetch.content_type}"
             return Visit(lease, msgspec.structs.replace(fetch, outcome=Outcome.UNREADABLE, detail=detail))
+        if not self.settings.store.text:
+            document = msgspec.structs.replace(document, text="", main_text="")
         if not self._judge or not self.settings.store.terms:
             return Visit(lease, fetch, document)
         topic, relevance = self._judge.judge(document)

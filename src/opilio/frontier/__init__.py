@@ -18,7 +18,7 @@ from opilio.frontier.duplicates import Duplicates
 from opilio.frontier.filters import ScopeFilter, TrapGuard
 from opilio.frontier.frontier import Frontier
 from opilio.frontier.hosts import Host, HostState
-from opilio.frontier.keymap import ABSENT, KeyMap
+from opilio.frontier.keymap import ABSENT, KeyMap, RecentKeys
 from opilio.frontier.queue import Waiting
 from opilio.frontier.strategies import Strategy, make_strategy, strategies
 
@@ -29,6 +29,7 @@ __all__ = [
     "Host",
     "HostState",
     "KeyMap",
+    "RecentKeys",
     "ScopeFilter",
     "Strategy",
     "TrapGuard",

@@ -6,25 +6,28 @@ import heapq
 import random
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from opilio.frontier.filters import ScopeFilter, TrapGuard
 from opilio.frontier.hosts import Domain, Host, HostState, blame, delay_s, next_fetch_s, places
-from opilio.frontier.keymap import KeyMap
+from opilio.frontier.keymap import RecentKeys
 from opilio.frontier.queue import Lane, TopicQueue, Waiting
 from opilio.frontier.strategies import Strategy
 from opilio.model import Lease, LeaseKind, Outcome, host_of, registered_domain
 from opilio.settings import Settings
 
+if TYPE_CHECKING:  # it takes a tenth of a second to import
+    import numpy.typing as npt
+
+    Oids: TypeAlias = npt.NDArray[np.int64]
+
+
 SPILL_TO = 0.8  # share of a full hot queue that stays when it spills: one sort per 20 % of its size
 REFILL_BELOW = 0.2  # a hot queue with less than this share, and URLs waiting in the database, asks for more
 WAKE_HOSTS = 8  # hosts woken for one free place in their domain: a domain of 10,000 hosts must not wake them all
 SQL_BATCH = 1_000  # URLs taken at a time in a SQL order: the size of BINGO's outgoing queue
-
-Oids: TypeAlias = npt.NDArray[np.int64]
 
 
 Drop = Callable[[Waiting, Outcome], None]
@@ -40,7 +43,7 @@ class Frontier:
         self.settings = settings
         self.strategy = strategy
         self.hosts: list[Host] = []
-        self.known = KeyMap()
+        self.known = RecentKeys()
         self.on_drop = on_drop
         self.refuses: Callable[[Waiting], Outcome | None] = lambda url: None
         """A last look before a URL is leased (duplicates); set by the engine."""

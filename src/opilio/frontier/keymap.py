@@ -1,16 +1,22 @@
-"""A hash table from 64-bit keys to integers in numpy arrays: about 20-40 bytes an entry, asked in bulk.
+"""A hash table from 64-bit keys to integers in numpy arrays: about 20-40 bytes an entry.
 
 It does not know what a URL is. Open addressing with linear probing; keys are already well mixed hashes. A Python dict
-of the same entries takes five times the memory, which is what bounds the number of URLs a crawl can know.
+of the same entries takes five times the memory, which is what bounds the number of URLs a crawl can know. A dict of
+bounded size in front of the table (`RecentKeys`) makes the keys that are asked for again and again cheap.
 """
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
-Keys = npt.NDArray[np.uint64]
-Values = npt.NDArray[np.int64]
+import numpy as np
+
+if TYPE_CHECKING:  # it takes a tenth of a second to import
+    import numpy.typing as npt
+
+    Keys = npt.NDArray[np.uint64]
+    Values = npt.NDArray[np.int64]
+
 
 ABSENT = -1
 _MAX_LOAD = 0.6
@@ -110,3 +116,41 @@ class KeyMap:
             part = slice(start, start + (1 << 20))
             used = old_keys[part] != _EMPTY
             self._place(old_keys[part][used], old_values[part][used])
+
+
+class RecentKeys:
+    """A `KeyMap` for keys that come in bunches and mostly repeat: a small dict answers for those met lately."""
+
+    def __init__(self, max_recent: int = 100_000) -> None:
+        self.table = KeyMap()
+        self._recent: dict[int, int] = {}
+        self._max_recent = max_recent
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def get(self, key: int) -> int:
+        """The value of one key, or ABSENT."""
+        value = self._recent.get(key)
+        if value is None:
+            value = self.table.get(key)
+            if value != ABSENT:
+                self._remember(key, value)
+        return value
+
+    def get_list(self, keys: list[int]) -> list[int]:
+        """The values of many keys, or ABSENT."""
+        values = list(map(self._recent.get, keys))
+        if None not in values:
+            return values  # type: ignore[return-value]  # just checked
+        return [self.get(key) if value is None else value for key, value in zip(keys, values, strict=True)]
+
+    def set(self, key: int, value: int) -> None:
+        """Set one key that is absent; use `get` first."""
+        self.table.set(key, value)
+        self._remember(key, value)
+
+    def _remember(self, key: int, value: int) -> None:
+        if len(self._recent) >= self._max_recent:
+            self._recent.clear()
+        self._recent[key] = value

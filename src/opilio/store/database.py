@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from opilio.errors import CollectionError, OpilioError, QueryError, StoreError
@@ -22,6 +21,10 @@ from opilio.store.connection import FILE_NAME, connect, store_error, sync_folder
 from opilio.store.guard import Result
 from opilio.store.loading import Loading
 from opilio.store.refill import Waiting
+
+if TYPE_CHECKING:  # it takes a tenth of a second to import
+    import numpy.typing as npt
+
 
 FOLD_ROWS = 50_000  # an UPDATE of 500 rows of 8 million costs 69 ms of CPU, one of 50,000 costs 550 ms
 CHECKPOINT_WAL_BYTES = 256 * MIB

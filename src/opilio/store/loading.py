@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from opilio.model import UrlState
 from opilio.store.guard import Result
 
+if TYPE_CHECKING:  # it takes a tenth of a second to import
+    import numpy.typing as npt
+
+    Columns = dict[str, npt.NDArray[Any]]
+
+
 STATES = (UrlState.WAITING, UrlState.FETCHED, UrlState.FAILED, UrlState.DROPPED)
 """A state's code in the arrays of `load_urls` is its place here."""
-
-Columns = dict[str, npt.NDArray[Any]]
 
 
 class HostRecord(NamedTuple):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import datetime
 import difflib
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from opilio.errors import QueryError
 from opilio.store import guard
+
+if TYPE_CHECKING:  # it takes a tenth of a second to import
+    import numpy.typing as npt
+
 
 OVERTAKE = 20
 """How many times the asked-for number of URLs is looked at, so that a cap per host still leaves enough of them. A
