@@ -9,7 +9,7 @@ import opilio
 ROOT = Path(opilio.__file__).parent
 ORDER = [
     "errors", "registry", "settings", "model", "topics", "frontier", "fetch", "analyze", "features", "classify", "store",
-    "distill", "learn", "search", "crawl", "cluster", "evaluate", "localweb", "web", "cli",
+    "distill", "learn", "search", "crawl", "cluster", "evaluate", "localweb", "web", "cli", "__main__",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))
 

@@ -207,7 +207,7 @@ def test_sql_orders_the_crawl(make_collection: MakeCollection, small_server: Loc
         START, frontier__strategy="sql", frontier__order_by="depth, url", fetch__per_host=1, limits__max_pages=30, **PLAIN
     )
     collection.crawl()
-    depths = [depth for (depth,) in collection.sql("SELECT depth FROM crawl JOIN pages USING (oid) ORDER BY at").rows]
+    depths = [depth for (depth,) in collection.sql("SELECT depth FROM crawl JOIN pages USING (oid) ORDER BY visited").rows]
     assert depths[0] == 0
     assert depths.index(2) > sum(depth < 2 for depth in depths) * 0.5
 

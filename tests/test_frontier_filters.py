@@ -73,8 +73,9 @@ def test_steps_in_their_order() -> None:
     assert seen.repeats(near, 1, "http://b.example/r", "2.2.2.2", 1020) == (Outcome.DUP_NEAR, 7)
     other = document(" ".join(reversed(WORDS)))
     assert seen.repeats(other, 1, "http://b.example/s", "1.1.1.1", 1000) is None
-    assert seen.known_elsewhere("http://a.example/p.pdf", 0, "1.1.1.1") == (Outcome.DUP_SUFFIX, 7)
-    assert seen.known_elsewhere("http://b.example/p.pdf", 1, "9.9.9.9") is None
+    assert seen.known_elsewhere(99, "http://a.example/p.pdf", 0, "1.1.1.1") == (Outcome.DUP_SUFFIX, 7)
+    assert seen.known_elsewhere(7, "http://a.example/p.html", 0, "1.1.1.1") is None  # itself, asked for again
+    assert seen.known_elsewhere(99, "http://b.example/p.pdf", 1, "9.9.9.9") is None
 
 
 def test_aliases_are_believed_after_proof() -> None:
@@ -84,14 +85,14 @@ def test_aliases_are_believed_after_proof() -> None:
     for i, page in enumerate(pages):
         seen.remember(i, page, 0, f"http://a.example/{i}", "1.1.1.1", 100 + i)
     for i in range(3):
-        assert seen.known_elsewhere(f"http://www.a.example/{i}", 1, "1.1.1.1") is None
+        assert seen.known_elsewhere(99, f"http://www.a.example/{i}", 1, "1.1.1.1") is None
         seen.repeats(pages[i], 1, f"http://www.a.example/{i}", "1.1.1.1", 100 + i)
-    assert seen.known_elsewhere("http://www.a.example/3", 1, "1.1.1.1") == (Outcome.DUP_IP_PATH, 3)
-    assert seen.known_elsewhere("http://other.example/3", 2, "1.1.1.1") is None
+    assert seen.known_elsewhere(99, "http://www.a.example/3", 1, "1.1.1.1") == (Outcome.DUP_IP_PATH, 3)
+    assert seen.known_elsewhere(99, "http://other.example/3", 2, "1.1.1.1") is None
     seen.repeats(pages[7], 2, "http://other.example/3", "1.1.1.1", 7)
     for i in range(4, 8):
         seen.repeats(pages[i], 2, f"http://other.example/{i}", "1.1.1.1", 100 + i)
-    assert seen.known_elsewhere("http://other.example/5", 2, "1.1.1.1") is None
+    assert seen.known_elsewhere(99, "http://other.example/5", 2, "1.1.1.1") is None
 
 
 def test_the_papers_own_rules() -> None:
@@ -99,7 +100,7 @@ def test_the_papers_own_rules() -> None:
     seen = Duplicates(DuplicateSettings(ip_path="trust", ip_size="trust"), bands)
     page = document(" ".join(WORDS[:50]))
     seen.remember(0, page, 0, "http://a.example/p", "1.1.1.1", 100)
-    assert seen.known_elsewhere("http://b.example/p", 1, "1.1.1.1") == (Outcome.DUP_IP_PATH, 0)
+    assert seen.known_elsewhere(99, "http://b.example/p", 1, "1.1.1.1") == (Outcome.DUP_IP_PATH, 0)
     other = document(" ".join(WORDS[50:100]))
     assert seen.repeats(other, 1, "http://b.example/x", "1.1.1.1", 100) == (Outcome.DUP_IP_SIZE, 0)
 

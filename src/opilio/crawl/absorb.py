@@ -69,7 +69,11 @@ class Absorber:
         host = self.frontier.hosts[-1 - visit.lease.oid]
         report, fetch = visit.host, visit.fetch
         self.changed_hosts.add(host.sid)
-        if report is not None:
+        rows.add_visit(self.batch, visit.lease, fetch)
+        if fetch.outcome is Outcome.PRIVATE_ADDRESS:
+            host.refusal = fetch.outcome
+            host.met_s = now_s
+        elif report is not None and not fetch.outcome.blames_host:  # else it is met again, until it is `bad`
             host.ip = fetch.ip
             host.robots_status = report.robots_status
             host.crawl_delay_s = report.crawl_delay_s
@@ -77,10 +81,6 @@ class Absorber:
             host.rules = RobotsRules(report, self.settings.user_agent)
             self.batch.robots.add(host.sid, now_s, report.robots)
             self._plan_sitemaps(host.sid, report.sitemaps)
-        rows.add_visit(self.batch, visit.lease, fetch)
-        if fetch.outcome is Outcome.PRIVATE_ADDRESS:
-            host.refusal = fetch.outcome
-            host.met_s = now_s
         outcome = fetch.outcome if fetch.outcome.blames_host else Outcome.OK
         self.frontier.ended(visit.lease, outcome, now_s)
 
@@ -282,7 +282,7 @@ class Absorber:
         return url.oid
 
     def _known_elsewhere(self, url: Waiting) -> Outcome | None:
-        found = self.duplicates.known_elsewhere(url.url, url.host.sid, url.host.ip)
+        found = self.duplicates.known_elsewhere(url.oid, url.url, url.host.sid, url.host.ip)
         if found is None:
             return None
         outcome, twin = found

@@ -50,11 +50,11 @@ class Duplicates:
 
     # -- before the fetch
 
-    def known_elsewhere(self, url: str, sid: int, ip: str) -> tuple[Outcome, int] | None:
-        """The step that recognises a URL before it is fetched, and the page it repeats."""
+    def known_elsewhere(self, oid: int, url: str, sid: int, ip: str) -> tuple[Outcome, int] | None:
+        """The step that recognises a URL before it is fetched, and the page it repeats: another one than itself."""
         if self._settings.suffix:
             twin = self._suffix_twin(url)
-            if twin != ABSENT:
+            if twin not in (ABSENT, oid):
                 return Outcome.DUP_SUFFIX, twin
         if self.asks_ip and ip:
             twin = self._ip_path.get(_hash(ip, path_of(url)))

@@ -249,6 +249,8 @@ class Frontier:
 
     def _last_look(self, url: Waiting) -> Outcome | None:
         host = url.host
+        if host.refusal is not None:
+            return host.refusal
         if delay_s(host, self.settings.fetch) > max(
             self.settings.fetch.max_crawl_delay_s, self.settings.fetch.host_delay_s
         ):
