@@ -67,7 +67,8 @@ def build_debian_web() -> LocalWeb | None:
     sizes = Counter(posixpath.dirname(name) for name in files)
     urls = {name: f"http://{host_of(name, sizes)}/{quote(name)}" for name in files}
     pages = {
-        urls[name]: WebPage(urls[name], rewrite(path.read_bytes(), name, urls), "", name) for name, path in files.items()
+        urls[name]: WebPage(urls[name], rewrite(path.read_bytes(), name, urls), "", name)
+        for name, path in files.items()
     }
     some = sorted(urls.items())[:: max(1, len(urls) // 400)]
     links = "".join(f'<li><a href="{url}">{name}</a>' for name, url in some)

@@ -1,11 +1,12 @@
 """Pages per CPU-second and per second, and peak memory: Opilio and its peers on the same local web, interleaved.
 
-    python bench/throughput.py [--quick] [--pages 5000] [--repeats 3] [--peers scrapy,wget,...] [--web debian|python]
+    python bench/throughput.py [--quick] [--pages 9500] [--repeats 3] [--peers scrapy,wget,...] [--web debian|python]
 
-Every program starts at the same page, obeys robots.txt, waits for nothing, extracts links, and stores only what it must;
-Opilio's database (pages, links, crawl table, visits) and duplicate checks are on. `opilio-full` also keeps texts, words
-around links and terms in the database, and WARC files: its defaults. Pages are counted by the server: answers 200 that are not robots.txt. CPU
-time is that of the whole process tree, start-up included; peak memory is the sum over the tree (proportional set size).
+Every program starts at the same page, obeys robots.txt, waits for nothing, extracts links, and stores only what it
+must; Opilio's database (pages, links, crawl table, visits) and all duplicate checks are on. `opilio-full` also keeps
+texts, the words around links and terms in the database, and WARC files: its defaults. Pages are counted by the server:
+answers 200 that are not robots.txt. CPU time is that of the whole process tree, start-up included; peak memory is the
+sum over the tree (proportional set size). Peers that take longer than their share are given fewer pages (`PAGES_OF`).
 The last line is JSON.
 """
 
@@ -28,12 +29,12 @@ import time
 from pathlib import Path
 
 from debian_web import build_debian_web
-
 from opilio.localweb import LocalServer, LocalWeb, build
 
 HERE = Path(__file__).parent
 SEED = "http://directory.test/"
 LIMIT_S = 900
+PAGES_OF = {"trafilatura": 1000, "crawl4ai": 300}  # at most, for what would take many minutes
 
 
 def command_of(peer: str, server: LocalServer, pages: int, folder: Path) -> list[str]:
@@ -46,7 +47,7 @@ def command_of(peer: str, server: LocalServer, pages: int, folder: Path) -> list
             "fetch.host_delay_s": "0",
             "fetch.per_host": "16",
             "fetch.per_domain": "128",
-            "fetch.in_flight": "128", "run.workers": __import__("os").environ.get("W","0"),
+            "fetch.in_flight": "128",
         }
         if peer == "opilio":  # the database and all duplicate checks are on; what Scrapy does not keep is not kept
             settings |= dict.fromkeys(["store.warc", "store.text", "store.link_context", "store.terms"], "false")
@@ -59,7 +60,8 @@ def command_of(peer: str, server: LocalServer, pages: int, folder: Path) -> list
         return ["wget", "-q", "-r", "-l", "inf", "-H", "-D", "test", "-Q", quota, "--delete-after", "-P", str(folder),
                 "-e", f"http_proxy={proxy}", "-T", "10", "-t", "1", SEED]  # fmt: skip
     script = str(HERE / "peers" / f"{peer}_peer.py")
-    return [sys.executable, script, "--seed", SEED, "--proxy", proxy, "--pages", str(pages)]
+    hosts = ["--hosts", ",".join(server.web.hosts)] if peer == "trafilatura" else []
+    return [sys.executable, script, "--seed", SEED, "--proxy", proxy, "--pages", str(pages), *hosts]
 
 
 def is_installed(peer: str) -> bool:
@@ -154,13 +156,17 @@ def choose_web(name: str | None) -> tuple[LocalWeb, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="one repeat, 1,500 pages, Scrapy only")
+    parser.add_argument("--quick", action="store_true", help="one repeat, 3,000 pages, Scrapy only")
     parser.add_argument("--pages", type=int, default=0)
     parser.add_argument("--repeats", type=int, default=0)
     parser.add_argument("--peers", default="")
-    parser.add_argument("--web", choices=["debian", "python"], help="python: docs of the installed Python (default); debian: its doc packages")
+    parser.add_argument(
+        "--web",
+        choices=["debian", "python"],
+        help="python: docs of the installed Python (default); debian: its doc packages",
+    )
     options = parser.parse_args()
-    pages = options.pages or (1500 if options.quick else 5000)
+    pages = options.pages or (3000 if options.quick else 9500)
     repeats = options.repeats or (1 if options.quick else 3)
     default = "scrapy" if options.quick else "opilio-full,scrapy,wget,trafilatura,crawl4ai"
     peers = ["opilio", *(options.peers or default).split(",")]
@@ -175,16 +181,23 @@ def main() -> None:
     with LocalServer(web, misbehaving=False) as server:
         for repeat in range(repeats):
             for peer in peers:
-                figures = run(peer, server, pages)
+                figures = run(peer, server, min(pages, PAGES_OF.get(peer, pages)))
                 runs[peer].append(figures)
                 print(f"repeat {repeat + 1} {peer:12} {figures}", flush=True)
-    result: dict[str, object] = {"bench": "throughput", "pages": pages, "repeats": repeats, "web": web_name, "hosts": hosts}
+    result: dict[str, object] = {
+        "bench": "throughput",
+        "pages": pages,
+        "repeats": repeats,
+        "web": web_name,
+        "hosts": hosts,
+    }
     for peer in peers:
         result[peer] = {name: statistics.median(r[name] for r in runs[peer]) for name in runs[peer][0]}
     result["missing"] = missing
     for peer in peers[1:]:
         for name in ("pages_per_cpu_s", "pages_per_s", "peak_mib"):
-            ratios = [ours[name] / theirs[name] for ours, theirs in zip(runs["opilio"], runs[peer], strict=True) if theirs[name]]
+            pairs = zip(runs["opilio"], runs[peer], strict=True)
+            ratios = [ours[name] / theirs[name] for ours, theirs in pairs if theirs[name]]
             result[f"{name}_over_{peer}"] = round(statistics.median(ratios), 2) if ratios else None
     print(json.dumps(result))
 

@@ -5,10 +5,8 @@ import json
 
 import scrapy
 from scrapy.crawler import CrawlerProcess
-from scrapy.linkextractors.lxmlhtml import LxmlLinkExtractor
 
 COUNTS = {"pages": 0, "links": 0}
-EXTRACTOR = LxmlLinkExtractor(allow_domains=["test"])
 
 
 class Everything(scrapy.Spider):
@@ -24,9 +22,10 @@ class Everything(scrapy.Spider):
         if not isinstance(response, scrapy.http.HtmlResponse):
             return
         meta = {"proxy": self.proxy}
-        for link in EXTRACTOR.extract_links(response):
+        # Its LinkExtractor was 7 % slower on this web, and 25 % faster on one with many links inside of pages.
+        for href in response.css("a::attr(href)").getall():
             COUNTS["links"] += 1
-            yield scrapy.Request(link.url, meta=meta)
+            yield response.follow(href, meta=meta)
 
 
 def main() -> None:

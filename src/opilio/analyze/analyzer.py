@@ -14,7 +14,7 @@ from opilio.analyze.directives import Directives, decide, from_header
 from opilio.analyze.formats import FORMATS, Reader
 from opilio.analyze.language import language_of
 from opilio.analyze.sketch import sketch
-from opilio.analyze.targets import Targets, folder_of
+from opilio.analyze.targets import Targets, base_of
 from opilio.analyze.terms import Terms, Vocabulary
 from opilio.analyze.tokens import tokenize
 from opilio.model import Document
@@ -101,7 +101,7 @@ class Analyzer:
         if content.canonical:
             base = content.base or base
         href = content.canonical or _header_canonical(headers.get("link", ""))
-        return self._targets.resolve(href, base, folder_of(base)).url if href else ""
+        return self._targets.resolve(href, base_of(base)).url if href else ""
 
 
 def content_hash(text: str) -> int:

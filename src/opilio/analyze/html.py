@@ -10,7 +10,7 @@ from opilio.analyze.directives import EVERYONE, OUR_NAME
 from opilio.analyze.formats import FORMATS
 from opilio.analyze.layout import MAX_ANCHOR_CHARS, Layout, Place
 from opilio.analyze.markup import BLANK, Markup, RawLink, read_markup
-from opilio.analyze.targets import folder_of
+from opilio.analyze.targets import base_of
 from opilio.model import Link, LinkKind, Region, normalize
 
 MAX_TITLE_CHARS = 500
@@ -68,8 +68,7 @@ class _Links:
     def __init__(self, page: Markup, source: Source) -> None:
         self._page = page
         self._source = source
-        self._base = _base(page, source)
-        self._folder = folder_of(self._base)
+        self._base = base_of(_base(page, source))
         self._seen: set[tuple[str, str]] = set()
         self._links: list[Link] = []
         self._position = 0
@@ -77,16 +76,16 @@ class _Links:
 
     def collect(self, layout: Layout) -> tuple[list[Link], int]:
         """The links, and how many more there were."""
-        resolve, base, folder = self._source.targets.resolve, self._base, self._folder
+        resolve, base = self._source.targets.resolve, self._base
         for kind, href, title in self._head():
-            url, key = resolve(href, base, folder)
+            url, key = resolve(href, base)
             self._add(url, key, (_fold(title, MAX_ANCHOR_CHARS), "", Region.HEAD), kind, False)
         context, placed, place_of, add = self._source.link_context, layout.links, layout.place, self._add
         for number, raw in enumerate(self._page.links):
             href = raw.href
             if href[0] == "#":
                 continue
-            url, key = resolve(href, base, folder)
+            url, key = resolve(href, base)
             if not url:
                 continue
             # Without a place, because the text was cut or the renderer lost a link, its own text must do.

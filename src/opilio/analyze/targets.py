@@ -23,6 +23,8 @@ _MAX_REMEMBERED = 100_000
 _PATH = r"(?:[A-Za-z0-9_~-][A-Za-z0-9_.~-]*/)*(?:[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)?"
 _PLAIN = re.compile(rf"/?{_PATH}")
 _PLAIN_ABSOLUTE = re.compile(rf"https?://(?:(?!xn--)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9]*/{_PATH}")
+_HOST_FOLLOWS = ("//", "/\\")
+_ABSOLUTE = ("http://", "https://")
 # What a URL parser strips from both ends of an address before it looks at it.
 _BLANK = "".join(map(chr, range(33)))
 
@@ -37,17 +39,26 @@ class Target(NamedTuple):
 NOWHERE = Target("", 0)
 
 
+class Base(NamedTuple):
+    """What addresses are relative to: a URL, its folder (up to the last slash), its root (scheme and host)."""
+
+    url: str
+    folder: str
+    root: str
+
+
 class Targets:
     """Resolves addresses, remembering the most recent ones."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str], Target] = {}
 
-    def resolve(self, href: str, base: str, folder: str) -> Target:
-        """Where `href` on the page `base`, whose folder is `folder`, leads to."""
-        if href[:1] == "/" and href[1:2] not in ("/", "\\"):
-            folder = folder[: folder.index("/", 8)]  # the site's root: the path of the page does not matter
-        elif href[:4] == "http" and "://" in href[:8]:
+    def resolve(self, href: str, base: Base) -> Target:
+        """Where `href` on a page with this base leads to."""
+        url, folder, root = base
+        if href.startswith("/") and not href.startswith(_HOST_FOLLOWS):
+            folder = root  # the path of the page does not matter
+        elif href.startswith(_ABSOLUTE):
             folder = ""
         known = self._known.get((folder, href))
         if known is not None:
@@ -57,13 +68,12 @@ class Targets:
         if len(self._known) >= _MAX_REMEMBERED:
             self._known.clear()
         if href and (_PLAIN if folder else _PLAIN_ABSOLUTE).fullmatch(href):
-            url = folder + href
-            target = self._known[folder, href] = Target(url, url_key(url))
+            target = self._known[folder, href] = _target(folder + href)
             return target
         stripped = href.strip(_BLANK)
         if not stripped or stripped[0] in "?#":  # the only addresses for which the rest of the page's own URL matters
-            return _target(normalize(stripped, base))
-        target = self._known[folder, href] = _target(normalize(stripped, folder or base))
+            return _target(normalize(stripped, url))
+        target = self._known[folder, href] = _target(normalize(stripped, folder or url))
         return target
 
 
@@ -71,7 +81,7 @@ def _target(url: str) -> Target:
     return Target(url, url_key(url)) if url else NOWHERE
 
 
-def folder_of(url: str) -> str:
-    """A URL in normal form up to the last slash of its path."""
+def base_of(url: str) -> Base:
+    """What addresses on a page at `url`, in normal form, are relative to."""
     path = url.partition("?")[0]
-    return path[: path.rindex("/") + 1]
+    return Base(url, path[: path.rindex("/") + 1], url[: url.index("/", 8)])

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-# ASCII characters that are no letters or digits become spaces.
-_SPACED = bytes(code if code >= 128 or chr(code).isalnum() else 32 for code in range(256))
+# ASCII letters in lower case; characters that are no letters or digits become spaces.
+_LOWERED = bytes(ord(chr(code).lower()) if code < 128 and chr(code).isalnum() else 32 for code in range(256))
 _WORD = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
@@ -18,14 +18,10 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 def tokenize(text: str) -> list[bytes]:
     """The words of `text`."""
-    lowered = text.lower()
-    if lowered.isascii():
-        return lowered.encode().translate(_SPACED).split()
-    others = set("".join(_NOT_ASCII.findall(lowered)))
-    if any(map(str.isalnum, others)):
-        return _words(lowered)
-    # Only signs (dashes, quotes, arrows) are not ASCII: each becomes a question mark, and that a space.
-    return lowered.encode("ascii", "replace").translate(_SPACED).split()
+    if not text.isascii() and any(map(str.isalnum, set("".join(_NOT_ASCII.findall(text))))):
+        return _words(text.lower())
+    # What is not ASCII is only signs (dashes, quotes, arrows): each becomes a question mark, and that a space.
+    return text.encode("ascii", "replace").translate(_LOWERED).split()
 
 
 def _words(text: str) -> list[bytes]:

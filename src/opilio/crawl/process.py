@@ -18,8 +18,8 @@ import uvloop
 from opilio.crawl.worker import Worker, WorkerSetup
 from opilio.model import Lease, Visit
 
-FLUSH_S = 0.02  # visits are sent together that end within this time: fewer wake-ups of the engine
-FLUSH_VISITS = 16
+FLUSH_S = 0.03  # visits are sent together that end within this time: fewer wake-ups of the engine
+FLUSH_VISITS = 32
 
 encoder = msgspec.msgpack.Encoder()
 visits_decoder = msgspec.msgpack.Decoder(list[Visit])

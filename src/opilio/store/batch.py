@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,17 +28,23 @@ def _column(arrow_type: pa.DataType) -> Any:
     return field(default_factory=list, metadata={"type": arrow_type})
 
 
+@cache
+def _names(rows: type[Rows]) -> tuple[str, ...]:
+    """The columns of a table."""
+    return tuple(column.name for column in dataclasses.fields(rows))
+
+
 @dataclass(slots=True)
 class Rows:
     """Base of the tables of a batch: one list per column, named as in the database."""
 
     def add(self, *values: Any) -> None:
         """Append one row, its values in the order of the columns."""
-        for column, value in zip(dataclasses.fields(self), values, strict=True):
-            getattr(self, column.name).append(value)
+        for name, value in zip(_names(type(self)), values, strict=True):
+            getattr(self, name).append(value)
 
     def __len__(self) -> int:
-        return len(getattr(self, dataclasses.fields(self)[0].name))
+        return len(getattr(self, _names(type(self))[0]))
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""

@@ -1,0 +1,336 @@
+"""The reference pages, made from the code: settings, commands, outcomes and the Python interface.
+
+    python docs/generate.py            write docs/reference/*.md
+    python docs/generate.py --check    write nothing; exit with 1 when a page differs from the code
+
+Names, types, defaults and most explanations are read from the code. What the code has no words for stands in the two
+tables of this file, and a name that has no explanation in either place is an error: so nothing new goes undocumented.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from opilio import Collection, errors, settings
+from opilio.cli import cli
+from opilio.crawl import Status
+from opilio.model import Outcome, OutcomeKind
+from opilio.store import Result
+
+FOLDER = Path(__file__).parent / "reference"
+NOTE = "<!-- Made by docs/generate.py from the code: do not edit. -->"
+
+SETTINGS_INTRO = """\
+All settings of a collection, with their defaults. They live in `crawl.toml` in the collection's folder, which holds only
+those that differ from the defaults; the command `opilio settings` prints all of them. Change one by
+`--set SECTION.KEY=VALUE` on `opilio crawl`, from Python by the dotted name, or in the file. A unit is part of a name:
+`_s` is seconds, `_bytes` bytes. A running crawl keeps the settings it started with, except for the order of the
+frontier (`opilio policy`).
+
+```toml
+[limits]
+max_pages = 1000
+
+[fetch]
+host_delay_s = 2.0
+contact_url = "https://example.org/crawler"
+```
+"""
+
+# Settings that share the comment of the one before them, or whose name says it all.
+SETTINGS_WORDS = {
+    "fetch.per_domain": "The same, to all hosts of one registered domain together.",
+    "fetch.in_flight": "The same, in all.",
+    "fetch.read_timeout_s": "Longest silence between two pieces of a response.",
+    "fetch.total_timeout_s": "Longest time for a whole response.",
+    "fetch.host_tries": "Failed tries in a row after which a `slow` host is `bad`.",
+    "fetch.max_backoff_s": "Longest wait before another try.",
+    "fetch.contact_url": "Added to the User-Agent in parentheses: where site owners can reach you.",
+    "fetch.dns_timeout_s": "How long one DNS server is waited for before the next is asked.",
+    "fetch.dns_cache_hosts": "Names whose addresses are remembered.",
+    "fetch.verify_tls": "Refuse servers whose certificate cannot be verified.",
+    "robots.max_age_s": "robots.txt is read again when it is older than this.",
+    "robots.max_sitemap_urls": "URLs taken from one sitemap.",
+    "traps.max_url_chars": "Longer URLs are forgotten.",
+    "traps.max_path_segments": "Segments in the path of a URL.",
+    "traps.max_query_params": "Parameters in the query of a URL.",
+    "traps.max_calendar_urls_per_host": "URLs with a date in their path or query, for one host.",
+    "store.warc_max_bytes": "A new WARC file is begun when one would grow past this.",
+    "store.batch_s": "A batch is committed after so many seconds at the latest.",
+    "run.seed": "Seed of the random order within a batch of best-n-first.",
+}
+
+OUTCOME_WORDS = {
+    Outcome.OK: "The page was fetched, read and stored.",
+    Outcome.NOT_MODIFIED: "A recrawl found the page as it was.",
+    Outcome.REDIRECT: "Answered by a redirect; its target is a URL of its own (table `redirects`).",
+    Outcome.ROBOTS: "robots.txt forbids it, could not be reached (5xx), or asks for a longer delay than we wait.",
+    Outcome.NOINDEX: "The page asks not to be kept (meta tag or X-Robots-Tag). Its links are followed.",
+    Outcome.LOCKED: "Its domain is in `scope.locked_domains`.",
+    Outcome.OUT_OF_SCOPE: "Its domain is not in `scope.only_domains`, or not one of the seeds'.",
+    Outcome.TOO_DEEP: "More links from a seed than `limits.max_depth`.",
+    Outcome.HOST_LIMIT: "Its host has given `limits.max_pages_per_host` pages.",
+    Outcome.URL_TOO_LONG: "The URL or its host name is too long. Only counted: it gets no row in `crawl`.",
+    Outcome.TRAP: "The URL looks like one of endlessly many (section `traps` of the settings).",
+    Outcome.EVICTED: "The worst of too many waiting URLs (`frontier.max_waiting`).",
+    Outcome.BAD_HOST: "Its host failed `fetch.host_tries` times in a row.",
+    Outcome.PRIVATE_ADDRESS: "Its host has a loopback, private or reserved address.",
+    Outcome.WRONG_TYPE: "Not of a type in `fetch.accept`, by its header or by its bytes.",
+    Outcome.TOO_LARGE: "Larger than `fetch.accept` allows for its type.",
+    Outcome.BOMB: "A small body that unfolds to more than the limit of its type.",
+    Outcome.TOO_MANY_REDIRECTS: "More redirects in a row than `fetch.max_redirects`.",
+    Outcome.DUP_IP_PATH: "Same address and path as a page of a host that proved to be an alias. Not asked for.",
+    Outcome.DUP_IP_SIZE: "Same address and size as a page we have, and (by default) the same text.",
+    Outcome.DUP_CONTENT: "Same visible text as a page we have.",
+    Outcome.DUP_NEAR: "Nearly the same text as a page we have. Its links are followed.",
+    Outcome.DUP_SUFFIX: "Same name with another suffix as a page of the same host. Not asked for.",
+    Outcome.DUP_CANONICAL: "Its canonical link names a page we have.",
+    Outcome.DNS_FAILED: "The name of its host could not be resolved.",
+    Outcome.CONNECT_FAILED: "No connection to its host, or to the proxy.",
+    Outcome.TLS_FAILED: "No secure connection: a certificate or protocol error.",
+    Outcome.TIMED_OUT: "Too slow to connect, too long silent, or too long in all.",
+    Outcome.BROKEN: "The connection ended in the middle, or the answer was not HTTP.",
+    Outcome.BAD_ENCODING: "The body is not in the Content-Encoding its header names.",
+    Outcome.BAD_REDIRECT: "A redirect without a usable Location.",
+    Outcome.CLIENT_ERROR: "Status 4xx other than 429.",
+    Outcome.TOO_MANY_REQUESTS: "Status 429. Retry-After is honoured up to `fetch.max_backoff_s`.",
+    Outcome.SERVER_ERROR: "Status 5xx.",
+    Outcome.WORKER_LOST: "The worker process that had it ended.",
+    Outcome.UNREADABLE: "Fetched, but it could not be analysed; `visits.detail` says why.",
+}
+
+
+def settings_page() -> str:
+    """Each section of crawl.toml with its keys."""
+    defaults = _defaults()
+    lines = ["# Settings", "", NOTE, "", SETTINGS_INTRO]
+    for section in dataclasses.fields(settings.Settings):
+        cls = typing.get_type_hints(settings.Settings)[section.name]
+        lines += [f"## {section.name}", "", inspect.getdoc(cls) or "", "", "| key | type | default | meaning |"]
+        lines.append("|---|---|---|---|")
+        for name, hint in typing.get_type_hints(cls).items():
+            words = _words_of(cls, section.name, name)
+            default = defaults[section.name, name].replace("|", "\\|")
+            lines.append(f"| `{name}` | {_type_name(hint)} | `{default}` | {words} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _defaults() -> dict[tuple[str, str], str]:
+    """Every default as TOML writes it."""
+    found: dict[tuple[str, str], str] = {}
+    section = ""
+    for line in settings.to_toml(settings.Settings(), everything=True).splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif line:
+            key, _, value = line.partition(" = ")
+            found[section, key] = value
+    return found
+
+
+def _words_of(cls: type, section: str, name: str) -> str:
+    """The comment above a setting, or our own words for it."""
+    words = _comments(cls).get(name) or SETTINGS_WORDS.get(f"{section}.{name}")
+    if not words:
+        raise SystemExit(f"settings.py, {section}.{name}: no comment above it, and no entry in SETTINGS_WORDS")
+    return words.replace("|", "\\|")
+
+
+def _comments(cls: type) -> dict[str, str]:
+    """The comment lines directly above each field of a dataclass."""
+    source = inspect.getsource(cls)
+    lines = source.splitlines()
+    found: dict[str, str] = {}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            above: list[str] = []
+            at = node.lineno - 2
+            while at >= 0 and lines[at].strip().startswith("#"):
+                above.insert(0, lines[at].strip().lstrip("# "))
+                at -= 1
+            if above:
+                found[node.target.id] = " ".join(above)
+    return found
+
+
+def _type_name(hint: object) -> str:
+    if typing.get_origin(hint) is tuple:
+        return "list of strings"
+    if isinstance(hint, types.GenericAlias):
+        return "table"
+    return {int: "integer", float: "number", bool: "true or false", str: "string"}[typing.cast(type, hint)]
+
+
+def cli_page() -> str:
+    """Every command with its arguments and options."""
+    lines = [
+        "# Commands", "", NOTE, "",
+        "An error is one line and a `hint:` line with the next step, and exit code 1; a wrong call exits with 2, an "
+        "interrupted command with 130. A crawl that ends by a limit, by `opilio stop` or by Ctrl-C exits with 0.", "",
+    ]  # fmt: skip
+    context = click.Context(cli)
+    lines += ["```text", *(f"opilio {name}" for name in cli.list_commands(context)), "opilio --version", "```", ""]
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        assert command is not None
+        lines += _command(name, command)
+    return "\n".join(lines)
+
+
+def _command(name: str, command: click.Command) -> Iterator[str]:
+    arguments = [p for p in command.params if isinstance(p, click.Argument)]
+    options = [p for p in command.params if isinstance(p, click.Option)]
+    usage = [f"opilio {name}", *(["[OPTIONS]"] if options else []), *(_argument(p) for p in arguments)]
+    yield from (f"## opilio {name}", "", "```text", " ".join(usage), "```", "", *_help(command.help or ""))
+    if options:
+        yield from ("| option | value | what it does |", "|---|---|---|")
+        for option in options:
+            names = ", ".join(f"`{text}`" for text in [*option.opts, *option.secondary_opts])
+            yield f"| {names} | {_value(option)} | {(option.help or '').replace('|', chr(92) + '|')} |"
+        yield ""
+
+
+def _argument(argument: click.Argument) -> str:
+    name = (argument.metavar or argument.name or "").upper()
+    if argument.nargs == -1:
+        return f"[{name}]..."
+    return name if argument.required else f"[{name}]"
+
+
+def _value(option: click.Option) -> str:
+    if option.is_flag:
+        return ""
+    if option.metavar:
+        return option.metavar
+    if isinstance(option.type, click.Choice):
+        return ", ".join(f"`{choice}`" for choice in option.type.choices)
+    names = {"text": "text", "path": "file or folder", "integer range": "integer"}
+    return names.get(option.type.name, option.type.name)
+
+
+def _help(text: str) -> Iterator[str]:
+    """The paragraphs of a command's help; those that click leaves as they are become code."""
+    for paragraph in inspect.cleandoc(text).split("\n\n"):
+        if paragraph.startswith("\b"):
+            yield from ("```text", *paragraph.splitlines()[1:], "```", "")
+        else:
+            yield from (" ".join(paragraph.split()), "")
+
+
+def outcomes_page() -> str:
+    """Every outcome with its family, and what follows from it."""
+    lines = [
+        "# Outcomes", "", NOTE, "",
+        "What became of a URL. `crawl.outcome` holds the last word about a URL, `visits.outcome` that of each request; "
+        "the summary of a crawl counts them by family. *Retry*: the URL is asked for again, at most `fetch.max_tries` "
+        "times in all, after a growing wait. *Blames the host*: the host becomes `slow`, and `bad` after "
+        "`fetch.host_tries` such outcomes in a row. *State* is `crawl.state` once it is the last word.", "",
+        "```sql", "SELECT outcome, any_value(detail) AS example, count(*) AS requests",
+        "FROM visits GROUP BY outcome ORDER BY requests DESC", "```", "",
+    ]  # fmt: skip
+    for kind in OutcomeKind:
+        lines += [f"## {kind.value.capitalize()}", "", "| outcome | meaning | state | retry | blames the host |"]
+        lines.append("|---|---|---|---|---|")
+        for outcome in Outcome:
+            if outcome.kind is kind:
+                marks = [("yes" if mark else "") for mark in (outcome.may_retry, outcome.blames_host)]
+                words = OUTCOME_WORDS[outcome]
+                lines.append(f"| `{outcome.value}` | {words} | {outcome.final_state.value} | {marks[0]} | {marks[1]} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def python_page() -> str:
+    """The public classes."""
+    lines = [
+        "# Python",
+        "",
+        NOTE,
+        "",
+        "`from opilio import Collection, OpilioError`. [The guide](../guides/python.md) has examples that run.",
+        "",
+    ]
+    lines += ["## Collection", "", inspect.getdoc(Collection) or "", ""]
+    lines += ["```python", f"Collection{_signature(Collection)}", "```", ""]
+    lines += ["`folder` and `settings` are attributes: a `Path` and the settings the collection has.", ""]
+    for name, member in vars(Collection).items():
+        method = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
+        if name.startswith("_") or not inspect.isfunction(method):
+            continue
+        shown = f"Collection.{name}" if isinstance(member, classmethod) else f"collection.{name}"
+        lines += [
+            f"### {name}",
+            "",
+            "```python",
+            f"{shown}{_signature(method)}",
+            "```",
+            "",
+            inspect.getdoc(method) or "",
+            "",
+        ]
+    lines += ["## Status", "", inspect.getdoc(Status) or "", "", "| field | type |", "|---|---|"]
+    lines += [f"| `{f.name}` | `{f.type}` |".replace(" | None", " \\| None") for f in dataclasses.fields(Status)]
+    lines += ["", "## Result", "", inspect.getdoc(Result) or "", "", "| field | type |", "|---|---|"]
+    lines += [f"| `{f.name}` | `{f.type}` |" for f in dataclasses.fields(Result)]
+    lines += ["", "## Errors", "", "```text", inspect.cleandoc(errors.__doc__ or "").partition("\n\n")[2], "```", ""]
+    return "\n".join(lines)
+
+
+def _signature(function: object) -> str:
+    """A signature, one parameter a line when it is long."""
+    signature = inspect.signature(typing.cast("types.FunctionType", function))
+    parts: list[str] = []
+    for parameter in signature.parameters.values():
+        if parameter.name in ("self", "cls"):
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and "*" not in parts:
+            parts.append("*")
+        parts.append(f"{parameter.name}: {parameter.annotation}{_default(parameter.default)}")
+    result = f" -> {signature.return_annotation}"
+    one_line = f"({', '.join(parts)}){result}"
+    return one_line if len(one_line) < 100 else "(\n    " + ",\n    ".join(parts) + f",\n){result}"
+
+
+def _default(value: object) -> str:
+    """How a default is shown; a function that does nothing as `...`."""
+    if value is inspect.Parameter.empty:
+        return ""
+    return " = ..." if callable(value) else f" = {value!r}".replace("''", '""')
+
+
+PAGES = {"settings.md": settings_page, "cli.md": cli_page, "outcomes.md": outcomes_page, "python.md": python_page}
+
+
+def main() -> int:
+    """Write the pages, or compare them."""
+    parser = argparse.ArgumentParser(description="Make the reference pages from the code.")
+    parser.add_argument("--check", action="store_true", help="write nothing; exit with 1 when a page is out of date")
+    check = parser.parse_args().check
+    stale = []
+    for name, make in PAGES.items():
+        path, text = FOLDER / name, make().rstrip("\n") + "\n"
+        if not path.exists() or path.read_text("utf-8") != text:
+            stale.append(name)
+            if not check:
+                FOLDER.mkdir(exist_ok=True)
+                path.write_text(text, "utf-8")
+    if stale:
+        print(f"{'out of date' if check else 'written'}: {', '.join(stale)}")
+    if stale and check:
+        print("hint: run `python docs/generate.py`", file=sys.stderr)
+    return 1 if stale and check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
