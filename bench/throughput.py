@@ -110,7 +110,10 @@ def run(peer: str, server: LocalServer, pages: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="opilio-bench-") as name:
         command = command_of(peer, server, pages, Path(name))
         started_s = time.monotonic()
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True)
+        environment = dict(os.environ, http_proxy=f"http://{server.address}")
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, env=environment
+        )
         watch = MemoryWatch(process.pid)
         watch.start()
         before = resource.getrusage(resource.RUSAGE_CHILDREN)

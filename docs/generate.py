@@ -31,8 +31,8 @@ FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- Made by docs/generate.py from the code: do not edit. -->"
 
 SETTINGS_INTRO = """\
-All settings of a collection, with their defaults. They live in `crawl.toml` in the collection's folder, which holds only
-those that differ from the defaults; the command `opilio settings` prints all of them. Change one by
+All settings of a collection, with their defaults. They live in `crawl.toml` in the folder of the collection, which
+holds only those that differ from the defaults; the command `opilio settings` prints all of them. Change one by
 `--set SECTION.KEY=VALUE` on `opilio crawl`, from Python by the dotted name, or in the file. A unit is part of a name:
 `_s` is seconds, `_bytes` bytes. A running crawl keeps the settings it started with, except for the order of the
 frontier (`opilio policy`).

@@ -11,7 +11,6 @@ from collections import Counter
 from pathlib import Path
 
 from conftest import MakeCollection
-
 from opilio import Collection
 from opilio.localweb import LocalServer
 
@@ -70,10 +69,10 @@ def test_twenty_kills(make_collection: MakeCollection, small_server: LocalServer
     assert kills == KILLS
     assert fetched(collection) == expected
     assert collection.sql("SELECT count(*) - count(DISTINCT oid) FROM pages").rows == [(0,)]
-    assert collection.sql("SELECT count(*) - count(DISTINCT oid), count(*) - count(DISTINCT url) FROM crawl").rows == [(0, 0)]
-    asked = Counter(
-        (r.host, r.path) for r in small_server.requests() if r.path != "/robots.txt" and r.status == 200
-    )
+    assert collection.sql("SELECT count(*) - count(DISTINCT oid), count(*) - count(DISTINCT url) FROM crawl").rows == [
+        (0, 0)
+    ]
+    asked = Counter((r.host, r.path) for r in small_server.requests() if r.path != "/robots.txt" and r.status == 200)
     # Asked for twice: only what was on the wire, or not yet in a WARC file, when a kill came; at most per_domain of it.
     again = sum(count - 1 for count in asked.values())
     assert again <= KILLS * 8, again
@@ -87,7 +86,9 @@ def test_a_dead_worker_costs_its_time_only(make_collection: MakeCollection, tmp_
     killed = 0
     while killed < 2 and time.monotonic() < deadline_s:
         time.sleep(0.2)
-        children = subprocess.run(["pgrep", "-P", str(process.pid), "-f", "opilio.crawl.process"], capture_output=True, check=False)
+        children = subprocess.run(
+            ["pgrep", "-P", str(process.pid), "-f", "opilio.crawl.process"], capture_output=True, check=False
+        )
         pids = [int(pid) for pid in children.stdout.split()]
         if pids and (collection.folder / "engine.json").exists():
             os.kill(pids[killed % len(pids)], signal.SIGKILL)

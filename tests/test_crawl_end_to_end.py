@@ -9,9 +9,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from conftest import MakeCollection
 from warcio.archiveiterator import ArchiveIterator
 
+from conftest import MakeCollection
 from opilio import Collection
 from opilio.crawl import Status
 from opilio.errors import CollectionError, InputError, QueryError, SettingsError
@@ -119,7 +119,9 @@ def test_trouble_is_recorded_and_survived(make_collection: MakeCollection, small
         Outcome.TRAP, Outcome.ROBOTS, Outcome.REDIRECT, Outcome.TOO_MANY_REDIRECTS,
     }  # fmt: skip
     assert {outcome.value for outcome in expected} <= met, met
-    reasons = collection.sql("SELECT outcome, any_value(detail) FROM visits WHERE outcome = 'timed-out' GROUP BY 1").rows
+    reasons = collection.sql(
+        "SELECT outcome, any_value(detail) FROM visits WHERE outcome = 'timed-out' GROUP BY 1"
+    ).rows
     assert all("timeout" in detail for _, detail in reasons)
     redirected = collection.sql(
         "SELECT c.outcome FROM redirects r JOIN crawl c ON c.oid = r.oid_dst WHERE c.url LIKE '%169.254%'"
@@ -137,7 +139,11 @@ def trouble_domains(server: LocalServer) -> set[str]:
 
 def test_private_addresses_are_refused(make_collection: MakeCollection) -> None:
     """A redirect to this machine, or to a cloud's metadata service, is not followed."""
-    collection = make_collection([f"http://private.test/{name}" for name in ("loopback", "metadata", "loopback6", "file")], fetch__total_timeout_s=2.0, limits__max_time_s=20.0)
+    collection = make_collection(
+        [f"http://private.test/{name}" for name in ("loopback", "metadata", "loopback6", "file")],
+        fetch__total_timeout_s=2.0,
+        limits__max_time_s=20.0,
+    )
     status = collection.crawl()
     assert status.outcomes.get("private-address", 0) >= 2
     hosts = collection.sql("SELECT DISTINCT url FROM crawl WHERE outcome = 'private-address'").rows
@@ -204,10 +210,17 @@ def test_a_note_with_a_wrong_token_is_refused(make_collection: MakeCollection) -
 def test_sql_orders_the_crawl(make_collection: MakeCollection, small_server: LocalServer) -> None:
     """With the order `url`, pages of one host are asked for in the order of their URLs as far as they were known."""
     collection = make_collection(
-        START, frontier__strategy="sql", frontier__order_by="depth, url", fetch__per_host=1, limits__max_pages=30, **PLAIN
+        START,
+        frontier__strategy="sql",
+        frontier__order_by="depth, url",
+        fetch__per_host=1,
+        limits__max_pages=30,
+        **PLAIN,
     )
     collection.crawl()
-    depths = [depth for (depth,) in collection.sql("SELECT depth FROM crawl JOIN pages USING (oid) ORDER BY visited").rows]
+    depths = [
+        depth for (depth,) in collection.sql("SELECT depth FROM crawl JOIN pages USING (oid) ORDER BY visited").rows
+    ]
     assert depths[0] == 0
     assert depths.index(2) > sum(depth < 2 for depth in depths) * 0.5
 
@@ -262,8 +275,15 @@ def test_query_gives_a_harvest_rate(make_collection: MakeCollection, small_serve
     """The words of a query judge pages: those about them score higher, and best-first finds more of them early."""
     seeds = tmp_path / "q.txt"
     seeds.write_text("http://directory.test/")
-    settings = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "run.workers": 1, "limits.max_pages": 60}
-    topical = Collection.create(tmp_path / "q", seeds=seeds, query="statistics mean variance distribution", settings=settings)
+    settings = {
+        "fetch.connect_to": small_server.connect_to,
+        "fetch.host_delay_s": 0.0,
+        "run.workers": 1,
+        "limits.max_pages": 60,
+    }
+    topical = Collection.create(
+        tmp_path / "q", seeds=seeds, query="statistics mean variance distribution", settings=settings
+    )
     focused = topical.crawl().harvest
     blind = Collection.create(
         tmp_path / "b", seeds=seeds, query="statistics mean variance distribution",

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opilio.frontier import ABSENT, KeyMap
+from opilio.frontier import ABSENT, KeyMap, RecentKeys
 
 KEYS = st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 40), max_size=80, unique=True)
 
@@ -13,8 +13,8 @@ KEYS = st.lists(st.integers(0, 2**64 - 1) | st.integers(0, 40), max_size=80, uni
 def test_agrees_with_a_dict(rounds: list[list[int]]) -> None:
     """Whatever is asked and set in bulk, the answers are those of a dict, through growth and collisions."""
     table, oracle = KeyMap(), {}
-    for keys in rounds:
-        keys = [key for key in keys if key != 0 or 1 not in oracle]
+    for asked in rounds:
+        keys = [key for key in asked if key != 0 or 1 not in oracle]
         array = np.array(keys, dtype=np.uint64)
         values = table.get_many(array)
         assert values.tolist() == [oracle.get(key or 1, ABSENT) for key in keys]
@@ -39,3 +39,16 @@ def test_keeps_its_entries_while_it_grows() -> None:
     assert (table.get_many(keys) == np.arange(len(keys))).all()
     assert (table.get_many(keys ^ np.uint64(1 << 63)) == ABSENT).all()
     assert table.nbytes < 45 * len(keys)
+
+
+@given(st.lists(st.integers(1, 60), max_size=200), st.integers(1, 20))
+def test_a_small_dict_in_front_changes_nothing(keys: list[int], max_recent: int) -> None:
+    """Whatever was met lately and forgotten again, the answers are those of a dict."""
+    known, oracle = RecentKeys(max_recent), {}
+    for key in keys:
+        assert known.get(key) == oracle.get(key, ABSENT)
+        if key not in oracle:
+            oracle[key] = len(oracle)
+            known.set(key, oracle[key])
+    assert known.get_list(list(range(70))) == [oracle.get(key, ABSENT) for key in range(70)]
+    assert len(known) == len(oracle)

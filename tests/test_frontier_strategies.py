@@ -4,13 +4,13 @@ import random
 from pathlib import Path
 
 import pytest
-from test_frontier_politeness import add, make_frontier, meet, pages_in_order
 
 from opilio.errors import QueryError, SettingsError
 from opilio.frontier import Frontier, Strategy, Waiting, make_strategy, strategies
 from opilio.model import Outcome, url_key
 from opilio.settings import Frontier as FrontierSettings
 from opilio.store import Batch, Store
+from test_frontier_politeness import add, make_frontier, meet, pages_in_order
 
 SETTINGS = FrontierSettings(order_by="relevance DESC, depth", n=4)
 

@@ -2,7 +2,9 @@
 
 import argparse
 import json
-import os
+
+from trafilatura.settings import use_config
+from trafilatura.spider import focused_crawler
 
 
 def main() -> None:
@@ -12,10 +14,6 @@ def main() -> None:
     parser.add_argument("--pages", type=int, required=True)
     parser.add_argument("--hosts", required=True, help="hosts to crawl, separated by commas")
     options = parser.parse_args()
-    os.environ["http_proxy"] = options.proxy  # read when trafilatura is imported
-    from trafilatura.settings import use_config
-    from trafilatura.spider import focused_crawler
-
     config = use_config()
     config.set("DEFAULT", "SLEEP_TIME", "0")
     pages = 0

@@ -9,7 +9,7 @@ import ssl
 import time
 from typing import Any, NamedTuple
 
-import pycurl  # type: ignore[import-untyped]
+import pycurl
 
 from opilio.fetch import verdicts
 from opilio.fetch.addresses import Endpoint, Routes, check_proxy, is_local_name, is_public, parse_address

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import pycurl  # type: ignore[import-untyped]
+import pycurl
 
 from opilio.model import Outcome, normalize
 

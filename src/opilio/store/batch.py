@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,23 +27,20 @@ def _column(arrow_type: pa.DataType) -> Any:
     return field(default_factory=list, metadata={"type": arrow_type})
 
 
-@cache
-def _names(rows: type[Rows]) -> tuple[str, ...]:
-    """The columns of a table."""
-    return tuple(column.name for column in dataclasses.fields(rows))
-
-
 @dataclass(slots=True)
 class Rows:
-    """Base of the tables of a batch: one list per column, named as in the database."""
+    """Base of the tables of a batch: one list per column, named as in the database.
+
+    `__slots__` of a table, made by its dataclass, are its columns in order.
+    """
 
     def add(self, *values: Any) -> None:
         """Append one row, its values in the order of the columns."""
-        for name, value in zip(_names(type(self)), values, strict=True):
+        for name, value in zip(self.__slots__, values, strict=True):
             getattr(self, name).append(value)
 
     def __len__(self) -> int:
-        return len(getattr(self, _names(type(self))[0]))
+        return len(getattr(self, self.__slots__[0]))
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
