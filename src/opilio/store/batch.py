@@ -29,18 +29,15 @@ def _column(arrow_type: pa.DataType) -> Any:
 
 @dataclass(slots=True)
 class Rows:
-    """Base of the tables of a batch: one list per column, named as in the database.
-
-    `__slots__` of a table, made by its dataclass, are its columns in order.
-    """
+    """Base of the tables of a batch: one list per column, named as in the database."""
 
     def add(self, *values: Any) -> None:
         """Append one row, its values in the order of the columns."""
-        for name, value in zip(self.__slots__, values, strict=True):
+        for name, value in zip(self.__dataclass_fields__, values, strict=True):
             getattr(self, name).append(value)
 
     def __len__(self) -> int:
-        return len(getattr(self, self.__slots__[0]))
+        return len(getattr(self, next(iter(self.__dataclass_fields__))))
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table."""
