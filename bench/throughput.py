@@ -34,7 +34,7 @@ from opilio.localweb import LocalServer, LocalWeb, build
 HERE = Path(__file__).parent
 SEED = "http://directory.test/"
 LIMIT_S = 900
-PAGES_OF = {"trafilatura": 1000, "crawl4ai": 300}  # at most, for what would take many minutes
+PAGES_OF = {"trafilatura": 3000, "crawl4ai": 600}  # at most, for what would take many minutes
 
 
 def command_of(peer: str, server: LocalServer, pages: int, folder: Path) -> list[str]:

@@ -3,10 +3,26 @@
 import argparse
 import asyncio
 import json
+import os
+from typing import Any
 
-from crawl4ai import AsyncWebCrawler, CacheMode, CrawlerRunConfig, HTTPCrawlerConfig
-from crawl4ai.async_crawler_strategy import AsyncHTTPCrawlerStrategy
-from crawl4ai.deep_crawling import BFSDeepCrawlStrategy
+import aiohttp
+
+os.environ["CRAWL4AI_NO_CLOUD_NOTICE"] = "1"
+
+from crawl4ai import AsyncWebCrawler, CacheMode, CrawlerRunConfig, HTTPCrawlerConfig  # noqa: E402  (the notice is hidden first)
+from crawl4ai.async_crawler_strategy import AsyncHTTPCrawlerStrategy  # noqa: E402
+from crawl4ai.deep_crawling import BFSDeepCrawlStrategy  # noqa: E402
+
+
+def use_proxy(proxy: str) -> None:
+    """Its HTTP strategy has no setting for a proxy: give every session of the library below it one."""
+    original = aiohttp.ClientSession.__init__
+
+    def with_proxy(self: aiohttp.ClientSession, *args: Any, **options: Any) -> None:
+        original(self, *args, **{"proxy": proxy, **options})
+
+    aiohttp.ClientSession.__init__ = with_proxy  # type: ignore[method-assign]
 
 
 async def crawl(seed: str, pages: int) -> int:
@@ -29,6 +45,7 @@ def main() -> None:
     parser.add_argument("--proxy", required=True)
     parser.add_argument("--pages", type=int, required=True)
     options = parser.parse_args()
+    use_proxy(options.proxy)
     print(json.dumps({"pages": asyncio.run(crawl(options.seed, options.pages))}))
 
 
