@@ -11,11 +11,11 @@ from opilio.cli.ask import show_table
 from opilio.cli.display import make_display, summary
 from opilio.crawl import Collection
 from opilio.errors import CollectionError
-from opilio.localweb import LocalServer
+from opilio.localweb import LocalServer, LocalWeb
 from opilio.localweb.__main__ import main as serve_local_web
 
 MARK = "made-by-opilio-demo"
-TOPICS = 4
+TOPICS = ["cryptography", "data compression", "machine learning/clustering", "statistics"]
 _BEST = """
     SELECT round(relevance, 3) AS relevance, topic, title, url FROM collection ORDER BY relevance DESC LIMIT 8
 """
@@ -38,7 +38,9 @@ def demo(folder: Path, max_pages: int, quiet: bool) -> None:
     with LocalServer("full") as server:
         click.echo(f"{len(server.web.pages):,} pages on {len(server.web.hosts)} hosts, served at {server.address}.")
         bookmarks = folder / "bookmarks.html"
-        bookmarks.write_text(server.web.bookmarks(server.web.topics[:TOPICS]), encoding="utf-8")
+        bookmarks.write_text(
+            server.web.bookmarks([topic for topic in TOPICS if topic in server.web.topics]), encoding="utf-8"
+        )
         click.echo(f"Crawling from the bookmarks in {bookmarks} ...")
         collection = Collection.create(
             folder / "collection",
@@ -55,6 +57,7 @@ def demo(folder: Path, max_pages: int, quiet: bool) -> None:
         with make_display(quiet=quiet, as_json=False) as display:
             status = collection.crawl(on_tick=display.tick)
     click.echo(summary(status))
+    click.echo(_truth(collection, server.web))
     click.echo("\nPages by topic:")
     show_table(collection.sql(_CENSUS))
     click.echo("\nThe best of them:")
@@ -68,6 +71,17 @@ def demo(folder: Path, max_pages: int, quiet: bool) -> None:
         f"  opilio export {target} pages.parquet\n"
         f"  ls {target}/warc\n"
         f"(opilio is in .venv/bin when `make` set it up)"
+    )
+
+
+def _truth(collection: Collection, web: LocalWeb) -> str:
+    """How much of what was fetched is on the topics of the bookmarks: the local web knows the topic of each page."""
+    urls = [url for (url,) in collection.sql("SELECT url FROM collection").rows]
+    on_topic = sum(url in web.pages and web.pages[url].topic in TOPICS for url in urls)
+    there_are = sum(page.topic in TOPICS for page in web.pages.values())
+    return (
+        f"  on the topics of the bookmarks: {on_topic / max(1, len(urls)):.0%} of the pages fetched "
+        f"(of all pages of this web, {there_are / len(web.pages):.0%} are)"
     )
 
 

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -192,8 +193,8 @@ class ProcessWorkers:
                 )
             lost = list(process.leases.values())
             process.leases.clear()
-            detail = f"the worker process {process.name} ended"
-            self._inbox.put([Visit(lease, Fetch(Outcome.WORKER_LOST, detail=detail)) for lease in lost])
+            fetch = Fetch(Outcome.WORKER_LOST, started_s=time.time(), detail=f"the worker process {process.name} ended")
+            self._inbox.put([Visit(lease, fetch) for lease in lost])
             if self._failure is not None:
                 return
 

@@ -5,6 +5,7 @@ A worker keeps only caches (connections, names, words); losing one loses nothing
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import msgspec
@@ -50,9 +51,9 @@ class Worker:
         try:
             return await self._visit(lease)
         except StoreError as error:
-            return Visit(lease, Fetch(Outcome.WORKER_LOST, detail=error.message), fatal=error.message)
+            return Visit(lease, _failed(Outcome.WORKER_LOST, error.message), fatal=error.message)
         except Exception as error:  # a defect of ours: the lease must come back all the same
-            return Visit(lease, Fetch(Outcome.UNREADABLE, detail=f"{type(error).__name__}: {error}"[:300]))
+            return Visit(lease, _failed(Outcome.UNREADABLE, f"{type(error).__name__}: {error}"))
 
     async def _visit(self, lease: Lease) -> Visit:
         if self._transport is None:
@@ -112,3 +113,7 @@ class Worker:
             await self._transport.aclose()
         if self._warc is not None:
             self._warc.close()
+
+
+def _failed(outcome: Outcome, detail: str) -> Fetch:
+    return Fetch(outcome, started_s=time.time(), detail=detail[:300])

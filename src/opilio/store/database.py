@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
@@ -147,7 +148,8 @@ class Store(Loading):
             else:
                 self._writer.execute(f"INSERT INTO {target} ({', '.join(columns)}) FROM incoming")
         finally:
-            self._writer.unregister("incoming")
+            with contextlib.suppress(duckdb.Error):  # in a transaction that failed, this fails too and would hide why
+                self._writer.unregister("incoming")
 
     def _remove_pages(self, oids: list[int]) -> None:
         self._writer.register("incoming", pa.table({"oid": pa.array(oids, pa.int64())}))
