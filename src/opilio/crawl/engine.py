@@ -47,6 +47,7 @@ class Engine:
         self._elapsed_before_s = self.counters.counts["elapsed_ms"] / 1000
         self._writer = ThreadPoolExecutor(1, "store")
         self._write: asyncio.Future[None] | None = None
+        self._committing = asyncio.Lock()
         self._batch_opened_s = time.monotonic()
         self._refill: asyncio.Task[None] | None = None
         self._refilled_s = 0.0
@@ -60,10 +61,10 @@ class Engine:
         await self.workers.start()
         try:
             while not self.reason:
-                self._lease()
-                await self._absorb_visits()
+                may_wait = self._lease()
+                await self._absorb_visits(may_wait)
                 await self._keep_store()
-                self._check_end()
+                await self._check_end()
                 self._tick(on_tick)
             await self._finish_requests(on_tick)
         finally:
@@ -80,7 +81,8 @@ class Engine:
             self._stop_now.set()
         self.reason = self.reason or reason
 
-    def _lease(self) -> None:
+    def _lease(self) -> bool:
+        """Hand out what may be asked now; whether there was room for more."""
         room = self.settings.fetch.in_flight - self.frontier.in_flight
         max_pages = self.settings.limits.max_pages
         if max_pages:
@@ -89,18 +91,20 @@ class Engine:
             leases = self.frontier.take(time.time(), room)
             if leases:
                 self.workers.submit(leases)
+        return room > 0
 
-    async def _absorb_visits(self) -> None:
+    async def _absorb_visits(self, until_event: bool = False) -> None:
+        """Take in the visits that ended; wait for one, at most until a host may be asked when that matters."""
         timeout_s = TICK_S
         event_s = self.frontier.next_event_s()
-        if event_s is not None:
+        if until_event and event_s is not None:
             timeout_s = min(timeout_s, max(0.0, event_s - time.time()) + 0.001)
         for visit in await self.workers.visits(timeout_s):
             if visit.fatal:
                 raise StoreError(visit.fatal, "What is committed is safe: make room, then crawl on.")
             self.absorber.absorb(visit, time.time())
 
-    def _check_end(self) -> None:
+    async def _check_end(self) -> None:
         limits = self.settings.limits
         if limits.max_pages and self.counters.pages >= limits.max_pages:
             self.reason = f"page limit reached ({limits.max_pages:,})"
@@ -109,7 +113,16 @@ class Engine:
         elif limits.max_bytes and self.counters.counts["bytes"] >= limits.max_bytes:
             self.reason = f"byte limit reached ({limits.max_bytes:,})"
         elif not self.frontier.in_flight and not self.frontier.waiting and self._refill is None:
-            self.reason = "frontier empty: every URL found was asked for or refused"
+            await self.commit(wait=True)
+            if not self._find_waiting():
+                self.reason = "frontier empty: every URL found was asked for or refused"
+
+    def _find_waiting(self) -> bool:
+        """Whether the database has URLs that wait, though the frontier has none: the last look before the end."""
+        sql = "SELECT topic, count(*) FROM crawl WHERE state = 'waiting' GROUP BY topic"
+        waiting = dict(self.store.query(sql).rows)
+        self.frontier.wait_in_database(waiting)
+        return bool(waiting)
 
     async def _finish_requests(self, on_tick: Callable[[Status], None]) -> None:
         """Take in what is under way, so that no answer is thrown away."""
@@ -133,7 +146,7 @@ class Engine:
 
     async def _keep_store(self) -> None:
         """Commit when it is time, and refill the hot queues."""
-        if self._write is not None and self._write.done():
+        if self._write is not None and self._write.done() and not self._committing.locked():
             self._write.result()
             self._write = None
         storage = self.settings.store
@@ -145,18 +158,19 @@ class Engine:
 
     async def commit(self, *, wait: bool) -> None:
         """Write the open batch; with `wait`, return only when it is on disk."""
-        if self._write is not None:
-            await self._write
-            self._write = None
-        self._count_elapsed()
-        batch = self.absorber.swap_batch()
-        self._batch_opened_s = time.monotonic()
-        if batch:
-            loop = asyncio.get_running_loop()
-            self._write = loop.run_in_executor(self._writer, self.store.write, batch)
-        if wait and self._write is not None:
-            await self._write
-            self._write = None
+        async with self._committing:
+            if self._write is not None:
+                await self._write
+                self._write = None
+            self._count_elapsed()
+            batch = self.absorber.swap_batch()
+            self._batch_opened_s = time.monotonic()
+            if batch:
+                loop = asyncio.get_running_loop()
+                self._write = loop.run_in_executor(self._writer, self.store.write, batch)
+            if wait and self._write is not None:
+                await self._write
+                self._write = None
 
     def _count_elapsed(self) -> None:
         self.counters.add("elapsed_ms", int(self.elapsed_s * 1000) - self.counters.counts["elapsed_ms"])

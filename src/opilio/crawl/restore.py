@@ -91,8 +91,9 @@ def recover_pages(store: Store, absorber: Absorber, worker: Worker, warc_folder:
     ends = store.load_warc_ends()
     recovered = 0
     for path in sorted(warc_folder.glob("*.warc.gz")):
-        truncate_torn(path)
-        for record in recover(path, ends.get(path.name, 0)):
+        known_end = ends.get(path.name, 0)
+        truncate_torn(path, known_end)
+        for record in recover(path, known_end):
             url = normalize(record.url)
             oid = absorber.frontier.known.get(url_key(url)) if url else ABSENT
             if oid == ABSENT or absorber.settled[oid] != OPEN:

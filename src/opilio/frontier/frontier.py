@@ -104,6 +104,8 @@ class Frontier:
             host.refusal = self._scope.refusal(name)
             self.hosts.append(host)
             self.host_states[host.state] += 1
+        if scheme == "https":
+            host.scheme = scheme
         return host
 
     # -- URLs come in
@@ -370,7 +372,7 @@ class Frontier:
 
     def _evict(self) -> None:
         """Keep at most `max_waiting` URLs: the one with the least priority goes, for good."""
-        while self.hot > self.settings.frontier.max_waiting and self._worst:
+        while self.waiting > self.settings.frontier.max_waiting and self._worst:
             url = heapq.heappop(self._worst)[2]
             if not url.dropped and url.oid not in self._batch:
                 self._home(url.topic).drop(url)

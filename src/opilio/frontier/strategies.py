@@ -108,4 +108,9 @@ class SqlOrder(Strategy):
                 "strategy 'sql' needs an order",
                 "Set [frontier] order_by, for example: numtries, relevance desc, serverload",
             )
+        if settings.max_waiting:
+            raise SettingsError(
+                "a limit of waiting URLs (max_waiting) needs an order that is known in memory, which 'sql' is not",
+                "Use another strategy, or set [frontier] max_waiting = 0.",
+            )
         self.order_by = settings.order_by
