@@ -10,9 +10,9 @@ import aiohttp
 
 os.environ["CRAWL4AI_NO_CLOUD_NOTICE"] = "1"
 
-from crawl4ai import AsyncWebCrawler, CacheMode, CrawlerRunConfig, HTTPCrawlerConfig  # noqa: E402  (the notice is hidden first)
-from crawl4ai.async_crawler_strategy import AsyncHTTPCrawlerStrategy  # noqa: E402
-from crawl4ai.deep_crawling import BFSDeepCrawlStrategy  # noqa: E402
+from crawl4ai import AsyncWebCrawler, CacheMode, CrawlerRunConfig, HTTPCrawlerConfig
+from crawl4ai.async_crawler_strategy import AsyncHTTPCrawlerStrategy
+from crawl4ai.deep_crawling import BFSDeepCrawlStrategy
 
 
 def use_proxy(proxy: str) -> None:

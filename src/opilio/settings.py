@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import tomllib
 import types
 import typing
@@ -362,6 +363,17 @@ def _validate(settings: Settings, where: str) -> None:
     for section, key in _AT_LEAST_ONE:
         if getattr(getattr(settings, section), key) < 1:
             raise SettingsError(f"{where}, [{section}] {key}: must be at least 1")
+    proxy = settings.fetch.proxy
+    if proxy and not re.fullmatch(r"(https?|socks[45][ah]?)://[^\s/]+/?", proxy):
+        raise SettingsError(
+            f"{where}, [fetch] proxy: {proxy!r} is not the URL of a proxy", "For example: http://127.0.0.1:3128"
+        )
+    for pattern, target in settings.fetch.connect_to.items():
+        if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\d.]+):\d{1,5}", target):
+            raise SettingsError(
+                f"{where}, [fetch] connect_to: {pattern!r} leads to {target!r}, which is not an address and a port",
+                'For example: connect_to = { "*.test" = "127.0.0.1:8800" }',
+            )
     for section_field in dataclasses.fields(settings):
         section_value = getattr(settings, section_field.name)
         for f in dataclasses.fields(section_value):

@@ -132,7 +132,11 @@ def stop(folder: Path) -> None:
 @click.command()
 @FOLDER
 @click.argument("target", type=str)
-@click.option("--columns", default="", help="Columns, separated by commas; default: all but the sketch.")
+@click.option(
+    "--columns",
+    default="",
+    help="Columns, separated by commas; default: ten of them.",
+)
 @click.option("--where", default="", help="SQL condition: \"relevance > 0.2 AND language = 'en'\".")
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv", "parquet"]), help="Default: by TARGET's suffix.")
 def export(folder: Path, target: str, columns: str, where: str, form: str | None) -> None:

@@ -60,8 +60,8 @@ def crawl(
     """Crawl into the collection FOLDER: a new one, or one that exists.
 
     A new collection needs something to start from: --bookmarks, --seeds, or both. Run the command again with the folder
-    alone to go on, after a limit, Ctrl-C, a crash or kill -9: nothing stored is lost and no page is asked for twice.
-    Limits and settings given here are kept in FOLDER/crawl.toml; 0 takes a limit away.
+    alone to go on, after a limit, Ctrl-C, a crash or kill -9: nothing stored is lost, and no page that is stored is
+    asked for again. Limits and settings given here are kept in FOLDER/crawl.toml; 0 takes a limit away.
 
     \b
     opilio crawl birds --bookmarks bookmarks.html --max-pages 1000

@@ -82,6 +82,8 @@ class Absorber:
             self.batch.robots.add(host.sid, now_s, report.robots)
             self._plan_sitemaps(host.sid, report.sitemaps)
         outcome = fetch.outcome if fetch.outcome.blames_host else Outcome.OK
+        if report is None and outcome is Outcome.OK and host.refusal is None:
+            outcome = Outcome.CONNECT_FAILED  # the worker could not even try: not for ever
         self.frontier.ended(visit.lease, outcome, now_s)
 
     def _plan_sitemaps(self, sid: int, urls: list[str]) -> None:

@@ -30,7 +30,7 @@ from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.crawl.process import collect_rarely
 from opilio.crawl.restore import recover_pages, restore
 from opilio.crawl.worker import Worker, WorkerSetup
-from opilio.errors import CollectionError, InputError
+from opilio.errors import CollectionBusy, CollectionError, InputError
 from opilio.fetch import Transport
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
 from opilio.model import host_of, registered_domain
@@ -53,7 +53,7 @@ _RECRAWL = (
 
 
 class Collection:
-    """One collection. All methods but `crawl` work while a crawl runs in it, from any process."""
+    """One collection. While a crawl runs in it, others may ask, steer and export, not add or change settings."""
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
@@ -115,7 +115,7 @@ class Collection:
         self,
         *,
         settings: Mapping[str, Any] | None = None,
-        on_tick: Callable[[Status], None] = lambda status: None,
+        on_tick: Callable[[Status], object] = lambda status: None,
         retry_failed: bool = False,
         recrawl: bool = False,
         transport: Transport | None = None,
@@ -123,7 +123,8 @@ class Collection:
         """Crawl until a limit is reached or nothing is left; goes on where the last crawl stopped.
 
         `settings` changes settings for good, by dotted name. `retry_failed` asks again for what failed, `recrawl` for
-        the pages that are stored. Ctrl-C ends the crawl cleanly; a second one at once.
+        the pages that are stored. `on_tick` is called a few times a second; when it returns False, the crawl ends.
+        So does Ctrl-C, cleanly; a second one ends it at once.
         """
         if settings:
             self.change_settings(settings)
@@ -136,12 +137,17 @@ class Collection:
             return uvloop.run(self._run(store, on_tick, transport))
 
     def change_settings(self, changes: Mapping[str, Any]) -> None:
-        """Change settings by dotted name, for good: {"limits.max_pages": 1000}."""
+        """Change settings by dotted name, for good: {"limits.max_pages": 1000}. Not while a crawl runs."""
+        if ask(self.folder, "status") is not None:
+            raise CollectionBusy(
+                f"{self.folder}: a crawl runs here, and its settings are not changed under it",
+                f"Stop it first: opilio stop {self.folder}. The order alone can be changed: opilio policy",
+            )
         self.settings = override(self.settings, dict(changes))
         make_strategy(self.settings.frontier)
         _write_settings(self.folder, self.settings)
 
-    async def _run(self, store: Store, on_tick: Callable[[Status], None], transport: Transport | None) -> Status:
+    async def _run(self, store: Store, on_tick: Callable[[Status], object], transport: Transport | None) -> Status:
         setup = self._worker_setup(store)
         absorber = self._absorber(store)
         restore(store, absorber)

@@ -56,7 +56,7 @@ class Engine:
 
     # -- running
 
-    async def run(self, on_tick: Callable[[Status], None]) -> str:
+    async def run(self, on_tick: Callable[[Status], object]) -> str:
         """Crawl until a limit is reached, the frontier is empty or `stop` is called. Returns the reason."""
         await self.workers.start()
         try:
@@ -124,18 +124,19 @@ class Engine:
         self.frontier.wait_in_database(waiting)
         return bool(waiting)
 
-    async def _finish_requests(self, on_tick: Callable[[Status], None]) -> None:
+    async def _finish_requests(self, on_tick: Callable[[Status], object]) -> None:
         """Take in what is under way, so that no answer is thrown away."""
         deadline_s = time.monotonic() + GRACE_S
         while self.frontier.in_flight and time.monotonic() < deadline_s and not self._stop_now.is_set():
             await self._absorb_visits()
             self._tick(on_tick)
 
-    def _tick(self, on_tick: Callable[[Status], None]) -> None:
+    def _tick(self, on_tick: Callable[[Status], object]) -> None:
         now_s = time.monotonic()
         if now_s - self._ticked_s >= TICK_S:
             self._ticked_s = now_s
-            on_tick(self.status())
+            if on_tick(self.status()) is False:
+                self.stop("stopped by its caller")
 
     @property
     def elapsed_s(self) -> float:
@@ -292,7 +293,7 @@ class Engine:
             harvest_history=counters.harvest_history,
             outcomes=counters.outcomes(),
             counters=dict(counters.counts),
-            strategy=type(frontier.strategy).__name__,
+            strategy=self.settings.frontier.strategy,
             order_by=frontier.strategy.order_by,
             topics={name: frontier.waiting_of(topic) for topic, name in self.topic_names.items()},
             eta_s=eta_s,

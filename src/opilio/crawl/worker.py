@@ -19,6 +19,14 @@ from opilio.model import Fetch, Lease, LeaseKind, Outcome, Visit
 from opilio.settings import Settings, from_table
 from opilio.store.warc import WarcWriter
 
+# Answers that were read to their end; of others (too large, wrong type, broken off) only the head is there.
+_COMPLETE = frozenset(
+    {
+        *(Outcome.OK, Outcome.NOT_MODIFIED, Outcome.REDIRECT, Outcome.BAD_REDIRECT),
+        *(Outcome.CLIENT_ERROR, Outcome.TOO_MANY_REQUESTS, Outcome.SERVER_ERROR),
+    }
+)
+
 
 class WorkerSetup(msgspec.Struct, frozen=True):
     """All a worker must be told, as one message."""
@@ -92,7 +100,7 @@ class Worker:
     def _archive(self, lease: Lease, response: Response) -> Response:
         """Write a complete answer of the web to the WARC file before anything else is done with it."""
         fetch = response.fetch
-        if self._warc is None or not response.raw_head:
+        if self._warc is None or fetch.outcome not in _COMPLETE or not response.raw_head:
             return response
         file, offset, size = self._warc.write(
             lease.url, fetch.ip, fetch.started_s, response.request_head, response.raw_head, response.raw_body

@@ -145,9 +145,8 @@ class Frontier:
         if self.strategy.uses_sql:
             self.cold[topic] += len(self.queues[topic])
             self.queues[topic].clear()
-            for rank, url in enumerate(urls):
-                url.priority = -float(rank)
-        for url in urls:
+        for rank, url in enumerate(urls):
+            url.priority = -float(rank) if self.strategy.uses_sql else self.strategy.priority(url)
             self._push(url)
         gone = len(urls) if cold_before is None else max(cold_before, len(urls))
         self.cold[topic] = max(0, self.cold[topic] - gone)

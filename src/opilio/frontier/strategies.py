@@ -30,7 +30,7 @@ from opilio.settings import Frontier as FrontierSettings
 class Strategy:
     """Base of the strategies; the defaults are those of best-first."""
 
-    order_by = "priority desc"
+    order_by = "relevance desc"
     """ORDER BY over the view `frontier`; ties go by oid."""
     batch = 0
     """How many URLs are taken before their links are looked at; 0: no batches."""

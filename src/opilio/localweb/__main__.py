@@ -54,7 +54,7 @@ def _introduce(server: LocalServer) -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     print(f"Serving {len(web.pages)} pages on {len(web.hosts)} hosts at http://{server.address}/ (Ctrl-C ends).")
     print("Crawl it with Opilio by these settings:")
-    print(f'  [fetch]\n  connect_to = {{ "*.test" = "{server.address}" }}\n  allow_private_addresses = true')
+    print(f'  [fetch]\n  connect_to = {{ "*.test" = "{server.address}" }}')
     print("or with any other program through it as a proxy, for example:")
     print(f"  http_proxy=http://{server.address}/ wget -O - http://directory.test/")
     print("Start at http://directory.test/, or see hosts that misbehave at http://trouble.test/.", flush=True)

@@ -81,7 +81,10 @@ class Store(Loading):
         """Open a collection; all that was committed is there, also after a crash."""
         path = folder / FILE_NAME
         if not path.is_file():
-            raise StoreError(f"{folder}: no collection here ({FILE_NAME} is missing)", "Make one with `opilio init`.")
+            raise StoreError(
+                f"{folder}: no collection here ({FILE_NAME} is missing)",
+                "Make one: opilio crawl FOLDER --bookmarks FILE, or --seeds FILE.",
+            )
         connection = connect(path, memory_bytes=memory_bytes, read_only=read_only)
         try:
             schema.migrate(connection, path, schema.migrations(), read_only=read_only)
