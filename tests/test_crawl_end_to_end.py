@@ -317,3 +317,17 @@ def test_interrupt_ends_cleanly(make_collection: MakeCollection) -> None:
     status = collection.crawl()
     assert "interrupted (SIGINT)" in status.reason
     assert len(stored_urls(collection)) == status.pages > 0
+
+
+def test_a_raised_limit_takes_up_what_it_dropped(make_collection: MakeCollection) -> None:
+    """URLs dropped by depth, by pages of a host or by scope wait again when the limit is raised or the scope widened."""
+    collection = make_collection(
+        START, limits__max_depth=1, limits__max_pages_per_host=2, scope__only_domains=["directory.test", "links.test", "python.test"]
+    )
+    first = collection.crawl()
+    assert {"too-deep", "host-limit", "out-of-scope"} <= set(first.outcomes)
+    wider = {"limits.max_depth": 0, "limits.max_pages_per_host": 0, "scope.only_domains": [], "limits.max_pages": 150}
+    second = collection.crawl(settings=wider)
+    assert second.pages == 150
+    left = collection.sql("SELECT count(*) FROM crawl WHERE outcome IN ('too-deep', 'host-limit', 'out-of-scope')").rows
+    assert left == [(0,)]

@@ -28,7 +28,7 @@ from opilio.crawl.counters import Counters, Status
 from opilio.crawl.engine import Engine
 from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.crawl.process import collect_rarely
-from opilio.crawl.restore import recover_pages, restore
+from opilio.crawl.restore import recover_pages, reopen, restore
 from opilio.crawl.worker import Worker, WorkerSetup
 from opilio.errors import CollectionBusy, CollectionError, InputError
 from opilio.fetch import Transport
@@ -38,6 +38,7 @@ from opilio.settings import FILE_NAME, Settings, load, override, to_toml
 from opilio.store import Batch, Result, Store, export_pages
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.store.export import DEFAULT_COLUMNS, STDOUT
+from opilio.store.loading import SeedRecord
 from opilio.topics import TopicTree, query_topic, read_bookmarks, read_seeds
 
 WARC_FOLDER = "warc"
@@ -149,8 +150,12 @@ class Collection:
 
     async def _run(self, store: Store, on_tick: Callable[[Status], object], transport: Transport | None) -> Status:
         setup = self._worker_setup(store)
-        absorber = self._absorber(store)
+        scope = ScopeFilter(self.settings.scope, frozenset(map(_domain_of, store.load_seeds())))
+        reopened = reopen(store, self.settings.limits, scope)
+        absorber = self._absorber(store, scope)
         restore(store, absorber)
+        if reopened:
+            absorber.counters.add("URLs taken up again after a limit was raised", reopened)
         if self.settings.store.warc:
             self._recover(store, absorber, setup)
         self._offer_seeds(store, absorber)
@@ -176,12 +181,11 @@ class Collection:
         folder.mkdir(exist_ok=True)
         return WorkerSetup(dataclasses.asdict(self.settings), keywords, str(folder), "w0")
 
-    def _absorber(self, store: Store) -> Absorber:
-        seed_domains = frozenset(registered_domain(host_of(seed.url)) for seed in store.load_seeds())
+    def _absorber(self, store: Store, scope: ScopeFilter) -> Absorber:
         frontier = Frontier(
             self.settings,
             make_strategy(self.settings.frontier),
-            ScopeFilter(self.settings.scope, seed_domains),
+            scope,
             lambda url, outcome: None,
             [topic.kcid for topic in store.load_topics()],
         )
@@ -275,6 +279,10 @@ def read_inputs(bookmarks: Path | str | None, seeds: Path | str | None, query: s
     if query:
         query_topic(query, tree)
     return tree
+
+
+def _domain_of(seed: SeedRecord) -> str:
+    return registered_domain(host_of(seed.url))
 
 
 def _inputs_batch(tree: TopicTree) -> Batch:

@@ -62,10 +62,10 @@ class Engine:
         try:
             while not self.reason:
                 may_wait = self._lease()
+                self._tick(on_tick)
                 await self._absorb_visits(may_wait)
                 await self._keep_store()
                 await self._check_end()
-                self._tick(on_tick)
             await self._finish_requests(on_tick)
         finally:
             await self.workers.close()

@@ -12,11 +12,13 @@ from opilio.crawl.absorb import OPEN, SETTLED, STORED, Absorber
 from opilio.crawl.worker import Worker
 from opilio.fetch import RobotsRules
 from opilio.fetch.replay import replay
-from opilio.frontier import ABSENT, Frontier, HostState, Waiting
+from opilio.frontier import ABSENT, Frontier, HostState, ScopeFilter, Waiting
 from opilio.model import HostReport, Lease, UrlState, normalize, url_key
+from opilio.settings import Limits
 from opilio.store import Store, recover, truncate_torn
 from opilio.store.loading import STATES
 
+_BY_SCOPE = "('locked-domain', 'out-of-scope')"
 _RECRAWLED = "SELECT oid FROM crawl WHERE state = 'waiting' AND outcome IN ('ok', 'not-modified')"
 _COUNTED_BY_TRAPS = r"url LIKE '%?%' OR regexp_matches(url, '/(19|20)\d\d[-/]\d{1,2}([-/]\d{1,2})?/?$')"
 
@@ -34,6 +36,23 @@ def restore(store: Store, absorber: Absorber) -> None:
     waiting = dict(_rows(store, "SELECT topic, count(*) FROM crawl WHERE state = 'waiting' GROUP BY topic"))
     frontier.wait_in_database(waiting)
     absorber.recrawls.update(oid for (oid,) in _rows(store, _RECRAWLED))
+
+
+def reopen(store: Store, limits: Limits, scope: ScopeFilter) -> int:
+    """Let URLs wait again that were dropped by a limit or a scope that has been widened since. Returns how many."""
+    conditions = [f"outcome = 'too-deep' AND (depth <= {limits.max_depth} OR {limits.max_depth} = 0)"]
+    room = f"SELECT sid FROM hosts WHERE pages < {limits.max_pages_per_host} OR {limits.max_pages_per_host} = 0"
+    conditions.append(f"outcome = 'host-limit' AND sid IN ({room})")
+    outside = f"SELECT DISTINCT sid, host FROM hosts JOIN crawl USING (sid) WHERE outcome IN {_BY_SCOPE}"
+    inside = [str(sid) for sid, host in _rows(store, outside) if scope.refusal(host) is None]
+    if inside:
+        conditions.append(f"outcome IN {_BY_SCOPE} AND sid IN ({', '.join(inside)})")
+    chosen = " OR ".join(f"({condition})" for condition in conditions)
+    (count,) = store.query(f"SELECT count(*) FROM crawl WHERE state = 'dropped' AND ({chosen})").rows[0]
+    if count:
+        change = f"UPDATE crawl SET state = 'waiting', outcome = NULL WHERE state = 'dropped' AND ({chosen})"
+        store.query(change, write=True)
+    return int(count)
 
 
 def _rows(store: Store, sql: str) -> list[tuple[Any, ...]]:
