@@ -14,8 +14,8 @@ throughout:
   an outcome that names its target. The one exception is robots.txt itself, whose redirects RFC 9309 wants followed.
 
 A lease goes through `Client` (`client.py`), the `Transport` that asks the real web with libcurl: the resolver finds an
-address, a pooled `Transfer` collects head and body and judges them as they come (`mime.py`, `headers.py`), and the
-client turns the end into an outcome. The first visit to a host is `meet_host` (`hosts.py`), whose report becomes
+address, a pooled `Transfer` collects head and body and judges them as they come (`mime.py`, `headers.py`), and its
+end becomes an outcome (`ending.py`), the same way for an answer that was recorded (`replay.py`). The first visit to a host is `meet_host` (`hosts.py`), whose report becomes
 `RobotsRules` (`robots.py`); a sitemap's bytes become URLs in `parse_sitemap` (`sitemaps.py`).
 """
 

@@ -14,7 +14,8 @@ import pycurl
 from opilio.fetch import verdicts
 from opilio.fetch.addresses import Endpoint, Routes, check_proxy, is_local_name, is_public, parse_address
 from opilio.fetch.decoding import ACCEPT_ENCODING
-from opilio.fetch.headers import raw_head, request_head, retry_after_s, safe_value
+from opilio.fetch.ending import response_of
+from opilio.fetch.headers import request_head, safe_value
 from opilio.fetch.resolver import Resolver
 from opilio.fetch.transfer import Terms, Transfer, Verdict
 from opilio.fetch.transport import Response
@@ -206,7 +207,15 @@ class Client:
         if failure is not None and not handle.transfer.was_cut:
             verdict = handle.transfer.verdict or failure
         self._idle.append(handle)
-        return _response(handle.transfer, lease, endpoint, start, verdict, headers)
+        return response_of(
+            handle.transfer,
+            lease,
+            ip=endpoint.address if endpoint else "",
+            started_s=start.epoch_s,
+            took_ms=(time.monotonic() - start.monotonic_s) * 1000,
+            failure=verdict,
+            request=request_head(host_of(lease.url), path_of(lease.url), headers),
+        )
 
     async def _perform(self, handle: Handle) -> Verdict | None:
         """Run the transfer; None when libcurl is content, else what went wrong."""
@@ -270,41 +279,3 @@ def _record(start: Start, outcome: Outcome, detail: str, endpoint: Endpoint | No
         took_ms=(time.monotonic() - start.monotonic_s) * 1000,
         detail=detail,
     )
-
-
-def _response(
-    transfer: Transfer,
-    lease: Lease,
-    endpoint: Endpoint | None,
-    start: Start,
-    failure: Verdict | None,
-    sent_headers: list[str],
-) -> Response:
-    """The response made of a transfer that has ended."""
-    body = transfer.finish() if failure is None else b""
-    failure = failure or transfer.verdict
-    headers = transfer.headers
-    if failure is not None:
-        outcome, detail = failure
-        redirect_url = ""
-    else:
-        outcome, detail, redirect_url = verdicts.of_status(transfer.status, headers.get("location", ""), lease.url)
-    head = raw_head(transfer.lines)
-    raw = b"" if failure is not None else body if "content-encoding" not in headers else transfer.raw_body
-    fetch = Fetch(
-        outcome=outcome,
-        status=transfer.status,
-        ip=endpoint.address if endpoint else "",
-        content_type=transfer.content_type,
-        received_bytes=len(head) + transfer.raw_bytes,
-        body_bytes=len(body),
-        started_s=start.epoch_s,
-        took_ms=(time.monotonic() - start.monotonic_s) * 1000,
-        redirect_url=redirect_url,
-        retry_after_s=retry_after_s(headers["retry-after"], time.time()) if "retry-after" in headers else 0.0,
-        etag=headers.get("etag", ""),
-        last_modified=headers.get("last-modified", ""),
-        detail=detail,
-    )
-    sent = request_head(host_of(lease.url), path_of(lease.url), sent_headers)
-    return Response(fetch, body, headers, head, raw, sent)
