@@ -14,9 +14,10 @@ throughout:
   an outcome that names its target. The one exception is robots.txt itself, whose redirects RFC 9309 wants followed.
 
 A lease goes through `Client` (`client.py`), the `Transport` that asks the real web with libcurl: the resolver finds an
-address, a pooled `Transfer` collects head and body and judges them as they come (`mime.py`, `headers.py`), and its
-end becomes an outcome (`ending.py`), the same way for an answer that was recorded (`replay.py`). The first visit to a host is `meet_host` (`hosts.py`), whose report becomes
-`RobotsRules` (`robots.py`); a sitemap's bytes become URLs in `parse_sitemap` (`sitemaps.py`).
+address, a pooled `Transfer` collects head and body and judges them as they come (`mime.py`, `headers.py`), and its end
+becomes an outcome (`ending.py`), the same way for an answer that was recorded (`replay.py`). The first visit to a host
+is `meet_host` (`hosts.py`), whose report becomes `RobotsRules` (`robots.py`); a sitemap's bytes become URLs in
+`parse_sitemap` (`sitemaps.py`).
 """
 
 from opilio.fetch.client import Client

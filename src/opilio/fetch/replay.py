@@ -14,6 +14,6 @@ def replay(lease: Lease, ip: str, started_s: float, raw_head: bytes, raw_body: b
     transfer = Transfer(Terms(accept=settings.fetch.accept))
     for line in raw_head.splitlines(keepends=True):
         transfer.on_header(line)
-    if raw_body:
+    if raw_body and transfer.verdict is None:  # else the head was refused already
         transfer.on_body(raw_body)
     return response_of(transfer, lease, ip=ip, started_s=started_s)
