@@ -15,7 +15,6 @@ import argparse
 import gc
 import heapq
 import json
-import os
 import random
 import tempfile
 import time
@@ -33,10 +32,6 @@ from opilio.store import Batch, Store
 LINKS = 40
 HOSTS = 5_000
 ORDER = "numtries, relevance DESC, serverload, length(url)"
-
-
-def rss_bytes() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def make_absorber() -> Absorber:
@@ -150,7 +145,7 @@ def main() -> None:
     sizes = [int(size) for size in (options.sizes or default).split(",")]
     gc.set_threshold(50_000, 20, 100)
     rows, result = [], {"bench": "frontier", "links_per_page": LINKS, "hosts": HOSTS}
-    absorber, pages, before = make_absorber(), Pages(), rss_bytes()
+    absorber, pages = make_absorber(), Pages()
     known, heap, peer_pages = set[str](), list[tuple[float, int, str]](), Pages()
     last = 0
     for size in sizes:
@@ -164,7 +159,6 @@ def main() -> None:
             "us_per_link": round(1e6 * spent_s / links, 2),
             "us_per_taken": round(1e6 * take_urls(absorber, 2_000), 2),
             "bytes_per_url": round(memory / size, 1),
-            "rss_mib": round((rss_bytes() - before) / 2**20),
         }
         if size <= 4_000_000:
             peer_s = peer_absorb(known, heap, peer_pages, size)

@@ -268,7 +268,7 @@ def test_journal_is_folded_when_it_has_grown(store: Store, monkeypatch: pytest.M
 
 def test_checkpoint_is_taken_when_the_log_has_grown(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The write-ahead log is carried into the database file by itself."""
-    monkeypatch.setattr(database, "CHECKPOINT_WAL_BYTES", 10_000)
+    monkeypatch.setattr(database, "log_limit_bytes", lambda size: 10_000)
     log = store.path.with_name(store.path.name + ".wal")
     sizes = []
     for oid in range(30):

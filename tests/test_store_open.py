@@ -27,7 +27,7 @@ WRITER = textwrap.dedent("""
     from opilio.errors import StoreError
     from opilio.store import Batch, Store, database
     folder, first, count, fold_rows, wal_bytes, max_file_bytes = Path(sys.argv[1]), *map(int, sys.argv[2:])
-    database.FOLD_ROWS, database.CHECKPOINT_WAL_BYTES = fold_rows, wal_bytes
+    database.FOLD_ROWS, database.log_limit_bytes = fold_rows, lambda size: wal_bytes
     store = Store.open(folder)
     if max_file_bytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, resource.RLIM_INFINITY))
@@ -242,3 +242,17 @@ def test_older_schema_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_migrations_are_numbered_without_gaps() -> None:
     """Two branches that add the same number are noticed here."""
     assert [step.version for step in schema.migrations()] == list(range(1, len(schema.migrations()) + 1))
+
+
+def test_a_reopened_store_can_carry_its_log_over(tmp_path: Path) -> None:
+    """Nothing that opening does may stay open: a forgotten result would keep every checkpoint from being made."""
+    Store.create(tmp_path / "c").close()
+    with Store.open(tmp_path / "c") as store:
+        for pages in range(3):  # rows that are changed, not only appended
+            batch = Batch()
+            batch.hosts.add(0, "a.example", "a.example", None, "ok", 0, pages, 0, 0, None, 0.0, 0.0, 0.0)
+            store.write(batch)
+        log = store.path.with_name(store.path.name + ".wal")
+        assert log.stat().st_size > 0
+        store.checkpoint()
+        assert not log.exists() or log.stat().st_size == 0

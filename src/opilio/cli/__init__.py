@@ -1,29 +1,42 @@
 """The command line: one module per group of commands, each loaded when it is called.
 
-`main` is the one place where an `OpilioError` becomes a message: the error in one line, a `hint:` line with the next
-step, exit code 1. A wrong call exits with 2, an interrupted crawl with 130.
+`main` is the one place where an error becomes a message: the error in one line, a `hint:` line with the next step, exit
+code 1. A wrong call exits with 2, an interrupted crawl with 130. What is not listed there is a defect of ours: it shows
+its traceback.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
+from typing import NoReturn
 
 import click
 
 from opilio import __version__
-from opilio.errors import OpilioError
+from opilio.errors import CollectionError, InputError, OpilioError, QueryError, SettingsError
 
-_COMMANDS = {
-    "crawl": "opilio.cli.crawl:crawl",
-    "status": "opilio.cli.ask:status",
-    "sql": "opilio.cli.ask:sql",
-    "policy": "opilio.cli.ask:policy",
-    "stop": "opilio.cli.ask:stop",
-    "export": "opilio.cli.ask:export",
-    "settings": "opilio.cli.ask:settings",
-    "demo": "opilio.cli.demo:demo",
-    "localweb": "opilio.cli.demo:localweb",
+INTERRUPTED = 130  # exit code after Ctrl-C, as shells have it
+
+_COMMANDS = {  # where each is, and what the list of commands says of it
+    "crawl": ("opilio.cli.crawl:crawl", "Make a collection, or go on with one."),
+    "status": ("opilio.cli.ask:status", "Show how a crawl stands, while it runs or after."),
+    "sql": ("opilio.cli.ask:sql", "Ask the database of a collection."),
+    "policy": ("opilio.cli.ask:policy", "Change the order in which URLs are asked for."),
+    "stop": ("opilio.cli.ask:stop", "Stop the crawl that runs."),
+    "export": ("opilio.cli.ask:export", "Write the pages to a file."),
+    "settings": ("opilio.cli.ask:settings", "Show the settings of a collection, or all defaults."),
+    "demo": ("opilio.cli.demo:demo", "See it at work on this machine, offline."),
+    "localweb": ("opilio.cli.demo:localweb", "Serve the web of the demo, for crawls of your own."),
+}
+
+# For errors that come without a hint of their own.
+_HINTS: dict[type[OpilioError], str] = {
+    SettingsError: "`opilio settings` lists all settings with their defaults.",
+    InputError: "`opilio crawl --help` shows what can be given.",
+    CollectionError: "`opilio status FOLDER` shows how a collection stands.",
+    QueryError: "docs/sql.md describes the tables.",
 }
 
 
@@ -38,9 +51,14 @@ class LazyGroup(click.Group):
         """Import one command."""
         if cmd_name not in _COMMANDS:
             return None
-        module, _, attribute = _COMMANDS[cmd_name].partition(":")
+        module, _, attribute = _COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, says) for name, (_, says) in _COMMANDS.items()])
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -63,15 +81,30 @@ def main() -> None:
     try:
         cli(standalone_mode=False)
     except OpilioError as error:
-        click.echo(f"error: {error.message}", err=True)
-        if error.hint:
-            click.echo(f"hint: {error.hint}", err=True)
-        sys.exit(1)
+        hints = [hint for kind, hint in _HINTS.items() if isinstance(error, kind)]
+        _fail(error.message, error.hint or (hints or ["`opilio --help` shows what there is."])[0], 1)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx is not None else "opilio"
+        _fail(error.format_message(), f"`{command} --help` shows how it is called.", error.exit_code)
     except click.ClickException as error:
-        error.show()
-        sys.exit(error.exit_code)
+        _fail(error.format_message(), "`opilio --help` shows what there is.", error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        sys.exit(130)
-    except BrokenPipeError:
-        sys.stderr.close()
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # the reader of our output went away, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        _fail(f"{where}{error.strerror or error}", "Check that the place exists, is yours and has room.", 1)
+
+
+def _fail(message: str, hint: str, code: int) -> NoReturn:
+    """Say what went wrong and what to do, in a line each, and end. Text of strangers cannot steer the terminal."""
+    click.echo(f"error: {one_line(message)}", err=True)
+    click.echo(f"hint: {one_line(hint)}", err=True)
+    sys.exit(code)
+
+
+def one_line(text: str) -> str:
+    """`text` without line breaks and control characters."""
+    return " ".join("".join(c if c.isprintable() else " " for c in text).split())

@@ -6,7 +6,9 @@ import csv
 import dataclasses
 import io
 import json
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +17,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from opilio.cli import one_line
 from opilio.cli.display import summary
 from opilio.crawl import Collection
-from opilio.errors import InputError
+from opilio.errors import CollectionBusy, InputError
 from opilio.settings import Settings, to_toml
 from opilio.store import Result
+from opilio.store.export import STDOUT
 
 FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 
@@ -37,7 +41,7 @@ def status(folder: Path, as_json: bool) -> None:
     if now.running:
         click.echo(f"  now: {now.pages_per_s:.1f} pages/s, {now.in_flight} requests under way, order: {now.order_by}")
     if len(now.topics) > 1:
-        click.echo("  waiting by topic: " + ", ".join(f"{name} {n:,}" for name, n in now.topics.items()))
+        click.echo("  waiting by topic: " + ", ".join(f"{one_line(name)} {n:,}" for name, n in now.topics.items()))
 
 
 @click.command()
@@ -145,8 +149,25 @@ def export(folder: Path, target: str, columns: str, where: str, form: str | None
     The rows are those of the view `collection`. The bytes as they came are in FOLDER/warc, as WARC 1.1.
     """
     names = [name.strip() for name in columns.split(",") if name.strip()]
-    count = Collection(folder).export(target, form or "", columns=names, where=where)
+    collection = Collection(folder)
+    try:
+        count = collection.export(target, form or "", columns=names, where=where)
+    except CollectionBusy:
+        if target != STDOUT:
+            raise
+        count = _export_by_way_of_a_file(collection, form or "jsonl", names, where)
     click.echo(f"{count:,} pages written to {target}", err=True)
+
+
+def _export_by_way_of_a_file(collection: Collection, form: str, names: list[str], where: str) -> int:
+    """To standard output, while a crawl runs: its process cannot write to ours."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"pages.{form}"
+        count = collection.export(file, form, columns=names, where=where)
+        with file.open("rb") as pages:
+            shutil.copyfileobj(pages, sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+    return count
 
 
 @click.command()

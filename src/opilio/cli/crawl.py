@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
+from opilio.cli import INTERRUPTED
 from opilio.cli.display import make_display, print_json, summary
 from opilio.cli.units import DURATION, SIZE
 from opilio.crawl import Collection
@@ -80,9 +82,11 @@ def crawl(
         status = collection.crawl(on_tick=display.tick, retry_failed=retry_failed, recrawl=recrawl)
     if as_json:
         print_json("end", status)
-        return
-    click.echo(summary(status))
-    if not quiet:
+    else:
+        click.echo(summary(status))
+    if status.reason.startswith("interrupted"):
+        sys.exit(INTERRUPTED)
+    if not quiet and not as_json:
         click.echo(f"\nLook:  opilio status {folder}\n       opilio sql {folder} \"SELECT url, title FROM collection "
                    f"ORDER BY relevance DESC LIMIT 10\"\n       opilio export {folder} pages.parquet")  # fmt: skip
 

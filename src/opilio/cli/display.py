@@ -19,6 +19,7 @@ from opilio.crawl.counters import Status
 from opilio.model import Outcome, OutcomeKind
 
 LOG_EVERY_S = 5.0
+ROOM_FOR_CTRL_C = 4  # columns: terminals echo ^C behind the panel, and a wrapped line would shift it
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -89,6 +90,7 @@ class Panels(Silence):
     """A panel that is drawn anew four times a second."""
 
     def __init__(self, console: Console) -> None:
+        self._console = console
         self._live = Live(console=console, refresh_per_second=4, transient=True)
 
     def __enter__(self) -> Panels:
@@ -101,10 +103,10 @@ class Panels(Silence):
 
     def tick(self, status: Status) -> None:
         """Draw the panel."""
-        self._live.update(panel(status))
+        self._live.update(panel(status, self._console.width - ROOM_FOR_CTRL_C))
 
 
-def panel(status: Status) -> Panel:
+def panel(status: Status, width: int) -> Panel:
     """The live panel of a crawl."""
     figures = Table.grid(padding=(0, 3))
     for _ in range(4):
@@ -125,7 +127,8 @@ def panel(status: Status) -> Panel:
             parts = ", ".join(f"{name} {n:,}" for name, n in list(names.items())[:6])
             lines.append(Text(f"{kind.value}: {parts}", style="red" if kind is OutcomeKind.FAILED else "yellow"))
     ending = f"  ending: {status.reason}" if status.reason else "  Ctrl-C ends the crawl; nothing is lost"
-    return Panel(Group(*lines), title=f"opilio crawl {status.folder}", subtitle=ending, title_align="left")
+    return Panel(Group(*lines), title=Text(f"opilio crawl {status.folder}"), subtitle=ending, title_align="left",
+                 width=max(20, width))  # fmt: skip
 
 
 def sparkline(values: list[float]) -> str:

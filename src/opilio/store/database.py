@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # it takes a tenth of a second to import
 
 
 FOLD_ROWS = 50_000  # an UPDATE of 500 rows of 8 million costs 69 ms of CPU, one of 50,000 costs 550 ms
-CHECKPOINT_WAL_BYTES = 256 * MIB
+MIN_LOG_BYTES, MAX_LOG_BYTES = 16 * MIB, 256 * MIB
 MAX_ROWS = 100_000
 STREAM_ROWS = 10_000
 
@@ -163,8 +163,7 @@ class Store(Loading):
     def start_run(self, started_s: float, version: str, settings: str) -> int:
         """Note that a crawl begins; the number of this run."""
         with self._changing("write"), self._transaction():
-            row = self._writer.execute("SELECT coalesce(max(run), 0) + 1 FROM runs").fetchone()
-            assert row is not None
+            [row] = self._writer.execute("SELECT coalesce(max(run), 0) + 1 FROM runs").fetchall()
             values = [row[0], started_s, version, settings]
             self._writer.execute(
                 "INSERT INTO runs SELECT $1, make_timestamp(($2 * 1e6)::BIGINT), NULL, NULL, NULL, $3, $4", values
@@ -190,7 +189,7 @@ class Store(Loading):
         if self._journal_rows >= FOLD_ROWS:
             self._settle()
         log = self.path.with_name(self.path.name + ".wal")
-        if log.exists() and log.stat().st_size >= CHECKPOINT_WAL_BYTES:
+        if log.exists() and log.stat().st_size >= log_limit_bytes(self.path.stat().st_size):
             self._checkpoint()
 
     def _checkpoint(self) -> None:
@@ -316,6 +315,15 @@ class Store(Loading):
             self._settle()
             cursor.execute(begin)
             cursor.execute("SELECT 1 FROM meta").fetchall()  # DuckDB takes its snapshot at the first look
+
+
+def log_limit_bytes(database_bytes: int) -> int:
+    """How large the write-ahead log may grow before it is carried into the tables.
+
+    What is in the log is in memory too, uncompressed; so a small collection has it carried over often, which is cheap
+    then, and a large one, for which it takes a second, seldom.
+    """
+    return min(MAX_LOG_BYTES, max(MIN_LOG_BYTES, database_bytes // 4))
 
 
 def _merge_sql(table: str, key: str, columns: list[str]) -> str:

@@ -71,7 +71,7 @@ def _check_node(node: dict[str, Any]) -> None:
 
 def syntax_tree(cursor: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:
     """The statements of `sql` as DuckDB's parser sees them."""
-    row = cursor.execute("SELECT json_serialize_sql(?)", [sql]).fetchone()
+    [row] = cursor.execute("SELECT json_serialize_sql(?)", [sql]).fetchall()
     tree = json.loads(row[0]) if row else {}
     if tree.get("error", True):
         raise QueryError(str(tree.get("error_message", "not a statement that can be checked")), _READ_HINT)

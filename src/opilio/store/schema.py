@@ -42,12 +42,14 @@ def create(connection: duckdb.DuckDBPyConnection, steps: list[Migration]) -> Non
 def version(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
     """The version the database is at."""
     try:
-        row = connection.execute("SELECT value FROM meta WHERE name = 'schema_version'").fetchone()
+        # All rows, not one: a result that is not read to its end keeps its transaction open, and that would keep every
+        # checkpoint from being made.
+        rows = connection.execute("SELECT value FROM meta WHERE name = 'schema_version'").fetchall()
     except duckdb.CatalogException:
-        row = None
-    if row is None:
+        rows = []
+    if not rows:
         raise StoreError(f"{path}: a DuckDB database, but not one of Opilio", "Name the folder of a collection.")
-    return int(row[0])
+    return int(rows[0][0])
 
 
 def migrate(connection: duckdb.DuckDBPyConnection, path: Path, steps: list[Migration], *, read_only: bool) -> None:
