@@ -140,7 +140,7 @@ def test_missing(tmp_path: Path) -> None:
     """A folder without a collection is named, with the command that makes one."""
     with pytest.raises(StoreError, match="no collection") as caught:
         Store.open(tmp_path)
-    assert "opilio init" in caught.value.hint
+    assert "opilio crawl" in caught.value.hint
 
 
 def test_create_refuses_an_existing_collection(tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ class Storage:
 class Run:
     """The machine's side."""
 
-    # Worker processes; 0: one per core. -1: no processes, work inside the engine.
+    # Worker processes; 0: one for each core but one. -1: no processes, work inside the engine.
     workers: int = 0
     seed: int = 0
 

@@ -18,11 +18,36 @@ The analyzer then adds what is common to all formats: language (`language.py`), 
 (`terms.py`) and the sketch by which near duplicates find each other (`sketch.py`).
 
 A format we cannot read is not an error: `Analyzer.analyze` returns None for it.
+
+The engine compares sketches and parses nothing; so the names below are loaded on first use.
 """
 
-from opilio.analyze.analyzer import Analyzer
-from opilio.analyze.content import Content, Source
-from opilio.analyze.formats import FORMATS, Reader
-from opilio.analyze.sketch import bands, jaccard
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opilio.analyze.analyzer import Analyzer
+    from opilio.analyze.content import Content, Source
+    from opilio.analyze.formats import FORMATS, Reader
+    from opilio.analyze.sketch import bands, jaccard
 
 __all__ = ["FORMATS", "Analyzer", "Content", "Reader", "Source", "bands", "jaccard"]
+
+_MODULES = {
+    "Analyzer": "analyzer",
+    "Content": "content",
+    "FORMATS": "analyzer",
+    "Reader": "formats",
+    "Source": "content",
+    "bands": "sketch",
+    "jaccard": "sketch",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load the module of a public name when it is first asked for."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -49,7 +49,7 @@ _SHORT = {
 @click.option("--order-by", help='SQL order for --strategy sql: "numtries, relevance DESC, serverload".')
 @click.option("--delay", type=DURATION, help="Seconds between two requests to one host.")
 @click.option("--contact", help="URL in the User-Agent where site owners can reach you.")
-@click.option("--workers", type=int, help="Worker processes; 0: one per core; -1: none, all in one process.")
+@click.option("--workers", type=int, help="Worker processes; 0: all cores but one; -1: none, all in one process.")
 @click.option("--set", "assignments", multiple=True, metavar="SECTION.KEY=VALUE", help="Any setting; may be repeated.")
 @click.option("--retry-failed", is_flag=True, help="Ask again for URLs that failed, and for hosts given up as bad.")
 @click.option("--recrawl", is_flag=True, help="Ask again for the pages stored, by conditional requests.")

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from opilio.crawl import rows
 from opilio.crawl.counters import Counters
-from opilio.fetch import RobotsRules
+from opilio.fetch.robots import RobotsRules
 from opilio.frontier import ABSENT, Duplicates, Frontier, HostState, Waiting
 from opilio.model import Document, Fetch, Lease, LeaseKind, Outcome, UrlState, Visit, url_key
 from opilio.model.url import host_of, path_of, registered_domain

@@ -21,17 +21,17 @@ from typing import Any
 import uvloop
 
 import opilio
-from opilio.analyze import bands
+from opilio.analyze.sketch import bands
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.control import ControlServer, ask
 from opilio.crawl.counters import Counters, Status
 from opilio.crawl.engine import Engine
+from opilio.crawl.garbage import collect_rarely
+from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
-from opilio.crawl.process import collect_rarely
 from opilio.crawl.restore import recover_pages, reopen, restore
-from opilio.crawl.worker import Worker, WorkerSetup
 from opilio.errors import CollectionBusy, CollectionError, InputError
-from opilio.fetch import Transport
+from opilio.fetch.transport import Transport
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
 from opilio.model import host_of, registered_domain
 from opilio.settings import FILE_NAME, Settings, load, override, to_toml
@@ -195,8 +195,7 @@ class Collection:
         return Absorber(self.settings, frontier, Duplicates(self.settings.duplicates, bands), counters)
 
     def _recover(self, store: Store, absorber: Absorber, setup: WorkerSetup) -> None:
-        worker = Worker(setup, archive=False)
-        count = recover_pages(store, absorber, worker, self.folder / WARC_FOLDER, time.time())
+        count = recover_pages(store, absorber, setup, self.folder / WARC_FOLDER, time.time())
         if count:
             absorber.counters.add("pages recovered from WARC files", count)
 

@@ -13,8 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from opilio.crawl.process import encoder, frame, read_message, visits_decoder
-from opilio.crawl.worker import Worker, WorkerSetup
+from opilio.crawl.messages import WorkerSetup, encoder, frame, read_message, visits_decoder
 from opilio.errors import OpilioError
 from opilio.fetch import Transport
 from opilio.model import Fetch, Lease, Outcome, Visit, host_of
@@ -23,8 +22,8 @@ MAX_RESTARTS = 20  # of worker processes in one run: more means that something i
 
 
 def default_count() -> int:
-    """Worker processes that use this machine well: one for each core, for the engine needs little of one."""
-    return len(os.sched_getaffinity(0))
+    """One worker for each core but one, which the engine and the database use well."""
+    return max(1, len(os.sched_getaffinity(0)) - 1)
 
 
 class Workers(Protocol):
@@ -73,6 +72,8 @@ class InlineWorkers:
     """One worker inside the engine's loop: for tests, small machines and recorded webs."""
 
     def __init__(self, setup: WorkerSetup, transport: Transport | None = None) -> None:
+        from opilio.crawl.worker import Worker  # noqa: PLC0415  (an engine with worker processes need not load it)
+
         self._worker = Worker(setup, transport)
         self._inbox = _Inbox()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -120,7 +121,7 @@ class _Process:
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
             )
-        reader, self.writer = await asyncio.open_connection(sock=ours, limit=2**24)
+        reader, self.writer = await asyncio.open_connection(sock=ours, limit=2**20)
         self.writer.write(frame(encoder.encode(self.setup)))
         if self.leases:  # given while there was no process
             self.writer.write(frame(encoder.encode(list(self.leases.values()))))

@@ -1,53 +1,24 @@
 """The process of one worker: leases come in on an inherited socket, visits go out on it.
 
-A message is its length in four bytes, then msgpack. When the engine's end of the socket closes, for whatever reason,
-the process ends: no worker outlives its engine.
+When the engine's end of the socket closes, for whatever reason, the process ends: no worker outlives its engine.
 """
 
 from __future__ import annotations
 
 import asyncio
-import gc
 import signal
 import socket
 import sys
 
-import msgspec
 import uvloop
 
-from opilio.crawl.worker import Worker, WorkerSetup
+from opilio.crawl.garbage import collect_rarely
+from opilio.crawl.messages import encoder, frame, leases_decoder, read_message, setup_decoder
+from opilio.crawl.worker import Worker
 from opilio.model import Lease, Visit
 
 FLUSH_S = 0.03  # visits are sent together that end within this time: fewer wake-ups of the engine
 FLUSH_VISITS = 32
-
-encoder = msgspec.msgpack.Encoder()
-visits_decoder = msgspec.msgpack.Decoder(list[Visit])
-leases_decoder = msgspec.msgpack.Decoder(list[Lease])
-_setup_decoder = msgspec.msgpack.Decoder(WorkerSetup)
-
-
-async def read_message(reader: asyncio.StreamReader) -> bytes:
-    """One message; b'' at the end of the stream."""
-    try:
-        size = int.from_bytes(await reader.readexactly(4), "big")
-        return await reader.readexactly(size)
-    except (asyncio.IncompleteReadError, ConnectionError):
-        return b""
-
-
-def frame(message: bytes) -> bytes:
-    """A message as it goes over the socket."""
-    return len(message).to_bytes(4, "big") + message
-
-
-def collect_rarely() -> None:
-    """Let the garbage collector look at long-lived objects seldom.
-
-    A crawl makes millions of objects that reference counting frees, and a few million that stay; looking through the
-    latter again and again for cycles took a tenth of all CPU time.
-    """
-    gc.set_threshold(50_000, 20, 100)
 
 
 class _Sender:
@@ -80,7 +51,7 @@ async def serve(engine: socket.socket) -> None:
     setup = await read_message(reader)
     if not setup:
         return
-    worker = Worker(_setup_decoder.decode(setup))
+    worker = Worker(setup_decoder.decode(setup))
     sender = _Sender(writer)
     tasks: set[asyncio.Task[None]] = set()
 

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
 
 from opilio.crawl.absorb import OPEN, SETTLED, STORED, Absorber
-from opilio.crawl.worker import Worker
-from opilio.fetch import RobotsRules
-from opilio.fetch.replay import replay
+from opilio.crawl.messages import WorkerSetup
+from opilio.fetch.robots import RobotsRules
 from opilio.frontier import ABSENT, Frontier, HostState, ScopeFilter, Waiting
 from opilio.model import HostReport, Lease, UrlState, normalize, url_key
 from opilio.settings import Limits
-from opilio.store import Store, recover, truncate_torn
+from opilio.store import Store, WarcRecord, recover, truncate_torn
 from opilio.store.loading import STATES
+
+if TYPE_CHECKING:
+    from opilio.crawl.worker import Worker
 
 _BY_SCOPE = "('locked-domain', 'out-of-scope')"
 _RECRAWLED = "SELECT oid FROM crawl WHERE state = 'waiting' AND outcome IN ('ok', 'not-modified')"
@@ -102,31 +105,45 @@ def _pages(store: Store, absorber: Absorber) -> None:
             absorber.duplicates.restore(oid, sid, url, ip, size, content_hash, shingles or b"")
 
 
-def recover_pages(store: Store, absorber: Absorber, worker: Worker, warc_folder: Path, now_s: float) -> int:
+def recover_pages(store: Store, absorber: Absorber, setup: WorkerSetup, warc_folder: Path, now_s: float) -> int:
     """Take in the pages whose WARC record was written but whose batch was not committed. Returns how many.
 
     So a crash loses no page that was written down, and none of them is asked for again.
     """
-    ends = store.load_warc_ends()
+    worker: Worker | None = None
     recovered = 0
+    for path, record in _unknown_records(store, warc_folder):
+        url = normalize(record.url)
+        oid = absorber.frontier.known.get(url_key(url)) if url else ABSENT
+        if oid == ABSENT or absorber.settled[oid] != OPEN:
+            continue
+        worker = worker or _reader(setup)
+        waiting = _waiting(store, absorber.frontier, oid)
+        lease = Lease(oid, url, attempt=waiting.numtries + 1)
+        visit = worker.read_again(lease, record.ip, record.date_s, record.raw_head, record.raw_body)
+        fetch = msgspec.structs.replace(
+            visit.fetch, warc_file=path.name, warc_offset=record.offset, warc_bytes=record.length
+        )
+        absorber.frontier.forget_cold(waiting.topic)
+        absorber.page(waiting, msgspec.structs.replace(visit, fetch=fetch), now_s)
+        recovered += 1
+    return recovered
+
+
+def _unknown_records(store: Store, warc_folder: Path) -> Iterator[tuple[Path, WarcRecord]]:
+    """The records of WARC files that the database does not know of; torn ends are cut off."""
+    ends = store.load_warc_ends()
     for path in sorted(warc_folder.glob("*.warc.gz")):
         known_end = ends.get(path.name, 0)
         truncate_torn(path, known_end)
         for record in recover(path, known_end):
-            url = normalize(record.url)
-            oid = absorber.frontier.known.get(url_key(url)) if url else ABSENT
-            if oid == ABSENT or absorber.settled[oid] != OPEN:
-                continue
-            waiting = _waiting(store, absorber.frontier, oid)
-            lease = Lease(oid, url, attempt=waiting.numtries + 1)
-            response = replay(lease, record.ip, record.date_s, record.raw_head, record.raw_body, worker.settings)
-            fetch = msgspec.structs.replace(
-                response.fetch, warc_file=path.name, warc_offset=record.offset, warc_bytes=record.length
-            )
-            absorber.frontier.forget_cold(waiting.topic)
-            absorber.page(waiting, worker.read(lease, response._replace(fetch=fetch)), now_s)
-            recovered += 1
-    return recovered
+            yield path, record
+
+
+def _reader(setup: WorkerSetup) -> Worker:
+    from opilio.crawl.worker import Worker  # noqa: PLC0415  (only after a crash must the engine read pages itself)
+
+    return Worker(setup, archive=False)
 
 
 def _waiting(store: Store, frontier: Frontier, oid: int) -> Waiting:

@@ -13,8 +13,10 @@ import msgspec
 from opilio.analyze import Analyzer
 from opilio.analyze.keywords import term_ids
 from opilio.classify import KeywordJudge
+from opilio.crawl.messages import WorkerSetup
 from opilio.errors import StoreError
 from opilio.fetch import Client, Response, Transport, meet_host, parse_sitemap
+from opilio.fetch.replay import replay
 from opilio.model import Fetch, Lease, LeaseKind, Outcome, Visit
 from opilio.settings import Settings, from_table
 from opilio.store.warc import WarcWriter
@@ -26,15 +28,6 @@ _COMPLETE = frozenset(
         *(Outcome.CLIENT_ERROR, Outcome.TOO_MANY_REQUESTS, Outcome.SERVER_ERROR),
     }
 )
-
-
-class WorkerSetup(msgspec.Struct, frozen=True):
-    """All a worker must be told, as one message."""
-
-    settings: dict[str, object]
-    keywords: dict[int, list[str]]
-    warc_folder: str
-    name: str
 
 
 class Worker:
@@ -96,6 +89,10 @@ class Worker:
             return Visit(lease, fetch, document)
         topic, relevance = self._judge.judge(document)
         return Visit(lease, fetch, document, relevance=relevance, topic=topic)
+
+    def read_again(self, lease: Lease, ip: str, started_s: float, raw_head: bytes, raw_body: bytes) -> Visit:
+        """The visit that a recorded answer amounts to."""
+        return self.read(lease, replay(lease, ip, started_s, raw_head, raw_body, self.settings))
 
     def _archive(self, lease: Lease, response: Response) -> Response:
         """Write a complete answer of the web to the WARC file before anything else is done with it."""

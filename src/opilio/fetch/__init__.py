@@ -18,12 +18,36 @@ address, a pooled `Transfer` collects head and body and judges them as they come
 becomes an outcome (`ending.py`), the same way for an answer that was recorded (`replay.py`). The first visit to a host
 is `meet_host` (`hosts.py`), whose report becomes `RobotsRules` (`robots.py`); a sitemap's bytes become URLs in
 `parse_sitemap` (`sitemaps.py`).
+
+The engine needs the rules of robots.txt and nothing else of this package; so the names below are loaded on first use.
 """
 
-from opilio.fetch.client import Client
-from opilio.fetch.hosts import meet_host
-from opilio.fetch.robots import RobotsRules
-from opilio.fetch.sitemaps import parse_sitemap
-from opilio.fetch.transport import Response, Transport
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from opilio.fetch.client import Client
+    from opilio.fetch.hosts import meet_host
+    from opilio.fetch.robots import RobotsRules
+    from opilio.fetch.sitemaps import parse_sitemap
+    from opilio.fetch.transport import Response, Transport
 
 __all__ = ["Client", "Response", "RobotsRules", "Transport", "meet_host", "parse_sitemap"]
+
+_MODULES = {
+    "Client": "client",
+    "Response": "transport",
+    "RobotsRules": "robots",
+    "Transport": "transport",
+    "meet_host": "hosts",
+    "parse_sitemap": "sitemaps",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Load the module of a public name when it is first asked for."""
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,0 +1,42 @@
+"""What engine and worker processes say to each other, and how it goes over a socket.
+
+A message is its length in four bytes, then msgpack: first the setup of a worker, then lists of leases one way and lists
+of visits the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from opilio.model import Lease, Visit
+
+
+class WorkerSetup(msgspec.Struct, frozen=True):
+    """All a worker must be told, as one message."""
+
+    settings: dict[str, object]
+    keywords: dict[int, list[str]]
+    warc_folder: str
+    name: str
+
+
+encoder = msgspec.msgpack.Encoder()
+visits_decoder = msgspec.msgpack.Decoder(list[Visit])
+leases_decoder = msgspec.msgpack.Decoder(list[Lease])
+setup_decoder = msgspec.msgpack.Decoder(WorkerSetup)
+
+
+async def read_message(reader: asyncio.StreamReader) -> bytes:
+    """One message; b'' at the end of the stream."""
+    try:
+        size = int.from_bytes(await reader.readexactly(4), "big")
+        return await reader.readexactly(size)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return b""
+
+
+def frame(message: bytes) -> bytes:
+    """A message as it goes over the socket."""
+    return len(message).to_bytes(4, "big") + message

@@ -1,0 +1,272 @@
+"""One contract for all workers: every lease that was submitted comes back as exactly one visit, whatever happens."""
+
+import asyncio
+import dataclasses
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
+from opilio.crawl.worker import WorkerSetup
+from opilio.errors import OpilioError
+from opilio.localweb import LocalServer
+from opilio.model import Lease, LeaseKind, Outcome, Visit
+from opilio.settings import Settings, override
+
+WAIT_S = 30.0
+KINDS = ("inline", "one process", "three processes")
+Run = Callable[[Workers], Awaitable[Any]]
+
+
+@pytest.fixture
+def setup(small_server: LocalServer, tmp_path: Path) -> WorkerSetup:
+    """Workers that reach the small local web, and give up on a slow page soon."""
+    changes = {"fetch.connect_to": small_server.connect_to, "fetch.read_timeout_s": 1.0, "fetch.total_timeout_s": 2.0}
+    settings = dataclasses.asdict(override(Settings(), changes))
+    return WorkerSetup(settings, {0: ["statistics", "mean"]}, str(tmp_path / "warc"), "w0")
+
+
+def run(kind: str, setup: WorkerSetup, use: Run) -> Any:
+    """Start workers of a kind, use them, close them; whatever `use` returns."""
+
+    async def whole() -> Any:
+        count = {"one process": 1, "three processes": 3}.get(kind, 0)
+        workers: Workers = ProcessWorkers(setup, count) if count else InlineWorkers(setup)
+        await workers.start()
+        try:
+            return await use(workers)
+        finally:
+            await workers.close()
+
+    return asyncio.run(whole())
+
+
+async def collect(workers: Workers, count: int, timeout_s: float = WAIT_S) -> list[Visit]:
+    """The next `count` visits."""
+    visits: list[Visit] = []
+    deadline_s = time.monotonic() + timeout_s
+    while len(visits) < count:
+        assert time.monotonic() < deadline_s, f"{len(visits)} of {count} leases came back"
+        visits += await workers.visits(0.2)
+    return visits
+
+
+def page_leases(server: LocalServer, count: int) -> list[Lease]:
+    return [Lease(oid, url) for oid, url in enumerate(sorted(server.web.pages)[:count])]
+
+
+def children() -> set[int]:
+    """Worker processes of this process that are alive."""
+    command = ["pgrep", "-P", str(os.getpid()), "-f", "opilio.crawl.process"]
+    return set(map(int, subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_lease_comes_back_once(kind: str, setup: WorkerSetup, small_server: LocalServer) -> None:
+    """Pages, hosts, sitemaps, errors of every sort: one visit for each lease, with the lease in it."""
+    sitemap = next(url for url in small_server.web.files if url.endswith("sitemap.xml"))
+    host = sitemap.split("/")[2]
+    leases = page_leases(small_server, 60)
+    leases += [
+        Lease(1000, "http://no-such-path.test/nothing"),
+        Lease(1001, "http://192.0.2.1.invalid/"),
+        Lease(1002, "http://127.0.0.1:9/private"),
+        Lease(1003, "http://slow.test/"),
+        Lease(-1, f"http://{host}/robots.txt", LeaseKind.HOST),
+        Lease(-(2**41), sitemap, LeaseKind.SITEMAP),
+    ]
+
+    async def use(workers: Workers) -> list[Visit]:
+        workers.submit(leases[:30])
+        workers.submit(leases[30:])
+        visits = await collect(workers, len(leases))
+        return visits + await workers.visits(0.3)
+
+    visits = run(kind, setup, use)
+    assert Counter(visit.lease for visit in visits) == Counter(leases)
+    by_oid = {visit.lease.oid: visit for visit in visits}
+    assert all(by_oid[oid].fetch.outcome in (Outcome.OK, Outcome.REDIRECT) for oid in range(60))
+    stored = [visit for visit in visits if visit.document is not None]
+    assert len(stored) > 40
+    assert all(visit.relevance is not None and visit.fetch.warc_bytes > 0 for visit in stored)
+    assert by_oid[1002].fetch.outcome is Outcome.PRIVATE_ADDRESS
+    assert by_oid[1003].fetch.outcome in (Outcome.OK, Outcome.TIMED_OUT)
+    assert by_oid[-1].host is not None and by_oid[-1].host.robots_status in (200, 404)
+    assert by_oid[-(2**41)].sitemap_urls
+    assert all(visit.fetch.started_s > 0 for visit in visits), "the table of visits needs a time"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_lease_is_lost_between_calls(kind: str, setup: WorkerSetup, small_server: LocalServer) -> None:
+    """Leases given in many small pieces, visits asked for without patience: the sums agree."""
+    leases = page_leases(small_server, 80)
+
+    async def use(workers: Workers) -> list[Visit]:
+        visits: list[Visit] = []
+        for lease in leases:
+            workers.submit([lease])
+            visits += await workers.visits(0.0)
+        return visits + await collect(workers, len(leases) - len(visits))
+
+    assert Counter(visit.lease.oid for visit in run(kind, setup, use)) == Counter(range(80))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_that_cannot_be_analysed(
+    kind: str, setup: WorkerSetup, small_server: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An analyzer that raises costs the page it raised for: `unreadable`, with the reason; the others are stored."""
+    poison = sorted(small_server.web.pages)[3]
+    patch = (
+        "from opilio.analyze import Analyzer\n"
+        "analyze = Analyzer.analyze\n"
+        "def raise_for_one(self, body, content_type, url, *rest):\n"
+        f"    if url == {poison!r}:\n"
+        "        raise RecursionError('too deep')\n"
+        "    return analyze(self, body, content_type, url, *rest)\n"
+        "Analyzer.analyze = raise_for_one\n"
+    )
+    if kind == "inline":
+        from opilio.analyze import Analyzer
+
+        monkeypatch.setattr(Analyzer, "analyze", Analyzer.analyze)  # put back in the end
+        exec(patch, {})
+    else:  # a process of Python imports this module by itself when it starts
+        (tmp_path / "sitecustomize.py").write_text(patch)
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    leases = page_leases(small_server, 8)
+
+    async def use(workers: Workers) -> list[Visit]:
+        workers.submit(leases)
+        return await collect(workers, len(leases))
+
+    outcomes = {visit.lease.url: visit.fetch for visit in run(kind, setup, use)}
+    assert outcomes[poison].outcome is Outcome.UNREADABLE
+    assert "RecursionError: too deep" in outcomes[poison].detail
+    assert sum(fetch.outcome is Outcome.OK for fetch in outcomes.values()) >= 6
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_close_leaves_nothing_behind(kind: str, setup: WorkerSetup, small_server: LocalServer) -> None:
+    """Closing with requests under way ends every process and every task, within seconds."""
+
+    async def use(workers: Workers) -> float:
+        assert len(children()) == {"one process": 1, "three processes": 3}.get(kind, 0)
+        workers.submit([Lease(1, "http://slow.test/"), *page_leases(small_server, 20)])
+        await workers.visits(1.0)
+        return time.monotonic()
+
+    began_s = run(kind, setup, use)
+    assert time.monotonic() - began_s < 5
+    assert children() == set()
+
+
+def test_what_cannot_be_archived_ends_the_crawl(setup: WorkerSetup, small_server: LocalServer, tmp_path: Path) -> None:
+    """A WARC folder that cannot be written is told as fatal, for no page may be stored without its record."""
+    (tmp_path / "warc").write_text("a file where the folder should be")
+
+    async def use(workers: Workers) -> list[Visit]:
+        workers.submit(page_leases(small_server, 2))
+        return await collect(workers, 2)
+
+    for kind in KINDS:
+        visits = run(kind, setup, use)
+        assert all(str(tmp_path / "warc") in visit.fatal for visit in visits)
+
+
+# -- processes that die
+
+
+@pytest.mark.parametrize("kind", ["one process", "three processes"])
+def test_killed_processes_give_their_leases_back(kind: str, setup: WorkerSetup, small_server: LocalServer) -> None:
+    """kill -9 again and again: each lease comes back once, visited or as `worker-lost`, and work goes on after."""
+    leases = page_leases(small_server, 200)
+
+    async def use(workers: Workers) -> tuple[list[Visit], int]:
+        visits: list[Visit] = []
+        kills = 0
+        for start in range(0, 200, 20):
+            workers.submit(leases[start : start + 20])
+            visits += await workers.visits(0.02)
+            if start % 60 == 0:
+                for pid in children():
+                    os.kill(pid, signal.SIGKILL)
+                    kills += 1
+        visits += await collect(workers, len(leases) - len(visits))
+        for attempt in range(5):  # a process may be dead without our knowing it yet
+            workers.submit([Lease(5000 + attempt, leases[0].url)])
+            [last] = await collect(workers, 1)
+            if last.fetch.outcome is Outcome.OK:
+                break
+        assert last.fetch.outcome is Outcome.OK, "a new process took the place of the killed one"
+        assert await workers.visits(0.3) == []
+        return visits, kills
+
+    visits, kills = run(kind, setup, use)
+    assert kills >= 4
+    assert Counter(visit.lease for visit in visits) == Counter(leases)
+    outcomes = Counter(visit.fetch.outcome for visit in visits)
+    assert outcomes[Outcome.WORKER_LOST] > 0
+    assert set(outcomes) <= {Outcome.OK, Outcome.REDIRECT, Outcome.WORKER_LOST}, outcomes
+    assert all(visit.fetch.started_s > 0 for visit in visits)
+    assert children() == set()
+
+
+def test_processes_that_die_at_once_end_the_crawl(
+    setup: WorkerSetup, small_server: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When worker processes cannot live, there is an error with a hint after some tries, not an endless loop."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import os, sys\nif 'opilio.crawl.process' in sys.orig_argv: os._exit(3)"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+
+    async def use(workers: Workers) -> None:
+        workers.submit(page_leases(small_server, 5))
+        deadline_s = time.monotonic() + WAIT_S
+        while time.monotonic() < deadline_s:
+            await workers.visits(0.2)
+
+    with pytest.raises(OpilioError, match="died") as caught:
+        run("one process", setup, use)
+    assert "run.workers=-1" in caught.value.hint
+    assert children() == set()
+
+
+def test_workers_do_not_outlive_their_engine(setup: WorkerSetup, small_server: LocalServer, tmp_path: Path) -> None:
+    """When the engine is killed, its worker processes end by themselves."""
+    seeds = tmp_path / "s.txt"
+    seeds.write_text("http://directory.test/")
+    connect_to = ", ".join(f'"{host}" = "{to}"' for host, to in small_server.connect_to.items())
+    engine = subprocess.Popen(
+        [sys.executable, "-m", "opilio", "crawl", str(tmp_path / "c"), "--seeds", str(seeds), "--workers", "2", "-q",
+         "--set", f"fetch.connect_to={{ {connect_to} }}"],
+    )  # fmt: skip
+    workers: list[str] = []
+    deadline_s = time.monotonic() + WAIT_S
+    while len(workers) < 2 and time.monotonic() < deadline_s:
+        found = subprocess.run(["pgrep", "-P", str(engine.pid)], capture_output=True, text=True, check=False)
+        workers = found.stdout.split()
+        time.sleep(0.05)
+    assert len(workers) == 2
+    engine.kill()
+    engine.wait()
+    while any(is_worker(pid) for pid in workers):
+        assert time.monotonic() < deadline_s, "a worker process is still there"
+        time.sleep(0.05)
+
+
+def is_worker(pid: str) -> bool:
+    """Whether a process is alive and one of ours."""
+    try:
+        return b"opilio.crawl.process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return False
