@@ -80,19 +80,22 @@ class _Links:
         for kind, href, title in self._head():
             url, key = resolve(href, base)
             self._add(url, key, (_fold(title, MAX_ANCHOR_CHARS), "", Region.HEAD), kind, False)
-        context, placed, place_of, add = self._source.link_context, layout.links, layout.place, self._add
+        places, own_url, seen = layout.places(self._source.link_context), self._source.url, self._seen
         for number, raw in enumerate(self._page.links):
             href = raw.href
             if href[0] == "#":
                 continue
             url, key = resolve(href, base)
-            if not url:
+            if not url or url == own_url:
                 continue
             # Without a place, because the text was cut or the renderer lost a link, its own text must do.
-            place = place_of(number, context) if number < placed else _own_place(raw)
+            place = places[number] if number < len(places) else _own_place(raw)
             if not place[0]:
                 place = (_fold(raw.label(), MAX_ANCHOR_CHARS), *place[1:])
-            add(url, key, place, raw.kind, raw.rel != "" and self._is_nofollow(raw.rel))
+            if (url, place[0]) in seen:
+                self._position += 1
+            else:
+                self._add(url, key, place, raw.kind, raw.rel != "" and self._is_nofollow(raw.rel))
         return self._links, self._dropped + self._page.links_passed_over
 
     def _is_nofollow(self, rel: str) -> bool:

@@ -83,11 +83,6 @@ class Layout:
                 return kept
         return self.text
 
-    @property
-    def links(self) -> int:
-        """How many links were read: all, or fewer when the text was cut."""
-        return len(self._regions)
-
     def _read(self, start: int, end: int, region: Region, quality: int) -> None:
         """Read the lines of one part of the page."""
         spans, link = self._spans, len(self._regions)
@@ -109,15 +104,18 @@ class Layout:
             start = line_end + 1
         self._regions += [region] * (link - len(self._regions))
 
-    def place(self, link: int, context: bool = True) -> Place:
-        """Where a link stands, by its number."""
-        start, end, _ = self._spans[link]
-        source = self._source
-        anchor = _fold(source[start : min(end, start + 2 * MAX_ANCHOR_CHARS)])
-        around = ""
-        if context and not (source[end : end + 1] in _LINE_ENDS and (not start or source[start - 1] == "\n")):
-            around = self._around(start, end)[:MAX_CONTEXT_CHARS]
-        return anchor[:MAX_ANCHOR_CHARS], around, self._regions[link]
+    def places(self, context: bool = True) -> list[Place]:
+        """Where each link stands, in order; with the words around it when `context`."""
+        source, found = self._source, []
+        for (start, end, _), region in zip(self._spans, self._regions, strict=False):  # cut text: fewer regions
+            anchor = source[start : min(end, start + 2 * MAX_ANCHOR_CHARS)]
+            if not anchor.isprintable() or "  " in anchor or anchor[:1] == " " or anchor[-1:] == " ":
+                anchor = _fold(anchor)
+            around = ""
+            if context and not (source[end : end + 1] in _LINE_ENDS and (not start or source[start - 1] == "\n")):
+                around = self._around(start, end)[:MAX_CONTEXT_CHARS]
+            found.append((anchor[:MAX_ANCHOR_CHARS], around, region))
+        return found
 
     def _around(self, start: int, end: int) -> str:
         """The words before and after a link, as far as its line goes."""

@@ -129,7 +129,7 @@ class Collection:
         """
         if settings:
             self.change_settings(settings)
-        with self._store() as store:
+        with self._store(threads=1) as store:
             if retry_failed:
                 store.query(_RETRY_URLS, write=True)
                 store.query(_RETRY_HOSTS, write=True)
@@ -253,8 +253,9 @@ class Collection:
         with self._store(read_only=True) as store:
             return export_pages(store, str(target), format_name, columns=wanted, where=where)
 
-    def _store(self, *, read_only: bool = False) -> Store:
-        return Store.open(self.folder, read_only=read_only, memory_bytes=self.settings.store.memory_bytes)
+    def _store(self, *, read_only: bool = False, threads: int = 0) -> Store:
+        memory_bytes = self.settings.store.memory_bytes
+        return Store.open(self.folder, read_only=read_only, memory_bytes=memory_bytes, threads=threads)
 
 
 def _write_settings(folder: Path, settings: Settings) -> None:

@@ -10,7 +10,7 @@ import duckdb
 from opilio.errors import CollectionBusy, StoreError
 
 FILE_NAME = "collection.duckdb"
-THREADS = 2
+MAX_THREADS = 8
 FRAGMENTS, FRAGMENT_PAGES = 8, 5000
 
 _BUSY = ("could not set lock", "conflicting lock", "different configuration", "already attached")
@@ -19,10 +19,10 @@ _NEWER = ("trying to read a database file with version number", "newer version o
 _REFUSED = ("permission denied", "read-only file system")
 
 
-def connect(path: Path, *, memory_bytes: int, read_only: bool) -> duckdb.DuckDBPyConnection:
+def connect(path: Path, *, memory_bytes: int, read_only: bool, threads: int = 0) -> duckdb.DuckDBPyConnection:
     """Open the file, closed in: no other file, no extension, no Python variable can be reached by SQL from here on."""
     config: dict[str, str | bool | int | float | list[str]] = {
-        "threads": THREADS,
+        "threads": threads or min(MAX_THREADS, len(os.sched_getaffinity(0))),
         "memory_limit": f"{max(memory_bytes, 64 * 2**20) >> 20}MiB",
         "temp_directory": str(path.with_suffix(".spill")),
         # The store checkpoints by itself, between two batches (Store._keep_house).

@@ -77,15 +77,19 @@ class Store(Loading):
         return cls(path, connection, read_only=False)
 
     @classmethod
-    def open(cls, folder: Path, *, read_only: bool = False, memory_bytes: int = GIB) -> Store:
-        """Open a collection; all that was committed is there, also after a crash."""
+    def open(cls, folder: Path, *, read_only: bool = False, memory_bytes: int = GIB, threads: int = 0) -> Store:
+        """Open a collection; all that was committed is there, also after a crash.
+
+        `threads` are those the database may use, 0 meaning all cores. A crawl gives it one: batches are too small to be
+        shared out, and trying costs a tenth of the pages a second.
+        """
         path = folder / FILE_NAME
         if not path.is_file():
             raise StoreError(
                 f"{folder}: no collection here ({FILE_NAME} is missing)",
                 "Make one: opilio crawl FOLDER --bookmarks FILE, or --seeds FILE.",
             )
-        connection = connect(path, memory_bytes=memory_bytes, read_only=read_only)
+        connection = connect(path, memory_bytes=memory_bytes, read_only=read_only, threads=threads)
         try:
             schema.migrate(connection, path, schema.migrations(), read_only=read_only)
             store = cls(path, connection, read_only=read_only)
