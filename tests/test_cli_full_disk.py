@@ -106,7 +106,6 @@ def test_no_room_at_all(
     assert kept <= pages_of(collection)
 
 
-@pytest.mark.xfail(strict=True, reason="Collection.create leaves half a database behind")
 def test_no_room_for_a_new_collection(make_collection: MakeCollection, tmp_path: Path) -> None:
     """What a failed beginning leaves behind does not stand in the way of the next one."""
     (tmp_path / "s.txt").write_text(START[0])

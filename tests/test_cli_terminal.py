@@ -140,7 +140,6 @@ def test_a_second_ctrl_c_does_not_wait(make_collection: MakeCollection, tmp_path
     assert collection.sql("SELECT count(*) > 0 FROM pages").rows == [(True,)]
 
 
-@pytest.mark.xfail(reason="worker processes that are still starting get Ctrl-C too, and show a traceback")
 def test_ctrl_c_before_the_crawl_began(make_collection: MakeCollection) -> None:
     """Ctrl-C at any moment of the start, also while worker processes are being started, leaves no traceback."""
     collection = make_collection(["http://directory.test/"], run__workers=2, fetch__host_delay_s=0.5)

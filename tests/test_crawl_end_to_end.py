@@ -322,7 +322,10 @@ def test_interrupt_ends_cleanly(make_collection: MakeCollection) -> None:
 def test_a_raised_limit_takes_up_what_it_dropped(make_collection: MakeCollection) -> None:
     """URLs dropped by depth, by pages of a host or by scope wait again when the limit is raised or the scope widened."""
     collection = make_collection(
-        START, limits__max_depth=1, limits__max_pages_per_host=2, scope__only_domains=["directory.test", "links.test", "python.test"]
+        START,
+        limits__max_depth=1,
+        limits__max_pages_per_host=2,
+        scope__only_domains=["directory.test", "links.test", "python.test"],
     )
     first = collection.crawl()
     assert {"too-deep", "host-limit", "out-of-scope"} <= set(first.outcomes)

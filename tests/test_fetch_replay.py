@@ -15,7 +15,11 @@ PAGE = b"<html><title>t</title><p>words</p></html>"
     ("head", "body", "outcome"),
     [
         (b"HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n", PAGE, Outcome.OK),
-        (b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n\r\n", gzip.compress(PAGE), Outcome.OK),
+        (
+            b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\n\r\n",
+            gzip.compress(PAGE),
+            Outcome.OK,
+        ),
         (b"HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\n", b"gone", Outcome.CLIENT_ERROR),
         (b"HTTP/1.1 301 Moved\r\nLocation: /new\r\n\r\n", b"", Outcome.REDIRECT),
         (b"HTTP/1.1 503 Busy\r\nRetry-After: 7\r\n\r\n", b"", Outcome.SERVER_ERROR),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import math
 import re
 import tomllib
 import types
@@ -378,5 +379,7 @@ def _validate(settings: Settings, where: str) -> None:
         section_value = getattr(settings, section_field.name)
         for f in dataclasses.fields(section_value):
             value = getattr(section_value, f.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise SettingsError(f"{where}, [{section_field.name}] {f.name}: {value} is not a number to go by")
             if isinstance(value, (int, float)) and value < 0 and f.name != "workers":
                 raise SettingsError(f"{where}, [{section_field.name}] {f.name}: must not be negative")

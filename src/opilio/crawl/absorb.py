@@ -20,6 +20,7 @@ from opilio.store import Batch
 SITEMAP_OID = -(2**40)  # leases of sitemaps have oids below this: they are no URLs of the crawl
 MAX_SITEMAPS_PER_HOST = 20
 OPEN, SETTLED, STORED = 0, 1, 2
+LOST_APART = 16  # leases lost with their worker are tried again at so many different times
 
 
 class Absorber:
@@ -36,6 +37,8 @@ class Absorber:
         self.recrawls: set[int] = set()
         """Waiting URLs whose page is stored already."""
         self.changed_hosts: set[int] = set()
+        self.stored_hosts = 0
+        """Hosts of which the database has a row: all with a sid below this."""
         self.next_oid = 0
         self._sitemaps = 0
         self._reads: dict[LeaseKind, Callable[[Visit, float], None]] = {
@@ -49,6 +52,9 @@ class Absorber:
     def swap_batch(self) -> Batch:
         """The batch to be written now; a new one is open."""
         batch, self.batch = self.batch, Batch()
+        # Every host, also one that is known by nothing but a URL too long to keep: sids must have no gaps.
+        self.changed_hosts.update(range(self.stored_hosts, len(self.frontier.hosts)))
+        self.stored_hosts = len(self.frontier.hosts)
         for sid in self.changed_hosts:
             rows.add_host(batch, self.frontier.hosts[sid])
         self.changed_hosts = set()
@@ -93,7 +99,9 @@ class Absorber:
         for url in urls[:MAX_SITEMAPS_PER_HOST]:
             if registered_domain(url.split("/")[2]) == host.domain_name:
                 self._sitemaps += 1
-                host.errands.append(Lease(SITEMAP_OID - self._sitemaps, url, LeaseKind.SITEMAP))
+                self.frontier.host(host_of(url), url[: url.index(":")]).errands.append(
+                    Lease(SITEMAP_OID - self._sitemaps, url, LeaseKind.SITEMAP)
+                )
 
     def _sitemap(self, visit: Visit, now_s: float) -> None:
         self.frontier.ended(visit.lease, visit.fetch.outcome, now_s, visit.fetch.retry_after_s)
@@ -140,6 +148,8 @@ class Absorber:
         if fetch.retry_after_s > fetching.max_backoff_s:
             return False
         wait_s = max(fetch.retry_after_s, min(fetching.backoff_s * 2 ** (url.numtries - 1), fetching.max_backoff_s))
+        if fetch.outcome is Outcome.WORKER_LOST:  # one of many lost together may be to blame: not together again
+            wait_s *= 1 + url.oid % LOST_APART
         self.frontier.retry(url, now_s + wait_s)
         rows.change_url(self.batch, url, UrlState.WAITING, fetch.outcome, now_s, now_s + wait_s)
         return True
@@ -181,7 +191,7 @@ class Absorber:
         url.host.pages += 1
         self.counters.page(fetch.received_bytes, visit.relevance)
         rows.add_page(self.batch, visit, document, self.settings.store)
-        if visit.relevance is not None:
+        if visit.relevance:  # a page about nothing stays with the topic that led to it
             url.topic = visit.topic
         self._settle(url, Outcome.OK, now_s, visit.relevance)
         self._links(url, visit, document, now_s)
@@ -264,16 +274,13 @@ class Absorber:
         if refusal is Outcome.URL_TOO_LONG:
             self.counters.outcome(refusal)
             return ABSENT
-        if self.next_oid >= self.settings.limits.max_urls:
+        if 0 < self.settings.limits.max_urls <= self.next_oid:
             self.counters.add("URLs past the limit of known URLs")
             return ABSENT
         self.next_oid += 1
         self.frontier.known.set(key, url.oid)
         self.sids.append(url.host.sid)
         self.settled.append(OPEN if refusal is None else SETTLED)
-        if not url.host.is_stored:
-            url.host.is_stored = True
-            self.changed_hosts.add(url.host.sid)
         if refusal is not None:
             self.counters.outcome(refusal)
         else:
@@ -282,6 +289,12 @@ class Absorber:
         if refusal is None:
             self.frontier.add(url)
         return url.oid
+
+    def reopen(self, oid: int) -> None:
+        """Let a URL be asked for again about which the last word was spoken."""
+        if self.settled[oid] == STORED:
+            self.recrawls.add(oid)
+        self.settled[oid] = OPEN
 
     def _known_elsewhere(self, url: Waiting) -> Outcome | None:
         found = self.duplicates.known_elsewhere(url.oid, url.url, url.host.sid, url.host.ip)

@@ -30,7 +30,7 @@ from opilio.crawl.garbage import collect_rarely
 from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.crawl.restore import recover_pages, reopen, restore
-from opilio.errors import CollectionBusy, CollectionError, InputError
+from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
 from opilio.fetch.transport import Transport
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
 from opilio.model import host_of, registered_domain
@@ -91,8 +91,13 @@ class Collection:
         except OSError as error:
             raise CollectionError(f"{folder}: cannot make the folder: {error.strerror}", "Choose another.") from None
         _write_settings(folder, chosen)
-        with Store.create(folder, memory_bytes=chosen.store.memory_bytes) as store:
-            store.write(_inputs_batch(tree))
+        try:
+            with Store.create(folder, memory_bytes=chosen.store.memory_bytes) as store:
+                store.write(_inputs_batch(tree))
+        except BaseException:  # half a collection would stand in the way of the next try
+            for file in folder.glob(f"{DATABASE_NAME}*"):
+                file.unlink()
+            raise
         return cls(folder)
 
     def add(self, *, bookmarks: Path | str | None = None, seeds: Path | str | None = None) -> int:
@@ -129,6 +134,8 @@ class Collection:
         """
         if settings:
             self.change_settings(settings)
+        if recrawl:
+            self._check_recrawl()
         with self._store(threads=1) as store:
             if retry_failed:
                 store.query(_RETRY_URLS, write=True)
@@ -136,6 +143,15 @@ class Collection:
             if recrawl:
                 store.query(_RECRAWL, write=True)
             return uvloop.run(self._run(store, on_tick, transport))
+
+    def _check_recrawl(self) -> None:
+        """Refuse limits that count pages stored already: they would end a recrawl before it began."""
+        limits = self.settings.limits
+        if limits.max_pages or limits.max_pages_per_host:
+            raise SettingsError(
+                "a recrawl asks for pages that are stored, which the limits of pages count",
+                "Take them away for it: --max-pages 0 --max-pages-per-host 0; --max-time and --max-bytes may stay.",
+            )
 
     def change_settings(self, changes: Mapping[str, Any]) -> None:
         """Change settings by dotted name, for good: {"limits.max_pages": 1000}. Not while a crawl runs."""
@@ -156,9 +172,9 @@ class Collection:
         restore(store, absorber)
         if reopened:
             absorber.counters.add("URLs taken up again after a limit was raised", reopened)
+        self._offer_seeds(store, absorber)
         if self.settings.store.warc:
             self._recover(store, absorber, setup)
-        self._offer_seeds(store, absorber)
         collect_rarely()
         workers: Workers
         if transport is not None or self.settings.run.workers < 0:

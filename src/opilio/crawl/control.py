@@ -8,7 +8,6 @@ and its answer are one line of JSON each. When no engine runs, callers open the 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import datetime
 import hmac
@@ -29,6 +28,7 @@ from opilio.store import export_pages
 NOTE = "engine.json"
 MAX_REQUEST_BYTES = 2**20
 SQL_TIMEOUT_S = 60.0
+REQUEST_TIMEOUT_S = 10.0  # to send a request, and to take its answer
 
 
 class ControlServer:
@@ -62,15 +62,21 @@ class ControlServer:
             self._server.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, ValueError):
-            answer = await self._answer(await reader.readuntil(b"\n"))
+        try:
+            line = await asyncio.wait_for(reader.readuntil(b"\n"), REQUEST_TIMEOUT_S)
+            answer = await self._answer(line)
             writer.write(json.dumps(answer, default=_plain).encode() + b"\n")
-            await writer.drain()
-        writer.close()
+            await asyncio.wait_for(writer.drain(), REQUEST_TIMEOUT_S)
+        except (Exception, asyncio.CancelledError):  # whoever asks, and whatever: it is no trouble of the crawl's
+            pass
+        finally:
+            writer.close()
 
     async def _answer(self, line: bytes) -> dict[str, Any]:
         request = json.loads(line)
-        if not isinstance(request, dict) or not hmac.compare_digest(str(request.pop("token", "")), self._token):
+        if not isinstance(request, dict) or not hmac.compare_digest(
+            str(request.pop("token", "")).encode(), self._token.encode()
+        ):
             return {"error": "not allowed", "hint": ""}
         action = self._actions.get(str(request.pop("do", "")))
         if action is None:
@@ -124,14 +130,15 @@ def ask(folder: Path, do: str, **request: Any) -> Any:
         return None
     with connection:
         connection.settimeout(SQL_TIMEOUT_S + 30)
-        connection.sendall(json.dumps({"token": note["token"], "do": do, **request}).encode() + b"\n")
         try:
-            line = connection.makefile("rb").readline()
+            connection.sendall(json.dumps({"token": note["token"], "do": do, **request}).encode() + b"\n")
+            answer = json.loads(connection.makefile("rb").readline())
         except TimeoutError:
             raise CollectionError(f"{folder}: the crawl does not answer", "Try again.") from None
-    if not line:
+        except (OSError, ValueError, KeyError):  # it ended meanwhile, or its port has gone to some other program
+            return None
+    if not isinstance(answer, dict) or not answer.keys() & {"error", "result"}:
         return None
-    answer = json.loads(line)
     if "error" in answer:
         raise QueryError(answer["error"], answer.get("hint", ""))
     return answer["result"]

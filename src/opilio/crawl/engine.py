@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import time
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -44,6 +45,7 @@ class Engine:
         self.folder = str(store.path.parent)
         self.reason = ""
         self._started_s = time.monotonic()
+        self._started_epoch_s = time.time()
         self._elapsed_before_s = self.counters.counts["elapsed_ms"] / 1000
         self._writer = ThreadPoolExecutor(1, "store")
         self._write: asyncio.Future[None] | None = None
@@ -69,8 +71,9 @@ class Engine:
             await self._finish_requests(on_tick)
         finally:
             await self.workers.close()
-            if self._refill is not None:
-                self._refill.cancel()
+            if self._refill is not None:  # not cancelled: the write that it may be waiting for would go with it
+                self.store.cancel_queries()
+                await asyncio.gather(self._refill, return_exceptions=True)
             await self._close_store()
         on_tick(self.status())
         return self.reason
@@ -88,7 +91,7 @@ class Engine:
         if max_pages:
             room = min(room, max_pages - self.counters.pages - len(self.frontier.leased))
         if room > 0:
-            leases = self.frontier.take(time.time(), room)
+            leases = self.frontier.take(self._now_s(), room)
             if leases:
                 self.workers.submit(leases)
         return room > 0
@@ -98,11 +101,11 @@ class Engine:
         timeout_s = TICK_S
         event_s = self.frontier.next_event_s()
         if until_event and event_s is not None:
-            timeout_s = min(timeout_s, max(0.0, event_s - time.time()) + 0.001)
+            timeout_s = min(timeout_s, max(0.0, event_s - self._now_s()) + 0.001)
         for visit in await self.workers.visits(timeout_s):
             if visit.fatal:
                 raise StoreError(visit.fatal, "What is committed is safe: make room, then crawl on.")
-            self.absorber.absorb(visit, time.time())
+            self.absorber.absorb(visit, self._now_s())
 
     async def _check_end(self) -> None:
         limits = self.settings.limits
@@ -119,8 +122,12 @@ class Engine:
 
     def _find_waiting(self) -> bool:
         """Whether the database has URLs that wait, though the frontier has none: the last look before the end."""
-        sql = "SELECT topic, count(*) FROM crawl WHERE state = 'waiting' GROUP BY topic"
-        waiting = dict(self.store.query(sql).rows)
+        waiting: Counter[int] = Counter()
+        for piece in self.store.stream("SELECT oid, topic FROM crawl WHERE state = 'waiting'"):
+            for oid, topic in zip(*(column.to_pylist() for column in piece.columns), strict=True):
+                if topic in self.frontier.queues:
+                    waiting[topic] += 1
+                    self.absorber.reopen(oid)  # settled, but the user let it wait again by SQL
         self.frontier.wait_in_database(waiting)
         return bool(waiting)
 
@@ -137,6 +144,10 @@ class Engine:
             self._ticked_s = now_s
             if on_tick(self.status()) is False:
                 self.stop("stopped by its caller")
+
+    def _now_s(self) -> float:
+        """Seconds since the epoch by a clock that nobody sets back while we run."""
+        return self._started_epoch_s + time.monotonic() - self._started_s
 
     @property
     def elapsed_s(self) -> float:
@@ -186,8 +197,12 @@ class Engine:
         if self._refill is not None:
             if not self._refill.done():
                 return
-            self._refill.result()
-            self._refill = None
+            task, self._refill = self._refill, None
+            try:
+                task.result()
+            except QueryError as error:  # an order that was good for the URLs known when it was given
+                self.reason = f"the order cannot be used any more: {error.message}"
+                return
         age_s = time.monotonic() - self._refilled_s
         if age_s < MIN_REFILL_S:
             return

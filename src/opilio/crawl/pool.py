@@ -17,7 +17,9 @@ from opilio.crawl.messages import WorkerSetup, encoder, frame, read_message, vis
 from opilio.errors import OpilioError
 from opilio.fetch import Transport
 from opilio.model import Fetch, Lease, Outcome, Visit, host_of
+from opilio.settings import from_table
 
+PATIENCE = 20  # a worker that says nothing for so many times the longest request hangs
 MAX_RESTARTS = 20  # of worker processes in one run: more means that something is wrong with the machine
 
 
@@ -110,6 +112,7 @@ class _Process:
         self.name = name
         self.setup = msgspec.structs.replace(setup, name=name)
         self.leases: dict[int, Lease] = {}
+        self.heard_s = time.monotonic()  # the last message, or the first lease since it had none
         self.process: subprocess.Popen[bytes] | None = None
         self.writer: asyncio.StreamWriter | None = None
 
@@ -120,6 +123,7 @@ class _Process:
                 [sys.executable, "-m", "opilio.crawl.process", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
+                process_group=0,  # Ctrl-C is the engine's to handle, also while the process is still starting
             )
         reader, self.writer = await asyncio.open_connection(sock=ours, limit=2**20)
         self.writer.write(frame(encoder.encode(self.setup)))
@@ -128,6 +132,8 @@ class _Process:
         return reader
 
     def send(self, leases: list[Lease]) -> None:
+        if not self.leases:
+            self.heard_s = time.monotonic()
         self.leases.update((lease.oid, lease) for lease in leases)
         if self.writer is not None:
             self.writer.write(frame(encoder.encode(leases)))
@@ -155,6 +161,7 @@ class ProcessWorkers:
         self._processes = [_Process(f"w{i}", setup) for i in range(count or default_count())]
         self._tasks: list[asyncio.Task[None]] = []
         self._restarts = 0
+        self._patience_s = PATIENCE * from_table(setup.settings, "settings of the crawl").fetch.total_timeout_s
         self._failure: OpilioError | None = None
 
     async def start(self) -> None:
@@ -180,7 +187,7 @@ class ProcessWorkers:
     async def _keep_running(self, process: _Process) -> None:
         while True:
             reader = await process.start()
-            while message := await read_message(reader):
+            while message := await self._next_message(process, reader):
                 visits = visits_decoder.decode(message)
                 for visit in visits:
                     process.leases.pop(visit.lease.oid, None)
@@ -198,6 +205,19 @@ class ProcessWorkers:
             self._inbox.put([Visit(lease, fetch) for lease in lost])
             if self._failure is not None:
                 return
+
+    async def _next_message(self, process: _Process, reader: asyncio.StreamReader) -> bytes:
+        """What a process says next; b'' when it ended. One that is silent for too long over its leases is ended."""
+        reading = asyncio.ensure_future(read_message(reader))
+        try:
+            while not (await asyncio.wait({reading}, timeout=self._patience_s / 4))[0]:
+                silent_s = time.monotonic() - process.heard_s
+                if process.leases and silent_s > self._patience_s and process.process is not None:
+                    process.process.kill()  # a page that it cannot finish: the others must not wait for it for ever
+            return reading.result()
+        finally:
+            reading.cancel()
+            process.heard_s = time.monotonic()
 
     async def close(self) -> None:
         """End the processes."""

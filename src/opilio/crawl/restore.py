@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -29,6 +31,7 @@ _COUNTED_BY_TRAPS = r"url LIKE '%?%' OR regexp_matches(url, '/(19|20)\d\d[-/]\d{
 def restore(store: Store, absorber: Absorber) -> None:
     """Fill frontier, duplicates and counts from the database."""
     _hosts(store, absorber.frontier, absorber.settings.user_agent)
+    absorber.stored_hosts = len(absorber.frontier.hosts)
     _urls(store, absorber)
     _pages(store, absorber)
     frontier = absorber.frontier
@@ -37,6 +40,8 @@ def restore(store: Store, absorber: Absorber) -> None:
     ):
         frontier.traps.count(url, sid)
     waiting = dict(_rows(store, "SELECT topic, count(*) FROM crawl WHERE state = 'waiting' GROUP BY topic"))
+    if store.count_rows("runs"):  # all that is offered until the first refill waits in the database: see recover_pages
+        waiting = dict.fromkeys(frontier.queues, 0) | waiting
     frontier.wait_in_database(waiting)
     absorber.recrawls.update(oid for (oid,) in _rows(store, _RECRAWLED))
 
@@ -74,7 +79,6 @@ def _hosts(store: Store, frontier: Frontier, user_agent: str) -> None:
         )  # fmt: skip
         host.crawl_delay_s = record.crawl_delay_s
         host.next_s = record.next_visit_s
-        host.is_stored = True
         if record.robots_status is not None:
             host.met_s = record.met_s
             host.robots_status = record.robots_status
@@ -118,13 +122,12 @@ def recover_pages(store: Store, absorber: Absorber, setup: WorkerSetup, warc_fol
         if oid == ABSENT or absorber.settled[oid] != OPEN:
             continue
         worker = worker or _reader(setup)
-        waiting = _waiting(store, absorber.frontier, oid)
+        waiting = _waiting(store, absorber, oid)
         lease = Lease(oid, url, attempt=waiting.numtries + 1)
         visit = worker.read_again(lease, record.ip, record.date_s, record.raw_head, record.raw_body)
         fetch = msgspec.structs.replace(
             visit.fetch, warc_file=path.name, warc_offset=record.offset, warc_bytes=record.length
         )
-        absorber.frontier.forget_cold(waiting.topic)
         absorber.page(waiting, msgspec.structs.replace(visit, fetch=fetch), now_s)
         recovered += 1
     return recovered
@@ -133,11 +136,13 @@ def recover_pages(store: Store, absorber: Absorber, setup: WorkerSetup, warc_fol
 def _unknown_records(store: Store, warc_folder: Path) -> Iterator[tuple[Path, WarcRecord]]:
     """The records of WARC files that the database does not know of; torn ends are cut off."""
     ends = store.load_warc_ends()
+    files: list[Iterator[tuple[Path, WarcRecord]]] = []
     for path in sorted(warc_folder.glob("*.warc.gz")):
         known_end = ends.get(path.name, 0)
         truncate_torn(path, known_end)
-        for record in recover(path, known_end):
-            yield path, record
+        files.append(zip(itertools.repeat(path), recover(path, known_end), strict=False))
+    # In the order of time over all files, so that a page comes before the pages that it led to.
+    yield from heapq.merge(*files, key=lambda found: found[1].date_s)
 
 
 def _reader(setup: WorkerSetup) -> Worker:
@@ -146,11 +151,23 @@ def _reader(setup: WorkerSetup) -> Worker:
     return Worker(setup, archive=False)
 
 
-def _waiting(store: Store, frontier: Frontier, oid: int) -> Waiting:
-    columns = "url, sid, topic, depth, relevance, hops, numtries, priority"
-    url, sid, topic, depth, relevance, hops, numtries, priority = store.query(
-        f"SELECT {columns} FROM crawl WHERE oid = ?", [oid]
-    ).rows[0]
+def _waiting(store: Store, absorber: Absorber, oid: int) -> Waiting:
+    """A URL that waits, taken out of the frontier: for another try, in the open batch, or in the database."""
+    frontier = absorber.frontier
+    again = frontier.take_back(oid)
+    if again is not None:
+        return again
+    new = absorber.batch.urls
+    if new.oid and oid >= new.oid[0]:  # oids are dense
+        at = oid - new.oid[0]
+        url, sid, topic, depth = new.url[at], new.sid[at], new.topic[at], new.depth[at]
+        relevance, hops, numtries, priority = new.relevance[at], new.hops[at], 0, new.priority[at]
+    else:
+        columns = "url, sid, topic, depth, relevance, hops, numtries, priority"
+        url, sid, topic, depth, relevance, hops, numtries, priority = store.query(
+            f"SELECT {columns} FROM crawl WHERE oid = ?", [oid]
+        ).rows[0]
+    frontier.forget_cold(topic)
     waiting = Waiting(oid, url, frontier.hosts[sid], topic, depth, relevance, hops, numtries)
     waiting.priority = priority
     return waiting

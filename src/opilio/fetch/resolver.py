@@ -87,6 +87,7 @@ class Resolver:
         self._open.clear()
 
     def _ask(self, name: str) -> asyncio.Future[Answer]:
+        channel = self._ensure_channel()  # may raise: then nobody waits for an answer that never comes
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Answer] = loop.create_future()
         self._open[name] = future
@@ -96,7 +97,7 @@ class Resolver:
                 loop.call_soon_threadsafe(self._answered, name, result, error)
 
         try:
-            self._ensure_channel().getaddrinfo(
+            channel.getaddrinfo(
                 name, None, family=socket.AF_UNSPEC, type=socket.SOCK_STREAM, flags=_NO_SORT, callback=from_thread
             )
         except (pycares.AresError, UnicodeError, ValueError) as error:

@@ -133,7 +133,7 @@ class Duplicates:
         return ABSENT
 
     def _add_sketch(self, oid: int, shingles: bytes) -> None:
-        row = len(self._sketch_of)
+        row = self._sketch_of.get(oid, len(self._sketch_of))  # a page that changed takes its own row again
         if row == len(self._sketches):
             self._sketches = np.concatenate([self._sketches, np.zeros_like(self._sketches)])
         self._sketches[row] = _fold(shingles)

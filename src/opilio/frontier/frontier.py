@@ -145,6 +145,9 @@ class Frontier:
         if self.strategy.uses_sql:
             self.cold[topic] += len(self.queues[topic])
             self.queues[topic].clear()
+        # What was found, and committed, since the oids in memory were listed may come a second time.
+        hot = {url.oid for queue in (self.queues, self._pool) if queue for url in queue[topic]}
+        urls = [url for url in urls if url.oid not in hot]
         for rank, url in enumerate(urls):
             url.priority = -float(rank) if self.strategy.uses_sql else self.strategy.priority(url)
             self._push(url)
@@ -184,6 +187,17 @@ class Frontier:
         self.strategy = strategy
         self._pool = {topic: TopicQueue(topic) for topic in self.queues} if strategy.batch else {}
         self._batch.clear()
+        self._worst.clear()
+
+    def take_back(self, oid: int) -> Waiting | None:
+        """Take out a URL that waits for another try: its answer came by another way."""
+        for index, (_, _, url) in enumerate(self._later):
+            if url.oid == oid:
+                del self._later[index]
+                heapq.heapify(self._later)
+                self._later_oids.discard(oid)
+                return url
+        return None
 
     def retry(self, url: Waiting, at_s: float) -> None:
         """Let a URL wait until `at_s`, then offer it again."""
@@ -221,6 +235,9 @@ class Frontier:
         if host.state is HostState.BAD:
             self._drop_lane(queue, lane, Outcome.BAD_HOST)
             return None
+        if self._asks_too_much(host):
+            self._drop_lane(queue, lane, Outcome.ROBOTS)
+            return None
         if not self._may_ask(host, now_s):
             queue.park(lane)
             return None
@@ -248,14 +265,15 @@ class Frontier:
         self.leased[url.oid] = url
         return self._lease(host, Lease(url.oid, url.url, LeaseKind.PAGE, url.etag, url.last_modified, url.numtries + 1))
 
+    def _asks_too_much(self, host: Host) -> bool:
+        """Whether a host's robots.txt asks for a longer delay than we are ready to wait for."""
+        fetching = self.settings.fetch
+        return delay_s(host, fetching) > max(fetching.max_crawl_delay_s, fetching.host_delay_s)
+
     def _last_look(self, url: Waiting) -> Outcome | None:
         host = url.host
         if host.refusal is not None:
             return host.refusal
-        if delay_s(host, self.settings.fetch) > max(
-            self.settings.fetch.max_crawl_delay_s, self.settings.fetch.host_delay_s
-        ):
-            return Outcome.ROBOTS
         if host.rules is not None and not host.rules.allows(url.url):
             return Outcome.ROBOTS
         return self.refuses(url)
@@ -282,7 +300,9 @@ class Frontier:
                 heapq.heappush(self._timer, (host.next_s, host.sid, host))
             return False
         if host.domain.in_flight >= self.settings.fetch.per_domain:
-            host.domain.waiting.append(host)
+            if not host.in_domain_queue:
+                host.in_domain_queue = True
+                host.domain.waiting.append(host)
             return False
         return True
 
@@ -325,7 +345,9 @@ class Frontier:
         """Wake some hosts that lacked a place in their domain; all of them when nothing is under way in it."""
         count = WAKE_HOSTS if domain.in_flight else len(domain.waiting)
         for _ in range(min(count, len(domain.waiting))):
-            self._wake_host(domain.waiting.popleft())
+            host = domain.waiting.popleft()
+            host.in_domain_queue = False
+            self._wake_host(host)
 
     @staticmethod
     def _wake_host(host: Host) -> None:
@@ -365,8 +387,9 @@ class Frontier:
 
     def _spill(self, topic: int) -> None:
         keep = int(self.settings.frontier.hot_urls * SPILL_TO)
-        given_up = self._home(topic).spill(keep, lambda url: None)
-        self.cold[topic] += self.settings.frontier.hot_urls + 1 - keep
+        home = self._home(topic)
+        self.cold[topic] += max(0, len(home) - keep)
+        given_up = home.spill(keep, lambda url: None)
         self._floor[topic] = max(self._floor[topic], given_up)
 
     def _evict(self) -> None:

@@ -53,8 +53,8 @@ class Host:
     """One host (name and port) and all the frontier knows about it. Changed by the frontier only."""
 
     __slots__ = (
-        "bytes", "crawl_delay_s", "domain", "domain_name", "errands", "failures", "in_flight", "in_timer", "ip",
-        "is_stored", "meeting", "met_s", "name", "next_s", "pages", "parked", "queued_pages", "refusal",
+        "bytes", "crawl_delay_s", "domain", "domain_name", "errands", "failures", "in_domain_queue", "in_flight",
+        "in_timer", "ip", "meeting", "met_s", "name", "next_s", "pages", "parked", "queued_pages", "refusal",
         "requests", "robots_status", "rules", "scheme", "sid", "state",
     )  # fmt: skip
 
@@ -82,7 +82,7 @@ class Host:
         self.errands: deque[Lease] = deque()  # sitemaps
         self.parked: list[Parked] = []  # lanes that wait until the host may be asked
         self.in_timer = False
-        self.is_stored = False  # whether the database has a row of it, or the open batch does
+        self.in_domain_queue = False  # whether it waits for a place in its domain
 
 
 def delay_s(host: Host, fetching: Fetching) -> float:
@@ -99,7 +99,7 @@ def places(host: Host, fetching: Fetching) -> int:
 
 def next_fetch_s(host: Host, ended_s: float, fetching: Fetching) -> float:
     """When a host whose request ended at `ended_s` may be asked again. Failures in a row double the wait."""
-    wait_s = delay_s(host, fetching)
+    wait_s = min(delay_s(host, fetching), max(fetching.max_crawl_delay_s, fetching.host_delay_s))
     if host.failures:
         wait_s = max(wait_s, min(fetching.backoff_s * 2 ** (host.failures - 1), fetching.max_backoff_s))
     return ended_s + wait_s

@@ -8,6 +8,7 @@ are not topics; what they hold is.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import re
 from html.parser import HTMLParser
 from pathlib import Path
@@ -52,7 +53,7 @@ def decode(data: bytes) -> str:
     for encoding in [*declared[:1], "utf-8"]:
         try:
             return data.decode(encoding)
-        except (UnicodeDecodeError, LookupError):
+        except (UnicodeError, LookupError):
             continue
     return data.decode("cp1252", "replace")
 
@@ -60,8 +61,9 @@ def decode(data: bytes) -> str:
 def parse_bookmarks(text: str) -> TopicTree:
     """The topic tree of the text of a bookmark file; empty when it has no bookmarks."""
     reader = _Reader()
-    reader.feed(text)
-    reader.close()
+    with contextlib.suppress(AssertionError):  # how Python's parser says that it is lost in a <![ ... section
+        reader.feed(text)
+        reader.close()
     reader.end_bookmark()
     return reader.tree
 
