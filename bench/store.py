@@ -17,15 +17,12 @@ import os
 import platform
 import shutil
 import sqlite3
-import sys
 import tempfile
 import time
 from pathlib import Path
 
 import duckdb
 import numpy as np
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
 from opilio.store import Batch, Store
 from opilio.store.batch import TermRows

@@ -189,7 +189,7 @@ class Absorber:
             return
         self.duplicates.remember(url.oid, document, url.host.sid, url.url, fetch.ip, fetch.body_bytes)
         url.host.pages += 1
-        self.counters.page(fetch.received_bytes, visit.relevance)
+        self.counters.page(visit.relevance)
         rows.add_page(self.batch, visit, document, self.settings.store)
         if visit.relevance:  # a page about nothing stays with the topic that led to it
             url.topic = visit.topic

@@ -6,7 +6,7 @@ import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from opilio.model import Outcome, OutcomeKind
+from opilio.model import Outcome
 
 RATE_WINDOW_S = 10.0
 HARVEST_WINDOW_PAGES = 500
@@ -46,7 +46,7 @@ class Counters:
 
     def __init__(self, stored: dict[str, int] | None = None) -> None:
         self.counts: Counter[str] = Counter(stored or {})
-        self._recent: deque[tuple[float, int]] = deque()
+        self._recent: deque[float] = deque()  # when the latest pages were stored
         self._relevances: deque[float] = deque(maxlen=HARVEST_WINDOW_PAGES)
         self._harvest_steps: deque[float] = deque(maxlen=60)
         self._step_pages = 0
@@ -61,12 +61,12 @@ class Counters:
         """Count the end of a URL."""
         self.add(f"outcome:{outcome.value}")
 
-    def page(self, received_bytes: int, relevance: float | None) -> None:
+    def page(self, relevance: float | None) -> None:
         """Count a stored page."""
         self.add("pages")
         now_s = time.monotonic()
-        self._recent.append((now_s, 1))
-        while self._recent and self._recent[0][0] < now_s - RATE_WINDOW_S:
+        self._recent.append(now_s)
+        while self._recent[0] < now_s - RATE_WINDOW_S:
             self._recent.popleft()
         if relevance is not None:
             self._relevances.append(relevance)
@@ -93,7 +93,7 @@ class Counters:
     def pages_per_s(self) -> float:
         """Pages stored a second, over the last seconds."""
         now_s = time.monotonic()
-        recent = [at_s for at_s, _ in self._recent if at_s >= now_s - RATE_WINDOW_S]
+        recent = [at_s for at_s in self._recent if at_s >= now_s - RATE_WINDOW_S]
         return len(recent) / max(0.5, now_s - recent[0]) if recent else 0.0
 
     def outcomes(self) -> dict[str, int]:
@@ -101,10 +101,3 @@ class Counters:
         prefix = "outcome:"
         counts = {name[len(prefix) :]: n for name, n in self.counts.items() if name.startswith(prefix) and n}
         return dict(sorted(counts.items(), key=lambda item: -item[1]))
-
-    def by_kind(self) -> dict[OutcomeKind, dict[str, int]]:
-        """Counts by outcome, grouped into families."""
-        groups: dict[OutcomeKind, dict[str, int]] = {kind: {} for kind in OutcomeKind}
-        for name, n in self.outcomes().items():
-            groups[Outcome(name).kind][name] = n
-        return groups

@@ -389,7 +389,7 @@ class Frontier:
         keep = int(self.settings.frontier.hot_urls * SPILL_TO)
         home = self._home(topic)
         self.cold[topic] += max(0, len(home) - keep)
-        given_up = home.spill(keep, lambda url: None)
+        given_up = home.spill(keep)
         self._floor[topic] = max(self._floor[topic], given_up)
 
     def _evict(self) -> None:

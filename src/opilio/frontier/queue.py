@@ -11,7 +11,7 @@ its host), never both.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TypeAlias
 
 from opilio.frontier.hosts import Host
@@ -134,11 +134,9 @@ class TopicQueue:
         url.dropped = True
         self.count -= 1
 
-    def spill(self, keep: int, forget: Callable[[Waiting], None]) -> float:
-        """Keep the best `keep` URLs, hand the others to `forget`; returns the best priority that was given up."""
+    def spill(self, keep: int) -> float:
+        """Keep the best `keep` URLs and forget the others; returns the best priority that was given up."""
         everything = sorted(self, key=lambda url: (-url.priority, url.oid))
-        for url in everything[keep:]:
-            forget(url)
         self.clear()
         for url in everything[:keep]:
             self.push(url)
