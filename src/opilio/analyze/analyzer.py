@@ -101,7 +101,7 @@ class Analyzer:
         if content.canonical:
             base = content.base or base
         href = content.canonical or _header_canonical(headers.get("link", ""))
-        return self._targets.resolve(href, base_of(base)).url if href else ""
+        return self._targets.seen_from(base_of(base))[href].url if href else ""
 
 
 def content_hash(text: str) -> int:

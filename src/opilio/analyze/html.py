@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain, repeat
 
 from opilio.analyze.content import Content, Source
 from opilio.analyze.directives import EVERYONE, OUR_NAME
@@ -22,6 +23,8 @@ _REFRESH = re.compile(r"\s*[\d.]+\s*[;,\s]\s*(?:url\s*=\s*)?(?:'([^']*)|\"([^\"]
 _OTHER_FORMATS = (b"%PDF-", b"PK\x03\x04", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"\x1f\x8b", b"\x7fELF", b"RIFF")
 # In XHTML these may be empty; an HTML parser would take the rest of the page for their content.
 _EMPTY_IN_XHTML = re.compile(rb"<(script|style|title|textarea|iframe|noscript|template|a|div|span|p|td|li)\b([^<>]*)/>")
+
+_IN_HEAD: Place = ("", "", Region.HEAD)
 
 
 @FORMATS.register("text/html")
@@ -68,64 +71,56 @@ class _Links:
     def __init__(self, page: Markup, source: Source) -> None:
         self._page = page
         self._source = source
-        self._base = base_of(_base(page, source))
-        self._seen: set[tuple[str, str]] = set()
-        self._links: list[Link] = []
-        self._position = 0
-        self._dropped = 0
+        self._targets = source.targets.seen_from(base_of(_base(page, source)))
 
     def collect(self, layout: Layout) -> tuple[list[Link], int]:
         """The links, and how many more there were."""
-        resolve, base = self._source.targets.resolve, self._base
-        for kind, href, title in self._head():
-            url, key = resolve(href, base)
-            self._add(url, key, (_fold(title, MAX_ANCHOR_CHARS), "", Region.HEAD), kind, False)
-        places, own_url, seen = layout.places(self._source.link_context), self._source.url, self._seen
-        for number, raw in enumerate(self._page.links):
+        places: Iterable[Place | None] = chain(layout.places(self._source.link_context), repeat(None))
+        targets, own_url, max_links = self._targets, self._source.url, self._source.max_links
+        links: list[Link] = []
+        seen: set[tuple[str, str]] = set()
+        position = dropped = 0
+        for raw, place in chain(self._head(), zip(self._page.links, places, strict=False)):
             href = raw.href
             if href[0] == "#":
                 continue
-            url, key = resolve(href, base)
+            url, key = targets[href]
             if not url or url == own_url:
                 continue
             # Without a place, because the text was cut or the renderer lost a link, its own text must do.
-            place = places[number] if number < len(places) else _own_place(raw)
-            if not place[0]:
-                place = (_fold(raw.label(), MAX_ANCHOR_CHARS), *place[1:])
-            if (url, place[0]) in seen:
-                self._position += 1
+            anchor, context, region = place or _own_place(raw)
+            if not anchor:
+                anchor = _fold(raw.label(), MAX_ANCHOR_CHARS)
+            position += 1
+            pair = (url, anchor)
+            if pair in seen:
+                continue
+            seen.add(pair)
+            if len(links) < max_links:
+                nofollow = raw.rel != "" and self._is_nofollow(raw.rel)
+                links.append(Link(url, key, anchor, context, region, position - 1, raw.kind, nofollow))
             else:
-                self._add(url, key, place, raw.kind, raw.rel != "" and self._is_nofollow(raw.rel))
-        return self._links, self._dropped + self._page.links_passed_over
+                dropped += 1
+        return links, dropped + self._page.links_passed_over
 
-    def _is_nofollow(self, rel: str) -> bool:
-        return self._source.obey_rel_nofollow and not _NOFOLLOW.isdisjoint(rel.lower().split())
-
-    def _head(self) -> Iterator[tuple[LinkKind, str, str]]:
+    def _head(self) -> Iterator[tuple[RawLink, Place]]:
         for name, value in self._page.metas:
-            if name == "@refresh" and (found := _REFRESH.match(value)):
-                yield LinkKind.REFRESH, next(filter(None, found.groups()), ""), ""
+            if (
+                name == "@refresh"
+                and (found := _REFRESH.match(value))
+                and (href := next(filter(None, found.groups()), ""))
+            ):
+                yield RawLink(href, LinkKind.REFRESH), _IN_HEAD
         for relation in self._page.relations:
             rels = relation.rel.split()
             if "canonical" in rels:
-                yield LinkKind.CANONICAL, relation.href, ""
+                yield RawLink(relation.href, LinkKind.CANONICAL), _IN_HEAD
             elif "alternate" in rels and relation.hreflang:
-                yield LinkKind.ALTERNATE, relation.href, relation.title
+                title = _fold(relation.title, MAX_ANCHOR_CHARS)
+                yield RawLink(relation.href, LinkKind.ALTERNATE), (title, "", Region.HEAD)
 
-    def _add(self, url: str, key: int, place: Place, kind: LinkKind, nofollow: bool) -> None:
-        if not url or url == self._source.url:
-            return
-        position = self._position
-        self._position += 1
-        anchor, context, region = place
-        pair = (url, anchor)
-        if pair in self._seen:
-            return
-        self._seen.add(pair)
-        if len(self._links) >= self._source.max_links:
-            self._dropped += 1
-            return
-        self._links.append(Link(url, key, anchor, context, region, position, kind, nofollow))
+    def _is_nofollow(self, rel: str) -> bool:
+        return self._source.obey_rel_nofollow and not _NOFOLLOW.isdisjoint(rel.lower().split())
 
 
 def _own_place(raw: RawLink) -> Place:

@@ -17,6 +17,8 @@ MIN_CONFIDENCE = 0.5
 _ENGLISH_WORDS = "the and this that with from for are which have you your has been their these they would"
 _ENGLISH = frozenset(_ENGLISH_WORDS.split())
 _ENGLISH_SHARE = 0.05
+_DECLARED_ENGLISH_SHARE = 0.02
+"""Enough for a page that says it is English: lists and tables have few such words."""
 
 _ISO_639_1 = {
     "afr": "af", "aka": "ak", "amh": "am", "ara": "ar", "aze": "az", "bel": "be", "ben": "bn", "bul": "bg",
@@ -40,7 +42,8 @@ def language_of(text: str, declared: str = "") -> str:
     if len(sample) < MIN_CHARS or (primary and len(sample) < SURE_CHARS):
         return primary
     words = sample.lower().split()
-    if sum(map(_ENGLISH.__contains__, words)) > _ENGLISH_SHARE * len(words):
+    least = _DECLARED_ENGLISH_SHARE if primary == "en" else _ENGLISH_SHARE
+    if sum(map(_ENGLISH.__contains__, words)) > least * len(words):
         return "en"
     code, confidence = spoken_language(sample)
     return _ISO_639_1.get(code, "") if confidence >= MIN_CONFIDENCE else primary

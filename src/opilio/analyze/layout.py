@@ -93,14 +93,19 @@ class Layout:
                 start += 1
                 continue
             line_end = start + len(raw)
-            linked = 0
-            while next_link < line_end:
-                linked += min(spans[link][1], line_end) - next_link
-                link += 1
-                next_link = spans[link][0] if link < len(spans) else end
-            if line := _fold(raw):
+            worth = quality
+            if next_link < line_end:
+                linked = 0
+                while next_link < line_end:
+                    linked += min(spans[link][1], line_end) - next_link
+                    link += 1
+                    next_link = spans[link][0] if link < len(spans) else end
+                if linked > _MAX_LINK_SHARE * len(raw):
+                    worth = _DROPPED
+            line = raw.strip(" ") if "  " not in raw and raw.isprintable() else _fold(raw)
+            if line:
                 lines.append(line)
-                qualities.append(_DROPPED if linked > _MAX_LINK_SHARE * len(raw) else quality)
+                qualities.append(worth)
             start = line_end + 1
         self._regions += [region] * (link - len(self._regions))
 
@@ -108,13 +113,17 @@ class Layout:
         """Where each link stands, in order; with the words around it when `context`."""
         source, found = self._source, []
         for (start, end, _), region in zip(self._spans, self._regions, strict=False):  # cut text: fewer regions
-            anchor = source[start : min(end, start + 2 * MAX_ANCHOR_CHARS)]
-            if not anchor.isprintable() or "  " in anchor or anchor[:1] == " " or anchor[-1:] == " ":
+            anchor = source[start:end]
+            if len(anchor) > MAX_ANCHOR_CHARS:
+                anchor = _fold(anchor[: 2 * MAX_ANCHOR_CHARS])[:MAX_ANCHOR_CHARS]
+            elif "  " in anchor or not anchor.isprintable():
                 anchor = _fold(anchor)
+            else:
+                anchor = anchor.strip(" ")
             around = ""
             if context and not (source[end : end + 1] in _LINE_ENDS and (not start or source[start - 1] == "\n")):
                 around = self._around(start, end)[:MAX_CONTEXT_CHARS]
-            found.append((anchor[:MAX_ANCHOR_CHARS], around, region))
+            found.append((anchor, around, region))
         return found
 
     def _around(self, start: int, end: int) -> str:

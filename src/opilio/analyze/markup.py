@@ -75,20 +75,22 @@ Span = tuple[int, int, str]
 """Start, end, label."""
 
 
-class RawLink(msgspec.Struct):
-    """A link element as written."""
+class RawLink(msgspec.Struct, gc=False):
+    """A link as written; one that the head of the page tells has no element."""
 
     href: str
     kind: LinkKind
-    rel: str
-    element: Element
+    rel: str = ""
+    element: Element | None = None
 
     def own_text(self) -> str:
         """All text inside the element."""
-        return self.element.text
+        return self.element.text if self.element is not None else ""
 
     def label(self) -> str:
         """Words for a link without text: what its images stand for, or its own title."""
+        if self.element is None:
+            return ""
         alts = [image.attr("alt") or "" for image in self.element.iter_elements("img")]
         own = (self.element.attr(name) or "" for name in ("alt", "title", "aria-label"))
         return next((words for words in (" ".join(alts), *own) if words and not words.isspace()), "")

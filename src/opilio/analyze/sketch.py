@@ -32,9 +32,12 @@ MIN_WORDS = 30
 _BAND_BYTES = BINS // BANDS * 4
 _BIN_SHIFT = np.uint64(64 - 6)  # the top six bits choose the bin,
 _VALUE_SHIFT = np.uint64(32 - 6)  # the 32 bits after them are the value
-_BIN_STARTS: Hashes = np.arange(BINS, dtype=np.uint64) << _BIN_SHIFT
-# Odd multipliers, one for each place in a shingle, so that the order of words counts.
-_PLACES = tuple(np.uint64(xxhash.xxh3_64_intdigest(b"place %d" % place) | 1) for place in range(WORDS_PER_SHINGLE))
+_BIN_NUMBERS: Hashes = np.arange(BINS, dtype=np.uint64)
+_BIN_STARTS: Hashes = _BIN_NUMBERS << _BIN_SHIFT
+# Odd multipliers, one for each place in a shingle, so that the order of words counts. A convolution turns them around.
+_PLACES: Hashes = np.array(
+    [xxhash.xxh3_64_intdigest(b"place %d" % place) | 1 for place in reversed(range(WORDS_PER_SHINGLE))], np.uint64
+)
 _MIX = np.uint64(xxhash.xxh3_64_intdigest(b"mix") | 1)
 _HALF = np.uint64(32)
 # For each bin, the order in which it asks the others when it is empty.
@@ -45,20 +48,17 @@ _LENDERS = np.argsort(
 
 def sketch(words: Hashes) -> bytes:
     """The sketch of a text given the 64-bit hashes of its words in order; b'' for a text too short to compare."""
-    count = len(words) - WORDS_PER_SHINGLE + 1
     if len(words) < MIN_WORDS:
         return b""
-    shingles = words[:count] * _PLACES[0]
-    for place in range(1, WORDS_PER_SHINGLE):
-        shingles += words[place : place + count] * _PLACES[place]
+    shingles = np.convolve(words, _PLACES, "valid")
     shingles ^= shingles >> _HALF
     shingles *= _MIX
     shingles ^= shingles >> _HALF
     shingles *= _MIX
     shingles.sort()
     # Sorted, the smallest of a bin is the first one not below the bin's start.
-    firsts = shingles[np.minimum(shingles.searchsorted(_BIN_STARTS), count - 1)]
-    filled = (firsts >> _BIN_SHIFT) == (_BIN_STARTS >> _BIN_SHIFT)
+    firsts = shingles.take(shingles.searchsorted(_BIN_STARTS), mode="clip")
+    filled = (firsts >> _BIN_SHIFT) == _BIN_NUMBERS
     values = (firsts >> _VALUE_SHIFT).astype("<u4")
     if not filled.all():
         empty = np.flatnonzero(~filled)

@@ -2,8 +2,8 @@
 
 Sites repeat their addresses, menus above all, on every page. A relative address depends on nothing but the *folder* of
 the page it stands on, one that begins with a slash on the site's root, an absolute one on nothing at all; so resolved
-addresses are remembered by what they depend on. Most others are plain (letters, digits and a few signs), and parsing
-would not change them.
+addresses are remembered by what they depend on. Of the rest, most are plain (letters, digits and a few signs):
+parsing would not change them.
 """
 
 from __future__ import annotations
@@ -47,34 +47,62 @@ class Base(NamedTuple):
     root: str
 
 
+class Folder(dict[str, Target]):
+    """Where the addresses on pages of one folder lead to: `folder[href]`. A known address costs one look-up."""
+
+    def __init__(self, targets: Targets, folder: str, root: str) -> None:
+        super().__init__()
+        self._targets = targets
+        self._folder = folder
+        self._root = root
+        self.url = folder
+        """The page that is being read. Only an address that is nothing but a query or a fragment depends on it."""
+
+    def __missing__(self, href: str) -> Target:
+        if len(href) > MAX_HREF_CHARS:
+            return NOWHERE
+        stripped = href.strip(_BLANK)
+        if not stripped or stripped[0] in "?#":
+            return _target(normalize(stripped, self.url))
+        target = self[href] = self._resolve(href, stripped)
+        self._targets.remembered += 1
+        return target
+
+    def _resolve(self, href: str, stripped: str) -> Target:
+        if self._folder and href.startswith(_ABSOLUTE):
+            return self._targets.anywhere[href]
+        if self._root and href.startswith("/") and not href.startswith(_HOST_FOLLOWS):
+            return self._targets.folder(f"{self._root}/", "")[href]
+        if (_PLAIN if self._folder else _PLAIN_ABSOLUTE).fullmatch(href):
+            return _target((self._folder[:-1] if href.startswith("/") else self._folder) + href)
+        return _target(normalize(stripped, self._folder))
+
+
 class Targets:
     """Resolves addresses, remembering the most recent ones."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, str], Target] = {}
+        self._folders: dict[str, Folder] = {}
+        self.anywhere = Folder(self, "", "")
+        """Where absolute addresses lead to."""
+        self.remembered = 0
 
-    def resolve(self, href: str, base: Base) -> Target:
-        """Where `href` on a page with this base leads to."""
-        url, folder, root = base
-        if href.startswith("/") and not href.startswith(_HOST_FOLLOWS):
-            folder = root  # the path of the page does not matter
-        elif href.startswith(_ABSOLUTE):
-            folder = ""
-        known = self._known.get((folder, href))
-        if known is not None:
-            return known
-        if len(href) > MAX_HREF_CHARS:
-            return NOWHERE
-        if len(self._known) >= _MAX_REMEMBERED:
-            self._known.clear()
-        if href and (_PLAIN if folder else _PLAIN_ABSOLUTE).fullmatch(href):
-            target = self._known[folder, href] = _target(folder + href)
-            return target
-        stripped = href.strip(_BLANK)
-        if not stripped or stripped[0] in "?#":  # the only addresses for which the rest of the page's own URL matters
-            return _target(normalize(stripped, url))
-        target = self._known[folder, href] = _target(normalize(stripped, folder or url))
-        return target
+    def seen_from(self, base: Base) -> Folder:
+        """Where the addresses on a page with this base lead to; good until the next page is asked for."""
+        if self.remembered > _MAX_REMEMBERED:
+            self._folders.clear()
+            self.anywhere.clear()
+            self.remembered = 0
+        folder = self.folder(base.folder, base.root)
+        folder.url = base.url
+        return folder
+
+    def folder(self, folder: str, root: str) -> Folder:
+        """The addresses met in a folder of the site at `root`; of the root's own folder when `root` is empty."""
+        known = self._folders.get(folder)
+        if known is None:
+            known = self._folders[folder] = Folder(self, folder, "" if folder == f"{root}/" else root)
+        return known
 
 
 def _target(url: str) -> Target:

@@ -13,13 +13,15 @@ import re
 _LOWERED = bytes(ord(chr(code).lower()) if code < 128 and chr(code).isalnum() else 32 for code in range(256))
 _WORD = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_ASCII = bytes(range(128))
 
 
 def tokenize(text: str) -> list[bytes]:
     """The words of `text`."""
-    if not text.isascii() and any(map(str.isalnum, set("".join(_NOT_ASCII.findall(text))))):
-        return _words(text.lower())
+    if not text.isascii():
+        rest = text.encode("utf-8", "replace").translate(None, _ASCII).decode()
+        if any(map(str.isalnum, set(rest))):
+            return _words(text.lower())
     # What is not ASCII is only signs (dashes, quotes, arrows): each becomes a question mark, and that a space.
     return text.encode("ascii", "replace").translate(_LOWERED).split()
 
