@@ -1,4 +1,7 @@
-"""Netscape bookmark files, as Firefox, Chrome, Safari and Edge export them: folders are topics, bookmarks are seeds.
+"""Netscape bookmark files, as Firefox, Chrome, Safari and Edge export them.
+
+Folders are topics; each bookmark is a seed and an example of its folder's topic (BINGO demo). Bookmarks in a folder
+called OTHERS are the opposite: documents that the folder around it should not take.
 
 The format is HTML that nobody ever closed properly: <DT><H3>folder</H3><DL><p> ... </DL>. Only the order of a few tags
 matters here, so an event parser reads it. Containers that a browser makes for itself (the bookmarks bar and the like)
@@ -15,7 +18,7 @@ from pathlib import Path
 
 from opilio.errors import InputError
 from opilio.model import normalize
-from opilio.topics.tree import TopicTree
+from opilio.topics.tree import MAX_DEPTH, OTHERS, ExampleKind, TopicTree, clean_name
 
 _CONTAINER_ATTRIBUTES = {"personal_toolbar_folder", "unfiled_bookmarks_folder"}
 _CONTAINER_NAMES = {
@@ -99,9 +102,9 @@ class _Reader(HTMLParser):
         if tag == "a":
             self.end_bookmark()
         elif tag == "h3" and self._in_heading:
-            name = " ".join("".join(self._text).split())
+            name = clean_name("".join(self._text))
             container = self._is_container or name.lower() in _CONTAINER_NAMES
-            self._pending = None if container or not name else name.replace(" / ", "/")
+            self._pending = None if container or not name else name
             self._in_heading = False
         elif tag == "dl":
             self.end_bookmark()
@@ -117,7 +120,18 @@ class _Reader(HTMLParser):
         if self._href is None:
             return
         url = normalize(self._href.strip())
-        title = " ".join("".join(self._text).split())
+        title = "".join(self._text)
         self._href = None
         if url:
-            self.tree.add_seed(self.tree.topic(tuple(name for name in self._open if name)), url, title)
+            self._take(url, title)
+
+    def _take(self, url: str, title: str) -> None:
+        names = [name for name in self._open if name]
+        wanted = OTHERS not in names
+        if not wanted:
+            names = names[: names.index(OTHERS)]
+        topic = self.tree.topic(tuple(names[:MAX_DEPTH]))
+        with contextlib.suppress(InputError):  # in the folder and in its OTHERS: what came first holds
+            self.tree.add_example(topic, ExampleKind.URL, url, positive=wanted, title=title)
+        if wanted:
+            self.tree.add_seed(topic, url, title)

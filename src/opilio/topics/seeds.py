@@ -6,7 +6,8 @@ from pathlib import Path
 
 from opilio.errors import InputError
 from opilio.model import normalize
-from opilio.topics.tree import TopicTree, words_of
+from opilio.topics.hierarchy import ROOT
+from opilio.topics.tree import ExampleKind, TopicTree, clean_name, words_of
 
 
 def read_seeds(path: Path, tree: TopicTree) -> int:
@@ -27,16 +28,18 @@ def read_seeds(path: Path, tree: TopicTree) -> int:
         if not url:
             bad = bad or f"line {number}: {words[0][:80]!r} is not an http(s) URL"
             continue
-        added += tree.add_seed(tree.topics[0], url, words[1] if len(words) > 1 else "")
+        added += tree.add_seed(tree.topics[ROOT], url, words[1] if len(words) > 1 else "")
     if not added:
         raise InputError(f"{path}: no usable URL" + (f" ({bad})" if bad else ""), "Write one URL on each line.")
     return added
 
 
 def query_topic(query: str, tree: TopicTree) -> None:
-    """Make the words of `query` the keywords of the root topic."""
+    """Make the words of `query` the keywords of the root topic, and a virtual training document (BINGO 5.3)."""
     words = words_of(query)
     if not words:
         raise InputError(f"--query {query!r}: no word in it", "Give the words pages should be about.")
-    tree.topics[0].name = query.strip()
-    tree.topics[0].keywords = words + tree.topics[0].keywords
+    root = tree.topics[ROOT]
+    root.name = clean_name(query)
+    root.keywords = words + root.keywords
+    tree.add_example(root, ExampleKind.TEXT, query)

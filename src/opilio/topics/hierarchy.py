@@ -1,0 +1,115 @@
+"""The topic tree as classifiers see it: who competes with whom, and what is wanted.
+
+A *good* topic is wanted, with all that is below it (*subsumed*); topics above a good one are the *path* to it; all
+others are *null*: known, so that pages about them are recognised, but not wanted (Focus 1.1). A good topic below a good
+one is refused.
+
+Classification goes down from `start`. The children of a node compete, and OTHERS with them. A tree that is nothing but
+a root (a query, a list of examples) competes with OTHERS alone, below a virtual node `ABOVE_ROOT`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from opilio.errors import InputError
+
+ROOT = 0
+ABOVE_ROOT = -1
+
+
+class Mark(StrEnum):
+    """What the user wants of a topic, and what follows from it."""
+
+    GOOD = "good"
+    PATH = "path"
+    SUBSUMED = "subsumed"
+    NULL = "null"
+
+
+@dataclass(frozen=True)
+class Node:
+    """One topic."""
+
+    kcid: int
+    parent: int
+    """`ABOVE_ROOT` for the root."""
+    name: str
+    path: str
+    mark: Mark
+
+
+class Hierarchy:
+    """Nodes by number; never changes."""
+
+    def __init__(self, nodes: Iterable[Node]) -> None:
+        self.nodes = {node.kcid: node for node in nodes}
+        self._children: dict[int, tuple[int, ...]] = {}
+        for node in self.nodes.values():
+            self._children[node.parent] = (*self._children.get(node.parent, ()), node.kcid)
+
+    @property
+    def start(self) -> int:
+        """The node at which classification starts."""
+        return ROOT if self.children(ROOT) else ABOVE_ROOT
+
+    def children(self, kcid: int) -> tuple[int, ...]:
+        """The topics that compete below a node."""
+        return self._children.get(kcid, ())
+
+    def inner(self) -> Iterator[int]:
+        """The nodes with children, from `start` on, parents before children."""
+        waiting = [self.start]
+        while waiting:
+            kcid = waiting.pop(0)
+            if self.children(kcid):
+                yield kcid
+                waiting.extend(self.children(kcid))
+
+    def below(self, kcid: int) -> set[int]:
+        """A topic and all that are below it."""
+        return {kcid}.union(*(self.below(child) for child in self.children(kcid)))
+
+    def line(self, kcid: int) -> list[int]:
+        """The topics from below `start` down to this one; empty for `start` itself."""
+        found: list[int] = []
+        while kcid not in (self.start, ABOVE_ROOT):
+            found.insert(0, kcid)
+            kcid = self.nodes[kcid].parent
+        return found
+
+    @property
+    def good(self) -> frozenset[int]:
+        """The topics marked good."""
+        return frozenset(kcid for kcid, node in self.nodes.items() if node.mark is Mark.GOOD)
+
+    def is_wanted(self, kcid: int) -> bool:
+        """Whether pages of this topic are wanted: it is good, or below a good one."""
+        return kcid in self.nodes and self.nodes[kcid].mark in (Mark.GOOD, Mark.SUBSUMED)
+
+
+def marks_of(parents: dict[int, int], good: Iterable[int], paths: dict[int, str]) -> dict[int, Mark]:
+    """The marks of all topics that follow from the good ones; `parents` and `paths` by number.
+
+    Refuses a good topic below a good one.
+    """
+    marks = dict.fromkeys(parents, Mark.NULL)
+    chosen = set(good)
+    for kcid in chosen:
+        marks[kcid] = Mark.GOOD
+    for kcid, parent in parents.items():
+        above = parent
+        while above in parents:
+            if above in chosen and kcid in chosen:
+                raise InputError(
+                    f"topic {paths[kcid]!r} cannot be good: {paths[above] or 'the root'!r} above it is good already",
+                    "A good topic covers all that is below it. Mark the upper one null first.",
+                )
+            if above in chosen:
+                marks[kcid] = Mark.SUBSUMED
+            elif kcid in chosen:
+                marks[above] = Mark.PATH
+            above = parents[above]
+    return marks

@@ -1,0 +1,138 @@
+"""The topics of a collection as its database holds them, and finding one of them by its path."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from opilio.errors import InputError
+from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node, marks_of
+from opilio.topics.tree import SEPARATOR, Seed, Topic, TopicTree, TrainingInput
+
+_SLASH = re.compile(r"\s*/\s*")
+_SHOWN = 3
+
+
+class TopicRecord(NamedTuple):
+    """A topic as it stands in the database."""
+
+    kcid: int
+    pcid: int | None
+    """Its parent; None for the root."""
+    name: str
+    path: str
+    type: str
+    """The value of its `Mark`."""
+    keywords: list[str]
+    description: str = ""
+
+
+def records_of(tree: TopicTree) -> list[TopicRecord]:
+    """The topics of a tree, marked; parents before children."""
+    marks = tree.marks()
+    return [
+        TopicRecord(
+            topic.kcid,
+            None if topic.kcid == ROOT else topic.parent,
+            topic.name,
+            topic.path,
+            marks[topic.kcid].value,
+            list(topic.keywords),
+            topic.description,
+        )
+        for topic in tree.topics
+    ]
+
+
+def tree_of(
+    records: Iterable[TopicRecord], examples: Iterable[TrainingInput] = (), seeds: Iterable[Seed] = ()
+) -> TopicTree:
+    """The tree behind records; its topics are numbered anew, without the gaps that removed ones leave."""
+    tree = TopicTree()
+    numbers: dict[int, Topic] = {}
+    for record in sorted(records, key=lambda record: (len(names_of(record.path)), record.kcid)):
+        topic = numbers[record.kcid] = tree.topic(names_of(record.path))
+        topic.name, topic.description = record.name, record.description
+        topic.good = True if record.type == Mark.GOOD else None
+    for example in examples:
+        topic = numbers[example.kcid]
+        tree.add_example(topic, example.kind, example.value, positive=example.positive, title=example.title)
+    for seed in seeds:
+        tree.add_seed(numbers[seed.kcid], seed.url, seed.title)
+    for record in records:
+        numbers[record.kcid].keywords = list(record.keywords)
+    return tree
+
+
+def hierarchy_of(records: Sequence[TopicRecord]) -> Hierarchy:
+    """The topics as classifiers see them. The marks follow from the good ones, whatever else the records say.
+
+    So one UPDATE that makes a topic good suffices; a good topic below a good one is refused here too.
+    """
+    marks = marks_from(records, good_of(records))
+    return Hierarchy(Node(r.kcid, parent_of(r), r.name, r.path, marks[r.kcid]) for r in records)
+
+
+def marks_from(records: Sequence[TopicRecord], good: Iterable[int]) -> dict[int, Mark]:
+    """The marks of all topics when these are the good ones."""
+    return marks_of({r.kcid: parent_of(r) for r in records}, good, {r.kcid: r.path for r in records})
+
+
+def good_of(records: Iterable[TopicRecord]) -> set[int]:
+    """The topics marked good."""
+    return {record.kcid for record in records if record.type == Mark.GOOD}
+
+
+def parent_of(record: TopicRecord) -> int:
+    """Its parent's number; `ABOVE_ROOT` for the root."""
+    return ABOVE_ROOT if record.pcid is None else record.pcid
+
+
+def names_of(path: str) -> tuple[str, ...]:
+    """The names a path is made of; none for the root's."""
+    return tuple(path.split(SEPARATOR)) if path else ()
+
+
+def find_topic(records: Sequence[TopicRecord], path: str) -> TopicRecord:
+    """The topic a user means by `path`: exactly, or but for upper case and spaces around slashes.
+
+    '' and '/' are the root, and so is its name when no topic has it. Says which topic is near when there is none.
+    """
+    for record in records:
+        if record.path == path:
+            return record
+    wanted = _folded(path)
+    fitting = [record for record in records if _folded(record.path) == wanted]
+    if not fitting:
+        fitting = [record for record in records if record.kcid == ROOT and _folded(record.name) == wanted]
+    if len(fitting) == 1:
+        return fitting[0]
+    if fitting:
+        raise InputError(f"topic {path!r} may be any of {_listed(fitting)}", "Write its name exactly.")
+    raise InputError(f"no topic {path!r}", _nearest(records, wanted))
+
+
+def _folded(path: str) -> str:
+    return _SLASH.sub("/", " ".join(path.split())).casefold().strip("/")
+
+
+def _nearest(records: Sequence[TopicRecord], wanted: str) -> str:
+    """A hint: topics of that name elsewhere in the tree, else the one that is written most alike."""
+    same = [record for record in records if record.path and _folded(record.name) == wanted]
+    if not same:
+        by_path = {_folded(record.path): record for record in records if record.path}
+        by_name = {_folded(record.name): record for record in records if record.path}
+        near = difflib.get_close_matches(wanted, by_path, n=1) or difflib.get_close_matches(wanted, by_name, n=1)
+        same = [by_path.get(near[0]) or by_name[near[0]]] if near else []
+    if same:
+        return f"Did you mean {_listed(same)}?"
+    top = [record for record in records if record.pcid == ROOT]
+    return f"There are {_listed(top)}." if top else "This collection has no topics but its root."
+
+
+def _listed(records: Sequence[TopicRecord]) -> str:
+    shown = ", ".join(repr(record.path or record.name) for record in records[:_SHOWN])
+    more = len(records) - _SHOWN
+    return f"{shown} and {more} more" if more > 0 else shown

@@ -1,0 +1,207 @@
+"""Taxonomy files: a tree of topics with examples, written by hand in YAML or TOML (Focus 1.1).
+
+The file is the root topic; `topics` holds the topics below it by name, each with the same keys. A topic may also be
+just a list of its examples. docs/guides/topics.md shows the format.
+
+Strict: a key that is not known, a topic that says nothing, a good topic below a good one are errors that name their
+place. Examples are seeds too, for the crawl starts "by visiting all pages in D(C*)"; those of null topics are not.
+"""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from opilio.errors import InputError
+from opilio.topics.examples import example_of, parse_example
+from opilio.topics.forms import read_items
+from opilio.topics.hierarchy import Mark
+from opilio.topics.items import Item
+from opilio.topics.tree import SEPARATOR, ExampleKind, Topic, TopicTree, clean_name
+
+TOPIC_KEYS = ("description", "keywords", "good", "seeds", "examples", "others", "topics")
+ROOT_KEYS = ("name", *TOPIC_KEYS)
+EXAMPLE_KEYS = ("url", "file", "text", "title", "seed")
+OTHERS_KEYS = ("url", "file", "text", "title")
+SEED_KEYS = ("url", "title")
+
+_YES = {"true": True, "yes": True, "false": False, "no": False}
+_LEARN = "Give it examples (pages that are about it), keywords, or topics below it."
+# What people write for a key that is called otherwise here.
+_ALSO_CALLED = {
+    "children": "topics", "subtopics": "topics", "negatives": "others", "negative": "others", "label": "name",
+    "urls": "examples", "positives": "examples", "start": "seeds", "path": "file", "link": "url",
+}  # fmt: skip
+
+
+def read_taxonomy(path: Path) -> TopicTree:
+    """The topic tree of a taxonomy file."""
+    root = read_items(path)
+    if not isinstance(root.value, dict) or not root.value:
+        raise InputError(
+            f"{path}: no topics in it", "Begin with a line `topics:`; docs/guides/topics.md shows the form."
+        )
+    reader = _Reader(path)
+    reader.read(root, ())
+    return reader.finished()
+
+
+class _Reader:
+    """Reads topics into a tree; seeds that come of examples wait until it is known what is wanted."""
+
+    def __init__(self, path: Path) -> None:
+        self.tree = TopicTree()
+        self._path = path
+        self._seeds: list[tuple[Topic, str, str]] = []
+        self._keywords: dict[int, list[str]] = {}
+
+    def read(self, item: Item, names: tuple[str, ...]) -> None:
+        """Read a topic and all below it."""
+        place = _Place(self._path, names)
+        table = item.value if isinstance(item.value, dict) else {"examples": item}
+        place.check_keys(table, TOPIC_KEYS if names else ROOT_KEYS, item.line)
+        try:
+            topic = self.tree.topic(names)
+            if "name" in table:
+                topic.name = clean_name(place.text(table["name"], "name")) or topic.name
+            self._read_marks(table, topic, place)
+            self._read_pages(table, topic, place)
+        except InputError as error:
+            raise place.wrapped(error, item.line) from None
+        self._check_not_empty(table, topic, place, item.line)
+        self._read_below(table, names, place)
+
+    def _read_marks(self, table: dict[str, Item], topic: Topic, place: _Place) -> None:
+        if "description" in table:
+            topic.description = place.text(table["description"], "description").strip()
+        if "good" in table:
+            topic.good = place.yes_or_no(table["good"], "good")
+        if "keywords" in table:
+            self._keywords[topic.kcid] = place.words(table["keywords"])
+
+    def _read_pages(self, table: dict[str, Item], topic: Topic, place: _Place) -> None:
+        for key, positive in (("examples", True), ("others", False)):
+            for entry in place.entries(table.get(key)):
+                kind, value, title, seed = place.example(entry, EXAMPLE_KEYS if positive else OTHERS_KEYS)
+                self.tree.add_example(topic, kind, value, positive=positive, title=title)
+                if kind is ExampleKind.URL and positive and seed:
+                    self._seeds.append((topic, value, title))
+        for entry in place.entries(table.get("seeds")):
+            kind, value, title, _ = place.example(entry, SEED_KEYS)
+            if kind is not ExampleKind.URL:
+                raise place.error("a seed is a URL to start from", "Write files and texts as examples.", entry.line)
+            self.tree.add_seed(topic, value, title)
+
+    def _read_below(self, table: dict[str, Item], names: tuple[str, ...], place: _Place) -> None:
+        below = table.get("topics", Item("")).value
+        if not isinstance(below, dict):
+            if below:
+                raise place.error(
+                    "`topics` is a table of topics by name", "Write each as `name:`.", table["topics"].line
+                )
+            return
+        for name, item in below.items():
+            path = (*names, clean_name(name))
+            if path[-1] and self.tree.find(SEPARATOR.join(path)):
+                raise place.error(f"two topics {path[-1]!r}", "Join them, or rename one.", item.line)
+            self.read(item, path)
+
+    def _check_not_empty(self, table: dict[str, Item], topic: Topic, place: _Place, line: int) -> None:
+        taught = any(table[key].value for key in ("examples", "topics") if key in table)
+        if not taught and not self._keywords.get(topic.kcid) and not topic.description:
+            raise place.error("nothing says what this topic is about", _LEARN, line)
+
+    def finished(self) -> TopicTree:
+        """The tree, with the seeds that come of examples."""
+        try:
+            marks = self.tree.marks()
+        except InputError as error:
+            raise InputError(f"{self._path}: {error.message}", error.hint) from None
+        for topic, url, title in self._seeds:
+            if marks[topic.kcid] is not Mark.NULL:
+                self.tree.add_seed(topic, url, title)
+        for kcid, keywords in self._keywords.items():
+            self.tree.topics[kcid].keywords = keywords
+        return self.tree
+
+
+class _Place:
+    """A topic of a file: reads values there, and names the place when one is wrong."""
+
+    def __init__(self, path: Path, names: tuple[str, ...]) -> None:
+        self._path = path
+        self._names = names
+
+    def error(self, message: str, hint: str, line: int) -> InputError:
+        """An error with its place."""
+        at = f", line {line}" if line else ""
+        topic = f", topic {SEPARATOR.join(self._names)!r}" if self._names else ""
+        return InputError(f"{self._path}{at}{topic}: {message}", hint)
+
+    def wrapped(self, error: InputError, line: int) -> InputError:
+        """An error with its place, unless it names the file already."""
+        if error.message.startswith(str(self._path)):
+            return error
+        return self.error(error.message, error.hint, line)
+
+    def check_keys(self, table: dict[str, Item], known: tuple[str, ...], line: int) -> None:
+        """Refuse a key that is not known, and say which one is near."""
+        for key, item in table.items():
+            if key in known:
+                continue
+            also = _ALSO_CALLED.get(key.lower(), "")
+            near = [also] if also in known else difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.5)
+            hint = f"Did you mean {near[0]!r}? " if near else ""
+            if key == "name":
+                hint = "The key that a topic stands under is its name. "
+            elif not near and "examples" in known:
+                hint = "Is it the name of a topic? Those stand below `topics`. "
+            raise self.error(f"unknown key {key!r}", f"{hint}Known: {', '.join(known)}.", item.line or line)
+
+    def text(self, item: Item, key: str) -> str:
+        """A value that is text."""
+        if isinstance(item.value, str):
+            return item.value
+        raise self.error(f"`{key}` is text, not a list or table", "Put it in one line, or in quotes.", item.line)
+
+    def yes_or_no(self, item: Item, key: str) -> bool:
+        """A value that is true or false."""
+        chosen = _YES.get(self.text(item, key).lower())
+        if chosen is None:
+            raise self.error(f"`{key}` is {item.value!r}, not true or false", "Write true or false.", item.line)
+        return chosen
+
+    def words(self, item: Item) -> list[str]:
+        """Keywords: a list, or text with commas between them."""
+        if isinstance(item.value, str):
+            given = item.value.split(",")
+        else:
+            given = [self.text(entry, "keywords") for entry in self.entries(item)]
+        return [" ".join(word.split()) for word in given if word.strip()]
+
+    def entries(self, item: Item | None) -> list[Item]:
+        """The entries of a list; a value alone is a list of one."""
+        if item is None or not item.value:
+            return []
+        return item.value if isinstance(item.value, list) else [item]
+
+    def example(self, item: Item, known: tuple[str, ...]) -> tuple[ExampleKind, str, str, bool]:
+        """Kind, value, title, and whether it is a seed too."""
+        if not isinstance(item.value, dict):
+            return *self._checked(item, None, self.text(item, "examples")), "", True
+        table = item.value
+        self.check_keys(table, known, item.line)
+        kinds = [kind for kind in ExampleKind if kind in table]
+        if len(kinds) != 1:
+            raise self.error("an entry needs one of url, file and text", "For example: - file: notes.pdf", item.line)
+        kind, value = self._checked(item, kinds[0], self.text(table[kinds[0]], kinds[0]))
+        title = self.text(table["title"], "title") if "title" in table else ""
+        seed = self.yes_or_no(table["seed"], "seed") if "seed" in table else True
+        return kind, value, title, seed
+
+    def _checked(self, item: Item, kind: ExampleKind | None, text: str) -> tuple[ExampleKind, str]:
+        folder = self._path.parent
+        try:
+            return example_of(kind, text, folder) if kind else parse_example(text, folder)
+        except InputError as error:
+            raise self.wrapped(error, item.line) from None
