@@ -76,6 +76,16 @@ class Frontier:
     refresh_s: float = 5.0
 
 
+_DOCUMENT_TYPES = (
+    *("application/pdf", "application/x-pdf", "application/postscript", "application/rtf", "text/rtf"),
+    *("application/msword", "application/vnd.ms-powerpoint", "application/x-ole-storage"),
+    *("application/vnd.openxmlformats-officedocument.*", "application/vnd.oasis.opendocument.*"),
+    *("application/epub+zip", "application/zip", "application/x-zip-compressed", "application/gzip"),
+    *("application/x-gzip", "application/x-tar", "application/x-gtar*", "application/x-bzip2", "application/x-xz"),
+    "application/octet-stream",
+)
+
+
 @dataclass(frozen=True)
 class Fetching:
     """How pages are asked for."""
@@ -120,9 +130,15 @@ class Fetching:
     # Loopback, private and link-local addresses are refused unless this is set.
     allow_private_addresses: bool = False
     verify_tls: bool = True
-    # MIME types accepted, with the largest body of each in bytes (after decoding).
+    # MIME types accepted, with the largest body of each in bytes (after decoding); a * at the end stands for any rest.
+    # What is sent as octet-stream, or without a type, is accepted when its bytes are of an accepted type.
     accept: dict[str, int] = field(
-        default_factory=lambda: {"text/html": 2 * MIB, "application/xhtml+xml": 2 * MIB, "text/plain": MIB}
+        default_factory=lambda: {
+            "text/html": 2 * MIB,
+            "application/xhtml+xml": 2 * MIB,
+            "text/plain": MIB,
+            **dict.fromkeys(_DOCUMENT_TYPES, 20 * MIB),
+        }
     )
 
 
@@ -180,6 +196,79 @@ class Traps:
 
 
 @dataclass(frozen=True)
+class Documents:
+    """Bounds on reading files that are not web pages: PDF, office documents, archives."""
+
+    # A file that takes longer is given up; the process that reads it is killed.
+    timeout_s: float = 20.0
+    # Memory that process may use.
+    memory_bytes: int = GIB
+    # What the members of one archive or office file may unfold to in all, how many of them are read, and how deep
+    # archives may stand in archives.
+    max_unfolded_bytes: int = 64 * MIB
+    max_members: int = 200
+    max_nesting: int = 3
+    # Pages of one PDF or PostScript file that are read.
+    max_pages: int = 500
+
+
+@dataclass(frozen=True)
+class Classify:
+    """How pages are judged."""
+
+    # keywords (of the topics; learns nothing), svm (BINGO), bayes (Focus), oasis, or the name of a plug-in.
+    classifier: str = "svm"
+    # Feature spaces of svm: terms, pairs, anchors, neighbours, embeddings; combined with +, as in terms+anchors.
+    spaces: tuple[str, ...] = ("terms", "pairs", "terms+anchors")
+    # How the spaces' votes become a decision: unanimous, majority, weighted (by their estimated precision), or best
+    # (only the space with the best estimate is asked).
+    meta: str = "weighted"
+    # Per topic, the most frequent features are tried, and of those the best by mutual information kept.
+    candidates: int = 5000
+    features: int = 2000
+    # Let the estimates choose, for each topic, the number of features too: `features`, or a half, a quarter ... of it.
+    tune_features: bool = False
+    # How dearly the svm pays for an example on the wrong side.
+    c: float = 1.0
+    # Words of a term pair stand at most so many words apart.
+    pair_distance: int = 4
+    # Bayes: a page is wanted when its best leaf is below a good topic (hard), or by the probability of all good
+    # topics together (soft).
+    focus: str = "soft"
+    # How long the first model waits for examples that have not come yet, at most.
+    examples_wait_s: float = 60.0
+    # A folder or file of texts that are about none of the topics; empty: the set that comes with Opilio.
+    others: str = ""
+    # Folder of the model for the space embeddings; empty: that of the extra `opilio[embeddings]`.
+    embedding_model: str = ""
+
+
+@dataclass(frozen=True)
+class Oasis:
+    """The filter of the classifier `oasis`."""
+
+    # File with the terms and collocations that an expert chose (`opilio topics propose` writes one to edit); empty: the
+    # most frequent of the examples, as many as the next lines say.
+    filter: str = ""
+    # How many terms, and how many collocations of two and of three words, are taken into the permanent filter when
+    # the user chose none.
+    terms: int = 100
+    pairs: int = 100
+    triples: int = 33
+    # Thresholds are set so that this share of the core documents passes.
+    core_share: float = 0.65
+    # Passages of so many characters, one every so many; their threshold is this share of the whole document's.
+    passage_chars: int = 200
+    passage_step_chars: int = 50
+    passage_share: float = 0.5
+    # The variable part of the filter is drawn anew after so many recommended documents; its size as a share of the
+    # permanent part; how much weight a term of it has.
+    redraw_after: int = 100
+    variable_share: float = 0.3
+    damping: float = 0.2
+
+
+@dataclass(frozen=True)
 class Storage:
     """What is kept, and how it is written."""
 
@@ -219,6 +308,9 @@ class Settings:
     robots: Robots = Robots()
     duplicates: Duplicates = Duplicates()
     traps: Traps = Traps()
+    documents: Documents = Documents()
+    classify: Classify = Classify()
+    oasis: Oasis = Oasis()
     store: Storage = Storage()
     run: Run = Run()
 
@@ -349,6 +441,8 @@ def _check(value: Any, hint: Any, place: str) -> Any:
 _CHOICES = {
     ("duplicates", "ip_path"): ("learn", "trust", "off"),
     ("duplicates", "ip_size"): ("verify", "trust", "off"),
+    ("classify", "meta"): ("unanimous", "majority", "weighted", "best"),
+    ("classify", "focus"): ("soft", "hard"),
 }
 _AT_LEAST_ONE = (
     ("fetch", "per_host"), ("fetch", "per_domain"), ("fetch", "in_flight"), ("fetch", "max_tries"),

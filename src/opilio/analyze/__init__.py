@@ -17,7 +17,14 @@ addresses, `directives.py` what the page asks of crawlers.
 The analyzer then adds what is common to all formats: language (`language.py`), words (`tokens.py`), terms
 (`terms.py`) and the sketch by which near duplicates find each other (`sketch.py`).
 
-A format we cannot read is not an error: `Analyzer.analyze` returns None for it.
+HTML and plain text are read in the worker. All else (PDF, office files, books, archives: `kinds.py` tells what bytes
+are) is read in a process of its own, which may hang or crash without harm: `Extractor` (`extractor.py`) asks,
+`extraction_process.py` answers. There, each format has its module; what several of them need is in `package.py` (zip
+and XML), `fields.py` (Word's links), `draft.py` (text and links as they are found) and `joining.py` (many parts, one
+content). `reading.py` keeps account of what was unfolded. `FileReader` (`files.py`) reads files on disk either way.
+
+A format we cannot read is not an error: `Analyzer.analyze` returns None for it, an extractor a `Failure` with the
+reason.
 
 The engine compares sketches and parses nothing; so the names below are loaded on first use.
 """
@@ -29,16 +36,36 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from opilio.analyze.analyzer import Analyzer
-    from opilio.analyze.content import Content, Source
-    from opilio.analyze.formats import FORMATS, Reader
+    from opilio.analyze.content import Content, Failure, Source
+    from opilio.analyze.extractor import Extractor
+    from opilio.analyze.files import FileReader
+    from opilio.analyze.formats import DOCUMENTS, FORMATS, DocumentReader, Reader
     from opilio.analyze.sketch import bands, jaccard
 
-__all__ = ["FORMATS", "Analyzer", "Content", "Reader", "Source", "bands", "jaccard"]
+__all__ = [
+    "DOCUMENTS",
+    "FORMATS",
+    "Analyzer",
+    "Content",
+    "DocumentReader",
+    "Extractor",
+    "Failure",
+    "FileReader",
+    "Reader",
+    "Source",
+    "bands",
+    "jaccard",
+]
 
 _MODULES = {
     "Analyzer": "analyzer",
     "Content": "content",
+    "DOCUMENTS": "formats",
+    "DocumentReader": "formats",
+    "Extractor": "extractor",
     "FORMATS": "analyzer",
+    "Failure": "content",
+    "FileReader": "files",
     "Reader": "formats",
     "Source": "content",
     "bands": "sketch",

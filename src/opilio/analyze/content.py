@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from opilio.analyze.targets import Targets
-from opilio.model import Link
+from opilio.model import Link, Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,3 +41,12 @@ class Content:
     """What addresses of the page are relative to, when not its own URL."""
     robots: tuple[tuple[str, str], ...] = ()
     """What the page asks of crawlers: pairs of whom ('robots' or a crawler's name) and what ('noindex, nofollow')."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a file has no content."""
+
+    detail: str
+    """One line for the user: what is wrong with the file, or what to install."""
+    outcome: Outcome = Outcome.UNREADABLE

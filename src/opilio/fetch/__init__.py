@@ -24,8 +24,9 @@ The engine needs the rules of robots.txt and nothing else of this package; so th
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from opilio.lazy import loader
 
 if TYPE_CHECKING:
     from opilio.fetch.client import Client
@@ -45,9 +46,4 @@ _MODULES = {
     "parse_sitemap": "sitemaps",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Load the module of a public name when it is first asked for."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = loader(__name__, _MODULES)

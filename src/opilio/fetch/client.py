@@ -16,6 +16,7 @@ from opilio.fetch.addresses import Endpoint, Routes, check_proxy, is_local_name,
 from opilio.fetch.decoding import ACCEPT_ENCODING
 from opilio.fetch.ending import response_of
 from opilio.fetch.headers import request_head, safe_value
+from opilio.fetch.mime import is_text
 from opilio.fetch.resolver import Resolver
 from opilio.fetch.transfer import Terms, Transfer, Verdict
 from opilio.fetch.transport import Response
@@ -256,12 +257,17 @@ def _standing_headers(settings: Settings) -> list[str]:
     """The headers that every request carries."""
     headers = [
         f"User-Agent: {safe_value(settings.user_agent)}",
-        f"Accept: {', '.join([*settings.fetch.accept, '*/*;q=0.1'])}",
+        f"Accept: {', '.join([*filter(_is_named, settings.fetch.accept), '*/*;q=0.1'])}",
         f"Accept-Encoding: {ACCEPT_ENCODING}",
     ]
     if settings.fetch.accept_language:
         headers.append(f"Accept-Language: {safe_value(settings.fetch.accept_language)}")
     return headers
+
+
+def _is_named(mime_type: str) -> bool:
+    """Whether a type is worth naming in each request: text, and PDF, of which servers may have the one or the other."""
+    return is_text(mime_type) or mime_type == "application/pdf"
 
 
 def _conditions(lease: Lease) -> list[str]:

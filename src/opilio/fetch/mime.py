@@ -7,6 +7,8 @@ import re
 from opilio.fetch.decoding import HTML_LIKE
 
 SNIFF_BYTES = 1024
+SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream"})
+"""Types that servers give to files they know nothing of."""
 
 # First bytes of formats that are never text, whatever the header says.
 _MAGIC: tuple[tuple[bytes, str], ...] = (
@@ -14,7 +16,8 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"GIF8", "image/gif"),
     (b"\xff\xd8\xff", "image/jpeg"),
     (b"%PDF-", "application/pdf"),
-    (b"%!PS-", "application/postscript"),
+    (b"%!PS", "application/postscript"),
+    (b"{\\rtf", "application/rtf"),
     (b"PK\x03\x04", "application/zip"),
     (b"\x1f\x8b\x08", "application/gzip"),
     (b"7z\xbc\xaf\x27\x1c", "application/x-7z-compressed"),
@@ -57,6 +60,8 @@ def sniff(start: bytes, content_type: str = "") -> str:
         return next(name for magic, name in _MAGIC if start.startswith(magic))
     if start.startswith(b"RIFF") and start[8:12] in (b"WEBP", b"WAVE", b"AVI "):
         return "application/x-riff"
+    if start[257:262] == b"ustar":
+        return "application/x-tar"
     if start[4:8] == b"ftyp":
         return "video/mp4"
     if HTML_LIKE.match(start):

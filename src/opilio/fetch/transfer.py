@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from opilio.fetch.decoding import CodingError, Decoder, codings_of
 from opilio.fetch.headers import parse_headers, status_of
-from opilio.fetch.mime import SNIFF_BYTES, is_text, media_type, sniff
+from opilio.fetch.mime import SAYS_NOTHING, SNIFF_BYTES, is_text, media_type, sniff
 from opilio.model import Outcome
 
 # The body of an error or a redirect is kept to this size; what is longer is cut, for it is of no use to a crawl.
@@ -27,10 +27,19 @@ class Terms:
     """Which bodies are taken."""
 
     accept: dict[str, int] = field(default_factory=dict)
-    """Largest body in bytes for each type; empty: any type, to `max_bytes`."""
+    """Largest body in bytes for each type, a * standing for any rest of it; empty: any type, to `max_bytes`."""
     max_bytes: int = 0
     cut: bool = False
     """A body that is too long is cut at the limit, not refused."""
+
+    def limit(self, mime_type: str) -> int:
+        """Largest body of a type; 0 when it is not accepted."""
+        known = self.accept.get(mime_type)
+        if known is not None:
+            return known
+        return next(
+            (size for name, size in self.accept.items() if name[-1:] == "*" and mime_type.startswith(name[:-1])), 0
+        )
 
 
 class Transfer:
@@ -137,9 +146,9 @@ class Transfer:
         self._sniffed = False
         if not self.content_type:
             self._max_bytes = max(terms.accept.values())
-        elif self.content_type in terms.accept:
-            self._max_bytes = terms.accept[self.content_type]
         else:
+            self._max_bytes = terms.limit(self.content_type)
+        if not self._max_bytes:
             self.verdict = Outcome.WRONG_TYPE, f"{self.content_type} is not accepted"
             return False
         return True
@@ -168,16 +177,16 @@ class Transfer:
         """Compare the bytes with the type that was promised, or settle the type when none was."""
         self._sniffed = True
         found = sniff(start, self.headers.get("content-type", ""))
-        if self.content_type:
-            if is_text(self.content_type) and not is_text(found):
-                self.verdict = Outcome.WRONG_TYPE, f"sent as {self.content_type}, but the bytes are {found}"
-                return STOP
+        says_something = self.content_type not in SAYS_NOTHING
+        if says_something and (is_text(found) or not is_text(self.content_type)):
             return GO_ON
-        if found not in self.terms.accept:
-            self.verdict = Outcome.WRONG_TYPE, f"sent without a type; the bytes are {found}, which is not accepted"
+        limit = self.terms.limit(found) if found not in SAYS_NOTHING else 0
+        if not limit:
+            sent = f"sent as {self.content_type}" if self.content_type else "sent without a type"
+            self.verdict = Outcome.WRONG_TYPE, f"{sent}, but the bytes are {found}, which is not accepted"
             return STOP
         self.content_type = found
-        self._max_bytes = self.terms.accept[found]
+        self._max_bytes = limit
         if self._decoder is not None:
             self._decoder.max_bytes = self._max_bytes
         if len(start) > self._max_bytes:

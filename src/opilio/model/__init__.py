@@ -2,7 +2,8 @@
 
 A *URL* is known by its `oid`, a dense integer given when the URL is first seen, and recognised by its *key*, a 64-bit
 hash of its normal form (`url.py`). The engine hands a URL to a worker as a *lease*; the worker answers with a *visit*:
-what the fetch came to (an `Outcome`, `outcome.py`) and, for a page, the *document* made of its bytes (`page.py`).
+what the fetch came to (an `Outcome`, `outcome.py`) and, for a page, the *document* made of its bytes (`page.py`) and
+the *judgement* of it (`judgement.py`).
 
 A URL is always in one of five states (`state.py`), and only along the arrows drawn there.
 
@@ -10,16 +11,19 @@ Records are frozen and know nothing of network, disk or time. They are msgspec s
 send them to the engine in one compact message.
 """
 
+from opilio.model.judgement import RELEVANT, Judgement
 from opilio.model.outcome import Outcome, OutcomeKind
 from opilio.model.page import Document, Fetch, HostReport, Lease, LeaseKind, Link, LinkKind, Region, Visit
 from opilio.model.state import TRANSITIONS, UrlState, may_become
 from opilio.model.url import host_of, normalize, registered_domain, url_key
 
 __all__ = [
+    "RELEVANT",
     "TRANSITIONS",
     "Document",
     "Fetch",
     "HostReport",
+    "Judgement",
     "Lease",
     "LeaseKind",
     "Link",

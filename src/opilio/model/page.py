@@ -6,6 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
+from opilio.model.judgement import Judgement
 from opilio.model.outcome import Outcome
 
 
@@ -55,6 +56,10 @@ class Lease(_Record, frozen=True):
     etag: str = ""
     last_modified: str = ""
     attempt: int = 1
+    anchor: str = ""
+    """The words of the link that led here."""
+    neighbours: bytes = b""
+    """Hash codes (uint32 little-endian) of significant stems of the page it was found on."""
 
 
 class Link(_Record, frozen=True):
@@ -99,6 +104,11 @@ class Document(_Record, frozen=True):
     nofollow: bool = False
     links_dropped: int = 0
     """Links past the limit of links a page may have."""
+    significant: bytes = b""
+    """uint32 little-endian: the stems that speak for this page among its neighbours; b'' when nobody asks for them."""
+    stems: bytes = b""
+    """uint32 little-endian: the stems of title and text in their order, 0 for words that are no terms. Stays with the
+    worker."""
 
 
 class HostReport(_Record, frozen=True):
@@ -143,10 +153,8 @@ class Visit(_Record, frozen=True):
     fetch: Fetch
     document: Document | None = None
     host: HostReport | None = None
-    relevance: float | None = None
-    """How much the page is about its topic, 0 to 1; None when the crawl has no idea of its topics."""
-    topic: int = 0
-    """The topic the page fits best."""
+    judgement: Judgement | None = None
+    """None when the crawl has no idea of its topics."""
     sitemap_urls: list[str] = []
     """Page URLs (normal form) of a sitemap, or further sitemaps when `sitemap_is_index`."""
     sitemap_is_index: bool = False

@@ -1,0 +1,181 @@
+"""A document as its reader writes it down: text, lines, links where they stand. Made into content at the end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from opilio.analyze.content import Content, Source
+from opilio.analyze.html import MAX_DESCRIPTION_CHARS, MAX_TITLE_CHARS
+from opilio.analyze.layout import MAX_ANCHOR_CHARS, MAX_TEXT_CHARS, Layout
+from opilio.analyze.markup import Span
+from opilio.analyze.targets import base_of
+from opilio.model import Link, Region
+
+INSIDE = "http://inside.invalid/"
+"""Where members of archives and chapters of books are said to be, so that addresses that lead nowhere else show."""
+
+_FIRST_LINE_CHARS = 200
+_MAX_WRITTEN_LINKS = 20_000
+"""So many links are written down, repeated ones too; no more is looked at."""
+_LINK = "link"
+_LINES = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
+_TO_BLANK = {
+    **dict.fromkeys(map(chr, (*range(32), *range(127, 160))), " "),
+    **dict.fromkeys(_LINES, "\n"),
+    **dict.fromkeys("\xad\u200b\ufeff\ufffe\uffff"),
+}
+_CLEAN = str.maketrans(_TO_BLANK)
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_BARE_URL = re.compile(r"https?://[^\s<>\"'\\^`{|}\u2018-\u201f]{4,1000}", re.IGNORECASE)
+_AFTER_URL = ".,;:!?*_)]"
+# Titles that programs give to files.
+_NO_TITLE = re.compile(
+    r"(?:untitled|no title|document|presentation|powerpoint presentation|slide)\s*\d*"
+    r"|.*\.(?:docx?|dotx?|pptx?|dvi|e?ps|tex|pdf|rtf|od[tps]|indd|qxd|html?|fm|wpd)",
+    re.IGNORECASE,
+)
+
+Found = tuple[str, str, str]
+"""Of a link: its address as written, its words, the words around it."""
+
+
+class Draft:
+    """Collects a document. Once it is full, readers should stop; what they add all the same is dropped."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._chars = 0
+        self._spans: list[Span] = []
+        self._hrefs: list[str] = []
+        self._open: tuple[int, str] | None = None
+        self._loose: list[Found] = []
+
+    @property
+    def full(self) -> bool:
+        """Whether there is as much text as a document may have."""
+        return self._chars >= MAX_TEXT_CHARS
+
+    def add(self, text: str) -> None:
+        """Go on in the same line."""
+        if text and self._chars < MAX_TEXT_CHARS:
+            text = clean(text[: MAX_TEXT_CHARS - self._chars])
+            self._parts.append(text)
+            self._chars += len(text)
+
+    def end_line(self) -> None:
+        """The next text stands in a block of its own."""
+        self.add("\n")
+
+    def begin_link(self, href: str) -> None:
+        """What is added from here on is the text of a link."""
+        self.end_link()
+        self._open = (self._chars, href)
+
+    def end_link(self) -> None:
+        """The text of the link, if there is one, ends here."""
+        if self._open is None:
+            return
+        (start, href), self._open = self._open, None
+        if start == self._chars:
+            self.add_link(href)
+        elif len(self._spans) < _MAX_WRITTEN_LINKS:
+            self._spans.append((start, self._chars, _LINK))
+            self._hrefs.append(href)
+
+    def add_link(self, href: str, anchor: str = "") -> None:
+        """A link of which we do not know where it stands."""
+        if len(self._loose) < _MAX_WRITTEN_LINKS:
+            self._loose.append((href, _one_line(anchor, MAX_ANCHOR_CHARS), ""))
+
+    def content(
+        self, source: Source, *, title: str = "", language: str = "", description: str = "", bare_urls: bool = False
+    ) -> Content:
+        """The document; with `bare_urls`, addresses that stand in its text are links too."""
+        self.end_link()
+        layout = Layout("".join(self._parts), [], self._spans)
+        places = layout.places(source.link_context)
+        found = [(href, anchor, around) for href, (anchor, around, _) in zip(self._hrefs, places, strict=False)]
+        found += self._loose
+        text = layout.text
+        if bare_urls:
+            found += urls_in(text, source)
+        links, dropped = collect(found, source)
+        return Content(
+            text=text,
+            main_text=layout.main_text,
+            title=title_of(title, text),
+            description=_one_line(description, MAX_DESCRIPTION_CHARS),
+            language=_one_line(language, 35),
+            links=links,
+            links_dropped=dropped,
+        )
+
+
+def clean(text: str) -> str:
+    """`text` without surrogates and control characters; every line separator is a line end."""
+    if text.isprintable() and text.isascii():
+        return text
+    if _SURROGATE.search(text):
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text.translate(_CLEAN)
+
+
+def title_of(declared: str, text: str) -> str:
+    """The title a document declares, unless a program made it up; else its first line."""
+    title = _one_line(declared, MAX_TITLE_CHARS)
+    if title and not _NO_TITLE.fullmatch(title):
+        return title
+    return text.partition("\n")[0][:_FIRST_LINE_CHARS].strip()
+
+
+def urls_in(text: str, source: Source) -> list[Found]:
+    """The addresses that stand in a text, each once, with the words around them."""
+    spans: dict[str, Span] = {}
+    for found in _BARE_URL.finditer(text):
+        url = found.group()
+        while url[-1] in _AFTER_URL and not (url[-1] == ")" and url.count("(") >= url.count(")")):
+            url = url[:-1]
+        spans.setdefault(url, (found.start(), found.start() + len(url), _LINK))
+        if len(spans) > _MAX_WRITTEN_LINKS:
+            break
+    if not spans:
+        return []
+    places = Layout(text, [], list(spans.values())).places(source.link_context)
+    return [(url, "", around) for url, (_, around, _) in zip(spans, places, strict=False)]
+
+
+def collect(found: Iterable[Found], source: Source) -> tuple[list[Link], int]:
+    """Distinct pairs of target and anchor, at most `max_links` of them; how many more there were.
+
+    An address without words is left out when the same one has words, or stood there before.
+    """
+    links: list[Link] = []
+    seen: set[tuple[str, str]] = set()
+    known: set[str] = set()
+    position = dropped = 0
+    for url, key, anchor, context in _resolved(found, source):
+        position += 1
+        if (url, anchor) in seen or (not anchor and url in known):
+            continue
+        seen.add((url, anchor))
+        known.add(url)
+        if len(links) < source.max_links:
+            links.append(Link(url, key, anchor, context, Region.BODY, position - 1))
+        else:
+            dropped += 1
+    return links, dropped
+
+
+def _resolved(found: Iterable[Found], source: Source) -> Iterator[tuple[str, int, str, str]]:
+    targets = source.targets.seen_from(base_of(source.url))
+    for href, anchor, context in found:
+        stripped = clean(href).strip()
+        if stripped and not stripped.startswith("#"):
+            url, key = targets[stripped]
+            if url and url != source.url and not url.startswith(INSIDE):
+                yield url, key, anchor, context
+
+
+def _one_line(text: str, max_chars: int) -> str:
+    return " ".join(clean(text[: 4 * max_chars]).split())[:max_chars]

@@ -1,0 +1,50 @@
+"""Reads files on disk, for commands and for training: any format, one after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import TracebackType
+from urllib.parse import quote
+
+from opilio.analyze.analyzer import Analyzer
+from opilio.analyze.content import Failure
+from opilio.analyze.extractor import Extractor
+from opilio.errors import InputError
+from opilio.model import Document
+from opilio.settings import Settings
+
+_ON_DISK = "http://file.invalid/"
+"""Where files on disk are said to be. Their relative links lead there, and so nowhere."""
+
+
+class FileReader:
+    """Makes documents of files. A context manager: at its end the process that reads the difficult ones ends."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._analyzer = Analyzer(settings.traps, settings.robots, settings.store)
+        self._extractor = Extractor(settings)
+
+    def __enter__(self) -> FileReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._extractor.close()
+
+    def read(self, path: Path) -> Document:
+        """The document in a file; an InputError that names the file when there is none."""
+        try:
+            body = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror}") from None
+        url = _ON_DISK + quote(path.name, errors="replace")
+        if not self._analyzer.is_risky(body, "", url):
+            document = self._analyzer.analyze(body, "", url)
+            if document is None:
+                raise InputError(f"{path}: not a text, nor a document of a format that can be read")
+            return document
+        content = self._extractor.read_now(body, "", url)
+        if isinstance(content, Failure):
+            raise InputError(f"{path}: {content.detail}")
+        return self._analyzer.document_of(content, url)
