@@ -1,0 +1,83 @@
+"""What may speak about a page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opilio.analyze.keywords import term_ids
+from opilio.analyze.language import language_of
+from opilio.analyze.terms import Vocabulary
+from opilio.analyze.tokens import tokenize
+from opilio.model import Document
+
+if TYPE_CHECKING:  # it takes a tenth of a second to import
+    import numpy.typing as npt
+
+    Stems = npt.NDArray[np.uint32]
+    """Hash codes of stems in the order of the text; 0 stands for a word that is no term, such as a stop word."""
+
+SIGNIFICANT_STEMS = 30
+"""So many stems stand for a neighbour: a page is told by a few of its words, and all of them would drown its own."""
+
+NO_STEMS: Stems = np.zeros(0, np.uint32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """All that is known of a page when it is judged. A space that finds nothing to look at gives an empty vector."""
+
+    stems: Stems
+    """Of title and text."""
+    anchors: Stems = field(default_factory=lambda: NO_STEMS)
+    """Of the words of links that point here, one link after the other, with a 0 between them."""
+    neighbours: Stems = field(default_factory=lambda: NO_STEMS)
+    """The most significant ones of pages that link here or are linked to."""
+    title: str = ""
+    text: str = ""
+    language: str = ""
+    url: str = ""
+
+    @classmethod
+    def of(cls, document: Document, url: str, anchor: str = "", neighbours: bytes = b"") -> Evidence:
+        """The evidence of a document that one link is known to point to; `neighbours` are uint32, little-endian."""
+        return cls(
+            stems=np.frombuffer(document.stems, "<u4"),
+            anchors=np.array(term_ids(anchor, document.language), np.uint32) if anchor else NO_STEMS,
+            neighbours=np.frombuffer(neighbours, "<u4") if neighbours else NO_STEMS,
+            title=document.title,
+            text=document.text,
+            language=document.language,
+            url=url,
+        )
+
+
+def significant_stems(document: Document) -> bytes:
+    """The stems that speak for a page among its neighbours (uint32 little-endian): its most frequent ones."""
+    ids, counts = np.frombuffer(document.term_ids, "<u4"), np.frombuffer(document.term_counts, "<u2")
+    if len(ids) <= SIGNIFICANT_STEMS:
+        return document.term_ids
+    chosen = np.argpartition(counts, -SIGNIFICANT_STEMS)[-SIGNIFICANT_STEMS:]
+    return np.sort(ids[chosen]).tobytes()
+
+
+class TextReader:
+    """Makes evidence of texts that no worker has analysed: training documents, files. Stems as workers do."""
+
+    def __init__(self) -> None:
+        self._vocabulary = Vocabulary()
+        self.terms: dict[int, str] = {}
+        """The stems met so far, by their hash codes."""
+
+    def read(self, title: str, text: str, language: str = "", url: str = "") -> Evidence:
+        """The evidence of a text, its language found out when it is not known."""
+        spoken = language or language_of(text)
+        return Evidence(self.stems(f"{title}\n{text}", spoken), title=title, text=text, language=spoken, url=url)
+
+    def stems(self, text: str, language: str = "") -> Stems:
+        """The stems of a text in order, with 0 for words that are no terms."""
+        numbers = self._vocabulary.numbers(tokenize(text), language)
+        self.terms.update(self._vocabulary.terms(numbers[:0]).new)
+        return numbers.astype(np.uint32)

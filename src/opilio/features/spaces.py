@@ -1,0 +1,259 @@
+"""Feature spaces: evidence seen in one way, as a sparse vector (BINGO 3.4).
+
+Every feature is a 64-bit number, and the number tells the kind, so that spaces can be combined:
+
+    terms        0 ... 2^32 - 1     the hash code of a stem
+    anchors      stem + 2^32        a stem in the words of a link that points here
+    neighbours   stem + 2 * 2^32    a stem of a page that links here or is linked to
+    pairs        2^63 and above     two stems that stand close together
+
+A space is a plug-in: a class with the attributes and methods of `Space`, registered under the name that the setting
+`classify.spaces` takes. Numbers from 16 * 2^32 to 2^63 are free for the spaces of others. Names joined by + are the
+combination of those spaces, as in `terms+anchors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from opilio.errors import SettingsError
+from opilio.features.anchors import without_stop_phrases
+from opilio.features.evidence import Evidence
+from opilio.registry import Registry
+from opilio.settings import Classify
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from opilio.features.evidence import Stems
+
+    Ids = npt.NDArray[np.uint64]
+    Values = npt.NDArray[np.float64]
+
+ANCHOR = 1 << 32
+NEIGHBOUR = 2 << 32
+PAIR = 1 << 63
+TERMS_END = 1 << 32
+"""Features below are plain terms: those of which the collection knows the document frequencies."""
+
+MAX_PAIR_WORDS = 5000
+"""Pairs are looked for among so many first words: a book must not cost a thousand times what a page costs."""
+
+
+class Vector(NamedTuple):
+    """One page in one space."""
+
+    ids: Ids
+    """Feature numbers, ascending and distinct."""
+    values: Values
+    """How often each occurs; any real numbers in a dense space."""
+
+
+class Space(Protocol):
+    """One way to look at evidence. Two spaces give the same number only to what means the same."""
+
+    name: str
+    dense: bool
+    """Its features are few and all of them count: none are selected, none are weighed."""
+
+    def vector(self, evidence: Evidence) -> Vector:
+        """The features of a page; empty when there is nothing to look at, so that a classifier abstains."""
+        ...  # pragma: no cover
+
+    def names(self, evidence: Evidence, terms: Mapping[int, str]) -> dict[int, str]:
+        """What a person would call the features of this page; `terms` has the stems behind hash codes."""
+        ...  # pragma: no cover
+
+
+SPACES: Registry[Callable[[Classify], Space]] = Registry("spaces")
+
+
+def make_space(spec: str, settings: Classify) -> Space:
+    """The space called `spec`. The parts of a combination may come in any order: the space is the same."""
+    parts = {name: SPACES.get(name) for name in map(str.strip, spec.split("+"))}
+    ordered = [parts[name](settings) for name in SPACES if name in parts]
+    if len(ordered) == 1:
+        return ordered[0]
+    for space in ordered:
+        if space.dense:
+            raise SettingsError(
+                f"feature space {spec!r}: {space.name} is dense and cannot be combined with others",
+                f"Name {space.name} as a space of its own: the classifiers of all spaces vote anyway.",
+            )
+    return Combination(ordered)
+
+
+@SPACES.register("terms")
+class Terms:
+    """Bag of words: each stem of title and text with its count."""
+
+    name = "terms"
+    dense = False
+
+    def __init__(self, settings: Classify) -> None:
+        self.settings = settings
+
+    def vector(self, evidence: Evidence) -> Vector:
+        """The stems, counted."""
+        return counted(evidence.stems[evidence.stems > 0])
+
+    def names(self, evidence: Evidence, terms: Mapping[int, str]) -> dict[int, str]:
+        """Each stem is its own name."""
+        return _stem_names(evidence.stems, terms)
+
+
+@SPACES.register("pairs")
+class Pairs:
+    """Two different stems at most `pair_distance` words apart, in any order. Stop words count as words between."""
+
+    name = "pairs"
+    dense = False
+
+    def __init__(self, settings: Classify) -> None:
+        self.settings = settings
+
+    def vector(self, evidence: Evidence) -> Vector:
+        """The pairs, counted."""
+        low, high = self._pairs(evidence.stems)
+        return counted(pair_ids(low, high))
+
+    def names(self, evidence: Evidence, terms: Mapping[int, str]) -> dict[int, str]:
+        """Both stems, in the order of the alphabet: 'data mine'."""
+        low, high = self._pairs(evidence.stems)
+        return {
+            number: " ".join(sorted((_stem_name(one, terms), _stem_name(other, terms))))
+            for number, one, other in zip(pair_ids(low, high).tolist(), low.tolist(), high.tolist(), strict=True)
+        }
+
+    def _pairs(self, stems: Stems) -> tuple[Ids, Ids]:
+        """The smaller and the greater hash code of each pair, with repeats."""
+        stems = stems[:MAX_PAIR_WORDS]
+        places = np.flatnonzero(stems)
+        codes = stems[places].astype(np.uint64)
+        ones: list[Ids] = []
+        others: list[Ids] = []
+        # A term's partner is the next term, the second next, ... as long as any of them is near enough.
+        for step in range(1, min(self.settings.pair_distance, len(codes) - 1) + 1):
+            near = places[step:] - places[:-step] <= self.settings.pair_distance
+            near &= codes[step:] != codes[:-step]
+            ones.append(codes[:-step][near])
+            others.append(codes[step:][near])
+        one, other = _joined(ones), _joined(others)
+        return np.minimum(one, other), np.maximum(one, other)
+
+
+@SPACES.register("anchors")
+class Anchors:
+    """Stems of the words of links that point to the page, without links that say nothing ('click here')."""
+
+    name = "anchors"
+    dense = False
+
+    def __init__(self, settings: Classify) -> None:
+        self.settings = settings
+
+    def vector(self, evidence: Evidence) -> Vector:
+        """The stems, counted over all links."""
+        return _shifted(counted(without_stop_phrases(evidence.anchors, evidence.language)), ANCHOR)
+
+    def names(self, evidence: Evidence, terms: Mapping[int, str]) -> dict[int, str]:
+        """The stem, and where it stood: 'anchor: home'."""
+        stems = without_stop_phrases(evidence.anchors, evidence.language)
+        return _stem_names(stems, terms, ANCHOR, "anchor: ")
+
+
+@SPACES.register("neighbours")
+class Neighbours:
+    """Significant stems of neighbour pages. `terms+neighbours` is the vector that BINGO describes."""
+
+    name = "neighbours"
+    dense = False
+
+    def __init__(self, settings: Classify) -> None:
+        self.settings = settings
+
+    def vector(self, evidence: Evidence) -> Vector:
+        """The stems, counted over all neighbours."""
+        return _shifted(counted(evidence.neighbours[evidence.neighbours > 0]), NEIGHBOUR)
+
+    def names(self, evidence: Evidence, terms: Mapping[int, str]) -> dict[int, str]:
+        """The stem, and where it stood: 'near: gene'."""
+        return _stem_names(evidence.neighbours, terms, NEIGHBOUR, "near: ")
+
+
+class Combination:
+    """The features of several spaces, side by side."""
+
+    dense = False
+
+    def __init__(self, spaces: Sequence[Space]) -> None:
+        self.spaces = spaces
+        self.name = "+".join(space.name for space in spaces)
+
+    def vector(self, evidence: Evidence) -> Vector:
+        """The union. It is empty only when all parts are."""
+        vectors = [space.vector(evidence) for space in self.spaces]
+        return _union([vector for vector in vectors if len(vector.ids)])
+
+    def names(self, evidence: Evidence, terms: Mapping[int, str]) -> dict[int, str]:
+        """The names of all parts."""
+        return {number: name for space in self.spaces for number, name in space.names(evidence, terms).items()}
+
+
+def counted(numbers: npt.NDArray[np.unsignedinteger]) -> Vector:
+    """Feature numbers with repeats and in any order, as a vector of counts."""
+    if not len(numbers):
+        return Vector(np.zeros(0, np.uint64), np.zeros(0))
+    ordered = np.sort(numbers)
+    starts = np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1))
+    counts = np.diff(starts, append=len(ordered))
+    return Vector(ordered[starts].astype(np.uint64), counts.astype(np.float64))
+
+
+def pair_ids(low: Ids, high: Ids) -> Ids:
+    """The feature numbers of pairs of hash codes, the smaller ones in `low`.
+
+    Two hash codes fill 64 bits, and one bit has to say that this is a pair. To cut a bit off a hash code would let
+    every pair of a stem meet that of another; so all 64 bits are mixed first (the finalizer of splitmix64), and two
+    given pairs meet with a chance of 2^-63.
+    """
+    mixed = low << np.uint64(32) | high
+    mixed = (mixed ^ mixed >> np.uint64(30)) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ mixed >> np.uint64(27)) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ mixed >> np.uint64(31) | np.uint64(PAIR)
+
+
+def _joined(arrays: Sequence[Ids]) -> Ids:
+    return np.concatenate(arrays) if arrays else np.zeros(0, np.uint64)
+
+
+def _shifted(vector: Vector, kind: int) -> Vector:
+    return Vector(vector.ids | np.uint64(kind), vector.values)
+
+
+def _union(vectors: list[Vector]) -> Vector:
+    """Vectors as one; should two have the same feature, it is counted once with the sum."""
+    if not vectors:
+        return counted(np.zeros(0, np.uint64))
+    vectors.sort(key=lambda vector: int(vector.ids[0]))  # kinds do not overlap: mostly this is all the sorting
+    ids = np.concatenate([vector.ids for vector in vectors])
+    values = np.concatenate([vector.values for vector in vectors])
+    if np.all(ids[1:] > ids[:-1]):  # always, unless spaces of others use numbers that lie between each other
+        return Vector(ids, values)
+    distinct, places = np.unique(ids, return_inverse=True)
+    return Vector(distinct, np.bincount(places, values).astype(np.float64))
+
+
+def _stem_names(stems: Stems, terms: Mapping[int, str], kind: int = 0, prefix: str = "") -> dict[int, str]:
+    return {stem | kind: prefix + _stem_name(stem, terms) for stem in _distinct(stems.tolist())}
+
+
+def _distinct(stems: Iterable[int]) -> list[int]:
+    return sorted({*stems} - {0})
+
+
+def _stem_name(stem: int, terms: Mapping[int, str]) -> str:
+    return terms.get(stem) or f"#{stem}"
