@@ -1,33 +1,25 @@
 """The keyword judge against a cosine worked out by hand, term by term."""
 
 import math
-import struct
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opilio.analyze.keywords import term_ids
-from opilio.classify import KeywordJudge
-from opilio.model import Document
+from opilio.classify import KeywordJudge, Model
+from opilio.features.evidence import TextReader
 
 WORDS = ["owl", "barn", "hawk", "nest", "egg", "wing", "feather", "beak", "claw", "prey"]
-IDS = {word: 7919 * (index + 1) % 4_294_967_291 for index, word in enumerate(WORDS)}
-counts_of = st.dictionaries(st.sampled_from(WORDS), st.integers(1, 65_535), max_size=len(WORDS))
+counts_of = st.dictionaries(st.sampled_from(WORDS), st.integers(1, 50), max_size=len(WORDS))
 keywords_of = st.dictionaries(st.integers(0, 30), st.lists(st.sampled_from(WORDS), max_size=12), max_size=6)
 
 
-def ids_of(text: str) -> list[int]:
-    """A stand-in for the analysis of words: one id for each, repeated words repeated."""
-    return [IDS[word] for word in text.split()]
-
-
-def document(counts: dict[str, int]) -> Document:
-    """A page of which only the terms matter."""
-    terms = sorted((IDS[word], count) for word, count in counts.items())
-    ids = struct.pack(f"<{len(terms)}I", *(term for term, _ in terms))
-    frequencies = struct.pack(f"<{len(terms)}H", *(count for _, count in terms))
-    return Document("", "", "", "", "", "", [], ids, frequencies, [], 0, b"")
+def judged(keywords: dict[int, list[str]], page: dict[str, int]) -> tuple[int, float]:
+    """The topic and the relevance that a page with these words gets."""
+    judge = KeywordJudge({topic: " ".join(words) for topic, words in keywords.items()})
+    text = " ".join(word for word, count in page.items() for _ in range(count))
+    judgement = judge.judge(TextReader().read("", text, "en"))
+    return judgement.topic, judgement.relevance
 
 
 def cosine(page: dict[str, int], keywords: list[str]) -> float:
@@ -42,12 +34,11 @@ def cosine(page: dict[str, int], keywords: list[str]) -> float:
 @given(page=counts_of, keywords=keywords_of)
 def test_agrees_with_the_definition(page: dict[str, int], keywords: dict[int, list[str]]) -> None:
     """The judged topic is one with the greatest cosine, the lowest number among equals, and its cosine is the judgement."""
-    judge = KeywordJudge(keywords, ids_of)
     usable = {topic: words for topic, words in keywords.items() if words}
-    assert bool(judge) == bool(usable)
+    topic, relevance = judged(keywords, page)
     if not usable:
+        assert relevance == 0.0
         return
-    topic, relevance = judge.judge(document(page))
     expected = {number: cosine(page, words) for number, words in usable.items()}
     best = max(expected.values())
     assert relevance == pytest.approx(best, abs=1e-9)
@@ -61,47 +52,47 @@ def test_agrees_with_the_definition(page: dict[str, int], keywords: dict[int, li
 
 def test_a_tie_goes_to_the_lowest_number() -> None:
     """Two topics with the same keywords, in whatever order they were given."""
-    judge = KeywordJudge({9: ["owl", "barn"], 4: ["owl", "barn"], 7: ["hawk"]}, ids_of)
-    assert judge.judge(document({"owl": 3})) == (4, pytest.approx(1 / math.sqrt(2)))
-    assert judge.judge(document({"prey": 3})) == (4, 0.0), "nothing fits: the first topic, not at all"
+    keywords = {9: ["owl", "barn"], 4: ["owl", "barn"], 7: ["hawk"]}
+    assert judged(keywords, {"owl": 3}) == (4, pytest.approx(1 / math.sqrt(2)))
+    assert judged(keywords, {"prey": 3}) == (4, 0.0), "nothing fits: the first topic, not at all"
 
 
 def test_topics_without_keywords_take_no_part() -> None:
-    """They are never the answer; without any keywords there is no judge."""
-    judge = KeywordJudge({0: [], 1: ["owl"], 2: []}, ids_of)
-    assert judge.judge(document({"owl": 1})) == (1, pytest.approx(1.0))
-    assert judge.judge(document({"hawk": 1})) == (1, 0.0)
-    assert not KeywordJudge({0: [], 1: []}, ids_of)
-    assert not KeywordJudge({}, ids_of)
+    """They are never the answer; without any keywords nothing is accepted."""
+    assert judged({0: [], 1: ["owl"], 2: []}, {"owl": 1}) == (1, pytest.approx(1.0))
+    assert judged({0: [], 1: ["owl"], 2: []}, {"hawk": 1}) == (1, 0.0)
+    assert not KeywordJudge({0: "", 1: ""}).judge(TextReader().read("", "owl")).accepted
 
 
 def test_a_page_without_words_is_about_nothing() -> None:
     """No terms: relevance 0 for the first topic that has keywords."""
-    judge = KeywordJudge({3: ["owl"], 5: ["hawk"]}, ids_of)
-    assert judge.judge(document({})) == (3, 0.0)
-
-
-def test_words_at_both_ends_of_the_vocabulary_are_found() -> None:
-    """The least and the greatest id of a page are looked up as well as those between; ids past both ends are not there."""
-    low, high = min(IDS, key=IDS.__getitem__), max(IDS, key=IDS.__getitem__)
-    middle = next(word for word in WORDS if word not in (low, high))
-    judge = KeywordJudge({0: [low], 1: [high]}, ids_of)
-    assert judge.judge(document({low: 1, high: 2})) == (1, pytest.approx(2 / math.sqrt(5)))
-    assert judge.judge(document({low: 2, high: 1})) == (0, pytest.approx(2 / math.sqrt(5)))
-    assert judge.judge(document({middle: 1})) == (0, 0.0)
+    assert judged({3: ["owl"], 5: ["hawk"]}, {}) == (3, 0.0)
 
 
 def test_a_repeated_keyword_weighs_more() -> None:
     """A word that stands in many titles of a folder says more about its topic."""
-    judge = KeywordJudge({1: ["owl", "owl", "owl", "nest"], 2: ["owl", "nest", "nest", "nest"]}, ids_of)
-    assert judge.judge(document({"owl": 5, "nest": 1}))[0] == 1
-    assert judge.judge(document({"owl": 1, "nest": 5}))[0] == 2
+    keywords = {1: ["owl", "owl", "owl", "nest"], 2: ["owl", "nest", "nest", "nest"]}
+    assert judged(keywords, {"owl": 5, "nest": 1})[0] == 1
+    assert judged(keywords, {"owl": 1, "nest": 5})[0] == 2
 
 
-def test_with_the_ids_of_real_pages() -> None:
-    """Keywords go the same way as the words of pages: case, plural and stop words do not matter."""
-    judge = KeywordJudge({0: ["The", "Owls", "nesting"]}, term_ids)
-    same = KeywordJudge({0: ["owl", "NESTS"]}, term_ids)
-    ids = sorted(set(term_ids("owl nest")))
-    page = Document("", "", "", "", "", "", [], struct.pack("<2I", *ids), struct.pack("<2H", 1, 1), [], 0, b"")
-    assert judge.judge(page) == same.judge(page) == (0, pytest.approx(1.0))
+def test_case_plural_and_stop_words_do_not_matter() -> None:
+    """Keywords go the same way as the words of pages."""
+    page = TextReader().read("", "an owl and its nest", "en")
+    judge, same = KeywordJudge({0: "The Owls nesting"}), KeywordJudge({0: "owl NESTS"})
+    assert judge.judge(page) == same.judge(page)
+    assert judge.judge(page).relevance == pytest.approx(1.0)
+
+
+def test_its_bytes_judge_as_it_does_and_sign_with_their_version() -> None:
+    """A model that travelled says the same, and every judgement tells which model spoke."""
+    page = TextReader().read("Owls", "an owl in a barn", "en")
+    model = Model(7, "keywords", KeywordJudge({0: "owl", 3: "barn owl"}))
+    copy = Model.from_bytes(model.to_bytes())
+    assert copy.judge(page) == model.judge(page)
+    assert copy.judge(page).model_version == 7
+    explained = copy.explain(page)
+    assert explained.judgement == copy.judge(page)
+    taken = next(step for step in explained.steps if step.taken)
+    assert {reason.feature for reason in taken.reasons} == {"barn", "owl"}
+    assert sum(reason.weight for reason in taken.reasons) == pytest.approx(taken.confidence)

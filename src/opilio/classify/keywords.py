@@ -1,21 +1,32 @@
-"""Cosine similarity of a page and the keywords of each topic (BestN 3)."""
+"""Cosine similarity of a page and the keywords of each topic (BestN 3). Needs no training documents."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
+from typing import Self
 
+import msgspec
 import numpy as np
 
-from opilio.model import Document
+from opilio.analyze.keywords import term_ids
+from opilio.classify.judge import CLASSIFIERS, Explanation, Reason, Step, TrainingSet
+from opilio.features.evidence import Evidence
+from opilio.model import Judgement
+from opilio.settings import Settings
+
+METRIC = "keywords"
+_decoder = msgspec.msgpack.Decoder(dict[int, str])
 
 
+@CLASSIFIERS.register("keywords")
 class KeywordJudge:
     """Judges pages by the keywords of the topics; a topic without keywords takes no part."""
 
-    def __init__(self, keywords: Mapping[int, Sequence[str]], term_ids: Callable[[str], Sequence[int]]) -> None:
-        """`term_ids` turns text into the hash codes that documents carry."""
-        counts = {topic: Counter(term_ids(" ".join(words))) for topic, words in keywords.items()}
+    def __init__(self, keywords: Mapping[int, str]) -> None:
+        """`keywords` are the words of each topic, separated by spaces."""
+        self._keywords = dict(keywords)
+        counts = {topic: Counter(term_ids(words)) for topic, words in keywords.items()}
         counts = {topic: count for topic, count in counts.items() if count}
         self.topics = np.array(sorted(counts), dtype=np.int64)
         self._terms = np.array(sorted({term for count in counts.values() for term in count}), dtype=np.uint32)
@@ -24,18 +35,71 @@ class KeywordJudge:
         if len(self.topics):
             self._weights /= np.linalg.norm(self._weights, axis=1, keepdims=True)
 
-    def __bool__(self) -> bool:
-        return len(self.topics) > 0
+    @classmethod
+    def train(cls, training: TrainingSet, settings: Settings) -> Self:
+        """Take the words that name the topics."""
+        return cls({kcid: words for kcid, words in training.keywords.items() if training.hierarchy.is_wanted(kcid)})
 
-    def judge(self, document: Document) -> tuple[int, float]:
+    def judge(self, evidence: Evidence) -> Judgement:
         """The topic a page fits best and the cosine of their words, 0 to 1."""
-        ids = np.frombuffer(document.term_ids, dtype="<u4")
+        if not len(self.topics):
+            return Judgement()
+        cosines = self._cosines(evidence)
+        best = int(np.argmax(cosines))
+        cosine = min(1.0, float(cosines[best]))
+        if not cosine:
+            return Judgement(topic=int(self.topics[best]))
+        return Judgement(
+            topic=int(self.topics[best]),
+            accepted=True,
+            relevance=cosine,
+            confidence=cosine,
+            votes={METRIC: cosine},
+            agreed=[METRIC],
+        )
+
+    def explain(self, evidence: Evidence) -> Explanation:
+        """The cosine with each topic, and the keywords that were found."""
+        judgement = self.judge(evidence)
+        words = {term: word for text in self._keywords.values() for word in text.split() for term in term_ids(word)}
+        found = self._frequencies(evidence) / max(1.0, float(np.linalg.norm(_counts(evidence)[1])))
+        steps = []
+        for row, (topic, cosine) in enumerate(zip(self.topics.tolist(), self._cosines(evidence), strict=True)):
+            parts = zip(self._terms.tolist(), self._weights[row] * found, strict=True)
+            reasons = [Reason(words.get(term, f"#{term}"), float(part)) for term, part in parts if part]
+            reasons.sort(key=lambda reason: -reason.weight)
+            taken = judgement.accepted and topic == judgement.topic
+            steps.append(Step(topic, float(cosine), taken, {METRIC: float(cosine)}, reasons=tuple(reasons)))
+        return Explanation(judgement, tuple(steps))
+
+    def to_bytes(self) -> bytes:
+        """The keywords."""
+        return msgspec.msgpack.encode(self._keywords)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """A judge by the same keywords."""
+        return cls(_decoder.decode(data))
+
+    def _cosines(self, evidence: Evidence) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        ids, counts = _counts(evidence)
         if not len(ids):
-            return int(self.topics[0]), 0.0
-        counts = np.frombuffer(document.term_counts, dtype="<u2").astype(np.float64)
+            return np.zeros(len(self.topics))
+        cosines: np.ndarray[tuple[int], np.dtype[np.float64]] = self._weights @ self._frequencies(evidence)
+        return cosines / np.linalg.norm(counts)
+
+    def _frequencies(self, evidence: Evidence) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        ids, counts = _counts(evidence)
+        if not len(ids):
+            return np.zeros(len(self._terms))
         places = np.searchsorted(ids, self._terms)
         places[places == len(ids)] = 0
-        frequencies = np.where(ids[places] == self._terms, counts[places], 0.0)
-        cosines = self._weights @ frequencies / np.linalg.norm(counts)
-        best = int(np.argmax(cosines))
-        return int(self.topics[best]), min(1.0, float(cosines[best]))
+        return np.where(ids[places] == self._terms, counts[places], 0.0)
+
+
+def _counts(
+    evidence: Evidence,
+) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint32]], np.ndarray[tuple[int], np.dtype[np.float64]]]:
+    ids, counts = np.unique(evidence.stems, return_counts=True)
+    known = ids != 0
+    return ids[known], counts[known].astype(np.float64)

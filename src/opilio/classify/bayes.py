@@ -1,0 +1,271 @@
+"""The Bayes tree: relevance as the probability of the good topics (Focus 2.1).
+
+At each inner node of the topic tree the topics below it compete, and OTHERS with them (`bayes_node.py`). The
+probability Pr[c | d] that page d is about topic c is the product of the probabilities of all choices from the root down
+to c, and the page's relevance R(d) is the sum of Pr[c | d] over the good topics. Topics below a good one are inside it.
+
+The same model as tables, and the same numbers by SQL: `opilio.store.probes`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import msgspec
+import numpy as np
+
+from opilio.classify.bayes_node import BayesNode, PackedNode
+from opilio.classify.judge import CLASSIFIERS, Explanation, Reason, Step, TrainingSet
+from opilio.errors import InputError
+from opilio.features.evidence import Evidence
+from opilio.features.spaces import Vector, make_space
+from opilio.model import RELEVANT, Judgement
+from opilio.settings import Classify, Settings
+from opilio.topics.hierarchy import ROOT, Hierarchy, Mark, Node
+
+if TYPE_CHECKING:  # it takes a tenth of a second to import
+    import numpy.typing as npt
+
+    Columns = dict[str, npt.NDArray[np.generic]]
+
+SPACE = "terms"
+MAX_LOG_ODDS = 10_000.0
+"""Confidences are finite, but not cut where pages still differ: 500 terms come to hundreds."""
+BELOW_RELEVANT = float(np.nextafter(np.float32(RELEVANT), np.float32(0)))
+"""The largest relevance that is none, also when it is stored in 32 bits."""
+REASONS = 10
+
+
+def others_kcid(pcid: int) -> int:
+    """The number of OTHERS below a node: negative, and never that of a topic or of `ABOVE_ROOT`. Its own inverse."""
+    return -3 - pcid
+
+
+class ModelTables(NamedTuple):
+    """The model as the tables of the paper, columns by name."""
+
+    taxonomy_stat: Columns
+    """kcid, pcid, logprior, logdenom: a row for each child of an inner node, OTHERS included."""
+    stat: Columns
+    """pcid, kcid, tid, logtheta: a row for each child and each feature that its documents have."""
+
+
+class _Packed(msgspec.Struct):
+    """A tree as it travels."""
+
+    focus: str
+    topics: list[tuple[int, int, str, str, Mark]]
+    nodes: list[PackedNode]
+    names: dict[int, str]
+    kind: str = "bayes"
+
+
+class _Descent:
+    """The probabilities of one page, worked out node by node as they are asked for."""
+
+    def __init__(self, nodes: Mapping[int, BayesNode], start: int, page: Vector) -> None:
+        self.page = page
+        self._nodes = nodes
+        self._start = start
+        self._logpr = {start: 0.0}
+        self._expanded: set[int] = set()
+
+    def expand(self, pcids: Iterable[int]) -> dict[int, float]:
+        """log Pr[c | d] of all topics met so far, after those below `pcids` were met; parents come first."""
+        for pcid in pcids:
+            if pcid not in self._expanded:
+                self._expanded.add(pcid)
+                node = self._nodes[pcid]
+                logpr = node.log_probabilities(self.page) + self._logpr[pcid]
+                self._logpr.update(zip(node.children, logpr.tolist(), strict=True))
+        return self._logpr
+
+    def best_leaf(self) -> int:
+        """The most probable leaf. The most probable node is expanded until it is a leaf: none below others can win."""
+        pool = [(0.0, self._start)]
+        while pool[0][1] in self._nodes:
+            _, pcid = heapq.heappop(pool)
+            logpr = self.expand([pcid])
+            for kcid in self._nodes[pcid].children:
+                heapq.heappush(pool, (-logpr[kcid], kcid))
+        return pool[0][1]
+
+
+@CLASSIFIERS.register("bayes")
+class BayesTree:
+    """A trained Bayes tree.
+
+    A page that has no feature of the first node is unknown: the model could but repeat the priors, so it abstains, with
+    relevance 0. Under hard focus the best leaf decides whether a page is relevant: relevance is R(d), but at least
+    `RELEVANT` when that leaf is wanted and at most `BELOW_RELEVANT` when it is not; confidence agrees with it.
+    """
+
+    def __init__(
+        self, hierarchy: Hierarchy, nodes: Iterable[BayesNode], names: Mapping[int, str], *, focus: str = "soft"
+    ) -> None:
+        self.hierarchy = hierarchy
+        self.nodes = {node.pcid: node for node in nodes}
+        """By pcid, parents first."""
+        self.names = dict(names)
+        self.focus = focus
+        self._space = make_space(SPACE, Classify())
+        met = {kcid for node in self.nodes.values() for kcid in node.children}
+        self._good = good_topics(hierarchy) & met
+        above = {hierarchy.start}.union(*(hierarchy.line(kcid)[:-1] for kcid in self._good))
+        self._path = [pcid for pcid in self.nodes if pcid in above]
+        beside = {kcid for pcid in self._path for kcid in self.nodes[pcid].children}
+        self._unwanted = sorted(beside - self._good - above)
+
+    @classmethod
+    def train(cls, training: TrainingSet, settings: Settings) -> Self:
+        """Learn each inner node. A topic without examples takes no part, nor does an example without terms."""
+        space, hierarchy = make_space(SPACE, settings.classify), training.hierarchy
+        vectors = {id(example): space.vector(example.evidence) for example in training}
+        nodes = []
+        for pcid in hierarchy.inner():
+            groups = {kcid: training.of(kcid) for kcid in hierarchy.children(pcid)}
+            groups[others_kcid(pcid)] = training.others_of(pcid)
+            found = ((kcid, [vectors[id(example)] for example in group]) for kcid, group in groups.items())
+            classes = {kcid: [vector for vector in group if len(vector.ids)] for kcid, group in found}
+            classes = {kcid: group for kcid, group in classes.items() if group}
+            if any(kcid in hierarchy.nodes for kcid in classes):
+                nodes.append(BayesNode.learn(pcid, classes, settings.classify))
+        _check_examples(hierarchy, nodes)
+        known = {tid for node in nodes for tid in node.features.tolist()}
+        names = {tid: name for tid, name in training.terms.items() if tid in known}
+        return cls(hierarchy, nodes, names, focus=settings.classify.focus)
+
+    def judge(self, evidence: Evidence) -> Judgement:
+        """The best leaf is the page's topic, R(d) its relevance, the log odds of R(d) its confidence."""
+        descent = self._descend(evidence)
+        return self._judgement(descent) if descent else Judgement()
+
+    def explain(self, evidence: Evidence) -> Explanation:
+        """A step for each topic that competed at the nodes on the way to the best leaf, each against its siblings."""
+        descent = self._descend(evidence)
+        if not descent:
+            return Explanation(Judgement(), ())
+        judgement = self._judgement(descent)
+        line = self.hierarchy.line(judgement.topic) if judgement.accepted else []
+        names = self._space.names(evidence, self.names)
+        way = [pcid for pcid in (self.hierarchy.start, *line) if pcid in self.nodes]
+        steps = [step for pcid in way for step in _steps(self.nodes[pcid], descent.page, line, names)]
+        return Explanation(judgement, tuple(steps))
+
+    def log_probabilities(self, evidence: Evidence) -> dict[int, float]:
+        """log Pr[c | d] of every topic that competes and of every OTHERS, also for a page that `judge` abstains on."""
+        descent = _Descent(self.nodes, self.hierarchy.start, self._space.vector(evidence))
+        found = descent.expand(self.nodes)
+        return {kcid: logpr for kcid, logpr in found.items() if kcid != self.hierarchy.start}
+
+    def tables(self) -> ModelTables:
+        """The model as tables; of log theta only what was counted, for the rest is -logdenom."""
+        taxonomy: list[tuple[object, ...]] = []
+        stat: list[tuple[object, ...]] = []
+        for node in self.nodes.values():
+            children, (rows, columns) = np.array(node.children, np.int16), node.known()
+            parents = np.full(len(rows), node.pcid, np.int16)
+            taxonomy.append((children, np.full(len(children), node.pcid, np.int16), node.logprior, node.logdenom))
+            tids = node.features[rows].astype(np.uint32)
+            stat.append((parents, children[columns], tids, node.logtheta[rows, columns]))
+        return ModelTables(
+            _columns(("kcid", "pcid", "logprior", "logdenom"), taxonomy),
+            _columns(("pcid", "kcid", "tid", "logtheta"), stat),
+        )
+
+    def to_bytes(self) -> bytes:
+        """Everything it has learned, marks and focus included."""
+        topics = [(n.kcid, n.parent, n.name, n.path, n.mark) for n in self.hierarchy.nodes.values()]
+        nodes = [node.pack() for node in self.nodes.values()]
+        return msgspec.msgpack.encode(_Packed(self.focus, topics, nodes, self.names))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """The tree that gave `data`."""
+        try:
+            packed = msgspec.msgpack.decode(data, type=_Packed)
+            nodes = [BayesNode.unpack(node) for node in packed.nodes]
+        except (msgspec.MsgspecError, ValueError, IndexError) as error:
+            raise InputError(f"not a trained Bayes tree: {error}", "Train the classifier again.") from None
+        if packed.kind != "bayes":
+            raise InputError(f"a trained classifier of the kind {packed.kind!r}, not a Bayes tree")
+        return cls(Hierarchy(Node(*topic) for topic in packed.topics), nodes, packed.names, focus=packed.focus)
+
+    def _descend(self, evidence: Evidence) -> _Descent | None:
+        """The start of a page's way down, or nothing when no word of it is known."""
+        page = self._space.vector(evidence)
+        start = self.hierarchy.start
+        return _Descent(self.nodes, start, page) if len(self.nodes[start].rows(page)[0]) else None
+
+    def _judgement(self, descent: _Descent) -> Judgement:
+        leaf = descent.best_leaf()
+        topic = leaf if leaf in self.hierarchy.nodes else others_kcid(leaf)
+        accepted = topic != self.hierarchy.start
+        logpr = descent.expand(self._path)
+        good, unwanted = _log_sum(logpr, self._good), _log_sum(logpr, self._unwanted)
+        relevance = min(1.0, math.exp(good))
+        confidence = max(-MAX_LOG_ODDS, min(MAX_LOG_ODDS, good - unwanted))
+        if self.focus == "hard":
+            is_wanted = accepted and self.hierarchy.is_wanted(topic)
+            relevance = max(relevance, RELEVANT) if is_wanted else min(relevance, BELOW_RELEVANT)
+            confidence = max(confidence, 0.0) if is_wanted else min(confidence, BELOW_RELEVANT - RELEVANT)
+        return Judgement(
+            topic=topic if accepted else ROOT,
+            accepted=accepted,
+            relevance=relevance,
+            confidence=confidence,
+            votes={SPACE: confidence},
+            agreed=[SPACE] if relevance >= RELEVANT else [],
+        )
+
+
+def good_topics(hierarchy: Hierarchy) -> frozenset[int]:
+    """The topics whose probabilities make up R(d).
+
+    A good root stands for the topics right below it: with the root itself, R(d) would be 1 for whatever page.
+    """
+    return frozenset(hierarchy.children(ROOT)) if hierarchy.start in hierarchy.good else hierarchy.good
+
+
+def _check_examples(hierarchy: Hierarchy, nodes: Sequence[BayesNode]) -> None:
+    """Refuse a training set from which nothing can be told apart, or nothing wanted can be recognised."""
+    met = {kcid for node in nodes for kcid in node.children}
+    if not good_topics(hierarchy) & met:
+        missing = ", ".join(repr(hierarchy.nodes[kcid].path or "the root") for kcid in sorted(hierarchy.good))
+        raise InputError(
+            f"no example with words for a good topic ({missing or 'no topic is marked good'})",
+            "Give each good topic at least one page to learn from.",
+        )
+    if len(nodes[0].children) < 2:
+        raise InputError(
+            "one topic alone has examples: there is nothing to tell it from",
+            "Name texts that are about none of the topics ([classify] others), or give another topic examples.",
+        )
+
+
+def _steps(node: BayesNode, page: Vector, line: Sequence[int], names: Mapping[int, str]) -> list[Step]:
+    logpr = dict(zip(node.children, node.log_probabilities(page).tolist(), strict=True))
+    steps = []
+    for topic in (kcid for kcid in node.children if kcid >= ROOT):
+        odds = logpr[topic] - _log_sum(logpr, [kcid for kcid in node.children if kcid != topic])
+        confidence = max(-MAX_LOG_ODDS, min(MAX_LOG_ODDS, odds))
+        ranked = sorted(node.weights(page, topic).items(), key=lambda item: (-abs(item[1]), item[0]))
+        reasons = tuple(Reason(names[tid], weight) for tid, weight in ranked[:REASONS] if weight)
+        steps.append(Step(topic, confidence, topic in line, votes={SPACE: confidence}, reasons=reasons))
+    return steps
+
+
+def _log_sum(logpr: Mapping[int, float], kcids: Iterable[int]) -> float:
+    """The logarithm of the sum of probabilities, also of such as are too small for a float."""
+    values = [logpr[kcid] for kcid in kcids]
+    if not values:
+        return -math.inf
+    greatest = max(values)
+    return greatest + math.log(sum(math.exp(value - greatest) for value in values))
+
+
+def _columns(names: Sequence[str], parts: Sequence[tuple[object, ...]]) -> Columns:
+    return {name: np.concatenate(column) for name, column in zip(names, zip(*parts, strict=True), strict=True)}

@@ -1,0 +1,163 @@
+"""The metrics by which a page is measured against the filters of all topics at once (OASIS 4).
+
+*Terms* and *collocations*: which share of a filter's elements the page has; an element of the variable part counts
+less. *Vector*: the cosine of the page and the filter, terms weighed by 1 + ln(frequency) on both sides; *passages*: the
+largest such cosine of a window of 200 characters that moves over the page in steps of 50.
+
+A passage is made of the words that stand in it whole: a word cut by its border is in the neighbour, for windows overlap
+by more than a word's length. Windows go on until one reaches the end of the page, so that no scrap of a few words is
+left over, in which a single term would look like a topic. No passage is read by itself: every word knows the passages
+it is in from its place, and one sort brings the words of each passage together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from opilio.classify.collocations import SIZES, Words, code_of, phrases
+from opilio.classify.oasis_proposal import Proposal
+from opilio.settings import Oasis
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from opilio.classify.collocations import Codes, Places
+
+    Values = npt.NDArray[np.float64]
+
+
+class Measures(NamedTuple):
+    """What the metrics found of one page, an array over the topics each."""
+
+    shares: tuple[Values, Values, Values]
+    """Of the terms, pairs and triples of the filter."""
+    vector: Values
+    passages: Values | None
+    """None when the places of the words are not known."""
+
+
+class Hits(NamedTuple):
+    """The elements of filters that a page has, one row for each element of each topic."""
+
+    topics: Places
+    elements: Places
+    """The element's place in its class of the topic's filter."""
+    shares: Values
+    """What it adds to the share of elements found."""
+    cosines: Values
+    """What it adds to the cosine of the whole page; only terms do."""
+
+
+class Index:
+    """All elements of one size, by code: which topics have them, and what they weigh there."""
+
+    def __init__(self, filters: Sequence[Proposal], size: int, damping: float) -> None:
+        rows = [
+            (code_of(element.stems), topic, place, element)
+            for topic, chosen in enumerate(filters)
+            for place, element in enumerate(chosen.of_size(size))
+        ]
+        rows.sort(key=lambda row: row[:3])
+        self.codes: Codes = np.array([row[0] for row in rows], np.uint64)
+        self.topics: Places = np.array([row[1] for row in rows], np.int64)
+        self.places: Places = np.array([row[2] for row in rows], np.int64)
+        damped = np.array([damping if row[3].variable else 1.0 for row in rows], np.float64)
+        frequencies = np.array([max(1, row[3].frequency) for row in rows], np.float64)
+        weights = (1.0 + np.log(frequencies)) * damped
+        self.shares = self._relative(damped, _sums(self.topics, damped, len(filters)))
+        self.weights = self._relative(weights, np.sqrt(_sums(self.topics, weights * weights, len(filters))))
+
+    def _relative(self, values: Values, totals: Values) -> Values:
+        """`values` divided by the total of their topic; with a damping of 0 there may be none."""
+        mine = totals[self.topics]
+        return np.divide(values, mine, out=np.zeros_like(values), where=mine > 0)
+
+    def find(self, codes: Codes) -> tuple[Places, Places]:
+        """For each of the codes: where its rows start, and how many it has."""
+        left = np.searchsorted(self.codes, codes, "left")
+        return left, np.searchsorted(self.codes, codes, "right") - left
+
+
+class Metrics:
+    """The filters of all topics, made ready to measure pages."""
+
+    def __init__(self, filters: Sequence[Proposal], settings: Oasis) -> None:
+        self._count = len(filters)
+        self._chars, self._step_chars = settings.passage_chars, settings.passage_step_chars
+        self._indices = [Index(filters, size, settings.damping) for size in SIZES]
+
+    def measure(self, words: Words) -> Measures:
+        """Measure one page."""
+        terms = self._indices[0]
+        ids, inverse, counts = np.unique(phrases(words, 1).codes, return_inverse=True, return_counts=True)
+        starts, rows = terms.find(ids)
+        owners, hits = _ranges(starts, rows)
+        damped = 1.0 + np.log(counts)
+        pairs, triples = (self._share(index, phrases(words, size)[0]) for index, size in self._collocations())
+        dots = self._sum(terms.topics[hits], terms.weights[hits] * damped[owners])
+        whole = np.sqrt(np.dot(damped, damped))
+        return Measures(
+            (self._sum(terms.topics[hits], terms.shares[hits]), pairs, triples),
+            np.minimum(dots / whole, 1.0) if len(ids) else dots,
+            self._passages(words, inverse, starts, rows) if len(words.starts) else None,
+        )
+
+    def hits(self, words: Words) -> list[Hits]:
+        """What exactly a page has of the terms, pairs and triples: the reasons behind its measures."""
+        found = []
+        for index, size in zip(self._indices, SIZES, strict=True):
+            ids, counts = np.unique(phrases(words, size).codes, return_counts=True)
+            owners, rows = _ranges(*index.find(ids))
+            damped = (1.0 + np.log(counts)) * (size == 1)
+            whole = np.sqrt(np.dot(damped, damped)) or 1.0
+            cosines = index.weights[rows] * damped[owners] / whole
+            found.append(Hits(index.topics[rows], index.places[rows], index.shares[rows], cosines))
+        return found
+
+    def _collocations(self) -> list[tuple[Index, int]]:
+        return list(zip(self._indices[1:], SIZES[1:], strict=True))
+
+    def _share(self, index: Index, codes: Codes) -> Values:
+        starts, rows = index.find(codes)
+        present = np.zeros(len(index.codes), np.bool_)
+        present[_ranges(starts, rows)[1]] = True
+        return self._sum(index.topics[present], index.shares[present])
+
+    def _sum(self, topics: Places, values: Values) -> Values:
+        return _sums(topics, values, self._count)
+
+    def _passages(self, words: Words, inverse: Places, starts: Places, rows: Places) -> Values:
+        """The largest cosine of any passage. `inverse` numbers the distinct terms of the page in reading order."""
+        terms, kinds = self._indices[0], max(1, len(starts))
+        passages = 1 + max(0, -((self._chars - words.chars) // self._step_chars))
+        is_term = words.stems != 0
+        first = np.maximum(0, -((self._chars - words.ends[is_term]) // self._step_chars))
+        last = np.minimum(words.starts[is_term] // self._step_chars, passages - 1)
+        owners, passage = _ranges(first, np.maximum(0, last - first + 1))
+        keys = np.sort(passage * kinds + inverse[owners])
+        runs = np.flatnonzero(np.diff(keys, prepend=-1))
+        damped = 1.0 + np.log(np.diff(runs, append=len(keys)))
+        passage, term = np.divmod(keys[runs], kinds)
+        squares = _sums(passage, damped * damped, passages)
+        owners, hits = _ranges(starts[term], rows[term])
+        cells = passage[owners] * self._count + terms.topics[hits]
+        dots = _sums(cells, terms.weights[hits] * damped[owners], passages * self._count)
+        cosines = dots.reshape(passages, self._count) / np.sqrt(np.maximum(squares, 1.0))[:, None]
+        largest: Values = np.minimum(cosines.max(axis=0), 1.0)
+        return largest
+
+
+def _ranges(starts: Places, counts: Places) -> tuple[Places, Places]:
+    """The numbers from starts[i] on, counts[i] of them, for all i in turn; and the i each comes from."""
+    owners = np.repeat(np.arange(len(counts)), counts)
+    offsets = starts - (np.cumsum(counts) - counts)
+    return owners, np.arange(len(owners)) + offsets[owners]
+
+
+def _sums(places: Places, values: Values, size: int) -> Values:
+    """The sum of the values that go to each of `size` places."""
+    sums: Values = np.bincount(places, values, size).astype(np.float64, copy=False)
+    return sums

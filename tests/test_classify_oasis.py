@@ -1,0 +1,453 @@
+"""The OASIS filter: thresholds, families of metrics, directories, variable parts, and what it travels as."""
+
+import dataclasses
+import random
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opilio.classify import CLASSIFIERS, Example, TrainingSet
+from opilio.classify import oasis as oasis_module
+from opilio.classify.oasis import METRICS, OasisFilter, directory_of, relevance
+from opilio.classify.oasis_proposal import Count, proposals
+from opilio.classify.oasis_training import middle, threshold
+from opilio.errors import InputError, SettingsError
+from opilio.features.evidence import Evidence, TextReader
+from opilio.settings import Oasis, Settings
+from opilio.topics.hierarchy import Hierarchy, Mark, Node
+
+
+def _words(text: str) -> list[str]:
+    return text.split()
+
+
+TREES = _words("binary search tree node leaf balanced rotation insert delete depth height root parent child subtree")
+COOKING = _words("fresh tomato sauce garlic onion olive oil simmer boil roast oven pasta butter recipe spoon")
+ENGINES = _words("diesel engine piston crankshaft torque cylinder valve fuel injection turbo exhaust gearbox clutch")
+COMMON = _words("page home contact welcome people time good year work know thing place long small big")
+
+
+def prose(words: Sequence[str], seed: int, length: int = 120) -> str:
+    """Sentences of neighbouring words of the list, mixed with words that everybody uses."""
+    chance = random.Random(seed)
+    parts = []
+    for _ in range(length // 4):
+        at = chance.randrange(len(words) - 2)
+        parts += [*words[at : at + 3], chance.choice(COMMON), "the" if chance.random() < 0.5 else "and"]
+        parts[-1] += chance.choice([".", "", ","])
+    return " ".join(parts)
+
+
+class Library:
+    """Reads texts and makes training sets of them."""
+
+    def __init__(self) -> None:
+        self.reader = TextReader()
+
+    def page(self, words: Sequence[str], seed: int, url: str = "", length: int = 120) -> Evidence:
+        return self.reader.read("", prose(words, seed, length), "en", url)
+
+    def training(self, topics: dict[str, list[Evidence]], marks: dict[str, Mark] | None = None) -> TrainingSet:
+        nodes = [Node(0, -1, "everything", "", Mark.PATH)]
+        examples = []
+        for kcid, (path, pages) in enumerate(topics.items(), 1):
+            parent = next((n.kcid for n in nodes if n.kcid and path.startswith(f"{n.path} / ")), 0)
+            nodes.append(Node(kcid, parent, path, path, (marks or {}).get(path, Mark.GOOD)))
+            examples += [Example(kcid, page) for page in pages]
+        return TrainingSet(Hierarchy(nodes), tuple(examples), terms=dict(self.reader.terms))
+
+    def three_topics(self, size: int = 12, marks: dict[str, Mark] | None = None) -> TrainingSet:
+        lists = {"trees": TREES, "cooking": COOKING, "engines": ENGINES}
+        return self.training(
+            {
+                path: [self.page(words, 100 * i + n) for n in range(size)]
+                for i, (path, words) in enumerate(lists.items())
+            },
+            marks,
+        )
+
+
+@pytest.fixture(scope="module")
+def library() -> Library:
+    return Library()
+
+
+@pytest.fixture(scope="module")
+def trained(library: Library) -> OasisFilter:
+    return OasisFilter.train(library.three_topics(), Settings())
+
+
+def fresh(judge: OasisFilter) -> OasisFilter:
+    return OasisFilter.from_bytes(judge.to_bytes())
+
+
+def test_it_is_registered_as_oasis() -> None:
+    """The setting classify.classifier = "oasis" finds it."""
+    assert CLASSIFIERS.get("oasis") is OasisFilter
+
+
+def test_pages_go_to_their_topics(library: Library, trained: OasisFilter) -> None:
+    """Unseen pages of each topic are taken by it, without doubt; pages of common words by none."""
+    for kcid, words in ((1, TREES), (2, COOKING), (3, ENGINES)):
+        judgement = trained.judge(library.page(words, 9000 + kcid, length=400))
+        assert (judgement.topic, judgement.accepted, judgement.undoubted) == (kcid, True, True)
+        assert judgement.relevance >= 0.75
+        assert judgement.confidence > 0
+    other = trained.judge(library.page(COMMON, 1))
+    assert (other.topic, other.accepted, other.agreed) == (0, False, [])
+    assert other.relevance < 0.5
+    assert other.confidence < 0
+
+
+def test_votes_agree_with_what_is_agreed(library: Library, trained: OasisFilter) -> None:
+    """A vote is a value relative to its threshold: those from 1 on, and no others, are the metrics that agreed."""
+    for seed in range(60):
+        words = [TREES, COOKING, ENGINES, COMMON][seed % 4][: 3 + seed % 7]
+        judgement = trained.judge(library.page(words, seed, length=8 + seed))
+        assert set(judgement.votes) == set(METRICS)
+        assert judgement.agreed == [name for name in METRICS if judgement.votes[name] >= 1]
+        assert judgement.accepted == bool(judgement.agreed) == judgement.is_relevant
+        families = {name in ("vector", "passages") for name in judgement.agreed}
+        assert judgement.undoubted == (len(families) == 2) == (judgement.relevance >= 0.75)
+
+
+@pytest.mark.parametrize("share", [0.3, 0.65, 1.0])
+def test_thresholds_let_the_wanted_share_of_the_core_pass(library: Library, share: float) -> None:
+    """Of the core, at least the wanted share passes each metric, and the threshold could not be raised."""
+    training = library.three_topics(size=11)
+    judge = OasisFilter.train(training, dataclasses.replace(Settings(), oasis=Oasis(core_share=share)))
+    for kcid in (1, 2, 3):
+        steps = [
+            next(step for step in judge.explain(example.evidence).steps if step.topic == kcid)
+            for example in training.of(kcid)
+        ]
+        for metric in ("terms", "vector"):
+            votes = [step.votes[metric] for step in steps]
+            assert sum(vote >= 1 for vote in votes) >= share * len(votes)
+            assert sum(vote > 1 for vote in votes) < share * len(votes)
+            assert 1.0 in votes
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0]), min_size=1, max_size=30), st.floats(0.01, 1.0))
+def test_threshold_is_the_largest_that_lets_enough_pass(values: list[float], share: float) -> None:
+    """No larger value has the share; a threshold of 0, which everything passes, is never set if it can be avoided."""
+    found = threshold(values, share)
+    passing = sum(value >= found for value in values)
+    larger = [value for value in values if value > found]
+    assert len(larger) < share * len(values)
+    if found == 0:
+        assert not any(values)
+    else:
+        assert passing >= share * len(values) - 1e-6 or all(not value or value >= found for value in values)
+
+
+def test_threshold_is_not_fooled_by_rounding() -> None:
+    """7 % of 100 documents are 7, though 0.07 * 100 is a little more in floating point."""
+    assert 0.07 * 100 > 7
+    assert threshold(map(float, range(1, 21)), 0.65) == 8.0
+    assert threshold(map(float, range(1, 101)), 0.07) == 94.0
+
+
+def test_passages_have_half_the_threshold(library: Library) -> None:
+    """The threshold of passages is that share of the whole page's that the settings say; 0 silences the metric."""
+    training = library.three_topics()
+    page = library.page(TREES, 5)
+    votes = {}
+    for share in (0.5, 1.0, 0.0):
+        judge = OasisFilter.train(training, dataclasses.replace(Settings(), oasis=Oasis(passage_share=share)))
+        votes[share] = judge.judge(page).votes
+    assert votes[0.5]["passages"] == pytest.approx(2 * votes[1.0]["passages"])
+    assert "passages" not in votes[0.0]
+
+
+def test_one_collocation_alone_is_no_sign(library: Library) -> None:
+    """Even when core documents share only one collocation each, a page needs two."""
+    texts = ("black cat. Alpha", "black cat. Beta", "red tree. Gamma", "red tree. Delta", "old dog. Gamma", "old dog.")
+    pages = [library.reader.read("", text, "en") for text in texts]
+    judge = OasisFilter.train(library.training({"trees": pages}), Settings())
+    assert {element.words for element in judge.filters[0].elements.pairs} == {"black cat", "red tree", "old dog"}
+    assert "collocations" not in judge.judge(library.reader.read("", "black cat.", "en")).agreed
+    assert "collocations" in judge.judge(library.reader.read("", "black cat, red tree", "en")).agreed
+
+
+def test_relevance_is_graded_by_families() -> None:
+    """Below 0.5 nothing agrees, from 0.75 on both families do, and more is never less."""
+    assert relevance(0.0, 0.0) == 0.0
+    assert relevance(1.0, 0.2) == 0.5
+    assert relevance(1.0, 1.0) == 0.75
+    ratios = np.linspace(0, 5, 60).tolist()
+    grades = [relevance(ratio, min(ratio, 0.9)) for ratio in ratios]
+    assert grades == sorted(grades)
+    assert all((grade >= 0.5) == (ratio >= 1) for grade, ratio in zip(grades, ratios, strict=True))
+    assert max(grades) < 0.75 <= relevance(9.0, 1.0) < relevance(9.0, 3.0) < 1.0
+
+
+def test_a_topic_that_is_not_wanted_takes_pages_away(library: Library) -> None:
+    """A page that fits an unwanted topic best is accepted there and is not relevant."""
+    judge = OasisFilter.train(library.three_topics(marks={"cooking": Mark.NULL}), Settings())
+    judgement = judge.judge(library.page(COOKING, 77))
+    assert (judgement.topic, judgement.accepted) == (2, True)
+    assert judgement.relevance < 0.5
+    assert judge.judge(library.page(TREES, 78)).is_relevant
+    both = library.reader.read("", prose(COOKING, 1, 400) + prose(TREES, 1, 60), "en")
+    steps = judge.explain(both).steps
+    assert (steps[0].topic, steps[0].taken) == (2, True)
+    assert max(step.confidence for step in steps if step.topic == 1) >= 0
+    assert judge.judge(both).relevance < 0.5
+
+
+def test_with_equal_signs_the_deeper_topic_wins(library: Library) -> None:
+    """Topic and subtopic with the same examples: the page goes to the subtopic."""
+    pages = [library.page(TREES, n) for n in range(6)]
+    training = library.training({"computing": pages, "computing / trees": pages, "cooking": [library.page(COOKING, 1)]})
+    judge = OasisFilter.train(training, Settings())
+    assert {topic.kcid: topic.depth for topic in judge.filters} == {1: 1, 2: 2, 3: 1}
+    assert judge.judge(library.page(TREES, 50)).topic == 2
+
+
+def test_a_tree_that_is_only_a_root(library: Library) -> None:
+    """A query or a list of examples: the root itself has the filter, and `accepted` tells yes from no."""
+    root = Hierarchy([Node(0, -1, "everything", "", Mark.GOOD)])
+    training = TrainingSet(root, tuple(Example(0, library.page(TREES, n)) for n in range(8)))
+    judge = OasisFilter.train(training, Settings())
+    assert judge.judge(library.page(TREES, 60)).is_relevant
+    assert not judge.judge(library.page(COOKING, 60)).accepted
+
+
+def test_directory_speaks_only_when_nothing_else_does(library: Library, trained: OasisFilter) -> None:
+    """After a relevant page, others of its directory are relevant, not undoubted; deeper and other directories not."""
+    judge = fresh(trained)
+    dull = library.reader.read("", "nothing here", "en")
+    assert not judge.judge(dataclasses.replace(dull, url="http://a.test/x/1.html")).accepted
+    assert judge.judge(library.page(TREES, 5, "http://a.test/x/2.html?q=/y/")).accepted
+    judgement = judge.judge(dataclasses.replace(dull, url="http://a.test/x/1.html"))
+    assert (judgement.topic, judgement.agreed, judgement.relevance) == (1, ["directory"], 0.5)
+    assert judgement.votes["directory"] == 1.0
+    explained = judge.explain(dataclasses.replace(dull, url="http://a.test/x/1.html"))
+    assert explained.judgement == judgement
+    assert (explained.steps[0].topic, explained.steps[0].votes) == (1, judgement.votes)
+    assert not judgement.undoubted
+    for elsewhere in ("http://a.test/x/y/1.html", "http://a.test/", "http://b.test/x/1.html", ""):
+        assert not judge.judge(dataclasses.replace(dull, url=elsewhere)).accepted
+    assert judge.judge(library.page(TREES, 6, "http://a.test/x/3.html")).agreed != ["directory"]
+
+
+def test_a_page_known_by_its_directory_vouches_for_no_other(
+    library: Library, trained: OasisFilter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only pages found relevant by the other metrics are remembered, and only so many directories."""
+    monkeypatch.setattr(oasis_module, "MAX_DIRECTORIES", 3)
+    judge = fresh(trained)
+    dull = library.reader.read("", "nothing here", "en")
+    for number in range(3):
+        judge.judge(library.page(TREES, 5, f"http://a.test/{number}/"))
+    judge.judge(library.page(TREES, 5, "http://a.test/0/more"))  # 0 was used again, so 1 is the oldest
+    judge.judge(library.page(TREES, 5, "http://a.test/3/"))
+    known = [judge.judge(dataclasses.replace(dull, url=f"http://a.test/{n}/z")).accepted for n in range(4)]
+    assert known == [True, False, True, True]
+
+
+def test_explaining_remembers_nothing(library: Library, trained: OasisFilter) -> None:
+    """To ask why does not change what is judged next."""
+    judge = fresh(trained)
+    judge.explain(library.page(TREES, 5, "http://a.test/x/2.html"))
+    dull = dataclasses.replace(library.reader.read("", "nothing here", "en"), url="http://a.test/x/")
+    assert not judge.judge(dull).accepted
+
+
+@pytest.mark.parametrize(
+    ("url", "directory"),
+    [
+        ("http://a.test/", "http://a.test/"),
+        ("http://a.test/x/y.html", "http://a.test/x/"),
+        ("http://a.test/x/?p=/q/r", "http://a.test/x/"),
+        ("http://a.test", "http://a.test/"),
+        ("file", "file/"),
+    ],
+)
+def test_directory_of(url: str, directory: str) -> None:
+    """A directory ends at the last slash of the path; a host alone is its own."""
+    assert directory_of(url) == directory
+
+
+def test_bytes_judge_as_the_original(library: Library, trained: OasisFilter) -> None:
+    """Every judgement of the restored filter equals the original's, and the bytes are stable."""
+    first, second = fresh(trained), fresh(trained)
+    assert first.to_bytes() == trained.to_bytes()
+    for seed in range(30):
+        page = library.page([TREES, COOKING, COMMON][seed % 3], seed, f"http://a.test/{seed % 5}/p", length=20)
+        assert first.judge(page) == second.judge(page)
+
+
+def test_training_is_deterministic_and_blind_to_order(library: Library, trained: OasisFilter) -> None:
+    """The same examples in another order give the same filter, byte for byte."""
+    training = library.three_topics()
+    turned = dataclasses.replace(training, examples=training.examples[::-1])
+    assert OasisFilter.train(turned, Settings()).to_bytes() == trained.to_bytes()
+
+
+def test_explanation_names_what_was_found(library: Library, trained: OasisFilter) -> None:
+    """An explanation has the same judgement, the metrics beside their thresholds, and the terms of the page."""
+    page = library.page(COOKING, 4)
+    explanation = trained.explain(page)
+    assert explanation.judgement == fresh(trained).judge(page)
+    taken = explanation.steps[0]
+    assert (taken.topic, taken.taken) == (2, True)
+    assert [step.taken for step in explanation.steps].count(True) == 1
+    features = [reason.feature for reason in taken.reasons]
+    assert any(feature.startswith("vector: ") and "threshold" in feature for feature in features)
+    assert "garlic" in features
+    assert any("garlic" in feature.split()[:-1] for feature in features[5:])
+    assert taken.votes == explanation.judgement.votes
+
+
+def test_proposals_rank_what_the_topic_shares(library: Library) -> None:
+    """Terms of the topic come before words that all topics use, with their true counts."""
+    training = library.three_topics()
+    trees = proposals(training, Oasis())[0]
+    position = {element.words: place for place, element in enumerate(trees.terms)}
+    stems = {library.reader.terms[stem] for word in TREES for stem in library.reader.stems(word, "en").tolist()}
+    common = [position[word] for word in ("home", "good", "year") if word in position]
+    assert max(position[stem] for stem in stems) < min(common)
+    tree = trees.terms[position["tree"]]
+    assert tree.frequency == sum(
+        example.evidence.text.count("tree") - example.evidence.text.count("subtree") for example in training.of(1)
+    )
+    assert tree.documents == trees.documents == 12
+    assert "binari search" in {element.words for element in trees.pairs}
+    assert "binari search tree" in {element.words for element in trees.triples}
+
+
+def test_sizes_of_the_filter_are_those_of_the_settings(library: Library) -> None:
+    """Without an expert so many elements are taken as the settings say; none of a class, if they say so."""
+    settings = dataclasses.replace(Settings(), oasis=Oasis(terms=7, pairs=3, triples=0))
+    judge = OasisFilter.train(library.three_topics(), settings)
+    assert {tuple(len(topic.elements.of_size(size)) for size in (1, 2, 3)) for topic in judge.filters} == {(7, 3, 0)}
+    assert judge.judge(library.page(TREES, 1)).accepted
+
+
+def test_redrawing_makes_another_filter(library: Library) -> None:
+    """A new variable part: 30 % of the permanent size, nothing permanent, damped; the old filter is untouched."""
+    settings = dataclasses.replace(Settings(), oasis=Oasis(terms=10, pairs=10, triples=10))
+    judge = OasisFilter.train(library.three_topics(), settings)
+    before = judge.to_bytes()
+    words = [*TREES, *(f"{a}{b}ing" for a in ("zipp", "hash", "merg", "sort", "prun") for b in ("l", "t", "r", "n"))]
+    found = [library.page(words, 300 + n, length=300) for n in range(8)]
+    redrawn = judge.redrawn(found, seed=1)
+    assert judge.to_bytes() == before
+    assert redrawn.filters[1:] == judge.filters[1:]
+    old, new = judge.filters[0], redrawn.filters[0]
+    assert new.thresholds == old.thresholds
+    for size in (1, 2, 3):
+        permanent = [element for element in new.elements.of_size(size) if not element.variable]
+        variable = [element for element in new.elements.of_size(size) if element.variable]
+        assert permanent == list(old.elements.of_size(size))
+        assert len(variable) == 3
+        assert not {element.stems for element in permanent} & {element.stems for element in variable}
+        assert not any("#" in element.words for element in variable)
+    assert redrawn.to_bytes() == judge.redrawn(found[::-1], seed=1).to_bytes()
+    assert redrawn.to_bytes() != judge.redrawn(found, seed=2).to_bytes()
+    again = redrawn.redrawn(found, seed=2)
+    assert again.to_bytes() == judge.redrawn(found, seed=2).to_bytes()
+    assert OasisFilter.from_bytes(again.to_bytes()).judge(found[0]) == again.judge(found[0])
+
+
+def test_redrawing_from_pages_of_no_topic_changes_nothing(library: Library, trained: OasisFilter) -> None:
+    """Pages that no topic takes, or none at all, leave the filter as it is."""
+    dull = [library.reader.read("", "nothing here", "en")]
+    assert trained.redrawn(dull, 1).to_bytes() == trained.redrawn([], 1).to_bytes() == trained.to_bytes()
+
+
+def test_the_middle_is_neither_frequent_nor_rare() -> None:
+    """Elements are drawn from the middle third of the ranking; those of one document only when others do not suffice."""
+    counts = []
+    for documents in range(1, 31):
+        entry = Count((documents,))
+        entry.documents = entry.occurrences = documents
+        counts.append(entry)
+    for seed in range(20):
+        drawn = [entry.documents for entry in middle(counts, 5, random.Random(seed))]
+        assert len(set(drawn)) == 5
+        assert set(drawn) <= set(range(11, 22))
+    assert len(middle(counts, 25, random.Random(0))) == 25
+    assert len(middle(counts[:2], 25, random.Random(0))) == 2
+    assert middle([], 3, random.Random(0)) == []
+
+
+def test_a_core_of_one_document(library: Library) -> None:
+    """One example is little but enough: the thresholds are what it has itself, and it passes them."""
+    page = library.page(TREES, 1)
+    judge = OasisFilter.train(library.training({"trees": [page]}), Settings())
+    judgement = judge.judge(page)
+    assert judgement.undoubted
+    assert judgement.votes["terms"] == judgement.votes["vector"] == 1.0
+
+
+def test_a_core_of_identical_documents(library: Library) -> None:
+    """Copies count as what they are and break nothing."""
+    page = library.page(TREES, 1)
+    judge = OasisFilter.train(
+        library.training({"trees": [page] * 9, "cooking": [library.page(COOKING, 2)] * 2}), Settings()
+    )
+    assert judge.judge(page).topic == 1
+    assert judge.judge(page).undoubted
+
+
+def test_documents_that_share_nothing(library: Library) -> None:
+    """When no term is shared, all terms are taken: a weak filter, but one."""
+    pages = [library.reader.read("", text, "en") for text in ("zebra giraffe", "copper iron")]
+    judge = OasisFilter.train(library.training({"odd": pages}), Settings())
+    assert {element.words for element in judge.filters[0].elements.terms} == {"zebra", "giraff", "copper", "iron"}
+
+
+@pytest.mark.parametrize("text", ["", "the of and", "... !!! \n\n", "\x00\x01\x02"])
+def test_examples_without_words_are_refused(library: Library, text: str) -> None:
+    """Examples that hold no terms cannot make a filter, and the message names the topic."""
+    with pytest.raises(InputError, match="'trees'"):
+        OasisFilter.train(library.training({"trees": [library.reader.read("", text, "en")]}), Settings())
+
+
+def test_no_examples_are_refused(library: Library) -> None:
+    """Without any example there is nothing to learn."""
+    with pytest.raises(InputError, match="no topic has examples"):
+        OasisFilter.train(library.training({"trees": []}), Settings())
+
+
+@pytest.mark.parametrize(
+    "bad", [{"passage_chars": 0}, {"passage_step_chars": 0}, {"core_share": 0.0}, {"core_share": 1.5}]
+)
+def test_unusable_settings_are_refused(library: Library, bad: dict[str, float]) -> None:
+    """Settings that would divide by zero or let nothing pass are errors that name the key."""
+    settings = dataclasses.replace(Settings(), oasis=msgspec.convert(bad, Oasis))
+    with pytest.raises(SettingsError, match=next(iter(bad))):
+        OasisFilter.train(library.three_topics(2), settings)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=300), st.text(max_size=30), st.text(max_size=40))
+def test_judging_never_raises(text: str, title: str, url: str) -> None:
+    """Whatever a page holds, there is a judgement, and its numbers are numbers."""
+    judge, reader = _any_filter(), TextReader()
+    judgement = judge.judge(reader.read(title, text, url=url))
+    assert 0 <= judgement.relevance <= 1
+    assert all(np.isfinite(vote) for vote in judgement.votes.values())
+
+
+@settings(deadline=None)
+@given(st.binary(max_size=400), st.text(max_size=60))
+def test_garbage_is_judged_too(data: bytes, text: str) -> None:
+    """Stems that are noise, beside a text they do not fit, are judged like any others."""
+    stems = np.frombuffer(data[: len(data) // 4 * 4], "<u4")
+    judgement = _any_filter().judge(Evidence(stems, text=text))
+    assert 0 <= judgement.relevance <= 1
+
+
+def _any_filter(kept: list[OasisFilter] = []) -> OasisFilter:  # noqa: B006
+    if not kept:
+        kept.append(OasisFilter.train(Library().three_topics(4), Settings()))
+    return kept[0]

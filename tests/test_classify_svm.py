@@ -1,0 +1,544 @@
+"""The SVM tree: against scikit-learn used directly, down a tree, with few examples, bad input and strange pages."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_matrix
+from sklearn.svm import SVC
+
+from opilio.analyze.keywords import term_ids
+from opilio.classify.hyperplane import costs, fit_hyperplane
+from opilio.classify.judge import CLASSIFIERS, Example, TrainingSet
+from opilio.classify.lens import Lens
+from opilio.classify.meta import NOTHING_SEEN
+from opilio.classify.space_rows import SpaceRows
+from opilio.classify.svm import SvmTree
+from opilio.classify.xi_alpha import USUAL_RHO, estimate
+from opilio.errors import InputError
+from opilio.features.evidence import Evidence
+from opilio.features.selection import select
+from opilio.features.spaces import SPACES, Space, Vector, make_space
+from opilio.features.weights import Idf
+from opilio.settings import Classify, Settings
+from opilio.topics.hierarchy import ROOT, Hierarchy, Node, marks_of
+
+COMMON = range(1, 400)
+"""Words of every page, by Zipf's law; the own words of topic n are 1000 n + 1 ... 1000 n + 60."""
+ALL = ("terms", "pairs", "terms+anchors")
+
+
+def page(topics: tuple[int, ...], seed: int, own_share: float = 0.3, length: int = 200, anchors: int = 0) -> Evidence:
+    """A page with words of `topics`; none: a page about nothing in particular."""
+    rng = np.random.default_rng([seed, *topics])
+    law = 1.0 / np.arange(1, len(COMMON) + 1)
+    stems = rng.choice(COMMON, length, p=law / law.sum())
+    law = 1.0 / np.arange(1, 61)
+    for place in np.flatnonzero(rng.random(length) < own_share) if topics else ():
+        stems[place] = 1000 * rng.choice(topics) + 1 + rng.choice(60, p=law / law.sum())
+    links = 1000 * rng.choice(topics, anchors) + 1 + rng.choice(20, anchors) if topics and anchors else []
+    return Evidence(stems.astype(np.uint32), anchors=np.array(links, np.uint32), text="x")
+
+
+def hierarchy_of(parents: dict[int, int], good: set[int]) -> Hierarchy:
+    marks = marks_of(parents, good, {kcid: f"p{kcid}" for kcid in parents})
+    return Hierarchy(Node(kcid, parent, f"t{kcid}", f"p{kcid}", marks[kcid]) for kcid, parent in parents.items())
+
+
+ALONE = {0: -1}
+FLAT = {0: -1, 1: 0, 2: 0, 3: 0}
+DEEP = {0: -1, 1: 0, 2: 0, 11: 1, 12: 1}
+TERMS = {kcid * 1000 + number: f"word{kcid}x{number}" for kcid in (1, 2, 3, 11, 12) for number in range(1, 61)}
+
+
+def training_of(
+    parents: dict[int, int],
+    good: set[int],
+    each: int = 8,
+    others: int = 40,
+    words: dict[int, tuple[int, ...]] | None = None,
+    anchors: int = 0,
+) -> TrainingSet:
+    """`each` examples of every leaf; `words` has the topics whose words its pages have, itself by default."""
+    hierarchy = hierarchy_of(parents, good)
+    leaves = [kcid for kcid in parents if not hierarchy.children(kcid)]
+    examples = [
+        Example(kcid, page((words or {}).get(kcid, (kcid,)), seed, anchors=anchors), name=f"{kcid}/{seed}")
+        for kcid in leaves
+        for seed in range(each)
+    ]
+    common_sense = tuple(Example(ROOT, page((), seed), positive=False) for seed in range(others))
+    return TrainingSet(hierarchy, tuple(examples), common_sense, terms=TERMS)
+
+
+def trained(training: TrainingSet, spaces: tuple[str, ...] = ALL, **changes: object) -> SvmTree:
+    return SvmTree.train(training, Settings(classify=dataclasses.replace(Classify(spaces=spaces), **changes)))  # type: ignore[arg-type]
+
+
+@cache
+def flat() -> SvmTree:
+    """Three topics, 1 and 2 wanted, 3 only known; judges by three spaces."""
+    return trained(training_of(FLAT, {1, 2}, anchors=6))
+
+
+DEEP_WORDS = {11: (1, 11), 12: (1, 12)}
+
+
+@cache
+def deep() -> SvmTree:
+    """11 and 12 below 1; 11 is wanted."""
+    return trained(training_of(DEEP, {11}, words=DEEP_WORDS))
+
+
+# -- decisions
+
+
+def oracle(training: TrainingSet, topic: int, pages: list[Evidence], features: int) -> list[float]:
+    """Confidences in a topic of a flat tree, with scikit-learn for the machine and plain loops for the rest."""
+    space = make_space("terms", Classify())
+    vectors = [space.vector(example.evidence) for example in training]
+    idf = Idf().fit(vectors)
+    ours = np.array([example.positive and example.kcid == topic for example in training])
+    mine = [vector for vector, is_ours in zip(vectors, ours, strict=True) if is_ours]
+    rest = [vector for vector, is_ours in zip(vectors, ours, strict=True) if not is_ours]
+    ids = select(mine, rest, candidates=5000, features=features).tolist()
+
+    def row(vector: Vector) -> list[float]:
+        weighed = idf.weigh(vector)
+        values = dict(zip(weighed.ids.tolist(), weighed.values.tolist(), strict=True))
+        return [values.get(number, 0.0) for number in ids]
+
+    rows = np.array([row(vector) for vector in vectors])
+    cost = np.where(ours, len(rest) / len(mine), 1.0)
+    machine = SVC(kernel="linear", C=1.0, tol=1e-6).fit(rows, ours, sample_weight=cost)
+    scores = machine.decision_function(rows)
+    without_self = scores.copy()
+    for place, dual in zip(machine.support_, machine.dual_coef_[0], strict=True):
+        without_self[place] -= dual * (rows[place] @ rows[place])
+    others = without_self[~ours]
+    clear = np.sort(others)
+    middle = (without_self[ours].mean() + np.interp(0.98 * (len(clear) - 1), range(len(clear)), clear)) / 2
+    threshold = min(0.0, max(others.mean() + 2.5 * others.std(), middle))
+    new = machine.decision_function(np.array([row(space.vector(one)) for one in pages]))
+    return ((new - threshold) / (threshold - others.mean())).tolist()
+
+
+@pytest.mark.parametrize(("features", "each"), [(2000, 5), (50, 5), (2000, 1)])
+def test_confidences_are_those_of_scikit_learn(features: int, each: int) -> None:
+    """For one space, every topic's confidence is that of a machine of scikit-learn on the same features."""
+    training = training_of(FLAT, {1, 2}, each=each)
+    judge = trained(training, ("terms",), features=features)
+    pages = [page((kcid,), 900 + seed, own_share=0.2) for kcid in (1, 2, 3) for seed in range(4)] + [page((), 990)]
+    steps = [{step.topic: step.confidence for step in judge.explain(one).steps} for one in pages]
+    for topic in (1, 2, 3):
+        expected = oracle(training, topic, pages, features)
+        assert [step[topic] for step in steps] == pytest.approx(expected, abs=0.02, rel=0.01)
+
+
+def test_pages_of_the_topics_and_of_none() -> None:
+    """New pages go where their words belong; those of no topic to OTHERS; the topic that is only known is not relevant."""
+    for seed in range(500, 512):
+        for topic in (1, 2, 3):
+            judgement = flat().judge(page((topic,), seed, anchors=5))
+            assert (judgement.topic, judgement.accepted) == (topic, True)
+            assert judgement.is_relevant == (topic != 3)
+            assert judgement.confidence > 0
+        nothing = flat().judge(page((), seed))
+        assert (nothing.topic, nothing.accepted, nothing.is_relevant) == (ROOT, False, False)
+        assert nothing.confidence < 0 and nothing.relevance < 0.2
+
+
+def test_down_the_tree() -> None:
+    """A page goes down to a leaf; one that fits the parent but none of its children stays there, accepted, not wanted."""
+    for seed in range(500, 510):
+        assert deep().judge(page((1, 11), seed)).topic == 11
+        assert deep().judge(page((1, 11), seed)).is_relevant
+        assert deep().judge(page((1, 12), seed)).topic == 12
+        assert not deep().judge(page((1, 12), seed)).is_relevant
+        assert deep().judge(page((2,), seed)).topic == 2
+        between = deep().judge(page((1,), seed))
+        assert (between.topic, between.accepted, between.is_relevant) == (1, True, False)
+
+
+def test_a_single_topic() -> None:
+    """A tree that is nothing but a root competes with OTHERS: accepted or not, the topic is the root."""
+    judge = trained(training_of(ALONE, {0}, each=4, words={0: (1,)}))
+    yes, no = judge.judge(page((1,), 500)), judge.judge(page((), 500))
+    assert (yes.topic, yes.accepted, yes.is_relevant, yes.undoubted) == (ROOT, True, True, True)
+    assert (no.topic, no.accepted, no.is_relevant) == (ROOT, False, False)
+
+
+@pytest.mark.parametrize("each", [1, 2, 5])
+def test_few_examples_find_their_topic(each: int) -> None:
+    """With very few examples against a hundred others, most new pages of the topic are found, few others taken."""
+    judge = trained(training_of(ALONE, {0}, each=each, others=100, words={0: (1,)}), ("terms",))
+    found = [judge.judge(page((1,), seed)).is_relevant for seed in range(500, 530)]
+    taken = [judge.judge(page((), seed)).is_relevant for seed in range(500, 560)]
+    assert np.mean(found) > 0.7
+    assert np.mean(taken) < 0.1
+
+
+# -- votes
+
+
+def test_a_space_with_nothing_to_look_at_does_not_vote() -> None:
+    """A page without anchors is not held against its topic by the space of anchors, and its vote is missing."""
+    judge = trained(training_of(FLAT, {1}, anchors=6), ("terms", "anchors"), meta="unanimous")
+    with_links, without = page((1,), 500, anchors=6), page((1,), 500)
+    assert set(judge.judge(with_links).votes) == {"terms", "anchors"}
+    assert judge.judge(with_links).undoubted
+    judgement = judge.judge(without)
+    assert set(judgement.votes) == {"terms"}
+    assert judgement.topic == 1 and not judgement.undoubted  # one voter is not two
+
+
+def test_unanimous_needs_all_votes() -> None:
+    """A page whose text and links speak for different topics is taken by neither when all must agree."""
+    training = training_of(FLAT, {1, 2}, anchors=8)
+    torn = dataclasses.replace(page((1,), 500), anchors=page((2,), 500, anchors=8).anchors)
+    unanimous = trained(training, ("terms", "anchors"), meta="unanimous").judge(torn)
+    assert not unanimous.accepted and not unanimous.is_relevant
+    assert unanimous.relevance > 0.0  # in doubt rather than refused
+    assert unanimous.agreed in (["terms"], ["anchors"])
+    weighted = trained(training, ("terms", "anchors"), meta="weighted")
+    assert weighted.judge(page((1,), 500, anchors=8)).agreed == ["terms", "anchors"]
+
+
+def test_best_asks_one_space() -> None:
+    """The space of noise has the worse estimate, so that only the other is asked, wherever it stands in the setting."""
+    training = training_of(FLAT, {1, 2}, each=20)
+    noisy = [
+        dataclasses.replace(
+            example,
+            evidence=dataclasses.replace(
+                example.evidence, neighbours=np.random.default_rng(n).integers(1, 50, 30, dtype=np.uint32)
+            ),
+        )
+        for n, example in enumerate(training)
+    ]
+    count = len(training.examples)
+    training = dataclasses.replace(training, examples=tuple(noisy[:count]), others=tuple(noisy[count:]))
+    for spaces in (("neighbours", "terms"), ("terms", "neighbours")):
+        judge = trained(training, spaces, meta="best")
+        assert [spaces[number] for number in judge.asked_spaces] == ["terms"]
+        judgement = judge.judge(page((1,), 500))
+        assert set(judgement.votes) == {"terms"} and judgement.topic == 1 and not judgement.undoubted
+
+
+def test_estimates_choose_the_number_of_features() -> None:
+    """With `tune_features` each topic has one of four numbers of features, and none has a worse estimate for it."""
+    training = training_of(FLAT, {1, 2}, each=15)
+    fixed, tuned = (trained(training, ("terms",), features=160, tune_features=tune) for tune in (False, True))
+    for before, after in zip(fixed.trained.planes, tuned.trained.planes, strict=True):
+        assert len(before.ids) == 160 and len(after.ids) in (160, 80, 40, 20)
+        assert (after.estimate.precision + after.estimate.recall) >= (
+            before.estimate.precision + before.estimate.recall
+        ) or len(after.ids) == 160
+
+
+@SPACES.register("test-circle")
+class Circle:
+    """A dense space: two numbers, whichever way the sum of the stems points."""
+
+    name, dense = "test-circle", True
+
+    def __init__(self, settings: Classify) -> None:
+        self.settings = settings
+
+    def vector(self, evidence: Evidence) -> Vector:
+        own = evidence.stems[evidence.stems >= 1000]
+        if not len(own):
+            return Vector(np.zeros(0, np.uint64), np.zeros(0))
+        angle = float(np.mean(own // 1000)) + 0.8 * np.sin(float(evidence.stems.sum()))
+        return Vector(np.array([0, 1], np.uint64), 7.0 * np.array([np.cos(angle), np.sin(angle)]))
+
+    def names(self, evidence: Evidence, terms: object) -> dict[int, str]:
+        return {0: "east", 1: "north"}
+
+
+def test_a_dense_space() -> None:
+    """All its features are kept, negative ones too, and pages of any length of vector are judged by its direction."""
+    training = training_of(FLAT, {1, 2}, others=0)
+    judge = trained(training, ("test-circle",), features=1)
+    rows = np.array([Circle(Classify()).vector(example.evidence).values / 7.0 for example in training])
+    first = np.array([example.kcid == 1 for example in training])
+    plane = fit_hyperplane(csr_matrix(rows), first, costs(first, 1.0))
+    assert (rows @ rows.T).min() < -0.5  # so that x.x - x.x' may be far greater than the length of x
+    assert judge.trained.planes[0].estimate == estimate(plane.scores, plane.alphas, first, 2.0, USUAL_RHO)
+    assert judge.trained.planes[0].estimate != estimate(plane.scores, plane.alphas, first, 1.0, USUAL_RHO)
+    assert all(len(plane.ids) == 2 for plane in judge.trained.planes)
+    assert judge.judge(page((1,), 500)).topic == 1
+    assert judge.judge(page((3,), 500)).topic == 3
+    assert {reason.feature for step in judge.explain(page((1,), 500)).steps for reason in step.reasons} == {
+        "east",
+        "north",
+    }
+    assert SvmTree.from_bytes(judge.to_bytes()).judge(page((1,), 500)) == judge.judge(page((1,), 500))
+
+
+# -- explanations, confidences, bytes
+
+
+def test_explanations_add_up() -> None:
+    """Every competing topic on the way is a step; the judgement is the same; the reasons are the topic's own words."""
+    one = page((1, 11), 500)
+    explanation = deep().explain(one)
+    assert explanation.judgement == deep().judge(one)
+    assert [step.topic for step in explanation.steps] == [1, 2, 11, 12]
+    assert [step.topic for step in explanation.steps if step.taken] == [1, 11]
+    assert min(step.confidence for step in explanation.steps if step.taken) == explanation.judgement.confidence
+    for step in explanation.steps:
+        assert set(step.votes) == set(step.estimates) == set(ALL)
+        sizes = [abs(reason.weight) for reason in step.reasons]
+        assert sizes == sorted(sizes, reverse=True) and len(sizes) == 10
+    strongest = explanation.steps[2].reasons[0]
+    assert strongest.weight > 0 and "word11x" in strongest.feature
+
+
+def test_votes_are_sums_over_features() -> None:
+    """At every node of the tree, a vote is the sum of weight times value over the features of that hyperplane alone."""
+    one = page((1, 11), 500)
+    found = {step.topic: step.votes for step in deep().explain(one).steps}
+    for plane in deep().trained.planes:
+        space = make_space(ALL[plane.space], Classify())
+        weighed = deep().trained.idfs[plane.space].weigh(space.vector(one))
+        values = dict(zip(weighed.ids.tolist(), weighed.values.tolist(), strict=True))
+        pairs = zip(plane.ids.tolist(), plane.weights.tolist(), strict=True)
+        expected = sum(weight * values.get(number, 0.0) for number, weight in pairs) + plane.bias
+        assert found[plane.topic][ALL[plane.space]] == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_judgement_shows_the_weakest_votes_on_its_way() -> None:
+    """By space, the vote of a judgement is the least of those at the topics that took the page."""
+    for seed in range(500, 505):
+        explanation = deep().explain(page((1, 12), seed))
+        taken = [step for step in explanation.steps if step.taken]
+        assert len(taken) == 2
+        weakest = {space: min(step.votes[space] for step in taken) for space in ALL}
+        assert explanation.judgement.votes == weakest
+        assert explanation.judgement.undoubted == all(vote > 0 for vote in weakest.values())
+
+
+def test_reasons_are_the_parts_of_the_vote() -> None:
+    """In a single space, all parts and the bias together are the vote."""
+    judge = trained(training_of(ALONE, {0}, words={0: (1,)}), ("terms",))
+    sights = judge._look(page((1,), 500))
+    panel = judge._competitions[-1].panels[0]
+    assert sum(panel.parts(sights[0], 0).values()) + panel.biases[0] == pytest.approx(
+        panel.votes(sights[0])[0], abs=1e-5
+    )
+
+
+def test_training_documents_have_confidences() -> None:
+    """Each positive example has the confidence in its own topic that judging it gives; others have none."""
+    training = training_of(DEEP, {11}, words=DEEP_WORDS)
+    empty = Example(11, Evidence(np.zeros(3, np.uint32)))
+    found = deep().confidences(dataclasses.replace(training, examples=(*training.examples, empty)))
+    assert [example.name for example, _ in found] == [example.name for example in training.examples]
+    for example, confidence in found:
+        judgement = deep().judge(example.evidence)
+        if judgement.topic == example.kcid:
+            assert confidence == judgement.confidence
+    assert np.mean([confidence > 0 for _, confidence in found]) > 0.9
+
+
+stems = st.lists(
+    st.one_of(st.sampled_from([0, 1, 2, 1001, 1002, 2001, 11001, 12001]), st.integers(0, 2**32 - 1)), max_size=40
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(stems, stems, stems)
+def test_any_page_is_judged_alike_after_a_round_trip(
+    words: list[int], anchors: list[int], neighbours: list[int]
+) -> None:
+    """Whatever the page, it is judged, and exactly so by the tree made again from its bytes."""
+    one = Evidence(*(np.array(part, np.uint32) for part in (words, anchors, neighbours)))
+    for judge, again in copies():
+        judgement = judge.judge(one)
+        assert again.judge(one) == judgement
+        assert again.explain(one) == judge.explain(one)
+        assert 0.0 <= judgement.relevance <= 1.0
+        assert judgement.accepted or judgement.topic == ROOT
+
+
+@cache
+def copies() -> list[tuple[SvmTree, SvmTree]]:
+    return [(judge, SvmTree.from_bytes(judge.to_bytes())) for judge in (flat(), deep())]
+
+
+def test_an_empty_page() -> None:
+    """A page with nothing on it has no votes, and is as little wanted as any page about other things."""
+    judgement = flat().judge(Evidence(np.zeros(0, np.uint32)))
+    assert (judgement.accepted, judgement.votes, judgement.confidence) == (False, {}, NOTHING_SEEN)
+    assert judgement.relevance < 0.1
+
+
+def test_training_reproduces() -> None:
+    """The same examples give the same bytes."""
+    training = training_of(FLAT, {1, 2}, anchors=6)
+    assert trained(training).to_bytes() == trained(training).to_bytes()
+
+
+def test_it_is_the_classifier_svm() -> None:
+    """The setting finds it by its name."""
+    assert CLASSIFIERS.get("svm") is SvmTree
+
+
+def test_judging_needs_numpy_alone() -> None:
+    """A worker that judges pages never loads scikit-learn or scipy."""
+    program = (
+        "import sys; from opilio.classify.svm import SvmTree; import numpy as np\n"
+        "from opilio.features.evidence import Evidence\n"
+        "SvmTree.from_bytes(sys.stdin.buffer.read()).explain(Evidence(np.arange(9, dtype=np.uint32)))\n"
+        "assert not {'sklearn', 'scipy'} & sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", program], input=flat().to_bytes(), check=True, timeout=60)
+
+
+# -- bad input
+
+
+def test_a_topic_without_examples() -> None:
+    """The error names the topic; its keywords, if it has any, are its training document."""
+    training = training_of(FLAT, {1, 2})
+    without = dataclasses.replace(training, examples=tuple(e for e in training.examples if e.kcid != 2))
+    with pytest.raises(InputError, match="'p2' has no example") as caught:
+        trained(without)
+    assert "words that name it" in caught.value.hint
+    judge = trained(dataclasses.replace(without, keywords={2: "sailing boat harbour", 9: "unknown topic"}))
+    words = Evidence(np.array(term_ids("a harbour full of sailing boats"), np.uint32))
+    assert judge.judge(words).topic == 2
+    stop_words = dataclasses.replace(without, keywords={2: "the of and"})
+    with pytest.raises(InputError, match="'p2' has no example"):
+        trained(stop_words)
+
+
+def test_keywords_do_not_replace_examples() -> None:
+    """A topic that has examples learns nothing from its name."""
+    training = training_of(FLAT, {1, 2})
+    named = dataclasses.replace(training, keywords={1: "sailing boat harbour"})
+    assert trained(named).to_bytes() == trained(training).to_bytes()
+
+
+def test_keywords_of_a_child_serve_its_parent() -> None:
+    """A parent whose only child with documents has keywords alone is trained on them."""
+    training = training_of({0: -1, 1: 0, 2: 0, 11: 1}, {11})
+    only_words = dataclasses.replace(
+        training, examples=tuple(e for e in training.examples if e.kcid == 2), keywords={11: "sailing boat harbour"}
+    )
+    words = Evidence(np.array(term_ids("sailing boat harbour"), np.uint32))
+    assert trained(only_words).judge(words).topic == 11
+
+
+def test_nothing_to_be_told_from() -> None:
+    """One topic, no OTHERS: the error says what is missing."""
+    with pytest.raises(InputError, match="'p0' has nothing to be told from") as caught:
+        trained(training_of(ALONE, {0}, others=0))
+    assert "classify.others" in caught.value.hint
+
+
+def test_no_others_but_siblings() -> None:
+    """Topics can be told from each other without any document of OTHERS."""
+    judge = trained(training_of(FLAT, {1, 2}, others=0))
+    assert [judge.judge(page((topic,), 500)).topic for topic in (1, 2, 3)] == [1, 2, 3]
+
+
+def test_one_example_each() -> None:
+    """One example a topic, and one of OTHERS, are enough to be trained on."""
+    judge = trained(training_of(FLAT, {1, 2}, each=1, others=1))
+    assert judge.judge(page((1,), 0)).topic == 1
+
+
+def test_two_identical_topics() -> None:
+    """Topics with the same documents cannot be told apart; judging works all the same, and always alike."""
+    training = training_of(FLAT, {1, 2}, words={1: (1,), 2: (1,), 3: (3,)})
+    twin = tuple(
+        dataclasses.replace(example, evidence=page((1,), n % 8)) if example.kcid in (1, 2) else example
+        for n, example in enumerate(training.examples)
+    )
+    judge = trained(dataclasses.replace(training, examples=twin))
+    judgements = [judge.judge(page((1,), 500)) for _ in range(3)]
+    assert judgements[0] == judgements[1] == judgements[2]
+    assert abs(judgements[0].confidence) < 2.0
+    assert judge.judge(page((3,), 500)).topic == 3
+
+
+def test_empty_examples_are_skipped() -> None:
+    """Documents with no words among the examples change nothing in any decision."""
+    training = training_of(FLAT, {1, 2})
+    empty = Evidence(np.zeros(5, np.uint32))
+    more = dataclasses.replace(
+        training,
+        examples=(*training.examples, Example(1, empty), Example(2, empty, positive=False)),
+        others=(*training.others, Example(ROOT, empty, positive=False)),
+    )
+    one, other = trained(training), trained(more)
+    for mine, theirs in zip(one.trained.planes, other.trained.planes, strict=True):
+        assert np.array_equal(mine.ids, theirs.ids)
+        assert mine.estimate == theirs.estimate
+
+
+def test_no_space() -> None:
+    """Without any feature space there is nothing to learn from."""
+    with pytest.raises(InputError, match="no feature space"):
+        trained(training_of(FLAT, {1}), ())
+
+
+# -- the parts that are only faster ways to do what others do
+
+
+vectors = st.dictionaries(st.integers(1, 30), st.integers(1, 5), min_size=1, max_size=12).map(
+    lambda counts: Evidence(np.array([stem for stem, count in sorted(counts.items()) for _ in range(count)], np.uint32))
+)
+
+
+@given(
+    st.lists(vectors, min_size=1, max_size=5),
+    st.lists(vectors, min_size=1, max_size=5),
+    st.integers(1, 30),
+    st.integers(1, 30),
+)
+def test_selection_on_a_matrix(ours: list[Evidence], others: list[Evidence], candidates: int, features: int) -> None:
+    """The features are those, in that order, which `select` chooses from vectors, and the rows what `weigh` gives."""
+    space = make_space("terms", Classify())
+    rows = SpaceRows(space, [*ours, *others], 0, {})
+    everyone = np.arange(len(ours) + len(others))
+    mine = everyone[: len(ours)]
+    columns = rows.select(mine, rows.presence(everyone), len(everyone), candidates, features)
+    expected = select(
+        [space.vector(one) for one in ours],
+        [space.vector(one) for one in others],
+        candidates=candidates,
+        features=features,
+    )
+    assert rows.ids[columns].tolist() == expected.tolist()
+    weighed = rows.idf.weigh(space.vector(ours[0]))
+    first = csr_matrix(rows.documents(mine[:1], np.arange(len(rows.ids)))).toarray()[0]
+    assert first[np.searchsorted(rows.ids, weighed.ids)] == pytest.approx(weighed.values)
+
+
+@given(
+    st.lists(vectors, min_size=1, max_size=6),
+    vectors,
+    st.sets(st.integers(0, 40)),
+    st.sampled_from(["terms", "terms+anchors"]),
+)
+def test_a_lens_weighs_as_idf_does(seen: list[Evidence], new: Evidence, chosen: set[int], spec: str) -> None:
+    """Through a lens a page has the chosen features only, with the very weights they have among all of them."""
+    space: Space = make_space(spec, Classify())
+    idf = Idf().fit([space.vector(one) for one in seen], 100, {1: 60, 2: 3, 35: 9})
+    new = dataclasses.replace(new, anchors=new.stems)
+    lens = Lens(space, idf, np.array(sorted(chosen), np.uint64))
+    whole = idf.weigh(space.vector(new))
+    kept = np.isin(whole.ids, lens.chosen)
+    found = lens.see(new)
+    assert lens.chosen[found.places].tolist() == whole.ids[kept].tolist()
+    assert found.values.tolist() == whole.values[kept].astype(np.float32).tolist()
