@@ -25,7 +25,7 @@ import numpy as np
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.counters import Counters
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, Waiting, make_strategy
-from opilio.model import Document, Fetch, Lease, LeaseKind, Link, Outcome, Region, Visit, url_key
+from opilio.model import Document, Judgement, LeaseKind, Link, Outcome, Region, url_key
 from opilio.settings import Settings, override
 from opilio.store import Batch, Store
 
@@ -70,8 +70,7 @@ def absorb_pages(absorber: Absorber, pages: Pages, until: int) -> float:
         documents = [(document(pages.links()), rng.random()) for _ in range(50)]
         started = time.perf_counter()
         for doc, relevance in documents:
-            visit = Visit(Lease(0, source.url), Fetch(Outcome.OK), relevance=relevance)
-            absorber._links(source, visit, doc, 1.0)
+            absorber._links(source, Judgement(relevance=relevance), doc, 1.0)
         spent_s += time.perf_counter() - started
         absorber.swap_batch()  # written by the store, which bench/store.py measures
     return spent_s

@@ -94,7 +94,7 @@ def test_no_room_at_all(
     """Database and WARC files on one full disk; asking still works there, and the crawl goes on with more room."""
     made = make_collection(START, name="made", robots__obey=False)
     disk = tmp_path / "disk"
-    small_disk(disk, "2500k")
+    small_disk(disk, "3500k")
     subprocess.run(["cp", "-r", str(made.folder), str(disk / "c")], check=True)
     collection = Collection(disk / "c")
     ended = crawl(collection.folder)

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from opilio.classify import KeywordJudge, Model
 from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.crawl.worker import WorkerSetup
 from opilio.errors import OpilioError
@@ -31,7 +32,8 @@ def setup(small_server: LocalServer, tmp_path: Path) -> WorkerSetup:
     """Workers that reach the small local web, and give up on a slow page soon."""
     changes = {"fetch.connect_to": small_server.connect_to, "fetch.read_timeout_s": 1.0, "fetch.total_timeout_s": 2.0}
     settings = dataclasses.asdict(override(Settings(), changes))
-    return WorkerSetup(settings, {0: ["statistics", "mean"]}, str(tmp_path / "warc"), "w0")
+    model = Model(0, "keywords", KeywordJudge({0: "statistics mean"})).to_bytes()
+    return WorkerSetup(settings, model, str(tmp_path / "warc"), "w0")
 
 
 def run(kind: str, setup: WorkerSetup, use: Run) -> Any:
@@ -96,7 +98,7 @@ def test_every_lease_comes_back_once(kind: str, setup: WorkerSetup, small_server
     assert all(by_oid[oid].fetch.outcome in (Outcome.OK, Outcome.REDIRECT) for oid in range(60))
     stored = [visit for visit in visits if visit.document is not None]
     assert len(stored) > 40
-    assert all(visit.relevance is not None and visit.fetch.warc_bytes > 0 for visit in stored)
+    assert all(visit.judgement is not None and visit.fetch.warc_bytes > 0 for visit in stored)
     assert by_oid[1002].fetch.outcome is Outcome.PRIVATE_ADDRESS
     assert by_oid[1003].fetch.outcome in (Outcome.OK, Outcome.TIMED_OUT)
     assert by_oid[-1].host is not None and by_oid[-1].host.robots_status in (200, 404)

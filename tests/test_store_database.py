@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opilio.errors import QueryError, StoreError
-from opilio.model import UrlState
+from opilio.model import Judgement, UrlState
 from opilio.store import Batch, Store, database
 from opilio.store.connection import FRAGMENTS
 from opilio.store.loading import STATES, HostRecord, TopicRecord
@@ -76,9 +76,14 @@ def filled(store: Store) -> Store:
     batch.redirects.add(12, 13, 301)
     batch.duplicates.add(14, 3, "content")
     for kcid, pcid, name, kind in ((0, None, "", "path"), (1, 0, "investment", "path"), (2, 1, "mutual funds", "good")):
-        batch.topics.add(kcid, pcid, name, f"/{name}", kind, ["fund"])
-    batch.topics.add(3, 0, "gardens", "/gardens", "null", [])
+        batch.topics.add(kcid, pcid, name, f"/{name}", kind, ["fund"], "")
+    batch.topics.add(3, 0, "gardens", "/gardens", "null", [], "")
     batch.seeds.add("http://host0.test/0", 2, "bookmarks.html", "Zero", NOW_S)
+    batch.training.add("http://host0.test/0", "url", 2, True, "given", "Zero", None, NOW_S)
+    batch.models.add(1, NOW_S, "svm", "first model", 1, "{}", "", b"model")
+    for oid in range(12):
+        judgement = Judgement(1 + oid % 3, True, oid / 12, 0.5, {"terms": 0.5, "pairs": -0.1}, ["terms"], False, 1)
+        batch.judgements.put(oid, judgement)
     batch.counters["links dropped"] = 7
     store.write(batch)
     store.query("INSERT INTO hubs SELECT oid, oid / 100 FROM crawl WHERE oid < 12", write=True)
@@ -189,7 +194,7 @@ def test_a_batch_that_fails_midway_leaves_nothing(store: Store) -> None:
     """When the last table of a batch is refused by the database, the tables before it are rolled back."""
     batch = Batch()
     add_url(batch, 0)
-    batch.topics.add(1, None, "x", "/x", "no such type", [])
+    batch.topics.add(1, None, "x", "/x", "no such type", [], "")
     with pytest.raises(StoreError):
         store.write(batch)
     assert store.count_rows("crawl") == 0
@@ -204,7 +209,7 @@ def test_hosts_topics_and_counters_are_replaced(store: Store) -> None:
     batch = Batch()
     batch.hosts.add(2, "host2.test", "host.test", "192.0.2.9", "slow", 2, 5, 6, 7, 200, 1.5, NOW_S, NOW_S + 1)
     add_host(batch, 9)
-    batch.topics.add(3, 0, "gardens", "/gardens", "good", ["rose"])
+    batch.topics.add(3, 0, "gardens", "/gardens", "good", ["rose"], "")
     batch.counters.update({"links dropped": 9, "new": 1})
     store.write(batch)
     hosts = {host.sid: host for host in store.load_hosts()}
@@ -214,7 +219,7 @@ def test_hosts_topics_and_counters_are_replaced(store: Store) -> None:
     )
     assert len(hosts) == 5
     assert hosts[9].robots is None
-    assert store.load_topics()[3] == TopicRecord(3, 0, "gardens", "/gardens", "good", ["rose"])
+    assert store.load_topics()[3] == TopicRecord(3, 0, "gardens", "/gardens", "good", ["rose"], "")
     assert store.load_counters() == {"links dropped": 9, "new": 1}
 
 

@@ -17,6 +17,7 @@ import pytest
 from opilio.errors import CollectionBusy, CollectionError, StoreError
 from opilio.model import UrlState
 from opilio.store import Batch, Store, schema
+from opilio.store.connection import FILE_NAME
 from test_store_database import add_url, filled
 
 BATCH_URLS = 50
@@ -237,6 +238,23 @@ def test_older_schema_is_migrated(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
             assert store.query("SELECT value FROM meta").rows == [(str(newest + 2),)]
             assert {"colour", "mood"} <= {row[0] for row in store.query("DESCRIBE topics").rows}
             assert store.count_rows("crawl") == 1
+
+
+def test_the_first_schema_is_brought_up_to_the_newest(tmp_path: Path) -> None:
+    """A collection made by the first version has, after migration, the tables and views of a new one, and its rows."""
+    first = (Path(__file__).parent / "data" / "schema_1.sql").read_text()
+    Store.create(tmp_path / "new").close()
+    (tmp_path / "old").mkdir()
+    with duckdb.connect(str(tmp_path / "old" / FILE_NAME)) as old:
+        old.execute(first)
+        old.execute("INSERT INTO meta VALUES ('schema_version', '1')")
+        old.execute("INSERT INTO topics VALUES (0, NULL, 'all', '', 'good', []), (1, 0, 'owls', 'owls', 'good', ['owl'])")
+        old.execute("INSERT INTO seeds VALUES ('http://a.test/', 1, 'given', 'A', now()::TIMESTAMP)")
+    columns = "SELECT table_name, column_name, data_type FROM information_schema.columns ORDER BY ALL"
+    with Store.open(tmp_path / "old") as migrated, Store.open(tmp_path / "new") as new:
+        assert migrated.query(columns).rows == new.query(columns).rows
+        assert [topic.type for topic in migrated.load_topics()] == ["path", "good"]
+        assert [(e.name, e.kcid, e.positive) for e in migrated.load_training()] == [("http://a.test/", 1, True)]
 
 
 def test_migrations_are_numbered_without_gaps() -> None:

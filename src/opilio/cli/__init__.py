@@ -25,6 +25,8 @@ _COMMANDS = {  # where each is, and what the list of commands says of it
     "sql": ("opilio.cli.ask:sql", "Ask the database of a collection."),
     "policy": ("opilio.cli.ask:policy", "Change the order in which URLs are asked for."),
     "stop": ("opilio.cli.ask:stop", "Stop the crawl that runs."),
+    "topics": ("opilio.cli.teach:topics", "Look at the topics, and teach what is wanted."),
+    "explain": ("opilio.cli.teach:explain", "Show why a page is judged as it is."),
     "export": ("opilio.cli.ask:export", "Write the pages to a file."),
     "settings": ("opilio.cli.ask:settings", "Show the settings of a collection, or all defaults."),
     "demo": ("opilio.cli.demo:demo", "See it at work on this machine, offline."),

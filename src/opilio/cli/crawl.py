@@ -22,6 +22,7 @@ _SHORT = {
     "max_depth": "limits.max_depth",
     "max_bytes": "limits.max_bytes",
     "max_pages_per_host": "limits.max_pages_per_host",
+    "classifier": "classify.classifier",
     "strategy": "frontier.strategy",
     "order_by": "frontier.order_by",
     "delay": "fetch.host_delay_s",
@@ -35,9 +36,11 @@ _SHORT = {
 @click.option(
     "--bookmarks",
     type=click.Path(path_type=Path),
-    help="Bookmark file of a browser (HTML): folders are topics, bookmarks are seeds.",
+    help="Bookmark file of a browser (HTML): folders are topics, bookmarks are seeds and examples.",
 )
 @click.option("--seeds", type=click.Path(path_type=Path), help="Text file with one URL on each line.")
+@click.option("--examples", type=click.Path(path_type=Path), help="Text file with URLs or files to learn from.")
+@click.option("--topics", type=click.Path(path_type=Path), help="Taxonomy (YAML or TOML): topics with their examples.")
 @click.option("--query", default="", help="Words the pages should be about; seeds are still needed.")
 @click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML) for a new collection.")
 @click.option("--max-pages", type=click.IntRange(0), help="Stop after so many pages.")
@@ -45,6 +48,7 @@ _SHORT = {
 @click.option("--max-depth", type=click.IntRange(0), help="Follow at most so many links from a seed.")
 @click.option("--max-bytes", type=SIZE, help="Stop after so much was received: 500MB, 2GB.")
 @click.option("--max-pages-per-host", type=click.IntRange(0), help="Store at most so many pages of one host.")
+@click.option("--classifier", help="How pages are judged: svm, bayes, oasis, keywords.")
 @click.option("--strategy", help="Order of the frontier: best-first, breadth-first, best-n-first, bfs256, sql ...")
 @click.option("--order-by", help='SQL order for --strategy sql: "numtries, relevance DESC, serverload".')
 @click.option("--delay", type=DURATION, help="Seconds between two requests to one host.")
@@ -56,14 +60,16 @@ _SHORT = {
 @click.option("--quiet", "-q", is_flag=True, help="Print only the summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print progress and the summary as lines of JSON.")
 def crawl(
-    folder: Path, bookmarks: Path | None, seeds: Path | None, query: str, config: Path | None,
-    assignments: tuple[str, ...], retry_failed: bool, recrawl: bool, quiet: bool, as_json: bool, **short: Any,
+    folder: Path, bookmarks: Path | None, seeds: Path | None, examples: Path | None, topics: Path | None, query: str,
+    config: Path | None, assignments: tuple[str, ...], retry_failed: bool, recrawl: bool, quiet: bool, as_json: bool,
+    **short: Any,
 ) -> None:  # fmt: skip
     """Crawl into the collection FOLDER: a new one, or one that exists.
 
-    A new collection needs something to start from: --bookmarks, --seeds, or both. Run the command again with the folder
-    alone to go on, after a limit, Ctrl-C, a crash or kill -9: nothing stored is lost, and no page that is stored is
-    asked for again. Limits and settings given here are kept in FOLDER/crawl.toml; 0 takes a limit away.
+    A new collection needs something to start from: --bookmarks, --topics, --examples, --seeds, or several. Run the
+    command again with the folder alone to go on, after a limit, Ctrl-C, a crash or kill -9: nothing stored is lost, and
+    no page that is stored is asked for again. Limits and settings given here are kept in FOLDER/crawl.toml; 0 takes a
+    limit away.
 
     \b
     opilio crawl birds --bookmarks bookmarks.html --max-pages 1000
@@ -76,7 +82,8 @@ def crawl(
     if short.get("order_by") and not short.get("strategy"):
         changes["frontier.strategy"] = "sql"
     changes.update(parse_assignment(text) for text in assignments)
-    collection = _open_or_create(folder, bookmarks, seeds, query, config, changes)
+    inputs = {"bookmarks": bookmarks, "seeds": seeds, "examples": examples, "topics": topics}
+    collection = _open_or_create(folder, inputs, query, config, changes)
     _warn_without_contact(collection.settings)
     with make_display(quiet=quiet, as_json=as_json) as display:
         status = collection.crawl(on_tick=display.tick, retry_failed=retry_failed, recrawl=recrawl)
@@ -92,24 +99,25 @@ def crawl(
 
 
 def _open_or_create(
-    folder: Path, bookmarks: Path | None, seeds: Path | None, query: str, config: Path | None, changes: dict[str, Any]
+    folder: Path, inputs: dict[str, Path | None], query: str, config: Path | None, changes: dict[str, Any]
 ) -> Collection:
+    given = {name: path for name, path in inputs.items() if path is not None}
     if not (folder / DATABASE_NAME).exists():
-        if not bookmarks and not seeds:
+        if not given:
             raise InputError(
                 f"{folder}: no collection there, and nothing to start one from",
-                "Give --bookmarks FILE or --seeds FILE (with --query WORDS if you like).",
+                "Give --bookmarks FILE, --topics FILE, --examples FILE or --seeds FILE (with --query if you like).",
             )
         settings = override(load(config) if config else Settings(), changes)
-        return Collection.create(folder, bookmarks=bookmarks, seeds=seeds, query=query, settings=settings)
+        return Collection.create(folder, **given, query=query, settings=settings)
     collection = Collection(folder)
     if query or config:
         raise InputError(
             f"{folder}: --query and --config are for a new collection",
             f"Edit {folder}/crawl.toml, or use --set.",
         )
-    if bookmarks or seeds:
-        click.echo(f"{collection.add(bookmarks=bookmarks, seeds=seeds):,} new seeds", err=True)
+    if given:
+        click.echo(f"{collection.add(**given):,} new seeds", err=True)
     if changes:
         collection.change_settings(changes)
     return collection

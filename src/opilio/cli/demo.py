@@ -20,7 +20,8 @@ _BEST = """
     SELECT round(relevance, 3) AS relevance, topic, title, url FROM collection ORDER BY relevance DESC LIMIT 8
 """
 _CENSUS = """
-    SELECT topic, count(*) AS pages, round(avg(relevance), 3) AS relevance, count(DISTINCT host) AS hosts
+    SELECT coalesce(nullif(topic, ''), 'OTHERS (none of them)') AS topic, count(*) AS pages,
+           round(avg(relevance), 3) AS relevance, count(DISTINCT host) AS hosts
     FROM collection GROUP BY ALL ORDER BY pages DESC
 """
 
@@ -66,6 +67,8 @@ def demo(folder: Path, max_pages: int, quiet: bool) -> None:
     click.echo(
         f"\nLook around:\n"
         f"  opilio status {target}\n"
+        f"  opilio topics list {target}\n"
+        f"  opilio explain {target} {_example(collection)}\n"
         f'  opilio sql {target} "SELECT * FROM harvest"\n'
         f'  opilio sql {target} "SELECT outcome, count(*) FROM crawl GROUP BY ALL ORDER BY 2 DESC"\n'
         f"  opilio export {target} pages.parquet\n"
@@ -74,14 +77,24 @@ def demo(folder: Path, max_pages: int, quiet: bool) -> None:
     )
 
 
+def _example(collection: Collection) -> str:
+    """A page worth an explanation: the best that is no bookmark."""
+    best = """
+        SELECT url FROM collection WHERE url NOT IN (SELECT name FROM training) ORDER BY relevance DESC, url LIMIT 1
+    """
+    return str(collection.sql(best).rows[0][0])
+
+
 def _truth(collection: Collection, web: LocalWeb) -> str:
     """How much of what was fetched is on the topics of the bookmarks: the local web knows the topic of each page."""
-    urls = [url for (url,) in collection.sql("SELECT url FROM collection").rows]
-    on_topic = sum(url in web.pages and web.pages[url].topic in TOPICS for url in urls)
+    fetched = collection.sql("SELECT url, relevance >= 0.5, url IN (SELECT name FROM training) FROM collection").rows
+    on_topic = {url for url, _, _ in fetched if url in web.pages and web.pages[url].topic in TOPICS}
+    found = [url for url, is_relevant, is_example in fetched if is_relevant and not is_example]
     there_are = sum(page.topic in TOPICS for page in web.pages.values())
     return (
-        f"  on the topics of the bookmarks: {on_topic / max(1, len(urls)):.0%} of the pages fetched "
-        f"(of all pages of this web, {there_are / len(web.pages):.0%} are)"
+        f"  on the topics of the bookmarks: {len(on_topic) / max(1, len(fetched)):.0%} of the pages fetched "
+        f"(of all pages of this web, {there_are / len(web.pages):.0%} are), "
+        f"{sum(url in on_topic for url in found) / max(1, len(found)):.0%} of the {len(found)} judged relevant"
     )
 
 

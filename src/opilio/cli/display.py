@@ -121,7 +121,8 @@ def panel(status: Status, width: int) -> Panel:
                     "order", Text(status.order_by, overflow="ellipsis"))  # fmt: skip
     lines: list[Table | Text] = [figures]
     if status.harvest is not None:
-        lines.append(Text(f"harvest  {status.harvest:.3f}  {sparkline(status.harvest_history)}", style="green"))
+        bars = sparkline(status.harvest_history)
+        lines.append(Text(f"harvest  {status.harvest:.3f}  {bars}  judged by {status.model}", style="green"))
     for kind, names in grouped(status).items():
         if kind is not OutcomeKind.STORED and names:
             parts = ", ".join(f"{name} {n:,}" for name, n in list(names.items())[:6])
@@ -156,7 +157,7 @@ def summary(status: Status) -> str:
         f"  {status.urls:,} URLs known, {status.waiting:,} waiting",
     ]
     if status.harvest is not None:
-        lines.append(f"  harvest rate {status.harvest:.3f} (mean relevance, 0 to 1)")
+        lines.append(f"  harvest rate {status.harvest:.3f} (mean relevance, 0 to 1), judged by {status.model}")
     for kind, names in grouped(status).items():
         if names:
             parts = ", ".join(f"{name} {n:,}" for name, n in names.items())

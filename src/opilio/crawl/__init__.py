@@ -17,8 +17,9 @@ A worker process imports `process` alone and starts quickly; so the names below 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from opilio.lazy import loader
 
 if TYPE_CHECKING:
     from opilio.crawl.collection import Collection
@@ -26,11 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Collection", "Status"]
 
-_MODULES = {"Collection": "opilio.crawl.collection", "Status": "opilio.crawl.counters"}
+_MODULES = {"Collection": "collection", "Status": "counters"}
 
-
-def __getattr__(name: str) -> Any:
-    """Load the module of a public name when it is first asked for."""
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(_MODULES[name]), name)
+__getattr__ = loader(__name__, _MODULES)

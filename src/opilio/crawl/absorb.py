@@ -8,11 +8,14 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable
 
+import msgspec
+
 from opilio.crawl import rows
 from opilio.crawl.counters import Counters
+from opilio.crawl.recorder import Recorder
 from opilio.fetch.robots import RobotsRules
 from opilio.frontier import ABSENT, Duplicates, Frontier, HostState, Waiting
-from opilio.model import Document, Fetch, Lease, LeaseKind, Outcome, UrlState, Visit, url_key
+from opilio.model import Document, Fetch, Judgement, Lease, LeaseKind, Outcome, UrlState, Visit, url_key
 from opilio.model.url import host_of, path_of, registered_domain
 from opilio.settings import Settings
 from opilio.store import Batch
@@ -26,8 +29,16 @@ LOST_APART = 16  # leases lost with their worker are tried again at so many diff
 class Absorber:
     """Takes in visits. One batch is open at any time; `swap_batch` closes it."""
 
-    def __init__(self, settings: Settings, frontier: Frontier, duplicates: Duplicates, counters: Counters) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        frontier: Frontier,
+        duplicates: Duplicates,
+        counters: Counters,
+        recorder: Recorder = rows,
+    ) -> None:
         self.settings = settings
+        self.recorder = recorder
         self.frontier = frontier
         self.duplicates = duplicates
         self.counters = counters
@@ -36,6 +47,10 @@ class Absorber:
         self.sids = array("i")  # by oid: the host
         self.recrawls: set[int] = set()
         """Waiting URLs whose page is stored already."""
+        self.examples: dict[int, int] = {}
+        """URLs of examples that the user gave, and the topic of each."""
+        self.wanted: frozenset[int] = frozenset()
+        """Topics that are wanted: an example of one is relevant, whatever a model says."""
         self.changed_hosts: set[int] = set()
         self.stored_hosts = 0
         """Hosts of which the database has a row: all with a sid below this."""
@@ -56,7 +71,7 @@ class Absorber:
         self.changed_hosts.update(range(self.stored_hosts, len(self.frontier.hosts)))
         self.stored_hosts = len(self.frontier.hosts)
         for sid in self.changed_hosts:
-            rows.add_host(batch, self.frontier.hosts[sid])
+            self.recorder.add_host(batch, self.frontier.hosts[sid])
         self.changed_hosts = set()
         for name in self.counters.dirty:
             batch.counters[name] = self.counters.counts[name]
@@ -75,7 +90,7 @@ class Absorber:
         host = self.frontier.hosts[-1 - visit.lease.oid]
         report, fetch = visit.host, visit.fetch
         self.changed_hosts.add(host.sid)
-        rows.add_visit(self.batch, visit.lease, fetch)
+        self.recorder.add_visit(self.batch, visit.lease, fetch)
         if fetch.outcome is Outcome.PRIVATE_ADDRESS:
             host.refusal = fetch.outcome
             host.met_s = now_s
@@ -105,7 +120,7 @@ class Absorber:
 
     def _sitemap(self, visit: Visit, now_s: float) -> None:
         self.frontier.ended(visit.lease, visit.fetch.outcome, now_s, visit.fetch.retry_after_s)
-        rows.add_visit(self.batch, visit.lease, visit.fetch)
+        self.recorder.add_visit(self.batch, visit.lease, visit.fetch)
         if visit.sitemap_is_index:
             host = self.frontier.host(visit.lease.url.split("/")[2])
             if len(host.errands) < MAX_SITEMAPS_PER_HOST:
@@ -130,7 +145,7 @@ class Absorber:
         url.numtries += 1
         url.host.bytes += fetch.received_bytes
         self.changed_hosts.add(url.host.sid)
-        rows.add_visit(self.batch, visit.lease, fetch)
+        self.recorder.add_visit(self.batch, visit.lease, fetch)
         if fetch.outcome is Outcome.OK and visit.document is not None:
             self._document(url, visit, visit.document, now_s)
         elif fetch.outcome is Outcome.REDIRECT:
@@ -151,7 +166,7 @@ class Absorber:
         if fetch.outcome is Outcome.WORKER_LOST:  # one of many lost together may be to blame: not together again
             wait_s *= 1 + url.oid % LOST_APART
         self.frontier.retry(url, now_s + wait_s)
-        rows.change_url(self.batch, url, UrlState.WAITING, fetch.outcome, now_s, now_s + wait_s)
+        self.recorder.change_url(self.batch, url, UrlState.WAITING, fetch.outcome, now_s, now_s + wait_s)
         return True
 
     def _redirect(self, url: Waiting, fetch: Fetch, now_s: float) -> None:
@@ -165,39 +180,59 @@ class Absorber:
         )
         if oid != ABSENT:
             self.batch.redirects.add(url.oid, oid, fetch.status)
+            if url.oid in self.examples:
+                self.examples[oid] = self.examples[url.oid]
         self._settle(url, Outcome.REDIRECT, now_s, None)
 
     def _document(self, url: Waiting, visit: Visit, document: Document, now_s: float) -> None:
-        fetch = visit.fetch
-        rows.add_words(self.batch, document)
+        fetch, judgement = visit.fetch, self._judgement(url, visit)
+        self.recorder.add_words(self.batch, document)
         if document.noindex and self.settings.robots.obey_meta:
             self._settle(url, Outcome.NOINDEX, now_s, None)
-            self._links(url, visit, document, now_s)
+            self._links(url, judgement, document, now_s)
             return
         repeated = self._canonical_twin(url, document) or self.duplicates.repeats(
             document, url.host.sid, url.url, fetch.ip, fetch.body_bytes
         )
         if url.oid in self.recrawls:
-            self._refreshed(url, visit, document, repeated, now_s)
+            self._refreshed(url, visit, document, judgement, repeated, now_s)
             return
         if repeated is not None:
             outcome, twin = repeated
             self.batch.duplicates.add(url.oid, twin, outcome)
-            self._settle(url, outcome, now_s, visit.relevance)
+            self._settle(url, outcome, now_s, judgement.relevance if judgement else None)
             if outcome is Outcome.DUP_NEAR:  # nearly the same words, perhaps other links
-                self._links(url, visit, document, now_s)
+                self._links(url, judgement, document, now_s)
             return
         self.duplicates.remember(url.oid, document, url.host.sid, url.url, fetch.ip, fetch.body_bytes)
         url.host.pages += 1
-        self.counters.page(visit.relevance)
-        rows.add_page(self.batch, visit, document, self.settings.store)
-        if visit.relevance:  # a page about nothing stays with the topic that led to it
-            url.topic = visit.topic
-        self._settle(url, Outcome.OK, now_s, visit.relevance)
-        self._links(url, visit, document, now_s)
+        self.counters.page(judgement.relevance if judgement else None)
+        self._store(url, visit, document, judgement, now_s)
+
+    def _store(self, url: Waiting, visit: Visit, document: Document, judgement: Judgement | None, now_s: float) -> None:
+        self.recorder.add_page(self.batch, visit, document, judgement, self.settings.store)
+        if judgement is not None:
+            self.batch.judgements.put(url.oid, judgement)
+            if judgement.accepted:  # a page about nothing stays with the topic that led to it
+                url.topic = judgement.topic
+        self._settle(url, Outcome.OK, now_s, judgement.relevance if judgement else None)
+        self._links(url, judgement, document, now_s)
+
+    def _judgement(self, url: Waiting, visit: Visit) -> Judgement | None:
+        """What is to be thought of a page: of an example, what the user says; else what the model says."""
+        kcid = self.examples.get(url.oid)
+        if visit.judgement is None or kcid not in self.wanted:
+            return visit.judgement
+        return msgspec.structs.replace(visit.judgement, topic=kcid, accepted=True, relevance=1.0)
 
     def _refreshed(
-        self, url: Waiting, visit: Visit, document: Document, repeated: tuple[Outcome, int] | None, now_s: float
+        self,
+        url: Waiting,
+        visit: Visit,
+        document: Document,
+        judgement: Judgement | None,
+        repeated: tuple[Outcome, int] | None,
+        now_s: float,
     ) -> None:
         """A page that is stored was asked for again: it is the same, or its new form takes the place of the old."""
         self.recrawls.discard(url.oid)
@@ -207,9 +242,7 @@ class Absorber:
         self.counters.add("pages refreshed")
         self.duplicates.remember(url.oid, document, url.host.sid, url.url, visit.fetch.ip, visit.fetch.body_bytes)
         self.batch.replaced.append(url.oid)
-        rows.add_page(self.batch, visit, document, self.settings.store)
-        self._settle(url, Outcome.OK, now_s, visit.relevance)
-        self._links(url, visit, document, now_s)
+        self._store(url, visit, document, judgement, now_s)
 
     def _canonical_twin(self, url: Waiting, document: Document) -> tuple[Outcome, int] | None:
         canonical = document.canonical
@@ -222,7 +255,7 @@ class Absorber:
             return Outcome.DUP_CANONICAL, twin
         return None
 
-    def _links(self, url: Waiting, visit: Visit, document: Document, now_s: float) -> None:
+    def _links(self, url: Waiting, judgement: Judgement | None, document: Document, now_s: float) -> None:
         """Offer the links of a page to the frontier, and note them."""
         if document.links_dropped:
             self.counters.add("links past the limit of a page", document.links_dropped)
@@ -235,7 +268,7 @@ class Absorber:
             self.counters.add("nofollow links", len(document.links) - len(links))
         if not links:
             return
-        relevance = visit.relevance or 0.0
+        relevance = judgement.relevance if judgement else 0.0
         known = self.frontier.known
         oids = known.get_list([link.key for link in links])
         new = 0
@@ -245,6 +278,7 @@ class Absorber:
                 oids[index] = known.get(link.key) if new else ABSENT  # it may have stood on this very page before
                 if oids[index] == ABSENT:
                     found = Waiting(self.next_oid, link.url, url.host, url.topic, url.depth + 1, relevance)
+                    found.anchor, found.neighbours = link.anchor, document.significant
                     oids[index] = self._new_url(found, link.key, url.oid, now_s)
                     new += 1
         self.counters.add("links", len(links))
@@ -252,7 +286,7 @@ class Absorber:
         if ABSENT in oids:  # too long, or past the limit of known URLs
             links = [link for link, oid in zip(links, oids, strict=True) if oid != ABSENT]
             oids = [oid for oid in oids if oid != ABSENT]
-        rows.add_links(self.batch, url, links, oids, [self.sids[oid] for oid in oids])
+        self.recorder.add_links(self.batch, url, links, oids, [self.sids[oid] for oid in oids])
 
     # -- URLs
 
@@ -285,7 +319,7 @@ class Absorber:
             self.counters.outcome(refusal)
         else:
             self.frontier.prioritise(url)
-        rows.add_url(self.batch, url, key, parent, now_s, refusal)
+        self.recorder.add_url(self.batch, url, key, parent, now_s, refusal)
         if refusal is None:
             self.frontier.add(url)
         return url.oid
@@ -314,4 +348,4 @@ class Absorber:
         self.counters.outcome(outcome)
         if relevance is not None:
             url.relevance = relevance
-        rows.change_url(self.batch, url, outcome.final_state, outcome, now_s, rows.NEVER_S)
+        self.recorder.change_url(self.batch, url, outcome.final_state, outcome, now_s, rows.NEVER_S)

@@ -21,27 +21,33 @@ from typing import Any
 import uvloop
 
 import opilio
+from opilio import learn
 from opilio.analyze.sketch import bands
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.control import ControlServer, ask
 from opilio.crawl.counters import Counters, Status
 from opilio.crawl.engine import Engine
 from opilio.crawl.garbage import collect_rarely
+from opilio.crawl.inputs import read_inputs
+from opilio.crawl.lessons import LESSONS, list_topics, train_now
 from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.crawl.restore import recover_pages, reopen, restore
+from opilio.crawl.stored import stored_status
+from opilio.crawl.teaching import KEYWORDS
 from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
 from opilio.fetch.transport import Transport
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
-from opilio.model import host_of, registered_domain
+from opilio.learn import lessons
+from opilio.model import host_of, normalize, registered_domain
 from opilio.settings import FILE_NAME, Settings, load, override, to_toml
-from opilio.store import Batch, Result, Store, export_pages
+from opilio.store import Result, Store, export_pages
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.store.export import DEFAULT_COLUMNS, STDOUT
 from opilio.store.loading import SeedRecord
-from opilio.topics import TopicTree, query_topic, read_bookmarks, read_seeds
 
 WARC_FOLDER = "warc"
+TRAIN_TIMEOUT_S = 600.0
 
 _RETRY_URLS = """
     UPDATE crawl SET state = 'waiting', numtries = 0, not_before = NULL
@@ -75,16 +81,21 @@ class Collection:
         bookmarks: Path | str | None = None,
         seeds: Path | str | None = None,
         query: str = "",
+        examples: Path | str | None = None,
+        topics: Path | str | None = None,
         settings: Settings | Mapping[str, Any] | None = None,
     ) -> Collection:
-        """Make a collection from bookmarks, a list of seeds, a query, or several of them."""
+        """Make a collection from bookmarks, seeds, a query, examples, a taxonomy (`topics`), or several of them."""
         folder = Path(folder)
         if (folder / DATABASE_NAME).exists():
             raise CollectionError(f"{folder}: holds a collection already", "Crawl on in it, or choose another folder.")
-        tree = read_inputs(bookmarks, seeds, query)
+        tree = read_inputs(bookmarks, seeds, query, examples, topics)
         if not tree.seeds:
-            raise InputError("nothing to start from", "Give --bookmarks FILE or --seeds FILE beside --query.")
+            raise InputError(
+                "nothing to start from", "Give --bookmarks, --seeds, --examples or --topics a FILE with URLs."
+            )
         chosen = settings if isinstance(settings, Settings) else override(Settings(), dict(settings or {}), "settings")
+        chosen = _with_full_paths(chosen)
         make_strategy(chosen.frontier)  # a wrong name is found now
         try:
             (folder / WARC_FOLDER).mkdir(parents=True, exist_ok=True)
@@ -93,27 +104,25 @@ class Collection:
         _write_settings(folder, chosen)
         try:
             with Store.create(folder, memory_bytes=chosen.store.memory_bytes) as store:
-                store.write(_inputs_batch(tree))
+                lessons.add_inputs(store, tree, "given", learn.read_file)
         except BaseException:  # half a collection would stand in the way of the next try
             for file in folder.glob(f"{DATABASE_NAME}*"):
                 file.unlink()
             raise
         return cls(folder)
 
-    def add(self, *, bookmarks: Path | str | None = None, seeds: Path | str | None = None) -> int:
-        """Add seeds to a collection that is not being crawled. Returns how many were new."""
-        tree = read_inputs(bookmarks, seeds, "")
+    def add(
+        self,
+        *,
+        bookmarks: Path | str | None = None,
+        seeds: Path | str | None = None,
+        examples: Path | str | None = None,
+        topics: Path | str | None = None,
+    ) -> int:
+        """Add seeds, topics and examples to a collection that is not being crawled. Returns how many seeds were new."""
+        tree = read_inputs(bookmarks, seeds, "", examples, topics)
         with self._store() as store:
-            have = {seed.url for seed in store.load_seeds()}
-            topics = {topic.path: topic.kcid for topic in store.load_topics()}
-            batch, added = Batch(), 0
-            renumbered = _merge_topics(tree, topics, batch)
-            for seed in tree.seeds:
-                if seed.url not in have:
-                    batch.seeds.add(seed.url, renumbered[seed.kcid], "added", seed.title, time.time())
-                    added += 1
-            store.write(batch)
-        return added
+            return lessons.add_inputs(store, tree, "added", learn.read_file)
 
     # -- crawling
 
@@ -160,7 +169,7 @@ class Collection:
                 f"{self.folder}: a crawl runs here, and its settings are not changed under it",
                 f"Stop it first: opilio stop {self.folder}. The order alone can be changed: opilio policy",
             )
-        self.settings = override(self.settings, dict(changes))
+        self.settings = _with_full_paths(override(self.settings, dict(changes)))
         make_strategy(self.settings.frontier)
         _write_settings(self.folder, self.settings)
 
@@ -192,10 +201,17 @@ class Collection:
         return engine.status()
 
     def _worker_setup(self, store: Store) -> WorkerSetup:
-        keywords = {topic.kcid: list(topic.keywords) for topic in store.load_topics()}
         folder = self.folder / WARC_FOLDER
         folder.mkdir(exist_ok=True)
-        return WorkerSetup(dataclasses.asdict(self.settings), keywords, str(folder), "w0")
+        return WorkerSetup(dataclasses.asdict(self.settings), self._model(store), str(folder), "w0")
+
+    def _model(self, store: Store) -> bytes:
+        """What pages are judged by: the newest model, or the keywords while there is none."""
+        learned = store.load_model() if self.settings.classify.classifier != KEYWORDS else b""
+        if learned:
+            return learned
+        topics = store.load_topics()
+        return learn.keyword_model(topics).to_bytes() if any(topic.keywords for topic in topics) else b""
 
     def _absorber(self, store: Store, scope: ScopeFilter) -> Absorber:
         frontier = Frontier(
@@ -237,7 +253,7 @@ class Collection:
         if answer is not None:
             return Status(**answer)
         with self._store(read_only=True) as store:
-            return _stored_status(self.folder, self.settings, store)
+            return stored_status(self.folder, self.settings, store)
 
     def policy(self, strategy: str, order_by: str = "", n: int = 0) -> bool:
         """Order the frontier another way: at once when a crawl runs (returns True), else from the next crawl on."""
@@ -253,6 +269,71 @@ class Collection:
         self.settings = settings
         _write_settings(self.folder, settings)
         return running
+
+    # -- teaching
+
+    def topics(self) -> list[dict[str, Any]]:
+        """The topic tree: path, mark, keywords, examples, pages."""
+        answer = ask(self.folder, "topics")
+        if answer is not None:
+            return list(answer)
+        with self._store(read_only=True) as store:
+            return list_topics(store)
+
+    def mark(self, topic: str, *, good: bool) -> list[str]:
+        """Want a topic, or not any more; at once when a crawl runs. Returns the topics whose mark has changed."""
+        return list(self._teach("mark", topic=topic, good=good))
+
+    def add_example(self, topic: str, example: str, *, positive: bool = True) -> str:
+        """Add a document to learn from: a URL, a file, or `text:` and a text; a negative one belongs to OTHERS."""
+        return str(
+            self._teach("add_example", topic=topic, example=example, positive=positive, relative_to=str(Path.cwd()))
+        )
+
+    def drop_example(self, topic: str, name: str) -> None:
+        """Forget a document of a topic."""
+        self._teach("drop_example", topic=topic, name=name)
+
+    def train(self, *, judge_anew: bool = True) -> int:
+        """Train a model from what the examples are now; its version. Stored pages are judged anew by it."""
+        answer = ask(self.folder, "train", timeout_s=TRAIN_TIMEOUT_S)
+        if answer is not None:
+            return int(answer)
+        with self._store() as store:
+            return train_now(store, self.settings, "asked for", judge_anew=judge_anew)
+
+    def propose(self, file: Path | str) -> int:
+        """Write the terms and collocations that could tell the topics apart to a file for an expert to edit.
+
+        `settings.oasis.filter` names the file that the classifier `oasis` uses then. Returns how many topics are in it.
+        """
+        with self._store(read_only=True) as store:
+            return learn.propose(store, self.settings, Path(file))
+
+    def explain(self, target: str, *, version: int = 0) -> dict[str, Any]:
+        """Why a page or a file is judged as it is: topic, confidence, votes, terms for and against, the way to it."""
+        path = Path(target)
+        if "://" not in target and path.is_file():
+            said = learn.read_file(path)
+            request: dict[str, Any] = {"title": said.title, "text": said.text, "url": ""}
+        else:
+            url = normalize(target if "://" in target else f"http://{target}")
+            if not url:
+                raise InputError(f"{target!r}: neither a file nor a URL", "Give a file, or a URL of the collection.")
+            request = {"title": "", "text": "", "url": url}
+        answer = ask(self.folder, "explain", **request, version=version)
+        if answer is not None:
+            return dict(answer)
+        with self._store(read_only=True) as store:
+            return learn.explain(store, **request, version=version)
+
+    def _teach(self, what: str, **request: Any) -> Any:
+        """Change what is taught: by the crawl that runs, which retrains at once, or in the database."""
+        answer = ask(self.folder, "teach", what=what, **request)
+        if answer is not None:
+            return answer["changed"]
+        with self._store() as store:
+            return LESSONS[what](store, **request)
 
     def stop(self) -> bool:
         """Stop the crawl that runs; False when none does."""
@@ -274,6 +355,16 @@ class Collection:
         return Store.open(self.folder, read_only=read_only, memory_bytes=memory_bytes, threads=threads)
 
 
+def _with_full_paths(settings: Settings) -> Settings:
+    """Settings that name files by their full paths: a later crawl may be called from another folder."""
+    paths = {
+        "classify.others": settings.classify.others,
+        "classify.embedding_model": settings.classify.embedding_model,
+        "oasis.filter": settings.oasis.filter,
+    }
+    return override(settings, {name: str(Path(path).absolute()) for name, path in paths.items() if path})
+
+
 def _write_settings(folder: Path, settings: Settings) -> None:
     """Replace the settings file in one step, so that a crash leaves the old one or the new one."""
     text = f"# Settings of this collection; all others have their defaults (`opilio settings`).\n{to_toml(settings)}"
@@ -287,60 +378,8 @@ def _write_settings(folder: Path, settings: Settings) -> None:
         ) from None
 
 
-def read_inputs(bookmarks: Path | str | None, seeds: Path | str | None, query: str) -> TopicTree:
-    """The topic tree of what the user gave."""
-    tree = read_bookmarks(Path(bookmarks)) if bookmarks else TopicTree()
-    if seeds:
-        read_seeds(Path(seeds), tree)
-    if query:
-        query_topic(query, tree)
-    return tree
-
-
 def _domain_of(seed: SeedRecord) -> str:
     return registered_domain(host_of(seed.url))
-
-
-def _inputs_batch(tree: TopicTree) -> Batch:
-    batch = Batch()
-    _merge_topics(tree, {}, batch)
-    for seed in tree.seeds:
-        batch.seeds.add(seed.url, seed.kcid, "given", seed.title, time.time())
-    return batch
-
-
-def _merge_topics(tree: TopicTree, have: dict[str, int], batch: Batch) -> dict[int, int]:
-    """Add the topics that are not there yet to `batch`. Returns each topic's number in the collection."""
-    numbers: dict[int, int] = {}
-    next_kcid = max(have.values(), default=-1) + 1
-    for topic in tree.topics:
-        if topic.path in have:
-            numbers[topic.kcid] = have[topic.path]
-            continue
-        numbers[topic.kcid] = next_kcid
-        parent = numbers.get(topic.parent) if topic.parent >= 0 else None
-        batch.topics.add(next_kcid, parent, topic.name, topic.path, "good", topic.keywords)
-        next_kcid += 1
-    return numbers
-
-
-def _stored_status(folder: Path, settings: Settings, store: Store) -> Status:
-    counters = Counters(store.load_counters())
-    reason = store.query("SELECT coalesce(reason, 'it was killed') FROM runs ORDER BY run DESC LIMIT 1").rows
-    hosts = dict(store.query("SELECT state, count(*) FROM hosts GROUP BY state").rows)
-    mean = store.query("SELECT avg(relevance) FROM pages").rows[0][0]
-    topics = store.query(
-        "SELECT CASE WHEN t.path = '' THEN t.name ELSE t.path END, count(c.oid) FROM topics t "
-        "LEFT JOIN crawl c ON c.topic = t.kcid AND c.state = 'waiting' GROUP BY t.kcid, 1 ORDER BY t.kcid"
-    ).rows
-    return Status(
-        folder=str(folder), running=False, pages=counters.pages, fetched_bytes=counters.counts["bytes"],
-        urls=store.count_rows("crawl"), waiting=store.waiting_count(), hot=0, in_flight=0, hosts=sum(hosts.values()),
-        slow_hosts=hosts.get("slow", 0), bad_hosts=hosts.get("bad", 0),
-        elapsed_s=counters.counts["elapsed_ms"] / 1000, pages_per_s=0.0, harvest=mean, harvest_history=[],
-        outcomes=counters.outcomes(), counters=dict(counters.counts), strategy=settings.frontier.strategy,
-        order_by=settings.frontier.order_by, topics=dict(topics), reason=reason[0][0] if reason else "never crawled",
-    )  # fmt: skip
 
 
 @contextlib.contextmanager

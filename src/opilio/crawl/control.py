@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
+import functools
 import hmac
 import json
 import os
@@ -19,7 +20,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from opilio import learn
 from opilio.crawl.engine import Engine
+from opilio.crawl.lessons import LESSONS, list_topics
 from opilio.errors import CollectionError, OpilioError, QueryError
 from opilio.frontier import make_strategy
 from opilio.settings import override
@@ -45,6 +48,10 @@ class ControlServer:
             "status": lambda: dataclasses.asdict(engine.status()),
             "policy": self._policy,
             "stop": self._stop,
+            "topics": self._topics,
+            "teach": self._teach,
+            "train": self._train,
+            "explain": self._explain,
         }
 
     async def __aenter__(self) -> ControlServer:
@@ -92,6 +99,8 @@ class ControlServer:
     async def _sql(self, sql: str, write: bool = False) -> dict[str, Any]:
         await self._engine.commit(wait=True)
         result = await asyncio.to_thread(self._engine.query, sql, write=write, timeout_s=SQL_TIMEOUT_S)
+        if write:
+            await self._engine.teacher.notice()
         return {"columns": result.columns, "rows": result.rows, "truncated": result.truncated}
 
     async def _export(self, target: str, **options: Any) -> dict[str, Any]:
@@ -107,6 +116,23 @@ class ControlServer:
         self._engine.settings = settings
         return {"strategy": strategy, "order_by": self._engine.frontier.strategy.order_by}
 
+    async def _topics(self) -> list[dict[str, Any]]:
+        await self._engine.commit(wait=True)
+        return await asyncio.to_thread(list_topics, self._engine.store)
+
+    async def _teach(self, what: str, **request: Any) -> dict[str, Any]:
+        await self._engine.commit(wait=True)
+        changed = await asyncio.to_thread(LESSONS[what], self._engine.store, **request)
+        await self._engine.teacher.learn_soon(f"{what.replace('_', ' ')}: {request.get('topic', '')}")
+        return {"changed": changed}
+
+    async def _train(self) -> int:
+        return await self._engine.teacher.retrain("asked for")
+
+    async def _explain(self, **request: Any) -> dict[str, Any]:
+        await self._engine.commit(wait=True)
+        return await asyncio.to_thread(functools.partial(learn.explain, self._engine.store, **request))
+
     def _stop(self) -> dict[str, Any]:
         self._engine.stop("stopped by `opilio stop`")
         return {"stopping": True}
@@ -121,7 +147,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def ask(folder: Path, do: str, **request: Any) -> Any:
+def ask(folder: Path, do: str, *, timeout_s: float = SQL_TIMEOUT_S + 30, **request: Any) -> Any:
     """Ask the engine that crawls into `folder`; None when none runs. Raises the engine's error, if it has one."""
     try:
         note = json.loads((folder / NOTE).read_text())
@@ -129,7 +155,7 @@ def ask(folder: Path, do: str, **request: Any) -> Any:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     with connection:
-        connection.settimeout(SQL_TIMEOUT_S + 30)
+        connection.settimeout(timeout_s)
         try:
             connection.sendall(json.dumps({"token": note["token"], "do": do, **request}).encode() + b"\n")
             answer = json.loads(connection.makefile("rb").readline())

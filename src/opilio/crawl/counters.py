@@ -6,8 +6,9 @@ import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
 
-from opilio.model import Outcome
+from opilio.model import RELEVANT, Outcome
 
+FOUND = "pages judged relevant"
 RATE_WINDOW_S = 10.0
 HARVEST_WINDOW_PAGES = 500
 
@@ -39,6 +40,8 @@ class Status:
     eta_s: float | None = None
     limit: str = ""
     reason: str = ""
+    model: str = ""
+    """What pages are judged by."""
 
 
 class Counters:
@@ -69,6 +72,8 @@ class Counters:
         while self._recent[0] < now_s - RATE_WINDOW_S:
             self._recent.popleft()
         if relevance is not None:
+            if relevance >= RELEVANT:
+                self.add(FOUND)
             self._relevances.append(relevance)
             self._step_pages += 1
             if self._step_pages >= 50:

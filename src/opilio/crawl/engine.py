@@ -17,6 +17,7 @@ from typing import Any
 from opilio.crawl.absorb import OPEN, Absorber
 from opilio.crawl.counters import Status
 from opilio.crawl.pool import Workers
+from opilio.crawl.teaching import Teacher
 from opilio.errors import OpilioError, QueryError, StoreError
 from opilio.frontier import Frontier, HostState, Strategy, Waiting
 from opilio.settings import Settings
@@ -55,6 +56,7 @@ class Engine:
         self._refilled_s = 0.0
         self._ticked_s = 0.0
         self._stop_now = asyncio.Event()
+        self.teacher = Teacher(settings, store, absorber, workers, functools.partial(self.commit, wait=True))
 
     # -- running
 
@@ -63,6 +65,7 @@ class Engine:
         await self.workers.start()
         try:
             while not self.reason:
+                self.teacher.look()
                 may_wait = self._lease()
                 self._tick(on_tick)
                 await self._absorb_visits(may_wait)
@@ -70,6 +73,7 @@ class Engine:
                 await self._check_end()
             await self._finish_requests(on_tick)
         finally:
+            await self.teacher.close(self._stop_now)
             await self.workers.close()
             if self._refill is not None:  # not cancelled: the write that it may be waiting for would go with it
                 self.store.cancel_queries()
@@ -115,7 +119,12 @@ class Engine:
             self.reason = f"time limit reached ({limits.max_time_s:g} s)"
         elif limits.max_bytes and self.counters.counts["bytes"] >= limits.max_bytes:
             self.reason = f"byte limit reached ({limits.max_bytes:,})"
-        elif not self.frontier.in_flight and not self.frontier.waiting and self._refill is None:
+        elif (
+            not self.frontier.in_flight
+            and not self.frontier.waiting
+            and self._refill is None
+            and not self.teacher.is_busy
+        ):
             await self.commit(wait=True)
             if not self._find_waiting():
                 self.reason = "frontier empty: every URL found was asked for or refused"
@@ -208,7 +217,7 @@ class Engine:
             return
         topics = self.frontier.wants_refill()
         stale = age_s > self.settings.frontier.refresh_s
-        if self.frontier.strategy.uses_sql and stale:
+        if self.frontier.strategy.uses_sql and stale and not self.frontier.holds_back:
             topics = [topic for topic in self.frontier.queues if self.frontier.cold[topic]]
         if topics:
             self._refill = asyncio.create_task(self._bring_back(topics))
@@ -314,4 +323,5 @@ class Engine:
             eta_s=eta_s,
             limit=limit,
             reason=self.reason,
+            model=self.teacher.note,
         )

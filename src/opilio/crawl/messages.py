@@ -1,7 +1,7 @@
 """What engine and worker processes say to each other, and how it goes over a socket.
 
-A message is its length in four bytes, then msgpack: first the setup of a worker, then lists of leases one way and lists
-of visits the other.
+A message is its length in four bytes, then msgpack: first the setup of a worker, then orders one way (leases, or a new
+model) and lists of visits the other.
 """
 
 from __future__ import annotations
@@ -17,14 +17,22 @@ class WorkerSetup(msgspec.Struct, frozen=True):
     """All a worker must be told, as one message."""
 
     settings: dict[str, object]
-    keywords: dict[int, list[str]]
+    model: bytes
+    """What pages are judged by until an order brings another; b'': nothing, pages are not judged."""
     warc_folder: str
     name: str
 
 
+class Order(msgspec.Struct, frozen=True, array_like=True):
+    """What the engine asks of a worker that runs."""
+
+    leases: list[Lease] = []
+    model: bytes = b""
+
+
 encoder = msgspec.msgpack.Encoder()
 visits_decoder = msgspec.msgpack.Decoder(list[Visit])
-leases_decoder = msgspec.msgpack.Decoder(list[Lease])
+order_decoder = msgspec.msgpack.Decoder(Order)
 setup_decoder = msgspec.msgpack.Decoder(WorkerSetup)
 
 

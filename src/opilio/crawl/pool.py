@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from opilio.crawl.messages import WorkerSetup, encoder, frame, read_message, visits_decoder
+from opilio.crawl.messages import Order, WorkerSetup, encoder, frame, read_message, visits_decoder
 from opilio.errors import OpilioError
 from opilio.fetch import Transport
 from opilio.model import Fetch, Lease, Outcome, Visit, host_of
@@ -37,6 +37,10 @@ class Workers(Protocol):
 
     def submit(self, leases: Sequence[Lease]) -> None:
         """Have leases carried out; returns at once."""
+        ...
+
+    def learn(self, model: bytes) -> None:
+        """Judge by another model from now on; returns at once. Leases submitted later are judged by it."""
         ...
 
     async def visits(self, timeout_s: float) -> list[Visit]:
@@ -90,6 +94,10 @@ class InlineWorkers:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
+    def learn(self, model: bytes) -> None:
+        """Tell the worker."""
+        self._worker.learn(model)
+
     async def _carry_out(self, lease: Lease) -> None:
         self._inbox.put([await self._worker.visit(lease)])
 
@@ -128,7 +136,7 @@ class _Process:
         reader, self.writer = await asyncio.open_connection(sock=ours, limit=2**20)
         self.writer.write(frame(encoder.encode(self.setup)))
         if self.leases:  # given while there was no process
-            self.writer.write(frame(encoder.encode(list(self.leases.values()))))
+            self.writer.write(frame(encoder.encode(Order(list(self.leases.values())))))
         return reader
 
     def send(self, leases: list[Lease]) -> None:
@@ -136,7 +144,12 @@ class _Process:
             self.heard_s = time.monotonic()
         self.leases.update((lease.oid, lease) for lease in leases)
         if self.writer is not None:
-            self.writer.write(frame(encoder.encode(leases)))
+            self.writer.write(frame(encoder.encode(Order(leases))))
+
+    def learn(self, model: bytes) -> None:
+        self.setup = msgspec.structs.replace(self.setup, model=model)  # for a process that takes this one's place
+        if self.writer is not None:
+            self.writer.write(frame(encoder.encode(Order(model=model))))
 
     async def stop(self) -> None:
         if self.writer is not None:
@@ -177,6 +190,11 @@ class ProcessWorkers:
             shares.setdefault(hash(host_of(lease.url)) % len(self._processes), []).append(lease)
         for index, share in shares.items():
             self._processes[index].send(share)
+
+    def learn(self, model: bytes) -> None:
+        """Tell all processes."""
+        for process in self._processes:
+            process.learn(model)
 
     async def visits(self, timeout_s: float) -> list[Visit]:
         """What ended since the last call."""

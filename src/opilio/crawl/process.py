@@ -13,7 +13,7 @@ import sys
 import uvloop
 
 from opilio.crawl.garbage import collect_rarely
-from opilio.crawl.messages import encoder, frame, leases_decoder, read_message, setup_decoder
+from opilio.crawl.messages import encoder, frame, order_decoder, read_message, setup_decoder
 from opilio.crawl.worker import Worker
 from opilio.model import Lease, Visit
 
@@ -59,7 +59,10 @@ async def serve(engine: socket.socket) -> None:
         sender.add(await worker.visit(lease))
 
     while message := await read_message(reader):
-        for lease in leases_decoder.decode(message):
+        order = order_decoder.decode(message)
+        if order.model:
+            worker.learn(order.model)
+        for lease in order.leases:
             task = asyncio.create_task(carry_out(lease))
             tasks.add(task)
             task.add_done_callback(tasks.discard)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opilio.frontier import Host, Waiting
-from opilio.model import Document, Fetch, Lease, Link, Outcome, UrlState, Visit
+from opilio.model import Document, Fetch, Judgement, Lease, Link, Outcome, UrlState, Visit
 from opilio.settings import Storage
 from opilio.store import Batch
 
@@ -57,16 +57,16 @@ def add_visit(batch: Batch, lease: Lease, fetch: Fetch) -> None:
     )  # fmt: skip
 
 
-def add_page(batch: Batch, visit: Visit, document: Document, storage: Storage) -> None:
+def add_page(batch: Batch, visit: Visit, document: Document, judgement: Judgement | None, storage: Storage) -> None:
     """A page and its terms."""
     oid, fetch = visit.lease.oid, visit.fetch
     batch.pages.add(
         oid, fetch.started_s, fetch.status, fetch.content_type, document.charset, document.language, document.title,
         document.description, document.text if storage.text else None, document.main_text if storage.text else None,
         document.content_hash, document.canonical, document.noindex, fetch.received_bytes, fetch.body_bytes,
-        fetch.took_ms, fetch.ip, fetch.etag, fetch.last_modified, visit.relevance,
-        visit.topic if visit.relevance is not None else None, None, fetch.warc_file, fetch.warc_offset,
-        fetch.warc_bytes, document.shingles,
+        fetch.took_ms, fetch.ip, fetch.etag, fetch.last_modified, judgement.relevance if judgement else None,
+        judgement.topic if judgement else None, judgement.model_version if judgement else None, fetch.warc_file,
+        fetch.warc_offset, fetch.warc_bytes, document.shingles,
     )  # fmt: skip
     if document.term_ids:
         batch.terms.oid.append(oid)

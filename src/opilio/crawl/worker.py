@@ -7,19 +7,21 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from opilio.analyze import Analyzer
-from opilio.analyze.keywords import term_ids
-from opilio.classify import KeywordJudge
+from opilio.analyze import Analyzer, Content, Extractor, Failure
 from opilio.crawl.messages import WorkerSetup
 from opilio.errors import StoreError
 from opilio.fetch import Client, Response, Transport, meet_host, parse_sitemap
 from opilio.fetch.replay import replay
-from opilio.model import Fetch, Lease, LeaseKind, Outcome, Visit
+from opilio.model import Document, Fetch, Lease, LeaseKind, Outcome, Visit
 from opilio.settings import Settings, from_table
 from opilio.store.warc import WarcWriter
+
+if TYPE_CHECKING:
+    from opilio.crawl.judging import PageJudge
 
 # Answers that were read to their end; of others (too large, wrong type, broken off) only the head is there.
 _COMPLETE = frozenset(
@@ -37,7 +39,10 @@ class Worker:
         self.settings: Settings = from_table(setup.settings, "settings of the crawl")
         self._transport = transport
         self._analyzer = Analyzer(self.settings.traps, self.settings.robots, self.settings.store)
-        self._judge = KeywordJudge(setup.keywords, term_ids)
+        self._extractor = Extractor(self.settings)
+        self._judge: PageJudge | None = None
+        if setup.model and self.settings.store.terms:
+            self.learn(setup.model)
         self._warc: WarcWriter | None = None
         if archive and self.settings.store.warc:
             self._warc = WarcWriter(
@@ -46,6 +51,12 @@ class Worker:
                 max_bytes=self.settings.store.warc_max_bytes,
                 user_agent=self.settings.user_agent,
             )
+
+    def learn(self, model: bytes) -> None:
+        """Judge by another model from now on."""
+        from opilio.crawl.judging import PageJudge  # noqa: PLC0415  (see there)
+
+        self._judge = PageJudge(model, self.settings.classify)
 
     async def visit(self, lease: Lease) -> Visit:
         """Carry out one lease. Whatever goes wrong in it becomes the visit's outcome."""
@@ -66,29 +77,49 @@ class Worker:
         response = self._archive(lease, response)
         if lease.kind is LeaseKind.SITEMAP:
             return self._sitemap(lease, response)
-        return self.read(lease, response)
+        content_type = _content_type(response)
+        if response.fetch.outcome is Outcome.OK and self._analyzer.is_risky(response.body, content_type, lease.url):
+            return self._read(lease, response, await self._extractor.read(response.body, content_type, lease.url))
+        return self._read(lease, response)
 
     def read(self, lease: Lease, response: Response) -> Visit:
         """The visit that a response amounts to: analysis and judgement, no network."""
+        content_type = _content_type(response)
+        if response.fetch.outcome is Outcome.OK and self._analyzer.is_risky(response.body, content_type, lease.url):
+            return self._read(lease, response, self._extractor.read_now(response.body, content_type, lease.url))
+        return self._read(lease, response)
+
+    def _read(self, lease: Lease, response: Response, content: Content | Failure | None = None) -> Visit:
+        """The same, with what an extractor said of the body when it is not for us to read."""
         fetch = response.fetch
         if fetch.outcome is not Outcome.OK:
             return Visit(lease, fetch)
-        declared = response.headers.get("content-type", "")  # with its charset, unless the bytes belied the type
-        content_type = declared if declared.lower().startswith(fetch.content_type) else fetch.content_type
+        if isinstance(content, Failure):
+            return Visit(lease, msgspec.structs.replace(fetch, outcome=content.outcome, detail=content.detail))
         try:
-            document = self._analyzer.analyze(response.body, content_type, lease.url, response.headers)
+            if content is not None:
+                document: Document | None = self._analyzer.document_of(content, lease.url, response.headers)
+            else:
+                document = self._analyzer.analyze(response.body, _content_type(response), lease.url, response.headers)
         except Exception as error:  # a page must never stop a crawl; what it did is recorded
             detail = f"analysis failed: {type(error).__name__}: {error}"[:300]
             return Visit(lease, msgspec.structs.replace(fetch, outcome=Outcome.UNREADABLE, detail=detail))
         if document is None:
             detail = f"no analysis for {fetch.content_type}"
             return Visit(lease, msgspec.structs.replace(fetch, outcome=Outcome.UNREADABLE, detail=detail))
-        if not self.settings.store.text:
-            document = msgspec.structs.replace(document, text="", main_text="")
-        if not self._judge or not self.settings.store.terms:
-            return Visit(lease, fetch, document)
-        topic, relevance = self._judge.judge(document)
-        return Visit(lease, fetch, document, relevance=relevance, topic=topic)
+        judgement = self._judge.judge(document, lease) if self._judge is not None else None
+        return Visit(lease, fetch, self._without_burden(document), judgement=judgement)
+
+    def _without_burden(self, document: Document) -> Document:
+        """The document as the engine needs it."""
+        keeps_text = self.settings.store.text
+        return msgspec.structs.replace(
+            document,
+            text=document.text if keeps_text else "",
+            main_text=document.main_text if keeps_text else "",
+            significant=self._judge.significant(document) if self._judge is not None else b"",
+            stems=b"",
+        )
 
     def read_again(self, lease: Lease, ip: str, started_s: float, raw_head: bytes, raw_body: bytes) -> Visit:
         """The visit that a recorded answer amounts to."""
@@ -116,8 +147,15 @@ class Worker:
         """Close connections and the WARC file."""
         if self._transport is not None:
             await self._transport.aclose()
+        await self._extractor.aclose()
         if self._warc is not None:
             self._warc.close()
+
+
+def _content_type(response: Response) -> str:
+    """The type as the server sent it, with its charset, unless the bytes belied it."""
+    declared, found = response.headers.get("content-type", ""), response.fetch.content_type
+    return declared if declared.lower().startswith(found) else found
 
 
 def _failed(outcome: Outcome, detail: str) -> Fetch:

@@ -53,6 +53,8 @@ class Frontier:
         """URLs of a topic that wait in the database only."""
         self._floor = dict.fromkeys(self.queues, float("-inf"))
         """No URL that waits in the database only is better than its topic's floor."""
+        self.holds_back = False
+        """While this is set, links found wait in the database: only seeds and examples are asked for."""
         self._scope = scope
         self._by_name: dict[str, Host] = {}
         self._domains: dict[str, Domain] = {}
@@ -108,6 +110,16 @@ class Frontier:
             host.scheme = scheme
         return host
 
+    def add_topic(self, topic: int) -> None:
+        """Give a topic that is new its queue."""
+        if topic not in self.queues:
+            self.queues[topic] = TopicQueue(topic)
+            self.cold[topic] = 0
+            self._floor[topic] = float("-inf")
+            self._turns.append(self.queues[topic])
+            if self._pool:
+                self._pool[topic] = TopicQueue(topic)
+
     # -- URLs come in
 
     def judge_new(self, url: str, depth: int) -> tuple[Host, Outcome | None]:
@@ -127,6 +139,8 @@ class Frontier:
 
     def add(self, url: Waiting) -> None:
         """Let a URL wait: in memory when it is good enough, else in the database only."""
+        if self.holds_back and url.depth:
+            self._floor[url.topic] = float("inf")
         if self.strategy.uses_sql or url.priority < self._floor[url.topic]:
             self.cold[url.topic] += 1
             return
@@ -165,6 +179,8 @@ class Frontier:
 
     def wants_refill(self) -> list[int]:
         """Topics whose hot queue runs low while URLs wait in the database."""
+        if self.holds_back:
+            return []
         low = REFILL_BELOW * self.refill_size
         return [topic for topic, cold in self.cold.items() if cold > 0 and len(self._home(topic)) < low]
 
@@ -263,7 +279,10 @@ class Frontier:
             return None
         host.queued_pages += 1
         self.leased[url.oid] = url
-        return self._lease(host, Lease(url.oid, url.url, LeaseKind.PAGE, url.etag, url.last_modified, url.numtries + 1))
+        lease = Lease(
+            url.oid, url.url, LeaseKind.PAGE, url.etag, url.last_modified, url.numtries + 1, url.anchor, url.neighbours
+        )
+        return self._lease(host, lease)
 
     def _asks_too_much(self, host: Host) -> bool:
         """Whether a host's robots.txt asks for a longer delay than we are ready to wait for."""

@@ -22,8 +22,8 @@ Rank: TypeAlias = "tuple[float, int, Waiting]"  # oids differ, so two ranks neve
 class Waiting:
     """A URL that waits to be asked for."""
 
-    __slots__ = ("depth", "dropped", "etag", "hops", "host", "last_modified", "numtries", "oid", "priority",
-                 "relevance", "topic", "url")  # fmt: skip
+    __slots__ = ("anchor", "depth", "dropped", "etag", "hops", "host", "last_modified", "neighbours", "numtries", "oid",
+                 "priority", "relevance", "topic", "url")  # fmt: skip
 
     def __init__(
         self, oid: int, url: str, host: Host, topic: int, depth: int, relevance: float, hops: int = 0, numtries: int = 0
@@ -40,6 +40,8 @@ class Waiting:
         self.dropped = False  # evicted or taken: skip it when met in a heap
         self.etag = ""
         self.last_modified = ""
+        self.anchor = ""
+        self.neighbours = b""
 
     @property
     def rank(self) -> Rank:

@@ -26,7 +26,9 @@ use.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from opilio.lazy import loader
 
 if TYPE_CHECKING:
     from opilio.store.batch import Batch
@@ -61,11 +63,4 @@ __all__ = [
     "truncate_torn",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    """Load the module of a public name when it is first asked for."""
-    import importlib  # noqa: PLC0415  (not part of the package's public names)
-
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+__getattr__ = loader(__name__, _MODULES)

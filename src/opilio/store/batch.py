@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from opilio.model import Judgement
+
 TIME = pa.timestamp("us")
 _FLAG, _TEXT, _LONG_TEXT, _BLOB = pa.bool_(), pa.string(), pa.large_string(), pa.binary()
 _INT16, _INT32, _INT64 = pa.int16(), pa.int32(), pa.int64()
 _UINT8, _UINT32, _UINT64, _FLOAT = pa.uint8(), pa.uint32(), pa.uint64(), pa.float32()
-_WORDS = pa.list_(pa.string())
+_WORDS, _VOTES = pa.list_(pa.string()), pa.map_(pa.string(), pa.float32())
 
 
 def _column(arrow_type: pa.DataType) -> Any:
@@ -244,6 +246,7 @@ class TopicRows(Rows):
     path: list[str] = _column(_TEXT)
     type: list[str] = _column(_TEXT)
     keywords: list[list[str]] = _column(_WORDS)
+    description: list[str] = _column(_TEXT)
 
 
 @dataclass(slots=True)
@@ -255,6 +258,56 @@ class SeedRows(Rows):
     source: list[str] = _column(_TEXT)
     title: list[str] = _column(_TEXT)
     added: list[float] = _column(TIME)
+
+
+@dataclass(slots=True)
+class TrainingRows(Rows):
+    """Documents to learn from."""
+
+    name: list[str] = _column(_TEXT)
+    kind: list[str] = _column(_TEXT)
+    kcid: list[int] = _column(_INT16)
+    positive: list[bool] = _column(_FLAG)
+    source: list[str] = _column(_TEXT)
+    title: list[str] = _column(_TEXT)
+    text: list[str | None] = _column(_LONG_TEXT)
+    added: list[float] = _column(TIME)
+
+
+@dataclass(slots=True)
+class ModelRows(Rows):
+    """Models trained."""
+
+    version: list[int] = _column(_INT32)
+    created: list[float] = _column(TIME)
+    classifier: list[str] = _column(_TEXT)
+    reason: list[str] = _column(_TEXT)
+    documents: list[int] = _column(_INT32)
+    estimates: list[str] = _column(_TEXT)
+    settings: list[str] = _column(_TEXT)
+    model: list[bytes] = _column(_BLOB)
+
+
+@dataclass(slots=True)
+class JudgementRows(Rows):
+    """What models said of pages."""
+
+    oid: list[int] = _column(_INT64)
+    model_version: list[int] = _column(_INT32)
+    kcid: list[int] = _column(_INT16)
+    accepted: list[bool] = _column(_FLAG)
+    relevance: list[float] = _column(_FLOAT)
+    confidence: list[float] = _column(_FLOAT)
+    undoubted: list[bool] = _column(_FLAG)
+    agreed: list[list[str]] = _column(_WORDS)
+    votes: list[list[tuple[str, float]]] = _column(_VOTES)
+
+    def put(self, oid: int, judgement: Judgement) -> None:
+        """Append what was said of a page."""
+        self.add(
+            oid, judgement.model_version, judgement.topic, judgement.accepted, judgement.relevance,
+            judgement.confidence, judgement.undoubted, judgement.agreed, list(judgement.votes.items()),
+        )  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -274,6 +327,9 @@ class Batch:
     duplicates: DuplicateRows = field(default_factory=DuplicateRows)
     topics: TopicRows = field(default_factory=TopicRows)
     seeds: SeedRows = field(default_factory=SeedRows)
+    training: TrainingRows = field(default_factory=TrainingRows)
+    models: ModelRows = field(default_factory=ModelRows)
+    judgements: JudgementRows = field(default_factory=JudgementRows)
     replaced: list[int] = field(default_factory=list)
     """Pages stored before of which this batch brings a new form: their old page, links and terms are removed."""
     counters: dict[str, int] = field(default_factory=dict)

@@ -158,6 +158,21 @@ class Store(Loading):
             with contextlib.suppress(duckdb.Error):  # in a transaction that failed, this fails too and would hide why
                 self._writer.unregister("incoming")
 
+    @contextmanager
+    def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """The connection that writes, in a transaction of its own, for parts of the store that stand for themselves."""
+        with self._changing("write"):
+            self._settle()
+            with self._transaction():
+                yield self._writer
+
+    @contextmanager
+    def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A connection that sees all that is committed now, and changes nothing."""
+        with self._reading() as cursor:
+            self._take_snapshot(cursor)
+            yield cursor
+
     def _remove_pages(self, oids: list[int]) -> None:
         self._writer.register("incoming", pa.table({"oid": pa.array(oids, pa.int64())}))
         for table, key in (("pages", "oid"), ("links", "oid_src"), ("terms", "oid")):

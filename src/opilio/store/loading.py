@@ -10,12 +10,37 @@ import pyarrow as pa
 
 from opilio.model import UrlState
 from opilio.store.guard import Result
+from opilio.topics import TopicRecord
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
     import numpy.typing as npt
 
     Columns = dict[str, npt.NDArray[Any]]
 
+
+# An example's page is that of its URL, or of where that was redirected to, or of the page it is a duplicate of.
+_TRAINING = """
+    WITH RECURSIVE way(name, oid, hops) AS (
+        SELECT t.name, c.oid, 0 FROM training t JOIN crawl c ON c.url = t.name WHERE t.kind = 'url'
+        UNION ALL
+        SELECT w.name, coalesce(r.oid_dst, d.of_oid), w.hops + 1
+        FROM way w
+        LEFT JOIN redirects r ON r.oid_src = w.oid
+        LEFT JOIN duplicates d ON d.oid = w.oid
+        WHERE w.hops < 25 AND coalesce(r.oid_dst, d.of_oid) IS NOT NULL
+    ),
+    found AS (
+        SELECT w.name,
+               max_by(struct_pack(oid := p.oid, language := p.language, title := p.title, text := p.text), w.hops)
+               AS page
+        FROM way w JOIN pages p ON p.oid = w.oid
+        GROUP BY w.name
+    )
+    SELECT t.name, t.kind, t.kcid, t.positive, t.source, coalesce(nullif(t.title, ''), f.page.title, ''), f.page.oid,
+           coalesce(f.page.language, ''), coalesce(t.text, f.page.text)
+    FROM training t LEFT JOIN found f ON f.name = t.name
+    ORDER BY t.rowid
+"""
 
 STATES = (UrlState.WAITING, UrlState.FETCHED, UrlState.FAILED, UrlState.DROPPED)
 """A state's code in the arrays of `load_urls` is its place here."""
@@ -40,17 +65,6 @@ class HostRecord(NamedTuple):
     robots: str | None
 
 
-class TopicRecord(NamedTuple):
-    """A topic as it stands in the database, where the user may have changed it."""
-
-    kcid: int
-    pcid: int | None
-    name: str
-    path: str
-    type: str
-    keywords: list[str]
-
-
 class SeedRecord(NamedTuple):
     """A URL the user named."""
 
@@ -58,6 +72,41 @@ class SeedRecord(NamedTuple):
     kcid: int
     source: str
     title: str
+
+
+class TrainingRecord(NamedTuple):
+    """A document to learn from, with the text that stands for it."""
+
+    name: str
+    kind: str
+    kcid: int
+    positive: bool
+    source: str
+    title: str
+    oid: int | None
+    """The stored page, for a URL that was fetched."""
+    language: str
+    text: str | None
+
+
+class ExampleRecord(NamedTuple):
+    """A document to learn from that is to be fetched."""
+
+    url: str
+    kcid: int
+    positive: bool
+
+
+class ModelRecord(NamedTuple):
+    """A trained model, without its bytes."""
+
+    version: int
+    created_s: float
+    classifier: str
+    reason: str
+    documents: int
+    estimates: str
+    settings: str
 
 
 class Loading:
@@ -100,7 +149,9 @@ class Loading:
     def load_topics(self) -> list[TopicRecord]:
         """All topics, ascending by kcid."""
         rows = self.query(
-            "SELECT kcid, pcid, name, path, type, coalesce(keywords, []) FROM topics ORDER BY kcid", max_rows=2**15
+            "SELECT kcid, pcid, name, path, type, coalesce(keywords, []), coalesce(description, '') FROM topics "
+            "ORDER BY kcid",
+            max_rows=2**15,
         ).rows
         return [TopicRecord(*row) for row in rows]
 
@@ -109,6 +160,41 @@ class Loading:
         for piece in self.stream("SELECT url, kcid, source, title FROM seeds ORDER BY rowid"):
             for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
                 yield SeedRecord(*row)
+
+    def load_training(self) -> Iterator[TrainingRecord]:
+        """All documents to learn from, in the order they were added; redirected URLs lead to their page."""
+        for piece in self.stream(_TRAINING):
+            for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
+                yield TrainingRecord(*row)
+
+    def load_examples(self) -> list[ExampleRecord]:
+        """The URLs among the documents to learn from, with the redirects that were followed from them."""
+        sql = """
+            WITH RECURSIVE way(url, kcid, positive, oid, hops) AS (
+                SELECT t.name, t.kcid, t.positive, c.oid, 0
+                FROM training t LEFT JOIN crawl c ON c.url = t.name WHERE t.kind = 'url'
+                UNION ALL
+                SELECT c.url, w.kcid, w.positive, c.oid, w.hops + 1
+                FROM way w JOIN redirects r ON r.oid_src = w.oid JOIN crawl c ON c.oid = r.oid_dst WHERE w.hops < 25
+            )
+            SELECT DISTINCT url, kcid, positive, hops FROM way ORDER BY hops, url
+        """
+        return [ExampleRecord(url, kcid, positive) for url, kcid, positive, _ in self.query(sql, max_rows=2**20).rows]
+
+    def load_models(self) -> list[ModelRecord]:
+        """All models, newest first."""
+        sql = """
+            SELECT version, epoch(created), classifier, coalesce(reason, ''), coalesce(documents, 0),
+                   coalesce(estimates, '{}'), coalesce(settings, '')
+            FROM models ORDER BY version DESC
+        """
+        return [ModelRecord(*row) for row in self.query(sql, max_rows=2**15).rows]
+
+    def load_model(self, version: int = 0) -> bytes:
+        """The bytes of a model, of the newest when `version` is 0; b'' when there is none."""
+        sql = "SELECT model FROM models WHERE ? IN (0, version) ORDER BY version DESC LIMIT 1"
+        rows = self.query(sql, [version], max_rows=1).rows
+        return bytes(rows[0][0]) if rows else b""
 
     def load_counters(self) -> dict[str, int]:
         """The running counts."""

@@ -162,7 +162,8 @@ CREATE TABLE topics (
     name     VARCHAR NOT NULL,
     path     VARCHAR NOT NULL,     -- names from the root, joined by /
     type     VARCHAR NOT NULL CHECK (type IN ('good', 'path', 'subsumed', 'null')),
-    keywords VARCHAR[]
+    keywords VARCHAR[],
+    description VARCHAR
 );
 
 CREATE TABLE seeds (
@@ -171,6 +172,62 @@ CREATE TABLE seeds (
     source VARCHAR,                -- where the user named it: bookmarks, a file, the command line
     title  VARCHAR,
     added  TIMESTAMP
+);
+
+-- What the classifier learns from, beside the common-sense documents of OTHERS.
+CREATE TABLE training (
+    name     VARCHAR NOT NULL,     -- URL, name of a file, or what else the user knows it by
+    kind     VARCHAR NOT NULL,     -- url: the stored page of that URL; file or text: its text stands here
+    kcid     SMALLINT NOT NULL,
+    positive BOOLEAN NOT NULL,     -- false: it belongs to OTHERS below that topic
+    source   VARCHAR NOT NULL,     -- given, added, feedback, archetype
+    title    VARCHAR,
+    text     VARCHAR USING COMPRESSION zstd,
+    added    TIMESTAMP
+);
+
+-- Every model that was trained. The highest version judges.
+CREATE TABLE models (
+    version    INTEGER NOT NULL,
+    created    TIMESTAMP NOT NULL,
+    classifier VARCHAR NOT NULL,
+    reason     VARCHAR,            -- why it was trained
+    documents  INTEGER,            -- it was trained on
+    estimates  VARCHAR,            -- JSON: expected error, precision and recall by topic and feature space
+    settings   VARCHAR,            -- section classify, as TOML
+    model      BLOB NOT NULL
+);
+
+-- What models said of stored pages; pages has the latest relevance and topic.
+CREATE TABLE judgements (
+    oid           BIGINT NOT NULL,
+    model_version INTEGER NOT NULL,   -- 0: keywords alone, before anything was learned
+    kcid          SMALLINT NOT NULL,  -- deepest topic that took the page
+    accepted      BOOLEAN NOT NULL,   -- false: none did, the page is in OTHERS
+    relevance     FLOAT NOT NULL,
+    confidence    FLOAT NOT NULL,     -- in the classifier's own measure
+    undoubted     BOOLEAN NOT NULL,   -- two or more metrics, or all feature spaces, agreed
+    agreed        VARCHAR[],          -- feature spaces or metrics that said yes
+    votes         MAP (VARCHAR, FLOAT)
+);
+
+-- The classifier of Focus in the database (figure 1). OTHERS below a topic has the kcid -3 - pcid.
+CREATE TABLE taxonomy_stat (
+    kcid     SMALLINT NOT NULL,
+    pcid     SMALLINT NOT NULL,
+    logprior DOUBLE NOT NULL,
+    logdenom DOUBLE NOT NULL
+);
+CREATE TABLE stat (
+    pcid     SMALLINT NOT NULL,
+    kcid     SMALLINT NOT NULL,
+    tid      UINTEGER NOT NULL,
+    logtheta DOUBLE NOT NULL
+);
+CREATE TABLE blob (
+    pcid SMALLINT NOT NULL,
+    tid  UINTEGER NOT NULL,
+    stat STRUCT (kcid SMALLINT, logtheta DOUBLE)[] NOT NULL
 );
 
 -- Filled by link analysis.
@@ -229,4 +286,7 @@ CREATE VIEW lexicon_distinct AS SELECT tid, min(term) AS term FROM lexicon GROUP
 -- The papers' names.
 CREATE VIEW link AS SELECT * FROM links;
 CREATE VIEW document AS SELECT oid AS did, tid, freq FROM terms;
-CREATE VIEW taxonomy AS SELECT kcid, pcid, name, type, path FROM topics;
+CREATE VIEW taxonomy AS
+SELECT t.kcid, t.pcid, t.name, t.type, t.path, s.logprior, s.logdenom
+FROM topics t
+LEFT JOIN taxonomy_stat s ON s.kcid = t.kcid;

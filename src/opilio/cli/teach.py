@@ -1,0 +1,164 @@
+"""Commands that teach a collection what is wanted, and that explain its judgements."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from opilio.cli import one_line
+from opilio.crawl import Collection
+
+FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+TOPIC = click.argument("topic")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="As JSON.")
+
+
+@click.group()
+def topics() -> None:
+    """Look at the topics of a collection, and change them: also while a crawl runs, which learns at once.
+
+    \b
+    opilio topics list birds
+    opilio topics mark birds "Birds / Owls" good
+    opilio topics add birds "Birds / Owls" https://example.org/barn-owl
+    opilio topics add birds "Birds / Owls" owl.pdf --negative
+    opilio topics train birds
+    """
+
+
+@topics.command("list")
+@FOLDER
+@AS_JSON
+def list_(folder: Path, as_json: bool) -> None:
+    """Show the topic tree: marks, examples, pages found."""
+    found = Collection(folder).topics()
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in ("topic", "mark", "examples", "negatives", "pages", "relevant"):
+        table.add_column(name, justify="left" if name in ("topic", "mark") else "right")
+    for topic in found:
+        figures = (f"{topic[name]:,}" for name in ("examples", "negatives", "pages", "relevant"))
+        table.add_row(Text(one_line(topic["topic"])), topic["mark"], *figures)
+    Console().print(table)
+
+
+@topics.command()
+@FOLDER
+@TOPIC
+@click.argument("mark", type=click.Choice(["good", "null"]))
+def mark(folder: Path, topic: str, mark: str) -> None:
+    """Want a TOPIC, with all that is below it (good), or not any more (null)."""
+    changed = Collection(folder).mark(topic, good=mark == "good")
+    click.echo(f"marks changed: {', '.join(map(one_line, changed)) or 'none'}")
+
+
+@topics.command()
+@FOLDER
+@TOPIC
+@click.argument("example", nargs=-1, required=True)
+@click.option("--negative", is_flag=True, help="They are not about the topic.")
+def add(folder: Path, topic: str, example: tuple[str, ...], negative: bool) -> None:
+    """Add documents to learn from to a TOPIC: URLs, files of any format, or text:WORDS."""
+    collection = Collection(folder)
+    for one in example:
+        click.echo(f"added {one_line(collection.add_example(topic, one, positive=not negative))}")
+    click.echo(f"learned at the next training: opilio topics train {folder} (a crawl that runs does it by itself)")
+
+
+@topics.command()
+@FOLDER
+@TOPIC
+@click.argument("name", nargs=-1, required=True)
+def drop(folder: Path, topic: str, name: tuple[str, ...]) -> None:
+    """Forget documents of a TOPIC, by the NAME that `opilio sql FOLDER "FROM training"` shows."""
+    for one in name:
+        Collection(folder).drop_example(topic, one)
+        click.echo(f"dropped {one_line(one)}")
+
+
+@topics.command()
+@FOLDER
+@click.option("--keep-judgements", is_flag=True, help="Do not judge the stored pages anew.")
+def train(folder: Path, keep_judgements: bool) -> None:
+    """Train a model now, and judge all stored pages by it."""
+    collection = Collection(folder)
+    version = collection.train(judge_anew=not keep_judgements)
+    click.echo(f"model {version} trained")
+
+
+@topics.command()
+@FOLDER
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+def propose(folder: Path, file: Path) -> None:
+    """Write terms and collocations of the examples to FILE, for an expert to choose from (classifier oasis).
+
+    Edit the file, then use it: opilio crawl FOLDER --classifier oasis --set oasis.filter=FILE
+    """
+    count = Collection(folder).propose(file)
+    click.echo(f"{count:,} topics in {file}: delete what does not speak for its topic, add what is missing")
+
+
+@click.command()
+@FOLDER
+@click.argument("target")
+@click.option("--model", "version", type=int, default=0, help="Version of the model; the newest by default.")
+@AS_JSON
+def explain(folder: Path, target: str, version: int, as_json: bool) -> None:
+    """Show why a page is judged as it is: TARGET is the URL of a stored page, or any file.
+
+    Topic path and confidence, the votes of the feature spaces with their expected precision, the terms that spoke for
+    and against each topic, which metrics agreed, and the way by which the crawl came to the page.
+    """
+    told = Collection(folder).explain(target, version=version)
+    if as_json:
+        click.echo(json.dumps(told))
+        return
+    _show_judgement(told)
+    for step in told["steps"]:
+        _show_step(step)
+    if told.get("way"):
+        click.echo("how the crawl came to it:")
+        for number, step in enumerate(told["way"]):
+            said = f"  by the link {one_line(step['anchor'])!r}" if step["anchor"] else ""
+            click.echo(f"  {'  ' * min(number, 20)}{one_line(step['url'])}{said}")
+
+
+def _show_judgement(told: dict[str, Any]) -> None:
+    judgement = told["judgement"]
+    verdict = "relevant" if judgement["relevance"] >= 0.5 else "not relevant"
+    topic = one_line(judgement["topic"]) if judgement["accepted"] else "OTHERS (no topic took it)"
+    click.echo(one_line(told["title"]) or "(no title)")
+    surely = ", undoubtedly" if judgement["undoubted"] else ""
+    click.echo(
+        f"{verdict}{surely}: {topic}; relevance {judgement['relevance']:.2f}, "
+        f"confidence {judgement['confidence']:.3f}, by model {judgement['model_version']}"
+    )
+    if judgement["agreed"]:
+        click.echo(f"agreed: {', '.join(judgement['agreed'])}")
+    stored = told.get("stored")
+    if stored and stored["model_version"] not in (None, judgement["model_version"]):
+        click.echo(f"stored: relevance {stored['relevance']:.2f}, by model {stored['model_version']}")
+
+
+def _show_step(step: dict[str, Any]) -> None:
+    click.echo(f"\n{'-> ' if step['taken'] else '   '}{one_line(step['topic'])}: confidence {step['confidence']:+.3f}")
+    for name, value in step["votes"].items():
+        estimate = step["estimates"].get(name)
+        expected = ""
+        if estimate is not None and not math.isnan(estimate["precision"]):
+            expected = f"  (expected precision {estimate['precision']:.2f}, recall {estimate['recall']:.2f})"
+        click.echo(f"     {name:20} {value:+.3f}{expected}")
+    for label, sign in (("for", 1), ("against", -1)):
+        reasons = [reason for reason in step["reasons"] if reason["weight"] * sign > 0]
+        if reasons:
+            said = ", ".join(f"{one_line(reason['feature'])} {reason['weight']:+.3f}" for reason in reasons)
+            click.echo(f"     {label}: {said}")

@@ -1,0 +1,67 @@
+"""Teaching a collection, whether a crawl runs in it or not: what can be asked for by name, by a socket too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from opilio import learn
+from opilio.crawl.teaching import examples_in
+from opilio.errors import InputError
+from opilio.learn import lessons
+from opilio.settings import Settings
+from opilio.store import Store
+from opilio.topics import hierarchy_of
+
+_LIST = """
+    SELECT t.kcid, t.path, t.name, t.keywords,
+           (SELECT count(*) FROM training x WHERE x.kcid = t.kcid AND x.positive),
+           (SELECT count(*) FROM training x WHERE x.kcid = t.kcid AND NOT x.positive),
+           (SELECT count(*) FROM pages p WHERE p.kcid = t.kcid),
+           (SELECT count(*) FROM pages p WHERE p.kcid = t.kcid AND p.relevance >= 0.5)
+    FROM topics t ORDER BY t.path
+"""
+
+
+def list_topics(store: Store) -> list[dict[str, Any]]:
+    """The topics with their marks, examples and pages."""
+    marks = {node.kcid: node.mark.value for node in hierarchy_of(store.load_topics()).nodes.values()}
+    return [
+        {
+            "topic": path or name, "path": path, "mark": marks[kcid], "keywords": list(keywords or []), "examples": yes,
+            "negatives": no, "pages": pages, "relevant": relevant,
+        }
+        for kcid, path, name, keywords, yes, no, pages, relevant in store.query(_LIST, max_rows=2**15).rows
+    ]  # fmt: skip
+
+
+def _mark(store: Store, topic: str, good: bool) -> list[str]:
+    return lessons.mark(store, topic, good=good)
+
+
+def _add_example(store: Store, topic: str, example: str, positive: bool, relative_to: str) -> str:
+    return lessons.add_example(store, topic, example, positive, Path(relative_to), learn.read_file)
+
+
+def _drop_example(store: Store, topic: str, name: str) -> None:
+    lessons.drop_example(store, topic, name)
+
+
+LESSONS: Mapping[str, Callable[..., Any]] = {
+    "mark": _mark,
+    "add_example": _add_example,
+    "drop_example": _drop_example,
+}
+
+
+def train_now(store: Store, settings: Settings, reason: str, *, judge_anew: bool) -> int:
+    """Train a model where no crawl runs, and judge the stored pages by it; its version."""
+    if not lessons.has_documents(store):
+        raise InputError("no examples to learn from", "Add some: opilio topics add FOLDER TOPIC URL")
+    models = store.load_models()
+    trained = learn.train(learn.gather(store, settings), settings, (models[0].version if models else 0) + 1)
+    learn.store_model(store, trained, reason, settings)
+    if judge_anew:
+        learn.rejudge(store, trained.model, examples_in(store), settings.classify)
+    return trained.version

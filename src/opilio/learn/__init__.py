@@ -1,0 +1,60 @@
+"""From what the user gave and the crawl found to a model that judges.
+
+`lessons.py` puts topics, marks and examples into the store, or changes them there. `training.py` gathers the training
+set from it: examples that were fetched, files and texts, OTHERS, document frequencies. `trainer.py` makes a model of
+that, in a process of its own (`process.py`), so that a crawl can go on. `rejudging.py` judges stored pages anew when a
+model has changed; `redrawing.py` draws the variable part of a filter, `proposing.py` writes what an expert may choose
+from; `explaining.py` tells why a page is judged as it is.
+
+Invariants: models are numbered from 1 without gaps and never change; a training set is read in one piece, so that a
+model is made of what was committed at one moment; nothing here talks to the network.
+
+The names below are loaded on first use: a crawl that learns nothing need not load a classifier.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opilio.lazy import loader
+
+if TYPE_CHECKING:
+    from opilio.learn.explaining import explain, keyword_model
+    from opilio.learn.files import read_file
+    from opilio.learn.proposing import propose
+    from opilio.learn.redrawing import redraw
+    from opilio.learn.rejudging import Rejudged, rejudge
+    from opilio.learn.trainer import Trained, store_model, train, train_beside
+    from opilio.learn.training import gather
+
+__all__ = [
+    "Rejudged",
+    "Trained",
+    "explain",
+    "gather",
+    "keyword_model",
+    "propose",
+    "read_file",
+    "redraw",
+    "rejudge",
+    "store_model",
+    "train",
+    "train_beside",
+]
+
+_MODULES = {
+    "Rejudged": "rejudging",
+    "Trained": "trainer",
+    "explain": "explaining",
+    "gather": "training",
+    "keyword_model": "explaining",
+    "propose": "proposing",
+    "read_file": "files",
+    "redraw": "redrawing",
+    "rejudge": "rejudging",
+    "store_model": "trainer",
+    "train": "trainer",
+    "train_beside": "trainer",
+}
+
+__getattr__ = loader(__name__, _MODULES)

@@ -1,0 +1,114 @@
+"""Why a page is judged as it is, told from the newest model or an older one, and how the crawl came to it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from opilio.classify import Explanation, KeywordJudge, Model, Step
+from opilio.errors import InputError
+from opilio.features.evidence import NO_STEMS, Evidence, TextReader
+from opilio.learn.training import anchors_of, neighbours_of, with_gaps
+from opilio.store import Store
+from opilio.topics import TopicRecord, hierarchy_of
+
+MAX_REASONS = 12
+_PAGE = """
+    SELECT p.oid, p.title, p.language, p.text, p.relevance, p.kcid, p.model_version
+    FROM pages p JOIN crawl c USING (oid) WHERE c.url = ?
+"""
+_WAY = """
+    WITH RECURSIVE way(oid, url, parent, depth, steps) AS (
+        SELECT oid, url, parent, depth, 0 FROM crawl WHERE oid = $1
+        UNION ALL
+        SELECT c.oid, c.url, c.parent, c.depth, w.steps + 1
+        FROM way w JOIN crawl c ON c.oid = w.parent WHERE w.steps < 100
+    )
+    SELECT w.url, l.anchor FROM way w
+    LEFT JOIN (SELECT oid_src, oid_dst, any_value(anchor) AS anchor FROM links GROUP BY ALL) l
+        ON l.oid_src = w.parent AND l.oid_dst = w.oid
+    ORDER BY w.steps DESC
+"""
+
+
+def current_model(store: Store, version: int = 0) -> Model:
+    """A stored model, the newest when `version` is 0; the keywords of the topics when there is none."""
+    learned = store.load_model(version)
+    if learned:
+        return Model.from_bytes(learned)
+    if version:
+        versions = ", ".join(str(model.version) for model in store.load_models())
+        raise InputError(f"no model {version}", f"There are: {versions or 'none yet'}.")
+    return keyword_model(store.load_topics())
+
+
+def keyword_model(topics: list[TopicRecord]) -> Model:
+    """What judges while nothing has been learned."""
+    hierarchy = hierarchy_of(topics)
+    wanted = {topic.kcid: " ".join(topic.keywords) for topic in topics if hierarchy.is_wanted(topic.kcid)}
+    return Model(0, "keywords", KeywordJudge({kcid: words for kcid, words in wanted.items() if words}))
+
+
+def explain_page(store: Store, url: str, version: int = 0) -> dict[str, Any] | None:
+    """Explain a stored page, with the way by which the crawl came to it; None when it is not stored."""
+    rows = store.query(_PAGE, [url]).rows
+    if not rows:
+        return None
+    oid, title, language, text, relevance, kcid, model_version = rows[0]
+    if text is None:
+        raise InputError(f"{url}: its text is not kept", "Set store.text = true before you crawl.")
+    reader = TextReader()
+    evidence = reader.read(title or "", text, language or "", url)
+    words = [reader.stems(anchor, evidence.language) for anchor in anchors_of(store, [oid]).get(oid, [])]
+    near = neighbours_of(store, [oid]).get(oid, [])
+    evidence = Evidence(
+        evidence.stems,
+        with_gaps(words),
+        np.array(near, np.uint32) if near else NO_STEMS,
+        *(evidence.title, evidence.text, evidence.language, url),
+    )
+    told = _told(store, current_model(store, version).explain(evidence), title or "")
+    told["stored"] = {"relevance": relevance, "topic": _paths(store).get(kcid, ""), "model_version": model_version}
+    told["way"] = [{"url": step_url, "anchor": anchor or ""} for step_url, anchor in store.query(_WAY, [oid]).rows]
+    return told
+
+
+def explain(store: Store, *, url: str, title: str, text: str, version: int = 0) -> dict[str, Any]:
+    """Explain a text, or the stored page of a URL when no text is given."""
+    if text:
+        return explain_text(store, title, text, url, version)
+    told = explain_page(store, url, version)
+    if told is None:
+        raise InputError(f"{url}: not a page of this collection", "Save the page and explain the file, or crawl it.")
+    return told
+
+
+def explain_text(store: Store, title: str, text: str, url: str = "", version: int = 0) -> dict[str, Any]:
+    """Explain what a model makes of any text."""
+    evidence = TextReader().read(title, text, url=url)
+    return _told(store, current_model(store, version).explain(evidence), title)
+
+
+def _told(store: Store, explanation: Explanation, title: str) -> dict[str, Any]:
+    paths = _paths(store)
+    judgement = msgspec.structs.asdict(explanation.judgement)
+    judgement["topic"] = paths.get(explanation.judgement.topic, "")
+    return {"title": title, "judgement": judgement, "steps": [_step(step, paths) for step in explanation.steps]}
+
+
+def _step(step: Step, paths: dict[int, str]) -> dict[str, Any]:
+    return {
+        "topic": paths.get(step.topic, str(step.topic)),
+        "confidence": step.confidence,
+        "taken": step.taken,
+        "votes": dict(step.votes),
+        "estimates": {space: asdict(estimate) for space, estimate in step.estimates.items()},
+        "reasons": [asdict(reason) for reason in step.reasons[:MAX_REASONS]],
+    }
+
+
+def _paths(store: Store) -> dict[int, str]:
+    return {topic.kcid: topic.path or topic.name for topic in store.load_topics()}

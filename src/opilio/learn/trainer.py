@@ -1,0 +1,94 @@
+"""Training: a training set in, a model out."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+from opilio.classify import CLASSIFIERS, Estimating, Judge, Model, TrainingSet
+from opilio.classify.bayes import BayesTree
+from opilio.errors import InputError, OpilioError
+from opilio.settings import Settings, to_toml
+from opilio.store import Batch, Store
+from opilio.store.probes import write_model
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A model, and what is to be known of it without opening it."""
+
+    version: int
+    classifier: str
+    documents: int
+    """It was trained on."""
+    estimates: str
+    """JSON: topic -> feature space -> expected error, precision and recall; '{}' when the classifier tells none."""
+    model: bytes
+
+
+def train(training: TrainingSet, settings: Settings, version: int) -> Trained:
+    """Train the classifier that the settings name. Raises InputError when the examples do not suffice."""
+    name = settings.classify.classifier
+    judge = CLASSIFIERS.get(name).train(training, settings)
+    return Trained(
+        version, name, len(training.examples), json.dumps(_estimates(judge)), Model(version, name, judge).to_bytes()
+    )
+
+
+def train_beside(
+    training: TrainingSet,
+    settings: Settings,
+    version: int,
+    on_start: Callable[[subprocess.Popen[bytes]], object] = lambda process: None,
+) -> Trained:
+    """The same in a process of its own. Blocks its caller, but not the threads beside it.
+
+    `on_start` is told the process, so that a caller in a hurry can kill it.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", "opilio.learn.process"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},  # the other cores have work to do
+        process_group=0,  # Ctrl-C is the engine's to handle
+    )
+    on_start(process)
+    try:
+        answer, _ = process.communicate(pickle.dumps((training, settings, version)))
+    finally:
+        process.kill()
+    if not answer:
+        raise OpilioError("training ended without a model", "Look at the messages above.")
+    trained, error = pickle.loads(answer)
+    if error is not None:
+        raise InputError(*error)
+    if not isinstance(trained, Trained):
+        raise OpilioError("training gave no model")
+    return trained
+
+
+def store_model(store: Store, trained: Trained, reason: str, settings: Settings) -> None:
+    """Keep a model; one of Focus's also as tables, so that the database can judge by itself."""
+    batch = Batch()
+    batch.models.add(
+        trained.version, time.time(), trained.classifier, reason, trained.documents, trained.estimates,
+        to_toml(Settings(classify=settings.classify, oasis=settings.oasis)), trained.model,
+    )  # fmt: skip
+    store.write(batch)
+    judge = Model.from_bytes(trained.model).judge_alone
+    if isinstance(judge, BayesTree):
+        with store.writing() as connection:
+            write_model(connection, judge.tables())
+
+
+def _estimates(judge: Judge) -> dict[str, dict[str, dict[str, float]]]:
+    if not isinstance(judge, Estimating):
+        return {}
+    found = judge.estimates().items()
+    return {str(kcid): {space: asdict(estimate) for space, estimate in spaces.items()} for kcid, spaces in found}

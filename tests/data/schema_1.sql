@@ -1,0 +1,232 @@
+-- The database of a collection, as of the newest migration.
+--
+-- Names follow Focus (Chakrabarti et al. 1999): CRAWL, LINK, HUBS, AUTH, TAXONOMY, DOCUMENT; oid, sid, did, tid, kcid.
+-- No table has a key or an index: a URL is made unique in memory by its 64-bit key before it comes here, and keys would
+-- halve the rate of bulk loads. Texts are packed by zstd: a third less CPU than what DuckDB chooses by itself, and smaller.
+-- Every timestamp is UTC. NULL says "not known" or "never".
+
+-- Version of this schema and other facts about the collection as a whole.
+CREATE TABLE meta (
+    name  VARCHAR NOT NULL,
+    value VARCHAR NOT NULL
+);
+
+-- One row per known URL. Rows are appended in the order of their oid and changed by UPDATE.
+CREATE TABLE crawl (
+    oid         BIGINT NOT NULL,    -- 0, 1, 2, ... in the order of discovery
+    url         VARCHAR NOT NULL,   -- in normal form
+    key         UBIGINT NOT NULL,   -- 64-bit hash of url
+    sid         INTEGER NOT NULL,   -- its host
+    topic       SMALLINT NOT NULL,  -- queue it waits in; the topic it was judged to be of once fetched
+    depth       SMALLINT NOT NULL,  -- links from a seed
+    parent      BIGINT,             -- oid of the page it was found on
+    hops        SMALLINT NOT NULL,  -- redirects in a row that led here
+    state       ENUM ('waiting', 'fetched', 'failed', 'dropped') NOT NULL,
+    outcome     VARCHAR,            -- how the last try, or the decision not to try, ended
+    numtries    UTINYINT NOT NULL,
+    relevance   FLOAT NOT NULL,     -- 0..1: estimated while waiting, judged once fetched
+    priority    FLOAT NOT NULL,     -- higher is sooner, under the built-in strategies
+    not_before  TIMESTAMP,          -- a retry waits until then
+    found       TIMESTAMP,
+    lastvisited TIMESTAMP,
+    kcid        SMALLINT GENERATED ALWAYS AS (topic) VIRTUAL  -- the papers' name of topic
+);
+
+-- Journal of changes to crawl that are committed but not yet carried into it (store/__init__.py says why).
+-- The columns after seq are those of crawl.
+CREATE TABLE crawl_changes (
+    seq         BIGINT NOT NULL,    -- the latest of several changes of one oid counts
+    oid         BIGINT NOT NULL,
+    topic       SMALLINT NOT NULL,
+    state       ENUM ('waiting', 'fetched', 'failed', 'dropped') NOT NULL,
+    outcome     VARCHAR,
+    numtries    UTINYINT NOT NULL,
+    relevance   FLOAT NOT NULL,
+    priority    FLOAT NOT NULL,
+    not_before  TIMESTAMP,
+    lastvisited TIMESTAMP
+);
+
+-- One row per host, port included when it is not the default.
+CREATE TABLE hosts (
+    sid           INTEGER NOT NULL,
+    host          VARCHAR NOT NULL,
+    domain        VARCHAR NOT NULL,  -- registered domain
+    ip            VARCHAR,
+    state         VARCHAR NOT NULL,  -- 'ok'; 'slow' after a failure; 'bad': given up for the rest of the crawl
+    failures      INTEGER NOT NULL,  -- in a row
+    pages         INTEGER NOT NULL,  -- stored
+    bytes         BIGINT NOT NULL,   -- received
+    requests      INTEGER NOT NULL,
+    robots_status SMALLINT,          -- HTTP status of robots.txt; 0: no answer; -1: not obeyed; NULL: not yet asked
+    crawl_delay_s FLOAT NOT NULL,
+    met           TIMESTAMP,         -- when its robots.txt was read
+    next_visit    TIMESTAMP          -- not to be asked before
+);
+
+-- The text of robots.txt, apart from hosts because hosts change with every batch and this does not. The latest counts.
+CREATE TABLE robots (
+    sid     INTEGER NOT NULL,
+    visited TIMESTAMP,
+    text    VARCHAR NOT NULL
+);
+
+-- One row per stored page. A page fetched again and found changed is replaced; its old form stays in the WARC files.
+CREATE TABLE pages (
+    oid            BIGINT NOT NULL,
+    visited        TIMESTAMP NOT NULL,
+    status         SMALLINT,
+    content_type   VARCHAR,
+    charset        VARCHAR,
+    language       VARCHAR,     -- ISO 639-1, '' when unknown
+    title          VARCHAR,
+    description    VARCHAR USING COMPRESSION zstd,
+    text           VARCHAR USING COMPRESSION zstd,  -- visible text
+    main_text      VARCHAR USING COMPRESSION zstd,  -- visible text without boilerplate
+    content_hash   UBIGINT,     -- of the visible text, whitespace folded
+    canonical      VARCHAR,
+    noindex        BOOLEAN,
+    received_bytes BIGINT,
+    body_bytes     BIGINT,      -- after content decoding
+    took_ms        FLOAT,
+    ip             VARCHAR,
+    etag           VARCHAR,
+    last_modified  VARCHAR,
+    relevance      FLOAT,       -- as judged by model_version
+    kcid           SMALLINT,    -- topic it was judged to be of
+    model_version  INTEGER,
+    warc_file      VARCHAR,     -- where its response record lies
+    warc_offset    BIGINT,
+    warc_bytes     BIGINT,
+    shingles       BLOB         -- MinHash sketch, uint32 little-endian
+);
+
+-- One row per link of a stored page to a known URL.
+CREATE TABLE links (
+    oid_src  BIGINT NOT NULL,
+    oid_dst  BIGINT NOT NULL,
+    sid_src  INTEGER NOT NULL,
+    sid_dst  INTEGER NOT NULL,
+    anchor   VARCHAR USING COMPRESSION zstd,
+    context  VARCHAR USING COMPRESSION zstd,  -- words around the link
+    region   VARCHAR,           -- part of the page: main, nav, footer, ...
+    position INTEGER,           -- links before it on the page
+    kind     VARCHAR,           -- a, area, frame, refresh, canonical, alternate
+    nofollow BOOLEAN
+);
+
+-- One row per page and distinct stem.
+CREATE TABLE terms (
+    oid  BIGINT NOT NULL,
+    tid  UINTEGER NOT NULL,     -- 32-bit hash of the stem
+    freq USMALLINT NOT NULL
+);
+
+-- The stems behind the tids. Each worker reports a stem once, so a stem may stand here several times.
+CREATE TABLE lexicon (
+    tid  UINTEGER NOT NULL,
+    term VARCHAR NOT NULL
+);
+
+-- Every request, whatever came of it.
+CREATE TABLE visits (
+    oid            BIGINT NOT NULL,
+    visited        TIMESTAMP NOT NULL,
+    kind           VARCHAR NOT NULL,   -- page, host (robots.txt) or sitemap
+    outcome        VARCHAR NOT NULL,
+    status         SMALLINT,
+    detail         VARCHAR,
+    took_ms        FLOAT,
+    received_bytes BIGINT,
+    warc_file      VARCHAR,
+    warc_offset    BIGINT,
+    warc_bytes     BIGINT
+);
+
+CREATE TABLE redirects (
+    oid_src BIGINT NOT NULL,
+    oid_dst BIGINT NOT NULL,
+    status  SMALLINT
+);
+
+-- Pages recognised as one we have, and by which step.
+CREATE TABLE duplicates (
+    oid    BIGINT NOT NULL,
+    of_oid BIGINT NOT NULL,
+    step   VARCHAR NOT NULL
+);
+
+CREATE TABLE topics (
+    kcid     SMALLINT NOT NULL,
+    pcid     SMALLINT,             -- parent; NULL for the root
+    name     VARCHAR NOT NULL,
+    path     VARCHAR NOT NULL,     -- names from the root, joined by /
+    type     VARCHAR NOT NULL CHECK (type IN ('good', 'path', 'subsumed', 'null')),
+    keywords VARCHAR[]
+);
+
+CREATE TABLE seeds (
+    url    VARCHAR NOT NULL,
+    kcid   SMALLINT NOT NULL,
+    source VARCHAR,                -- where the user named it: bookmarks, a file, the command line
+    title  VARCHAR,
+    added  TIMESTAMP
+);
+
+-- Filled by link analysis.
+CREATE TABLE hubs (oid BIGINT NOT NULL, score FLOAT NOT NULL);
+CREATE TABLE auth (oid BIGINT NOT NULL, score FLOAT NOT NULL);
+
+-- Running counts that no table can give, such as links dropped; written with the batch they belong to.
+CREATE TABLE counters (name VARCHAR NOT NULL, n BIGINT NOT NULL);
+
+CREATE TABLE runs (
+    run      INTEGER NOT NULL,
+    started  TIMESTAMP NOT NULL,
+    ended    TIMESTAMP,            -- NULL: it runs, or it was killed
+    reason   VARCHAR,              -- why it ended
+    pages    BIGINT,               -- stored in it
+    version  VARCHAR,              -- of Opilio
+    settings VARCHAR               -- as TOML
+);
+
+-- What waits to be fetched, with all that a policy may order by.
+CREATE VIEW frontier AS
+SELECT c.*,
+       coalesce(h.pages, 0) AS serverload,
+       h.host,
+       h.domain,
+       coalesce(hub.score, 0) AS hub_score,
+       coalesce(aut.score, 0) AS authority_score,
+       {'score': coalesce(hub.score, 0)} AS hubs,  -- so that HUBS.score and AUTH.score read as in the paper
+       {'score': coalesce(aut.score, 0)} AS auth
+FROM crawl c
+LEFT JOIN hosts h ON h.sid = c.sid
+LEFT JOIN hubs hub ON hub.oid = c.oid
+LEFT JOIN auth aut ON aut.oid = c.oid
+WHERE c.state = 'waiting';
+
+-- One row per page with its address and topic: what `opilio export` writes.
+CREATE VIEW collection AS
+SELECT p.*, c.url, h.host, h.domain, c.depth, t.path AS topic
+FROM pages p
+JOIN crawl c ON c.oid = p.oid
+LEFT JOIN hosts h ON h.sid = c.sid
+LEFT JOIN topics t ON t.kcid = p.kcid;
+
+-- Harvest rate per minute.
+CREATE VIEW harvest AS
+SELECT date_trunc('minute', visited) AS minute,
+       count(*) AS pages,
+       avg(relevance) AS relevance,
+       count(*) FILTER (relevance >= 0.5) AS relevant
+FROM pages
+GROUP BY ALL
+ORDER BY minute;
+
+CREATE VIEW lexicon_distinct AS SELECT tid, min(term) AS term FROM lexicon GROUP BY tid;
+
+-- The papers' names.
+CREATE VIEW link AS SELECT * FROM links;
+CREATE VIEW document AS SELECT oid AS did, tid, freq FROM terms;
+CREATE VIEW taxonomy AS SELECT kcid, pcid, name, type, path FROM topics;

@@ -1,0 +1,225 @@
+"""From bookmarks to judgements: examples are fetched, a model is trained beside the crawl, pages are judged by it."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from opilio import Collection
+from opilio.crawl.control import NOTE
+from opilio.errors import InputError, QueryError
+from opilio.localweb import LocalServer
+from opilio.model import RELEVANT
+
+TOPICS = ["cryptography", "data compression", "statistics"]
+Make = Callable[..., Collection]
+
+
+@pytest.fixture
+def make(small_server: LocalServer, tmp_path: Path) -> Make:
+    """Makes a collection from bookmarks of the small local web."""
+
+    def make(bookmarks: str = "", **changes: Any) -> Collection:
+        file = tmp_path / "bookmarks.html"
+        file.write_text(bookmarks or small_server.web.bookmarks(TOPICS), encoding="utf-8")
+        settings = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "run.workers": 1}
+        settings |= {"fetch.backoff_s": 0.1, "limits.max_pages": 120}
+        settings.update({key.replace("__", "."): value for key, value in changes.items()})
+        return Collection.create(tmp_path / "collection", bookmarks=file, settings=settings)
+
+    return make
+
+
+def crawl_beside(collection: Collection) -> threading.Thread:
+    """Crawl in another thread."""
+    thread = threading.Thread(target=collection.crawl)
+    thread.start()
+    note = collection.folder / NOTE
+    until_s = time.monotonic() + 20
+    while not note.exists():  # asking before would open the database under the crawl's feet
+        assert time.monotonic() < until_s
+        time.sleep(0.02)
+    return thread
+
+
+def wait_for(collection: Collection, is_so: Callable[[], bool], timeout_s: float = 40.0) -> None:
+    """Wait until something is so of a crawl that runs."""
+    until_s = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < until_s, collection.status()
+        time.sleep(0.05)
+
+
+def versions(collection: Collection) -> list[int]:
+    """The models there are, oldest first."""
+    return [version for (version,) in collection.sql("SELECT version FROM models ORDER BY version").rows]
+
+
+@pytest.mark.parametrize("classifier", ["svm", "bayes", "oasis"])
+def test_bookmarks_become_judgements(classifier: str, make: Make, small_server: LocalServer) -> None:
+    """One model from the bookmarks, of which three folders are wanted; every page is judged by it, the examples are
+    what the user says they are, and of the other pages judged relevant most are: the local web knows their topics."""
+    web = small_server.web
+    collection = make(web.bookmarks(list(web.topics)), classify__classifier=classifier, limits__max_pages=200)
+    for topic in set(web.topics) - set(TOPICS):
+        collection.mark(topic, good=False)
+    status = collection.crawl()
+    assert versions(collection) == [1]
+    assert status.model.startswith(f"model 1 ({classifier}, ")
+    assert collection.sql("SELECT DISTINCT model_version FROM pages").rows == [(1,)]
+    wanted = "url IN (SELECT training.name FROM training JOIN topics USING (kcid) WHERE type = 'good')"
+    examples = collection.sql(f"SELECT relevance FROM collection WHERE {wanted}").rows
+    assert len(examples) >= 14
+    assert all(relevance == 1.0 for (relevance,) in examples)
+    found = collection.sql(
+        f"SELECT url, topic FROM collection WHERE relevance >= {RELEVANT} AND url NOT IN (SELECT name FROM training)"
+    ).rows
+    right = sum(url in web.pages and web.pages[url].topic == topic for url, topic in found)
+    assert len(found) >= 15
+    assert right / len(found) > 0.5, "by chance it would be less than a quarter"
+
+
+def test_what_is_fetched_before_there_is_a_judge(make: Make) -> None:
+    """Until the first model only examples are asked for, and what leads to them: not the links found on them."""
+    collection = make()
+    collection.crawl()
+    blind = collection.sql(
+        "SELECT count(*) FROM visits v JOIN crawl c USING (oid) JOIN models m ON v.visited < m.created "
+        "WHERE v.kind = 'page' AND c.depth > 0"
+    ).rows[0][0]
+    assert blind <= 2
+
+
+def test_a_new_model_reaches_the_workers_of_a_running_crawl(make: Make, small_server: LocalServer) -> None:
+    """An example added meanwhile: a second model is trained, later pages are judged by it, and the crawl never stopped."""
+    collection = make(fetch__host_delay_s=1.0, limits__max_pages=0, limits__max_time_s=60.0, run__workers=2)
+    crawl = crawl_beside(collection)
+    try:
+        wait_for(collection, lambda: collection.status().running and versions(collection) == [1])
+        added = next(url for url, page in small_server.web.pages.items() if page.topic == "networking")
+        assert collection.add_example("statistics", added, positive=False) == added
+        wait_for(collection, lambda: versions(collection) == [1, 2])
+        pages = collection.status().pages
+        began_s = time.monotonic()
+        wait_for(collection, lambda: collection.status().pages > pages + 10 and time.monotonic() > began_s + 4)
+        told = collection.explain(next(iter(collection.sql("SELECT url FROM collection LIMIT 1").rows))[0])
+        assert told["judgement"]["model_version"] == 2
+    finally:
+        collection.stop()
+        crawl.join()
+    assert collection.sql("SELECT count(*) FROM runs").rows == [(1,)]
+    fetched_later = (
+        "SELECT DISTINCT model_version FROM pages, models WHERE version = 2 AND visited > created + INTERVAL 2 SECOND"
+    )
+    assert collection.sql(fetched_later).rows == [(2,)]
+    before = collection.sql("SELECT count(DISTINCT model_version) FROM judgements").rows
+    assert before[0][0] >= 2, "judgements of older models are kept"
+
+
+def test_a_mark_changed_by_sql_is_noticed(make: Make) -> None:
+    """Focus 3.7: one UPDATE while the crawl runs changes what is wanted; pages of that topic count no more."""
+    collection = make(fetch__host_delay_s=1.0, limits__max_pages=0, limits__max_time_s=60.0)
+    crawl = crawl_beside(collection)
+    try:
+        wait_for(collection, lambda: collection.status().running and versions(collection) == [1])
+        collection.sql("UPDATE topics SET type = 'null' WHERE name = 'statistics'", write=True)
+        wait_for(collection, lambda: versions(collection) == [1, 2])
+    finally:
+        collection.stop()
+        crawl.join()
+    wanted = collection.sql("SELECT count(*) FROM collection WHERE topic = 'statistics' AND relevance >= 0.5").rows
+    assert wanted == [(0,)]
+    assert {topic["topic"]: topic["mark"] for topic in collection.topics()}["statistics"] == "null"
+
+
+def test_a_topic_whose_examples_cannot_be_fetched(make: Make, small_server: LocalServer) -> None:
+    """The crawl goes on, and says what is missing or what it did about it."""
+    bookmarks = small_server.web.bookmarks(["statistics"])
+    folder = '<DT><H3>lost</H3>\n<DL><p>\n<DT><A HREF="http://nowhere.directory.test/x">Zyzzyva</A>\n</DL><p>\n</DL><p>'
+    collection = make(bookmarks=bookmarks.rsplit("</DL><p>", 1)[0] + folder, limits__max_pages=60)
+    status = collection.crawl()
+    assert status.pages == 60
+    told = json.dumps([status.model, status.counters])
+    assert "model 1" in told or "lost" in told
+
+
+def test_training_goes_on_after_a_crash(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crawl that ended before its first model has it trained by the next one."""
+    collection = make(limits__max_pages=20)
+    with monkeypatch.context() as patched:
+        patched.setattr("opilio.learn.trainer.train_beside", lambda *_: (_ for _ in ()).throw(InputError("no power")))
+        status = collection.crawl()
+    assert "no power" in status.model
+    assert versions(collection) == []
+    collection.crawl(settings={"limits.max_pages": 40})
+    assert versions(collection) == [1]
+    assert collection.sql("SELECT count(*) FROM pages WHERE model_version IS DISTINCT FROM 1").rows == [(0,)]
+
+
+def test_teaching_a_collection_at_rest(make: Make, tmp_path: Path) -> None:
+    """Marks and examples are changed in the database; training judges all pages anew; older models still explain."""
+    collection = make()
+    collection.crawl()
+    assert collection.mark("data compression", good=False) == ["data compression"]
+    note = tmp_path / "note.txt"
+    note.write_text("Entropy coding squeezes redundancy out of streams of symbols. " * 5)
+    name = collection.add_example("statistics", str(note), positive=False)
+    assert collection.train() == 2
+    assert collection.sql(
+        "SELECT count(*) FROM collection WHERE topic = 'data compression' AND relevance >= 0.5"
+    ).rows == [(0,)]
+    assert collection.sql("SELECT count(*) FROM pages WHERE model_version <> 2").rows == [(0,)]
+    collection.drop_example("statistics", name)
+    with pytest.raises(InputError, match="no example"):
+        collection.drop_example("statistics", name)
+    with pytest.raises(InputError, match="no topic 'statistic'"):
+        collection.mark("statistic", good=True)
+    url = collection.sql(
+        "SELECT url FROM collection WHERE topic = 'cryptography' ORDER BY relevance DESC LIMIT 1"
+    ).rows[0][0]
+    new, old = collection.explain(url), collection.explain(url, version=1)
+    assert (new["judgement"]["model_version"], old["judgement"]["model_version"]) == (2, 1)
+    assert new["way"][-1]["url"] == url
+    with pytest.raises((InputError, QueryError), match="no model 9"):
+        collection.explain(url, version=9)
+
+
+def test_a_query_alone_is_judged_by_its_words(small_server: LocalServer, tmp_path: Path) -> None:
+    """Three words are no document to learn from: no model is made of them, and the cosine judges."""
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("http://directory.test/")
+    settings = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "limits.max_pages": 40}
+    collection = Collection.create(tmp_path / "c", seeds=seeds, query="hash functions", settings=settings)
+    status = collection.crawl()
+    assert versions(collection) == []
+    assert status.harvest is not None
+    assert status.model == "keywords"
+
+
+def test_the_variable_part_of_a_filter_is_drawn_anew(make: Make) -> None:
+    """OASIS: after so many recommended documents a new version of the filter judges, while the crawl goes on."""
+    collection = make(classify__classifier="oasis", oasis__redraw_after=20, limits__max_pages=150)
+    collection.crawl()
+    reasons = [reason for (reason,) in collection.sql("SELECT reason FROM models ORDER BY version").rows]
+    assert reasons[0] == "first model"
+    assert set(reasons[1:]) == {"variable part drawn anew"}
+
+
+def test_an_expert_chooses_the_filter(make: Make, tmp_path: Path) -> None:
+    """What the examples propose is written to a file; what is left of it in the file is the filter."""
+    collection = make(limits__max_pages=30)
+    collection.crawl()
+    file = tmp_path / "filter.toml"
+    assert collection.propose(file) == 3
+    lines = file.read_text().splitlines()
+    kept = [line for line in lines if "=" not in line or "hash" in line or "compress" in line or "mean" in line]
+    file.write_text("\n".join(kept))
+    collection.change_settings({"classify.classifier": "oasis", "oasis.filter": str(file)})
+    assert collection.train() == 2
+    told = collection.explain("http://hashes.python.test/hashlib/")
+    found = {reason["feature"] for step in told["steps"] for reason in step["reasons"]}
+    assert any("hash" in feature for feature in found)
