@@ -188,6 +188,19 @@ def test_teaching_a_collection_at_rest(make: Make, tmp_path: Path) -> None:
         collection.explain(url, version=9)
 
 
+def test_what_was_taught_at_rest_is_learned_by_the_next_crawl(make: Make) -> None:
+    """A mark changed while no crawl ran: the next crawl begins with a new model; the one after it does not."""
+    collection = make(limits__max_pages=30)
+    collection.crawl()
+    collection.mark("statistics", good=False)
+    collection.crawl(settings={"limits.max_pages": 40})
+    collection.crawl(settings={"limits.max_pages": 50})
+    assert versions(collection) == [1, 2]
+    assert collection.sql("SELECT count(*) FROM collection WHERE topic = 'statistics' AND relevance >= 0.5").rows == [
+        (0,)
+    ]
+
+
 def test_a_query_alone_is_judged_by_its_words(small_server: LocalServer, tmp_path: Path) -> None:
     """Three words are no document to learn from: no model is made of them, and the cosine judges."""
     seeds = tmp_path / "seeds.txt"

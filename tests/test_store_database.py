@@ -80,7 +80,7 @@ def filled(store: Store) -> Store:
     batch.topics.add(3, 0, "gardens", "/gardens", "null", [], "")
     batch.seeds.add("http://host0.test/0", 2, "bookmarks.html", "Zero", NOW_S)
     batch.training.add("http://host0.test/0", "url", 2, True, "given", "Zero", None, NOW_S)
-    batch.models.add(1, NOW_S, "svm", "first model", 1, "{}", "", b"model")
+    batch.models.add(1, NOW_S, "svm", "first model", 1, "{}", "", "", b"model")
     for oid in range(12):
         judgement = Judgement(1 + oid % 3, True, oid / 12, 0.5, {"terms": 0.5, "pairs": -0.1}, ["terms"], False, 1)
         batch.judgements.put(oid, judgement)

@@ -20,7 +20,7 @@ from opilio.crawl.counters import FOUND
 from opilio.crawl.pool import Workers
 from opilio.errors import OpilioError
 from opilio.frontier import ABSENT
-from opilio.learn.lessons import has_documents
+from opilio.learn.lessons import fingerprint, has_documents
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.loading import ExampleRecord, ModelRecord
@@ -63,8 +63,8 @@ class Teacher:
             if not models and has_documents(store):
                 self._reason = "first model"
                 absorber.frontier.holds_back = not absorber.counters.pages  # else examples may wait in the database too
-            elif models and models[0].classifier != settings.classify.classifier:
-                self._reason = "the classifier was changed"
+            elif models and models[0].taught != fingerprint(store, settings):
+                self._reason = "topics, examples or settings were changed"
 
     @property
     def is_busy(self) -> bool:

@@ -8,7 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+import xxhash
+
 from opilio.errors import InputError
+from opilio.settings import Settings, to_toml
 from opilio.store import Batch, Store
 from opilio.topics import (
     Change,
@@ -98,6 +101,14 @@ def apply(store: Store, change: Change) -> None:
             store.query(statement, [kcid], write=True)
 
 
+def fingerprint(store: Store, settings: Settings) -> str:
+    """Tells whether topics, examples or settings are those that a model was made of."""
+    topics = [(topic.kcid, topic.path, topic.type, topic.keywords) for topic in store.load_topics()]
+    examples = store.query(_EXAMPLES, max_rows=2**20).rows
+    said = to_toml(Settings(classify=settings.classify, oasis=settings.oasis))
+    return xxhash.xxh3_64_hexdigest(repr((topics, examples, said)).encode("utf-8", "replace"))
+
+
 def has_documents(store: Store) -> bool:
     """Whether there is anything to learn from but keywords."""
     sql = """
@@ -107,6 +118,7 @@ def has_documents(store: Store) -> bool:
     return bool(store.query(sql, [MIN_EXAMPLE_WORDS]).rows[0][0])
 
 
+_EXAMPLES = "SELECT kcid, name, positive, text FROM training ORDER BY ALL"
 _FORGET = "DELETE FROM training WHERE kcid = ? AND name = ?"
 _REMOVE = (
     "DELETE FROM topics WHERE kcid = ?",

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from opilio.classify import CLASSIFIERS, Estimating, Judge, Model, TrainingSet
 from opilio.classify.bayes import BayesTree
 from opilio.errors import InputError, OpilioError
+from opilio.learn.lessons import fingerprint
 from opilio.settings import Settings, to_toml
 from opilio.store import Batch, Store
 from opilio.store.probes import write_model
@@ -78,7 +79,8 @@ def store_model(store: Store, trained: Trained, reason: str, settings: Settings)
     batch = Batch()
     batch.models.add(
         trained.version, time.time(), trained.classifier, reason, trained.documents, trained.estimates,
-        to_toml(Settings(classify=settings.classify, oasis=settings.oasis)), trained.model,
+        to_toml(Settings(classify=settings.classify, oasis=settings.oasis)), fingerprint(store, settings),
+        trained.model,
     )  # fmt: skip
     store.write(batch)
     judge = Model.from_bytes(trained.model).judge_alone

@@ -285,6 +285,7 @@ class ModelRows(Rows):
     documents: list[int] = _column(_INT32)
     estimates: list[str] = _column(_TEXT)
     settings: list[str] = _column(_TEXT)
+    taught: list[str] = _column(_TEXT)
     model: list[bytes] = _column(_BLOB)
 
 

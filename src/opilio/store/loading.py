@@ -107,6 +107,8 @@ class ModelRecord(NamedTuple):
     documents: int
     estimates: str
     settings: str
+    taught: str
+    """Fingerprint of what it was taught."""
 
 
 class Loading:
@@ -185,7 +187,7 @@ class Loading:
         """All models, newest first."""
         sql = """
             SELECT version, epoch(created), classifier, coalesce(reason, ''), coalesce(documents, 0),
-                   coalesce(estimates, '{}'), coalesce(settings, '')
+                   coalesce(estimates, '{}'), coalesce(settings, ''), coalesce(taught, '')
             FROM models ORDER BY version DESC
         """
         return [ModelRecord(*row) for row in self.query(sql, max_rows=2**15).rows]

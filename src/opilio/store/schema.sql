@@ -194,7 +194,8 @@ CREATE TABLE models (
     reason     VARCHAR,            -- why it was trained
     documents  INTEGER,            -- it was trained on
     estimates  VARCHAR,            -- JSON: expected error, precision and recall by topic and feature space
-    settings   VARCHAR,            -- section classify, as TOML
+    settings   VARCHAR,            -- sections classify and oasis, as TOML
+    taught     VARCHAR,            -- fingerprint of topics, examples and settings; when it differs, a crawl trains anew
     model      BLOB NOT NULL
 );
 

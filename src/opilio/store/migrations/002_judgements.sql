@@ -17,6 +17,7 @@ CREATE TABLE models (
     documents  INTEGER,
     estimates  VARCHAR,
     settings   VARCHAR,
+    taught     VARCHAR,
     model      BLOB NOT NULL
 );
 CREATE TABLE judgements (
