@@ -65,6 +65,15 @@ SETTINGS_WORDS = {
     "traps.max_path_segments": "Segments in the path of a URL.",
     "traps.max_query_params": "Parameters in the query of a URL.",
     "traps.max_calendar_urls_per_host": "URLs with a date in their path or query, for one host.",
+    "documents.max_members": "How many members of one archive or office file are read.",
+    "documents.max_nesting": "How deep archives may stand in archives.",
+    "classify.features": "Features kept for each topic.",
+    "oasis.pairs": "Collocations of two words in the permanent filter when the user chose none.",
+    "oasis.triples": "The same, of three words.",
+    "oasis.passage_step_chars": "A passage begins every so many characters.",
+    "oasis.passage_share": "Threshold of passages, as a share of the whole document's.",
+    "oasis.variable_share": "Size of the variable part, as a share of the permanent part.",
+    "oasis.damping": "Weight of an element of the variable part.",
     "store.warc_max_bytes": "A new WARC file is begun when one would grow past this.",
     "store.batch_s": "A batch is committed after so many seconds at the latest.",
     "run.seed": "Seed of the random order within a batch of best-n-first.",
@@ -192,6 +201,9 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
     arguments = [p for p in command.params if isinstance(p, click.Argument)]
     options = [p for p in command.params if isinstance(p, click.Option)]
     usage = [f"opilio {name}", *(["[OPTIONS]"] if options else []), *(_argument(p) for p in arguments)]
+    parts = command.commands if isinstance(command, click.Group) else {}
+    if parts:
+        usage.append(f"{{{'|'.join(parts)}}} ...")
     yield from (f"## opilio {name}", "", "```text", " ".join(usage), "```", "", *_help(command.help or ""))
     if options:
         yield from ("| option | value | what it does |", "|---|---|---|")
@@ -199,6 +211,8 @@ def _command(name: str, command: click.Command) -> Iterator[str]:
             names = ", ".join(f"`{text}`" for text in [*option.opts, *option.secondary_opts])
             yield f"| {names} | {_value(option)} | {(option.help or '').replace('|', chr(92) + '|')} |"
         yield ""
+    for part, inner in parts.items():
+        yield from _command(f"{name} {part}", inner)
 
 
 def _argument(argument: click.Argument) -> str:

@@ -77,9 +77,13 @@ class World:
             child: [tids for kcid, tids, positive in self.examples if positive and self.is_below(kcid, child)]
             for child in self.children(pcid)
         }
-        at = max(pcid, ROOT)
-        own = [tids for kcid, tids, positive in self.examples if kcid == at and (not positive or pcid > ROOT)]
-        found[others_kcid(pcid)] = [*self.others, *own]
+        refused = [
+            tids
+            for kcid, tids, positive in self.examples
+            if not positive and (kcid == pcid or self.parents[kcid] == pcid)
+        ]
+        own = [tids for kcid, tids, positive in self.examples if positive and kcid == pcid > ROOT]
+        found[others_kcid(pcid)] = [*self.others, *refused, *own]
         found = {kcid: group for kcid, group in found.items() if group}
         return found if any(kcid >= ROOT for kcid in found) else {}
 

@@ -236,3 +236,40 @@ def test_an_expert_chooses_the_filter(make: Make, tmp_path: Path) -> None:
     told = collection.explain("http://hashes.python.test/hashlib/")
     found = {reason["feature"] for step in told["steps"] for reason in step["reasons"]}
     assert any("hash" in feature for feature in found)
+
+
+def test_a_counter_example_keeps_its_like_out(make: Make, small_server: LocalServer) -> None:
+    """A page that a topic takes and should not: given to the topic as a counter-example, it is taken no more."""
+    web = small_server.web
+    collection = make(web.bookmarks(["statistics"]), limits__max_pages=200)
+    collection.crawl()
+    wrong = [
+        url
+        for (url,) in collection.sql("SELECT url FROM collection WHERE relevance >= 0.5 ORDER BY relevance DESC").rows
+        if url in web.pages and web.pages[url].topic not in ("statistics", "")
+    ]
+    assert wrong, "the examples alone should not suffice here"
+    for url in wrong[:3]:
+        collection.add_example("statistics", url, positive=False)
+    collection.train()
+    listed = ", ".join(f"'{url}'" for url in wrong[:3])
+    assert collection.sql(f"SELECT count(*) FROM collection WHERE relevance >= 0.5 AND url IN ({listed})").rows == [
+        (0,)
+    ]
+
+
+def test_an_example_that_waits_as_a_mere_link_is_asked_for_next(make: Make, small_server: LocalServer) -> None:
+    """Named as an example while the crawl runs, a URL far back in the queue is fetched at once and learned from."""
+    collection = make(fetch__host_delay_s=0.5, limits__max_pages=0, limits__max_time_s=60.0)
+    crawl = crawl_beside(collection)
+    try:
+        wait_for(collection, lambda: collection.status().running and versions(collection) == [1])
+        worst = "SELECT url FROM crawl WHERE state = 'waiting' AND depth > 0 ORDER BY relevance, oid DESC LIMIT 1"
+        wait_for(collection, lambda: bool(collection.sql(worst).rows))
+        ((url,),) = collection.sql(worst).rows
+        collection.add_example("statistics", url)
+        wait_for(collection, lambda: versions(collection) == [1, 2])
+        assert collection.sql(f"SELECT count(*) FROM crawl WHERE url = '{url}' AND state = 'waiting'").rows == [(0,)]
+    finally:
+        collection.stop()
+        crawl.join()

@@ -14,7 +14,7 @@ from opilio.features.evidence import Evidence
 from opilio.model import Judgement
 from opilio.registry import Registry
 from opilio.settings import Settings
-from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy
+from opilio.topics.hierarchy import ROOT, Hierarchy
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Example:
     kcid: int
     evidence: Evidence
     positive: bool = True
-    """False: it belongs to OTHERS below this topic, for good."""
+    """False: it is not about this topic, and belongs to OTHERS beside it (of the root: to OTHERS right below it)."""
     name: str = ""
     """Its URL or file, for messages."""
 
@@ -52,17 +52,15 @@ class TrainingSet:
         return [example for example in self.examples if example.positive and example.kcid in below]
 
     def others_of(self, kcid: int) -> list[Example]:
-        """The documents of OTHERS below a node: common-sense ones, those the user put there, and the node's own.
+        """The documents of OTHERS below a node: common-sense ones, those that are not about it or its children, and its
+        own.
 
         A document of the node itself is about none of its children; but below the root there is nothing to say so.
         """
-        own = [
-            example
-            for example in self.examples
-            if example.kcid in (kcid, ROOT if kcid == ABOVE_ROOT else kcid)
-            and (not example.positive or kcid not in (ROOT, ABOVE_ROOT))
-        ]
-        return [*self.others, *own]
+        near = (kcid, *self.hierarchy.children(kcid))
+        refused = [example for example in self.examples if not example.positive and example.kcid in near]
+        own = [example for example in self.examples if example.positive and example.kcid == kcid != ROOT]
+        return [*self.others, *refused, *own]
 
     def __iter__(self) -> Iterator[Example]:
         yield from self.examples

@@ -29,6 +29,8 @@ _COMMANDS = {  # where each is, and what the list of commands says of it
     "explain": ("opilio.cli.teach:explain", "Show why a page is judged as it is."),
     "export": ("opilio.cli.ask:export", "Write the pages to a file."),
     "settings": ("opilio.cli.ask:settings", "Show the settings of a collection, or all defaults."),
+    "record": ("opilio.cli.record:record", "Record a web, on which crawls can be repeated and compared."),
+    "replay": ("opilio.cli.record:replay", "Serve a recorded web on this machine."),
     "demo": ("opilio.cli.demo:demo", "See it at work on this machine, offline."),
     "localweb": ("opilio.cli.demo:localweb", "Serve the web of the demo, for crawls of your own."),
 }

@@ -139,7 +139,7 @@ def _show_judgement(told: dict[str, Any]) -> None:
     click.echo(one_line(told["title"]) or "(no title)")
     surely = ", undoubtedly" if judgement["undoubted"] else ""
     click.echo(
-        f"{verdict}{surely}: {topic}; relevance {judgement['relevance']:.2f}, "
+        f"{verdict}{surely}: {topic}; relevance {judgement['relevance']:.3f}, "
         f"confidence {judgement['confidence']:.3f}, by model {judgement['model_version']}"
     )
     if judgement["agreed"]:

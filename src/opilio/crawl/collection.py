@@ -96,7 +96,7 @@ class Collection:
             )
         chosen = settings if isinstance(settings, Settings) else override(Settings(), dict(settings or {}), "settings")
         chosen = _with_full_paths(chosen)
-        make_strategy(chosen.frontier)  # a wrong name is found now
+        _check_names(chosen)
         try:
             (folder / WARC_FOLDER).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -143,6 +143,7 @@ class Collection:
         """
         if settings:
             self.change_settings(settings)
+        _check_names(self.settings)  # the file may have been edited by hand
         if recrawl:
             self._check_recrawl()
         with self._store(threads=1) as store:
@@ -169,9 +170,10 @@ class Collection:
                 f"{self.folder}: a crawl runs here, and its settings are not changed under it",
                 f"Stop it first: opilio stop {self.folder}. The order alone can be changed: opilio policy",
             )
-        self.settings = _with_full_paths(override(self.settings, dict(changes)))
-        make_strategy(self.settings.frontier)
-        _write_settings(self.folder, self.settings)
+        settings = _with_full_paths(override(self.settings, dict(changes)))
+        _check_names(settings)
+        self.settings = settings
+        _write_settings(self.folder, settings)
 
     async def _run(self, store: Store, on_tick: Callable[[Status], object], transport: Transport | None) -> Status:
         setup = self._worker_setup(store)
@@ -296,7 +298,7 @@ class Collection:
 
     def train(self, *, judge_anew: bool = True) -> int:
         """Train a model from what the examples are now; its version. Stored pages are judged anew by it."""
-        answer = ask(self.folder, "train", timeout_s=TRAIN_TIMEOUT_S)
+        answer = ask(self.folder, "train", timeout_s=TRAIN_TIMEOUT_S, judge_anew=judge_anew)
         if answer is not None:
             return int(answer)
         with self._store() as store:
@@ -353,6 +355,13 @@ class Collection:
     def _store(self, *, read_only: bool = False, threads: int = 0) -> Store:
         memory_bytes = self.settings.store.memory_bytes
         return Store.open(self.folder, read_only=read_only, memory_bytes=memory_bytes, threads=threads)
+
+
+def _check_names(settings: Settings) -> None:
+    """Find names of plug-ins and files that are wrong before anything is fetched."""
+    make_strategy(settings.frontier)
+    if settings.classify.classifier != KEYWORDS:  # one that learns nothing need not be loaded
+        learn.check_settings(settings)
 
 
 def _with_full_paths(settings: Settings) -> Settings:

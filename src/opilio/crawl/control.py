@@ -29,7 +29,7 @@ from opilio.settings import override
 from opilio.store import export_pages
 
 NOTE = "engine.json"
-MAX_REQUEST_BYTES = 2**20
+MAX_REQUEST_BYTES = 2**23  # the text of a file to explain, as JSON: 500,000 characters of 12 bytes, and some
 SQL_TIMEOUT_S = 60.0
 REQUEST_TIMEOUT_S = 10.0  # to send a request, and to take its answer
 
@@ -42,6 +42,7 @@ class ControlServer:
         self._note = folder / NOTE
         self._token = secrets.token_hex(16)
         self._server: asyncio.Server | None = None
+        self._teaching = asyncio.Lock()
         self._actions: dict[str, Callable[..., Any]] = {
             "sql": self._sql,
             "export": self._export,
@@ -122,12 +123,13 @@ class ControlServer:
 
     async def _teach(self, what: str, **request: Any) -> dict[str, Any]:
         await self._engine.commit(wait=True)
-        changed = await asyncio.to_thread(LESSONS[what], self._engine.store, **request)
+        async with self._teaching:  # a change is made of what there is: two at once would not know of each other
+            changed = await asyncio.to_thread(LESSONS[what], self._engine.store, **request)
         await self._engine.teacher.learn_soon(f"{what.replace('_', ' ')}: {request.get('topic', '')}")
         return {"changed": changed}
 
-    async def _train(self) -> int:
-        return await self._engine.teacher.retrain("asked for")
+    async def _train(self, judge_anew: bool = True) -> int:
+        return await self._engine.teacher.retrain("asked for", judge_anew=judge_anew)
 
     async def _explain(self, **request: Any) -> dict[str, Any]:
         await self._engine.commit(wait=True)

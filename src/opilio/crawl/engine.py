@@ -240,10 +240,12 @@ class Engine:
                 per_host=per_host,
             )
             rows = await asyncio.to_thread(ask)
-            validators = await asyncio.to_thread(self._validators, [row.oid for row in rows])
+            oids = [row.oid for row in rows]
+            validators = await asyncio.to_thread(self._validators, oids)
+            ways = await asyncio.to_thread(self.teacher.ways_to, oids)
             if self.frontier.strategy is not strategy:
                 return  # changed meanwhile: its own refill comes
-            urls = [self._from_row(row, validators) for row in rows if self._may_wait(row.oid)]
+            urls = [self._from_row(row, validators, ways) for row in rows if self._may_wait(row.oid)]
             exhausted = len(rows) < size and not (per_host and rows)
             self.frontier.refill(topic, urls, cold_before if exhausted else None)
 
@@ -262,11 +264,14 @@ class Engine:
         found = self.store.query(sql, [wanted], max_rows=len(wanted)).rows
         return {oid: (etag or "", last_modified or "") for oid, etag, last_modified in found}
 
-    def _from_row(self, row: Any, validators: dict[int, tuple[str, str]]) -> Waiting:
+    def _from_row(
+        self, row: Any, validators: dict[int, tuple[str, str]], ways: dict[int, tuple[str, bytes]]
+    ) -> Waiting:
         host = self.frontier.hosts[row.sid]
         url = Waiting(row.oid, row.url, host, row.topic, row.depth, row.relevance, row.hops, row.numtries)
         url.priority = row.priority
         url.etag, url.last_modified = validators.get(row.oid, ("", ""))
+        url.anchor, url.neighbours = ways.get(row.oid, ("", b""))
         return url
 
     # -- control

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from opilio import learn
-from opilio.crawl.teaching import examples_in
+from opilio.crawl.teaching import KEYWORDS, examples_in, why_nothing_is_learned
 from opilio.errors import InputError
 from opilio.learn import lessons
 from opilio.settings import Settings
@@ -57,11 +57,14 @@ LESSONS: Mapping[str, Callable[..., Any]] = {
 
 def train_now(store: Store, settings: Settings, reason: str, *, judge_anew: bool) -> int:
     """Train a model where no crawl runs, and judge the stored pages by it; its version."""
+    if settings.classify.classifier == KEYWORDS:
+        raise InputError(*why_nothing_is_learned(settings))
     if not lessons.has_documents(store):
         raise InputError("no examples to learn from", "Add some: opilio topics add FOLDER TOPIC URL")
     models = store.load_models()
+    taught = lessons.fingerprint(store, settings)
     trained = learn.train(learn.gather(store, settings), settings, (models[0].version if models else 0) + 1)
-    learn.store_model(store, trained, reason, settings)
+    learn.store_model(store, trained, reason, settings, taught)
     if judge_anew:
         learn.rejudge(store, trained.model, examples_in(store), settings.classify)
     return trained.version

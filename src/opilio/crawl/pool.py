@@ -128,7 +128,7 @@ class _Process:
         ours, theirs = socket.socketpair()
         with theirs:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "opilio.crawl.process", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "opilio.crawl.process", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 process_group=0,  # Ctrl-C is the engine's to handle, also while the process is still starting

@@ -27,5 +27,5 @@ def stored_status(folder: Path, settings: Settings, store: Store) -> Status:
         elapsed_s=counters.counts["elapsed_ms"] / 1000, pages_per_s=0.0, harvest=mean, harvest_history=[],
         outcomes=counters.outcomes(), counters=dict(counters.counts), strategy=settings.frontier.strategy,
         order_by=settings.frontier.order_by, topics=dict(topics), reason=reason[0][0] if reason else "never crawled",
-        model=describe(store.load_models()),
+        model=describe(store.load_models(), settings),
     )  # fmt: skip

@@ -10,15 +10,17 @@ of them gets its new place in the frontier.
 from __future__ import annotations
 
 import asyncio
+import copy
+import functools
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 
 from opilio import learn
-from opilio.crawl.absorb import OPEN, Absorber
+from opilio.crawl.absorb import OPEN, STORED, Absorber
 from opilio.crawl.counters import FOUND
 from opilio.crawl.pool import Workers
-from opilio.errors import OpilioError
+from opilio.errors import InputError, OpilioError
 from opilio.frontier import ABSENT
 from opilio.learn.lessons import fingerprint, has_documents
 from opilio.settings import Settings
@@ -28,6 +30,8 @@ from opilio.topics import TopicRecord, hierarchy_of
 
 OASIS = "oasis"  # the classifier with a variable part
 KEYWORDS = "keywords"  # the classifier that learns nothing
+REDRAWN = "variable part drawn anew"  # why a model was made that judges nothing anew
+_HURRY = "UPDATE crawl SET relevance = 1.0, depth = 0 WHERE oid IN (SELECT unnest(?)) AND state = 'waiting'"
 NOT_A_TOPIC = -2  # of a document that is an example of what is not wanted
 
 
@@ -54,17 +58,26 @@ class Teacher:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._listeners: list[asyncio.Future[int]] = []
         self._drawn = self._found
+        self._late: set[int] = set()
+        self._judges_anew = True
+        self._hurries = False
         models = store.load_models()
         self.version = models[0].version if models else 0
-        self.note = describe(models)
+        self.note = describe(models, settings)
         """What pages are judged by, in words."""
         self._adopt(store.load_topics(), store.load_examples())
-        if settings.classify.classifier != KEYWORDS and settings.store.terms:
+        if self._learns:
             if not models and has_documents(store):
                 self._reason = "first model"
                 absorber.frontier.holds_back = not absorber.counters.pages  # else examples may wait in the database too
             elif models and models[0].taught != fingerprint(store, settings):
                 self._reason = "topics, examples or settings were changed"
+            elif models and models[0].reason != REDRAWN and _has_older_judgements(store, self.version):
+                self._begin(self._judge_anew(store.load_model()))  # the last crawl ended in the middle of it
+
+    @property
+    def _learns(self) -> bool:
+        return self._settings.classify.classifier != KEYWORDS and self._settings.store.terms
 
     @property
     def is_busy(self) -> bool:
@@ -73,8 +86,11 @@ class Teacher:
 
     def look(self) -> None:
         """Begin to train when it is time. Called often."""
+        if self._training is None and not self._reason and self._late and self._came_late():
+            self._reason = "examples came late"
         if self._training is None and self._reason and not self._awaited():
             reason, self._reason = self._reason, ""
+            self._late = {oid for oid in self._absorber.examples if self._absorber.settled[oid] == OPEN}
             self._begin(self._teach(reason))
         elif self._training is None and self._found - self._drawn >= self._settings.oasis.redraw_after:
             self._drawn = self._found
@@ -89,9 +105,25 @@ class Teacher:
         self._training = asyncio.create_task(training)
         self._training.add_done_callback(self._end)
 
-    async def retrain(self, reason: str) -> int:
+    def _came_late(self) -> bool:
+        """Whether all examples that a training did not wait for have come to their end, and some have come."""
+        settled = self._absorber.settled
+        if any(settled[oid] == OPEN for oid in self._late):
+            return False
+        came = any(settled[oid] == STORED for oid in self._late)
+        self._late.clear()
+        return came
+
+    def ways_to(self, oids: list[int]) -> dict[int, tuple[str, bytes]]:
+        """What the pages that led to URLs tell of them, when the judge looks at that; from any thread."""
+        return learn.ways_to(self._store, oids, self._settings.classify) if self.version and self._learns else {}
+
+    async def retrain(self, reason: str, *, judge_anew: bool = True) -> int:
         """Train anew as soon as possible; the version that came of it. Raises what training raises."""
+        if not self._learns:
+            raise InputError(*why_nothing_is_learned(self._settings))
         self._reason = reason
+        self._judges_anew = judge_anew
         heard: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._listeners.append(heard)
         self.look()
@@ -102,12 +134,26 @@ class Teacher:
         topics = await asyncio.to_thread(self._store.load_topics)
         examples = await asyncio.to_thread(self._store.load_examples)
         self._adopt(topics, examples)
+        await self._hurry()
         self._wait_until_s = time.monotonic() + self._settings.classify.examples_wait_s
-        learns = self._settings.classify.classifier != KEYWORDS and await asyncio.to_thread(has_documents, self._store)
-        if learns:
+        if self._learns and await asyncio.to_thread(has_documents, self._store):
             self._reason = reason
-        elif any(topic.keywords for topic in topics):
+        elif self._settings.store.terms and any(topic.keywords for topic in topics):
             self._workers.learn(learn.keyword_model(topics).to_bytes())
+
+    async def _hurry(self) -> None:
+        """Have examples asked for next that have been waiting as mere links."""
+        absorber = self._absorber
+        waiting = [oid for oid in absorber.examples if absorber.settled[oid] == OPEN]
+        if waiting:
+            await self._commit()
+            await asyncio.to_thread(self._store.query, _HURRY, [waiting], write=True)
+            self._order_anew()
+
+    def _order_anew(self) -> None:
+        """Have all that waits taken from the database again, with its new relevance."""
+        frontier = self._absorber.frontier
+        frontier.change_strategy(copy.copy(frontier.strategy))  # another one: a refill under way is out of date
 
     async def notice(self) -> None:
         """Look whether the user changed by SQL what is wanted."""
@@ -124,6 +170,7 @@ class Teacher:
         hurry = asyncio.create_task(at_once.wait())
         await asyncio.wait({training, hurry}, return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
+        self._hurries = not training.done()
         for process in self._processes:
             process.kill()
         await asyncio.gather(training, return_exceptions=True)
@@ -137,20 +184,28 @@ class Teacher:
 
     async def _teach(self, reason: str) -> None:
         await self._commit()
+        taught = await asyncio.to_thread(fingerprint, self._store, self._settings)
         training = await asyncio.to_thread(learn.gather, self._store, self._settings)
         trained = await asyncio.to_thread(
-            learn.train_beside, training, self._settings, self.version + 1, self._processes.append
+            learn.train_beside, training, self._settings, self.version + 1, self._has_started
         )
         self._processes.clear()
-        await self._hand_out(trained, reason)
+        await self._hand_out(trained, reason, taught)
         for heard in self._listeners:
             if not heard.done():
                 heard.set_result(trained.version)
         self._listeners.clear()
-        await self._judge_anew(trained.model)
+        if self._judges_anew:
+            await self._judge_anew(trained.model)
+        self._judges_anew = True
 
-    async def _hand_out(self, trained: learn.Trained, reason: str) -> None:
-        await asyncio.to_thread(learn.store_model, self._store, trained, reason, self._settings)
+    def _has_started(self, process: subprocess.Popen[bytes]) -> None:
+        self._processes.append(process)
+        if self._hurries:
+            process.kill()
+
+    async def _hand_out(self, trained: learn.Trained, reason: str, taught: str) -> None:
+        await asyncio.to_thread(learn.store_model, self._store, trained, reason, self._settings, taught)
         self.version = trained.version
         self.note = _note(trained.version, trained.classifier, trained.documents)
         self._workers.learn(trained.model)
@@ -159,22 +214,24 @@ class Teacher:
 
     async def _redraw(self) -> None:
         await self._commit()
+        taught = self._store.load_models()[0].taught
         drawn = await asyncio.to_thread(learn.redraw, self._store, self.version)
         if drawn is not None:
-            await self._hand_out(drawn, "variable part drawn anew")
+            await self._hand_out(drawn, REDRAWN, taught)
 
     async def _judge_anew(self, model: bytes) -> None:
         await self._commit()
         examples = await asyncio.to_thread(examples_in, self._store)
-        judged = await asyncio.to_thread(learn.rejudge, self._store, model, examples, self._settings.classify)
+        rejudge = functools.partial(learn.rejudge, on_progress=lambda _: not self._hurries)
+        judged = await asyncio.to_thread(rejudge, self._store, model, examples, self._settings.classify)
         self._absorber.counters.add("pages judged anew", judged.pages)
-        frontier = self._absorber.frontier
-        frontier.change_strategy(frontier.strategy)  # all that waits is taken from the database, with its new relevance
+        self._order_anew()
 
     def _adopt(self, topics: Sequence[TopicRecord], examples: Iterable[ExampleRecord]) -> None:
         """Take over what is wanted, and have the examples fetched."""
         absorber, now_s = self._absorber, time.time()
         absorber.wanted = _wanted(topics)
+        absorber.examples.clear()  # some may have been dropped
         for topic in topics:
             absorber.frontier.add_topic(topic.kcid)
         for example in examples:
@@ -189,12 +246,20 @@ class Teacher:
         if error is None:
             return
         said = error.message if isinstance(error, OpilioError) else f"{type(error).__name__}: {error}"
-        self.note = f"{self.note} (training failed: {said})"
-        self._absorber.counters.add("trainings that failed")
+        if not self._hurries:
+            self.note = f"{self.note} (training failed: {said})"
+            self._absorber.counters.add("trainings that failed")
         for heard in self._listeners:
             if not heard.done():
                 heard.set_exception(error)
         self._listeners.clear()
+
+
+def why_nothing_is_learned(settings: Settings) -> tuple[str, str]:
+    """Why no model can be trained under these settings, and what to do."""
+    if settings.classify.classifier == KEYWORDS:
+        return "the classifier 'keywords' learns nothing", "Choose another: opilio crawl FOLDER --classifier svm"
+    return "no terms are kept of pages, so that nothing can be learned", "Set store.terms = true before you crawl."
 
 
 def _wanted(topics: Sequence[TopicRecord]) -> frozenset[int]:
@@ -212,9 +277,16 @@ def examples_in(store: Store) -> dict[int, int]:
     }
 
 
-def describe(models: Sequence[ModelRecord]) -> str:
+def describe(models: Sequence[ModelRecord], settings: Settings) -> str:
     """What pages are judged by, in words; the newest model comes first."""
-    return _note(models[0].version, models[0].classifier, models[0].documents) if models else KEYWORDS
+    if not models or settings.classify.classifier == KEYWORDS:
+        return KEYWORDS
+    return _note(models[0].version, models[0].classifier, models[0].documents)
+
+
+def _has_older_judgements(store: Store, version: int) -> bool:
+    sql = "SELECT count(*) FROM pages WHERE text IS NOT NULL AND coalesce(model_version, 0) < ?"
+    return bool(store.query(sql, [version]).rows[0][0])
 
 
 def _note(version: int, classifier: str, documents: int) -> str:

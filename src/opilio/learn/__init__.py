@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from opilio.lazy import loader
 
 if TYPE_CHECKING:
+    from opilio.learn.checking import check_settings
     from opilio.learn.explaining import explain, keyword_model
     from opilio.learn.files import read_file
     from opilio.learn.proposing import propose
@@ -26,10 +27,12 @@ if TYPE_CHECKING:
     from opilio.learn.rejudging import Rejudged, rejudge
     from opilio.learn.trainer import Trained, store_model, train, train_beside
     from opilio.learn.training import gather
+    from opilio.learn.ways import ways_to
 
 __all__ = [
     "Rejudged",
     "Trained",
+    "check_settings",
     "explain",
     "gather",
     "keyword_model",
@@ -40,11 +43,13 @@ __all__ = [
     "store_model",
     "train",
     "train_beside",
+    "ways_to",
 ]
 
 _MODULES = {
     "Rejudged": "rejudging",
     "Trained": "trainer",
+    "check_settings": "checking",
     "explain": "explaining",
     "gather": "training",
     "keyword_model": "explaining",
@@ -55,6 +60,7 @@ _MODULES = {
     "store_model": "trainer",
     "train": "trainer",
     "train_beside": "trainer",
+    "ways_to": "ways",
 }
 
 __getattr__ = loader(__name__, _MODULES)

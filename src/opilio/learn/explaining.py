@@ -16,9 +16,17 @@ from opilio.store import Store
 from opilio.topics import TopicRecord, hierarchy_of
 
 MAX_REASONS = 12
+# The page of a URL, or of where it was redirected to, or of the page it is a duplicate of.
 _PAGE = """
-    SELECT p.oid, p.title, p.language, p.text, p.relevance, p.kcid, p.model_version
-    FROM pages p JOIN crawl c USING (oid) WHERE c.url = ?
+    WITH RECURSIVE way(oid, hops) AS (
+        SELECT oid, 0 FROM crawl WHERE url = ?
+        UNION ALL
+        SELECT coalesce(r.oid_dst, d.of_oid), w.hops + 1
+        FROM way w LEFT JOIN redirects r ON r.oid_src = w.oid LEFT JOIN duplicates d ON d.oid = w.oid
+        WHERE w.hops < 25 AND coalesce(r.oid_dst, d.of_oid) IS NOT NULL
+    )
+    SELECT p.oid, c.url, p.title, p.language, p.text, p.relevance, p.kcid, p.model_version
+    FROM way w JOIN pages p USING (oid) JOIN crawl c USING (oid) ORDER BY w.hops LIMIT 1
 """
 _WAY = """
     WITH RECURSIVE way(oid, url, parent, depth, steps) AS (
@@ -57,7 +65,7 @@ def explain_page(store: Store, url: str, version: int = 0) -> dict[str, Any] | N
     rows = store.query(_PAGE, [url]).rows
     if not rows:
         return None
-    oid, title, language, text, relevance, kcid, model_version = rows[0]
+    oid, url, title, language, text, relevance, kcid, model_version = rows[0]
     if text is None:
         raise InputError(f"{url}: its text is not kept", "Set store.text = true before you crawl.")
     reader = TextReader()
@@ -80,6 +88,8 @@ def explain(store: Store, *, url: str, title: str, text: str, version: int = 0) 
     """Explain a text, or the stored page of a URL when no text is given."""
     if text:
         return explain_text(store, title, text, url, version)
+    if not url:
+        raise InputError("no text found in it", "Give a file with text, or a URL of the collection.")
     told = explain_page(store, url, version)
     if told is None:
         raise InputError(f"{url}: not a page of this collection", "Save the page and explain the file, or crawl it.")

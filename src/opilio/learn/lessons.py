@@ -104,7 +104,10 @@ def apply(store: Store, change: Change) -> None:
 def fingerprint(store: Store, settings: Settings) -> str:
     """Tells whether topics, examples or settings are those that a model was made of."""
     topics = [(topic.kcid, topic.path, topic.type, topic.keywords) for topic in store.load_topics()]
-    examples = store.query(_EXAMPLES, max_rows=2**20).rows
+    examples = [
+        (record.kcid, record.name, record.positive, record.oid is not None, record.kind == "url" or record.text)
+        for record in store.load_training()
+    ]
     said = to_toml(Settings(classify=settings.classify, oasis=settings.oasis))
     return xxhash.xxh3_64_hexdigest(repr((topics, examples, said)).encode("utf-8", "replace"))
 
@@ -118,7 +121,6 @@ def has_documents(store: Store) -> bool:
     return bool(store.query(sql, [MIN_EXAMPLE_WORDS]).rows[0][0])
 
 
-_EXAMPLES = "SELECT kcid, name, positive, text FROM training ORDER BY ALL"
 _FORGET = "DELETE FROM training WHERE kcid = ? AND name = ?"
 _REMOVE = (
     "DELETE FROM topics WHERE kcid = ?",

@@ -8,30 +8,24 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
 from opilio.classify import Model
-from opilio.features.evidence import SIGNIFICANT_STEMS, Evidence, TextReader
+from opilio.features.evidence import Evidence, TextReader
 from opilio.learn.training import with_gaps
-from opilio.model import RELEVANT, Judgement
+from opilio.learn.ways import NO_WAY, ways_to
+from opilio.model import RELEVANT
 from opilio.settings import Classify
 from opilio.store import Batch, Store
 from opilio.store.judging import apply_judgements
 
 CHUNK_PAGES = 500
 
-_PAGES = """
-    SELECT p.oid, c.url, p.title, p.language, p.text, coalesce(p.relevance, 0.0), l.anchor, c.parent
-    FROM pages p
-    JOIN crawl c USING (oid)
-    LEFT JOIN (SELECT oid_src, oid_dst, any_value(anchor) AS anchor FROM links GROUP BY ALL) l
-        ON l.oid_src = c.parent AND l.oid_dst = c.oid
-    WHERE p.text IS NOT NULL AND coalesce(p.model_version, 0) < $1
-    ORDER BY p.oid
-"""
-_TOLD = f"""
-    SELECT oid, max_by(tid, freq, {SIGNIFICANT_STEMS}) FROM terms
-    WHERE oid IN (SELECT unnest($1::BIGINT[])) GROUP BY oid
+_OLDER = "text IS NOT NULL AND coalesce(model_version, 0) < $1"
+_OIDS = f"SELECT oid FROM pages WHERE {_OLDER} ORDER BY rowid"
+_PAGES = f"""
+    SELECT p.oid, c.url, p.title, p.language, p.text, coalesce(p.relevance, 0.0)
+    FROM pages p JOIN crawl c USING (oid)
+    WHERE p.oid IN (SELECT unnest($2::BIGINT[])) AND {_OLDER}
 """
 
 
@@ -55,55 +49,46 @@ def rejudge(
     """Judge all pages that an older model judged, and give what they link to its new priority.
 
     `examples` are oids of examples with their topics: those stay what the user says they are. Pages whose text is not
-    kept cannot be judged anew. Work is committed in pieces: what was done stays done when this is stopped.
+    kept cannot be judged anew. Work is committed in pieces: what was done stays done when this is stopped, as it is
+    when `on_progress`, which is told how many pages were judged so far, returns False.
     """
     result, reader, model = Rejudged(), TextReader(), Model.from_bytes(model_bytes)
-    neighbours = any("neighbours" in space for space in settings.spaces)
     for rows in _chunks(store, model.version):
-        told = dict(store.query(_TOLD, [[row[7] for row in rows]], max_rows=CHUNK_PAGES).rows) if neighbours else {}
-        batch, judged = Batch(), []
-        for oid, url, title, language, text, before, anchor, parent in rows:
+        batch, ways = Batch(), ways_to(store, [row[0] for row in rows], settings)
+        for oid, url, title, language, text, before in rows:
+            anchor, told = ways.get(oid, NO_WAY)
             evidence = reader.read(title or "", text, language or "", url)
             evidence = Evidence(
                 evidence.stems,
                 with_gaps([reader.stems(anchor, evidence.language)] if anchor else []),
-                np.array(told.get(parent, ()), np.uint32),
+                np.frombuffer(told, "<u4"),
                 *(evidence.title, evidence.text, evidence.language, url),
             )
             judgement = model.judge(evidence)
             if oid in examples:
                 judgement = msgspec.structs.replace(judgement, topic=examples[oid], accepted=True, relevance=1.0)
-            judged.append((oid, judgement))
             batch.judgements.put(oid, judgement)
             result.pages += 1
             result.relevant_before += before >= RELEVANT
             result.relevant_after += judgement.is_relevant
-        store.write(batch)
         with store.writing() as connection:
-            apply_judgements(connection, _table(judged))
-        on_progress(result.pages)
+            apply_judgements(connection, batch.judgements.to_arrow())
+        if on_progress(result.pages) is False:
+            break
     return result
 
 
 def _chunks(store: Store, version: int) -> Iterator[list[tuple[Any, ...]]]:
-    waiting: list[tuple[Any, ...]] = []
-    for piece in store.stream(_PAGES, [version]):
-        for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
-            waiting.append(row)
-            if len(waiting) >= CHUNK_PAGES:
-                yield waiting
-                waiting = []
-    if waiting:
-        yield waiting
+    """The pages that an older model judged, also those that it judged while others were judged anew."""
+    seen: set[int] = set()
+    while oids := [oid for oid in _older(store, version) if oid not in seen]:
+        seen.update(oids)
+        for start in range(0, len(oids), CHUNK_PAGES):
+            chosen = oids[start : start + CHUNK_PAGES]
+            rows = store.query(_PAGES, [version, chosen], max_rows=CHUNK_PAGES).rows
+            if rows:
+                yield rows
 
 
-def _table(judged: list[tuple[int, Judgement]]) -> pa.Table:
-    return pa.table(
-        {
-            "oid": pa.array([oid for oid, _ in judged], pa.int64()),
-            "relevance": pa.array([judgement.relevance for _, judgement in judged], pa.float32()),
-            "kcid": pa.array([judgement.topic for _, judgement in judged], pa.int16()),
-            "accepted": pa.array([judgement.accepted for _, judgement in judged], pa.bool_()),
-            "model_version": pa.array([judgement.model_version for _, judgement in judged], pa.int32()),
-        }
-    )
+def _older(store: Store, version: int) -> list[int]:
+    return [oid for piece in store.stream(_OIDS, [version]) for oid in piece.column(0).to_pylist()]

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from opilio.classify import CLASSIFIERS, Estimating, Judge, Model, TrainingSet
 from opilio.classify.bayes import BayesTree
 from opilio.errors import InputError, OpilioError
-from opilio.learn.lessons import fingerprint
 from opilio.settings import Settings, to_toml
 from opilio.store import Batch, Store
 from opilio.store.probes import write_model
@@ -53,7 +52,7 @@ def train_beside(
     `on_start` is told the process, so that a caller in a hurry can kill it.
     """
     process = subprocess.Popen(
-        [sys.executable, "-m", "opilio.learn.process"],
+        [sys.executable, "-P", "-m", "opilio.learn.process"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},  # the other cores have work to do
@@ -64,7 +63,7 @@ def train_beside(
         answer, _ = process.communicate(pickle.dumps((training, settings, version)))
     finally:
         process.kill()
-    if not answer:
+    if process.returncode or not answer:
         raise OpilioError("training ended without a model", "Look at the messages above.")
     trained, error = pickle.loads(answer)
     if error is not None:
@@ -74,13 +73,15 @@ def train_beside(
     return trained
 
 
-def store_model(store: Store, trained: Trained, reason: str, settings: Settings) -> None:
-    """Keep a model; one of Focus's also as tables, so that the database can judge by itself."""
+def store_model(store: Store, trained: Trained, reason: str, settings: Settings, taught: str) -> None:
+    """Keep a model; one of Focus's also as tables, so that the database can judge by itself.
+
+    `taught` is the fingerprint of what it was made of (`lessons.fingerprint`), taken before that was gathered.
+    """
     batch = Batch()
     batch.models.add(
         trained.version, time.time(), trained.classifier, reason, trained.documents, trained.estimates,
-        to_toml(Settings(classify=settings.classify, oasis=settings.oasis)), fingerprint(store, settings),
-        trained.model,
+        to_toml(Settings(classify=settings.classify, oasis=settings.oasis)), taught, trained.model,
     )  # fmt: skip
     store.write(batch)
     judge = Model.from_bytes(trained.model).judge_alone

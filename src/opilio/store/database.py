@@ -91,6 +91,10 @@ class Store(Loading):
             )
         connection = connect(path, memory_bytes=memory_bytes, read_only=read_only, threads=threads)
         try:
+            if read_only and schema.is_older(connection, path):
+                connection.close()
+                cls.open(folder, memory_bytes=memory_bytes).close()
+                return cls.open(folder, read_only=True, memory_bytes=memory_bytes, threads=threads)
             schema.migrate(connection, path, schema.migrations(), read_only=read_only)
             store = cls(path, connection, read_only=read_only)
             store._journal_rows = store.query("SELECT count(*) FROM crawl_changes").rows[0][0]

@@ -6,6 +6,7 @@ import duckdb
 import pyarrow as pa
 
 _STATEMENTS = (
+    "INSERT INTO judgements BY NAME SELECT * FROM incoming",
     """
     UPDATE pages SET relevance = i.relevance, kcid = i.kcid, model_version = i.model_version
     FROM incoming i WHERE pages.oid = i.oid
@@ -19,9 +20,9 @@ _STATEMENTS = (
 
 
 def apply_judgements(connection: duckdb.DuckDBPyConnection, judged: pa.Table) -> None:
-    """Give pages their new judgement, and what waits because of them its new relevance.
+    """Keep new judgements, give their pages what they say, and what waits because of those its new relevance.
 
-    `judged` has the columns oid, relevance, kcid, accepted and model_version.
+    `judged` has the columns of the table `judgements`. In one transaction, all of this is there after a crash, or none.
     """
     connection.register("incoming", judged)
     for statement in _STATEMENTS:

@@ -52,6 +52,11 @@ def version(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
     return int(rows[0][0])
 
 
+def is_older(connection: duckdb.DuckDBPyConnection, path: Path) -> bool:
+    """Whether the database lacks migrations."""
+    return version(connection, path) < migrations()[-1].version
+
+
 def migrate(connection: duckdb.DuckDBPyConnection, path: Path, steps: list[Migration], *, read_only: bool) -> None:
     """Bring an older database up to date, one transaction a step; refuse a newer one."""
     at = version(connection, path)
@@ -63,7 +68,7 @@ def migrate(connection: duckdb.DuckDBPyConnection, path: Path, steps: list[Migra
     if read_only and at < newest:
         raise StoreError(
             f"{path}: has schema version {at} and must be brought to {newest}",
-            "Open it once with write permission: any `opilio` command on the folder does it.",
+            "Open it once with write permission.",
         )
     for step in steps:
         if step.version > at:

@@ -179,7 +179,7 @@ CREATE TABLE training (
     name     VARCHAR NOT NULL,     -- URL, name of a file, or what else the user knows it by
     kind     VARCHAR NOT NULL,     -- url: the stored page of that URL; file or text: its text stands here
     kcid     SMALLINT NOT NULL,
-    positive BOOLEAN NOT NULL,     -- false: it belongs to OTHERS below that topic
+    positive BOOLEAN NOT NULL,     -- false: it is not about that topic, and belongs to OTHERS beside it
     source   VARCHAR NOT NULL,     -- given, added, feedback, archetype
     title    VARCHAR,
     text     VARCHAR USING COMPRESSION zstd,

@@ -43,7 +43,7 @@ class TrainingInput:
     value: str
     """A URL in normal form, the absolute path of a file of any format we read, or the text itself."""
     positive: bool = True
-    """False: it is not about this topic, and belongs to OTHERS below it."""
+    """False: it is not about this topic, and belongs to OTHERS beside it."""
     title: str = ""
 
 

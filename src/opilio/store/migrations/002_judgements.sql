@@ -68,5 +68,5 @@ UPDATE topics SET type = CASE
     WHEN pcid = 0 THEN 'good'
     ELSE 'subsumed'
 END;
--- What the user named as seeds are examples of their topics too.
-INSERT INTO training SELECT url, 'url', kcid, true, coalesce(source, 'given'), title, NULL, added FROM seeds;
+-- Bookmarks are examples of their folders' topics. Seeds of the root came from plain lists, of which nothing is learned.
+INSERT INTO training SELECT url, 'url', kcid, true, coalesce(source, 'given'), title, NULL, added FROM seeds WHERE kcid <> 0;
