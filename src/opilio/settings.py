@@ -221,8 +221,8 @@ class Classify:
     # Feature spaces of svm: terms, pairs, anchors, neighbours, embeddings; combined with +, as in terms+anchors.
     spaces: tuple[str, ...] = ("terms", "pairs", "terms+anchors")
     # How the spaces' votes become a decision: unanimous, majority, weighted (by their estimated precision), or best
-    # (only the space with the best estimate is asked).
-    meta: str = "weighted"
+    # (only the space with the best estimate is asked). docs/results/classification.md says why majority.
+    meta: str = "majority"
     # Per topic, the most frequent features are tried, and of those the best by mutual information kept.
     candidates: int = 5000
     features: int = 2000
