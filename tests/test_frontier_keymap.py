@@ -52,3 +52,13 @@ def test_a_small_dict_in_front_changes_nothing(keys: list[int], max_recent: int)
             known.set(key, oracle[key])
     assert known.get_list(list(range(1, 70))) == [oracle.get(key, ABSENT) for key in range(1, 70)]
     assert len(known) == len(oracle)
+
+
+def test_the_first_value_stays() -> None:
+    """`add` leaves a key that is there alone, also when its slot was taken by another and after the table has grown."""
+    table = KeyMap()
+    for key in range(1, 3000):
+        table.add(key << 20, key)  # all want the same slot
+        table.add(key << 20, key + 1)
+    assert len(table) == 2999
+    assert all(table.get(key << 20) == key for key in range(1, 3000, 37))

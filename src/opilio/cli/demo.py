@@ -78,11 +78,12 @@ def demo(folder: Path, max_pages: int, quiet: bool) -> None:
 
 
 def _example(collection: Collection) -> str:
-    """A page worth an explanation: the best that is no bookmark."""
+    """A page worth an explanation: the best that is no bookmark, if there is one."""
     best = """
-        SELECT url FROM collection WHERE url NOT IN (SELECT name FROM training) ORDER BY relevance DESC, url LIMIT 1
+        SELECT url FROM collection ORDER BY url IN (SELECT name FROM training), relevance DESC, url LIMIT 1
     """
-    return str(collection.sql(best).rows[0][0])
+    found = collection.sql(best).rows
+    return str(found[0][0]) if found else "URL"
 
 
 def _truth(collection: Collection, web: LocalWeb) -> str:

@@ -358,7 +358,7 @@ class Collection:
 
 
 def _check_names(settings: Settings) -> None:
-    """Find names of plug-ins and files that are wrong before anything is fetched."""
+    """Find names of plug-ins that are wrong before anything is fetched."""
     make_strategy(settings.frontier)
     if settings.classify.classifier != KEYWORDS:  # one that learns nothing need not be loaded
         learn.check_settings(settings)

@@ -96,6 +96,8 @@ class ControlServer:
             return {"error": error.message, "hint": error.hint}
         except TypeError as error:
             return {"error": f"bad request: {error}", "hint": ""}
+        except Exception as error:  # a defect of ours: whoever asked should hear of it
+            return {"error": f"{type(error).__name__}: {error}", "hint": "The crawl goes on."}
 
     async def _sql(self, sql: str, write: bool = False) -> dict[str, Any]:
         await self._engine.commit(wait=True)

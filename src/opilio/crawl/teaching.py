@@ -86,6 +86,7 @@ class Teacher:
 
     def look(self) -> None:
         """Begin to train when it is time. Called often."""
+        self._let_go()
         if self._training is None and not self._reason and self._late and self._came_late():
             self._reason = "examples came late"
         if self._training is None and self._reason and not self._awaited():
@@ -96,6 +97,12 @@ class Teacher:
             self._drawn = self._found
             if self.version and self._settings.classify.classifier == OASIS:
                 self._begin(self._redraw())
+
+    def _let_go(self) -> None:
+        """Hold links back no longer when the examples still to come wait in the database, with them."""
+        frontier = self._absorber.frontier
+        if frontier.holds_back and not frontier.in_flight and not frontier.hot and self._awaited():
+            frontier.holds_back = False
 
     @property
     def _found(self) -> int:

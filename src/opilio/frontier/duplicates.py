@@ -99,15 +99,15 @@ class Duplicates:
     def restore(self, oid: int, sid: int, url: str, ip: str, size: int, content_hash: int, shingles: bytes) -> None:
         """Remember a page by its stored figures, as after a restart."""
         if content_hash:  # 0: no text at all, which repeats nothing
-            self._first(self._contents, content_hash, oid)
+            self._contents.add(content_hash, oid)
         if self._settings.ip_size != "off":
-            self._first(self._ip_size, _hash(ip, str(size)), oid)
+            self._ip_size.add(_hash(ip, str(size)), oid)
         if self.asks_ip:
-            self._first(self._ip_path, _hash(ip, path_of(url)), oid)
+            self._ip_path.add(_hash(ip, path_of(url)), oid)
             self._host_of[oid] = sid
         stem, suffix = _stem(url)
         if self._settings.suffix and suffix:
-            self._first(self._stems, _hash(stem), oid)
+            self._stems.add(_hash(stem), oid)
         if self._settings.near_jaccard and shingles:
             self._add_sketch(oid, shingles)
 
@@ -123,11 +123,10 @@ class Duplicates:
             self._alias[pair] = proofs + 1 if candidate == twin else -1
 
     def _near(self, shingles: bytes) -> int:
-        sketch = _fold(shingles)
         for band in self._bands_of(shingles):
             candidate = self._bands.get(band)
             if candidate != ABSENT:
-                same = np.count_nonzero(self._sketches[self._sketch_of[candidate]] == sketch)
+                same = np.count_nonzero(self._sketches[self._sketch_of[candidate]] == _fold(shingles))
                 if same >= self._settings.near_jaccard * _SKETCH_BINS:
                     return candidate
         return ABSENT
@@ -139,12 +138,7 @@ class Duplicates:
         self._sketches[row] = _fold(shingles)
         self._sketch_of[oid] = row
         for band in self._bands_of(shingles):
-            self._first(self._bands, band, oid)
-
-    @staticmethod
-    def _first(table: KeyMap, key: int, oid: int) -> None:
-        if table.get(key) == ABSENT:
-            table.set(key, oid)
+            self._bands.add(band, oid)
 
 
 def _fold(shingles: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint16]]:

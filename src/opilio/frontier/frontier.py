@@ -141,7 +141,8 @@ class Frontier:
         """Let a URL wait: in memory when it is good enough, else in the database only."""
         if self.holds_back and url.depth:
             self._floor[url.topic] = float("inf")
-        if self.strategy.uses_sql or url.priority < self._floor[url.topic]:
+        is_first = self.holds_back and not url.depth  # where an example was redirected to
+        if self.strategy.uses_sql or (url.priority < self._floor[url.topic] and not is_first):
             self.cold[url.topic] += 1
             return
         self._push(url)
@@ -387,7 +388,7 @@ class Frontier:
             heapq.heappush(self._worst, (url.priority, -url.oid, url))
 
     def _start_batch(self) -> None:
-        """When the last batch of a Best-N-First strategy is done, let the next N best take part."""
+        """When the last batch of a Best-N-First strategy is done, let the next N best take part, in random order."""
         if not self._pool or self._batch or any(len(queue) for queue in self.queues.values()):
             return
         batch: list[Waiting] = []
@@ -400,9 +401,9 @@ class Frontier:
             batch.append(pools[0].pop(lane))
             pools.rotate(-1)
         self._random.shuffle(batch)
-        for url in batch:
+        for place, url in enumerate(batch):
             self._batch.add(url.oid)
-            self.queues[url.topic].push(url)
+            self.queues[url.topic].push(url, (float(place), url.oid, url))
 
     def _spill(self, topic: int) -> None:
         keep = int(self.settings.frontier.hot_urls * SPILL_TO)

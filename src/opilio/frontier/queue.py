@@ -79,14 +79,14 @@ class TopicQueue:
     def __len__(self) -> int:
         return self.count
 
-    def push(self, url: Waiting) -> None:
-        """Add a URL; its lane becomes ready unless it is parked."""
+    def push(self, url: Waiting, rank: Rank | None = None) -> None:
+        """Add a URL, in its own rank or another one; its lane becomes ready unless it is parked."""
         lane = self.lanes.get(url.host.sid)
         if lane is None:
             lane = self.lanes[url.host.sid] = Lane(url.host, self)
         heap = lane.heap
         was_first = heap[0] if heap else None
-        heapq.heappush(heap, url.rank)
+        heapq.heappush(heap, rank or url.rank)
         self.count += 1
         if not lane.is_parked and heap[0] is not was_first:
             self.make_ready(lane)

@@ -1,10 +1,11 @@
 """From what the user gave and the crawl found to a model that judges.
 
-`lessons.py` puts topics, marks and examples into the store, or changes them there. `training.py` gathers the training
-set from it: examples that were fetched, files and texts, OTHERS, document frequencies. `trainer.py` makes a model of
-that, in a process of its own (`process.py`), so that a crawl can go on. `rejudging.py` judges stored pages anew when a
-model has changed; `redrawing.py` draws the variable part of a filter, `proposing.py` writes what an expert may choose
-from; `explaining.py` tells why a page is judged as it is.
+`lessons.py` puts topics, marks and examples into the store, or changes them there; `checking.py` finds slips in the
+settings. `training.py` gathers the training set from it: examples that were fetched, files and texts, OTHERS, document
+frequencies. `trainer.py` makes a model of that, in a process of its own (`process.py`), so that a crawl can go on.
+`rejudging.py` judges stored pages anew when a model has changed; `redrawing.py` draws the variable part of a filter,
+`proposing.py` writes what an expert may choose from; `explaining.py` tells why a page is judged as it is, `ways.py`
+what the page that led to a URL says of it.
 
 Invariants: models are numbered from 1 without gaps and never change; a training set is read in one piece, so that a
 model is made of what was committed at one moment; nothing here talks to the network.

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from opilio.classify import CLASSIFIERS
 from opilio.errors import SettingsError
 from opilio.features import make_space
 from opilio.settings import Settings
-from opilio.topics import read_others
 
 SVM = "svm"  # the classifier that looks at feature spaces
 
 
 def check_settings(settings: Settings) -> None:
-    """Refuse a classifier or a feature space that there is not, and files that cannot be read."""
+    """Refuse a classifier or a feature space that there is not."""
     classify = settings.classify
     CLASSIFIERS.get(classify.classifier)
     if classify.classifier == SVM:
@@ -22,5 +19,3 @@ def check_settings(settings: Settings) -> None:
             raise SettingsError("[classify] spaces: no feature space", 'For example: spaces = ["terms", "pairs"]')
         for spec in classify.spaces:
             make_space(spec, classify)
-    if classify.others:
-        read_others(Path(classify.others))

@@ -73,6 +73,7 @@ def rejudge(
             result.relevant_after += judgement.is_relevant
         with store.writing() as connection:
             apply_judgements(connection, batch.judgements.to_arrow())
+        reader.terms.clear()  # nobody asks for the words of all pages
         if on_progress(result.pages) is False:
             break
     return result

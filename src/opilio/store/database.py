@@ -95,7 +95,7 @@ class Store(Loading):
                 connection.close()
                 cls.open(folder, memory_bytes=memory_bytes).close()
                 return cls.open(folder, read_only=True, memory_bytes=memory_bytes, threads=threads)
-            schema.migrate(connection, path, schema.migrations(), read_only=read_only)
+            schema.migrate(connection, path, schema.migrations())
             store = cls(path, connection, read_only=read_only)
             store._journal_rows = store.query("SELECT count(*) FROM crawl_changes").rows[0][0]
             if read_only and store._journal_rows:  # the last crawl was killed

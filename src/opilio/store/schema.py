@@ -57,18 +57,13 @@ def is_older(connection: duckdb.DuckDBPyConnection, path: Path) -> bool:
     return version(connection, path) < migrations()[-1].version
 
 
-def migrate(connection: duckdb.DuckDBPyConnection, path: Path, steps: list[Migration], *, read_only: bool) -> None:
+def migrate(connection: duckdb.DuckDBPyConnection, path: Path, steps: list[Migration]) -> None:
     """Bring an older database up to date, one transaction a step; refuse a newer one."""
     at = version(connection, path)
     newest = steps[-1].version
     if at > newest:
         raise StoreError(
             f"{path}: has schema version {at}, this version of Opilio knows {newest}", "Upgrade Opilio to open it."
-        )
-    if read_only and at < newest:
-        raise StoreError(
-            f"{path}: has schema version {at} and must be brought to {newest}",
-            "Open it once with write permission.",
         )
     for step in steps:
         if step.version > at:
