@@ -1,0 +1,117 @@
+"""The link graph of a web, by page numbers: who links to whom, how far it is, and what is popular."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+import numpy as np
+
+from opilio.evaluate.analysed import Analysed
+
+if TYPE_CHECKING:  # they take tenths of a second to import
+    import numpy.typing as npt
+    from scipy.sparse import csr_array
+
+    Numbers: TypeAlias = npt.NDArray[np.integer]
+    Values: TypeAlias = npt.NDArray[np.float64]
+
+UNREACHABLE = -1
+DAMPING = 0.85  # of PageRank, as in the paper that introduced it
+_TOLERANCE = 1e-10  # summed over all pages
+_MAX_ROUNDS = 500
+_MAX_REDIRECTS = 25  # in a row; after them, or in a circle, a link leads nowhere
+
+
+@dataclass(frozen=True, eq=False)
+class LinkGraph:
+    """The links of page n are `targets[starts[n] : starts[n + 1]]`; a target below 0 leads nowhere."""
+
+    starts: Numbers
+    targets: Numbers
+
+    @classmethod
+    def of(cls, analysed: Analysed) -> Self:
+        """The graph of a web; a link to a page that is redirected counts as one to where it ends."""
+        web = analysed.web
+        next_page = np.arange(len(analysed.starts))  # the last stands for nowhere
+        for page in range(len(web.urls)):
+            target = web.redirect(page)
+            if target:
+                next_page[page] = web.number(target)  # -1, nowhere, is the last too
+        next_page[next_page < 0] = len(next_page) - 1
+        ends = np.append(next_page[:-1], len(next_page) - 1)
+        for _ in range(_MAX_REDIRECTS):
+            ends = next_page[ends]
+        settled = next_page[ends] == ends
+        ends[~settled | (ends == len(ends) - 1)] = UNREACHABLE
+        return cls(analysed.starts, ends[analysed.targets])
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def links_of(self, page: int) -> Numbers:
+        """The pages that a page links to, some perhaps more than once."""
+        found = self.targets[self.starts[page] : self.starts[page + 1]]
+        return found[found >= 0]
+
+    def within(self, pages: Numbers | None = None) -> csr_array:
+        """The links among `pages` (all, when not given) as a matrix: 1 for one or more links from row to column.
+
+        Row i of the matrix is page i of `pages`, which are distinct.
+        """
+        from scipy.sparse import csr_array  # noqa: PLC0415  (nobody else must wait for scipy)
+
+        chosen = np.arange(len(self)) if pages is None else np.asarray(pages)
+        places = np.full(len(self) + 1, -1)  # the last is for nowhere
+        places[chosen] = np.arange(len(chosen))
+        rows = places[np.repeat(np.arange(len(self)), np.diff(self.starts))]
+        columns = places[np.where(self.targets < 0, len(self), self.targets)]
+        inside = (rows >= 0) & (columns >= 0)
+        size = max(len(chosen), 1)
+        rows, columns = np.divmod(np.unique(rows[inside] * size + columns[inside]), size)
+        return csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(chosen), len(chosen)))
+
+    def backwards(self) -> LinkGraph:
+        """The same graph with its links turned round; the sources of a page's links come in ascending order."""
+        inside = self.targets >= 0
+        sources = np.repeat(np.arange(len(self)), np.diff(self.starts))[inside]
+        order = np.argsort(self.targets[inside], kind="stable")
+        counts = np.bincount(self.targets[inside], minlength=len(self))
+        return LinkGraph(np.concatenate(([0], np.cumsum(counts))), sources[order])
+
+    def distances(self, start_set: Iterable[int]) -> Numbers:
+        """The least number of links from any page of `start_set` to each page, or UNREACHABLE."""
+        found = np.full(len(self), UNREACHABLE, np.int64)
+        edge = np.unique(np.fromiter(start_set, np.int64))
+        steps = 0
+        while len(edge):
+            found[edge] = steps
+            steps += 1
+            reached = np.unique(np.concatenate([self.links_of(page) for page in edge.tolist()]))
+            edge = reached[found[reached] == UNREACHABLE]
+        return found
+
+
+def pagerank(links: csr_array, damping: float = DAMPING) -> Values:
+    """The PageRank of each page: how often one meets it who follows links at random, and sometimes jumps anywhere.
+
+    x = d (x P + what pages without links have, spread over all) + (1 - d) / n, where P divides a page's weight among
+    its links. Found by power iteration; sums to 1.
+    """
+    count = links.shape[0]
+    if not count:
+        return np.zeros(0)
+    degrees = np.asarray(links.sum(axis=1)).ravel()
+    shares = np.divide(1.0, degrees, out=np.zeros(count), where=degrees > 0)
+    incoming = links.T.tocsr()
+    rank = np.full(count, 1.0 / count)
+    for _ in range(_MAX_ROUNDS):
+        spread = rank[degrees == 0].sum() / count
+        new = damping * (incoming @ (rank * shares) + spread) + (1.0 - damping) / count
+        change = np.abs(new - rank).sum()
+        rank = new
+        if change < _TOLERANCE:
+            break
+    return np.asarray(rank / rank.sum())

@@ -1,0 +1,245 @@
+"""Crawls of a recorded web in one process: no sockets, no database, no analysis, and no time but a virtual clock.
+
+Frontier, strategy, duplicates and absorber are those of a real crawl; only the workers are missing. A lease is answered
+at once with what was recorded for its URL: a document, a redirect, an error status; 404 for a URL that was not
+recorded. Hosts need no delay between requests here: that a crawl waits does not change what it finds.
+
+The same web, settings, seeds and judgements give the same crawl, bit for bit, in any process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+import numpy as np
+
+from opilio.crawl.absorb import Absorber
+from opilio.crawl.counters import Counters
+from opilio.crawl.judging import PageJudge
+from opilio.errors import InputError
+from opilio.evaluate.answers import Answers
+from opilio.frontier import Duplicates, Frontier, Host, ScopeFilter, Waiting, make_strategy
+from opilio.model import RELEVANT, Document, Fetch, Judgement, Lease, LeaseKind, Link, Outcome, UrlState, Visit
+from opilio.model.url import host_of, registered_domain, url_key
+from opilio.settings import Settings, Storage, override
+from opilio.store import Batch
+
+if TYPE_CHECKING:  # it takes a tenth of a second to import
+    import numpy.typing as npt
+
+    Numbers: TypeAlias = npt.NDArray[np.int64]
+    Values: TypeAlias = npt.NDArray[np.float64]
+    _ByNumber: TypeAlias = Callable[[int], Judgement]
+    Judging: TypeAlias = Callable[[int], Judgement] | npt.NDArray[np.floating] | Sequence[Judgement] | PageJudge
+    """Who judges: the relevance or the judgement of each page by its number, a function of it, or a model at work."""
+
+START_S = 1.0  # of the virtual clock; 0 means never
+_WITHOUT_TIME_AND_ADDRESSES = {
+    "fetch.host_delay_s": 0.0,
+    "duplicates.ip_path": "off",
+    "duplicates.ip_size": "off",
+    "frontier.hot_urls": 2**31,  # there is no database in which others could wait
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Crawl:
+    """The pages that a crawl fetched, in its order: all arrays are parallel. Each page stands in it once."""
+
+    pages: Numbers
+    """Page numbers."""
+    depths: Numbers
+    """Links followed from the nearest seed, as the crawl knew it."""
+    parents: Numbers
+    """The page number of the URL it was found on, or that was redirected to it; -1 for a seed."""
+    scores: Values
+    """The priority it had when its turn came."""
+    requests: Numbers
+    """Requests for pages made until then, this one included: those that failed or were redirected count here."""
+    outcomes: dict[str, int]
+    """What became of the URLs, as in a real crawl."""
+
+    def __len__(self) -> int:
+        return len(self.pages)
+
+    def to_bytes(self) -> bytes:
+        """All of it, to compare two crawls bit for bit."""
+        arrays = (self.pages, self.depths, self.parents, self.scores, self.requests)
+        return b"".join(array.tobytes() for array in arrays) + repr(self.outcomes).encode()
+
+
+class Simulation:
+    """One crawl of a recorded web."""
+
+    def __init__(
+        self,
+        answers: Answers,
+        settings: Settings,
+        seeds: Iterable[int],
+        judge: Judging | None = None,
+        *,
+        max_pages: int = 0,
+        in_flight: int = 1,
+        topics: Sequence[int] = (0,),
+        examples: Iterable[int] = (),
+        on_page: Callable[[int, Judgement | None], object] = lambda number, judgement: None,
+    ) -> None:
+        """`seeds` are page numbers; 0 for `max_pages` means all that can be reached.
+
+        `in_flight` leases are taken before the first of them is answered: with 1, every choice knows all links found so
+        far. `topics` are those that the judge may name; seeds belong to the first. `examples` are seeds that count as
+        relevant whatever the judge says, as examples that a user gave do. `on_page` is told of each page fetched, after
+        its links were absorbed; a learner changes `judge` from there.
+        """
+        self.answers = answers
+        self.settings = override(settings, _WITHOUT_TIME_AND_ADDRESSES)
+        self.max_pages = max_pages or len(answers.urls)
+        self.in_flight = in_flight
+        self.judge = judge
+        self.on_page = on_page
+        self.absorber = self._absorber([answers.urls[seed] for seed in seeds], topics)
+        for page in examples:
+            self.absorber.examples[self.absorber.frontier.known.get(url_key(answers.urls[page]))] = topics[0]
+        self.absorber.wanted = frozenset(topics[:1])
+        self.now_s = START_S
+        self._trace = _Trace()
+
+    @property
+    def judge(self) -> Judging | None:
+        """Who judges the pages from now on."""
+        return self._judge
+
+    @judge.setter
+    def judge(self, judge: Judging | None) -> None:
+        self._judge = judge
+        self._by_number = _by_number(judge) if judge is not None and not isinstance(judge, PageJudge) else None
+
+    def _absorber(self, seeds: Sequence[str], topics: Sequence[int]) -> Absorber:
+        strategy = make_strategy(self.settings.frontier)
+        if strategy.uses_sql:
+            raise InputError(
+                "an order in SQL cannot be simulated: there is no database to ask",
+                "Crawl the recorded web through its server instead, or write the order as a strategy.",
+            )
+        scope = ScopeFilter(self.settings.scope, frozenset(registered_domain(host_of(url)) for url in seeds))
+        frontier = Frontier(self.settings, strategy, scope, lambda url, outcome: None, topics)
+        duplicates = Duplicates(self.settings.duplicates, self.answers.bands)
+        self._parents = _KeepsParents()
+        absorber = Absorber(self.settings, frontier, duplicates, Counters(), self._parents)
+        for url in seeds:
+            absorber.offer(url, parent=-1, depth=0, relevance=1.0, topic=topics[0], now_s=START_S)
+        return absorber
+
+    def run(self) -> Crawl:
+        """Crawl until the budget is spent or nothing is left."""
+        frontier, absorber, trace = self.absorber.frontier, self.absorber, self._trace
+        while len(trace.pages) < self.max_pages:
+            leases = frontier.take(self.now_s, min(self.in_flight, self.max_pages - len(trace.pages)))
+            if leases:
+                for visit in [self._visit(lease) for lease in leases]:
+                    absorber.absorb(visit, self.now_s)
+                    if visit.document is not None:
+                        self.on_page(trace.by_oid[visit.lease.oid], visit.judgement)
+            else:
+                event_s = frontier.next_event_s()  # the next try of a page whose server failed
+                if event_s is None:
+                    break
+                self.now_s = event_s
+        return trace.crawl(self._parents.by_oid, absorber.counters.outcomes())
+
+    def _visit(self, lease: Lease) -> Visit:
+        """What a worker would have brought."""
+        if lease.kind is LeaseKind.HOST:
+            return Visit(lease, Fetch(Outcome.OK), host=self.answers.robots(lease.url))
+        if lease.kind is LeaseKind.SITEMAP:
+            return Visit(lease, Fetch(Outcome.CLIENT_ERROR, 404))
+        number = self.answers.number(lease.url)
+        fetch, document = self.answers.page(number)
+        self._trace.requests += 1
+        self._trace.by_oid[lease.oid] = number
+        if document is None:
+            return Visit(lease, fetch)
+        self._trace.add(number, self.absorber.frontier.leased[lease.oid])
+        if self._by_number is not None:
+            return Visit(lease, fetch, document, None, self._by_number(number))
+        if isinstance(self._judge, PageJudge):
+            told = msgspec.structs.replace(document, significant=self._judge.significant(document))
+            return Visit(lease, fetch, told, None, self._judge.judge(document, lease))
+        return Visit(lease, fetch, document)
+
+
+def _by_number(judge: Callable[[int], Judgement] | npt.NDArray[np.floating] | Sequence[Judgement]) -> _ByNumber:
+    """A judge that needs the number of a page only, as a function."""
+    if isinstance(judge, np.ndarray):
+        return [Judgement(0, value >= RELEVANT, value, value) for value in judge.tolist()].__getitem__
+    return judge if callable(judge) else judge.__getitem__
+
+
+class _Trace:
+    """What is noted while a crawl runs."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.by_oid: dict[int, int] = {}
+        """The page number of each URL asked for; -1 for one that was not recorded."""
+        self.pages: dict[int, tuple[int, int, float, int]] = {}
+        """By page number: oid, depth, score and requests so far."""
+
+    def add(self, number: int, url: Waiting) -> None:
+        self.pages.setdefault(number, (url.oid, url.depth, url.priority, self.requests))
+
+    def crawl(self, parents: Sequence[int], outcomes: dict[str, int]) -> Crawl:
+        oids, depths, scores, requests = zip(*self.pages.values(), strict=True) if self.pages else ((), (), (), ())
+        return Crawl(
+            pages=np.fromiter(self.pages, np.int64, len(self.pages)),
+            depths=np.array(depths, np.int64),
+            parents=np.array([self.by_oid.get(parents[oid], -1) for oid in oids], np.int64),
+            scores=np.array(scores, np.float64),
+            requests=np.array(requests, np.int64),
+            outcomes=outcomes,
+        )
+
+
+class _KeepsParents:
+    """A recorder (`opilio.crawl.recorder`) that keeps nothing but which URL led to which."""
+
+    def __init__(self) -> None:
+        self.by_oid: list[int] = []
+
+    def add_url(
+        self, batch: Batch, url: Waiting, key: int, parent: int, found_s: float, refusal: Outcome | None
+    ) -> None:
+        self.by_oid.append(parent)
+
+    def change_url(
+        self,
+        batch: Batch,
+        url: Waiting,
+        state: UrlState,
+        outcome: Outcome | None,
+        visited_s: float,
+        not_before_s: float,
+    ) -> None:
+        pass
+
+    def add_visit(self, batch: Batch, lease: Lease, fetch: Fetch) -> None:
+        pass
+
+    def add_page(
+        self, batch: Batch, visit: Visit, document: Document, judgement: Judgement | None, storage: Storage
+    ) -> None:
+        pass
+
+    def add_words(self, batch: Batch, document: Document) -> None:
+        pass
+
+    def add_links(
+        self, batch: Batch, source: Waiting, links: Sequence[Link], oids: Sequence[int], sids: Sequence[int]
+    ) -> None:
+        pass
+
+    def add_host(self, batch: Batch, host: Host) -> None:
+        pass
