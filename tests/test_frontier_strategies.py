@@ -137,3 +137,14 @@ def test_changing_the_strategy_sends_everything_back(tmp_path: Path) -> None:
     assert frontier.wants_refill() == [0]
     with Store.create(tmp_path / "c") as store, pytest.raises(QueryError, match="numtry"):
         store.check_order_by("numtry, oid")
+
+
+def test_a_batch_that_is_refused_as_a_whole_gives_way_to_the_next() -> None:
+    """Best-N-First: when every URL of a batch is refused at the last look, the next batch is taken at once."""
+    frontier, _ = make_frontier({"frontier.strategy": "bfs4", "fetch.host_delay_s": 0.0})
+    for oid in range(12):
+        add(frontier, oid, f"http://h{oid}.example/{oid}", relevance=1 - oid / 100)
+    for host in frontier.hosts:
+        host.met_s = 1.0
+    frontier.refuses = lambda url: Outcome.DUP_SUFFIX if url.oid < 8 else None
+    assert sorted(lease.oid for lease in frontier.take(2.0, 12)) == [8, 9, 10, 11]

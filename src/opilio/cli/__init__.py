@@ -31,6 +31,7 @@ _COMMANDS = {  # where each is, and what the list of commands says of it
     "settings": ("opilio.cli.ask:settings", "Show the settings of a collection, or all defaults."),
     "record": ("opilio.cli.record:record", "Record a web, on which crawls can be repeated and compared."),
     "replay": ("opilio.cli.record:replay", "Serve a recorded web on this machine."),
+    "evaluate": ("opilio.cli.evaluate:evaluate", "Compare strategies on recorded webs."),
     "demo": ("opilio.cli.demo:demo", "See it at work on this machine, offline."),
     "localweb": ("opilio.cli.demo:localweb", "Serve the web of the demo, for crawls of your own."),
 }

@@ -227,6 +227,12 @@ class Frontier:
         """The best URLs whose hosts may be asked now, at most `limit`; hosts met for the first time come first."""
         self._wake(now_s)
         self._start_batch()
+        leases = self._take_ready(now_s, limit)
+        while not leases and self._start_batch():  # the whole batch was refused: the next has its turn
+            leases = self._take_ready(now_s, limit)
+        return leases
+
+    def _take_ready(self, now_s: float, limit: int) -> list[Lease]:
         leases: list[Lease] = []
         turns = deque(queue for queue in self._turns if len(queue))
         while turns and len(leases) < limit:
@@ -387,10 +393,13 @@ class Frontier:
         if self.settings.frontier.max_waiting:
             heapq.heappush(self._worst, (url.priority, -url.oid, url))
 
-    def _start_batch(self) -> None:
-        """When the last batch of a Best-N-First strategy is done, let the next N best take part, in random order."""
+    def _start_batch(self) -> bool:
+        """When the last batch of a Best-N-First strategy is done, let the next N best take part, in random order.
+
+        Whether there is a new batch.
+        """
         if not self._pool or self._batch or any(len(queue) for queue in self.queues.values()):
-            return
+            return False
         batch: list[Waiting] = []
         pools = deque(pool for pool in self._pool.values() if len(pool))
         while pools and len(batch) < self.strategy.batch:
@@ -404,6 +413,7 @@ class Frontier:
         for place, url in enumerate(batch):
             self._batch.add(url.oid)
             self.queues[url.topic].push(url, (float(place), url.oid, url))
+        return bool(batch)
 
     def _spill(self, topic: int) -> None:
         keep = int(self.settings.frontier.hot_urls * SPILL_TO)
