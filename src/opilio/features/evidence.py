@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -71,10 +72,21 @@ class TextReader:
         self.terms: dict[int, str] = {}
         """The stems met so far, by their hash codes."""
 
-    def read(self, title: str, text: str, language: str = "", url: str = "") -> Evidence:
-        """The evidence of a text, its language found out when it is not known."""
+    def read(
+        self,
+        title: str,
+        text: str,
+        language: str = "",
+        url: str = "",
+        anchors: Iterable[str] = (),
+        neighbours: Stems = NO_STEMS,
+    ) -> Evidence:
+        """The evidence of a text, its language found out when it is not known; `anchors` are the words of each link."""
         spoken = language or language_of(text)
-        return Evidence(self.stems(f"{title}\n{text}", spoken), title=title, text=text, language=spoken, url=url)
+        links = [self.stems(anchor, spoken) for anchor in anchors]
+        gap = np.zeros(1, np.uint32)
+        said = np.concatenate([piece for link in links for piece in (link[link > 0], gap)]) if links else NO_STEMS
+        return Evidence(self.stems(f"{title}\n{text}", spoken), said, neighbours, title, text, spoken, url)
 
     def stems(self, text: str, language: str = "") -> Stems:
         """The stems of a text in order, with 0 for words that are no terms."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from opilio.classify import CLASSIFIERS
 from opilio.errors import SettingsError
-from opilio.features import make_space
-from opilio.settings import Settings
+from opilio.settings import Classify, Settings
 
 SVM = "svm"  # the classifier that looks at feature spaces
 
@@ -13,6 +11,11 @@ SVM = "svm"  # the classifier that looks at feature spaces
 def check_settings(settings: Settings) -> None:
     """Refuse a classifier or a feature space that there is not."""
     classify = settings.classify
+    if classify == Classify():  # the defaults are right, and a crawl that learns nothing need not load a classifier
+        return
+    from opilio.classify import CLASSIFIERS  # noqa: PLC0415
+    from opilio.features import make_space  # noqa: PLC0415
+
     CLASSIFIERS.get(classify.classifier)
     if classify.classifier == SVM:
         if not classify.spaces:

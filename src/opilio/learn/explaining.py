@@ -10,8 +10,8 @@ import numpy as np
 
 from opilio.classify import Explanation, KeywordJudge, Model, Step
 from opilio.errors import InputError
-from opilio.features.evidence import NO_STEMS, Evidence, TextReader
-from opilio.learn.training import anchors_of, neighbours_of, with_gaps
+from opilio.features.evidence import TextReader
+from opilio.learn.training import anchors_of, neighbours_of
 from opilio.store import Store
 from opilio.topics import TopicRecord, hierarchy_of
 
@@ -68,16 +68,9 @@ def explain_page(store: Store, url: str, version: int = 0) -> dict[str, Any] | N
     oid, url, title, language, text, relevance, kcid, model_version = rows[0]
     if text is None:
         raise InputError(f"{url}: its text is not kept", "Set store.text = true before you crawl.")
-    reader = TextReader()
-    evidence = reader.read(title or "", text, language or "", url)
-    words = [reader.stems(anchor, evidence.language) for anchor in anchors_of(store, [oid]).get(oid, [])]
-    near = neighbours_of(store, [oid]).get(oid, [])
-    evidence = Evidence(
-        evidence.stems,
-        with_gaps(words),
-        np.array(near, np.uint32) if near else NO_STEMS,
-        *(evidence.title, evidence.text, evidence.language, url),
-    )
+    anchors = anchors_of(store, [oid]).get(oid, [])
+    near = np.array(neighbours_of(store, [oid]).get(oid, ()), np.uint32)
+    evidence = TextReader().read(title or "", text, language or "", url, anchors, near)
     told = _told(store, current_model(store, version).explain(evidence), title or "")
     told["stored"] = {"relevance": relevance, "topic": _paths(store).get(kcid, ""), "model_version": model_version}
     told["way"] = [{"url": step_url, "anchor": anchor or ""} for step_url, anchor in store.query(_WAY, [oid]).rows]

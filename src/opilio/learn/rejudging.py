@@ -10,8 +10,7 @@ import msgspec
 import numpy as np
 
 from opilio.classify import Model
-from opilio.features.evidence import Evidence, TextReader
-from opilio.learn.training import with_gaps
+from opilio.features.evidence import TextReader
 from opilio.learn.ways import NO_WAY, ways_to
 from opilio.model import RELEVANT
 from opilio.settings import Classify
@@ -57,13 +56,8 @@ def rejudge(
         batch, ways = Batch(), ways_to(store, [row[0] for row in rows], settings)
         for oid, url, title, language, text, before in rows:
             anchor, told = ways.get(oid, NO_WAY)
-            evidence = reader.read(title or "", text, language or "", url)
-            evidence = Evidence(
-                evidence.stems,
-                with_gaps([reader.stems(anchor, evidence.language)] if anchor else []),
-                np.frombuffer(told, "<u4"),
-                *(evidence.title, evidence.text, evidence.language, url),
-            )
+            links = [anchor] if anchor else []
+            evidence = reader.read(title or "", text, language or "", url, links, np.frombuffer(told, "<u4"))
             judgement = model.judge(evidence)
             if oid in examples:
                 judgement = msgspec.structs.replace(judgement, topic=examples[oid], accepted=True, relevance=1.0)

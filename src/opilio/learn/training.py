@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from opilio.classify import Example, TrainingSet
-from opilio.features.evidence import NO_STEMS, SIGNIFICANT_STEMS, Evidence, TextReader
+from opilio.features.evidence import SIGNIFICANT_STEMS, Evidence, TextReader
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.loading import TrainingRecord
@@ -56,20 +57,13 @@ def gather(store: Store, settings: Settings) -> TrainingSet:
     anchors, neighbours = anchors_of(store, oids), neighbours_of(store, oids)
     examples = []
     for record in records:
-        evidence = _evidence(store, reader, record)
-        if evidence is None:
-            continue
-        words = [record.title] if record.kind == "url" else []  # what the user calls the link
         oid = -1 if record.oid is None else record.oid
+        words = [record.title] if record.kind == "url" else []  # what the user calls the link
         words += anchors.get(oid, [])
         near = np.array(neighbours.get(oid, ()), np.uint32)
-        seen = Evidence(
-            evidence.stems,
-            with_gaps([reader.stems(text, evidence.language) for text in words]),
-            near,
-            *(evidence.title, evidence.text, evidence.language, evidence.url),
-        )
-        examples.append(Example(record.kcid, seen, record.positive, record.name))
+        evidence = _evidence(store, reader, record, words, near)
+        if evidence is not None:
+            examples.append(Example(record.kcid, evidence, record.positive, record.name))
     documents, frequencies = _frequencies(store)
     return TrainingSet(
         hierarchy=hierarchy_of(topics),
@@ -92,24 +86,21 @@ def neighbours_of(store: Store, oids: list[int]) -> dict[int, list[int]]:
     return dict(store.query(_NEIGHBOURS, [oids], max_rows=2**20).rows) if oids else {}
 
 
-def _evidence(store: Store, reader: TextReader, record: TrainingRecord) -> Evidence | None:
-    if record.text:
-        url = record.name if record.kind == "url" else ""
-        return reader.read(record.title, record.text, record.language, url)
-    if record.oid is None:
+def _evidence(
+    store: Store, reader: TextReader, record: TrainingRecord, anchors: list[str], neighbours: Stems
+) -> Evidence | None:
+    if not record.text and record.oid is None:
         return None
+    url = record.name if record.kind == "url" else ""
+    evidence = reader.read(record.title, record.text or "", record.language, url, anchors, neighbours)
+    if record.text:
+        return evidence
     # The texts of pages are not kept: their terms must do. They have no order, so gaps keep them from forming pairs.
     bag = store.query(_BAG, [record.oid], max_rows=2**16).rows
     stems = np.repeat(np.array([tid for tid, _ in bag], np.uint32), [freq for _, freq in bag])
     apart = np.zeros((len(stems), 50), np.uint32)
     apart[:, 0] = stems
-    return Evidence(apart.ravel(), title=record.title, language=record.language, url=record.name) if len(bag) else None
-
-
-def with_gaps(links: list[Stems]) -> Stems:
-    """The terms of one link after the other, with a 0 between links."""
-    gap = np.zeros(1, np.uint32)
-    return np.concatenate([piece for link in links for piece in (link[link > 0], gap)]) if links else NO_STEMS
+    return replace(evidence, stems=apart.ravel(), url=record.name) if bag else None
 
 
 def _others(reader: TextReader, settings: Settings) -> Iterable[Example]:
