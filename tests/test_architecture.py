@@ -8,7 +8,7 @@ import opilio
 
 ROOT = Path(opilio.__file__).parent
 ORDER = [
-    "errors", "lazy", "registry", "settings", "model", "topics", "frontier", "fetch", "analyze", "features", "classify", "store",
+    "errors", "lazy", "threads", "registry", "settings", "model", "topics", "frontier", "fetch", "analyze", "features", "classify", "store",
     "distill", "learn", "search", "crawl", "cluster", "evaluate", "localweb", "web", "cli", "__main__",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))

@@ -151,8 +151,8 @@ def test_ctrl_c_before_the_crawl_began(make_collection: MakeCollection) -> None:
             code = terminal.wait_for_end()
         finally:
             terminal.close()
-        assert code in (130, -signal.SIGINT)
-        if wait_s >= 0.5:  # before that Python itself is still starting
+        if wait_s >= 0.5:  # before that Python itself is still starting, and ends as it likes
+            assert code in (130, -signal.SIGINT)
             assert "Traceback" not in terminal.plain, (wait_s, terminal.plain)
     assert Collection(collection.folder).crawl(settings={"limits.max_pages": 3}).pages == 3
 

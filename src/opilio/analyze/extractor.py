@@ -25,6 +25,7 @@ from opilio.analyze.content import Content, Failure
 from opilio.analyze.extraction import BEGUN, MAX_REPLY_BYTES, READY, Request, encoder, receive, reply_decoder, send
 from opilio.analyze.kinds import charset_of, kind_of, media_type
 from opilio.settings import Settings
+from opilio.threads import SINGLE
 
 PROGRAM = (sys.executable, "-P", "-m", "opilio.analyze.extraction_process")
 FILES_PER_PROCESS = 500
@@ -125,7 +126,7 @@ class Extractor:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                env={name: value for name, value in os.environ.items() if name in _ENVIRONMENT},
+                env=SINGLE | {name: value for name, value in os.environ.items() if name in _ENVIRONMENT},
                 start_new_session=True,  # so that it can be ended with its children, and Ctrl-C does not reach it
             )
         self._connection = ours

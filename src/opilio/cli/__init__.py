@@ -16,6 +16,7 @@ import click
 
 from opilio import __version__
 from opilio.errors import CollectionError, InputError, OpilioError, QueryError, SettingsError
+from opilio.threads import use_one_thread
 
 INTERRUPTED = 130  # exit code after Ctrl-C, as shells have it
 
@@ -83,6 +84,7 @@ def cli() -> None:
 
 def main() -> None:
     """Entry point of the command `opilio`."""
+    use_one_thread()
     try:
         cli(standalone_mode=False)
     except OpilioError as error:

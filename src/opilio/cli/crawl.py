@@ -9,8 +9,9 @@ from typing import Any
 import click
 
 from opilio.cli import INTERRUPTED
-from opilio.cli.display import make_display, print_json, summary
+from opilio.cli.display import print_json, summary
 from opilio.cli.units import DURATION, SIZE
+from opilio.cli.watching import make_display
 from opilio.crawl import Collection
 from opilio.errors import InputError
 from opilio.settings import Settings, load, override, parse_assignment

@@ -8,7 +8,8 @@ from pathlib import Path
 import click
 
 from opilio.cli.ask import show_table
-from opilio.cli.display import make_display, summary
+from opilio.cli.display import summary
+from opilio.cli.watching import make_display
 from opilio.crawl import Collection
 from opilio.errors import CollectionError
 from opilio.localweb import LocalServer, LocalWeb

@@ -18,6 +18,7 @@ from opilio.errors import OpilioError
 from opilio.fetch import Transport
 from opilio.model import Fetch, Lease, Outcome, Visit, host_of
 from opilio.settings import from_table
+from opilio.threads import single_threaded
 
 PATIENCE = 20  # a worker that says nothing for so many times the longest request hangs
 MAX_RESTARTS = 20  # of worker processes in one run: more means that something is wrong with the machine
@@ -131,6 +132,7 @@ class _Process:
                 [sys.executable, "-P", "-m", "opilio.crawl.process", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
+                env=single_threaded(),
                 process_group=0,  # Ctrl-C is the engine's to handle, also while the process is still starting
             )
         reader, self.writer = await asyncio.open_connection(sock=ours, limit=2**20)

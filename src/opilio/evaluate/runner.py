@@ -29,6 +29,7 @@ from opilio.evaluate.records import Run, RunLog
 from opilio.evaluate.results import Results, ScoreRow, gather, write
 from opilio.evaluate.run_process import Worker, receive, send
 from opilio.evaluate.scoring import Group
+from opilio.threads import single_threaded
 
 _POLL_S = 0.2
 
@@ -204,15 +205,14 @@ class Workers:
             yield answers.pop(number)
 
     def _start(self, count: int) -> None:
-        # The same import path as ours, and none of our working folder's modules. One thread each: all cores have work.
+        # The same import path as ours, and none of our working folder's modules.
         program = f"import sys; sys.path[:] = {sys.path!r}; from opilio.evaluate.run_process import main; main()"
-        single = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
         while len(self._processes) < count:
             process = subprocess.Popen(
                 [sys.executable, "-c", program],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                env=os.environ | single,
+                env=single_threaded(),
                 process_group=0,  # Ctrl-C is ours to handle
             )
             self._processes.append(process)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from opilio.analyze import FileReader
 from opilio.errors import InputError
 from opilio.learn.lessons import FileText
 from opilio.settings import Settings
@@ -14,6 +13,8 @@ MAX_FILE_BYTES = 100 * 2**20
 
 def read_file(path: Path) -> FileText:
     """The title and text of a file."""
+    from opilio.analyze import FileReader  # noqa: PLC0415  (most crawls begin without files, and it takes long to load)
+
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise InputError(f"{path}: larger than {MAX_FILE_BYTES:,} bytes", "Give a part of it.")

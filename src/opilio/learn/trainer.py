@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from opilio.errors import InputError, OpilioError
 from opilio.settings import Settings, to_toml
 from opilio.store import Batch, Store
 from opilio.store.probes import write_model
+from opilio.threads import single_threaded
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def train_beside(
         [sys.executable, "-P", "-m", "opilio.learn.process"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=os.environ | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},  # the other cores have work to do
+        env=single_threaded(),
         process_group=0,  # Ctrl-C is the engine's to handle
     )
     on_start(process)

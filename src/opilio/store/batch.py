@@ -53,7 +53,7 @@ class Rows:
 def _array(name: str, values: list[Any], arrow_type: pa.DataType) -> pa.Array:
     if arrow_type == TIME:
         seconds = np.array(values, dtype=np.float64)
-        return pa.array(np.round(seconds * 1e6).astype(np.int64), mask=seconds == 0.0).cast(TIME)
+        return pa.array(np.round(seconds * 1e6).astype("<M8[us]"), mask=seconds == 0.0)
     try:
         return pa.array(values, type=arrow_type)
     except UnicodeEncodeError:  # a lone surrogate, which no UTF-8 file can hold

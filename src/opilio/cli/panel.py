@@ -1,0 +1,61 @@
+"""The live panel of a crawl on a terminal."""
+
+from __future__ import annotations
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from opilio.cli.display import Silence, grouped, sparkline
+from opilio.cli.units import show_bytes, show_duration
+from opilio.crawl.counters import Status
+from opilio.model import OutcomeKind
+
+ROOM_FOR_CTRL_C = 4  # columns: terminals echo ^C behind the panel, and a wrapped line would shift it
+
+
+class Panels(Silence):
+    """A panel that is drawn anew four times a second."""
+
+    def __init__(self) -> None:
+        self._console = Console(stderr=True)
+        self._live = Live(console=self._console, refresh_per_second=4, transient=True)
+
+    def __enter__(self) -> Panels:
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Take the panel away."""
+        self._live.stop()
+
+    def tick(self, status: Status) -> None:
+        """Draw the panel."""
+        self._live.update(panel(status, self._console.width - ROOM_FOR_CTRL_C))
+
+
+def panel(status: Status, width: int) -> Panel:
+    """The live panel of a crawl."""
+    figures = Table.grid(padding=(0, 3))
+    for _ in range(4):
+        figures.add_column(style="dim")
+        figures.add_column(justify="right")
+    eta = f"{show_duration(status.eta_s)} to {status.limit}" if status.eta_s is not None and status.limit else "-"
+    figures.add_row("pages", f"[bold]{status.pages:,}", "pages/s", f"{status.pages_per_s:.1f}", "received",
+                    show_bytes(status.fetched_bytes), "time", show_duration(status.elapsed_s))  # fmt: skip
+    figures.add_row("waiting", f"{status.waiting:,}", "known", f"{status.urls:,}", "under way", f"{status.in_flight:,}",
+                    "left", eta)  # fmt: skip
+    figures.add_row("hosts", f"{status.hosts:,}", "slow", f"{status.slow_hosts:,}", "bad", f"{status.bad_hosts:,}")
+    lines: list[Table | Text] = [figures, Text(f"order    {status.order_by}", overflow="ellipsis", no_wrap=True)]
+    if status.harvest is not None:
+        bars = sparkline(status.harvest_history)
+        lines.append(Text(f"harvest  {status.harvest:.3f}  {bars}  judged by {status.model}", style="green"))
+    for kind, names in grouped(status).items():
+        if kind is not OutcomeKind.STORED and names:
+            parts = ", ".join(f"{name} {n:,}" for name, n in list(names.items())[:6])
+            lines.append(Text(f"{kind.value}: {parts}", style="red" if kind is OutcomeKind.FAILED else "yellow"))
+    ending = f"  ending: {status.reason}" if status.reason else "  Ctrl-C ends the crawl; nothing is lost"
+    return Panel(Group(*lines), title=Text(f"opilio crawl {status.folder}"), subtitle=ending, title_align="left",
+                 width=max(20, width))  # fmt: skip
