@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Self, TypeAlias
 
 import numpy as np
 
+from opilio.distill.pagerank import pagerank as pagerank  # noqa: PLC0414  (of these graphs too)
 from opilio.evaluate.analysed import Analysed
 
 if TYPE_CHECKING:  # they take tenths of a second to import
@@ -15,12 +16,8 @@ if TYPE_CHECKING:  # they take tenths of a second to import
     from scipy.sparse import csr_array
 
     Numbers: TypeAlias = npt.NDArray[np.integer]
-    Values: TypeAlias = npt.NDArray[np.float64]
 
 UNREACHABLE = -1
-DAMPING = 0.85  # of PageRank, as in the paper that introduced it
-_TOLERANCE = 1e-10  # summed over all pages
-_MAX_ROUNDS = 500
 _MAX_REDIRECTS = 25  # in a row; after them, or in a circle, a link leads nowhere
 
 
@@ -92,26 +89,3 @@ class LinkGraph:
             reached = np.unique(np.concatenate([self.links_of(page) for page in edge.tolist()]))
             edge = reached[found[reached] == UNREACHABLE]
         return found
-
-
-def pagerank(links: csr_array, damping: float = DAMPING) -> Values:
-    """The PageRank of each page: how often one meets it who follows links at random, and sometimes jumps anywhere.
-
-    x = d (x P + what pages without links have, spread over all) + (1 - d) / n, where P divides a page's weight among
-    its links. Found by power iteration; sums to 1.
-    """
-    count = links.shape[0]
-    if not count:
-        return np.zeros(0)
-    degrees = np.asarray(links.sum(axis=1)).ravel()
-    shares = np.divide(1.0, degrees, out=np.zeros(count), where=degrees > 0)
-    incoming = links.T.tocsr()
-    rank = np.full(count, 1.0 / count)
-    for _ in range(_MAX_ROUNDS):
-        spread = rank[degrees == 0].sum() / count
-        new = damping * (incoming @ (rank * shares) + spread) + (1.0 - damping) / count
-        change = np.abs(new - rank).sum()
-        rank = new
-        if change < _TOLERANCE:
-            break
-    return np.asarray(rank / rank.sum())

@@ -1,0 +1,51 @@
+"""What the links of a collection say: which pages are its hubs, and which its authorities.
+
+A *hub* is a page with many links to relevant pages, an *authority* one to which many hubs link. Three ways find them,
+all by one call, `distill`:
+
+- `hits`: HITS on the neighbourhood of a topic, where no host can praise itself or one page many times (BINGO 2.5);
+- `focus`: the distiller of Focus, in SQL: links weigh as much as their ends are relevant (Focus 2.2);
+- `pagerank`: how often a reader meets a page who follows links at random (BestN 4.2).
+
+What holds for all of them:
+
+1. A link to a URL that redirects counts for the URL it ends at, a link to a duplicate counts for the original, and so
+   do links of a duplicate (`merging`). A circle of redirects ends nowhere: links into it do not count.
+2. A page links to another or does not: repeated links count once.
+3. A result is of one snapshot of the database and changes nothing in it, so it can be had beside a crawl.
+4. The same snapshot gives the same scores, to the last bit, on any number of threads.
+5. Scores of a kind sum to 1, or are all 0 when no link counts.
+
+Hosts are told apart by `sid`, the host with its port. `neglected` says what the best hubs recommend and nobody has
+fetched yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opilio.lazy import loader
+
+if TYPE_CHECKING:
+    from opilio.distill.best import listing
+    from opilio.distill.distilling import METHODS, distill
+    from opilio.distill.graph import WebGraph
+    from opilio.distill.neglect import Neglected, neglected
+    from opilio.distill.options import Options
+    from opilio.distill.scores import Scored, Scores
+
+_MODULES = {
+    "METHODS": "distilling",
+    "Neglected": "neglect",
+    "Options": "options",
+    "Scored": "scores",
+    "Scores": "scores",
+    "WebGraph": "graph",
+    "distill": "distilling",
+    "listing": "best",
+    "neglected": "neglect",
+}
+
+__all__ = ["METHODS", "Neglected", "Options", "Scored", "Scores", "WebGraph", "distill", "listing", "neglected"]
+
+__getattr__ = loader(__name__, _MODULES)

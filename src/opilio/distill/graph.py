@@ -1,0 +1,124 @@
+"""The links of a collection in memory, redirects and duplicates merged: 8 bytes a link."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+import duckdb
+import numpy as np
+
+from opilio.distill.merging import ends_of, load_merged
+from opilio.store import Store
+
+if TYPE_CHECKING:  # they take tenths of a second to import
+    import numpy.typing as npt
+    from scipy.sparse import csr_array
+
+    from opilio.distill.scores import Oids, Values
+
+    Numbers: TypeAlias = npt.NDArray[np.integer]
+    Flags: TypeAlias = npt.NDArray[np.bool_]
+
+_CHUNK_ROWS = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class WebGraph:
+    """Links from `sources[n]` to `targets[n]`, distinct, ascending by source, then target; some lead from a page to
+    itself. Oids serve as places in `hosts` and `stored`."""
+
+    sources: Numbers
+    targets: Numbers
+    hosts: Numbers
+    """By oid: the host it is on."""
+    stored: Flags
+    """By oid: whether a page of it is in the collection, be it from before it was redirected."""
+    merged: tuple[Oids, Oids]
+    """URLs that stand for others, and for which; none of the former is in `sources` or `targets`."""
+
+    @classmethod
+    def of(cls, store: Store) -> Self:
+        """The links of a collection as they are now, for several calls of `distill`."""
+        with store.reading() as cursor:
+            return cls.load(cursor)
+
+    @property
+    def urls(self) -> int:
+        """Known URLs, which are the numbers below this one."""
+        return len(self.hosts)
+
+    @classmethod
+    def load(cls, cursor: duckdb.DuckDBPyConnection) -> Self:
+        """The links that are in the database now."""
+        merged = load_merged(cursor)
+        hosts = np.zeros(_scalar(cursor, "SELECT coalesce(max(oid) + 1, 0) FROM crawl"), np.int32)
+        stored = np.zeros(len(hosts), np.bool_)
+        found = cursor.execute("SELECT oid, sid FROM crawl").fetchnumpy()
+        hosts[found["oid"]] = found["sid"]
+        stored[cursor.execute("SELECT oid FROM pages").fetchnumpy()["oid"]] = True
+        keys = _keys(cursor, merged, len(hosts))
+        sources, targets = _split(keys, len(hosts))
+        return cls(sources, targets, hosts, stored, merged)
+
+    def chosen(self, flags: Flags) -> Self:
+        """The same graph with the links for which `flags` say so."""
+        return type(self)(self.sources[flags], self.targets[flags], self.hosts, self.stored, self.merged)
+
+    def without_own_praise(self) -> Self:
+        """The same graph without links inside one host."""
+        return self.chosen(self.hosts[self.sources] != self.hosts[self.targets])
+
+    def within(self, pages: Flags) -> Self:
+        """The same graph with the links from and to `pages`, given as a flag by oid."""
+        return self.chosen(pages[self.sources] & pages[self.targets])
+
+    def matrix(self, pages: Oids, weights: Values) -> csr_array:
+        """Links as a matrix, the weight of each in the row of its source and the column of its target.
+
+        Row i is page i of `pages`, ascending, among which are all sources and targets.
+        """
+        from scipy.sparse import csr_array  # noqa: PLC0415  (nobody else must wait for scipy)
+
+        places = np.zeros(self.urls, np.int32)
+        places[pages] = np.arange(len(pages))
+        counts = np.bincount(places[self.sources], minlength=len(pages)) if len(pages) else np.zeros(0, np.int64)
+        starts = np.concatenate(([0], np.cumsum(counts)))
+        return csr_array((weights, places[self.targets], starts), shape=(len(pages), len(pages)))
+
+
+def _keys(cursor: duckdb.DuckDBPyConnection, merged: tuple[Oids, Oids], urls: int) -> Oids:
+    """Each link once, as one number (source * urls + target), ascending."""
+    keys = np.empty(_scalar(cursor, "SELECT count(*) FROM links"), np.int64)
+    filled = 0
+    reader = cursor.sql("SELECT oid_src, oid_dst FROM links").to_arrow_reader(_CHUNK_ROWS)
+    for piece in reader:
+        sources, targets = (ends_of(column.to_numpy(zero_copy_only=False), merged) for column in piece.columns)
+        somewhere = (sources >= 0) & (targets >= 0)
+        part = sources[somewhere] * urls + targets[somewhere]
+        keys[filled : filled + len(part)] = part
+        filled += len(part)
+    keys = keys[:filled]
+    keys.sort()
+    return keys[firsts(keys)]
+
+
+def firsts(ordered: Numbers) -> Flags:
+    """Which of the values in a row are unlike the one before."""
+    flags = np.ones(len(ordered), np.bool_)
+    flags[1:] = ordered[1:] != ordered[:-1]
+    return flags
+
+
+def _split(keys: Oids, urls: int) -> tuple[Numbers, Numbers]:
+    small: type[np.int32 | np.int64] = np.int32 if urls <= np.iinfo(np.int32).max else np.int64
+    sources: Numbers = np.empty(len(keys), small)
+    targets: Numbers = np.empty(len(keys), small)
+    for at in range(0, len(keys), _CHUNK_ROWS):  # in pieces: the whole would need 16 bytes a link in passing
+        part = slice(at, at + _CHUNK_ROWS)
+        sources[part], targets[part] = np.divmod(keys[part], urls)
+    return sources, targets
+
+
+def _scalar(cursor: duckdb.DuckDBPyConnection, sql: str) -> int:
+    return int(cursor.execute(sql).fetchall()[0][0])

@@ -1,0 +1,58 @@
+"""Scores of pages, whichever way they were found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
+
+if TYPE_CHECKING:  # it takes a tenth of a second to import
+    import numpy.typing as npt
+
+    Oids: TypeAlias = npt.NDArray[np.int64]
+    Values: TypeAlias = npt.NDArray[np.float64]
+
+
+class Scored(NamedTuple):
+    """A page with one of its scores."""
+
+    oid: int
+    score: float
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """Hub and authority scores by page; those of a kind sum to 1, or are all 0."""
+
+    oids: Oids
+    """Ascending."""
+    hub: Values
+    """All 0 when the way knows no hubs, as PageRank."""
+    authority: Values
+    method: str = ""
+    rounds: int = 0
+    converged: bool = True
+    """False: the last round still changed more than `Options.tolerance`."""
+
+    def __len__(self) -> int:
+        return len(self.oids)
+
+    def top_hubs(self, n: int = 20) -> list[Scored]:
+        """The best hubs, best first; at most `n`, none with a score of 0. Of equal ones the smaller oid comes first."""
+        return _top(self.oids, self.hub, n)
+
+    def top_authorities(self, n: int = 20) -> list[Scored]:
+        """The best authorities, in the same order."""
+        return _top(self.oids, self.authority, n)
+
+
+def normalized(values: Values) -> Values:
+    """Values that sum to 1; all 0 stay so."""
+    total = float(values.sum())
+    return values / total if total > 0 else np.zeros(len(values))
+
+
+def _top(oids: Oids, scores: Values, n: int) -> list[Scored]:
+    order = np.lexsort((oids, -scores))[: max(n, 0)]
+    return [Scored(int(oids[at]), float(scores[at])) for at in order.tolist() if scores[at] > 0]
