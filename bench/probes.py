@@ -13,6 +13,7 @@ of CPU time, all threads together, so that other programs do not blur it, and to
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import os
@@ -38,6 +39,7 @@ from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node
 
 VOCABULARY, WORDS, OWN_TERMS, EXAMPLES = 50_000, 450, 400, 30
 SHAPES = {5: (5, 0), 20: (4, 4), 100: (10, 9)}  # topics below the root, and below each of those
+MEMORY_MB = (10, 40, 80, 160, 640)
 FLOOR = 10.0  # Focus 3.8: more than an order of magnitude
 
 
@@ -209,6 +211,38 @@ def one_size(
     }
 
 
+def by_memory(documents: int, folder: Path) -> list[dict[str, float | None]]:
+    """The same documents with more and more memory for the database (Focus, figure 8 b), 20 topics.
+
+    SQLite's pages come from the system's cache in any case, which no setting of a database limits.
+    """
+    web = Web(20)
+    model = BayesTree.train(web.training(), Settings())
+    pages = web.pages(documents)
+    rows: list[dict[str, float | None]] = []
+    with Store.create(folder / "memory") as store:
+        connection = store._open_root().cursor()
+        write_model(connection, model.tables())
+        fill(store, pages, 0)
+        btree = Btree(connection, folder)
+        connection.close()
+    chosen = random.Random(1).sample(range(documents), min(50, documents))
+    for megabytes in MEMORY_MB:
+        with Store.open(folder / "memory", memory_bytes=megabytes * 10**6) as store:
+            cursor = store._open_root().cursor()
+            bulk: float | None
+            try:
+                bulk = timed_ms(documents, functools.partial(bulk_probe, cursor))[0]
+            except duckdb.OutOfMemoryException:
+                bulk = None
+            cursor.close()
+        btree.connection.execute(f"PRAGMA cache_size = -{megabytes * 1000}")
+        single = timed_ms(len(chosen), lambda: [btree.probe(did) for did in chosen])[0]
+        rows.append({"memory_mb": megabytes, "bulkprobe_cpu_ms": bulk, "singleprobe_sqlite_cpu_ms": single})
+        print(json.dumps(rows[-1]), flush=True)
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="100 and 1,000 documents, 20 topics")
@@ -218,6 +252,7 @@ def main() -> None:
     folder = Path(tempfile.mkdtemp(prefix="opilio-bench-", dir=given.folder))
     try:
         rows = [row for topics in ([20] if given.quick else SHAPES) for row in measure(topics, sizes, folder)]
+        memory = by_memory(max(sizes), folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     at_scale = [row["bulkprobe_over_singleprobe"] for row in rows if row["documents"] == max(sizes)]
@@ -226,6 +261,7 @@ def main() -> None:
         "bulkprobe_over_singleprobe": min(at_scale),
         "floor": FLOOR,
         "rows": rows,
+        "by_memory": memory,
         "versions": {"duckdb": duckdb.__version__, "sqlite": sqlite3.sqlite_version, "numpy": np.__version__},
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
     }

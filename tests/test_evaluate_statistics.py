@@ -114,6 +114,8 @@ def test_equal_values_have_no_width() -> None:
     assert (found.difference.low, found.difference.high, found.p, found.wilcoxon_p) == (0.0, 0.0, 1.0, 1.0)
     assert math.isnan(found.ratio.value)
     assert statistics.mean_of([0.5]).interval == statistics.Interval(0.5, 0.5, 0.5)
+    rounded = statistics.compare("a", by_topic([0.1 + 0.2, 0.3, 0.6]), "b", by_topic([0.2, 0.2, 0.5]))
+    assert not math.isnan(rounded.difference.low), "differences that are the same but for rounding"
 
 
 def test_seed_sets_of_a_topic_are_one_observation() -> None:

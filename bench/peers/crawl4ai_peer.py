@@ -1,9 +1,10 @@
-"""crawl4ai without a browser: its HTTP strategy, deep crawl breadth-first over all hosts."""
+"""crawl4ai without a browser: its HTTP strategy, deep crawl over all hosts, breadth-first or best-first by keywords."""
 
 import argparse
 import asyncio
 import json
 import os
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -12,7 +13,10 @@ os.environ["CRAWL4AI_NO_CLOUD_NOTICE"] = "1"
 
 from crawl4ai import AsyncWebCrawler, CacheMode, CrawlerRunConfig, HTTPCrawlerConfig
 from crawl4ai.async_crawler_strategy import AsyncHTTPCrawlerStrategy
-from crawl4ai.deep_crawling import BFSDeepCrawlStrategy
+from crawl4ai.deep_crawling import BestFirstCrawlingStrategy, BFSDeepCrawlStrategy, DeepCrawlStrategy
+from crawl4ai.deep_crawling.scorers import KeywordRelevanceScorer
+
+MAX_DEPTH = 50
 
 
 def use_proxy(proxy: str) -> None:
@@ -25,10 +29,26 @@ def use_proxy(proxy: str) -> None:
     aiohttp.ClientSession.__init__ = with_proxy  # type: ignore[method-assign]
 
 
-async def crawl(seed: str, pages: int) -> int:
-    strategy = BFSDeepCrawlStrategy(max_depth=50, include_external=True, max_pages=pages)
+def best_first(seeds: list[str], pages: int, keywords: list[str]) -> DeepCrawlStrategy:
+    """It takes a single start page; a state to resume from may hold several, all as good as a page can be."""
+    queue = [{"score": -1.0, "depth": 0, "url": seed, "parent_url": None} for seed in seeds]
+    state = {"visited": [], "depths": dict.fromkeys(seeds, 0), "pages_crawled": 0, "queue_items": queue}
+    scorer = KeywordRelevanceScorer(keywords=keywords, weight=1.0)
+    return BestFirstCrawlingStrategy(
+        max_depth=MAX_DEPTH, include_external=True, max_pages=pages, url_scorer=scorer, resume_state=state
+    )
+
+
+async def crawl(seed: str, strategy: DeepCrawlStrategy) -> int:
     run = CrawlerRunConfig(
-        deep_crawl_strategy=strategy, cache_mode=CacheMode.BYPASS, stream=True, verbose=False, check_robots_txt=True
+        deep_crawl_strategy=strategy,
+        cache_mode=CacheMode.BYPASS,
+        stream=True,
+        verbose=False,
+        check_robots_txt=True,
+        mean_delay=0.0,  # between two requests to one host; by default 0.1 s and more
+        max_range=0.0,
+        semaphore_count=16,
     )
     count = 0
     async with AsyncWebCrawler(
@@ -40,13 +60,22 @@ async def crawl(seed: str, pages: int) -> int:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--seed", required=True)
+    parser = argparse.ArgumentParser(description=__doc__)
+    starts = parser.add_mutually_exclusive_group(required=True)
+    starts.add_argument("--seed")
+    starts.add_argument("--seeds", type=Path, help="file with URLs; breadth-first takes the first only")
     parser.add_argument("--proxy", required=True)
     parser.add_argument("--pages", type=int, required=True)
+    parser.add_argument("--order", choices=["breadth-first", "best-first"], default="breadth-first")
+    parser.add_argument("--keywords", default="", help="separated by spaces")
     options = parser.parse_args()
     use_proxy(options.proxy)
-    print(json.dumps({"pages": asyncio.run(crawl(options.seed, options.pages))}))
+    seeds = [options.seed] if options.seed else options.seeds.read_text().split()
+    if options.order == "best-first":
+        strategy = best_first(seeds, options.pages, options.keywords.split())
+    else:
+        strategy = BFSDeepCrawlStrategy(max_depth=MAX_DEPTH, include_external=True, max_pages=options.pages)
+    print(json.dumps({"pages": asyncio.run(crawl(seeds[0], strategy))}))
 
 
 if __name__ == "__main__":

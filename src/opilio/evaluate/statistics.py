@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     Values: TypeAlias = npt.NDArray[np.float64]
 
 LEVEL = 0.95
+SAME = 1e-9
+"""Values that differ by less, beside their size, are the same."""
 RESAMPLES = 10_000
 EXACT_TOPICS = 13  # 2 ** 13 < RESAMPLES: up to here all ways to swap are tried
 TopicName = TypeVar("TopicName", bound=Hashable)
@@ -184,7 +186,7 @@ def _bootstrap(values: Values, level: float, seed: int) -> Interval:
     from scipy import stats  # noqa: PLC0415  (a tenth of a second)
 
     mean = float(values.mean())
-    if np.ptp(values) == 0.0:
+    if np.ptp(values) <= SAME * max(1.0, float(np.abs(values).max())):  # the rest is rounding
         return Interval(mean, mean, mean, level)
     found = stats.bootstrap(
         (values,), np.mean, n_resamples=RESAMPLES, confidence_level=level, rng=np.random.default_rng(seed)
