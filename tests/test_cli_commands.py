@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pytest
 
 from opilio import Collection
-from opilio.cli import main
+from opilio.cli import display, main
 from opilio.cli.display import sparkline
 from opilio.cli.units import show_bytes, show_duration
 from opilio.localweb import LocalServer
@@ -31,7 +31,7 @@ def opilio(*arguments: object) -> "subprocess.CompletedProcess[str]":
 
 
 def call(*arguments: object) -> "subprocess.CompletedProcess[str]":
-    """The same inside this process, ten times as fast: for commands that do not crawl."""
+    """The same inside this process, ten times as fast."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     words, code = list(map(str, arguments)), 0
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mock.patch("sys.argv", ["opilio", *words]):
@@ -45,10 +45,10 @@ def call(*arguments: object) -> "subprocess.CompletedProcess[str]":
     return subprocess.CompletedProcess(words, code, *texts)
 
 
-def ways_to(server: LocalServer) -> list[str]:
+def ways_to(server: LocalServer, workers: int = -1) -> list[str]:
     """The options that lead a crawl to the local web, at full speed."""
     connect_to = ", ".join(f'"{host}" = "{address}"' for host, address in server.connect_to.items())
-    return ["--set", f"fetch.connect_to={{ {connect_to} }}", "--delay", "0", "--workers", "1"]
+    return ["--set", f"fetch.connect_to={{ {connect_to} }}", "--delay", "0", "--workers", str(workers)]
 
 
 @pytest.fixture(scope="module")
@@ -56,8 +56,8 @@ def finished(small_server: LocalServer, tmp_path_factory: pytest.TempPathFactory
     """A collection of 25 pages that was made by `opilio crawl` with a query."""
     folder = tmp_path_factory.mktemp("cli")
     (folder / "seeds.txt").write_text("http://directory.test/ The directory\n# a comment\n")
-    ended = opilio("crawl", folder / "birds", "--seeds", folder / "seeds.txt", "--query", "statistics mean variance",
-                   "--max-pages", "25", "-q", *ways_to(small_server))  # fmt: skip
+    ended = call("crawl", folder / "birds", "--seeds", folder / "seeds.txt", "--query", "statistics mean variance",
+                 "--max-pages", "25", "-q", *ways_to(small_server))  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     return folder / "birds"
 
@@ -68,7 +68,7 @@ def running(small_server: LocalServer, tmp_path: Path) -> Iterator[tuple[Path, "
     (tmp_path / "seeds.txt").write_text("http://directory.test/")
     process = subprocess.Popen(
         [sys.executable, "-m", "opilio", "crawl", str(tmp_path / "live"), "--seeds", str(tmp_path / "seeds.txt"),
-         *ways_to(small_server), "--delay", "0.2"],
+         *ways_to(small_server, workers=1), "--delay", "0.2"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
@@ -115,8 +115,8 @@ def test_help_lists_all_commands_and_loads_none() -> None:
 def test_crawl_ends_with_a_summary(small_server: LocalServer, tmp_path: Path) -> None:
     """The summary says why the crawl ended, what it has and what was dropped why; log lines go to standard error."""
     (tmp_path / "b.html").write_text(small_server.web.bookmarks(small_server.web.topics[:2]))
-    ended = opilio("crawl", tmp_path / "c", "--bookmarks", tmp_path / "b.html", *ways_to(small_server),
-                   "--max-depth", "2", "--max-pages-per-host", "4")  # fmt: skip
+    ended = opilio("crawl", tmp_path / "c", "--bookmarks", tmp_path / "b.html",
+                   *ways_to(small_server, workers=1), "--max-depth", "2", "--max-pages-per-host", "4")  # fmt: skip
     assert ended.returncode == 0
     lines = ended.stdout.splitlines()
     assert lines[0] == f"{tmp_path / 'c'}: frontier empty: every URL found was asked for or refused"
@@ -131,12 +131,14 @@ def test_crawl_ends_with_a_summary(small_server: LocalServer, tmp_path: Path) ->
     assert len(status.topics) >= 3, "a topic for each folder, and the root"
 
 
-def test_crawl_logs_plain_lines(small_server: LocalServer, tmp_path: Path) -> None:
+def test_crawl_logs_plain_lines(small_server: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where standard error is no terminal, a line with the figures comes every few seconds."""
+    assert 2 <= display.LOG_EVERY_S <= 10
+    monkeypatch.setattr(display, "LOG_EVERY_S", 2.0)
     (tmp_path / "s.txt").write_text("http://directory.test/")
-    ended = opilio("crawl", tmp_path / "c", "--seeds", tmp_path / "s.txt", *ways_to(small_server), "--delay", "0.5s",
-                   "--max-time", "6s")  # fmt: skip
-    assert "time limit reached (6 s)" in ended.stdout
+    ended = call("crawl", tmp_path / "c", "--seeds", tmp_path / "s.txt", *ways_to(small_server), "--delay", "0.5s",
+                 "--max-time", "2.5s")  # fmt: skip
+    assert "time limit reached (2.5 s)" in ended.stdout
     [line] = ended.stderr.splitlines()
     assert " pages " in line and "/s), " in line and ", waiting " in line
 
@@ -151,7 +153,7 @@ def test_crawl_speaks_json_and_keeps_quiet(small_server: LocalServer, tmp_path: 
     assert events[-1]["reason"] == "page limit reached (7)"
     assert events[-1]["pages"] == 7
     assert first.stderr == ""
-    second = opilio("crawl", tmp_path / "c", "-q", "--max-pages", "9")
+    second = call("crawl", tmp_path / "c", "-q", "--max-pages", "9")
     assert second.stdout.startswith(f"{tmp_path / 'c'}: page limit reached (9)")
     assert "Look:" not in second.stdout
     assert second.stderr == ""
@@ -162,9 +164,9 @@ def test_settings_come_from_file_options_and_set(small_server: LocalServer, tmp_
     (tmp_path / "s.txt").write_text("http://directory.test/")
     (tmp_path / "my.toml").write_text('[fetch]\nper_host = 1\nuser_agent = "Mine/2"\n[limits]\nmax_pages = 99\n')
     small_server.clear_log()
-    ended = opilio("crawl", tmp_path / "c", "--seeds", tmp_path / "s.txt", "--config", tmp_path / "my.toml",
-                   *ways_to(small_server), "--max-pages", "5", "--max-bytes", "2GB", "--max-time", "1h",
-                   "--set", "frontier.hot_urls=30", "--contact", "http://me.test/", "-q")  # fmt: skip
+    ended = call("crawl", tmp_path / "c", "--seeds", tmp_path / "s.txt", "--config", tmp_path / "my.toml",
+                 *ways_to(small_server, workers=1), "--max-pages", "5", "--max-bytes", "2GB", "--max-time", "1h",
+                 "--set", "frontier.hot_urls=30", "--contact", "http://me.test/", "-q")  # fmt: skip
     assert "page limit reached (5)" in ended.stdout
     shown = call("settings", tmp_path / "c").stdout
     for line in ("per_host = 1", 'user_agent = "Mine/2"', "max_pages = 5", "max_bytes = 2000000000",
@@ -179,8 +181,8 @@ def test_a_crawl_goes_on_and_takes_more_seeds(small_server: LocalServer, tmp_pat
     """The folder alone goes on; new seeds are added and counted; 0 takes the limit away."""
     (tmp_path / "s.txt").write_text("http://directory.test/")
     (tmp_path / "t.txt").write_text("http://directory.test/\nhttp://trouble.test/\n")
-    opilio("crawl", tmp_path / "c", "--seeds", tmp_path / "s.txt", *ways_to(small_server), "--max-pages", "3", "-q")
-    again = opilio("crawl", tmp_path / "c", "--seeds", tmp_path / "t.txt", "--max-pages", "6", "-q")
+    call("crawl", tmp_path / "c", "--seeds", tmp_path / "s.txt", *ways_to(small_server), "--max-pages", "3", "-q")
+    again = call("crawl", tmp_path / "c", "--seeds", tmp_path / "t.txt", "--max-pages", "6", "-q")
     assert again.stderr == "1 new seeds\n"
     assert "page limit reached (6)" in again.stdout
     assert Collection(tmp_path / "c").sql("SELECT count(*) FROM crawl WHERE depth = 0").rows == [(2,)]
@@ -189,7 +191,7 @@ def test_a_crawl_goes_on_and_takes_more_seeds(small_server: LocalServer, tmp_pat
 def test_who_cannot_be_reached_is_warned(tmp_path: Path) -> None:
     """Without a contact URL a crawl of the real web begins with a warning that says what to do."""
     (tmp_path / "s.txt").write_text("http://localhost/")
-    ended = opilio("crawl", tmp_path / "c", "--seeds", tmp_path / "s.txt", "-q")
+    ended = call("crawl", tmp_path / "c", "--seeds", tmp_path / "s.txt", "-q", "--workers", "-1")
     assert ended.stderr.startswith("warning: no contact URL is set")
     assert "private-address 1" in ended.stdout
 
@@ -299,7 +301,7 @@ def test_policy_of_a_finished_crawl(finished: Path) -> None:
 def test_a_running_crawl_answers(running: tuple[Path, "subprocess.Popen[str]"], tmp_path: Path) -> None:
     """status, sql, policy and export work beside a crawl; a second crawl is refused and changes nothing; stop ends it."""
     folder, process = running
-    status = opilio("status", folder)
+    status = call("status", folder)
     assert status.stdout.startswith(f"{folder}: running\n")
     assert "requests under way" in status.stdout
     assert json.loads(call("status", folder, "--json").stdout)["running"] is True
@@ -313,16 +315,20 @@ def test_a_running_crawl_answers(running: tuple[Path, "subprocess.Popen[str]"], 
     bad = call("policy", folder, "relevnce DESC")
     assert bad.returncode == 1 and "Did you mean relevance?" in bad.stderr
 
+    assert call("policy", folder, "--strategy", "evidence").returncode == 0
+    distilled = json.loads(call("distill", folder, "--method", "pagerank", "--json").stdout)
+    assert distilled["method"] == "pagerank" and len(distilled["authorities"]) >= 3
+
     assert call("export", folder, tmp_path / "now.csv").returncode == 0
     exported = call("export", folder, "-", "--columns", "url")
     assert exported.returncode == 0, exported.stderr
     assert len(exported.stdout.splitlines()) >= 3
 
     before = (folder / "crawl.toml").read_text()
-    second = opilio("crawl", folder, "--max-pages", "1")
+    second = call("crawl", folder, "--max-pages", "1")
     assert second.returncode == 1
     assert second.stderr.startswith(f"error: {folder}: ") and "\nhint: " in second.stderr
-    assert opilio("crawl", folder).returncode == 1
+    assert call("crawl", folder).returncode == 1
     assert (folder / "crawl.toml").read_text() == before, "the settings of a crawl do not change under it"
 
     assert opilio("stop", folder).stdout == "stopping: requests under way are finished first\n"

@@ -30,7 +30,7 @@ def make_frontier(
 
 def add(frontier: Frontier, oid: int, url: str, relevance: float = 0.0, depth: int = 0, topic: int = 0) -> Waiting:
     waiting = Waiting(oid, url, frontier.host(host_of(url)), topic, depth, relevance)
-    frontier.prioritise(waiting)
+    frontier.prioritise([waiting])
     frontier.add(waiting)
     return waiting
 

@@ -55,7 +55,7 @@ def test_sql_and_memory_agree(name: str, tmp_path: Path) -> None:
     )
     urls = some_urls(frontier, 200)
     for url in urls:
-        frontier.prioritise(url)
+        frontier.prioritise([url])
     with Store.create(tmp_path / "c") as store:
         store_waiting(store, frontier, urls)
         rows = store.next_waiting(
@@ -88,7 +88,7 @@ def test_a_hot_queue_that_spills_gives_the_same_order(tmp_path: Path) -> None:
     urls = some_urls(frontier, 2000)
     with Store.create(tmp_path / "c") as store:
         for url in urls:
-            frontier.prioritise(url)
+            frontier.prioritise([url])
         store_waiting(store, frontier, urls)
         for url in urls:
             frontier.add(url)

@@ -61,8 +61,8 @@ class Scope:
 class Frontier:
     """Which URL next."""
 
-    # best-first, breadth-first, depth-first, best-n-first, bfs1 ... bfs256 (best-n-first with that N), sql, or the name
-    # of a plug-in.
+    # evidence (all that is known of a URL), best-first, breadth-first, depth-first, best-n-first, bfs1 ... bfs256
+    # (best-n-first with that N), sql, or the name of a plug-in.
     strategy: str = "best-first"
     # N of best-n-first: how many of the best URLs are taken before their links are looked at.
     n: int = 256

@@ -14,6 +14,7 @@ from opilio.analyze.directives import Directives, decide, from_header
 from opilio.analyze.formats import DOCUMENTS, FORMATS, Reader
 from opilio.analyze.kinds import DOCUMENT_KINDS, charset_of, kind_of, media_type
 from opilio.analyze.language import language_of
+from opilio.analyze.link_words import LinkWords, link_words
 from opilio.analyze.sketch import sketch
 from opilio.analyze.targets import Targets, base_of
 from opilio.analyze.terms import Terms, Vocabulary
@@ -36,6 +37,8 @@ class Analyzer:
         self._traps = traps
         self._robots = robots
         self._store = store
+        self.gives_link_words = False
+        """Whether documents have the words of their links as hash codes."""
         self._targets = Targets()
         self._vocabulary = Vocabulary()
         self._readers: dict[str, Reader] = {mime: FORMATS.get(mime) for mime in FORMATS}
@@ -75,6 +78,7 @@ class Analyzer:
         numbers = self._vocabulary.numbers(title_words + tokenize(text), language)
         terms = self._vocabulary.terms(numbers) if self._store.terms else _NO_TERMS
         directives = self._directives(content, headers)
+        words = link_words(content.links, language, self._vocabulary) if self.gives_link_words else LinkWords()
         return Document(
             title=content.title,
             description=content.description,
@@ -93,6 +97,9 @@ class Analyzer:
             nofollow=directives.nofollow,
             links_dropped=content.links_dropped,
             stems=numbers.astype("<u4").tobytes() if self._store.terms else b"",
+            link_words=words.stems,
+            link_words_in=words.inside,
+            link_words_around=words.around,
         )
 
     def _directives(self, content: Content, headers: Mapping[str, str]) -> Directives:

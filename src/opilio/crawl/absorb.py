@@ -6,7 +6,8 @@ Plain code without I/O: visits in, changed frontier and a filled batch out.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,7 +16,7 @@ from opilio.crawl.counters import Counters
 from opilio.crawl.recorder import Recorder
 from opilio.fetch.robots import RobotsRules
 from opilio.frontier import ABSENT, Duplicates, Frontier, HostState, Waiting
-from opilio.model import Document, Fetch, Judgement, Lease, LeaseKind, Outcome, UrlState, Visit, url_key
+from opilio.model import Document, Fetch, Judgement, Lease, LeaseKind, Link, Outcome, UrlState, Visit, url_key
 from opilio.model.url import host_of, path_of, registered_domain
 from opilio.settings import Settings
 from opilio.store import Batch
@@ -24,6 +25,15 @@ SITEMAP_OID = -(2**40)  # leases of sitemaps have oids below this: they are no U
 MAX_SITEMAPS_PER_HOST = 20
 OPEN, SETTLED, STORED = 0, 1, 2
 LOST_APART = 16  # leases lost with their worker are tried again at so many different times
+
+
+class _NewUrl(NamedTuple):
+    """A URL met for the first time."""
+
+    url: Waiting
+    key: int
+    parent: int
+    refusal: Outcome | None
 
 
 class Absorber:
@@ -63,6 +73,7 @@ class Absorber:
         }
         frontier.on_drop = self.drop
         frontier.refuses = self._known_elsewhere
+        frontier.on_spill = self._note_priorities
 
     def swap_batch(self) -> Batch:
         """The batch to be written now; a new one is open."""
@@ -83,6 +94,7 @@ class Absorber:
         self.counters.add("requests")
         self.counters.add("bytes", visit.fetch.received_bytes)
         self._reads[visit.lease.kind](visit, now_s)
+        self.frontier.look_anew()
 
     # -- hosts and sitemaps
 
@@ -271,7 +283,7 @@ class Absorber:
         relevance = judgement.relevance if judgement else 0.0
         known = self.frontier.known
         oids = known.get_list([link.key for link in links])
-        new = 0
+        new: list[_NewUrl] = []
         for index, oid in enumerate(oids):
             if oid == ABSENT:
                 link = links[index]
@@ -279,10 +291,14 @@ class Absorber:
                 if oids[index] == ABSENT:
                     found = Waiting(self.next_oid, link.url, url.host, url.topic, url.depth + 1, relevance)
                     found.anchor, found.neighbours = link.anchor, document.significant
-                    oids[index] = self._new_url(found, link.key, url.oid, now_s)
-                    new += 1
+                    oids[index] = self._name(found, link.key, url.oid, new)
+        if self.frontier.strategy.learns:
+            self._observe(url, relevance, document, links, oids, new)
+        else:
+            self.frontier.prioritise([found.url for found in new])
+        self._admit(new, now_s)
         self.counters.add("links", len(links))
-        self.counters.add("links to known URLs", len(links) - new)
+        self.counters.add("links to known URLs", len(links) - len(new))
         if ABSENT in oids:  # too long, or past the limit of known URLs
             links = [link for link, oid in zip(links, oids, strict=True) if oid != ABSENT]
             oids = [oid for oid in oids if oid != ABSENT]
@@ -300,10 +316,33 @@ class Absorber:
             self.counters.add("links to known URLs")
             return oid
         host = self.frontier.host(host_of(url), url[: url.index(":")])
-        return self._new_url(Waiting(self.next_oid, url, host, topic, depth, relevance, hops), key, parent, now_s)
+        new: list[_NewUrl] = []
+        oid = self._name(Waiting(self.next_oid, url, host, topic, depth, relevance, hops), key, parent, new)
+        self.frontier.prioritise([found.url for found in new])
+        self._admit(new, now_s)
+        return oid
 
-    def _new_url(self, url: Waiting, key: int, parent: int, now_s: float) -> int:
-        """Give a URL met for the first time its oid, and let it wait unless something speaks against it."""
+    def _observe(
+        self,
+        url: Waiting,
+        relevance: float,
+        document: Document,
+        links: Sequence[Link],
+        oids: Sequence[int],
+        new: Sequence[_NewUrl],
+    ) -> None:
+        """Let a strategy that learns see a page with all its links, before those that are new take their places."""
+        if len(links) < len(document.links):  # some are not followed
+            places = {id(link): oid for link, oid in zip(links, oids, strict=True)}
+            oids = [places.get(id(link), ABSENT) for link in document.links]
+        sids = [self.sids[oid] if oid != ABSENT else ABSENT for oid in oids]
+        waiting = [found.url for found in new if found.refusal is None]
+        self.frontier.observe(url, relevance, document, oids, sids, waiting)
+        for found in new:
+            found.url.steps = url.steps
+
+    def _name(self, url: Waiting, key: int, parent: int, new: list[_NewUrl]) -> int:
+        """Give a URL met for the first time its oid, unless it is not worth one; it joins the `new` ones."""
         url.host, refusal = self.frontier.judge_new(url.url, url.depth)
         if refusal is Outcome.URL_TOO_LONG:
             self.counters.outcome(refusal)
@@ -315,14 +354,17 @@ class Absorber:
         self.frontier.known.set(key, url.oid)
         self.sids.append(url.host.sid)
         self.settled.append(OPEN if refusal is None else SETTLED)
-        if refusal is not None:
-            self.counters.outcome(refusal)
-        else:
-            self.frontier.prioritise(url)
-        self.recorder.add_url(self.batch, url, key, parent, now_s, refusal)
-        if refusal is None:
-            self.frontier.add(url)
+        new.append(_NewUrl(url, key, parent, refusal))
         return url.oid
+
+    def _admit(self, new: Sequence[_NewUrl], now_s: float) -> None:
+        """Let new URLs wait, those that something speaks against excepted."""
+        for url, key, parent, refusal in new:
+            if refusal is not None:
+                self.counters.outcome(refusal)
+            self.recorder.add_url(self.batch, url, key, parent, now_s, refusal)
+            if refusal is None:
+                self.frontier.add(url)
 
     def reopen(self, oid: int) -> None:
         """Let a URL be asked for again about which the last word was spoken."""
@@ -338,6 +380,11 @@ class Absorber:
         self.batch.duplicates.add(url.oid, twin, outcome)
         return outcome
 
+    def _note_priorities(self, urls: Sequence[Waiting]) -> None:
+        """Record the priorities of waiting URLs as they are by now."""
+        for url in urls:
+            self.recorder.change_url(self.batch, url, UrlState.WAITING, None, rows.NEVER_S, rows.NEVER_S)
+
     def drop(self, url: Waiting, outcome: Outcome) -> None:
         """Record that a waiting URL was given up."""
         self._settle(url, outcome, rows.NEVER_S, None)
@@ -345,6 +392,8 @@ class Absorber:
     def _settle(self, url: Waiting, outcome: Outcome, now_s: float, relevance: float | None) -> None:
         """Speak the last word about a URL."""
         self.settled[url.oid] = STORED if outcome in (Outcome.OK, Outcome.NOT_MODIFIED) else SETTLED
+        if self.frontier.strategy.learns and outcome is not Outcome.REDIRECT:
+            self.frontier.strategy.settle(url.oid, relevance or 0.0)
         self.counters.outcome(outcome)
         if relevance is not None:
             url.relevance = relevance

@@ -21,7 +21,7 @@ from typing import Any
 import uvloop
 
 import opilio
-from opilio import learn
+from opilio import distill, learn
 from opilio.analyze.sketch import bands
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.control import ControlServer, ask
@@ -180,6 +180,8 @@ class Collection:
         scope = ScopeFilter(self.settings.scope, frozenset(map(_domain_of, store.load_seeds())))
         reopened = reopen(store, self.settings.limits, scope)
         absorber = self._absorber(store, scope)
+        if absorber.frontier.strategy.learns:
+            learn.brief(absorber.frontier.strategy, learn.gather(store, self.settings))
         restore(store, absorber)
         if reopened:
             absorber.counters.add("URLs taken up again after a limit was raised", reopened)
@@ -205,7 +207,8 @@ class Collection:
     def _worker_setup(self, store: Store) -> WorkerSetup:
         folder = self.folder / WARC_FOLDER
         folder.mkdir(exist_ok=True)
-        return WorkerSetup(dataclasses.asdict(self.settings), self._model(store), str(folder), "w0")
+        learns = make_strategy(self.settings.frontier).learns
+        return WorkerSetup(dataclasses.asdict(self.settings), self._model(store), str(folder), "w0", learns)
 
     def _model(self, store: Store) -> bytes:
         """What pages are judged by: the newest model, or the keywords while there is none."""
@@ -281,6 +284,15 @@ class Collection:
             return list(answer)
         with self._store(read_only=True) as store:
             return list_topics(store)
+
+    def distill(self, topic: str | None = None, method: str = "hits", top: int = 20) -> dict[str, Any]:
+        """The best hubs and authorities of a topic with all below it, of all that are wanted when it is None."""
+        request: dict[str, Any] = {"topic": topic, "method": method, "top": top}
+        answer = ask(self.folder, "distill", timeout_s=TRAIN_TIMEOUT_S, **request)
+        if answer is not None:
+            return dict(answer)
+        with self._store(read_only=True) as store:
+            return distill.listing(store, distill.distill(store, topic, method), top)
 
     def mark(self, topic: str, *, good: bool) -> list[str]:
         """Want a topic, or not any more; at once when a crawl runs. Returns the topics whose mark has changed."""

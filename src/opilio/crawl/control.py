@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from opilio import learn
+from opilio import distill, learn
 from opilio.crawl.engine import Engine
 from opilio.crawl.lessons import LESSONS, list_topics
 from opilio.errors import CollectionError, OpilioError, QueryError
@@ -53,6 +53,7 @@ class ControlServer:
             "teach": self._teach,
             "train": self._train,
             "explain": self._explain,
+            "distill": self._distill,
         }
 
     async def __aenter__(self) -> ControlServer:
@@ -136,6 +137,12 @@ class ControlServer:
     async def _explain(self, **request: Any) -> dict[str, Any]:
         await self._engine.commit(wait=True)
         return await asyncio.to_thread(functools.partial(learn.explain, self._engine.store, **request))
+
+    async def _distill(self, topic: str | None, method: str, top: int) -> dict[str, Any]:
+        await self._engine.commit(wait=True)
+        store = self._engine.store
+        scores = await asyncio.to_thread(distill.distill, store, topic, method)
+        return await asyncio.to_thread(distill.listing, store, scores, top)
 
     def _stop(self) -> dict[str, Any]:
         self._engine.stop("stopped by `opilio stop`")

@@ -1,6 +1,6 @@
 """What engine and worker processes say to each other, and how it goes over a socket.
 
-A message is its length in four bytes, then msgpack: first the setup of a worker, then orders one way (leases, or a new
+A message is its length in four bytes, then msgpack: first the setup of a worker, then orders one way (leases, a new
 model) and lists of visits the other.
 """
 
@@ -21,6 +21,8 @@ class WorkerSetup(msgspec.Struct, frozen=True):
     """What pages are judged by until an order brings another; b'': nothing, pages are not judged."""
     warc_folder: str
     name: str
+    link_words: bool = False
+    """Whether the strategy looks at the words of links."""
 
 
 class Order(msgspec.Struct, frozen=True, array_like=True):
@@ -28,6 +30,8 @@ class Order(msgspec.Struct, frozen=True, array_like=True):
 
     leases: list[Lease] = []
     model: bytes = b""
+    link_words: bool = False
+    """Send the words of links from now on: the strategy that was chosen looks at them."""
 
 
 encoder = msgspec.msgpack.Encoder()

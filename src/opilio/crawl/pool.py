@@ -44,6 +44,10 @@ class Workers(Protocol):
         """Judge by another model from now on; returns at once. Leases submitted later are judged by it."""
         ...
 
+    def send_link_words(self) -> None:
+        """Give the words of links with each document from now on; returns at once."""
+        ...
+
     async def visits(self, timeout_s: float) -> list[Visit]:
         """The visits that ended since the last call; waits for the first at most `timeout_s`."""
         ...
@@ -99,6 +103,10 @@ class InlineWorkers:
         """Tell the worker."""
         self._worker.learn(model)
 
+    def send_link_words(self) -> None:
+        """Tell the worker."""
+        self._worker.send_link_words()
+
     async def _carry_out(self, lease: Lease) -> None:
         self._inbox.put([await self._worker.visit(lease)])
 
@@ -153,6 +161,11 @@ class _Process:
         if self.writer is not None:
             self.writer.write(frame(encoder.encode(Order(model=model))))
 
+    def send_link_words(self) -> None:
+        self.setup = msgspec.structs.replace(self.setup, link_words=True)
+        if self.writer is not None:
+            self.writer.write(frame(encoder.encode(Order(link_words=True))))
+
     async def stop(self) -> None:
         if self.writer is not None:
             self.writer.close()
@@ -197,6 +210,11 @@ class ProcessWorkers:
         """Tell all processes."""
         for process in self._processes:
             process.learn(model)
+
+    def send_link_words(self) -> None:
+        """Tell all processes."""
+        for process in self._processes:
+            process.send_link_words()
 
     async def visits(self, timeout_s: float) -> list[Visit]:
         """What ended since the last call."""

@@ -63,6 +63,8 @@ async def serve(engine: socket.socket) -> None:
         order = order_decoder.decode(message)
         if order.model:
             worker.learn(order.model)
+        if order.link_words:
+            worker.send_link_words()
         for lease in order.leases:
             task = asyncio.create_task(carry_out(lease))
             tasks.add(task)

@@ -39,6 +39,7 @@ class Worker:
         self.settings: Settings = from_table(setup.settings, "settings of the crawl")
         self._transport = transport
         self._analyzer = Analyzer(self.settings.traps, self.settings.robots, self.settings.store)
+        self._analyzer.gives_link_words = setup.link_words
         self._extractor = Extractor(self.settings)
         self._judge: PageJudge | None = None
         if setup.model and self.settings.store.terms:
@@ -57,6 +58,10 @@ class Worker:
         from opilio.crawl.judging import PageJudge  # noqa: PLC0415  (see there)
 
         self._judge = PageJudge(model, self.settings.classify)
+
+    def send_link_words(self) -> None:
+        """Give the words of links with each document from now on."""
+        self._analyzer.gives_link_words = True
 
     async def visit(self, lease: Lease) -> Visit:
         """Carry out one lease. Whatever goes wrong in it becomes the visit's outcome."""

@@ -17,6 +17,11 @@ second (`simulate.py`, answers from `answers.py`, many crawls at once: `many.py`
 Crawls are measured by what they found (`measures.py`, BestN's four in `quality.py`, ranks and distances in `graph.py`)
 and compared topic by topic, never without an interval (`statistics.py`).
 
+An experiment is a file (`experiment.py`). `plan.py` lists its runs, `runner.py` has them made by processes
+(`run_process.py`, judges from `judges.py`) and keeps each as soon as it is there (`records.py`); `scoring.py` measures
+them, `results.py` writes them down, `summary.py`, `plots.py` and `report.py` show them. Figures are held by floors
+(`floors.py`) on webs known by digest, one of them made up (`made_web.py`).
+
 What holds: a URL of the web answers with what was recorded, any other with 404; a web never changes once it stands in
 its folder; two webs with the same digest answer the same, byte for byte, and have the same labels.
 """

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from opilio.analyze.link_words import link_words
 from opilio.analyze.sketch import bands
+from opilio.analyze.terms import Vocabulary
 from opilio.evaluate.analysed import Analysed
 from opilio.fetch.replay import replay
 from opilio.fetch.verdicts import of_status
@@ -25,6 +27,8 @@ class Answers:
         self._numbers = {url: number for number, url in enumerate(self.urls)}
         self._fetches = [self._fetch(number) for number in range(len(self.urls))]
         self._bands: dict[bytes, list[int]] = {}
+        self._vocabulary = Vocabulary()
+        self._told: dict[int, Document] = {}
 
     def number(self, url: str) -> int:
         """The page number of a URL, -1 when it was not recorded."""
@@ -42,6 +46,18 @@ class Answers:
         if document is None:
             return msgspec.structs.replace(fetch, outcome=Outcome.UNREADABLE), None
         return fetch, document
+
+    def document(self, number: int) -> Document | None:
+        """The document of a page with the words of its links, which strategies that learn look at."""
+        told = self._told.get(number)
+        document = self.documents[number]
+        if told is not None or document is None:
+            return told
+        words = link_words(document.links, document.language, self._vocabulary)
+        told = self._told[number] = msgspec.structs.replace(
+            document, link_words=words.stems, link_words_in=words.inside, link_words_around=words.around
+        )
+        return told
 
     def robots(self, url: str) -> HostReport:
         """What the robots.txt at `url` says: nothing, for a host of which none was recorded.

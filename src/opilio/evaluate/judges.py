@@ -27,7 +27,7 @@ def make_judge(experiment: Experiment, judge: Judge, analysed: Analysed, topic: 
         about = {*topic.examples, *topic.targets}
         yes, no = Judgement(ROOT, True, 1.0, 1.0), Judgement()
         return lambda page: yes if page in about else no
-    training = _training(judge, analysed, topic, experiment.seed)
+    training = training_of(judge, analysed, topic, experiment.seed)
     trained = CLASSIFIERS.get(judge.kind).train(training, experiment.judge_settings(judge))
     known: dict[int, Judgement] = {}
 
@@ -41,7 +41,7 @@ def make_judge(experiment: Experiment, judge: Judge, analysed: Analysed, topic: 
     return judge_page
 
 
-def _training(judge: Judge, analysed: Analysed, topic: Topic, seed: int) -> TrainingSet:
+def training_of(judge: Judge, analysed: Analysed, topic: Topic, seed: int) -> TrainingSet:
     """The examples of the topic against OTHERS."""
     node = Node(ROOT, ABOVE_ROOT, topic.label, "", Mark.GOOD)
     negatives = _examples(analysed, _negatives(judge, analysed, topic, seed), positive=False)

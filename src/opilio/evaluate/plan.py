@@ -22,8 +22,8 @@ from opilio.settings import Settings
 
 _CODE = (
     "model", "topics", "frontier", "analyze", "features", "classify", "crawl/absorb.py", "fetch/verdicts.py",
-    "evaluate/analysed.py", "evaluate/answers.py", "evaluate/graph.py", "evaluate/judges.py", "evaluate/simulate.py",
-    "evaluate/tasks.py",
+    "learn/briefing.py", "evaluate/analysed.py", "evaluate/answers.py", "evaluate/graph.py", "evaluate/judges.py",
+    "evaluate/simulate.py", "evaluate/tasks.py",
 )  # fmt: skip
 """What a run is made by."""
 _KINDS = ("web", "topic", "task", "strategy")

@@ -21,13 +21,14 @@ from opilio.errors import OpilioError
 from opilio.evaluate.analysed import Analysed, analyse
 from opilio.evaluate.answers import Answers
 from opilio.evaluate.experiment import Experiment
-from opilio.evaluate.judges import Judging, make_judge
+from opilio.evaluate.judges import Judging, make_judge, training_of
 from opilio.evaluate.plan import Job, choose_topics, reading_settings
 from opilio.evaluate.records import Place, Run
 from opilio.evaluate.scoring import Group, Scorer
 from opilio.evaluate.simulate import Simulation
 from opilio.evaluate.tasks import Start, TaskMaker, Topic
 from opilio.evaluate.web import RecordedWeb
+from opilio.learn import brief
 
 _LENGTH = struct.Struct("<I")
 
@@ -104,7 +105,11 @@ class Worker:
         judge = judges[judge_key]
         settings = experiment.settings_of(contestant, place.repeat)
         budget_pages = experiment.budget.of(loaded.web.info.pages)
-        crawl = Simulation(loaded.answers, settings, starts, judge, max_pages=budget_pages).run()
+        simulation = Simulation(loaded.answers, settings, starts, judge, max_pages=budget_pages)
+        strategy = simulation.absorber.frontier.strategy
+        if strategy.learns:
+            brief(strategy, training_of(wanted, loaded.analysed, topic, experiment.seed))
+        crawl = simulation.run()
         judged = [judge(page).relevance for page in crawl.pages.tolist()]
         return Run(
             place,

@@ -19,11 +19,13 @@ from opilio.frontier.filters import ScopeFilter, TrapGuard
 from opilio.frontier.frontier import Frontier
 from opilio.frontier.hosts import Host, HostState
 from opilio.frontier.keymap import ABSENT, KeyMap, RecentKeys
+from opilio.frontier.learned import AllEvidence
 from opilio.frontier.queue import Waiting
 from opilio.frontier.strategies import Strategy, make_strategy, strategies
 
 __all__ = [
     "ABSENT",
+    "AllEvidence",
     "Duplicates",
     "Frontier",
     "Host",

@@ -15,7 +15,7 @@ from opilio.frontier.hosts import Domain, Host, HostState, blame, delay_s, next_
 from opilio.frontier.keymap import RecentKeys
 from opilio.frontier.queue import Lane, TopicQueue, Waiting
 from opilio.frontier.strategies import Strategy
-from opilio.model import Lease, LeaseKind, Outcome, host_of, registered_domain
+from opilio.model import Document, Lease, LeaseKind, Outcome, host_of, registered_domain
 from opilio.settings import Settings
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
@@ -47,6 +47,8 @@ class Frontier:
         self.on_drop = on_drop
         self.refuses: Callable[[Waiting], Outcome | None] = lambda url: None
         """A last look before a URL is leased (duplicates); set by the engine."""
+        self.on_spill: Callable[[Sequence[Waiting]], None] = lambda urls: None
+        """Told of URLs that were moved in memory, and wait in the database only from now on; set by the engine."""
         self.traps = TrapGuard(settings.traps)
         self.queues = {topic: TopicQueue(topic) for topic in topics}
         self.cold = dict.fromkeys(self.queues, 0)
@@ -66,6 +68,8 @@ class Frontier:
         self._pool = {topic: TopicQueue(topic) for topic in topics} if strategy.batch else {}
         self._random = random.Random(settings.run.seed)
         self._later_oids: set[int] = set()
+        self._hot: dict[int, Waiting] = {}
+        """URLs in the hot queues by oid, as long as the strategy learns: only then they are moved."""
         self.leased: dict[int, Waiting] = {}
         self.in_flight = 0
         self.host_states = dict.fromkeys(HostState, 0)
@@ -133,9 +137,44 @@ class Frontier:
             refusal = Outcome.BAD_HOST
         return host, refusal
 
-    def prioritise(self, url: Waiting) -> None:
-        """Give a URL its priority."""
-        url.priority = 0.0 if self.strategy.uses_sql else self.strategy.priority(url)
+    def prioritise(self, urls: Sequence[Waiting]) -> None:
+        """Give URLs their priorities."""
+        if not self.strategy.uses_sql:
+            for url, priority in zip(urls, self.strategy.priorities(urls), strict=True):
+                url.priority = priority
+
+    def observe(
+        self,
+        page: Waiting,
+        relevance: float,
+        document: Document,
+        oids: Sequence[int],
+        sids: Sequence[int],
+        new: Sequence[Waiting],
+    ) -> None:
+        """Let a strategy that learns see a page: `new` URLs get their priorities, other waiting ones move.
+
+        `oids` and `sids` say where the links of the document lead, ABSENT for one that is not followed.
+        """
+        self.strategy.observe(page, relevance, document, oids, sids)
+        linked = [self._hot[oid] for oid in dict.fromkeys(oids) if oid in self._hot]
+        priorities = self.strategy.priorities([*new, *linked])
+        for url, priority in zip(new, priorities, strict=False):
+            url.priority = priority
+        for url, priority in zip(linked, priorities[len(new) :], strict=True):
+            self._home(url.topic).move(url, priority)
+            self._note_worst(url)
+
+    def look_anew(self) -> None:
+        """Let the strategy look at all waiting URLs again, when it wants to."""
+        if not (self.strategy.learns and self.strategy.is_due(len(self._hot))):
+            return
+        urls = list(self._hot.values())
+        by_topic: dict[int, list[tuple[Waiting, float]]] = {topic: [] for topic in self.queues}
+        for url, priority in zip(urls, self.strategy.look_anew(urls), strict=True):
+            by_topic[url.topic].append((url, priority))
+        for topic, pairs in by_topic.items():
+            self._home(topic).reorder([url for url, _ in pairs], [priority for _, priority in pairs])
 
     def add(self, url: Waiting) -> None:
         """Let a URL wait: in memory when it is good enough, else in the database only."""
@@ -163,8 +202,10 @@ class Frontier:
         # What was found, and committed, since the oids in memory were listed may come a second time.
         hot = {url.oid for queue in (self.queues, self._pool) if queue for url in queue[topic]}
         urls = [url for url in urls if url.oid not in hot]
+        self.prioritise(urls)
         for rank, url in enumerate(urls):
-            url.priority = -float(rank) if self.strategy.uses_sql else self.strategy.priority(url)
+            if self.strategy.uses_sql:
+                url.priority = -float(rank)
             self._push(url)
         gone = len(urls) if cold_before is None else max(cold_before, len(urls))
         self.cold[topic] = max(0, self.cold[topic] - gone)
@@ -197,6 +238,8 @@ class Frontier:
 
     def change_strategy(self, strategy: Strategy) -> None:
         """Order by another strategy from now on: all hot URLs go back to the database's order."""
+        if self.strategy.learns:
+            self.on_spill(list(self._hot.values()))
         for topic, queue in self.queues.items():
             self.cold[topic] += len(queue) + (len(self._pool[topic]) if self._pool else 0)
             queue.clear()
@@ -205,6 +248,7 @@ class Frontier:
         self._pool = {topic: TopicQueue(topic) for topic in self.queues} if strategy.batch else {}
         self._batch.clear()
         self._worst.clear()
+        self._hot.clear()
 
     def take_back(self, oid: int) -> Waiting | None:
         """Take out a URL that waits for another try: its answer came by another way."""
@@ -280,6 +324,7 @@ class Frontier:
             return None
         url = queue.pop(lane)
         url.dropped = True  # for the eviction heap
+        self._hot.pop(url.oid, None)
         refusal = self._last_look(url)
         if refusal is not None:
             self.give_up(url, refusal)
@@ -390,6 +435,11 @@ class Frontier:
     def _push(self, url: Waiting) -> None:
         url.dropped = False
         self._home(url.topic).push(url)
+        if self.strategy.learns:
+            self._hot[url.oid] = url
+        self._note_worst(url)
+
+    def _note_worst(self, url: Waiting) -> None:
         if self.settings.frontier.max_waiting:
             heapq.heappush(self._worst, (url.priority, -url.oid, url))
 
@@ -418,22 +468,29 @@ class Frontier:
     def _spill(self, topic: int) -> None:
         keep = int(self.settings.frontier.hot_urls * SPILL_TO)
         home = self._home(topic)
-        self.cold[topic] += max(0, len(home) - keep)
-        given_up = home.spill(keep)
-        self._floor[topic] = max(self._floor[topic], given_up)
+        spilled = home.spill(keep)
+        self.cold[topic] += len(spilled)
+        if spilled:
+            self._floor[topic] = max(self._floor[topic], spilled[0].priority)
+        if self.strategy.learns:
+            self.on_spill(spilled)
+            for url in spilled:
+                del self._hot[url.oid]
 
     def _evict(self) -> None:
         """Keep at most `max_waiting` URLs: the one with the least priority goes, for good."""
         while self.waiting > self.settings.frontier.max_waiting and self._worst:
-            url = heapq.heappop(self._worst)[2]
-            if not url.dropped and url.oid not in self._batch:
+            priority, _, url = heapq.heappop(self._worst)
+            if not url.dropped and priority == url.priority and url.oid not in self._batch:
                 self._home(url.topic).drop(url)
+                self._hot.pop(url.oid, None)
                 self.on_drop(url, Outcome.EVICTED)
 
     def _drop_lane(self, queue: TopicQueue, lane: Lane, outcome: Outcome) -> None:
         """Give up all URLs of a host that will not be asked again."""
-        for url in [url for _, _, url in lane.heap if not url.dropped]:
+        for url in list(lane):
             queue.drop(url)
+            self._hot.pop(url.oid, None)
             self.give_up(url, outcome)
         lane.heap.clear()
         queue.make_ready(lane)

@@ -11,7 +11,7 @@ its host), never both.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from opilio.frontier.hosts import Host
@@ -22,8 +22,8 @@ Rank: TypeAlias = "tuple[float, int, Waiting]"  # oids differ, so two ranks neve
 class Waiting:
     """A URL that waits to be asked for."""
 
-    __slots__ = ("anchor", "depth", "dropped", "etag", "hops", "host", "last_modified", "neighbours", "numtries", "oid",
-                 "priority", "relevance", "topic", "url")  # fmt: skip
+    __slots__ = ("anchor", "depth", "dropped", "entry", "etag", "hops", "host", "last_modified", "neighbours",
+                 "numtries", "oid", "priority", "relevance", "steps", "topic", "url")  # fmt: skip
 
     def __init__(
         self, oid: int, url: str, host: Host, topic: int, depth: int, relevance: float, hops: int = 0, numtries: int = 0
@@ -37,7 +37,9 @@ class Waiting:
         self.hops = hops
         self.numtries = numtries
         self.priority = 0.0
+        self.steps = 0  # links followed since the last relevant page
         self.dropped = False  # evicted or taken: skip it when met in a heap
+        self.entry: Rank | None = None  # the only one in a lane's heap that counts: others are of former priorities
         self.etag = ""
         self.last_modified = ""
         self.anchor = ""
@@ -47,6 +49,12 @@ class Waiting:
     def rank(self) -> Rank:
         """What heaps order by: higher priority first, then earlier discovery."""
         return (-self.priority, self.oid, self)
+
+
+def _counts(rank: Rank) -> bool:
+    """Whether an entry of a heap is still what it says."""
+    url = rank[2]
+    return url.entry is rank and not url.dropped
 
 
 class Lane:
@@ -60,6 +68,9 @@ class Lane:
         self.heap: list[Rank] = []
         self.is_parked = False
         self.stamp = 0  # number of the lane's valid entry in the ready heap
+
+    def __iter__(self) -> Iterator[Waiting]:
+        return (rank[2] for rank in self.heap if _counts(rank))
 
     def wake(self) -> None:
         """Go back to the queue: the host may be asked."""
@@ -86,10 +97,31 @@ class TopicQueue:
             lane = self.lanes[url.host.sid] = Lane(url.host, self)
         heap = lane.heap
         was_first = heap[0] if heap else None
-        heapq.heappush(heap, rank or url.rank)
+        url.entry = rank or url.rank
+        heapq.heappush(heap, url.entry)
         self.count += 1
         if not lane.is_parked and heap[0] is not was_first:
             self.make_ready(lane)
+
+    def move(self, url: Waiting, priority: float) -> None:
+        """Give a URL that waits here another priority."""
+        url.priority = priority
+        self.count -= 1
+        self.push(url)
+
+    def reorder(self, urls: Iterable[Waiting], priorities: Iterable[float]) -> None:
+        """Give all URLs that wait here new priorities."""
+        for lane in self.lanes.values():
+            lane.heap.clear()
+        for url, priority in zip(urls, priorities, strict=True):
+            url.priority = priority
+            url.entry = url.rank
+            self.lanes[url.host.sid].heap.append(url.entry)
+        self._ready.clear()
+        for lane in self.lanes.values():
+            heapq.heapify(lane.heap)
+            if not lane.is_parked:
+                self.make_ready(lane)
 
     def make_ready(self, lane: Lane) -> None:
         """Put a lane into the ready heap under its present best URL."""
@@ -106,7 +138,7 @@ class TopicQueue:
         while ready:
             first, stamp, lane = ready[0]
             if stamp == lane.stamp and not lane.is_parked:
-                if not first[2].dropped:
+                if _counts(first):
                     return lane
                 heapq.heappop(ready)
                 self.make_ready(lane)
@@ -123,6 +155,7 @@ class TopicQueue:
     def pop(self, lane: Lane) -> Waiting:
         """Remove the best URL of a ready lane; the lane stays ready for the next."""
         url = heapq.heappop(lane.heap)[2]
+        url.entry = None
         self.count -= 1
         lane.stamp = 0
         if lane.heap:
@@ -136,13 +169,13 @@ class TopicQueue:
         url.dropped = True
         self.count -= 1
 
-    def spill(self, keep: int) -> float:
-        """Keep the best `keep` URLs and forget the others; returns the best priority that was given up."""
+    def spill(self, keep: int) -> list[Waiting]:
+        """Keep the best `keep` URLs and forget the others; returns those, best first."""
         everything = sorted(self, key=lambda url: (-url.priority, url.oid))
         self.clear()
         for url in everything[:keep]:
             self.push(url)
-        return everything[keep].priority if len(everything) > keep else float("-inf")
+        return everything[keep:]
 
     def clear(self) -> None:
         """Forget all URLs; parked lanes stay parked, empty."""
@@ -155,13 +188,11 @@ class TopicQueue:
 
     def __iter__(self) -> Iterator[Waiting]:
         for lane in self.lanes.values():
-            for _, _, url in lane.heap:
-                if not url.dropped:
-                    yield url
+            yield from lane
 
     def _skip_dropped(self, lane: Lane) -> None:
         heap = lane.heap
-        while heap and heap[0][2].dropped:
+        while heap and not _counts(heap[0]):
             heapq.heappop(heap)
 
     def _forget(self, lane: Lane) -> None:

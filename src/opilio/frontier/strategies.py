@@ -19,12 +19,17 @@ of its own (`uses_sql`) has its order asked from the database again and again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from opilio.errors import SettingsError
 from opilio.frontier.queue import Waiting
+from opilio.model import Document
 from opilio.registry import Registry
 from opilio.settings import Frontier as FrontierSettings
+
+if TYPE_CHECKING:
+    from opilio.frontier.link_words import Words
 
 
 class Strategy:
@@ -40,9 +45,35 @@ class Strategy:
     def __init__(self, settings: FrontierSettings) -> None:
         self.settings = settings
 
+    learns = False
+    """Whether priorities change with what the crawl finds: then the methods below `priorities` are called too."""
+
     def priority(self, link: Waiting) -> float:
         """How early a URL that was just found should be asked for."""
         return link.relevance
+
+    def priorities(self, links: Sequence[Waiting]) -> list[float]:
+        """The same for several."""
+        return [self.priority(link) for link in links]
+
+    def brief(self, keywords: Iterable[int], documents: Iterable[tuple[Words, float]]) -> None:
+        """What is known before the crawl: stems that name the topics, documents by their stems and their relevance."""
+
+    def observe(
+        self, page: Waiting, relevance: float, document: Document, oids: Sequence[int], sids: Sequence[int]
+    ) -> None:
+        """A page was fetched and judged; its links lead to `oids` (ABSENT: not followed) on the hosts `sids`."""
+
+    def settle(self, oid: int, goodness: float) -> None:
+        """The last word about a URL is spoken: how relevant its page is, 0 when there is none."""
+
+    def is_due(self, waiting: int) -> bool:
+        """Whether all of so many waiting URLs should get new priorities now."""
+        return False
+
+    def look_anew(self, links: Sequence[Waiting]) -> list[float]:
+        """The priorities of all waiting URLs in memory."""
+        return self.priorities(links)
 
 
 Factory = Callable[[FrontierSettings], Strategy]

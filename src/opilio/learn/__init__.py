@@ -4,8 +4,8 @@
 settings. `training.py` gathers the training set from it: examples that were fetched, files and texts, OTHERS, document
 frequencies. `trainer.py` makes a model of that, in a process of its own (`process.py`), so that a crawl can go on.
 `rejudging.py` judges stored pages anew when a model has changed; `redrawing.py` draws the variable part of a filter,
-`proposing.py` writes what an expert may choose from; `explaining.py` tells why a page is judged as it is, `ways.py`
-what the page that led to a URL says of it.
+`proposing.py` writes what an expert may choose from; `briefing.py` tells a strategy what the topics are about;
+`explaining.py` tells why a page is judged as it is, `ways.py` what the page that led to a URL says of it.
 
 Invariants: models are numbered from 1 without gaps and never change; a training set is read in one piece, so that a
 model is made of what was committed at one moment; nothing here talks to the network.
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from opilio.lazy import loader
 
 if TYPE_CHECKING:
+    from opilio.learn.briefing import brief
     from opilio.learn.checking import check_settings
     from opilio.learn.explaining import explain, keyword_model
     from opilio.learn.files import read_file
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Rejudged",
     "Trained",
+    "brief",
     "check_settings",
     "explain",
     "gather",
@@ -50,6 +52,7 @@ __all__ = [
 _MODULES = {
     "Rejudged": "rejudging",
     "Trained": "trainer",
+    "brief": "briefing",
     "check_settings": "checking",
     "explain": "explaining",
     "gather": "training",

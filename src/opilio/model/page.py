@@ -109,6 +109,13 @@ class Document(_Record, frozen=True):
     stems: bytes = b""
     """uint32 little-endian: the stems of title and text in their order, 0 for words that are no terms. Stays with the
     worker."""
+    link_words: bytes = b""
+    """uint32 little-endian, for each link in turn: the stems of its words and its URL, then those of the words around
+    it. b'' when no strategy asks for them, and so are the two below."""
+    link_words_in: bytes = b""
+    """uint8: how many of them are the link's own and its URL's."""
+    link_words_around: bytes = b""
+    """uint8: how many are from around it."""
 
 
 class HostReport(_Record, frozen=True):

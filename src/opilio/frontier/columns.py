@@ -1,0 +1,48 @@
+"""Columns of numbers that grow at their end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+import numpy as np
+
+if TYPE_CHECKING:  # it takes a tenth of a second to import
+    import numpy.typing as npt
+
+Number = TypeVar("Number", bound=np.generic)
+
+
+class Column(Generic[Number]):
+    """Numbers of one type, as an array with room behind its end."""
+
+    def __init__(self, dtype: type[Number]) -> None:
+        self._room: npt.NDArray[Number] = np.zeros(1024, dtype)
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def values(self) -> npt.NDArray[Number]:
+        """All numbers; a view that is good until the next `extend`."""
+        return self._room[: self._size]
+
+    def extend(self, values: Any) -> None:
+        """Add numbers at the end."""
+        size = self._size + len(values)
+        if size > len(self._room):
+            room = np.zeros(max(size, 2 * len(self._room)), self._room.dtype)
+            room[: self._size] = self.values
+            self._room = room
+        self._room[self._size : size] = values
+        self._size = size
+
+    def grow(self, size: int, value: float = 0.0) -> None:
+        """See to it that there are at least `size` numbers."""
+        if size > self._size:
+            self.extend(np.full(size - self._size, value))
+
+    def cut(self, count: int) -> None:
+        """Forget the first `count` numbers."""
+        self._room = self._room[count : self._size].copy()
+        self._size -= count

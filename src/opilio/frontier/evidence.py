@@ -1,0 +1,302 @@
+"""What is known of waiting URLs: the pages that link to them, the words of those links, what became of others nearby.
+
+Every link of every page is remembered, the last `MAX_LINKS` of them. When a page has been fetched and judged, all that
+led to it learn from that: the pages it was linked from, the links beside it, its host and folder, its links' words.
+
+`features` makes numbers of this for any waiting URLs at once, whether the few that a new page links to or all of them,
+in some thirty array operations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from opilio.frontier.columns import Column
+from opilio.frontier.keymap import ABSENT
+from opilio.frontier.link_words import WordOdds
+from opilio.model import RELEVANT, Document
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from opilio.frontier.link_words import Words
+
+    Rows: TypeAlias = npt.NDArray[np.int64]
+    Values: TypeAlias = npt.NDArray[np.float64]
+
+MAX_LINKS = 1_000_000
+MAX_FOLDERS = 200_000
+NEAR = (-3, -2, -1, 1, 2, 3)
+"""Links so far before and behind a link on its page stand beside it."""
+PATIENCE = 3.0
+"""The record of a host, folder or page counts as if so many more of its pages were known, of the usual worth."""
+_CONTEXT = np.uint32(0x9E3779B1)  # times this, words around a link are other words than those in it
+_CONTEXT_BACK = np.uint32(pow(0x9E3779B1, -1, 2**32))
+
+FEATURES = (
+    "best parent", "mean parent", "any parent", "parents", "relevant parents", "strength of parents",
+    "words", "best words", "words around", "keywords", "learned words", "best learned words",
+    "siblings", "links beside", "host", "folder", "steps from the topic",
+)  # fmt: skip
+
+
+class _Records:
+    """How many pages of something are known, and how good they are together."""
+
+    def __init__(self) -> None:
+        self.known: Column[np.float64] = Column(np.float64)
+        self.good: Column[np.float64] = Column(np.float64)
+
+    def grow(self, size: int) -> None:
+        self.known.grow(size)
+        self.good.grow(size)
+
+    def add(self, rows: Rows | int, goodness: float) -> None:
+        self.known.values[rows] += 1.0
+        self.good.values[rows] += goodness
+
+
+class LinkEvidence:
+    """The links to waiting URLs, and the records of what they belong to."""
+
+    def __init__(self) -> None:
+        self.page_words = WordOdds()
+        self._link_words = WordOdds()
+        self._keywords = np.zeros(0, np.uint32)
+        self._goodness: Column[np.float32] = Column(np.float32)
+        """By oid: how relevant its page is; not a number while that is not known."""
+        self._links_to: dict[int, list[int]] = {}
+        """By oid of a URL not known yet: the links to it, counted from the first ever."""
+        self._first = 0
+        """Links before this one are forgotten."""
+        self._parent: Column[np.int64] = Column(np.int64)
+        self._fate: Column[np.float32] = Column(np.float32)
+        self._words: Column[np.uint32] = Column(np.uint32)
+        self._words_start: Column[np.int64] = Column(np.int64)
+        self._words_in: Column[np.int64] = Column(np.int64)
+        self._words_around: Column[np.int64] = Column(np.int64)
+        self._forgotten_words = 0
+        self._relevance: Column[np.float64] = Column(np.float64)
+        self._links: Column[np.float64] = Column(np.float64)
+        self._steps: Column[np.float64] = Column(np.float64)
+        self._children = _Records()
+        self._hosts = _Records()
+        self._folders = _Records()
+        self._folder_rows: dict[str, int] = {}
+        self._home: dict[int, tuple[int, int]] = {}
+        """By oid of a URL not known yet: its host and its folder."""
+        self._known_pages, self._good_pages = 2.0, 1.0
+
+    def set_keywords(self, keywords: Iterable[int]) -> None:
+        """The hash codes of the words that name the topics."""
+        self._keywords = np.array(sorted(set(keywords)), np.uint32)
+
+    # -- what happens
+
+    def add_page(
+        self, relevance: float, steps: int, document: Document, oids: Sequence[int], sids: Sequence[int]
+    ) -> None:
+        """A page was fetched, with links to `oids`, ABSENT for those that are not followed, on hosts `sids`.
+
+        `steps` says how many links ago the last relevant page was.
+        """
+        links = document.links
+        count = len(links)
+        parent, first = len(self._relevance), self._first + len(self._parent)
+        self._relevance.extend([relevance])
+        self._links.extend([float(count)])
+        self._steps.extend([float(steps)])
+        self._parent.extend(np.full(count, parent))
+        self._goodness.grow(max(oids, default=0) + 1, np.nan)
+        fates = self._goodness.values[np.array(oids, np.int64)]
+        known = ~np.isnan(fates)
+        self._fate.extend(fates)
+        self._children.grow(parent + 1)
+        self._children.known.values[parent] = known.sum()
+        self._children.good.values[parent] = fates[known].sum()
+        self._add_words(document, count)
+        links_to, home = self._links_to, self._home
+        for number, oid in enumerate(oids):
+            if oid == ABSENT or known[number]:
+                continue
+            found = links_to.get(oid)
+            if found is not None:
+                found.append(first + number)
+            else:
+                links_to[oid] = [first + number]
+                home[oid] = (sids[number], self._folder(links[number].url))
+                self._hosts.grow(sids[number] + 1)
+        if len(self._parent) > MAX_LINKS:
+            self._forget()
+
+    def add_words(self, words: Words, relevance: float) -> None:
+        """Learn from the words of a page: what the pages of the topic speak of, links to them will speak of too."""
+        self.page_words.learn(words, relevance)
+
+    def settle(self, oid: int, goodness: float) -> None:
+        """A URL is known by now: how relevant its page is, 0 for one that could not be had."""
+        self._known_pages += 1.0
+        self._good_pages += goodness
+        self._goodness.grow(oid + 1, np.nan)
+        self._goodness.values[oid] = goodness
+        home = self._home.pop(oid, None)
+        if home is not None:
+            self._hosts.add(home[0], goodness)
+            self._folders.add(home[1], goodness)
+        links = self._rows(self._links_to.pop(oid, []))
+        if not len(links):
+            return
+        self._fate.values[links] = goodness
+        self._children.add(np.unique(self._parent.values[links]), goodness)
+        words, _ = self._words_of(links, around=True)
+        if len(words):
+            self._link_words.learn(words, goodness)
+
+    # -- what it amounts to
+
+    def knows(self, oid: int) -> bool:
+        """Whether a link to a URL that is not known yet is remembered."""
+        return oid in self._links_to
+
+    def features(self, oids: Sequence[int]) -> Values:
+        """One row of numbers, by `FEATURES`, for each of some URLs that there are links to."""
+        if not oids:
+            return np.zeros((0, len(FEATURES)))
+        lists = [self._links_to[oid] for oid in oids]
+        sizes = np.fromiter(map(len, lists), np.int64, len(lists))
+        starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
+        links = np.fromiter(chain.from_iterable(lists), np.int64, int(sizes.sum())) - self._first
+        parents = self._parent.values[links]
+        relevance = self._relevance.values[parents]
+        usual = self._good_pages / self._known_pages
+
+        def total(values: Values) -> Values:
+            return np.add.reduceat(values, starts)
+
+        def most(values: Values) -> Values:
+            return np.maximum.reduceat(values, starts)
+
+        children_known, children_good = (
+            total(self._children.known.values[parents]),
+            total(self._children.good.values[parents]),
+        )
+        beside_known, beside_good = self._beside(links)
+        words, around, keywords, learned = self._word_scores(links)
+        homes = np.array([self._home[oid] for oid in oids])
+        table = [
+            most(relevance),
+            total(relevance) / sizes,
+            -total(np.log1p(-0.95 * relevance)),
+            np.log(sizes),
+            total((relevance >= RELEVANT).astype(np.float64)) / sizes,
+            total(relevance / np.sqrt(self._links.values[parents])),
+            total(words) / sizes,
+            most(words),
+            total(around) / sizes,
+            most(keywords),
+            total(learned) / sizes,
+            most(learned),
+            (children_good + PATIENCE * usual) / (children_known + PATIENCE),
+            (total(beside_good) + PATIENCE * usual) / (total(beside_known) + PATIENCE),
+            self._record(self._hosts, homes[:, 0], usual),
+            self._record(self._folders, homes[:, 1], usual),
+            -most(-self._steps.values[parents]),
+        ]  # fmt: skip
+        return np.stack(table, axis=1)
+
+    @staticmethod
+    def _record(records: _Records, rows: Rows, usual: float) -> Values:
+        return (records.good.values[rows] + PATIENCE * usual) / (records.known.values[rows] + PATIENCE)
+
+    def _beside(self, links: Rows) -> tuple[Values, Values]:
+        """Of the links beside each link: how many were followed, the nearer the more they count, and how good."""
+        near = links[:, None] + np.array(NEAR)
+        inside = (near >= 0) & (near < len(self._parent))
+        near = np.where(inside, near, 0)
+        fates = self._fate.values[near].astype(np.float64)
+        counts = inside & ~np.isnan(fates) & (self._parent.values[near] == self._parent.values[links][:, None])
+        weights = counts / np.abs(np.array(NEAR, np.float64))
+        return weights.sum(axis=1), (weights * np.where(counts, fates, 0.0)).sum(axis=1)
+
+    def _word_scores(self, links: Rows) -> tuple[Values, Values, Values, Values]:
+        """Of each link: what its words and those around it say, how many keywords it has, what was learned of such."""
+        size = len(links)
+        inner, inner_of = self._words_of(links)
+        outer, outer_of = self._words_of(links, inside=False)
+        every, every_of = self._words_of(links, around=True)
+
+        def scores(values: Values, of: Rows) -> Values:
+            found: Values = np.bincount(of, weights=values, minlength=size).astype(np.float64)
+            found /= np.sqrt(1.0 + np.bincount(of, minlength=size))
+            return found
+
+        return (
+            scores(self.page_words.odds(inner), inner_of),
+            scores(self.page_words.odds(outer * _CONTEXT_BACK), outer_of),
+            scores(np.isin(inner, self._keywords).astype(np.float64), inner_of),
+            scores(self._link_words.odds(every), every_of),
+        )
+
+    def _words_of(self, links: Rows, *, inside: bool = True, around: bool = False) -> tuple[Words, Rows]:
+        """Words in links, around them, or both, in one line; and the place in `links` that each belongs to."""
+        starts, inner, outer = (c.values[links] for c in (self._words_start, self._words_in, self._words_around))
+        if not inside:
+            return self._slices(starts + inner, outer)
+        return self._slices(starts, inner + outer if around else inner)
+
+    def _slices(self, starts: Rows, counts: Rows) -> tuple[Words, Rows]:
+        of = np.repeat(np.arange(len(starts)), counts)
+        before = np.cumsum(counts) - counts
+        at = np.arange(int(counts.sum())) - before[of] + starts[of] - self._forgotten_words
+        return self._words.values[at], of
+
+    # -- storage
+
+    def _rows(self, links: Sequence[int]) -> Rows:
+        rows = np.array(links, np.int64) - self._first
+        return rows[rows >= 0]
+
+    def _add_words(self, document: Document, count: int) -> None:
+        inner = np.frombuffer(document.link_words_in, np.uint8).astype(np.int64)
+        outer = np.frombuffer(document.link_words_around, np.uint8).astype(np.int64)
+        words = np.frombuffer(document.link_words, "<u4").copy()
+        if len(inner) != count:  # nobody made them
+            inner = outer = np.zeros(count, np.int64)
+            words = words[:0]
+        both = inner + outer
+        starts = np.cumsum(both) - both
+        at = np.arange(len(words)) - np.repeat(starts, both)
+        is_outer = at >= np.repeat(inner, both)
+        words[is_outer] *= _CONTEXT
+        self._words_start.extend(starts + self._forgotten_words + len(self._words))
+        self._words_in.extend(inner)
+        self._words_around.extend(outer)
+        self._words.extend(words)
+
+    def _folder(self, url: str) -> int:
+        folder = url[: url.rfind("/")]
+        row = self._folder_rows.get(folder)
+        if row is None:
+            if len(self._folder_rows) >= MAX_FOLDERS:
+                self._folder_rows.clear()
+            row = len(self._folders.known)
+            self._folder_rows[folder] = row
+            self._folders.grow(row + 1)
+        return row
+
+    def _forget(self) -> None:
+        """Forget the older half of the links; a URL without any left keeps the priority it has."""
+        count = len(self._parent) // 2
+        words = int(self._words_start.values[count]) - self._forgotten_words
+        self._fate.cut(count)
+        for column in (self._parent, self._words_start, self._words_in, self._words_around):
+            column.cut(count)
+        self._words.cut(words)
+        self._forgotten_words += words
+        self._first += count
+        kept = {oid: [link for link in links if link >= self._first] for oid, links in self._links_to.items()}
+        self._links_to = {oid: links for oid, links in kept.items() if links}

@@ -1,0 +1,98 @@
+"""Our own strategy: all that is known of a waiting URL, in one score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opilio.frontier.evidence import FEATURES, LinkEvidence
+from opilio.frontier.queue import Waiting
+from opilio.frontier.strategies import Strategy, strategies
+from opilio.model import RELEVANT, Document
+from opilio.settings import Frontier as FrontierSettings
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from opilio.frontier.link_words import Words
+
+WEIGHTS = {
+    "best parent": 0.02, "mean parent": 0.33, "any parent": 0.18, "parents": -0.14, "relevant parents": -0.24,
+    "strength of parents": 0.25, "words": 0.48, "best words": 0.35, "words around": 0.43, "keywords": 0.41,
+    "learned words": 0.70, "best learned words": 0.53, "siblings": 0.64, "links beside": 0.28, "host": -0.05,
+    "folder": 0.15, "steps from the topic": -0.74,
+}  # fmt: skip
+"""Of each number, in units of its spread over all waiting URLs. Half of each is what a logistic regression found on
+waiting URLs of simulated crawls of development topics (docs/concepts/link-scores.md), half what was thought before."""
+SEED_PRIORITY = 100.0
+_EVERY_PAGES = 32
+"""All waiting URLs are looked at anew after so many pages, more when many wait: after a page for each ..."""
+_URLS_PER_PAGE = 100
+_LEAST_SPREAD = 1e-6
+
+
+@strategies.register("evidence")
+class AllEvidence(Strategy):
+    """The URL of which most is to be expected, by all that is known of it."""
+
+    order_by = "priority desc"
+    learns = True
+
+    def __init__(self, settings: FrontierSettings) -> None:
+        super().__init__(settings)
+        self.evidence = LinkEvidence()
+        self.weights: npt.NDArray[np.float64] = np.array([WEIGHTS[name] for name in FEATURES])
+        self._mean = np.zeros(len(FEATURES))
+        self._spread = np.ones(len(FEATURES))
+        self._steps: dict[int, int] = {}
+        self._pages = 0
+        self._next = 1
+
+    def brief(self, keywords: Iterable[int], documents: Iterable[tuple[Words, float]]) -> None:
+        """Learn what the topics are about before the first page."""
+        self.evidence.set_keywords(keywords)
+        for words, relevance in documents:
+            self.evidence.add_words(words, relevance)
+
+    def priority(self, link: Waiting) -> float:
+        """Of a URL that no link is known to: the user's own come first, what sitemaps and redirects name may wait."""
+        return SEED_PRIORITY if link.depth == 0 else float(link.relevance)
+
+    def observe(
+        self, page: Waiting, relevance: float, document: Document, oids: Sequence[int], sids: Sequence[int]
+    ) -> None:
+        """A page was fetched and judged."""
+        self._pages += 1
+        page.steps = 0 if relevance >= RELEVANT else page.steps + 1
+        self.evidence.add_words(np.frombuffer(document.term_ids, "<u4"), relevance)
+        self.evidence.add_page(relevance, page.steps, document, oids, sids)
+
+    def settle(self, oid: int, goodness: float) -> None:
+        """What became of a URL is known."""
+        self.evidence.settle(oid, goodness)
+
+    def priorities(self, urls: Sequence[Waiting]) -> list[float]:
+        """How much is to be expected of some waiting URLs; one that no link is known to keeps the priority it had."""
+        known = [url.oid for url in urls if self.evidence.knows(url.oid)]
+        scores = dict(zip(known, self._scores(self.evidence.features(known)).tolist(), strict=True))
+        return [scores.get(url.oid) or url.priority or self.priority(url) for url in urls]
+
+    def is_due(self, waiting: int) -> bool:
+        """Whether all waiting URLs should be looked at anew."""
+        return self._pages >= self._next
+
+    def look_anew(self, urls: Sequence[Waiting]) -> list[float]:
+        """The priorities of all waiting URLs, by what is usual among them now."""
+        self._next = self._pages + max(min(self._pages, _EVERY_PAGES), len(urls) // _URLS_PER_PAGE)
+        known = [url.oid for url in urls if self.evidence.knows(url.oid)]
+        features = self.evidence.features(known)
+        if len(known) > 1:
+            self._mean = features.mean(axis=0)
+            self._spread = np.maximum(features.std(axis=0), _LEAST_SPREAD)
+        scores = dict(zip(known, self._scores(features).tolist(), strict=True))
+        return [scores.get(url.oid, url.priority) for url in urls]
+
+    def _scores(self, features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        return ((features - self._mean) / self._spread) @ self.weights

@@ -1,0 +1,28 @@
+"""What a strategy that learns is told before the first page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from opilio.analyze.keywords import term_ids
+from opilio.classify import TrainingSet
+from opilio.frontier import Strategy
+
+if TYPE_CHECKING:
+    from opilio.frontier.link_words import Words
+
+
+def brief(strategy: Strategy, training: TrainingSet) -> None:
+    """Tell a strategy the words of the topics that are wanted, their examples, and what is about none of them."""
+    if strategy.learns:
+        wanted = [words for kcid, words in training.keywords.items() if training.hierarchy.is_wanted(kcid)]
+        strategy.brief(term_ids(" ".join(wanted)), _documents(training))
+
+
+def _documents(training: TrainingSet) -> Iterator[tuple[Words, float]]:
+    for example in training:
+        stems = np.unique(example.evidence.stems)
+        yield stems[stems > 0], 1.0 if example.positive and training.hierarchy.is_wanted(example.kcid) else 0.0

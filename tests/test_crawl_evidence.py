@@ -1,0 +1,73 @@
+"""The strategy that learns, in real crawls: nothing is lost, and it finds more of the topic than the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from conftest import MakeCollection
+from opilio.analyze.keywords import term_ids
+from opilio.analyze.link_words import link_words
+from opilio.analyze.terms import Vocabulary
+from opilio.crawl import Collection
+from opilio.localweb import LocalServer
+from opilio.model import Link, Region
+
+
+def link(url: str, anchor: str, context: str = "") -> Link:
+    return Link(url, 0, anchor, context, Region.MAIN, 0)
+
+
+def test_words_of_links_are_those_of_the_analysis() -> None:
+    """Words of the anchor, of the URL's path and of the context, stemmed, without stop words, link by link."""
+    links = [
+        link("http://a.example/hawks/The-Falcons.html", "Hunting hawks", "of the meadows and forests"),
+        link("http://b.example/", "", ""),
+        link("http://c.example/?q=owl", "the", "Owls"),
+    ]
+    words = link_words(links, "en", Vocabulary())
+    stems = np.frombuffer(words.stems, "<u4").tolist()
+    wanted = ["Hunting hawks hawks falcons html", "meadows forests", "", "", "q owl", "Owls"]
+    assert stems == [stem for text in wanted for stem in term_ids(text, "en")]
+    assert list(words.inside) == [5, 0, 1] and list(words.around) == [2, 0, 1]
+    assert link_words([], "en", Vocabulary()) == (b"", b"", b"")
+
+
+# Which of two copies of a page is stored depends on which is met first; without these checks the outcome is one set.
+ORDERLESS = {
+    "duplicates__ip_path": "off", "duplicates__ip_size": "off", "duplicates__content": False,
+    "duplicates__near_jaccard": 0.0, "duplicates__suffix": False, "duplicates__canonical": False, "fetch__max_tries": 1,
+}  # fmt: skip
+
+
+def test_every_page_is_found_once(make_collection: MakeCollection) -> None:
+    """With little of the frontier in memory, a worker process, and a stop in between: all pages, each once."""
+    urls = "SELECT url FROM pages JOIN crawl USING (oid) ORDER BY url"
+    plain = make_collection(["http://directory.test/"], **ORDERLESS)
+    plain.crawl()
+    learned = make_collection(
+        ["http://directory.test/"], "learned", run__workers=1, frontier__strategy="evidence", frontier__hot_urls=20,
+        **ORDERLESS,
+    )  # fmt: skip
+    learned.crawl(settings={"limits.max_pages": 40})
+    learned.crawl(settings={"limits.max_pages": 0})
+    assert learned.sql(urls).rows == plain.sql(urls).rows
+    assert learned.sql("SELECT count(*) FROM crawl WHERE state = 'waiting'").rows == [(0,)]
+
+
+def test_it_finds_more_of_the_topic(small_server: LocalServer, tmp_path: Path) -> None:
+    """With keywords that some pages have, more of the first pages are about them than breadth-first finds."""
+    (tmp_path / "seeds.txt").write_text("http://directory.test/")
+    found = {}
+    for strategy in ("breadth-first", "evidence"):
+        collection = Collection.create(
+            tmp_path / strategy, seeds=tmp_path / "seeds.txt", query="statistics mean variance",
+            settings={
+                "fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "run.workers": -1,
+                "frontier.strategy": strategy, "limits.max_pages": 60,
+            },
+        )  # fmt: skip
+        collection.crawl()
+        [[found[strategy]]] = collection.sql("SELECT sum(relevance) FROM pages").rows
+    assert found["evidence"] > 1.2 * found["breadth-first"]

@@ -1,0 +1,193 @@
+"""Link evidence: every number is what a plain reading of its definition gives, however the pages came."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from opilio.frontier import ABSENT
+from opilio.frontier.evidence import FEATURES, NEAR, PATIENCE, LinkEvidence
+from opilio.frontier.link_words import CAUTION, WordOdds
+from opilio.model import Document, Link, Region
+
+KEYWORDS = (7, 11)
+
+
+def page(links: list[tuple[int, list[int], list[int], Region]]) -> Document:
+    """A document whose links lead to some oids, with words in them and around them."""
+    return Document(
+        "", "", "", "", "", "",
+        [Link(f"http://h{oid % 3}.example/d{oid % 2}/{oid}", oid, "", "", region, at) for at, (oid, _, _, region) in enumerate(links)],
+        b"", b"", [], 0, b"",
+        link_words=np.array([word for _, inner, outer, _ in links for word in (*inner, *outer)], "<u4").tobytes(),
+        link_words_in=bytes(len(inner) for _, inner, _, _ in links),
+        link_words_around=bytes(len(outer) for _, _, outer, _ in links),
+    )  # fmt: skip
+
+
+words = st.lists(st.integers(1, 20), max_size=4)
+links = st.lists(st.tuples(st.integers(0, 11), words, words, st.sampled_from([Region.MAIN, Region.NAV])), max_size=6)
+visits = st.lists(
+    st.tuples(st.integers(0, 11), st.sampled_from([0.0, 0.3, 0.5, 1.0]), st.integers(0, 3), links), max_size=8
+)
+
+
+class Plain:
+    """The same by loops over everything that happened."""
+
+    def __init__(self) -> None:
+        self.pages: list[tuple[float, int, list[tuple[int, list[int], list[int], Region]]]] = []
+        self.worth: dict[int, float] = {}
+        self.seen: list[tuple[set[int], float]] = []
+        self.led_to_known: list[tuple[set[int], float]] = []
+
+    def mean_of(self, values: list[float]) -> float:
+        usual = (1.0 + sum(self.worth.values())) / (2.0 + len(self.worth))
+        return (sum(values) + PATIENCE * usual) / (len(values) + PATIENCE)
+
+    @staticmethod
+    def odds(seen: list[tuple[set[int], float]], word: int) -> float:
+        good = 1.0 + sum(worth for _, worth in seen)
+        bad = 1.0 + sum(1.0 - worth for _, worth in seen)
+        share = good / (good + bad)
+        with_good = sum(worth for found, worth in seen if word in found) + CAUTION * share
+        with_bad = sum(1.0 - worth for found, worth in seen if word in found) + CAUTION * (1.0 - share)
+        return math.log(with_good / with_bad) - math.log(share / (1.0 - share))
+
+    def features(self, oid: int, met: set[int]) -> dict[str, float]:
+        found = [
+            (parent, at) for parent, (_, _, page_links) in enumerate(self.pages)
+            for at, link in enumerate(page_links) if link[0] == oid
+        ]  # fmt: skip
+        relevance = [self.pages[parent][0] for parent, _ in found]
+        own = [self.pages[parent][2][at] for parent, at in found]
+
+        def normed(values: list[float]) -> float:
+            return sum(values) / math.sqrt(1.0 + len(values))
+
+        inside = [normed([self.odds(self.seen, word) for word in inner]) for _, inner, _, _ in own]
+        around = [normed([self.odds(self.seen, word) for word in outer]) for _, _, outer, _ in own]
+        learned = [
+            normed([self.odds(self.led_to_known, word) for word in (*inner, *(-word for word in outer))])
+            for _, inner, outer, _ in own
+        ]
+        siblings: list[float] = []
+        for parent, _ in found:
+            siblings += self.children(parent)
+        beside_known = beside_good = 0.0
+        for parent, at in found:
+            for step in NEAR:
+                if 0 <= at + step < len(self.pages[parent][2]):
+                    other = self.pages[parent][2][at + step][0]
+                    if other in self.worth:
+                        beside_known += 1 / abs(step)
+                        beside_good += self.worth[other] / abs(step)
+        usual = (1.0 + sum(self.worth.values())) / (2.0 + len(self.worth))
+        count = len(found)
+        return {
+            "best parent": max(relevance),
+            "mean parent": sum(relevance) / count,
+            "any parent": -sum(math.log1p(-0.95 * value) for value in relevance),
+            "parents": math.log(count),
+            "relevant parents": sum(value >= 0.5 for value in relevance) / count,
+            "strength of parents": sum(self.pages[p][0] / math.sqrt(len(self.pages[p][2])) for p, _ in found),
+            "words": sum(inside) / count,
+            "best words": max(inside),
+            "words around": sum(around) / count,
+            "keywords": max(normed([float(word in KEYWORDS) for word in inner]) for _, inner, _, _ in own),
+            "learned words": sum(learned) / count,
+            "best learned words": max(learned),
+            "siblings": self.mean_of(siblings),
+            "links beside": (beside_good + PATIENCE * usual) / (beside_known + PATIENCE),
+            "host": self.mean_of(
+                [worth for other, worth in self.worth.items() if other in met and other % 3 == oid % 3]
+            ),
+            "folder": self.mean_of([w for other, w in self.worth.items() if other in met and other % 6 == oid % 6]),
+            "steps from the topic": float(min(self.pages[parent][1] for parent, _ in found)),
+        }
+
+    def children(self, parent: int) -> list[float]:
+        """The worth of the known targets of a page. A target counts once for what it became after the page was read."""
+        targets = [link[0] for link in self.pages[parent][2]]
+        known = [self.worth[oid] for oid in targets if (parent, oid) in self.known_before]
+        later = {link[0] for link in self.pages[parent][2]}
+        known += [self.worth[oid] for oid in later if oid in self.worth and (parent, oid) not in self.known_before]
+        return known
+
+    known_before: set[tuple[int, int]]
+
+
+@settings(max_examples=60, deadline=None)
+@given(visits)
+def test_features_are_what_their_definitions_say(happened: list[tuple[int, float, int, list]]) -> None:  # type: ignore[type-arg]
+    """Pages come in any order, link to each other, to themselves, and to the same page twice."""
+    evidence, plain = LinkEvidence(), Plain()
+    evidence.set_keywords(KEYWORDS)
+    plain.known_before = set()
+    met: set[int] = set()
+    for oid, worth, steps, page_links in happened:
+        if oid in plain.worth:
+            continue
+        document = page(page_links)
+        leading = [link for _, _, found in plain.pages for link in found if link[0] == oid]
+        if leading:
+            said = {word for _, inner, outer, _ in leading for word in (*inner, *(-w for w in outer))}
+            if said:
+                plain.led_to_known.append((said, worth))
+        plain.worth[oid] = worth
+        evidence.settle(oid, worth)
+        spoken = {oid % 5 + 1, oid % 7 + 1}
+        plain.seen.append((spoken, worth))
+        evidence.add_words(np.array(sorted(spoken), np.uint32), worth)
+        oids = [link[0] for link in page_links]
+        plain.known_before |= {(len(plain.pages), other) for other in oids if other in plain.worth}
+        plain.pages.append((worth, steps, page_links))
+        met |= {other for other in oids if other not in plain.worth}
+        evidence.add_page(worth, steps, document, oids, [other % 3 for other in oids])
+    waiting = sorted({link[0] for _, _, found in plain.pages for link in found if link[0] not in plain.worth})
+    table = evidence.features(waiting)
+    for row, oid in zip(table, waiting, strict=True):
+        assert evidence.knows(oid)
+        assert dict(zip(FEATURES, row.tolist(), strict=True)) == pytest.approx(plain.features(oid, met), abs=1e-5)
+
+
+def test_links_that_are_not_followed_count_for_nothing() -> None:
+    """A nofollow link keeps its place on the page, but nothing is learned of where it leads."""
+    evidence = LinkEvidence()
+    document = page([(1, [3], [], Region.MAIN), (2, [4], [], Region.MAIN), (3, [5], [], Region.MAIN)])
+    evidence.add_page(1.0, 0, document, [1, ABSENT, 3], [0, ABSENT, 0])
+    assert evidence.knows(1) and evidence.knows(3) and not evidence.knows(2)
+    evidence.settle(3, 1.0)
+    beside = evidence.features([1])[0][FEATURES.index("links beside")]
+    assert beside == pytest.approx((0.5 * 1.0 + PATIENCE * 2 / 3) / (0.5 + PATIENCE)), "two places away, not one"
+
+
+def test_old_links_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Past the limit the older half goes; what is left has the same numbers as if the rest had never been."""
+    monkeypatch.setattr("opilio.frontier.evidence.MAX_LINKS", 10)
+    long, short = LinkEvidence(), LinkEvidence()
+    for first in range(0, 60, 3):
+        document = page([(first + at, [first + at], [1], Region.MAIN) for at in range(3)])
+        long.add_page(0.5, 1, document, [first, first + 1, first + 2], [0, 0, 0])
+        if first >= 57:
+            short.add_page(0.5, 1, document, [first, first + 1, first + 2], [0, 0, 0])
+    assert not long.knows(0) and long.knows(59)
+    np.testing.assert_allclose(long.features([58, 59]), short.features([58, 59]))
+    long.settle(0, 1.0)  # no link to it is known any more
+    long.settle(59, 1.0)
+    assert not long.knows(59)
+
+
+def test_words_speak_for_what_they_were_seen_with() -> None:
+    """A word seen on good pages has positive odds, one seen on bad pages negative, one never seen none."""
+    odds = WordOdds()
+    for _ in range(5):
+        odds.learn(np.array([1, 2], np.uint32), 1.0)
+        odds.learn(np.array([2, 3], np.uint32), 0.0)
+    good, both, bad, new = odds.odds(np.array([1, 2, 3, 4], np.uint32)).tolist()
+    assert good > 1.0 and bad < -1.0
+    assert both == pytest.approx(0.0) and new == pytest.approx(0.0)
