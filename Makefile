@@ -19,7 +19,7 @@ demo: $(READY)   ## crawl a local web from a bookmark file, offline, and say whe
 	$(BIN)/opilio demo
 
 test: $(READY)   ## run the tests
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(READY)
 	$(BIN)/ruff check .

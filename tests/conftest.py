@@ -1,5 +1,6 @@
 """What several test files share: a small local web, served by a process of its own."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -7,21 +8,35 @@ from typing import Any
 import pytest
 
 from opilio import Collection
-from opilio.localweb import LocalServer
+from opilio.localweb import LocalServer, LocalWeb, build
 
 MakeCollection = Callable[..., Collection]
+
+
+def hurried_web() -> LocalWeb:
+    """The small local web; the hosts in it that ask for a Crawl-delay ask for a shorter one, so that crawls end sooner.
+
+    Where the delay itself is tested, the web is served as it was built.
+    """
+    web = build("small")
+    files = {
+        url: (kind, body.replace(b"Crawl-delay: 0.2\n", b"Crawl-delay: 0.02\n"))
+        for url, (kind, body) in web.files.items()
+    }
+    assert files != web.files
+    return dataclasses.replace(web, files=files, cache_file=None)
 
 
 @pytest.fixture(scope="session")
 def small_server() -> Iterator[LocalServer]:
     """The small local web with its misbehaving hosts; the log is the server's own."""
-    with LocalServer("small") as server:
+    with LocalServer(hurried_web()) as server:
         yield server
 
 
 @pytest.fixture
 def make_collection(small_server: LocalServer, tmp_path: Path) -> MakeCollection:
-    """Makes a collection that crawls the small local web at full speed."""
+    """Makes a collection that crawls the small local web at full speed, in one process unless told otherwise."""
 
     def make(seeds: list[str], name: str = "collection", **changes: Any) -> Collection:
         file = tmp_path / f"{name}.txt"
@@ -31,7 +46,7 @@ def make_collection(small_server: LocalServer, tmp_path: Path) -> MakeCollection
             "fetch.connect_to": small_server.connect_to,
             "fetch.host_delay_s": 0.0,
             "fetch.backoff_s": 0.1,
-            "run.workers": 1,
+            "run.workers": -1,
         }
         settings.update({key.replace("__", "."): value for key, value in changes.items()})
         return Collection.create(tmp_path / name, seeds=file, settings=settings)

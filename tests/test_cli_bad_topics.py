@@ -1,24 +1,17 @@
 """Topics that are wrong or strange: one clear message with the next step, or a sensible result."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from opilio import Collection
 from opilio.localweb import LocalServer
+from test_cli_commands import call
 
 OWLS = (
     "The barn owl hunts at night over open fields and eats mice and voles, which it finds by hearing alone. Owls fly "
     "silently because of the soft edges of their feathers and nest in barns and hollow trees near farms."
 )
-
-
-def crawl(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Call `opilio crawl`."""
-    command = [sys.executable, "-m", "opilio", "crawl", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 @pytest.mark.parametrize(
@@ -39,7 +32,7 @@ def test_a_taxonomy_that_cannot_be_used(taxonomy: str, said: str, tmp_path: Path
     """Each names the place and the next step, and leaves no half collection behind."""
     file = tmp_path / "topics.yaml"
     file.write_text(taxonomy)
-    refused = crawl(str(tmp_path / "c"), "--topics", str(file))
+    refused = call("crawl", str(tmp_path / "c"), "--topics", str(file))
     assert refused.returncode == 1
     assert said in refused.stderr
     assert "hint: " in refused.stderr
@@ -52,6 +45,7 @@ def make(taxonomy: str, tmp_path: Path, server: LocalServer, **changes: object) 
     file = tmp_path / "topics.yaml"
     file.write_text(taxonomy)
     settings = {"fetch.connect_to": server.connect_to, "fetch.host_delay_s": 0.0, "limits.max_pages": 25}
+    settings |= {"run.workers": -1}
     return Collection.create(tmp_path / "c", topics=file, settings=settings | changes)
 
 

@@ -3,7 +3,9 @@
 import contextlib
 import ctypes
 import io
+import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -36,8 +38,34 @@ def opilio(*arguments: object) -> tuple[int, list[str]]:
     return ended.returncode, ended.stderr.splitlines()
 
 
+EACH = """
+import io, json, sys
+from opilio.cli import main
+for words in json.loads(sys.argv[1]):
+    sys.argv, sys.stdout, sys.stderr, code = ["opilio", *words], io.StringIO(), io.StringIO(), 0
+    try:
+        main()
+    except SystemExit as ending:
+        code = int(ending.code or 0)
+    print(json.dumps([code, sys.stderr.getvalue().splitlines()]), file=sys.__stdout__)
+"""
+
+
+def opilio_each(*commands: tuple[object, ...]) -> list[tuple[int, list[str]]]:
+    """The same of several commands, one after the other in one process of their own, which obeys permissions."""
+    words = json.dumps([[str(word) for word in command] for command in commands])
+    ended = subprocess.run(
+        [sys.executable, "-c", EACH, words], capture_output=True, text=True, check=False, timeout=60,
+        preexec_fn=obey_permissions,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (0, "")
+    told = [tuple(json.loads(line)) for line in ended.stdout.splitlines()]
+    assert len(told) == len(commands)
+    return told
+
+
 def call(*arguments: object) -> tuple[int, list[str]]:
-    """The same inside this process, which is faster; for errors found before anything is crawled."""
+    """The same inside this process, which is faster, but may pass over permissions."""
     err, code = io.StringIO(), 0
     words = ["opilio", *map(str, arguments)]
     with contextlib.redirect_stderr(err), contextlib.redirect_stdout(io.StringIO()), mock.patch("sys.argv", words):
@@ -66,14 +94,21 @@ def seeds(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.fixture
-def collection(small_server: LocalServer, seeds: Path, tmp_path: Path) -> Collection:
-    """A collection of four pages."""
+@pytest.fixture(scope="module")
+def made(small_server: LocalServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a collection of four pages, which nobody changes."""
+    place = tmp_path_factory.mktemp("made")
+    (place / "seeds.txt").write_text("http://directory.test/\n")
     settings = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "run.workers": -1,
                 "limits.max_pages": 4}  # fmt: skip
-    made = Collection.create(tmp_path / "collection", seeds=seeds, settings=settings)
-    made.crawl()
-    return made
+    Collection.create(place / "collection", seeds=place / "seeds.txt", settings=settings).crawl()
+    return place / "collection"
+
+
+@pytest.fixture
+def collection(made: Path, tmp_path: Path) -> Collection:
+    """A collection of four pages, for a test to change and to damage."""
+    return Collection(shutil.copytree(made, tmp_path / "collection"))
 
 
 # -- what the crawl starts from
@@ -159,15 +194,18 @@ def test_a_folder_that_cannot_be_written(collection: Collection, seeds: Path, tm
     """Where we may only read, a new collection is refused, an old one can be asked but not crawled."""
     folder, locked = collection.folder, tmp_path / "locked"
     locked.mkdir(mode=0o500)
-    assert_told(opilio("crawl", locked / "new", "--seeds", seeds), str(locked / "new"), "Permission denied")
     files = [folder, folder / "warc", *folder.glob("*.*")]
     for path in files:
         path.chmod(0o500 if path.is_dir() else 0o400)
-    assert_told(opilio("crawl", folder), str(folder), "ermission denied")
-    assert_told(opilio("crawl", folder, "--max-pages", "9"), str(folder), "Permission denied")
+    new, plain, changed, *asked = opilio_each(
+        ("crawl", locked / "new", "--seeds", seeds), ("crawl", folder), ("crawl", folder, "--max-pages", "9"),
+        ("sql", folder, "SELECT count(*) FROM pages"), ("status", folder),
+    )  # fmt: skip
+    assert_told(new, str(locked / "new"), "Permission denied")
+    assert_told(plain, str(folder), "ermission denied")
+    assert_told(changed, str(folder), "Permission denied")
     assert Collection(folder).settings.limits.max_pages == 4
-    assert opilio("sql", folder, "SELECT count(*) FROM pages") == (0, [])
-    assert opilio("status", folder) == (0, [])
+    assert asked == [(0, []), (0, [])]
     folder.chmod(0)
     assert_told(opilio("status", folder), str(folder), "not readable", code=2)
     for path in files:
@@ -321,8 +359,7 @@ def test_warc_files_that_are_damaged(collection: Collection) -> None:
     with warc.open("ab") as file:
         file.write(b"\x1f\x8b\x08 torn record" * 100)
     (collection.folder / "warc" / "other.warc.gz").write_bytes(os.urandom(10_000))
-    code, lines = opilio("crawl", collection.folder, "--max-pages", "8", "-q")
-    assert (code, lines) == (0, [])
+    assert call("crawl", collection.folder, "--max-pages", "8", "-q") == (0, [])
     assert collection.sql("SELECT count(*) FROM pages").rows == [(8,)]
 
 

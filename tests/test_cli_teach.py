@@ -2,14 +2,13 @@
 
 import html
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from opilio import Collection
 from opilio.localweb import LocalServer
+from test_cli_commands import call
 
 TOPICS = ["cryptography", "statistics"]
 
@@ -21,22 +20,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory, small_server: LocalServer) 
     bookmarks = place / "bookmarks.html"
     bookmarks.write_text(small_server.web.bookmarks(TOPICS), encoding="utf-8")
     settings = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "limits.max_pages": 60}
+    settings |= {"run.workers": -1}
     Collection.create(place / "c", bookmarks=bookmarks, settings=settings).crawl()
     return place / "c"
 
 
-def opilio(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Call the command."""
-    command = [sys.executable, "-m", "opilio", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-
-
 def test_topics_are_listed(folder: Path) -> None:
     """The tree with its marks and figures, as a table and as JSON."""
-    shown = opilio("topics", "list", str(folder))
+    shown = call("topics", "list", str(folder))
     assert shown.returncode == 0, shown.stderr
     assert "cryptography" in shown.stdout
-    rows = {row["topic"]: row for row in json.loads(opilio("topics", "list", str(folder), "--json").stdout)}
+    rows = {row["topic"]: row for row in json.loads(call("topics", "list", str(folder), "--json").stdout)}
     assert {name: rows[name]["mark"] for name in ("bookmarks", *TOPICS)} == {
         "bookmarks": "path", "cryptography": "good", "statistics": "good",
     }  # fmt: skip
@@ -48,16 +42,16 @@ def test_teaching_by_command(folder: Path, tmp_path: Path) -> None:
     """Add, train, mark, drop: each says what it did; a wrong name gives one line and the next step."""
     file = tmp_path / "made.txt"
     file.write_text("The median of a sample is the value in the middle. " * 10)
-    added = opilio("topics", "add", str(folder), "statistics", str(file))
+    added = call("topics", "add", str(folder), "statistics", str(file))
     assert added.returncode == 0, added.stderr
     assert "made.txt" in added.stdout
-    assert "model 2 trained" in opilio("topics", "train", str(folder)).stdout
-    assert "cryptography" in opilio("topics", "mark", str(folder), "cryptography", "null").stdout
-    assert opilio("topics", "mark", str(folder), "cryptography", "good").returncode == 0
-    dropped = opilio("topics", "drop", str(folder), "statistics", str(file))
+    assert "model 2 trained" in call("topics", "train", str(folder)).stdout
+    assert "cryptography" in call("topics", "mark", str(folder), "cryptography", "null").stdout
+    assert call("topics", "mark", str(folder), "cryptography", "good").returncode == 0
+    dropped = call("topics", "drop", str(folder), "statistics", str(file))
     assert dropped.returncode == 0, dropped.stderr
     for wrong in (("mark", str(folder), "statistic", "good"), ("add", str(folder), "statistics", "/no/such/file")):
-        refused = opilio("topics", *wrong)
+        refused = call("topics", *wrong)
         assert refused.returncode == 1
         assert "hint: " in refused.stderr
         assert "Traceback" not in refused.stderr
@@ -65,7 +59,7 @@ def test_teaching_by_command(folder: Path, tmp_path: Path) -> None:
 
 def test_a_good_topic_below_a_good_one(folder: Path) -> None:
     """The last good topic cannot be unmarked, and the root cannot be good: both are said plainly."""
-    refused = opilio("topics", "mark", str(folder), "/", "good")
+    refused = call("topics", "mark", str(folder), "/", "good")
     assert refused.returncode == 1
     assert "root" in refused.stderr
 
@@ -73,14 +67,14 @@ def test_a_good_topic_below_a_good_one(folder: Path) -> None:
 def test_explain_shows_why(folder: Path) -> None:
     """Topic, confidence, votes with what is expected of them, terms for and against, and the way to the page."""
     url = "http://statistics.python.test/statistics/median_high.html"
-    shown = opilio("explain", str(folder), url)
+    shown = call("explain", str(folder), url)
     assert shown.returncode == 0, shown.stderr
     assert "relevant" in shown.stdout
     assert "-> statistics" in shown.stdout
     assert "expected precision" in shown.stdout
     assert "median" in shown.stdout
     assert "how the crawl came to it" in shown.stdout
-    told = json.loads(opilio("explain", str(folder), url, "--json").stdout)
+    told = json.loads(call("explain", str(folder), url, "--json").stdout)
     assert told["way"][-1]["url"] == url
     assert told["judgement"]["model_version"] >= 1
     assert {"terms", "pairs"} <= set(told["steps"][0]["votes"])
@@ -92,13 +86,13 @@ def test_explain_a_file(folder: Path, tmp_path: Path) -> None:
     ((text,),) = Collection(folder).sql(known).rows
     page = tmp_path / "page.html"
     page.write_text(f"<title>Hashing</title><p>{html.escape(text)}", encoding="utf-8")
-    told = json.loads(opilio("explain", str(folder), str(page), "--json").stdout)
+    told = json.loads(call("explain", str(folder), str(page), "--json").stdout)
     assert told["title"] == "Hashing"
     assert told["judgement"]["topic"] == "cryptography"
     garbage = tmp_path / "garbage.txt"
     garbage.write_bytes(bytes(range(256)) * 100)
     for target in (str(garbage), "http://not.stored.test/", "not a url at all", str(tmp_path)):
-        refused = opilio("explain", str(folder), target)
+        refused = call("explain", str(folder), target)
         assert refused.returncode == 1, target
         assert "hint: " in refused.stderr
         assert "Traceback" not in refused.stderr
@@ -107,6 +101,6 @@ def test_explain_a_file(folder: Path, tmp_path: Path) -> None:
 def test_proposals_for_an_expert(folder: Path, tmp_path: Path) -> None:
     """A file to edit, in the form that `oasis.filter` reads."""
     file = tmp_path / "filter.toml"
-    shown = opilio("topics", "propose", str(folder), str(file))
+    shown = call("topics", "propose", str(folder), str(file))
     assert shown.returncode == 0, shown.stderr
     assert '["statistics".terms]' in file.read_text()

@@ -154,7 +154,7 @@ def test_ctrl_c_before_the_crawl_began(make_collection: MakeCollection) -> None:
         if wait_s >= 0.5:  # before that Python itself is still starting, and ends as it likes
             assert code in (130, -signal.SIGINT)
             assert "Traceback" not in terminal.plain, (wait_s, terminal.plain)
-    assert Collection(collection.folder).crawl(settings={"limits.max_pages": 3}).pages == 3
+    assert Collection(collection.folder).crawl(settings={"limits.max_pages": 3, "run.workers": -1}).pages == 3
 
 
 def test_markup_in_a_name_is_just_text(make_collection: MakeCollection, tmp_path: Path) -> None:

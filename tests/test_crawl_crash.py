@@ -1,6 +1,7 @@
 """kill -9 at any moment: nothing acknowledged is lost, nothing is asked for twice but what was under way."""
 
 import json
+import multiprocessing
 import os
 import random
 import signal
@@ -10,6 +11,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import crawl_killed_process
 from conftest import MakeCollection
 from opilio import Collection
 from opilio.localweb import LocalServer
@@ -20,7 +22,7 @@ START = ["http://directory.test/"]
 ORDERLESS = {
     "duplicates__ip_path": "off", "duplicates__ip_size": "off", "duplicates__content": False,
     "duplicates__near_jaccard": 0.0, "duplicates__suffix": False, "duplicates__canonical": False,
-    "fetch__host_delay_s": 0.06, "store__batch_s": 0.2, "fetch__per_domain": 4,
+    "fetch__host_delay_s": 0.06, "store__batch_s": 0.2, "fetch__per_domain": 4, "run__workers": 1,
 }  # fmt: skip
 
 
@@ -28,6 +30,25 @@ def crawl_in_a_process(collection: Collection) -> "subprocess.Popen[bytes]":
     """`opilio crawl FOLDER` as a user runs it."""
     command = [sys.executable, "-m", "opilio", "crawl", str(collection.folder), "--json"]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+
+def kill_a_crawl(collection: Collection, after_s: float) -> None:
+    """Crawl in a process of its own, and kill it with its worker so long after the crawl began."""
+    context = multiprocessing.get_context("forkserver")  # which has loaded Opilio already
+    context.set_forkserver_preload(["opilio.crawl.collection"])
+    process = context.Process(target=crawl_killed_process.crawl, args=(str(collection.folder),))
+    process.start()
+    assert process.pid is not None
+    note = collection.folder / "engine.json"
+    deadline_s = time.monotonic() + 20
+    while not note.exists():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
+    time.sleep(after_s)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.join()
+    assert process.exitcode == -signal.SIGKILL, "it ended by itself"
+    note.unlink()
 
 
 def fetched(collection: Collection) -> set[str]:
@@ -43,30 +64,20 @@ def test_twenty_kills(make_collection: MakeCollection, small_server: LocalServer
 
     collection = make_collection(START, name="killed", **ORDERLESS)
     rng = random.Random(20)
-    kills, acknowledged, finished = 0, set(), False
-    while not finished:
-        process = crawl_in_a_process(collection)
-        try:
-            if kills < KILLS:
-                deadline_s = time.monotonic() + 20
-                while not (collection.folder / "engine.json").exists() and time.monotonic() < deadline_s:
-                    time.sleep(0.01)
-                time.sleep(rng.uniform(0.0, 0.6))
-                os.killpg(process.pid, signal.SIGKILL)
-                kills += 1
-            out, errors = process.communicate(timeout=120)
-        finally:
-            process.kill()
-        (collection.folder / "engine.json").unlink(missing_ok=True)
-        if process.returncode == -signal.SIGKILL:
-            now = fetched(collection)
-            assert acknowledged <= now, "a committed page was lost"
-            acknowledged = now
-            continue
-        finished = True
-        assert process.returncode == 0, errors.decode()
-        assert json.loads(out.splitlines()[-1])["reason"].startswith("frontier empty")
-    assert kills == KILLS
+    acknowledged: set[str] = set()
+    for _ in range(KILLS):
+        kill_a_crawl(collection, after_s=rng.uniform(0.0, 0.6))
+        now = fetched(collection)
+        assert acknowledged <= now, "a committed page was lost"
+        acknowledged = now
+    assert acknowledged < expected, "there was something left to do after each kill"
+    process = crawl_in_a_process(collection)
+    try:
+        out, errors = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert process.returncode == 0, errors.decode()
+    assert json.loads(out.splitlines()[-1])["reason"].startswith("frontier empty")
     assert fetched(collection) == expected
     assert collection.sql("SELECT count(*) - count(DISTINCT oid) FROM pages").rows == [(0,)]
     assert collection.sql("SELECT count(*) - count(DISTINCT oid), count(*) - count(DISTINCT url) FROM crawl").rows == [
@@ -80,7 +91,7 @@ def test_twenty_kills(make_collection: MakeCollection, small_server: LocalServer
 
 def test_a_dead_worker_costs_its_time_only(make_collection: MakeCollection, tmp_path: Path) -> None:
     """A worker process that is killed is started again, and the crawl still finds every page."""
-    collection = make_collection(START, run__workers=2, **ORDERLESS)
+    collection = make_collection(START, **{**ORDERLESS, "run__workers": 2})
     process = crawl_in_a_process(collection)
     deadline_s = time.monotonic() + 30
     killed = 0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from conftest import MakeCollection
+from conftest import MakeCollection, hurried_web
 from opilio import Collection
 from opilio.crawl import Status
 from opilio.errors import CollectionError, InputError, QueryError, SettingsError
@@ -53,7 +53,7 @@ def test_every_page_is_found_once(workers: int, make_collection: MakeCollection,
 
 def test_politeness_seen_from_the_server(make_collection: MakeCollection) -> None:
     """The server's own log: never more than two requests on a host or five in a domain, and no forbidden path."""
-    with LocalServer("small", latency_s=0.02, misbehaving=False) as server:
+    with LocalServer(hurried_web(), latency_s=0.02, misbehaving=False) as server:
         make_collection(START, run__workers=2, fetch__connect_to=server.connect_to).crawl()
         log = server.requests()
     assert len(log) > 250
@@ -72,14 +72,20 @@ def test_politeness_seen_from_the_server(make_collection: MakeCollection) -> Non
     assert all(request.user_agent.startswith("Opilio/") for request in log)
 
 
-def test_delays_seen_from_the_server(make_collection: MakeCollection, small_server: LocalServer) -> None:
+def test_delays_seen_from_the_server(make_collection: MakeCollection) -> None:
     """With a delay set, and with a Crawl-delay asked for, the pause between two requests to a host is never shorter."""
-    collection = make_collection(START, run__workers=2, fetch__host_delay_s=0.05, limits__max_pages=120)
-    collection.crawl()
+    with LocalServer("small", misbehaving=False) as server:
+        seeds = [*START, *server.web.seeds("data compression", 6)]  # of a host with a Crawl-delay
+        collection = make_collection(
+            seeds, run__workers=2, fetch__host_delay_s=0.05, limits__max_pages=110, fetch__connect_to=server.connect_to
+        )
+        collection.crawl()
+        log = server.requests()
     delays = {host: float(seconds) for host, seconds in collection.sql("SELECT host, crawl_delay_s FROM hosts").rows}
     assert max(delays.values()) > 0.05
+    assert max(Counter(request.host for request in log if delays[request.host] > 0.05).values()) > 3
     ended: dict[str, float] = {}
-    for request in small_server.requests():
+    for request in log:
         if request.host in ended:
             pause = request.started_s - ended[request.host]
             assert pause >= max(0.05, delays[request.host]) - 0.002, request
@@ -88,7 +94,7 @@ def test_delays_seen_from_the_server(make_collection: MakeCollection, small_serv
 
 def test_limits_are_exact(make_collection: MakeCollection) -> None:
     """Pages, pages of a host, depth and bytes: the crawl ends where it should, says so, and can go on."""
-    collection = make_collection(START, limits__max_pages=40, limits__max_pages_per_host=6)
+    collection = make_collection(START, run__workers=1, limits__max_pages=40, limits__max_pages_per_host=6)
     status = collection.crawl()
     assert status.reason == "page limit reached (40)"
     assert status.pages == 40 == len(stored_urls(collection))
@@ -106,7 +112,7 @@ def test_limits_are_exact(make_collection: MakeCollection) -> None:
 def test_trouble_is_recorded_and_survived(make_collection: MakeCollection, small_server: LocalServer) -> None:
     """A crawl among misbehaving hosts ends, and each mishap has its outcome with a reason."""
     collection = make_collection(
-        ["http://trouble.test/"],
+        ["http://trouble.test/"], run__workers=1,
         fetch__connect_timeout_s=1.0, fetch__read_timeout_s=0.7, fetch__total_timeout_s=2.0, fetch__per_host=8,
         fetch__per_domain=16, limits__max_time_s=60.0, limits__max_pages_per_host=60, traps__max_calendar_urls_per_host=20,
         traps__max_queries_per_path=20, fetch__max_backoff_s=2.0, scope__only_domains=list(trouble_domains(small_server)),
@@ -152,7 +158,7 @@ def test_private_addresses_are_refused(make_collection: MakeCollection) -> None:
 
 def test_asking_while_it_runs(make_collection: MakeCollection) -> None:
     """sql, status and policy answer while a crawl runs, from another thread; a second crawl is refused."""
-    collection = make_collection(START, fetch__host_delay_s=0.05)
+    collection = make_collection(START, run__workers=1, fetch__host_delay_s=0.05)
     end: list[Status] = []
     thread = threading.Thread(target=lambda: end.append(collection.crawl()))
     thread.start()
@@ -241,7 +247,7 @@ def test_recrawl_asks_conditionally(make_collection: MakeCollection, small_serve
 
 def test_warc_files_hold_every_answer(make_collection: MakeCollection) -> None:
     """warcio reads all records; every page's record is where the database says; digests are right."""
-    collection = make_collection(START, limits__max_pages=40)
+    collection = make_collection(START, run__workers=1, limits__max_pages=40)
     collection.crawl()
     kinds: Counter[str] = Counter()
     places = {}
@@ -278,7 +284,7 @@ def test_query_gives_a_harvest_rate(make_collection: MakeCollection, small_serve
     settings = {
         "fetch.connect_to": small_server.connect_to,
         "fetch.host_delay_s": 0.0,
-        "run.workers": 1,
+        "run.workers": -1,
         "limits.max_pages": 60,
     }
     topical = Collection.create(
@@ -312,11 +318,17 @@ def test_wrong_inputs_are_named(tmp_path: Path, make_collection: MakeCollection)
 
 def test_interrupt_ends_cleanly(make_collection: MakeCollection) -> None:
     """A first SIGINT finishes what is under way and says why it ended; nothing absorbed is lost."""
-    collection = make_collection(START, fetch__host_delay_s=0.05)
-    threading.Timer(1.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
-    status = collection.crawl()
+    collection = make_collection(START, run__workers=1, fetch__host_delay_s=0.05)
+    interrupted: list[int] = []
+
+    def interrupt(status: Status) -> None:
+        if status.pages > 2 and not interrupted:
+            interrupted.append(status.pages)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    status = collection.crawl(on_tick=interrupt)
     assert "interrupted (SIGINT)" in status.reason
-    assert len(stored_urls(collection)) == status.pages > 0
+    assert len(stored_urls(collection)) == status.pages >= interrupted[0]
 
 
 def test_a_raised_limit_takes_up_what_it_dropped(make_collection: MakeCollection) -> None:

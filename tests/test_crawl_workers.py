@@ -23,7 +23,7 @@ from opilio.model import Lease, LeaseKind, Outcome, Visit
 from opilio.settings import Settings, override
 
 WAIT_S = 30.0
-KINDS = ("inline", "one process", "three processes")
+KINDS = ("inline", "one process", "two processes")
 Run = Callable[[Workers], Awaitable[Any]]
 
 
@@ -40,7 +40,7 @@ def run(kind: str, setup: WorkerSetup, use: Run) -> Any:
     """Start workers of a kind, use them, close them; whatever `use` returns."""
 
     async def whole() -> Any:
-        count = {"one process": 1, "three processes": 3}.get(kind, 0)
+        count = {"one process": 1, "two processes": 2}.get(kind, 0)
         workers: Workers = ProcessWorkers(setup, count) if count else InlineWorkers(setup)
         await workers.start()
         try:
@@ -161,7 +161,7 @@ def test_close_leaves_nothing_behind(kind: str, setup: WorkerSetup, small_server
     """Closing with requests under way ends every process and every task, within seconds."""
 
     async def use(workers: Workers) -> float:
-        assert len(children()) == {"one process": 1, "three processes": 3}.get(kind, 0)
+        assert len(children()) == {"one process": 1, "two processes": 2}.get(kind, 0)
         workers.submit([Lease(1, "http://slow.test/"), *page_leases(small_server, 20)])
         await workers.visits(1.0)
         return time.monotonic()
@@ -187,7 +187,7 @@ def test_what_cannot_be_archived_ends_the_crawl(setup: WorkerSetup, small_server
 # -- processes that die
 
 
-@pytest.mark.parametrize("kind", ["one process", "three processes"])
+@pytest.mark.parametrize("kind", ["one process", "two processes"])
 def test_killed_processes_give_their_leases_back(kind: str, setup: WorkerSetup, small_server: LocalServer) -> None:
     """kill -9 again and again: each lease comes back once, visited or as `worker-lost`, and work goes on after."""
     leases = page_leases(small_server, 200)

@@ -27,13 +27,13 @@ Make = Callable[..., Collection]
 
 @pytest.fixture
 def make(small_server: LocalServer, tmp_path: Path) -> Make:
-    """Makes a collection from bookmarks of the small local web."""
+    """Makes a collection from bookmarks of the small local web; its classifier is the one that learns fastest."""
 
     def make(**changes: Any) -> Collection:
         file = tmp_path / "bookmarks.html"
         file.write_text(small_server.web.bookmarks(TOPICS), encoding="utf-8")
-        settings = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "run.workers": 1}
-        settings |= {"fetch.backoff_s": 0.1, "limits.max_pages": 60}
+        settings = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "run.workers": -1}
+        settings |= {"fetch.backoff_s": 0.1, "limits.max_pages": 60, "classify.classifier": "bayes"}
         settings.update({key.replace("__", "."): value for key, value in changes.items()})
         return Collection.create(tmp_path / "collection", bookmarks=file, settings=settings)
 
@@ -81,7 +81,8 @@ def test_links_keep_their_words_while_they_wait_in_the_database(make: Make, monk
         return judge(self, document, lease)
 
     monkeypatch.setattr(judging.PageJudge, "judge", spy)
-    collection = make(run__workers=-1, classify__spaces=["terms", "terms+anchors", "terms+neighbours"])
+    spaces = ["terms", "terms+anchors", "terms+neighbours"]
+    collection = make(classify__classifier="svm", classify__spaces=spaces)
     for pages in (60, 100):
         seen.clear()
         collection.crawl(settings={"limits.max_pages": pages})
@@ -110,7 +111,7 @@ def test_a_second_stop_does_not_wait_for_pages_to_be_judged_anew(make: Make, mon
     """What was judged by then stays judged; the rest is taken up by the next crawl."""
     monkeypatch.setattr(rejudging, "CHUNK_PAGES", 1)
     monkeypatch.setattr(rejudging, "ways_to", slowly(rejudging.ways_to, 1.0))  # type: ignore[attr-defined]
-    collection = make(limits__max_pages=0, fetch__host_delay_s=0.5)
+    collection = make(limits__max_pages=0, fetch__host_delay_s=0.2)
     crawl = crawl_beside(collection)
     wait_for(lambda: model_count(collection))
     collection.stop()
@@ -125,9 +126,14 @@ def test_a_second_stop_does_not_wait_for_pages_to_be_judged_anew(make: Make, mon
     assert collection.sql(counts).rows[0][0] == 0
 
 
-def test_explain_follows_redirects_and_says_when_a_file_is_empty(make: Make, tmp_path: Path) -> None:
+def test_explain_follows_redirects_and_says_when_a_file_is_empty(
+    make: Make, small_server: LocalServer, tmp_path: Path
+) -> None:
     """A URL that was asked for under another address is explained by its page."""
-    collection = make(limits__max_pages=250)
+    collection = make(limits__max_pages=40)
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("\n".join(sorted(small_server.web.redirects)[:9]))
+    assert collection.add(seeds=seeds) == 9
     collection.crawl()
     moved = """
         SELECT a.url, p.title FROM redirects JOIN crawl a ON a.oid = oid_src JOIN pages p ON p.oid = oid_dst LIMIT 1
@@ -150,7 +156,7 @@ def test_explain_follows_redirects_and_says_when_a_file_is_empty(make: Make, tmp
 )
 def test_wrong_names_are_found_before_anything_is_fetched(name: str, value: Any, said: str, make: Make) -> None:
     """A slip in the settings of learning is an error at once, not a crawl without a judge; the settings stay good."""
-    collection = make()
+    collection = make(classify__classifier="svm")
     with pytest.raises(SettingsError) as caught:
         collection.change_settings({name: value})
     assert said in caught.value.hint
@@ -169,17 +175,23 @@ def test_keywords_learn_nothing(make: Make) -> None:
 
 def test_nothing_is_learned_where_no_terms_are_kept(make: Make) -> None:
     """Pages without terms cannot be judged: an example added while such a crawl runs does not change that."""
-    collection = make(store__terms=False, limits__max_pages=0, fetch__host_delay_s=0.5)
+    collection = make(store__terms=False, limits__max_pages=0, fetch__host_delay_s=0.2)
+    still_to_come = (
+        "SELECT count(*) FROM training LEFT JOIN crawl ON crawl.url = training.name "
+        "WHERE training.name LIKE 'http%' AND coalesce(crawl.state, 'waiting') = 'waiting'"
+    )
     crawl = crawl_beside(collection)
     try:
         collection.add_example("statistics", "text:" + "mean and median of a sample " * 10)
         with pytest.raises(QueryError, match="no terms"):
             collection.train()
-        time.sleep(2.5)
-        assert model_count(collection) == 0
+        wait_for(lambda: collection.sql(still_to_come).rows == [(0,)])
+        pages = collection.status().pages
+        wait_for(lambda: collection.status().pages > pages + 5)
     finally:
         collection.stop()
         crawl.join()
+    assert model_count(collection) == 0, "a crawl that ends waits for a training under way"
 
 
 def test_teaching_at_the_same_time(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,6 +258,7 @@ def test_an_example_that_moved_is_learned_from(tmp_path: Path) -> None:
         file = tmp_path / "examples.txt"
         file.write_text("http://docs.test/owl\nhttp://docs.test/old\n")
         settings = {"fetch.connect_to": {"*": server.address}, "fetch.host_delay_s": 0.2, "run.workers": -1}
+        settings |= {"classify.classifier": "bayes"}
         collection = Collection.create(tmp_path / "c", examples=file, settings=settings)
         began_s = time.monotonic()
         collection.crawl()
