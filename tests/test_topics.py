@@ -97,6 +97,9 @@ def test_seed_list(tmp_path: Path) -> None:
     file.write_text("not-a-scheme://x\n")
     with pytest.raises(InputError, match="line 1"):
         read_seeds(file, TopicTree())
+    tree = TopicTree()
+    file.write_text("http://a.example/\n")
+    assert (read_seeds(file, tree), read_seeds(file, tree)) == (1, 0), "to name a URL twice is no mistake"
 
 
 def test_query_words_are_the_root_topic() -> None:

@@ -61,11 +61,15 @@ class Scope:
 class Frontier:
     """Which URL next."""
 
-    # evidence (all that is known of a URL), best-first, breadth-first, depth-first, best-n-first, bfs1 ... bfs256
-    # (best-n-first with that N), sql, or the name of a plug-in.
+    # evidence (all that is known of a URL), best-first, breadth-first, depth-first; those of papers: focus, focus-hard,
+    # bingo, oasis, shark-search, best-n-first, bfs1 ... bfs256 (best-n-first with that N); sql; or a plug-in's name.
     strategy: str = "best-first"
     # N of best-n-first: how many of the best URLs are taken before their links are looked at.
     n: int = 256
+    # `bingo`: links are followed through so many pages in a row that no topic took.
+    tunnel_steps: int = 2
+    # `bingo`: what is left of the priority after each of them.
+    tunnel_decay: float = 0.5
     # ORDER BY expression of the strategy `sql`, over the table crawl.
     order_by: str = ""
     # URLs kept in memory for each topic (BINGO's incoming queue); the rest waits in the database.

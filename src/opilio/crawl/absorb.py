@@ -280,6 +280,10 @@ class Absorber:
             self.counters.add("nofollow links", len(document.links) - len(links))
         if not links:
             return
+        url.steps = 0 if judgement is not None and judgement.is_relevant else url.steps + 1
+        if not self.frontier.strategy.follows(url, judgement):
+            self.counters.add("links of pages about other things", len(links))
+            return
         relevance = judgement.relevance if judgement else 0.0
         known = self.frontier.known
         oids = known.get_list([link.key for link in links])
@@ -291,9 +295,10 @@ class Absorber:
                 if oids[index] == ABSENT:
                     found = Waiting(self.next_oid, link.url, url.host, url.topic, url.depth + 1, relevance)
                     found.anchor, found.neighbours = link.anchor, document.significant
+                    found.steps = url.steps
                     oids[index] = self._name(found, link.key, url.oid, new)
         if self.frontier.strategy.learns:
-            self._observe(url, relevance, document, links, oids, new)
+            self._observe(url, judgement, document, links, oids, new)
         else:
             self.frontier.prioritise([found.url for found in new])
         self._admit(new, now_s)
@@ -325,7 +330,7 @@ class Absorber:
     def _observe(
         self,
         url: Waiting,
-        relevance: float,
+        judgement: Judgement | None,
         document: Document,
         links: Sequence[Link],
         oids: Sequence[int],
@@ -337,9 +342,7 @@ class Absorber:
             oids = [places.get(id(link), ABSENT) for link in document.links]
         sids = [self.sids[oid] if oid != ABSENT else ABSENT for oid in oids]
         waiting = [found.url for found in new if found.refusal is None]
-        self.frontier.observe(url, relevance, document, oids, sids, waiting)
-        for found in new:
-            found.url.steps = url.steps
+        self.frontier.observe(url, judgement, document, oids, sids, waiting)
 
     def _name(self, url: Waiting, key: int, parent: int, new: list[_NewUrl]) -> int:
         """Give a URL met for the first time its oid, unless it is not worth one; it joins the `new` ones."""

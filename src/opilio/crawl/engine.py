@@ -280,7 +280,7 @@ class Engine:
         """Order the frontier another way from now on."""
         if strategy.uses_sql:
             self.store.check_order_by(strategy.order_by)
-        if strategy.learns:
+        if strategy.uses_words:
             self.workers.send_link_words()
         self.frontier.change_strategy(strategy)
         self.counters.add("policy changes")

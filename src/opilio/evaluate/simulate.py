@@ -162,7 +162,7 @@ class Simulation:
         self._trace.by_oid[lease.oid] = number
         if document is None:
             return Visit(lease, fetch)
-        if self.absorber.frontier.strategy.learns:
+        if self.absorber.frontier.strategy.uses_words:
             document = self.answers.document(number) or document
         self._trace.add(number, self.absorber.frontier.leased[lease.oid])
         if self._by_number is not None:

@@ -14,6 +14,7 @@ Focus's checkout from CRAWL are this one thing.
 Nothing here waits, sleeps, or reads a clock, a socket or a file.
 """
 
+from opilio.frontier.classic import Bingo, Focus, HardFocus, Oasis, SharkSearch
 from opilio.frontier.duplicates import Duplicates
 from opilio.frontier.filters import ScopeFilter, TrapGuard
 from opilio.frontier.frontier import Frontier
@@ -26,13 +27,18 @@ from opilio.frontier.strategies import Strategy, make_strategy, strategies
 __all__ = [
     "ABSENT",
     "AllEvidence",
+    "Bingo",
     "Duplicates",
+    "Focus",
     "Frontier",
+    "HardFocus",
     "Host",
     "HostState",
     "KeyMap",
+    "Oasis",
     "RecentKeys",
     "ScopeFilter",
+    "SharkSearch",
     "Strategy",
     "TrapGuard",
     "Waiting",

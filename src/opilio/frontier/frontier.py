@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from opilio.frontier.filters import ScopeFilter, TrapGuard
-from opilio.frontier.hosts import Domain, Host, HostState, blame, delay_s, next_fetch_s, places
+from opilio.frontier.host_table import HostTable
+from opilio.frontier.hosts import Host, HostState, delay_s
 from opilio.frontier.keymap import RecentKeys
 from opilio.frontier.queue import Lane, TopicQueue, Waiting
 from opilio.frontier.strategies import Strategy
-from opilio.model import Document, Lease, LeaseKind, Outcome, host_of, registered_domain
+from opilio.model import Document, Judgement, Lease, LeaseKind, Outcome, host_of
 from opilio.settings import Settings
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
@@ -26,7 +27,6 @@ if TYPE_CHECKING:  # it takes a tenth of a second to import
 
 SPILL_TO = 0.8  # share of a full hot queue that stays when it spills: one sort per 20 % of its size
 REFILL_BELOW = 0.2  # a hot queue with less than this share, and URLs waiting in the database, asks for more
-WAKE_HOSTS = 8  # hosts woken for one free place in their domain: a domain of 10,000 hosts must not wake them all
 SQL_BATCH = 1_000  # URLs taken at a time in a SQL order: the size of BINGO's outgoing queue
 
 
@@ -42,7 +42,9 @@ class Frontier:
     ) -> None:
         self.settings = settings
         self.strategy = strategy
-        self.hosts: list[Host] = []
+        self._table = HostTable(settings.fetch, scope)
+        self.hosts = self._table.hosts
+        self.host_states = self._table.states
         self.known = RecentKeys()
         self.on_drop = on_drop
         self.refuses: Callable[[Waiting], Outcome | None] = lambda url: None
@@ -57,10 +59,6 @@ class Frontier:
         """No URL that waits in the database only is better than its topic's floor."""
         self.holds_back = False
         """While this is set, links found wait in the database: only seeds and examples are asked for."""
-        self._scope = scope
-        self._by_name: dict[str, Host] = {}
-        self._domains: dict[str, Domain] = {}
-        self._timer: list[tuple[float, int, Host]] = []
         self._later: list[tuple[float, int, Waiting]] = []
         self._worst: list[tuple[float, int, Waiting]] = []
         self._turns = deque(self.queues.values())
@@ -71,8 +69,6 @@ class Frontier:
         self._hot: dict[int, Waiting] = {}
         """URLs in the hot queues by oid, as long as the strategy learns: only then they are moved."""
         self.leased: dict[int, Waiting] = {}
-        self.in_flight = 0
-        self.host_states = dict.fromkeys(HostState, 0)
 
     # -- what the frontier holds
 
@@ -103,16 +99,12 @@ class Frontier:
 
     def host(self, name: str, scheme: str = "http") -> Host:
         """The host of that name, made when it is new."""
-        host = self._by_name.get(name)
-        if host is None:
-            domain = self._domains.setdefault(registered_domain(name), Domain())
-            host = self._by_name[name] = Host(len(self.hosts), name, scheme, domain)
-            host.refusal = self._scope.refusal(name)
-            self.hosts.append(host)
-            self.host_states[host.state] += 1
-        if scheme == "https":
-            host.scheme = scheme
-        return host
+        return self._table.get(name, scheme)
+
+    @property
+    def in_flight(self) -> int:
+        """Requests under way, of all kinds."""
+        return self._table.in_flight
 
     def add_topic(self, topic: int) -> None:
         """Give a topic that is new its queue."""
@@ -146,7 +138,7 @@ class Frontier:
     def observe(
         self,
         page: Waiting,
-        relevance: float,
+        judgement: Judgement | None,
         document: Document,
         oids: Sequence[int],
         sids: Sequence[int],
@@ -156,7 +148,7 @@ class Frontier:
 
         `oids` and `sids` say where the links of the document lead, ABSENT for one that is not followed.
         """
-        self.strategy.observe(page, relevance, document, oids, sids)
+        self.strategy.observe(page, judgement, document, oids, sids)
         linked = [self._hot[oid] for oid in dict.fromkeys(oids) if oid in self._hot]
         priorities = self.strategy.priorities([*new, *linked])
         for url, priority in zip(new, priorities, strict=False):
@@ -164,6 +156,11 @@ class Frontier:
         for url, priority in zip(linked, priorities[len(new) :], strict=True):
             self._home(url.topic).move(url, priority)
             self._note_worst(url)
+
+    def priority_of(self, oid: int) -> float | None:
+        """The priority of a URL in memory as it is now, when the strategy changes priorities."""
+        url = self._hot.get(oid)
+        return None if url is None else url.priority
 
     def look_anew(self) -> None:
         """Let the strategy look at all waiting URLs again, when it wants to."""
@@ -294,8 +291,8 @@ class Frontier:
 
     def next_event_s(self) -> float | None:
         """When a host's or a URL's waiting time ends next; None when nothing waits for time."""
-        times = [heap[0][0] for heap in (self._timer, self._later) if heap]
-        return min(times) if times else None
+        times = [self._table.next_s(), self._later[0][0] if self._later else None]
+        return min((time_s for time_s in times if time_s is not None), default=None)
 
     def _take_from(self, queue: TopicQueue, lane: Lane, now_s: float) -> Lease | None:
         host = lane.host
@@ -305,7 +302,7 @@ class Frontier:
         if self._asks_too_much(host):
             self._drop_lane(queue, lane, Outcome.ROBOTS)
             return None
-        if not self._may_ask(host, now_s):
+        if not self._table.may_ask(host, now_s):
             queue.park(lane)
             return None
         max_age_s = self.settings.robots.max_age_s
@@ -355,27 +352,8 @@ class Frontier:
         self.on_drop(url, outcome)
 
     def _lease(self, host: Host, lease: Lease) -> Lease:
-        host.in_flight += 1
-        host.requests += 1
-        host.domain.in_flight += 1
-        self.in_flight += 1
+        self._table.begin(host)
         return lease
-
-    def _may_ask(self, host: Host, now_s: float) -> bool:
-        """Whether `host` may be asked now; if not, see to it that it is woken when it may."""
-        if host.in_flight >= places(host, self.settings.fetch):
-            return False  # woken when its request ends
-        if host.next_s > now_s:
-            if not host.in_timer:
-                host.in_timer = True
-                heapq.heappush(self._timer, (host.next_s, host.sid, host))
-            return False
-        if host.domain.in_flight >= self.settings.fetch.per_domain:
-            if not host.in_domain_queue:
-                host.in_domain_queue = True
-                host.domain.waiting.append(host)
-            return False
-        return True
 
     # -- requests end
 
@@ -388,43 +366,16 @@ class Frontier:
             self._batch.discard(url.oid)
         if lease.kind is LeaseKind.HOST:
             host.meeting = False
-        self.host_states[host.state] -= 1
-        blame(host, outcome, self.settings.fetch)
-        self.host_states[host.state] += 1
-        host.in_flight -= 1
-        host.domain.in_flight -= 1
-        self.in_flight -= 1
-        host.next_s = max(host.next_s, next_fetch_s(host, now_s, self.settings.fetch))
-        if retry_after_s:
-            host.next_s = max(host.next_s, now_s + min(retry_after_s, self.settings.fetch.max_backoff_s))
-        self._wake_host(host)
-        self._wake_domain(host.domain)
+        self._table.end(host, outcome, now_s, retry_after_s)
         return url
 
     def _wake(self, now_s: float) -> None:
         """Wake the hosts and URLs whose time has come."""
-        while self._timer and self._timer[0][0] <= now_s:
-            host = heapq.heappop(self._timer)[2]
-            host.in_timer = False
-            self._wake_host(host)
+        self._table.wake(now_s)
         while self._later and self._later[0][0] <= now_s:
             url = heapq.heappop(self._later)[2]
             self._later_oids.discard(url.oid)
             self._push(url)
-
-    def _wake_domain(self, domain: Domain) -> None:
-        """Wake some hosts that lacked a place in their domain; all of them when nothing is under way in it."""
-        count = WAKE_HOSTS if domain.in_flight else len(domain.waiting)
-        for _ in range(min(count, len(domain.waiting))):
-            host = domain.waiting.popleft()
-            host.in_domain_queue = False
-            self._wake_host(host)
-
-    @staticmethod
-    def _wake_host(host: Host) -> None:
-        parked, host.parked = host.parked, []
-        for lane in parked:
-            lane.wake()
 
     # -- order
 

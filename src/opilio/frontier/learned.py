@@ -10,7 +10,7 @@ import numpy as np
 from opilio.frontier.evidence import FEATURES, LinkEvidence
 from opilio.frontier.queue import Waiting
 from opilio.frontier.strategies import Strategy, strategies
-from opilio.model import RELEVANT, Document
+from opilio.model import Document, Judgement
 from opilio.settings import Frontier as FrontierSettings
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class AllEvidence(Strategy):
 
     order_by = "priority desc"
     learns = True
+    uses_words = True
 
     def __init__(self, settings: FrontierSettings) -> None:
         super().__init__(settings)
@@ -46,7 +47,6 @@ class AllEvidence(Strategy):
         self.weights: npt.NDArray[np.float64] = np.array([WEIGHTS[name] for name in FEATURES])
         self._mean = np.zeros(len(FEATURES))
         self._spread = np.ones(len(FEATURES))
-        self._steps: dict[int, int] = {}
         self._pages = 0
         self._next = 1
 
@@ -61,17 +61,24 @@ class AllEvidence(Strategy):
         return SEED_PRIORITY if link.depth == 0 else float(link.relevance)
 
     def observe(
-        self, page: Waiting, relevance: float, document: Document, oids: Sequence[int], sids: Sequence[int]
+        self, page: Waiting, judgement: Judgement | None, document: Document, oids: Sequence[int], sids: Sequence[int]
     ) -> None:
         """A page was fetched and judged."""
         self._pages += 1
-        page.steps = 0 if relevance >= RELEVANT else page.steps + 1
+        relevance = judgement.relevance if judgement is not None else 0.0
         self.evidence.add_words(np.frombuffer(document.term_ids, "<u4"), relevance)
         self.evidence.add_page(relevance, page.steps, document, oids, sids)
 
     def settle(self, oid: int, goodness: float) -> None:
         """What became of a URL is known."""
         self.evidence.settle(oid, goodness)
+
+    def parts(self, oid: int) -> dict[str, float]:
+        """What each piece of evidence adds."""
+        if not self.evidence.knows(oid):
+            return {}
+        added = (self.evidence.features([oid])[0] - self._mean) / self._spread * self.weights
+        return dict(zip(FEATURES, added.tolist(), strict=True))
 
     def priorities(self, urls: Sequence[Waiting]) -> list[float]:
         """How much is to be expected of some waiting URLs; one that no link is known to keeps the priority it had."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from opilio.errors import SettingsError
 from opilio.frontier.queue import Waiting
-from opilio.model import Document
+from opilio.model import Document, Judgement
 from opilio.registry import Registry
 from opilio.settings import Frontier as FrontierSettings
 
@@ -46,7 +46,9 @@ class Strategy:
         self.settings = settings
 
     learns = False
-    """Whether priorities change with what the crawl finds: then the methods below `priorities` are called too."""
+    """Whether priorities change with what the crawl finds: then the methods from `brief` on are called too."""
+    uses_words = False
+    """Whether it looks at the words of links: then workers send them."""
 
     def priority(self, link: Waiting) -> float:
         """How early a URL that was just found should be asked for."""
@@ -56,13 +58,21 @@ class Strategy:
         """The same for several."""
         return [self.priority(link) for link in links]
 
+    def follows(self, page: Waiting, judgement: Judgement | None) -> bool:
+        """Whether the links of a page are followed at all."""
+        return True
+
     def brief(self, keywords: Iterable[int], documents: Iterable[tuple[Words, float]]) -> None:
         """What is known before the crawl: stems that name the topics, documents by their stems and their relevance."""
 
     def observe(
-        self, page: Waiting, relevance: float, document: Document, oids: Sequence[int], sids: Sequence[int]
+        self, page: Waiting, judgement: Judgement | None, document: Document, oids: Sequence[int], sids: Sequence[int]
     ) -> None:
         """A page was fetched and judged; its links lead to `oids` (ABSENT: not followed) on the hosts `sids`."""
+
+    def parts(self, oid: int) -> dict[str, float]:
+        """What the priority of a waiting URL is made of, by name; nothing when that cannot be told."""
+        return {}
 
     def settle(self, oid: int, goodness: float) -> None:
         """The last word about a URL is spoken: how relevant its page is, 0 when there is none."""

@@ -19,7 +19,7 @@ def read_seeds(path: Path, tree: TopicTree) -> int:
         lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}", "Give a text file with one URL on each line.") from None
-    added, bad = 0, ""
+    added, usable, bad = 0, 0, ""
     for number, line in enumerate(lines, 1):
         words = line.split(maxsplit=1)
         if not words or words[0].startswith("#"):
@@ -28,8 +28,9 @@ def read_seeds(path: Path, tree: TopicTree) -> int:
         if not url:
             bad = bad or f"line {number}: {words[0][:80]!r} is not an http(s) URL"
             continue
+        usable += 1
         added += tree.add_seed(tree.topics[ROOT], url, words[1] if len(words) > 1 else "")
-    if not added:
+    if not usable:  # URLs that are there already, as examples, are no mistake
         raise InputError(f"{path}: no usable URL" + (f" ({bad})" if bad else ""), "Write one URL on each line.")
     return added
 

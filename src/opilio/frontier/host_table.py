@@ -1,0 +1,101 @@
+"""All hosts of a crawl, and how busy they are: who may be asked now, and who is to be woken when."""
+
+from __future__ import annotations
+
+import heapq
+
+from opilio.frontier.filters import ScopeFilter
+from opilio.frontier.hosts import Domain, Host, HostState, blame, next_fetch_s, places
+from opilio.model import Outcome, registered_domain
+from opilio.settings import Fetching
+
+WAKE_HOSTS = 8  # hosts woken for one free place in their domain: a domain of 10,000 hosts must not wake them all
+
+
+class HostTable:
+    """Hosts by name and by number, their open requests, and the times at which they may be asked again."""
+
+    def __init__(self, fetching: Fetching, scope: ScopeFilter) -> None:
+        self.hosts: list[Host] = []
+        self.states = dict.fromkeys(HostState, 0)
+        self.in_flight = 0
+        self._fetching = fetching
+        self._scope = scope
+        self._by_name: dict[str, Host] = {}
+        self._domains: dict[str, Domain] = {}
+        self._timer: list[tuple[float, int, Host]] = []
+
+    def get(self, name: str, scheme: str = "http") -> Host:
+        """The host of that name, made when it is new."""
+        host = self._by_name.get(name)
+        if host is None:
+            domain = self._domains.setdefault(registered_domain(name), Domain())
+            host = self._by_name[name] = Host(len(self.hosts), name, scheme, domain)
+            host.refusal = self._scope.refusal(name)
+            self.hosts.append(host)
+            self.states[host.state] += 1
+        if scheme == "https":
+            host.scheme = scheme
+        return host
+
+    def may_ask(self, host: Host, now_s: float) -> bool:
+        """Whether `host` may be asked now; if not, it is woken when it may."""
+        if host.in_flight >= places(host, self._fetching):
+            return False  # woken when its request ends
+        if host.next_s > now_s:
+            if not host.in_timer:
+                host.in_timer = True
+                heapq.heappush(self._timer, (host.next_s, host.sid, host))
+            return False
+        if host.domain.in_flight >= self._fetching.per_domain:
+            if not host.in_domain_queue:
+                host.in_domain_queue = True
+                host.domain.waiting.append(host)
+            return False
+        return True
+
+    def begin(self, host: Host) -> None:
+        """A request to a host goes out."""
+        host.in_flight += 1
+        host.requests += 1
+        host.domain.in_flight += 1
+        self.in_flight += 1
+
+    def end(self, host: Host, outcome: Outcome, now_s: float, retry_after_s: float) -> None:
+        """A request to a host came to its end: judge the host by it, and wake those who waited for the place."""
+        self.states[host.state] -= 1
+        blame(host, outcome, self._fetching)
+        self.states[host.state] += 1
+        host.in_flight -= 1
+        host.domain.in_flight -= 1
+        self.in_flight -= 1
+        host.next_s = max(host.next_s, next_fetch_s(host, now_s, self._fetching))
+        if retry_after_s:
+            host.next_s = max(host.next_s, now_s + min(retry_after_s, self._fetching.max_backoff_s))
+        _wake_lanes(host)
+        self._wake_domain(host.domain)
+
+    def wake(self, now_s: float) -> None:
+        """Wake the hosts whose time has come."""
+        while self._timer and self._timer[0][0] <= now_s:
+            host = heapq.heappop(self._timer)[2]
+            host.in_timer = False
+            _wake_lanes(host)
+
+    def next_s(self) -> float | None:
+        """When the next host is to be woken."""
+        return self._timer[0][0] if self._timer else None
+
+    def _wake_domain(self, domain: Domain) -> None:
+        """Wake some hosts that lacked a place in their domain; all of them when nothing is under way in it."""
+        count = WAKE_HOSTS if domain.in_flight else len(domain.waiting)
+        for _ in range(min(count, len(domain.waiting))):
+            host = domain.waiting.popleft()
+            host.in_domain_queue = False
+            _wake_lanes(host)
+
+
+def _wake_lanes(host: Host) -> None:
+    parked, host.parked = host.parked, []
+    for lane in parked:
+        lane.wake()
