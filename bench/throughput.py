@@ -6,8 +6,9 @@ Every program starts at the same page, obeys robots.txt, waits for nothing, extr
 must; Opilio's database (pages, links, crawl table, visits) and all duplicate checks are on. `opilio-full` also keeps
 texts, the words around links and terms in the database, and WARC files: its defaults. Pages are counted by the server:
 answers 200 that are not robots.txt. CPU time is that of the whole process tree, start-up included; peak memory is the
-sum over the tree (proportional set size). Peers that take longer than their share are given fewer pages (`PAGES_OF`).
-The last line is JSON.
+sum over the tree (proportional set size). Peers that take longer than their share are given fewer pages (`PAGES_OF`);
+those that are done soon run again, up to `RUNS` times, and the median by CPU time counts: a moment in which the machine
+is busy with something else weighs more in ten seconds than in ninety. The last line is JSON.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from opilio.localweb import LocalServer, LocalWeb, build
 HERE = Path(__file__).parent
 SEED = "http://directory.test/"
 LIMIT_S = 900
+RUNS, SOON_S = 3, 30.0
 PAGES_OF = {"trafilatura": 3000, "crawl4ai": 600}  # at most, for what would take many minutes
 
 
@@ -142,6 +144,14 @@ def run(peer: str, server: LocalServer, pages: int) -> dict[str, float]:
     }
 
 
+def run_again(peer: str, server: LocalServer, pages: int) -> dict[str, float]:
+    """The figures of one repeat: of a program that is done soon, those of the middle one of several runs."""
+    runs = [run(peer, server, pages)]
+    while len(runs) < RUNS and runs[0]["wall_s"] < SOON_S:
+        runs.append(run(peer, server, pages))
+    return sorted(runs, key=lambda figures: figures["cpu_ms_per_page"])[len(runs) // 2]
+
+
 def choose_web(name: str | None) -> tuple[LocalWeb, str]:
     """Debian's documentation packages, or the documentation of the installed Python without its Crawl-delays."""
     if name == "debian":
@@ -184,7 +194,7 @@ def main() -> None:
     with LocalServer(web, misbehaving=False) as server:
         for repeat in range(repeats):
             for peer in peers:
-                figures = run(peer, server, min(pages, PAGES_OF.get(peer, pages)))
+                figures = run_again(peer, server, min(pages, PAGES_OF.get(peer, pages)))
                 runs[peer].append(figures)
                 print(f"repeat {repeat + 1} {peer:12} {figures}", flush=True)
     result: dict[str, object] = {

@@ -278,7 +278,11 @@ def python_page() -> str:
     lines += ["## Collection", "", inspect.getdoc(Collection) or "", ""]
     lines += ["```python", f"Collection{_signature(Collection)}", "```", ""]
     lines += ["`folder` and `settings` are attributes: a `Path` and the settings the collection has.", ""]
-    for name, member in vars(Collection).items():
+    members = {
+        **vars(Collection),
+        **{name: member for base in Collection.__bases__ for name, member in vars(base).items()},
+    }
+    for name, member in members.items():
         method = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
         if name.startswith("_") or not inspect.isfunction(method):
             continue

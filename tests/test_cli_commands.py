@@ -316,6 +316,8 @@ def test_a_running_crawl_answers(running: tuple[Path, "subprocess.Popen[str]"], 
     assert bad.returncode == 1 and "Did you mean relevance?" in bad.stderr
 
     assert call("policy", folder, "--strategy", "evidence").returncode == 0
+    linked = call("explain", folder, "http://directory.test/", "--link")
+    assert linked.returncode == 0 and "pages lead to it" in linked.stdout, linked.stderr
     distilled = json.loads(call("distill", folder, "--method", "pagerank", "--json").stdout)
     assert distilled["method"] == "pagerank" and len(distilled["authorities"]) >= 3
 

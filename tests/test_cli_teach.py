@@ -104,3 +104,39 @@ def test_proposals_for_an_expert(folder: Path, tmp_path: Path) -> None:
     shown = call("topics", "propose", str(folder), str(file))
     assert shown.returncode == 0, shown.stderr
     assert '["statistics".terms]' in file.read_text()
+
+
+def test_models_are_kept_compared_and_used_again(folder: Path, tmp_path: Path) -> None:
+    """A worse model can be undone: its judgements are kept beside the older ones, which hold again afterwards."""
+    collection = Collection(folder)
+    first = collection.models()[0]["version"]
+    before = dict(collection.sql("SELECT oid, round(relevance, 4) FROM pages").rows)
+    misleading = tmp_path / "misleading.txt"
+    misleading.write_text("The secret key of the cipher hides the message from all who lack it. " * 20)
+    assert call("topics", "add", str(folder), "statistics", str(misleading)).returncode == 0
+    assert call("topics", "train", str(folder)).returncode == 0
+    worse = collection.models()[0]["version"]
+    assert worse == first + 1
+
+    listed = call("models", str(folder))
+    assert listed.returncode == 0, listed.stderr
+    assert "asked for" in listed.stdout
+    found = json.loads(call("models", str(folder), "--json").stdout)
+    assert [model["version"] for model in found] == list(range(worse, 0, -1))
+    assert found[0]["pages"] > 0
+    assert 0.0 <= found[0]["expected_precision"] <= 1.0
+
+    compared = json.loads(call("models", str(folder), "--compare", str(first), str(worse), "--json").stdout)
+    [[pages, one, other]] = collection.sql(
+        f"SELECT count(*), count(*) FILTER (a.relevance >= 0.5), count(*) FILTER (b.relevance >= 0.5) FROM judgements a"
+        f" JOIN judgements b USING (oid) WHERE a.model_version = {first} AND b.model_version = {worse}"
+    ).rows
+    assert (compared["pages"], compared["relevant_first"], compared["relevant_second"]) == (pages, one, other)
+    assert "were judged by both" in call("models", str(folder), "--compare", str(first), str(worse)).stdout
+
+    used = call("models", str(folder), "--use", str(first))
+    assert used.stdout == f"model {first} is used again, as model {worse + 1}\n", used.stderr
+    assert dict(collection.sql("SELECT oid, round(relevance, 4) FROM pages").rows) == before
+    refused = call("models", str(folder), "--use", "99")
+    assert refused.returncode == 1
+    assert "There are: " in refused.stderr

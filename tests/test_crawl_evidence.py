@@ -5,14 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from conftest import MakeCollection
 from opilio.analyze.keywords import term_ids
 from opilio.analyze.link_words import link_words
 from opilio.analyze.terms import Vocabulary
 from opilio.crawl import Collection
+from opilio.errors import InputError
+from opilio.frontier import ABSENT, AllEvidence, Frontier, ScopeFilter, Waiting, make_strategy
 from opilio.localweb import LocalServer
-from opilio.model import Link, Region
+from opilio.model import Document, Judgement, Link, Region
+from opilio.settings import Settings, override
 
 
 def link(url: str, anchor: str, context: str = "") -> Link:
@@ -54,6 +58,40 @@ def test_every_page_is_found_once(make_collection: MakeCollection) -> None:
     learned.crawl(settings={"limits.max_pages": 0})
     assert learned.sql(urls).rows == plain.sql(urls).rows
     assert learned.sql("SELECT count(*) FROM crawl WHERE state = 'waiting'").rows == [(0,)]
+
+
+def test_why_a_link_waits(make_collection: MakeCollection) -> None:
+    """A URL that waits is explained by the pages that link to it; one that is not known is an error with a hint."""
+    collection = make_collection(["http://directory.test/"], limits__max_pages=3)
+    collection.crawl()
+    [[url, oid]] = collection.sql(
+        "SELECT url, oid FROM crawl WHERE state = 'waiting' AND oid IN (SELECT oid_dst FROM links) ORDER BY oid LIMIT 1"
+    ).rows
+    told = collection.explain_link(url)
+    assert (told["state"], told["oid"], told["parts"]) == ("waiting", oid, {})
+    [[links, pages]] = collection.sql(f"SELECT count(*), count(DISTINCT oid_src) FROM links WHERE oid_dst = {oid}").rows
+    assert (told["links"], told["pages"]) == (links, pages)
+    assert told["best"][0]["url"].startswith("http://")
+    with pytest.raises(InputError, match="not known"):
+        collection.explain_link("http://directory.test/no-such-page")
+
+
+def test_the_parts_of_a_priority_make_it_up() -> None:
+    """What each piece of evidence adds sums to the priority."""
+    strategy = make_strategy(override(Settings(), {"frontier.strategy": "evidence"}).frontier)
+    assert isinstance(strategy, AllEvidence)
+    hosts = Frontier(Settings(), strategy, ScopeFilter(Settings().scope), lambda url, outcome: None)
+    urls = [Waiting(oid, f"http://a.example/{oid}", hosts.host("a.example"), 0, 1, 0.5) for oid in range(6)]
+    document = Document(
+        "", "", "", "", "", "", [link(url.url, "owls") for url in urls[1:]], b"", b"", [], 0, b"",
+    )  # fmt: skip
+    strategy.observe(urls[0], Judgement(0, True, 0.9, 1.0), document, [1, 2, 3, 4, 5], [0] * 5)
+    strategy.settle(1, 1.0)
+    strategy.look_anew(urls[2:])
+    strategy.observe(urls[1], Judgement(0, False, 0.1, -1.0), document, [ABSENT, 2, 3, ABSENT, ABSENT], [0] * 5)
+    for url, priority in zip(urls[2:], strategy.priorities(urls[2:]), strict=True):
+        assert sum(strategy.parts(url.oid).values()) == pytest.approx(priority)
+    assert strategy.parts(1) == {}
 
 
 def test_it_finds_more_of_the_topic(small_server: LocalServer, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ _COMMANDS = {  # where each is, and what the list of commands says of it
     "stop": ("opilio.cli.ask:stop", "Stop the crawl that runs."),
     "topics": ("opilio.cli.teach:topics", "Look at the topics, and teach what is wanted."),
     "explain": ("opilio.cli.teach:explain", "Show why a page is judged as it is."),
+    "models": ("opilio.cli.teach:models", "List, compare and choose the models that judge."),
     "distill": ("opilio.cli.distill:distill", "List the best hubs and authorities."),
     "export": ("opilio.cli.ask:export", "Write the pages to a file."),
     "settings": ("opilio.cli.ask:settings", "Show the settings of a collection, or all defaults."),

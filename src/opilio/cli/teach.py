@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -111,16 +112,22 @@ def propose(folder: Path, file: Path) -> None:
 @FOLDER
 @click.argument("target")
 @click.option("--model", "version", type=int, default=0, help="Version of the model; the newest by default.")
+@click.option("--link", is_flag=True, help="Why TARGET, fetched or not, has the priority it has: what leads to it.")
 @AS_JSON
-def explain(folder: Path, target: str, version: int, as_json: bool) -> None:
+def explain(folder: Path, target: str, version: int, link: bool, as_json: bool) -> None:
     """Show why a page is judged as it is: TARGET is the URL of a stored page, or any file.
 
     Topic path and confidence, the votes of the feature spaces with their expected precision, the terms that spoke for
-    and against each topic, which metrics agreed, and the way by which the crawl came to the page.
+    and against each topic, which metrics agreed, and the way by which the crawl came to the page. With --link: which
+    pages link to it in which words and, while a crawl by the strategy `evidence` runs, what its priority is made of.
     """
-    told = Collection(folder).explain(target, version=version)
+    collection = Collection(folder)
+    told = collection.explain_link(target) if link else collection.explain(target, version=version)
     if as_json:
         click.echo(json.dumps(told))
+        return
+    if link:
+        _show_link(told)
         return
     _show_judgement(told)
     for step in told["steps"]:
@@ -130,6 +137,18 @@ def explain(folder: Path, target: str, version: int, as_json: bool) -> None:
         for number, step in enumerate(told["way"]):
             said = f"  by the link {one_line(step['anchor'])!r}" if step["anchor"] else ""
             click.echo(f"  {'  ' * min(number, 20)}{one_line(step['url'])}{said}")
+
+
+def _show_link(told: dict[str, Any]) -> None:
+    outcome = f" ({told['outcome']})" if told["outcome"] else ""
+    click.echo(f"{one_line(told['url'])}: {told['state']}{outcome}, priority {told['priority']:.3f}")
+    click.echo(f"{told['links']:,} links from {told['pages']:,} pages lead to it")
+    for name, part in sorted(told["parts"].items(), key=lambda item: -abs(item[1])):
+        click.echo(f"  {part:+.3f}  {name}")
+    for page in told["best"]:
+        relevance = "  -  " if page["relevance"] is None else f"{page['relevance']:.3f}"
+        words = one_line(page["anchor"]) or "(no words)"
+        click.echo(f"  {relevance}  {words!r} on {one_line(page['url'])}")
 
 
 def _show_judgement(told: dict[str, Any]) -> None:
@@ -162,3 +181,62 @@ def _show_step(step: dict[str, Any]) -> None:
         if reasons:
             said = ", ".join(f"{one_line(reason['feature'])} {reason['weight']:+.3f}" for reason in reasons)
             click.echo(f"     {label}: {said}")
+
+
+@click.command()
+@FOLDER
+@click.option("--compare", type=int, nargs=2, default=None, metavar="A B", help="What models A and B disagree about.")
+@click.option(
+    "--use", type=int, default=None, metavar="N", help="Judge by model N again; stored pages are judged anew."
+)
+@AS_JSON
+def models(folder: Path, compare: tuple[int, int] | None, use: int | None, as_json: bool) -> None:
+    """List the models of FOLDER, compare two of them, or go back to one; also while a crawl runs.
+
+    Every model that was ever trained is kept. Going back makes a new version of the old model.
+
+    \b
+    opilio models birds
+    opilio models birds --compare 2 3
+    opilio models birds --use 2
+    """
+    collection = Collection(folder)
+    if use is not None:
+        click.echo(f"model {use} is used again, as model {collection.use_model(use)}")
+        return
+    if compare:
+        compared = collection.compare_models(*compare)
+        click.echo(json.dumps(compared)) if as_json else _show_comparison(compared)
+        return
+    found = collection.models()
+    click.echo(json.dumps(found)) if as_json else _show_models(found)
+
+
+def _show_models(found: list[dict[str, Any]]) -> None:
+    table = Table(box=None, pad_edge=False)
+    for name in ("model", "trained", "classifier", "examples", "judged", "relevant", "exp. precision", "reason"):
+        table.add_column(name, justify="left" if name in ("trained", "classifier", "reason") else "right")
+    for model in found:
+        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(model["created_s"]))
+        precision = "-" if model["expected_precision"] is None else f"{model['expected_precision']:.2f}"
+        figures = (f"{model[name]:,}" for name in ("documents", "pages", "relevant"))
+        table.add_row(
+            str(model["version"]), when, model["classifier"], *figures, precision, Text(one_line(model["reason"]))
+        )
+    if found:
+        Console().print(table)
+    else:
+        click.echo("no model yet: pages are judged by keywords, or not at all")
+
+
+def _show_comparison(told: dict[str, Any]) -> None:
+    first, second = told["first"], told["second"]
+    click.echo(f"{told['pages']:,} pages were judged by both models")
+    click.echo(
+        f"relevant by model {first}: {told['relevant_first']:,}, by model {second}: {told['relevant_second']:,}, "
+        f"by both: {told['relevant_both']:,}"
+    )
+    for page in told["changed"]:
+        click.echo(
+            f"  {page['first']:.3f} -> {page['second']:.3f}  {one_line(page['title'] or '')}  {one_line(page['url'])}"
+        )

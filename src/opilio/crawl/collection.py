@@ -21,7 +21,7 @@ from typing import Any
 import uvloop
 
 import opilio
-from opilio import distill, learn
+from opilio import learn
 from opilio.analyze.sketch import bands
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.control import ControlServer, ask
@@ -29,17 +29,17 @@ from opilio.crawl.counters import Counters, Status
 from opilio.crawl.engine import Engine
 from opilio.crawl.garbage import collect_rarely
 from opilio.crawl.inputs import read_inputs
-from opilio.crawl.lessons import LESSONS, list_topics, train_now
 from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.crawl.restore import recover_pages, reopen, restore
 from opilio.crawl.stored import stored_status
+from opilio.crawl.teachable import Teachable
 from opilio.crawl.teaching import KEYWORDS
 from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
 from opilio.fetch.transport import Transport
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
 from opilio.learn import lessons
-from opilio.model import host_of, normalize, registered_domain
+from opilio.model import host_of, registered_domain
 from opilio.settings import FILE_NAME, Settings, load, override, to_toml
 from opilio.store import Result, Store, export_pages
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
@@ -47,8 +47,6 @@ from opilio.store.export import DEFAULT_COLUMNS, STDOUT
 from opilio.store.loading import SeedRecord
 
 WARC_FOLDER = "warc"
-TRAIN_TIMEOUT_S = 600.0
-
 _RETRY_URLS = """
     UPDATE crawl SET state = 'waiting', numtries = 0, not_before = NULL
     WHERE state = 'failed' OR (state = 'dropped' AND outcome = 'bad-host')
@@ -59,7 +57,7 @@ _RECRAWL = (
 )
 
 
-class Collection:
+class Collection(Teachable):
     """One collection. While a crawl runs in it, others may ask, steer and export, not add or change settings."""
 
     def __init__(self, folder: Path | str) -> None:
@@ -207,8 +205,8 @@ class Collection:
     def _worker_setup(self, store: Store) -> WorkerSetup:
         folder = self.folder / WARC_FOLDER
         folder.mkdir(exist_ok=True)
-        learns = make_strategy(self.settings.frontier).learns
-        return WorkerSetup(dataclasses.asdict(self.settings), self._model(store), str(folder), "w0", learns)
+        words = make_strategy(self.settings.frontier).uses_words
+        return WorkerSetup(dataclasses.asdict(self.settings), self._model(store), str(folder), "w0", words)
 
     def _model(self, store: Store) -> bytes:
         """What pages are judged by: the newest model, or the keywords while there is none."""
@@ -275,80 +273,6 @@ class Collection:
         _write_settings(self.folder, settings)
         return running
 
-    # -- teaching
-
-    def topics(self) -> list[dict[str, Any]]:
-        """The topic tree: path, mark, keywords, examples, pages."""
-        answer = ask(self.folder, "topics")
-        if answer is not None:
-            return list(answer)
-        with self._store(read_only=True) as store:
-            return list_topics(store)
-
-    def distill(self, topic: str | None = None, method: str = "hits", top: int = 20) -> dict[str, Any]:
-        """The best hubs and authorities of a topic with all below it, of all that are wanted when it is None."""
-        request: dict[str, Any] = {"topic": topic, "method": method, "top": top}
-        answer = ask(self.folder, "distill", timeout_s=TRAIN_TIMEOUT_S, **request)
-        if answer is not None:
-            return dict(answer)
-        with self._store(read_only=True) as store:
-            return distill.listing(store, distill.distill(store, topic, method), top)
-
-    def mark(self, topic: str, *, good: bool) -> list[str]:
-        """Want a topic, or not any more; at once when a crawl runs. Returns the topics whose mark has changed."""
-        return list(self._teach("mark", topic=topic, good=good))
-
-    def add_example(self, topic: str, example: str, *, positive: bool = True) -> str:
-        """Add a document to learn from: a URL, a file, or `text:` and a text; a negative one belongs to OTHERS."""
-        return str(
-            self._teach("add_example", topic=topic, example=example, positive=positive, relative_to=str(Path.cwd()))
-        )
-
-    def drop_example(self, topic: str, name: str) -> None:
-        """Forget a document of a topic."""
-        self._teach("drop_example", topic=topic, name=name)
-
-    def train(self, *, judge_anew: bool = True) -> int:
-        """Train a model from what the examples are now; its version. Stored pages are judged anew by it."""
-        answer = ask(self.folder, "train", timeout_s=TRAIN_TIMEOUT_S, judge_anew=judge_anew)
-        if answer is not None:
-            return int(answer)
-        with self._store() as store:
-            return train_now(store, self.settings, "asked for", judge_anew=judge_anew)
-
-    def propose(self, file: Path | str) -> int:
-        """Write the terms and collocations that could tell the topics apart to a file for an expert to edit.
-
-        `settings.oasis.filter` names the file that the classifier `oasis` uses then. Returns how many topics are in it.
-        """
-        with self._store(read_only=True) as store:
-            return learn.propose(store, self.settings, Path(file))
-
-    def explain(self, target: str, *, version: int = 0) -> dict[str, Any]:
-        """Why a page or a file is judged as it is: topic, confidence, votes, terms for and against, the way to it."""
-        path = Path(target)
-        if "://" not in target and path.is_file():
-            said = learn.read_file(path)
-            request: dict[str, Any] = {"title": said.title, "text": said.text, "url": ""}
-        else:
-            url = normalize(target if "://" in target else f"http://{target}")
-            if not url:
-                raise InputError(f"{target!r}: neither a file nor a URL", "Give a file, or a URL of the collection.")
-            request = {"title": "", "text": "", "url": url}
-        answer = ask(self.folder, "explain", **request, version=version)
-        if answer is not None:
-            return dict(answer)
-        with self._store(read_only=True) as store:
-            return learn.explain(store, **request, version=version)
-
-    def _teach(self, what: str, **request: Any) -> Any:
-        """Change what is taught: by the crawl that runs, which retrains at once, or in the database."""
-        answer = ask(self.folder, "teach", what=what, **request)
-        if answer is not None:
-            return answer["changed"]
-        with self._store() as store:
-            return LESSONS[what](store, **request)
-
     def stop(self) -> bool:
         """Stop the crawl that runs; False when none does."""
         return ask(self.folder, "stop") is not None
@@ -363,10 +287,6 @@ class Collection:
                 return int(answer["pages"])
         with self._store(read_only=True) as store:
             return export_pages(store, str(target), format_name, columns=wanted, where=where)
-
-    def _store(self, *, read_only: bool = False, threads: int = 0) -> Store:
-        memory_bytes = self.settings.store.memory_bytes
-        return Store.open(self.folder, read_only=read_only, memory_bytes=memory_bytes, threads=threads)
 
 
 def _check_names(settings: Settings) -> None:

@@ -54,6 +54,10 @@ class ControlServer:
             "train": self._train,
             "explain": self._explain,
             "distill": self._distill,
+            "explain_link": self._explain_link,
+            "models": functools.partial(self._read, learn.list_models),
+            "compare_models": functools.partial(self._read, learn.compare_models),
+            "use_model": engine.teacher.use_model,
         }
 
     async def __aenter__(self) -> ControlServer:
@@ -137,6 +141,22 @@ class ControlServer:
     async def _explain(self, **request: Any) -> dict[str, Any]:
         await self._engine.commit(wait=True)
         return await asyncio.to_thread(functools.partial(learn.explain, self._engine.store, **request))
+
+    async def _read(self, read: Callable[..., Any], **request: Any) -> Any:
+        """Read something from the database as it is now."""
+        await self._engine.commit(wait=True)
+        return await asyncio.to_thread(functools.partial(read, self._engine.store, **request))
+
+    async def _explain_link(self, url: str) -> dict[str, Any]:
+        await self._engine.commit(wait=True)
+        told = await asyncio.to_thread(learn.explain_link, self._engine.store, url)
+        frontier = self._engine.frontier
+        priority = frontier.priority_of(told["oid"])
+        return (
+            told
+            | {"parts": frontier.strategy.parts(told["oid"])}
+            | ({} if priority is None else {"priority": priority})
+        )
 
     async def _distill(self, topic: str | None, method: str, top: int) -> dict[str, Any]:
         await self._engine.commit(wait=True)

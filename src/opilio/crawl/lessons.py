@@ -55,6 +55,14 @@ LESSONS: Mapping[str, Callable[..., Any]] = {
 }
 
 
+def use_model_now(store: Store, settings: Settings, version: int) -> int:
+    """Judge by an older model again where no crawl runs; the version it has now."""
+    renewed = learn.renew(store, version)
+    learn.store_model(store, renewed, f"model {version} again", settings, lessons.fingerprint(store, settings))
+    learn.rejudge(store, renewed.model, examples_in(store), settings.classify)
+    return renewed.version
+
+
 def train_now(store: Store, settings: Settings, reason: str, *, judge_anew: bool) -> int:
     """Train a model where no crawl runs, and judge the stored pages by it; its version."""
     if settings.classify.classifier == KEYWORDS:

@@ -136,6 +136,17 @@ class Teacher:
         self.look()
         return await heard
 
+    async def use_model(self, version: int) -> int:
+        """Judge by an older model from now on, under a new version, which is returned."""
+        if self._training is not None:
+            raise InputError("a model is being trained", "Try again when it is there.")
+        await self._commit()
+        taught = await asyncio.to_thread(fingerprint, self._store, self._settings)
+        renewed = await asyncio.to_thread(learn.renew, self._store, version)
+        await self._hand_out(renewed, f"model {version} again", taught)
+        self._begin(self._judge_anew(renewed.model))
+        return renewed.version
+
     async def learn_soon(self, reason: str) -> None:
         """Take over topics, marks and examples that were changed, and train anew once the examples are there."""
         topics = await asyncio.to_thread(self._store.load_topics)

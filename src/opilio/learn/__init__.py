@@ -2,10 +2,12 @@
 
 `lessons.py` puts topics, marks and examples into the store, or changes them there; `checking.py` finds slips in the
 settings. `training.py` gathers the training set from it: examples that were fetched, files and texts, OTHERS, document
-frequencies. `trainer.py` makes a model of that, in a process of its own (`process.py`), so that a crawl can go on.
+frequencies. `trainer.py` makes a model of that, in a process of its own (`process.py`), so that a crawl can go on;
+`models.py` lists, compares and renews models.
 `rejudging.py` judges stored pages anew when a model has changed; `redrawing.py` draws the variable part of a filter,
 `proposing.py` writes what an expert may choose from; `briefing.py` tells a strategy what the topics are about;
-`explaining.py` tells why a page is judged as it is, `ways.py` what the page that led to a URL says of it.
+`explaining.py` tells why a page is judged as it is, `linking.py` what leads to a URL, `ways.py` what the page that led
+to it says of it.
 
 Invariants: models are numbered from 1 without gaps and never change; a training set is read in one piece, so that a
 model is made of what was committed at one moment; nothing here talks to the network.
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from opilio.learn.checking import check_settings
     from opilio.learn.explaining import explain, keyword_model
     from opilio.learn.files import read_file
+    from opilio.learn.linking import explain_link
+    from opilio.learn.models import compare_models, list_models, renew
     from opilio.learn.proposing import propose
     from opilio.learn.redrawing import redraw
     from opilio.learn.rejudging import Rejudged, rejudge
@@ -36,13 +40,17 @@ __all__ = [
     "Trained",
     "brief",
     "check_settings",
+    "compare_models",
     "explain",
+    "explain_link",
     "gather",
     "keyword_model",
+    "list_models",
     "propose",
     "read_file",
     "redraw",
     "rejudge",
+    "renew",
     "store_model",
     "train",
     "train_beside",
@@ -54,13 +62,17 @@ _MODULES = {
     "Trained": "trainer",
     "brief": "briefing",
     "check_settings": "checking",
+    "compare_models": "models",
     "explain": "explaining",
+    "explain_link": "linking",
     "gather": "training",
     "keyword_model": "explaining",
+    "list_models": "models",
     "propose": "proposing",
     "read_file": "files",
     "redraw": "redrawing",
     "rejudge": "rejudging",
+    "renew": "models",
     "store_model": "trainer",
     "train": "trainer",
     "train_beside": "trainer",

@@ -1,0 +1,135 @@
+"""What a collection is asked about its judgements, and what it is taught: at rest, or through a crawl that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from opilio import distill, learn
+from opilio.crawl.control import ask
+from opilio.crawl.lessons import LESSONS, list_topics, train_now, use_model_now
+from opilio.errors import InputError
+from opilio.model import normalize
+from opilio.settings import Settings
+from opilio.store import Store
+
+TRAIN_TIMEOUT_S = 600.0
+
+
+class Teachable:
+    """Base of `Collection`."""
+
+    folder: Path
+    settings: Settings
+
+    def _store(self, *, read_only: bool = False, threads: int = 0) -> Store:
+        memory_bytes = self.settings.store.memory_bytes
+        return Store.open(self.folder, read_only=read_only, memory_bytes=memory_bytes, threads=threads)
+
+    def topics(self) -> list[dict[str, Any]]:
+        """The topic tree: path, mark, keywords, examples, pages."""
+        answer = ask(self.folder, "topics")
+        if answer is not None:
+            return list(answer)
+        with self._store(read_only=True) as store:
+            return list_topics(store)
+
+    def distill(self, topic: str | None = None, method: str = "hits", top: int = 20) -> dict[str, Any]:
+        """The best hubs and authorities of a topic with all below it, of all that are wanted when it is None."""
+        request: dict[str, Any] = {"topic": topic, "method": method, "top": top}
+        answer = ask(self.folder, "distill", timeout_s=TRAIN_TIMEOUT_S, **request)
+        if answer is not None:
+            return dict(answer)
+        with self._store(read_only=True) as store:
+            return distill.listing(store, distill.distill(store, topic, method), top)
+
+    def mark(self, topic: str, *, good: bool) -> list[str]:
+        """Want a topic, or not any more; at once when a crawl runs. Returns the topics whose mark has changed."""
+        return list(self._teach("mark", topic=topic, good=good))
+
+    def add_example(self, topic: str, example: str, *, positive: bool = True) -> str:
+        """Add a document to learn from: a URL, a file, or `text:` and a text; a negative one belongs to OTHERS."""
+        return str(
+            self._teach("add_example", topic=topic, example=example, positive=positive, relative_to=str(Path.cwd()))
+        )
+
+    def drop_example(self, topic: str, name: str) -> None:
+        """Forget a document of a topic."""
+        self._teach("drop_example", topic=topic, name=name)
+
+    def train(self, *, judge_anew: bool = True) -> int:
+        """Train a model from what the examples are now; its version. Stored pages are judged anew by it."""
+        answer = ask(self.folder, "train", timeout_s=TRAIN_TIMEOUT_S, judge_anew=judge_anew)
+        if answer is not None:
+            return int(answer)
+        with self._store() as store:
+            return train_now(store, self.settings, "asked for", judge_anew=judge_anew)
+
+    def propose(self, file: Path | str) -> int:
+        """Write the terms and collocations that could tell the topics apart to a file for an expert to edit.
+
+        `settings.oasis.filter` names the file that the classifier `oasis` uses then. Returns how many topics are in it.
+        """
+        with self._store(read_only=True) as store:
+            return learn.propose(store, self.settings, Path(file))
+
+    def explain(self, target: str, *, version: int = 0) -> dict[str, Any]:
+        """Why a page or a file is judged as it is: topic, confidence, votes, terms for and against, the way to it."""
+        path = Path(target)
+        if "://" not in target and path.is_file():
+            said = learn.read_file(path)
+            request: dict[str, Any] = {"title": said.title, "text": said.text, "url": ""}
+        else:
+            url = normalize(target if "://" in target else f"http://{target}")
+            if not url:
+                raise InputError(f"{target!r}: neither a file nor a URL", "Give a file, or a URL of the collection.")
+            request = {"title": "", "text": "", "url": url}
+        answer = ask(self.folder, "explain", **request, version=version)
+        if answer is not None:
+            return dict(answer)
+        with self._store(read_only=True) as store:
+            return learn.explain(store, **request, version=version)
+
+    def explain_link(self, target: str) -> dict[str, Any]:
+        """What leads to a URL, fetched or not; while a crawl runs by `evidence`, what its priority is made of, too."""
+        url = normalize(target if "://" in target else f"http://{target}")
+        answer = ask(self.folder, "explain_link", url=url)
+        if answer is not None:
+            return dict(answer)
+        with self._store(read_only=True) as store:
+            return learn.explain_link(store, url)
+
+    def _teach(self, what: str, **request: Any) -> Any:
+        """Change what is taught: by the crawl that runs, which retrains at once, or in the database."""
+        answer = ask(self.folder, "teach", what=what, **request)
+        if answer is not None:
+            return answer["changed"]
+        with self._store() as store:
+            return LESSONS[what](store, **request)
+
+    # -- models
+
+    def models(self) -> list[dict[str, Any]]:
+        """All models, newest first: why each was trained, on how much, what is expected of it, what it found."""
+        return list(self._read("models", learn.list_models))
+
+    def compare_models(self, first: int, second: int) -> dict[str, Any]:
+        """What two models say of the pages that both have judged."""
+        return dict(self._read("compare_models", learn.compare_models, first=first, second=second))
+
+    def use_model(self, version: int) -> int:
+        """Judge by an older model again: it gets a new version, which is returned. Stored pages are judged anew."""
+        answer = ask(self.folder, "use_model", timeout_s=TRAIN_TIMEOUT_S, version=version)
+        if answer is not None:
+            return int(answer)
+        with self._store() as store:
+            return use_model_now(store, self.settings, version)
+
+    def _read(self, what: str, read: Callable[..., Any], **request: Any) -> Any:
+        """Have something read by the crawl that runs, or from the database."""
+        answer = ask(self.folder, what, **request)
+        if answer is not None:
+            return answer
+        with self._store(read_only=True) as store:
+            return read(store, **request)

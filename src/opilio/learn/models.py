@@ -1,0 +1,90 @@
+"""The models of a collection: listed, compared, used again."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from typing import Any
+
+from opilio.classify import Model
+from opilio.errors import InputError
+from opilio.learn.trainer import Trained
+from opilio.store import Store
+
+MAX_CHANGED = 20
+
+_JUDGED = """
+    SELECT model_version, count(*), count(*) FILTER (WHERE relevance >= 0.5) FROM judgements GROUP BY model_version
+"""
+_BOTH = """
+    WITH latest AS (
+        SELECT oid, model_version, last(relevance ORDER BY rowid) AS relevance FROM judgements
+        WHERE model_version IN ($1, $2) GROUP BY oid, model_version
+    )
+    SELECT a.oid, a.relevance AS first, b.relevance AS second FROM latest a JOIN latest b USING (oid)
+    WHERE a.model_version = $1 AND b.model_version = $2
+"""
+_COUNTS = f"""
+    SELECT count(*), count(*) FILTER (WHERE first >= 0.5), count(*) FILTER (WHERE second >= 0.5),
+           count(*) FILTER (WHERE first >= 0.5 AND second >= 0.5)
+    FROM ({_BOTH})
+"""
+_CHANGED = f"""
+    SELECT c.url, p.title, first, second FROM ({_BOTH}) JOIN crawl c USING (oid) LEFT JOIN pages p USING (oid)
+    WHERE (first >= 0.5) <> (second >= 0.5) ORDER BY abs(first - second) DESC, oid LIMIT {MAX_CHANGED}
+"""
+
+
+def list_models(store: Store) -> list[dict[str, Any]]:
+    """All models, newest first."""
+    judged = {version: (pages, relevant) for version, pages, relevant in store.query(_JUDGED, max_rows=2**15).rows}
+    found = []
+    for record in store.load_models():
+        pages, relevant = judged.get(record.version, (0, 0))
+        found.append(
+            {
+                "version": record.version, "created_s": record.created_s, "classifier": record.classifier,
+                "reason": record.reason, "documents": record.documents, "pages": pages, "relevant": relevant,
+                "expected_precision": _expected(record.estimates, "precision"),
+                "expected_recall": _expected(record.estimates, "recall"),
+            }
+        )  # fmt: skip
+    return found
+
+
+def _expected(estimates: str, name: str) -> float | None:
+    """The mean over all topics and feature spaces; None when the classifier expects nothing."""
+    found = [one[name] for spaces in json.loads(estimates).values() for one in spaces.values()]
+    known = [value for value in found if not math.isnan(value)]
+    return round(statistics.fmean(known), 4) if known else None
+
+
+def compare_models(store: Store, first: int, second: int) -> dict[str, Any]:
+    """Of the pages that both have judged: how many each finds relevant, and those they disagree about most."""
+    for version in (first, second):
+        _bytes_of(store, version)
+    [[pages, by_first, by_second, by_both]] = store.query(_COUNTS, [first, second]).rows
+    names = ("url", "title", "first", "second")
+    changed = [dict(zip(names, row, strict=True)) for row in store.query(_CHANGED, [first, second]).rows]
+    return {
+        "first": first, "second": second, "pages": pages, "relevant_first": by_first, "relevant_second": by_second,
+        "relevant_both": by_both, "changed": changed,
+    }  # fmt: skip
+
+
+def renew(store: Store, version: int) -> Trained:
+    """An older model under the next version: versions never change, so going back is a step forward."""
+    old = Model.from_bytes(_bytes_of(store, version))
+    models = store.load_models()
+    record = next(record for record in models if record.version == version)
+    again = Model(models[0].version + 1, old.classifier, old.judge_alone)
+    return Trained(again.version, old.classifier, record.documents, record.estimates, again.to_bytes())
+
+
+def _bytes_of(store: Store, version: int) -> bytes:
+    found = store.load_model(version) if version > 0 else b""
+    if not found:
+        known = ", ".join(str(record.version) for record in store.load_models()) or "none"
+        raise InputError(f"there is no model {version}", f"There are: {known}.")
+    return found
