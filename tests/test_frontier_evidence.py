@@ -176,6 +176,7 @@ def test_old_links_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
         if first >= 57:
             short.add_page(0.5, 1, document, [first, first + 1, first + 2], [0, 0, 0])
     assert not long.knows(0) and long.knows(59)
+    assert len(long._home) == len(long._links_to) <= 10, "memory is bounded, whatever waits"
     np.testing.assert_allclose(long.features([58, 59]), short.features([58, 59]))
     long.settle(0, 1.0)  # no link to it is known any more
     long.settle(59, 1.0)
@@ -191,3 +192,16 @@ def test_words_speak_for_what_they_were_seen_with() -> None:
     good, both, bad, new = odds.odds(np.array([1, 2, 3, 4], np.uint32)).tolist()
     assert good > 1.0 and bad < -1.0
     assert both == pytest.approx(0.0) and new == pytest.approx(0.0)
+
+
+def test_a_url_given_up_unseen_teaches_nothing() -> None:
+    """What robots rules or limits refuse says nothing about pages like it."""
+    evidence = LinkEvidence()
+    document = page([(1, [3], [], Region.MAIN), (2, [3], [], Region.MAIN)])
+    evidence.add_page(1.0, 0, document, [1, 2], [0, 0])
+    before = evidence.features([2])
+    evidence.forget(1)
+    assert not evidence.knows(1)
+    np.testing.assert_array_equal(evidence.features([2]), before)
+    evidence.settle(2, 0.0)
+    assert not evidence.knows(2)

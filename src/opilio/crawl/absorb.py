@@ -16,7 +16,19 @@ from opilio.crawl.counters import Counters
 from opilio.crawl.recorder import Recorder
 from opilio.fetch.robots import RobotsRules
 from opilio.frontier import ABSENT, Duplicates, Frontier, HostState, Waiting
-from opilio.model import Document, Fetch, Judgement, Lease, LeaseKind, Link, Outcome, UrlState, Visit, url_key
+from opilio.model import (
+    Document,
+    Fetch,
+    Judgement,
+    Lease,
+    LeaseKind,
+    Link,
+    Outcome,
+    OutcomeKind,
+    UrlState,
+    Visit,
+    url_key,
+)
 from opilio.model.url import host_of, path_of, registered_domain
 from opilio.settings import Settings
 from opilio.store import Batch
@@ -395,8 +407,11 @@ class Absorber:
     def _settle(self, url: Waiting, outcome: Outcome, now_s: float, relevance: float | None) -> None:
         """Speak the last word about a URL."""
         self.settled[url.oid] = STORED if outcome in (Outcome.OK, Outcome.NOT_MODIFIED) else SETTLED
-        if self.frontier.strategy.learns and outcome is not Outcome.REDIRECT:
-            self.frontier.strategy.settle(url.oid, relevance or 0.0)
+        if self.frontier.strategy.learns:
+            if relevance is not None or outcome.kind is OutcomeKind.FAILED:
+                self.frontier.strategy.settle(url.oid, relevance or 0.0)
+            else:  # refused unseen, redirected, or a copy of what is known
+                self.frontier.strategy.forget(url.oid)
         self.counters.outcome(outcome)
         if relevance is not None:
             url.relevance = relevance

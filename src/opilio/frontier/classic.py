@@ -71,6 +71,10 @@ class Inheriting(Strategy):
             self._settled.extend(bytes(oid + 1 - len(self._settled)))
         self._settled[oid] = 1
 
+    def forget(self, oid: int) -> None:
+        """Its score is of no more use."""
+        self.settle(oid, 0.0)
+
     def score_of(self, url: Waiting) -> float:
         """The score of a URL that waits or is under way."""
         return self._scores.get(url.oid, url.priority or self.priority(url))

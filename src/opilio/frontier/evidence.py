@@ -156,6 +156,11 @@ class LinkEvidence:
         if len(words):
             self._link_words.learn(words, goodness)
 
+    def forget(self, oid: int) -> None:
+        """A URL will not be asked for, which says nothing about its page."""
+        self._links_to.pop(oid, None)
+        self._home.pop(oid, None)
+
     # -- what it amounts to
 
     def knows(self, oid: int) -> bool:
@@ -300,3 +305,4 @@ class LinkEvidence:
         self._first += count
         kept = {oid: [link for link in links if link >= self._first] for oid, links in self._links_to.items()}
         self._links_to = {oid: links for oid, links in kept.items() if links}
+        self._home = {oid: self._home[oid] for oid in self._links_to}

@@ -73,6 +73,10 @@ class AllEvidence(Strategy):
         """What became of a URL is known."""
         self.evidence.settle(oid, goodness)
 
+    def forget(self, oid: int) -> None:
+        """A URL is given up unseen."""
+        self.evidence.forget(oid)
+
     def parts(self, oid: int) -> dict[str, float]:
         """What each piece of evidence adds."""
         if not self.evidence.knows(oid):

@@ -77,6 +77,9 @@ class Strategy:
     def settle(self, oid: int, goodness: float) -> None:
         """The last word about a URL is spoken: how relevant its page is, 0 when there is none."""
 
+    def forget(self, oid: int) -> None:
+        """A URL will not be asked for after all (robots rules, limits, duplicates): nothing is known of its page."""
+
     def is_due(self, waiting: int) -> bool:
         """Whether all of so many waiting URLs should get new priorities now."""
         return False
