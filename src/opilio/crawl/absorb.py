@@ -73,6 +73,10 @@ class Absorber:
         """URLs of examples that the user gave, and the topic of each."""
         self.wanted: frozenset[int] = frozenset()
         """Topics that are wanted: an example of one is relevant, whatever a model says."""
+        self.judged_from = 0
+        """Pages should be judged by this model or a later one."""
+        self.judged_before = 0
+        """How many came that an earlier one had judged: they were under way when it was handed out."""
         self.changed_hosts: set[int] = set()
         self.stored_hosts = 0
         """Hosts of which the database has a row: all with a sid below this."""
@@ -237,6 +241,7 @@ class Absorber:
         self.recorder.add_page(self.batch, visit, document, judgement, self.settings.store)
         if judgement is not None:
             self.batch.judgements.put(url.oid, judgement)
+            self.judged_before += judgement.model_version < self.judged_from
             if judgement.accepted:  # a page about nothing stays with the topic that led to it
                 url.topic = judgement.topic
         self._settle(url, Outcome.OK, now_s, judgement.relevance if judgement else None)

@@ -4,7 +4,7 @@ The first model is trained as soon as the examples have been fetched. Until then
 fetched before there is a judge is fetched blindly. Examples that do not come in time are not waited for.
 
 A new model reaches the workers at once. Then the pages that older models judged are judged anew, and what waits because
-of them gets its new place in the frontier.
+of them gets its new place in the frontier. Pages that were under way meanwhile follow when they have come.
 """
 
 from __future__ import annotations
@@ -93,6 +93,8 @@ class Teacher:
             reason, self._reason = self._reason, ""
             self._late = {oid for oid in self._absorber.examples if self._absorber.settled[oid] == OPEN}
             self._begin(self._teach(reason))
+        elif self._training is None and self._absorber.judged_before:
+            self._begin(self._judge_anew(self._store.load_model()))
         elif self._training is None and self._found - self._drawn >= self._settings.oasis.redraw_after:
             self._drawn = self._found
             if self.version and self._settings.classify.classifier == OASIS:
@@ -182,6 +184,13 @@ class Teacher:
     async def close(self, at_once: asyncio.Event) -> None:
         """Wait for a training under way, seconds that a later crawl would have to spend again; but not `at_once`."""
         self._reason = ""
+        await self._finish(at_once)
+        if self._absorber.judged_before and not self._hurries:  # the last pages, under way when the model came
+            self._begin(self._judge_anew(self._store.load_model()))
+            await self._finish(at_once)
+
+    async def _finish(self, at_once: asyncio.Event) -> None:
+        """Wait for what is under way."""
         training = self._training
         if training is None:
             return
@@ -238,6 +247,8 @@ class Teacher:
             await self._hand_out(drawn, REDRAWN, taught)
 
     async def _judge_anew(self, model: bytes) -> None:
+        self._absorber.judged_from = self.version
+        self._absorber.judged_before = 0
         await self._commit()
         examples = await asyncio.to_thread(examples_in, self._store)
         rejudge = functools.partial(learn.rejudge, on_progress=lambda _: not self._hurries)
