@@ -46,7 +46,7 @@ def crawl_beside(collection: Collection) -> threading.Thread:
     return thread
 
 
-def wait_for(collection: Collection, is_so: Callable[[], bool], timeout_s: float = 40.0) -> None:
+def wait_for(collection: Collection, is_so: Callable[[], bool], timeout_s: float = 90.0) -> None:
     """Wait until something is so of a crawl that runs."""
     until_s = time.monotonic() + timeout_s
     while not is_so():
@@ -102,7 +102,7 @@ def test_a_new_model_reaches_the_workers_of_a_running_crawl(make: Make, small_se
         bookmarks,
         fetch__host_delay_s=1.0,
         limits__max_pages=0,
-        limits__max_time_s=60.0,
+        limits__max_time_s=150.0,
         run__workers=2,
         classify__classifier="svm",
     )
