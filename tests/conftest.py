@@ -11,6 +11,8 @@ from opilio import Collection
 from opilio.localweb import LocalServer, LocalWeb, build
 
 MakeCollection = Callable[..., Collection]
+MakeTaught = Callable[..., Collection]
+TAUGHT_TOPICS = ["cryptography", "data compression", "statistics"]
 
 
 def hurried_web() -> LocalWeb:
@@ -50,5 +52,20 @@ def make_collection(small_server: LocalServer, tmp_path: Path) -> MakeCollection
         }
         settings.update({key.replace("__", "."): value for key, value in changes.items()})
         return Collection.create(tmp_path / name, seeds=file, settings=settings)
+
+    return make
+
+
+@pytest.fixture
+def make_taught(small_server: LocalServer, tmp_path: Path) -> MakeTaught:
+    """Makes a collection from bookmarks of the small local web; its classifier is the one that learns fastest."""
+
+    def make(bookmarks: str = "", **changes: Any) -> Collection:
+        file = tmp_path / "bookmarks.html"
+        file.write_text(bookmarks or small_server.web.bookmarks(TAUGHT_TOPICS), encoding="utf-8")
+        settings = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "run.workers": -1}
+        settings |= {"fetch.backoff_s": 0.1, "limits.max_pages": 60, "classify.classifier": "bayes"}
+        settings.update({key.replace("__", "."): value for key, value in changes.items()})
+        return Collection.create(tmp_path / "collection", bookmarks=file, settings=settings)
 
     return make

@@ -5,33 +5,15 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from conftest import TAUGHT_TOPICS, MakeTaught
 from opilio import Collection
 from opilio.crawl.control import NOTE
 from opilio.errors import InputError, QueryError
 from opilio.localweb import LocalServer
 from opilio.model import RELEVANT
-
-TOPICS = ["cryptography", "data compression", "statistics"]
-Make = Callable[..., Collection]
-
-
-@pytest.fixture
-def make(small_server: LocalServer, tmp_path: Path) -> Make:
-    """Makes a collection from bookmarks of the small local web; its classifier is the one that learns fastest."""
-
-    def make(bookmarks: str = "", **changes: Any) -> Collection:
-        file = tmp_path / "bookmarks.html"
-        file.write_text(bookmarks or small_server.web.bookmarks(TOPICS), encoding="utf-8")
-        settings = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "run.workers": -1}
-        settings |= {"fetch.backoff_s": 0.1, "limits.max_pages": 60, "classify.classifier": "bayes"}
-        settings.update({key.replace("__", "."): value for key, value in changes.items()})
-        return Collection.create(tmp_path / "collection", bookmarks=file, settings=settings)
-
-    return make
 
 
 def crawl_beside(collection: Collection) -> threading.Thread:
@@ -60,13 +42,13 @@ def versions(collection: Collection) -> list[int]:
 
 
 @pytest.mark.parametrize("classifier", ["svm", "bayes", "oasis"])
-def test_bookmarks_become_judgements(classifier: str, make: Make, small_server: LocalServer) -> None:
+def test_bookmarks_become_judgements(classifier: str, make_taught: MakeTaught, small_server: LocalServer) -> None:
     """One model from the bookmarks, of which three folders are wanted; every page is judged by it, the examples are
     what the user says they are, and of the other pages judged relevant most are: the local web knows their topics."""
     web = small_server.web
     bookmarks = web.bookmarks(list(web.topics))
-    collection = make(bookmarks, classify__classifier=classifier, limits__max_pages=200, run__workers=1)
-    for topic in set(web.topics) - set(TOPICS):
+    collection = make_taught(bookmarks, classify__classifier=classifier, limits__max_pages=200, run__workers=1)
+    for topic in set(web.topics) - set(TAUGHT_TOPICS):
         collection.mark(topic, good=False)
     status = collection.crawl()
     assert versions(collection) == [1]
@@ -84,9 +66,9 @@ def test_bookmarks_become_judgements(classifier: str, make: Make, small_server: 
     assert right / len(found) > 0.5, "by chance it would be less than a quarter"
 
 
-def test_what_is_fetched_before_there_is_a_judge(make: Make) -> None:
+def test_what_is_fetched_before_there_is_a_judge(make_taught: MakeTaught) -> None:
     """Until the first model only examples are asked for, and what leads to them: not the links found on them."""
-    collection = make()
+    collection = make_taught()
     collection.crawl()
     blind = collection.sql(
         "SELECT count(*) FROM visits v JOIN crawl c USING (oid) JOIN models m ON v.visited < m.created "
@@ -95,10 +77,10 @@ def test_what_is_fetched_before_there_is_a_judge(make: Make) -> None:
     assert blind <= 2
 
 
-def test_a_new_model_reaches_the_workers_of_a_running_crawl(make: Make, small_server: LocalServer) -> None:
+def test_a_new_model_reaches_the_workers_of_a_running_crawl(make_taught: MakeTaught, small_server: LocalServer) -> None:
     """An example added meanwhile: a second model is trained, later pages are judged by it, and the crawl never stopped."""
-    bookmarks = small_server.web.bookmarks(TOPICS, per_topic=2)
-    collection = make(
+    bookmarks = small_server.web.bookmarks(TAUGHT_TOPICS, per_topic=2)
+    collection = make_taught(
         bookmarks,
         fetch__host_delay_s=1.0,
         limits__max_pages=0,
@@ -125,10 +107,10 @@ def test_a_new_model_reaches_the_workers_of_a_running_crawl(make: Make, small_se
     assert before[0][0] >= 2, "judgements of older models are kept"
 
 
-def test_a_mark_changed_by_sql_is_noticed(make: Make, small_server: LocalServer) -> None:
+def test_a_mark_changed_by_sql_is_noticed(make_taught: MakeTaught, small_server: LocalServer) -> None:
     """Focus 3.7: one UPDATE while the crawl runs changes what is wanted; pages of that topic count no more."""
-    bookmarks = small_server.web.bookmarks(TOPICS, per_topic=2)
-    collection = make(
+    bookmarks = small_server.web.bookmarks(TAUGHT_TOPICS, per_topic=2)
+    collection = make_taught(
         bookmarks,
         fetch__host_delay_s=0.6,
         limits__max_pages=0,
@@ -149,20 +131,20 @@ def test_a_mark_changed_by_sql_is_noticed(make: Make, small_server: LocalServer)
     assert {topic["topic"]: topic["mark"] for topic in collection.topics()}["statistics"] == "null"
 
 
-def test_a_topic_whose_examples_cannot_be_fetched(make: Make, small_server: LocalServer) -> None:
+def test_a_topic_whose_examples_cannot_be_fetched(make_taught: MakeTaught, small_server: LocalServer) -> None:
     """The crawl goes on, and says what is missing or what it did about it."""
     bookmarks = small_server.web.bookmarks(["statistics"])
     folder = '<DT><H3>lost</H3>\n<DL><p>\n<DT><A HREF="http://nowhere.directory.test/x">Zyzzyva</A>\n</DL><p>\n</DL><p>'
-    collection = make(bookmarks=bookmarks.rsplit("</DL><p>", 1)[0] + folder, limits__max_pages=60)
+    collection = make_taught(bookmarks=bookmarks.rsplit("</DL><p>", 1)[0] + folder, limits__max_pages=60)
     status = collection.crawl()
     assert status.pages == 60
     told = json.dumps([status.model, status.counters])
     assert "model 1" in told or "lost" in told
 
 
-def test_training_goes_on_after_a_crash(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_goes_on_after_a_crash(make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crawl that ended before its first model has it trained by the next one."""
-    collection = make(limits__max_pages=20)
+    collection = make_taught(limits__max_pages=20)
     with monkeypatch.context() as patched:
         patched.setattr("opilio.learn.trainer.train_beside", lambda *_: (_ for _ in ()).throw(InputError("no power")))
         status = collection.crawl()
@@ -173,9 +155,9 @@ def test_training_goes_on_after_a_crash(make: Make, monkeypatch: pytest.MonkeyPa
     assert collection.sql("SELECT count(*) FROM pages WHERE model_version IS DISTINCT FROM 1").rows == [(0,)]
 
 
-def test_teaching_a_collection_at_rest(make: Make, tmp_path: Path) -> None:
+def test_teaching_a_collection_at_rest(make_taught: MakeTaught, tmp_path: Path) -> None:
     """Marks and examples are changed in the database; training judges all pages anew; older models still explain."""
-    collection = make(classify__classifier="svm")
+    collection = make_taught(classify__classifier="svm")
     collection.crawl()
     assert collection.mark("data compression", good=False) == ["data compression"]
     note = tmp_path / "note.txt"
@@ -201,9 +183,9 @@ def test_teaching_a_collection_at_rest(make: Make, tmp_path: Path) -> None:
         collection.explain(url, version=9)
 
 
-def test_what_was_taught_at_rest_is_learned_by_the_next_crawl(make: Make) -> None:
+def test_what_was_taught_at_rest_is_learned_by_the_next_crawl(make_taught: MakeTaught) -> None:
     """A mark changed while no crawl ran: the next crawl begins with a new model; the one after it does not."""
-    collection = make(limits__max_pages=30, classify__classifier="svm")
+    collection = make_taught(limits__max_pages=30, classify__classifier="svm")
     collection.crawl()
     collection.mark("statistics", good=False)
     collection.crawl(settings={"limits.max_pages": 40})
@@ -231,18 +213,18 @@ def test_a_query_alone_is_judged_by_its_words(small_server: LocalServer, tmp_pat
     assert status.model == "keywords"
 
 
-def test_the_variable_part_of_a_filter_is_drawn_anew(make: Make) -> None:
+def test_the_variable_part_of_a_filter_is_drawn_anew(make_taught: MakeTaught) -> None:
     """OASIS: after so many recommended documents a new version of the filter judges, while the crawl goes on."""
-    collection = make(classify__classifier="oasis", oasis__redraw_after=20, limits__max_pages=150)
+    collection = make_taught(classify__classifier="oasis", oasis__redraw_after=20, limits__max_pages=150)
     collection.crawl()
     reasons = [reason for (reason,) in collection.sql("SELECT reason FROM models ORDER BY version").rows]
     assert reasons[0] == "first model"
     assert set(reasons[1:]) == {"variable part drawn anew"}
 
 
-def test_an_expert_chooses_the_filter(make: Make, tmp_path: Path) -> None:
+def test_an_expert_chooses_the_filter(make_taught: MakeTaught, tmp_path: Path) -> None:
     """What the examples propose is written to a file; what is left of it in the file is the filter."""
-    collection = make(limits__max_pages=30)
+    collection = make_taught(limits__max_pages=30)
     collection.crawl()
     file = tmp_path / "filter.toml"
     assert collection.propose(file) == 3
@@ -256,10 +238,10 @@ def test_an_expert_chooses_the_filter(make: Make, tmp_path: Path) -> None:
     assert any("hash" in feature for feature in found)
 
 
-def test_a_counter_example_keeps_its_like_out(make: Make, small_server: LocalServer) -> None:
+def test_a_counter_example_keeps_its_like_out(make_taught: MakeTaught, small_server: LocalServer) -> None:
     """A page that a topic takes and should not: given to the topic as a counter-example, it is taken no more."""
     web = small_server.web
-    collection = make(web.bookmarks(["statistics"]), limits__max_pages=200, classify__classifier="svm")
+    collection = make_taught(web.bookmarks(["statistics"]), limits__max_pages=200, classify__classifier="svm")
     collection.crawl()
     wrong = [
         url
@@ -276,10 +258,12 @@ def test_a_counter_example_keeps_its_like_out(make: Make, small_server: LocalSer
     ]
 
 
-def test_an_example_that_waits_as_a_mere_link_is_asked_for_next(make: Make, small_server: LocalServer) -> None:
+def test_an_example_that_waits_as_a_mere_link_is_asked_for_next(
+    make_taught: MakeTaught, small_server: LocalServer
+) -> None:
     """Named as an example while the crawl runs, a URL far back in the queue is fetched at once and learned from."""
-    bookmarks = small_server.web.bookmarks(TOPICS, per_topic=2)
-    collection = make(
+    bookmarks = small_server.web.bookmarks(TAUGHT_TOPICS, per_topic=2)
+    collection = make_taught(
         bookmarks, fetch__host_delay_s=0.8, limits__max_pages=0, limits__max_time_s=60.0, classify__classifier="svm"
     )
     crawl = crawl_beside(collection)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from conftest import TAUGHT_TOPICS, MakeTaught
 from fetch_servers import Handler, WebServer, html, reply
 from opilio import Collection
 from opilio.cli import demo
@@ -20,24 +21,6 @@ from opilio.learn import lessons, rejudging
 from opilio.localweb import LocalServer
 from opilio.model import Document, Judgement, Lease
 from opilio.store import judging as store_judging
-
-TOPICS = ["cryptography", "data compression", "statistics"]
-Make = Callable[..., Collection]
-
-
-@pytest.fixture
-def make(small_server: LocalServer, tmp_path: Path) -> Make:
-    """Makes a collection from bookmarks of the small local web; its classifier is the one that learns fastest."""
-
-    def make(**changes: Any) -> Collection:
-        file = tmp_path / "bookmarks.html"
-        file.write_text(small_server.web.bookmarks(TOPICS), encoding="utf-8")
-        settings = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "run.workers": -1}
-        settings |= {"fetch.backoff_s": 0.1, "limits.max_pages": 60, "classify.classifier": "bayes"}
-        settings.update({key.replace("__", "."): value for key, value in changes.items()})
-        return Collection.create(tmp_path / "collection", bookmarks=file, settings=settings)
-
-    return make
 
 
 def crawl_beside(collection: Collection) -> threading.Thread:
@@ -71,7 +54,9 @@ def model_count(collection: Collection) -> int:
     return int(collection.sql("SELECT count(*) FROM models").rows[0][0])
 
 
-def test_links_keep_their_words_while_they_wait_in_the_database(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_links_keep_their_words_while_they_wait_in_the_database(
+    make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The words of the link, and the page it was found on, are evidence also after a refill and after a restart."""
     seen: list[Lease] = []
     judge = judging.PageJudge.judge
@@ -82,7 +67,7 @@ def test_links_keep_their_words_while_they_wait_in_the_database(make: Make, monk
 
     monkeypatch.setattr(judging.PageJudge, "judge", spy)
     spaces = ["terms", "terms+anchors", "terms+neighbours"]
-    collection = make(classify__classifier="svm", classify__spaces=spaces)
+    collection = make_taught(classify__classifier="svm", classify__spaces=spaces)
     for pages in (60, 100):
         seen.clear()
         collection.crawl(settings={"limits.max_pages": pages})
@@ -95,9 +80,11 @@ def test_links_keep_their_words_while_they_wait_in_the_database(make: Make, monk
         assert not bare
 
 
-def test_a_judgement_and_what_it_changes_are_written_together(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judgement_and_what_it_changes_are_written_together(
+    make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """When judging anew breaks off in the middle of a piece, the pages still have what the judgements say."""
-    collection = make()
+    collection = make_taught()
     collection.crawl()
     wrong = (*store_judging._STATEMENTS[:-1], "UPDATE crawl SET relevance = 1 / 'x'")
     monkeypatch.setattr(store_judging, "_STATEMENTS", wrong)
@@ -107,11 +94,13 @@ def test_a_judgement_and_what_it_changes_are_written_together(make: Make, monkey
     assert collection.sql("SELECT count(*) FROM judgements").rows == before
 
 
-def test_a_second_stop_does_not_wait_for_pages_to_be_judged_anew(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_stop_does_not_wait_for_pages_to_be_judged_anew(
+    make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What was judged by then stays judged; the rest is taken up by the next crawl."""
     monkeypatch.setattr(rejudging, "CHUNK_PAGES", 1)
     monkeypatch.setattr(rejudging, "ways_to", slowly(rejudging.ways_to, 1.0))  # type: ignore[attr-defined]
-    collection = make(limits__max_pages=0, fetch__host_delay_s=0.2)
+    collection = make_taught(limits__max_pages=0, fetch__host_delay_s=0.2)
     crawl = crawl_beside(collection)
     wait_for(lambda: model_count(collection))
     collection.stop()
@@ -127,10 +116,10 @@ def test_a_second_stop_does_not_wait_for_pages_to_be_judged_anew(make: Make, mon
 
 
 def test_explain_follows_redirects_and_says_when_a_file_is_empty(
-    make: Make, small_server: LocalServer, tmp_path: Path
+    make_taught: MakeTaught, small_server: LocalServer, tmp_path: Path
 ) -> None:
     """A URL that was asked for under another address is explained by its page."""
-    collection = make(limits__max_pages=40)
+    collection = make_taught(limits__max_pages=40)
     seeds = tmp_path / "seeds.txt"
     seeds.write_text("\n".join(sorted(small_server.web.redirects)[:9]))
     assert collection.add(seeds=seeds) == 9
@@ -154,9 +143,11 @@ def test_explain_follows_redirects_and_says_when_a_file_is_empty(
         ("classify.spaces", [], "terms"),
     ],
 )
-def test_wrong_names_are_found_before_anything_is_fetched(name: str, value: Any, said: str, make: Make) -> None:
+def test_wrong_names_are_found_before_anything_is_fetched(
+    name: str, value: Any, said: str, make_taught: MakeTaught
+) -> None:
     """A slip in the settings of learning is an error at once, not a crawl without a judge; the settings stay good."""
-    collection = make(classify__classifier="svm")
+    collection = make_taught(classify__classifier="svm")
     with pytest.raises(SettingsError) as caught:
         collection.change_settings({name: value})
     assert said in caught.value.hint
@@ -164,18 +155,18 @@ def test_wrong_names_are_found_before_anything_is_fetched(name: str, value: Any,
     assert Collection(collection.folder).settings == collection.settings
 
 
-def test_keywords_learn_nothing(make: Make) -> None:
+def test_keywords_learn_nothing(make_taught: MakeTaught) -> None:
     """No model is made of a classifier that has none: it would not judge anyway."""
-    collection = make(classify__classifier="keywords", limits__max_pages=20)
+    collection = make_taught(classify__classifier="keywords", limits__max_pages=20)
     collection.crawl()
     with pytest.raises(InputError, match="learns nothing"):
         collection.train()
     assert model_count(collection) == 0
 
 
-def test_nothing_is_learned_where_no_terms_are_kept(make: Make) -> None:
+def test_nothing_is_learned_where_no_terms_are_kept(make_taught: MakeTaught) -> None:
     """Pages without terms cannot be judged: an example added while such a crawl runs does not change that."""
-    collection = make(store__terms=False, limits__max_pages=0, fetch__host_delay_s=0.2)
+    collection = make_taught(store__terms=False, limits__max_pages=0, fetch__host_delay_s=0.2)
     still_to_come = (
         "SELECT count(*) FROM training LEFT JOIN crawl ON crawl.url = training.name "
         "WHERE training.name LIKE 'http%' AND coalesce(crawl.state, 'waiting') = 'waiting'"
@@ -194,9 +185,9 @@ def test_nothing_is_learned_where_no_terms_are_kept(make: Make) -> None:
     assert model_count(collection) == 0, "a crawl that ends waits for a training under way"
 
 
-def test_teaching_at_the_same_time(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_teaching_at_the_same_time(make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three commands take the mark of one topic each away; the last of them is refused, for one must stay good."""
-    collection = make(limits__max_pages=0, fetch__host_delay_s=0.5)
+    collection = make_taught(limits__max_pages=0, fetch__host_delay_s=0.5)
     monkeypatch.setattr(lessons, "apply", slowly(lessons.apply, 0.5))
     crawl = crawl_beside(collection)
     refused: list[str] = []
@@ -207,7 +198,7 @@ def test_teaching_at_the_same_time(make: Make, monkeypatch: pytest.MonkeyPatch) 
         except QueryError as error:
             refused.append(error.message)
 
-    threads = [threading.Thread(target=mark, args=(topic,)) for topic in TOPICS]
+    threads = [threading.Thread(target=mark, args=(topic,)) for topic in TAUGHT_TOPICS]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -218,9 +209,9 @@ def test_teaching_at_the_same_time(make: Make, monkeypatch: pytest.MonkeyPatch) 
     assert [topic["mark"] for topic in collection.topics()].count("good") == 1
 
 
-def test_a_large_file_is_explained_while_a_crawl_runs(make: Make, tmp_path: Path) -> None:
+def test_a_large_file_is_explained_while_a_crawl_runs(make_taught: MakeTaught, tmp_path: Path) -> None:
     """Its text goes to the crawl as one request, whatever its letters."""
-    collection = make(limits__max_pages=0, fetch__host_delay_s=0.5)
+    collection = make_taught(limits__max_pages=0, fetch__host_delay_s=0.5)
     file = tmp_path / "large.txt"
     file.write_text("статистика и регрессия " * 40_000, encoding="utf-8")
     crawl = crawl_beside(collection)
@@ -231,9 +222,11 @@ def test_a_large_file_is_explained_while_a_crawl_runs(make: Make, tmp_path: Path
         crawl.join()
 
 
-def test_a_sql_order_does_not_keep_the_examples_waiting(make: Make) -> None:
+def test_a_sql_order_does_not_keep_the_examples_waiting(make_taught: MakeTaught) -> None:
     """Nothing is in memory under a SQL order, so holding links back held the examples back too: for a minute."""
-    collection = make(frontier__strategy="sql", frontier__order_by="numtries, relevance DESC", limits__max_pages=0)
+    collection = make_taught(
+        frontier__strategy="sql", frontier__order_by="numtries, relevance DESC", limits__max_pages=0
+    )
     began_s = time.monotonic()
     crawl = crawl_beside(collection)
     try:
@@ -279,9 +272,9 @@ def test_training_ends_with_its_engine() -> None:
             process.kill()
 
 
-def test_a_demo_without_pages_still_says_what_to_do(make: Make) -> None:
+def test_a_demo_without_pages_still_says_what_to_do(make_taught: MakeTaught) -> None:
     """Of a demo in which nothing but bookmarks was fetched, or nothing at all, no page can be named as the best."""
-    collection = make(limits__max_pages=1)
+    collection = make_taught(limits__max_pages=1)
     assert demo._example(collection) == "URL"
     collection.crawl()
     assert demo._example(collection).startswith("http://")

@@ -7,9 +7,9 @@ of what there is (`sources.py`): collections, WARC files (`warc_source.py`), HTM
 
 A recorded web is replayed in two ways that lead a crawler the same way: inside its process, where no network and no
 waiting is left (`RecordedTransport`, `transport.py`), or over HTTP on loopback from a process of its own, with the
-latency one likes (`Serving`, `serving.py` and `serving_process.py`). `analyse` makes documents and the link graph of a
-whole web once and keeps them beside it (`analysed.py`, in processes: `analysis_process.py`), so that an experiment with
-hundreds of crawls parses each page a single time.
+latency one likes (`Serving`, `serving.py` and `serving_process.py`, which talk by `server_pipe.py`). `analyse` makes
+documents and the link graph of a whole web once and keeps them beside it (`analysed.py`, in processes:
+`analysis_process.py`), so that an experiment with hundreds of crawls parses each page a single time.
 
 On such a web the real frontier, strategies and absorber crawl without sockets or database, tens of thousands of pages a
 second (`simulate.py`, answers from `answers.py`, many crawls at once: `many.py`). Tasks come from the labels

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,8 +15,8 @@ from typing import Any
 import msgspec
 
 from opilio.errors import InputError, OpilioError
+from opilio.evaluate.server_pipe import ADDRESS, listen, read_message
 from opilio.evaluate.serving_process import Config, Request
-from opilio.evaluate.transport import ADDRESS
 from opilio.evaluate.web import RecordedWeb
 
 __all__ = ["Request", "Serving"]
@@ -83,7 +81,7 @@ class Serving:
         try:
             certificate = _certificate(self._folder)
             self.speaks_tls = bool(certificate)
-            with _listen(self.port) as listening:
+            with listen(self.port) as listening:
                 self.port = listening.getsockname()[1]
                 config = Config(
                     web=str(self.web.folder.absolute()),
@@ -149,7 +147,8 @@ class Serving:
             )
 
     def _expect_ready(self, errors: Path) -> None:
-        if self._read_message() != b"ready":
+        assert self._process is not None
+        if read_message(self._process) != b"ready":
             why = errors.read_text("utf-8", "replace").strip().splitlines()
             raise OpilioError(f"the recorded web is not served: {why[-1] if why else 'no reason given'}")
 
@@ -162,13 +161,7 @@ class Serving:
                 self._process.stdin.flush()
             except BrokenPipeError:
                 raise OpilioError("the server of the recorded web has ended", "Start it again.") from None
-            return self._read_message()
-
-    def _read_message(self) -> bytes:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        size = self._process.stdout.read(8)
-        return self._process.stdout.read(int.from_bytes(size)) if len(size) == 8 else b""
+            return read_message(self._process)
 
 
 def _certificate(folder: Path) -> str:
@@ -181,18 +174,3 @@ def _certificate(folder: Path) -> str:
     except (OSError, subprocess.CalledProcessError):
         return ""
     return str(both)
-
-
-def _listen(port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((ADDRESS, port))
-        listening.listen(4096)
-    except (OSError, OverflowError) as error:
-        listening.close()
-        if getattr(error, "errno", None) == errno.EADDRINUSE:
-            hint = "Choose another port, or port 0 for any free one."
-            raise OpilioError(f"port {port} on {ADDRESS} is in use", hint) from None
-        raise OpilioError(f"cannot listen on {ADDRESS}, port {port}: {error}", "Choose another port.") from None
-    return listening

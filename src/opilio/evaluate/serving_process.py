@@ -8,8 +8,6 @@ input does, so it never outlives the process that started it.
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import socket
 import ssl
 import sys
@@ -21,6 +19,7 @@ from typing import cast
 
 import msgspec
 
+from opilio.evaluate.server_pipe import listen_to_parent, run
 from opilio.evaluate.transport import answer_of
 from opilio.evaluate.web import ABSENT, RecordedWeb
 from opilio.model import normalize
@@ -67,6 +66,14 @@ class Server:
         if config.certificate:
             self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self.tls.load_cert_chain(config.certificate)
+
+    def dump_log(self) -> bytes:
+        """The log as a message."""
+        return msgspec.msgpack.encode(self.log)
+
+    def clear_log(self) -> None:
+        """Forget what was asked so far."""
+        self.log = []
 
     def latency_s(self, url: str) -> float:
         """How long the answer to a URL takes: always as long as the last time."""
@@ -197,44 +204,16 @@ def parse_request(head: bytes, scheme: str) -> Request:
     return request
 
 
-async def _listen_to_parent(server: Server) -> None:
-    """Do what the parent writes to our standard input, one word a line, until it ends."""
-    reader = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    _send_to_parent(b"ready")
-    while line := await reader.readline():
-        if line == b"log\n":
-            _send_to_parent(msgspec.msgpack.encode(server.log))
-        elif line == b"clear\n":
-            server.log = []
-            _send_to_parent(b"cleared")
-
-
-def _send_to_parent(message: bytes) -> None:
-    """A length, then the message; written straight to the pipe, which the parent is reading."""
-    data = memoryview(len(message).to_bytes(8) + message)
-    while data:
-        data = data[os.write(1, data) :]
-
-
 async def _serve(config: Config) -> None:
     server = Server(RecordedWeb.open(Path(config.web)), config)
     listening = socket.socket(fileno=config.listen_fd)
     await asyncio.get_running_loop().create_server(lambda: Connection(server), sock=listening, backlog=4096)
-    await _listen_to_parent(server)
+    await listen_to_parent(server.dump_log, server.clear_log)
 
 
 def main(arguments: list[str]) -> None:
     """The body of the process; its configuration is the one argument, as JSON."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair; we end with our standard input
-    config = msgspec.json.decode(arguments[0], type=Config)
-    try:
-        import uvloop  # noqa: PLC0415  # not on every platform
-    except ImportError:
-        asyncio.run(_serve(config))
-    else:
-        uvloop.run(_serve(config))
+    run(_serve(msgspec.json.decode(arguments[0], type=Config)))
 
 
 if __name__ == "__main__":

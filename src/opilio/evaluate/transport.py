@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from opilio.evaluate.recording import NOT_RECORDED, head_of
+from opilio.evaluate.server_pipe import ADDRESS
 from opilio.evaluate.web import RecordedWeb
 from opilio.fetch.client import MAX_SITEMAP_BYTES
 from opilio.fetch.ending import response_of
@@ -13,13 +14,12 @@ from opilio.fetch.transport import Response
 from opilio.model import Fetch, Lease, LeaseKind, Outcome
 from opilio.settings import Settings
 
-ADDRESS = "127.0.0.1"  # of every host, as when the web is served on loopback: rules that look at addresses see the same
-
 
 class RecordedTransport:
     """Carries out leases on a recorded web: `collection.crawl(transport=RecordedTransport(web, collection.settings))`.
 
-    What is read of an answer follows the settings, as it does for one from the web: types, sizes, encodings.
+    What is read of an answer follows the settings, as it does for one from the web: types, sizes, encodings. Every host
+    has the address it has when the web is served on loopback: rules that look at addresses see the same.
     """
 
     def __init__(self, web: RecordedWeb, settings: Settings | None = None) -> None:

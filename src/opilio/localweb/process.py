@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import errno
-import socket
 import subprocess
 import sys
 import tempfile
@@ -17,12 +15,12 @@ from typing import IO
 import msgspec
 
 from opilio.errors import OpilioError
+from opilio.evaluate.server_pipe import ADDRESS, listen, read_message
 from opilio.localweb.builder import Size, build
 from opilio.localweb.cache import dump
 from opilio.localweb.exchange import Config, Request
 from opilio.localweb.web import LocalWeb
 
-ADDRESS = "127.0.0.1"
 STOP_TIMEOUT_S = 5.0
 
 
@@ -65,7 +63,7 @@ class LocalServer:
         """Start serving; on return, connections are accepted."""
         self._folder = tempfile.TemporaryDirectory(prefix="opilio-localweb-")
         try:
-            with _listen(self.port) as listening:
+            with listen(self.port) as listening:
                 self.port = listening.getsockname()[1]
                 for worker in range(self.workers):
                     self._processes.append(self._start_worker(worker, listening.fileno()))
@@ -145,7 +143,7 @@ class LocalServer:
         return Path(self._folder.name) / "errors.txt"
 
     def _expect_ready(self, process: subprocess.Popen[bytes]) -> None:
-        if _read_message(process) != b"ready":
+        if read_message(process) != b"ready":
             why = self._error_file().read_text("utf-8", "replace").strip().splitlines()
             raise OpilioError(f"the local web's server did not start: {why[-1] if why else 'no reason given'}")
 
@@ -158,28 +156,7 @@ class LocalServer:
                     process.stdin.flush()
                 except BrokenPipeError:
                     raise OpilioError("the local web's server has ended", "Start it again.") from None
-                yield _read_message(process)
-
-
-def _listen(port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((ADDRESS, port))
-        listening.listen(4096)
-    except (OSError, OverflowError) as error:
-        listening.close()
-        if getattr(error, "errno", None) == errno.EADDRINUSE:
-            hint = "Choose another port, or port 0 for any free one."
-            raise OpilioError(f"port {port} on {ADDRESS} is in use", hint) from None
-        raise OpilioError(f"cannot listen on {ADDRESS}, port {port}: {error}", "Choose another port.") from None
-    return listening
-
-
-def _read_message(process: subprocess.Popen[bytes]) -> bytes:
-    assert process.stdout is not None
-    size = process.stdout.read(8)
-    return process.stdout.read(int.from_bytes(size)) if len(size) == 8 else b""
+                yield read_message(process)
 
 
 def _close(pipe: IO[bytes] | None) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-import signal
 import socket
 import struct
 import sys
@@ -24,6 +23,7 @@ from typing import cast
 
 import msgspec
 
+from opilio.evaluate.server_pipe import listen_to_parent, run
 from opilio.localweb.cache import load
 from opilio.localweb.exchange import HTML, Config, Exchange, Handler, head
 from opilio.localweb.responses import Response, error_response, responses_of
@@ -59,6 +59,14 @@ class Server:
         """Note that its answer is out, or will never be."""
         exchange.ended_s = time.time()
         self.open_on_host[exchange.host] -= 1
+
+    def dump_log(self) -> bytes:
+        """The log as a message."""
+        return msgspec.msgpack.encode([exchange.as_request() for exchange in self.log])
+
+    def clear_log(self) -> None:
+        """Forget what was asked so far."""
+        self.log = []
 
     def find(self, exchange: Exchange) -> Response:
         """The answer to a request; a query string that names no page of its own is ignored, as by a file server."""
@@ -253,29 +261,6 @@ def parse_request(request_head: bytes) -> Exchange:
     return Exchange(method, host, target, headers, keep_alive)
 
 
-async def _listen_to_parent(server: Server) -> None:
-    """Do what the parent writes to our standard input, one word a line, until it ends."""
-    reader = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
-    _send_to_parent(b"ready")
-    while line := await reader.readline():
-        if line == b"log\n":
-            _send_to_parent(msgspec.msgpack.encode([exchange.as_request() for exchange in server.log]))
-        elif line == b"clear\n":
-            server.log = []
-            _send_to_parent(b"cleared")
-        else:
-            return
-
-
-def _send_to_parent(message: bytes) -> None:
-    """A length, then the message; written straight to the pipe, which the parent is reading."""
-    data = memoryview(len(message).to_bytes(8) + message)
-    while data:
-        data = data[os.write(1, data) :]
-
-
 async def _serve(config: Config) -> None:
     web = load(Path(config.web_file))
     if web is None:
@@ -284,19 +269,12 @@ async def _serve(config: Config) -> None:
     server = Server(responses_of(web, gzip=config.gzip), handlers, config)
     listening = socket.socket(fileno=config.listen_fd)
     await asyncio.get_running_loop().create_server(lambda: Connection(server), sock=listening, backlog=4096)
-    await _listen_to_parent(server)
+    await listen_to_parent(server.dump_log, server.clear_log)
 
 
 def main(arguments: list[str]) -> None:
     """The body of a server process; its configuration is the one argument, as JSON."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's affair; we end with our standard input
-    config = msgspec.json.decode(arguments[0], type=Config)
-    try:
-        import uvloop  # noqa: PLC0415  # not on every platform
-    except ImportError:
-        asyncio.run(_serve(config))
-    else:
-        uvloop.run(_serve(config))
+    run(_serve(msgspec.json.decode(arguments[0], type=Config)))
 
 
 if __name__ == "__main__":
