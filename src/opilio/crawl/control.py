@@ -31,6 +31,7 @@ from opilio.store import export_pages
 NOTE = "engine.json"
 MAX_REQUEST_BYTES = 2**23  # the text of a file to explain, as JSON: 500,000 characters of 12 bytes, and some
 SQL_TIMEOUT_S = 60.0
+ASK_TIMEOUT_S = SQL_TIMEOUT_S + 30
 REQUEST_TIMEOUT_S = 10.0  # to send a request, and to take its answer
 
 
@@ -49,14 +50,15 @@ class ControlServer:
             "status": lambda: dataclasses.asdict(engine.status()),
             "policy": self._policy,
             "stop": self._stop,
-            "topics": self._topics,
+            # What `learn` and `distill` have is loaded when it is asked for: most crawls never are.
+            "topics": lambda: self._read(list_topics),
             "teach": self._teach,
             "train": self._train,
-            "explain": self._explain,
-            "distill": self._distill,
+            "explain": lambda **asked: self._read(learn.explain, **asked),
             "explain_link": self._explain_link,
-            "models": functools.partial(self._read, learn.list_models),
-            "compare_models": functools.partial(self._read, learn.compare_models),
+            "distill": lambda **asked: self._read(distill.list_best, **asked),
+            "models": lambda: self._read(learn.list_models),
+            "compare_models": lambda **asked: self._read(learn.compare_models, **asked),
             "use_model": engine.teacher.use_model,
         }
 
@@ -124,10 +126,6 @@ class ControlServer:
         self._engine.settings = settings
         return {"strategy": strategy, "order_by": self._engine.frontier.strategy.order_by}
 
-    async def _topics(self) -> list[dict[str, Any]]:
-        await self._engine.commit(wait=True)
-        return await asyncio.to_thread(list_topics, self._engine.store)
-
     async def _teach(self, what: str, **request: Any) -> dict[str, Any]:
         await self._engine.commit(wait=True)
         async with self._teaching:  # a change is made of what there is: two at once would not know of each other
@@ -138,31 +136,19 @@ class ControlServer:
     async def _train(self, judge_anew: bool = True) -> int:
         return await self._engine.teacher.retrain("asked for", judge_anew=judge_anew)
 
-    async def _explain(self, **request: Any) -> dict[str, Any]:
-        await self._engine.commit(wait=True)
-        return await asyncio.to_thread(functools.partial(learn.explain, self._engine.store, **request))
-
     async def _read(self, read: Callable[..., Any], **request: Any) -> Any:
         """Read something from the database as it is now."""
         await self._engine.commit(wait=True)
         return await asyncio.to_thread(functools.partial(read, self._engine.store, **request))
 
     async def _explain_link(self, url: str) -> dict[str, Any]:
-        await self._engine.commit(wait=True)
-        told = await asyncio.to_thread(learn.explain_link, self._engine.store, url)
+        told: dict[str, Any] = await self._read(learn.explain_link, url=url)
         frontier = self._engine.frontier
+        told["parts"] = frontier.strategy.parts(told["oid"])
         priority = frontier.priority_of(told["oid"])
-        return (
-            told
-            | {"parts": frontier.strategy.parts(told["oid"])}
-            | ({} if priority is None else {"priority": priority})
-        )
-
-    async def _distill(self, topic: str | None, method: str, top: int) -> dict[str, Any]:
-        await self._engine.commit(wait=True)
-        store = self._engine.store
-        scores = await asyncio.to_thread(distill.distill, store, topic, method)
-        return await asyncio.to_thread(distill.listing, store, scores, top)
+        if priority is not None:
+            told["priority"] = priority
+        return told
 
     def _stop(self) -> dict[str, Any]:
         self._engine.stop("stopped by `opilio stop`")
@@ -178,7 +164,7 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-def ask(folder: Path, do: str, *, timeout_s: float = SQL_TIMEOUT_S + 30, **request: Any) -> Any:
+def ask(folder: Path, do: str, *, timeout_s: float = ASK_TIMEOUT_S, **request: Any) -> Any:
     """Ask the engine that crawls into `folder`; None when none runs. Raises the engine's error, if it has one."""
     try:
         note = json.loads((folder / NOTE).read_text())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from opilio import distill, learn
-from opilio.crawl.control import ask
+from opilio.crawl.control import ASK_TIMEOUT_S, ask
 from opilio.crawl.lessons import LESSONS, list_topics, train_now, use_model_now
 from opilio.errors import InputError
 from opilio.model import normalize
@@ -29,20 +29,11 @@ class Teachable:
 
     def topics(self) -> list[dict[str, Any]]:
         """The topic tree: path, mark, keywords, examples, pages."""
-        answer = ask(self.folder, "topics")
-        if answer is not None:
-            return list(answer)
-        with self._store(read_only=True) as store:
-            return list_topics(store)
+        return list(self._read("topics", list_topics))
 
     def distill(self, topic: str | None = None, method: str = "hits", top: int = 20) -> dict[str, Any]:
         """The best hubs and authorities of a topic with all below it, of all that are wanted when it is None."""
-        request: dict[str, Any] = {"topic": topic, "method": method, "top": top}
-        answer = ask(self.folder, "distill", timeout_s=TRAIN_TIMEOUT_S, **request)
-        if answer is not None:
-            return dict(answer)
-        with self._store(read_only=True) as store:
-            return distill.listing(store, distill.distill(store, topic, method), top)
+        return dict(self._read("distill", distill.list_best, TRAIN_TIMEOUT_S, topic=topic, method=method, top=top))
 
     def mark(self, topic: str, *, good: bool) -> list[str]:
         """Want a topic, or not any more; at once when a crawl runs. Returns the topics whose mark has changed."""
@@ -85,20 +76,12 @@ class Teachable:
             if not url:
                 raise InputError(f"{target!r}: neither a file nor a URL", "Give a file, or a URL of the collection.")
             request = {"title": "", "text": "", "url": url}
-        answer = ask(self.folder, "explain", **request, version=version)
-        if answer is not None:
-            return dict(answer)
-        with self._store(read_only=True) as store:
-            return learn.explain(store, **request, version=version)
+        return dict(self._read("explain", learn.explain, **request, version=version))
 
     def explain_link(self, target: str) -> dict[str, Any]:
         """What leads to a URL, fetched or not; while a crawl runs by `evidence`, what its priority is made of, too."""
         url = normalize(target if "://" in target else f"http://{target}")
-        answer = ask(self.folder, "explain_link", url=url)
-        if answer is not None:
-            return dict(answer)
-        with self._store(read_only=True) as store:
-            return learn.explain_link(store, url)
+        return dict(self._read("explain_link", learn.explain_link, url=url))
 
     def _teach(self, what: str, **request: Any) -> Any:
         """Change what is taught: by the crawl that runs, which retrains at once, or in the database."""
@@ -126,9 +109,9 @@ class Teachable:
         with self._store() as store:
             return use_model_now(store, self.settings, version)
 
-    def _read(self, what: str, read: Callable[..., Any], **request: Any) -> Any:
+    def _read(self, what: str, read: Callable[..., Any], timeout_s: float = ASK_TIMEOUT_S, /, **request: Any) -> Any:
         """Have something read by the crawl that runs, or from the database."""
-        answer = ask(self.folder, what, **request)
+        answer = ask(self.folder, what, timeout_s=timeout_s, **request)
         if answer is not None:
             return answer
         with self._store(read_only=True) as store:

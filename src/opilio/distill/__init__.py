@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 from opilio.lazy import loader
 
 if TYPE_CHECKING:
-    from opilio.distill.best import listing
+    from opilio.distill.best import list_best, listing
     from opilio.distill.distilling import METHODS, distill
     from opilio.distill.graph import WebGraph
     from opilio.distill.neglect import Neglected, neglected
@@ -42,10 +42,22 @@ _MODULES = {
     "Scores": "scores",
     "WebGraph": "graph",
     "distill": "distilling",
+    "list_best": "best",
     "listing": "best",
     "neglected": "neglect",
 }
 
-__all__ = ["METHODS", "Neglected", "Options", "Scored", "Scores", "WebGraph", "distill", "listing", "neglected"]
+__all__ = [
+    "METHODS",
+    "Neglected",
+    "Options",
+    "Scored",
+    "Scores",
+    "WebGraph",
+    "distill",
+    "list_best",
+    "listing",
+    "neglected",
+]
 
 __getattr__ = loader(__name__, _MODULES)

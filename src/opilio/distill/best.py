@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from opilio.distill.distilling import distill
 from opilio.distill.scores import Scored, Scores
 from opilio.store import Store
 
@@ -31,6 +32,11 @@ def listing(store: Store, scores: Scores, top: int = 20) -> dict[str, Any]:
         "hubs": _described(hubs, known),
         "authorities": _described(authorities, known),
     }
+
+
+def list_best(store: Store, topic: str | None, method: str, top: int) -> dict[str, Any]:
+    """The same, distilled now."""
+    return listing(store, distill(store, topic, method), top)
 
 
 def _described(pages: Sequence[Scored], known: dict[int, tuple[Any, ...]]) -> list[dict[str, Any]]:

@@ -164,7 +164,7 @@ class Frontier:
 
     def look_anew(self) -> None:
         """Let the strategy look at all waiting URLs again, when it wants to."""
-        if not (self.strategy.learns and self.strategy.is_due(len(self._hot))):
+        if not (self.strategy.learns and self.strategy.is_due()):
             return
         urls = list(self._hot.values())
         by_topic: dict[int, list[tuple[Waiting, float]]] = {topic: [] for topic in self.queues}

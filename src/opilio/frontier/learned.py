@@ -90,7 +90,7 @@ class AllEvidence(Strategy):
         scores = dict(zip(known, self._scores(self.evidence.features(known)).tolist(), strict=True))
         return [scores.get(url.oid) or url.priority or self.priority(url) for url in urls]
 
-    def is_due(self, waiting: int) -> bool:
+    def is_due(self) -> bool:
         """Whether all waiting URLs should be looked at anew."""
         return self._pages >= self._next
 

@@ -80,8 +80,8 @@ class Strategy:
     def forget(self, oid: int) -> None:
         """A URL will not be asked for after all (robots rules, limits, duplicates): nothing is known of its page."""
 
-    def is_due(self, waiting: int) -> bool:
-        """Whether all of so many waiting URLs should get new priorities now."""
+    def is_due(self) -> bool:
+        """Whether all waiting URLs should get new priorities now."""
         return False
 
     def look_anew(self, links: Sequence[Waiting]) -> list[float]:
