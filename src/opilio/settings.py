@@ -40,6 +40,12 @@ class Limits:
     max_pages_per_host: int = 0
     # URLs known in all; further ones are counted and forgotten.
     max_urls: int = 100_000_000
+    # The crawl ends when so large a share of what is relevant and can be reached is found, by its own estimate.
+    recall: float = 0.0
+    # The crawl ends when less than this share of the latest `harvest_pages` pages was relevant.
+    min_harvest: float = 0.0
+    # Pages over which the harvest rate is watched.
+    harvest_pages: int = 1000
 
 
 @dataclass(frozen=True)
@@ -78,6 +84,17 @@ class Frontier:
     max_waiting: int = 0
     # A SQL order is asked for anew after so many seconds.
     refresh_s: float = 5.0
+    # `evidence`: share of URLs that are taken to find out about their kind, not because they are the best.
+    explore_share: float = 0.0
+    # Hubs and authorities are found anew after so many pages, and what great hubs recommend rises; 0: never.
+    distill_after: int = 0
+    # A great hub has a higher score than this share of all hubs.
+    hub_percentile: float = 0.9
+    # Try the folders above a relevant page too (http://a.org/x/y/z.html: /x/y/, /x/, /).
+    truncate_paths: bool = False
+    # A file of known links of the web (CSV, JSONL or Parquet with the columns source and target): what links to a
+    # relevant page is tried too.
+    back_links: str = ""
 
 
 _DOCUMENT_TYPES = (
@@ -273,6 +290,36 @@ class Oasis:
 
 
 @dataclass(frozen=True)
+class Learn:
+    """How a crawl teaches itself."""
+
+    # Archetypes are looked for, and a model is trained with them, after so many more relevant pages; 0: never.
+    retrain_after: int = 0
+    # Archetypes of a topic in one round: at most the smaller of these, from so many authorities and so many of the
+    # most confident pages (N_auth and N_conf of BINGO).
+    authorities: int = 20
+    # See above.
+    confident: int = 20
+    # An archetype must be more confident than the training documents are on the average (BINGO 3.2).
+    above_mean: bool = True
+    # What can refuse a model that the crawl made by itself: held-out (examples of the user's kept aside), xi-alpha
+    # (the classifier's own estimate), or off.
+    guard: str = "held-out"
+    # Begin with a phase of learning (BINGO 2.6): depth-first, sharp focus, the seeds' domains; then harvest.
+    phases: bool = False
+    # The phase of learning ends when each topic has so many archetypes ...
+    learning_archetypes: int = 20
+    # ... or after so many pages.
+    learning_pages: int = 500
+    # Links from a seed while learning.
+    learning_depth: int = 4
+    # Wait between the phases for the user to look at the archetypes (`opilio archetypes`).
+    pause: bool = False
+    # Fetch nothing while a model is trained: slower, but the same each time.
+    wait: bool = False
+
+
+@dataclass(frozen=True)
 class Storage:
     """What is kept, and how it is written."""
 
@@ -315,6 +362,7 @@ class Settings:
     documents: Documents = Documents()
     classify: Classify = Classify()
     oasis: Oasis = Oasis()
+    learn: Learn = Learn()
     store: Storage = Storage()
     run: Run = Run()
 
@@ -447,6 +495,7 @@ _CHOICES = {
     ("duplicates", "ip_size"): ("verify", "trust", "off"),
     ("classify", "meta"): ("unanimous", "majority", "weighted", "best"),
     ("classify", "focus"): ("soft", "hard"),
+    ("learn", "guard"): ("held-out", "xi-alpha", "off"),
 }
 _AT_LEAST_ONE = (
     ("fetch", "per_host"), ("fetch", "per_domain"), ("fetch", "in_flight"), ("fetch", "max_tries"),

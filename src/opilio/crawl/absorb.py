@@ -5,7 +5,9 @@ Plain code without I/O: visits in, changed frontier and a filled batch out.
 
 from __future__ import annotations
 
+import time
 from array import array
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -36,6 +38,7 @@ from opilio.store import Batch
 SITEMAP_OID = -(2**40)  # leases of sitemaps have oids below this: they are no URLs of the crawl
 MAX_SITEMAPS_PER_HOST = 20
 OPEN, SETTLED, STORED = 0, 1, 2
+MAX_NOTICES = 20
 LOST_APART = 16  # leases lost with their worker are tried again at so many different times
 
 
@@ -77,6 +80,8 @@ class Absorber:
         """Pages should be judged by this model or a later one."""
         self.judged_before = 0
         """How many came that an earlier one had judged: they were under way when it was handed out."""
+        self.notices: deque[dict[str, str]] = deque(maxlen=MAX_NOTICES)
+        """The latest that the crawl had to say."""
         self.changed_hosts: set[int] = set()
         self.stored_hosts = 0
         """Hosts of which the database has a row: all with a sid below this."""
@@ -104,6 +109,11 @@ class Absorber:
             batch.counters[name] = self.counters.counts[name]
         self.counters.dirty = set()
         return batch
+
+    def notice(self, kind: str, text: str, remedy: str = "", kcid: int | None = None) -> None:
+        """Say something about the crawl: it is shown with its status, and kept."""
+        self.batch.notices.add(time.time(), kind, kcid, text, remedy)
+        self.notices.append({"kind": kind, "text": text, "remedy": remedy})
 
     def absorb(self, visit: Visit, now_s: float) -> None:
         """Take in a visit."""

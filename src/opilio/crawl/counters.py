@@ -42,6 +42,8 @@ class Status:
     reason: str = ""
     model: str = ""
     """What pages are judged by."""
+    notices: list[dict[str, str]] = field(default_factory=list)
+    """The latest that the crawl had to say: kind, text and remedy."""
 
 
 class Counters:

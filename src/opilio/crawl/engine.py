@@ -15,6 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from opilio.crawl.absorb import OPEN, Absorber
+from opilio.crawl.companion import Companion
 from opilio.crawl.counters import Status
 from opilio.crawl.pool import Workers
 from opilio.crawl.teaching import Teacher
@@ -57,6 +58,7 @@ class Engine:
         self._ticked_s = 0.0
         self._stop_now = asyncio.Event()
         self.teacher = Teacher(settings, store, absorber, workers, functools.partial(self.commit, wait=True))
+        self.companions: list[Companion] = [self.teacher]
 
     # -- running
 
@@ -65,7 +67,8 @@ class Engine:
         await self.workers.start()
         try:
             while not self.reason:
-                self.teacher.look()
+                for companion in self.companions:
+                    companion.look()
                 may_wait = self._lease()
                 self._tick(on_tick)
                 await self._absorb_visits(may_wait)
@@ -73,7 +76,8 @@ class Engine:
                 await self._check_end()
             await self._finish_requests(on_tick)
         finally:
-            await self.teacher.close(self._stop_now)
+            for companion in self.companions:
+                await companion.close(self._stop_now)
             await self.workers.close()
             if self._refill is not None:  # not cancelled: the write that it may be waiting for would go with it
                 self.store.cancel_queries()
@@ -90,6 +94,8 @@ class Engine:
 
     def _lease(self) -> bool:
         """Hand out what may be asked now; whether there was room for more."""
+        if any(companion.holds for companion in self.companions):
+            return False
         room = self.settings.fetch.in_flight - self.frontier.in_flight
         max_pages = self.settings.limits.max_pages
         if max_pages:
@@ -123,7 +129,7 @@ class Engine:
             not self.frontier.in_flight
             and not self.frontier.waiting
             and self._refill is None
-            and not self.teacher.is_busy
+            and not any(companion.is_busy for companion in self.companions)
         ):
             await self.commit(wait=True)
             if not self._find_waiting():
@@ -331,4 +337,5 @@ class Engine:
             limit=limit,
             reason=self.reason,
             model=self.teacher.note,
+            notices=list(self.absorber.notices),
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from opilio.crawl.absorb import MAX_NOTICES
 from opilio.crawl.counters import Counters, Status
 from opilio.crawl.teaching import describe
 from opilio.settings import Settings
@@ -27,5 +28,11 @@ def stored_status(folder: Path, settings: Settings, store: Store) -> Status:
         elapsed_s=counters.counts["elapsed_ms"] / 1000, pages_per_s=0.0, harvest=mean, harvest_history=[],
         outcomes=counters.outcomes(), counters=dict(counters.counts), strategy=settings.frontier.strategy,
         order_by=settings.frontier.order_by, topics=dict(topics), reason=reason[0][0] if reason else "never crawled",
-        model=describe(store.load_models(), settings),
+        model=describe(store.load_models(), settings), notices=_notices(store),
     )  # fmt: skip
+
+
+def _notices(store: Store) -> list[dict[str, str]]:
+    sql = "SELECT kind, text, coalesce(remedy, '') FROM notices ORDER BY noticed DESC, rowid DESC LIMIT ?"
+    rows = reversed(store.query(sql, [MAX_NOTICES]).rows)
+    return [{"kind": kind, "text": text, "remedy": remedy} for kind, text, remedy in rows]

@@ -84,6 +84,11 @@ class Teacher:
         """Whether a model is on its way."""
         return self._training is not None or bool(self._reason)
 
+    @property
+    def holds(self) -> bool:
+        """Whether nothing should be fetched for now."""
+        return self._settings.learn.wait and self._training is not None
+
     def look(self) -> None:
         """Begin to train when it is time. Called often."""
         self._let_go()

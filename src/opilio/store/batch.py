@@ -312,6 +312,17 @@ class JudgementRows(Rows):
 
 
 @dataclass(slots=True)
+class NoticeRows(Rows):
+    """What the crawl had to say."""
+
+    noticed: list[float] = _column(TIME)
+    kind: list[str] = _column(_TEXT)
+    kcid: list[int | None] = _column(_INT16)
+    text: list[str] = _column(_TEXT)
+    remedy: list[str] = _column(_TEXT)
+
+
+@dataclass(slots=True)
 class Batch:
     """All rows of one transaction. Its length is its number of pages."""
 
@@ -331,6 +342,7 @@ class Batch:
     training: TrainingRows = field(default_factory=TrainingRows)
     models: ModelRows = field(default_factory=ModelRows)
     judgements: JudgementRows = field(default_factory=JudgementRows)
+    notices: NoticeRows = field(default_factory=NoticeRows)
     replaced: list[int] = field(default_factory=list)
     """Pages stored before of which this batch brings a new form: their old page, links and terms are removed."""
     counters: dict[str, int] = field(default_factory=dict)

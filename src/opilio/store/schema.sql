@@ -231,9 +231,25 @@ CREATE TABLE blob (
     stat STRUCT (kcid SMALLINT, logtheta DOUBLE)[] NOT NULL
 );
 
--- Filled by link analysis.
+-- Hubs and authorities of all topics that are wanted, as the latest link analysis beside the crawl found them.
 CREATE TABLE hubs (oid BIGINT NOT NULL, score FLOAT NOT NULL);
 CREATE TABLE auth (oid BIGINT NOT NULL, score FLOAT NOT NULL);
+-- The same of each topic.
+CREATE TABLE link_scores (
+    kcid      SMALLINT NOT NULL,
+    oid       BIGINT NOT NULL,
+    hub       FLOAT NOT NULL,
+    authority FLOAT NOT NULL
+);
+
+-- What the crawl had to say: phases, models refused, harvest that fell, topics that starve.
+CREATE TABLE notices (
+    noticed TIMESTAMP NOT NULL,
+    kind    VARCHAR NOT NULL,      -- phase, archetypes, model, harvest, topic, drift, end
+    kcid    SMALLINT,              -- NULL: the crawl as a whole
+    text    VARCHAR NOT NULL,
+    remedy  VARCHAR                -- what can be done
+);
 
 -- Running counts that no table can give, such as links dropped; written with the batch they belong to.
 CREATE TABLE counters (name VARCHAR NOT NULL, n BIGINT NOT NULL);
