@@ -67,9 +67,10 @@ class Scope:
 class Frontier:
     """Which URL next."""
 
-    # evidence (all that is known of a URL), best-first, breadth-first, depth-first; those of papers: focus, focus-hard,
-    # bingo, oasis, shark-search, best-n-first, bfs1 ... bfs256 (best-n-first with that N); sql; or a plug-in's name.
-    strategy: str = "best-first"
+    # auto (evidence, or best-first while nothing says what is wanted), evidence (all that is known of a URL),
+    # best-first, breadth-first, depth-first; those of papers: focus, focus-hard, bingo, oasis, shark-search,
+    # best-n-first, bfs1 ... bfs256 (best-n-first with that N); sql; or a plug-in's name.
+    strategy: str = "auto"
     # N of best-n-first: how many of the best URLs are taken before their links are looked at.
     n: int = 256
     # `bingo`: links are followed through so many pages in a row that no topic took.
@@ -86,6 +87,8 @@ class Frontier:
     refresh_s: float = 5.0
     # `evidence`: share of URLs that are taken to find out about their kind, not because they are the best.
     explore_share: float = 0.0
+    # Let that share grow and shrink with what exploration finds, beside what is taken as the best.
+    explore_adapts: bool = False
     # Hubs and authorities are found anew after so many pages, and what great hubs recommend rises; 0: never.
     distill_after: int = 0
     # A great hub has a higher score than this share of all hubs.

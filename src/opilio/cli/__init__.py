@@ -29,6 +29,11 @@ _COMMANDS = {  # where each is, and what the list of commands says of it
     "topics": ("opilio.cli.teach:topics", "Look at the topics, and teach what is wanted."),
     "explain": ("opilio.cli.teach:explain", "Show why a page is judged as it is."),
     "models": ("opilio.cli.teach:models", "List, compare and choose the models that judge."),
+    "census": ("opilio.cli.census:census", "Show which topics the pages fell into, and what to do about it."),
+    "archetypes": (
+        "opilio.cli.archetypes:archetypes",
+        "Look at what a crawl learns from by itself; confirm, reject, trim.",
+    ),
     "distill": ("opilio.cli.distill:distill", "List the best hubs and authorities."),
     "export": ("opilio.cli.ask:export", "Write the pages to a file."),
     "settings": ("opilio.cli.ask:settings", "Show the settings of a collection, or all defaults."),

@@ -50,7 +50,7 @@ _SHORT = {
 @click.option("--max-bytes", type=SIZE, help="Stop after so much was received: 500MB, 2GB.")
 @click.option("--max-pages-per-host", type=click.IntRange(0), help="Store at most so many pages of one host.")
 @click.option("--classifier", help="How pages are judged: svm, bayes, oasis, keywords.")
-@click.option("--strategy", help="Order of the frontier: best-first, breadth-first, best-n-first, bfs256, sql ...")
+@click.option("--strategy", help="Order of the frontier: evidence, best-first, breadth-first, bingo, bfs256, sql ...")
 @click.option("--order-by", help='SQL order for --strategy sql: "numtries, relevance DESC, serverload".')
 @click.option("--delay", type=DURATION, help="Seconds between two requests to one host.")
 @click.option("--contact", help="URL in the User-Agent where site owners can reach you.")

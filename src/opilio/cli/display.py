@@ -9,11 +9,13 @@ import time
 
 import click
 
+from opilio.cli import one_line
 from opilio.cli.units import show_bytes, show_duration
 from opilio.crawl.counters import Status
 from opilio.model import Outcome, OutcomeKind
 
 LOG_EVERY_S = 5.0
+SHOWN_NOTICES = 5
 _BARS = "▁▂▃▄▅▆▇█"
 
 
@@ -35,9 +37,12 @@ class LogLines(Silence):
 
     def __init__(self) -> None:
         self._last_s = time.monotonic()
+        self._notices = FreshNotices()
 
     def tick(self, status: Status) -> None:
-        """Print a line when the last one is old enough."""
+        """Print what the crawl has to say at once, and a line of figures when the last one is old enough."""
+        for notice in self._notices.of(status):
+            click.echo("\n".join(notice_lines(notice, f"{time.strftime('%H:%M:%S')} ")), err=True)
         if time.monotonic() - self._last_s < LOG_EVERY_S:
             return
         self._last_s = time.monotonic()
@@ -49,6 +54,28 @@ class LogLines(Silence):
             f"failed {failed:,}{harvest}",
             err=True,
         )
+
+
+class FreshNotices:
+    """Picks the notices that were not shown yet."""
+
+    def __init__(self) -> None:
+        self._shown: list[dict[str, str]] = []
+
+    def of(self, status: Status) -> list[dict[str, str]]:
+        """Those that came since the last call; a status has only the latest ones."""
+        before, now = self._shown, status.notices
+        self._shown = list(now)
+        known = next((n for n in range(len(now), 0, -1) if now[:n] == before[len(before) - n :]), 0)
+        return now[known:]
+
+
+def notice_lines(notice: dict[str, str], indent: str = "") -> list[str]:
+    """A notice as lines for a terminal: what is the matter, and what can be done."""
+    lines = [f"{indent}{notice['kind']}: {one_line(notice['text'])}"]
+    if notice["remedy"]:
+        lines.append(f"{' ' * len(indent)}  {one_line(notice['remedy'])}")
+    return lines
 
 
 class JsonLines(Silence):
@@ -96,6 +123,8 @@ def summary(status: Status) -> str:
     ]
     if status.harvest is not None:
         lines.append(f"  harvest rate {status.harvest:.3f} (mean relevance, 0 to 1), judged by {status.model}")
+    if status.recall is not None:
+        lines.append(f"  recall about {status.recall:.2f} of what is relevant and can be reached, by its own estimate")
     for kind, names in grouped(status).items():
         if names:
             parts = ", ".join(f"{name} {n:,}" for name, n in names.items())
@@ -103,6 +132,8 @@ def summary(status: Status) -> str:
     counts = {name: n for name, n in status.counters.items() if ":" not in name and name not in _SHOWN_ABOVE and n}
     if counts:
         lines.append("  counted: " + ", ".join(f"{name} {n:,}" for name, n in sorted(counts.items())))
+    for notice in status.notices[-SHOWN_NOTICES:]:
+        lines += notice_lines(notice, "  ")
     return "\n".join(lines)
 
 

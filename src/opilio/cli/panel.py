@@ -8,11 +8,12 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from opilio.cli.display import Silence, grouped, sparkline
+from opilio.cli.display import Silence, grouped, notice_lines, sparkline
 from opilio.cli.units import show_bytes, show_duration
 from opilio.crawl.counters import Status
 from opilio.model import OutcomeKind
 
+SHOWN_NOTICES = 2
 ROOM_FOR_CTRL_C = 4  # columns: terminals echo ^C behind the panel, and a wrapped line would shift it
 
 
@@ -51,11 +52,14 @@ def panel(status: Status, width: int) -> Panel:
     lines: list[Table | Text] = [figures, Text(f"order    {status.order_by}", overflow="ellipsis", no_wrap=True)]
     if status.harvest is not None:
         bars = sparkline(status.harvest_history)
-        lines.append(Text(f"harvest  {status.harvest:.3f}  {bars}  judged by {status.model}", style="green"))
+        recall = f"  recall about {status.recall:.2f}" if status.recall is not None else ""
+        lines.append(Text(f"harvest  {status.harvest:.3f}  {bars}{recall}  judged by {status.model}", style="green"))
     for kind, names in grouped(status).items():
         if kind is not OutcomeKind.STORED and names:
             parts = ", ".join(f"{name} {n:,}" for name, n in list(names.items())[:6])
             lines.append(Text(f"{kind.value}: {parts}", style="red" if kind is OutcomeKind.FAILED else "yellow"))
+    said = ["\n".join(notice_lines(notice)) for notice in status.notices[-SHOWN_NOTICES:]]
+    lines += [Text(text, style="magenta") for text in said]
     ending = f"  ending: {status.reason}" if status.reason else "  Ctrl-C ends the crawl; nothing is lost"
     return Panel(Group(*lines), title=Text(f"opilio crawl {status.folder}"), subtitle=ending, title_align="left",
                  width=max(20, width))  # fmt: skip

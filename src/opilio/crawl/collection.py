@@ -25,11 +25,12 @@ from opilio import learn
 from opilio.analyze.sketch import bands
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.control import ControlServer, ask
-from opilio.crawl.counters import Counters, Status
+from opilio.crawl.counters import PHASE, Counters, Status
 from opilio.crawl.engine import Engine
 from opilio.crawl.garbage import collect_rarely
 from opilio.crawl.inputs import read_inputs
 from opilio.crawl.messages import WorkerSetup
+from opilio.crawl.phases import phase_at_start, strategy_in
 from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.crawl.restore import recover_pages, reopen, restore
 from opilio.crawl.stored import stored_status
@@ -47,6 +48,7 @@ from opilio.store.export import DEFAULT_COLUMNS, STDOUT
 from opilio.store.loading import SeedRecord
 
 WARC_FOLDER = "warc"
+AUTO = "auto"  # the strategy that is chosen when a crawl begins
 _RETRY_URLS = """
     UPDATE crawl SET state = 'waiting', numtries = 0, not_before = NULL
     WHERE state = 'failed' OR (state = 'dropped' AND outcome = 'bad-host')
@@ -174,13 +176,22 @@ class Collection(Teachable):
         _write_settings(self.folder, settings)
 
     async def _run(self, store: Store, on_tick: Callable[[Status], object], transport: Transport | None) -> Status:
-        setup = self._worker_setup(store)
+        if self.settings.learn.phases and not lessons.has_documents(store):
+            raise InputError(
+                "a phase of learning needs examples to learn from",
+                "Give --bookmarks, --examples or --topics, or turn it off: --set learn.phases=false",
+            )
+        settings = self._settings_for(store)
+        setup = self._worker_setup(store, settings)
         scope = ScopeFilter(self.settings.scope, frozenset(map(_domain_of, store.load_seeds())))
         reopened = reopen(store, self.settings.limits, scope)
-        absorber = self._absorber(store, scope)
-        if absorber.frontier.strategy.learns:
-            learn.brief(absorber.frontier.strategy, learn.gather(store, self.settings))
+        absorber = self._absorber(store, scope, settings)
         restore(store, absorber)
+        strategy = absorber.frontier.strategy
+        if strategy.learns:
+            learn.brief_from(store, settings, strategy)
+            if absorber.counters.pages:
+                learn.remember(store, strategy)
         if reopened:
             absorber.counters.add("URLs taken up again after a limit was raised", reopened)
         self._offer_seeds(store, absorber)
@@ -193,7 +204,7 @@ class Collection(Teachable):
         else:
             workers = ProcessWorkers(setup, self.settings.run.workers)
         names = {topic.kcid: topic.path or topic.name for topic in store.load_topics()}
-        engine = Engine(self.settings, store, absorber, workers, names)
+        engine = Engine(settings, store, absorber, workers, names)
         pages_before = absorber.counters.pages
         run = store.start_run(time.time(), opilio.__version__, to_toml(self.settings))
         async with ControlServer(engine, self.folder):
@@ -202,11 +213,17 @@ class Collection(Teachable):
         store.finish_run(run, time.time(), reason, absorber.counters.pages - pages_before)
         return engine.status()
 
-    def _worker_setup(self, store: Store) -> WorkerSetup:
+    def _settings_for(self, store: Store) -> Settings:
+        """The settings, `auto` decided: where nothing says what is wanted there is no evidence to weigh."""
+        if self.settings.frontier.strategy != AUTO or self._model(store) or lessons.has_documents(store):
+            return self.settings
+        return override(self.settings, {"frontier.strategy": "best-first"})
+
+    def _worker_setup(self, store: Store, settings: Settings) -> WorkerSetup:
         folder = self.folder / WARC_FOLDER
         folder.mkdir(exist_ok=True)
-        words = make_strategy(self.settings.frontier).uses_words
-        return WorkerSetup(dataclasses.asdict(self.settings), self._model(store), str(folder), "w0", words)
+        words = make_strategy(settings.frontier).uses_words
+        return WorkerSetup(dataclasses.asdict(settings), self._model(store), str(folder), "w0", words)
 
     def _model(self, store: Store) -> bytes:
         """What pages are judged by: the newest model, or the keywords while there is none."""
@@ -216,18 +233,20 @@ class Collection(Teachable):
         topics = store.load_topics()
         return learn.keyword_model(topics).to_bytes() if any(topic.keywords for topic in topics) else b""
 
-    def _absorber(self, store: Store, scope: ScopeFilter) -> Absorber:
+    @staticmethod
+    def _absorber(store: Store, scope: ScopeFilter, settings: Settings) -> Absorber:
+        counters = Counters(store.load_counters())
+        phase = phase_at_start(settings, counters.counts[PHASE])
         frontier = Frontier(
-            self.settings,
-            make_strategy(self.settings.frontier),
+            settings,
+            strategy_in(phase, settings, map(_domain_of, store.load_seeds())),
             scope,
             lambda url, outcome: None,
             [topic.kcid for topic in store.load_topics()],
         )
         if frontier.strategy.uses_sql:
             store.check_order_by(frontier.strategy.order_by)
-        counters = Counters(store.load_counters())
-        return Absorber(self.settings, frontier, Duplicates(self.settings.duplicates, bands), counters)
+        return Absorber(settings, frontier, Duplicates(settings.duplicates, bands), counters)
 
     def _recover(self, store: Store, absorber: Absorber, setup: WorkerSetup) -> None:
         count = recover_pages(store, absorber, setup, self.folder / WARC_FOLDER, time.time())
@@ -294,6 +313,8 @@ def _check_names(settings: Settings) -> None:
     make_strategy(settings.frontier)
     if settings.classify.classifier != KEYWORDS:  # one that learns nothing need not be loaded
         learn.check_settings(settings)
+    elif settings.learn.phases:
+        raise SettingsError("a phase of learning needs a classifier that learns", "Set [classify] classifier = svm.")
 
 
 def _with_full_paths(settings: Settings) -> Settings:
@@ -302,6 +323,7 @@ def _with_full_paths(settings: Settings) -> Settings:
         "classify.others": settings.classify.others,
         "classify.embedding_model": settings.classify.embedding_model,
         "oasis.filter": settings.oasis.filter,
+        "frontier.back_links": settings.frontier.back_links,
     }
     return override(settings, {name: str(Path(path).absolute()) for name, path in paths.items() if path})
 

@@ -56,7 +56,10 @@ class ControlServer:
             "train": self._train,
             "explain": lambda **asked: self._read(learn.explain, **asked),
             "explain_link": self._explain_link,
+            "census": lambda **asked: self._read(learn.take_census, **asked),
             "distill": lambda **asked: self._read(distill.list_best, **asked),
+            "archetypes": lambda **asked: self._read(learn.list_archetypes, settings=engine.settings, **asked),
+            "page_text": lambda **asked: self._read(learn.page_text, **asked),
             "models": lambda: self._read(learn.list_models),
             "compare_models": lambda **asked: self._read(learn.compare_models, **asked),
             "use_model": engine.teacher.use_model,
@@ -117,12 +120,12 @@ class ControlServer:
         await self._engine.commit(wait=True)
         return {"pages": await asyncio.to_thread(export_pages, self._engine.store, target, **options)}
 
-    def _policy(self, strategy: str, order_by: str = "", n: int = 0) -> dict[str, Any]:
+    async def _policy(self, strategy: str, order_by: str = "", n: int = 0) -> dict[str, Any]:
         changes: dict[str, Any] = {"frontier.strategy": strategy, "frontier.order_by": order_by}
         if n:
             changes["frontier.n"] = n
         settings = override(self._engine.settings, changes, "policy")
-        self._engine.change_strategy(make_strategy(settings.frontier))
+        await self._engine.change_strategy(make_strategy(settings.frontier))
         self._engine.settings = settings
         return {"strategy": strategy, "order_by": self._engine.frontier.strategy.order_by}
 

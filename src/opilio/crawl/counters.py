@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from opilio.model import RELEVANT, Outcome
 
 FOUND = "pages judged relevant"
+PHASE = "phase"
 RATE_WINDOW_S = 10.0
 HARVEST_WINDOW_PAGES = 500
 
@@ -44,6 +45,8 @@ class Status:
     """What pages are judged by."""
     notices: list[dict[str, str]] = field(default_factory=list)
     """The latest that the crawl had to say: kind, text and remedy."""
+    recall: float | None = None
+    """The share of what is relevant and can be reached that has been found, by the crawl's own estimate."""
 
 
 class Counters:
@@ -55,6 +58,10 @@ class Counters:
         self._relevances: deque[float] = deque(maxlen=HARVEST_WINDOW_PAGES)
         self._harvest_steps: deque[float] = deque(maxlen=60)
         self._step_pages = 0
+        self.judged = 0
+        """Pages that were judged in this run ..."""
+        self.relevant = 0
+        """... and those of them that were relevant."""
         self.dirty: set[str] = set()
 
     def add(self, name: str, n: int = 1) -> None:
@@ -74,7 +81,9 @@ class Counters:
         while self._recent[0] < now_s - RATE_WINDOW_S:
             self._recent.popleft()
         if relevance is not None:
+            self.judged += 1
             if relevance >= RELEVANT:
+                self.relevant += 1
                 self.add(FOUND)
             self._relevances.append(relevance)
             self._step_pages += 1

@@ -7,6 +7,7 @@ is full while the one before it is still being written, and the end of the crawl
 from __future__ import annotations
 
 import asyncio
+import copy
 import functools
 import time
 from collections import Counter
@@ -14,13 +15,17 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from opilio import learn
 from opilio.crawl.absorb import OPEN, Absorber
 from opilio.crawl.companion import Companion
-from opilio.crawl.counters import Status
+from opilio.crawl.counters import PHASE, Status
+from opilio.crawl.distiller import Distiller
+from opilio.crawl.phases import Phases, phase_at_start, settings_in
 from opilio.crawl.pool import Workers
 from opilio.crawl.teaching import Teacher
+from opilio.crawl.watcher import Watcher
 from opilio.errors import OpilioError, QueryError, StoreError
-from opilio.frontier import Frontier, HostState, Strategy, Waiting
+from opilio.frontier import Frontier, HostState, Strategy, Waiting, make_strategy
 from opilio.settings import Settings
 from opilio.store import Store
 
@@ -57,8 +62,15 @@ class Engine:
         self._refilled_s = 0.0
         self._ticked_s = 0.0
         self._stop_now = asyncio.Event()
-        self.teacher = Teacher(settings, store, absorber, workers, functools.partial(self.commit, wait=True))
-        self.companions: list[Companion] = [self.teacher]
+        commit = functools.partial(self.commit, wait=True)
+        self.teacher = Teacher(
+            settings_in(phase_at_start(settings, self.counters.counts[PHASE]), settings),
+            store, absorber, workers, commit, self.order_anew,
+        )  # fmt: skip
+        self.distiller = Distiller(settings, store, absorber, commit, self.teacher.ways_to)
+        self.watcher = Watcher(settings, store, absorber, commit, self.end)
+        self.phases = Phases(settings, store, absorber, self.teacher, self.distiller, self.order_by_settings, self.end)
+        self.companions: list[Companion] = [self.teacher, self.distiller, self.watcher, self.phases]
 
     # -- running
 
@@ -90,6 +102,10 @@ class Engine:
         """End the crawl: first call, when the requests under way are done; second call, at once."""
         if self.reason:
             self._stop_now.set()
+        self.reason = self.reason or reason
+
+    def end(self, reason: str) -> None:
+        """End the crawl, unless it ends already."""
         self.reason = self.reason or reason
 
     def _lease(self) -> bool:
@@ -252,6 +268,7 @@ class Engine:
             if self.frontier.strategy is not strategy:
                 return  # changed meanwhile: its own refill comes
             urls = [self._from_row(row, validators, ways) for row in rows if self._may_wait(row.oid)]
+            urls = [url for url in urls if strategy.admits(url)]
             exhausted = len(rows) < size and not (per_host and rows)
             self.frontier.refill(topic, urls, cold_before if exhausted else None)
 
@@ -282,14 +299,42 @@ class Engine:
 
     # -- control
 
-    def change_strategy(self, strategy: Strategy) -> None:
-        """Order the frontier another way from now on."""
+    async def change_strategy(self, strategy: Strategy) -> None:
+        """Order the frontier another way from now on. One that learns is told first what is known."""
         if strategy.uses_sql:
             self.store.check_order_by(strategy.order_by)
         if strategy.uses_words:
             self.workers.send_link_words()
+        await self._tell(strategy)
         self.frontier.change_strategy(strategy)
         self.counters.add("policy changes")
+
+    async def order_by_settings(self) -> None:
+        """Order as the settings say."""
+        await self.change_strategy(make_strategy(self.settings.frontier))
+
+    async def order_anew(self) -> None:
+        """Have all that waits taken from the database again, with its new relevance."""
+        before = self.frontier.strategy
+        strategy = make_strategy(self.settings.frontier) if before.learns else copy.copy(before)
+        await self._tell(strategy)
+        if self.frontier.strategy is before:  # else the user has chosen another meanwhile
+            self.frontier.change_strategy(strategy)
+
+    async def _tell(self, strategy: Strategy) -> None:
+        """Tell a strategy that learns what the topics are about, and of the pages that are stored."""
+        if not strategy.learns:
+            return
+        told: set[int] = set()
+        await self.commit(wait=True)
+        await asyncio.to_thread(learn.brief_from, self.store, self.settings, strategy)
+        for _ in range(2):  # the second time, of the few that came during the first
+            await asyncio.to_thread(learn.remember, self.store, strategy, told, goes_on=lambda: not self._is_hurried)
+            await self.commit(wait=True)
+
+    @property
+    def _is_hurried(self) -> bool:
+        return self._stop_now.is_set()
 
     def query(self, sql: str, *, write: bool, timeout_s: float) -> Any:
         """Answer a statement of the user's; called from another thread."""
@@ -338,4 +383,5 @@ class Engine:
             reason=self.reason,
             model=self.teacher.note,
             notices=list(self.absorber.notices),
+            recall=self.watcher.recall,
         )

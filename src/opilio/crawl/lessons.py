@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from opilio import learn
-from opilio.crawl.teaching import KEYWORDS, examples_in, why_nothing_is_learned
+from opilio.crawl.taught import examples_in
+from opilio.crawl.teaching import KEYWORDS, why_nothing_is_learned
 from opilio.errors import InputError
 from opilio.learn import lessons
 from opilio.settings import Settings
@@ -17,6 +18,7 @@ from opilio.topics import hierarchy_of
 _LIST = """
     SELECT t.kcid, t.path, t.name, t.keywords,
            (SELECT count(*) FROM training x WHERE x.kcid = t.kcid AND x.positive),
+           (SELECT count(*) FROM training x WHERE x.kcid = t.kcid AND x.source = 'archetype'),
            (SELECT count(*) FROM training x WHERE x.kcid = t.kcid AND NOT x.positive),
            (SELECT count(*) FROM pages p WHERE p.kcid = t.kcid),
            (SELECT count(*) FROM pages p WHERE p.kcid = t.kcid AND p.relevance >= 0.5)
@@ -30,9 +32,9 @@ def list_topics(store: Store) -> list[dict[str, Any]]:
     return [
         {
             "topic": path or name, "path": path, "mark": marks[kcid], "keywords": list(keywords or []), "examples": yes,
-            "negatives": no, "pages": pages, "relevant": relevant,
+            "archetypes": archetypes, "negatives": no, "pages": pages, "relevant": relevant,
         }
-        for kcid, path, name, keywords, yes, no, pages, relevant in store.query(_LIST, max_rows=2**15).rows
+        for kcid, path, name, keywords, yes, archetypes, no, pages, relevant in store.query(_LIST, max_rows=2**15).rows
     ]  # fmt: skip
 
 
@@ -48,10 +50,25 @@ def _drop_example(store: Store, topic: str, name: str) -> None:
     lessons.drop_example(store, topic, name)
 
 
+def _confirm_archetype(store: Store, topic: str, url: str) -> None:
+    learn.confirm_archetype(store, topic, url)
+
+
+def _reject_archetype(store: Store, topic: str, url: str) -> None:
+    learn.reject_archetype(store, topic, url)
+
+
+def _trim_example(store: Store, topic: str, url: str, text: str) -> None:
+    learn.trim_example(store, topic, url, text)
+
+
 LESSONS: Mapping[str, Callable[..., Any]] = {
     "mark": _mark,
     "add_example": _add_example,
     "drop_example": _drop_example,
+    "confirm_archetype": _confirm_archetype,
+    "reject_archetype": _reject_archetype,
+    "trim_example": _trim_example,
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from opilio import learn
 from opilio.crawl.absorb import MAX_NOTICES
 from opilio.crawl.counters import Counters, Status
 from opilio.crawl.teaching import describe
@@ -29,6 +30,7 @@ def stored_status(folder: Path, settings: Settings, store: Store) -> Status:
         outcomes=counters.outcomes(), counters=dict(counters.counts), strategy=settings.frontier.strategy,
         order_by=settings.frontier.order_by, topics=dict(topics), reason=reason[0][0] if reason else "never crawled",
         model=describe(store.load_models(), settings), notices=_notices(store),
+        recall=learn.estimate_recall(store),
     )  # fmt: skip
 
 

@@ -35,6 +35,10 @@ class Teachable:
         """The best hubs and authorities of a topic with all below it, of all that are wanted when it is None."""
         return dict(self._read("distill", distill.list_best, TRAIN_TIMEOUT_S, topic=topic, method=method, top=top))
 
+    def census(self, last_pages: int = 0, topic: str | None = None) -> dict[str, Any]:
+        """Which topics the latest pages fell into (0: all pages), what the others are about, and what to do."""
+        return dict(self._read("census", learn.take_census, last_pages=last_pages, topic=topic))
+
     def mark(self, topic: str, *, good: bool) -> list[str]:
         """Want a topic, or not any more; at once when a crawl runs. Returns the topics whose mark has changed."""
         return list(self._teach("mark", topic=topic, good=good))
@@ -48,6 +52,34 @@ class Teachable:
     def drop_example(self, topic: str, name: str) -> None:
         """Forget a document of a topic."""
         self._teach("drop_example", topic=topic, name=name)
+
+    # -- archetypes
+
+    def archetypes(self, topic: str | None = None) -> list[dict[str, Any]]:
+        """Pages learned from without the user's word (state `archetype`), those to come next, and other candidates."""
+        answer = ask(self.folder, "archetypes", timeout_s=TRAIN_TIMEOUT_S, topic=topic)
+        if answer is not None:
+            return list(answer)
+        with self._store(read_only=True) as store:
+            return learn.list_archetypes(store, self.settings, topic)
+
+    def confirm_archetype(self, topic: str, url: str) -> None:
+        """Vouch for an archetype or another stored page: it is your own example of the topic from now on."""
+        self._teach("confirm_archetype", topic=topic, url=_url(url))
+
+    def reject_archetype(self, topic: str, url: str) -> None:
+        """Make an archetype or a candidate a counter-example of the topic; it is never proposed again."""
+        self._teach("reject_archetype", topic=topic, url=_url(url))
+
+    def trim_example(self, topic: str, url: str, text: str) -> None:
+        """Learn from a part of a stored page in place of the whole; it is your own example of the topic then."""
+        self._teach("trim_example", topic=topic, url=_url(url), text=text)
+
+    def page_text(self, url: str) -> dict[str, Any]:
+        """The title and the visible text of a stored page, as `trim_example` takes parts of it."""
+        return dict(self._read("page_text", learn.page_text, url=_url(url)))
+
+    # -- judging
 
     def train(self, *, judge_anew: bool = True) -> int:
         """Train a model from what the examples are now; its version. Stored pages are judged anew by it."""
@@ -116,3 +148,11 @@ class Teachable:
             return answer
         with self._store(read_only=True) as store:
             return read(store, **request)
+
+
+def _url(text: str) -> str:
+    """A URL in normal form."""
+    url = normalize(text if "://" in text else f"http://{text}")
+    if not url:
+        raise InputError(f"{text!r} is not a URL", "Give the address as `opilio archetypes list FOLDER` shows it.")
+    return url

@@ -5,6 +5,9 @@ fetched before there is a judge is fetched blindly. Examples that do not come in
 
 A new model reaches the workers at once. Then the pages that older models judged are judged anew, and what waits because
 of them gets its new place in the frontier. Pages that were under way meanwhile follow when they have come.
+
+When much was found since, the crawl learns from that too (`self_teaching.py`): a model is tried with archetypes, and
+takes the place of the one there is unless the guard refuses it.
 """
 
 from __future__ import annotations
@@ -20,13 +23,15 @@ from opilio import learn
 from opilio.crawl.absorb import OPEN, STORED, Absorber
 from opilio.crawl.counters import FOUND
 from opilio.crawl.pool import Workers
+from opilio.crawl.self_teaching import Rounds
+from opilio.crawl.taught import examples_in, examples_to_fetch, has_older_judgements, wanted_topics
 from opilio.errors import InputError, OpilioError
 from opilio.frontier import ABSENT
 from opilio.learn.lessons import fingerprint, has_documents
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.loading import ExampleRecord, ModelRecord
-from opilio.topics import TopicRecord, hierarchy_of
+from opilio.topics import TopicRecord
 
 OASIS = "oasis"  # the classifier with a variable part
 KEYWORDS = "keywords"  # the classifier that learns nothing
@@ -45,19 +50,23 @@ class Teacher:
         absorber: Absorber,
         workers: Workers,
         commit: Callable[[], Awaitable[None]],
+        order_anew: Callable[[], Awaitable[None]],
     ) -> None:
-        """`commit` writes all that was absorbed, so that a training set can be read."""
+        """`commit` writes all that was absorbed, so that a training set can be read; `order_anew` has all that waits
+        taken from the database again, with its new relevance."""
         self._settings = settings
         self._store = store
         self._absorber = absorber
         self._workers = workers
         self._commit = commit
+        self._order_anew = order_anew
         self._wait_until_s = time.monotonic() + settings.classify.examples_wait_s
         self._reason = ""
         self._training: asyncio.Task[None] | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
         self._listeners: list[asyncio.Future[int]] = []
         self._drawn = self._found
+        self._rounds = Rounds(settings, store, absorber)
         self._late: set[int] = set()
         self._judges_anew = True
         self._hurries = False
@@ -65,14 +74,14 @@ class Teacher:
         self.version = models[0].version if models else 0
         self.note = describe(models, settings)
         """What pages are judged by, in words."""
-        self._adopt(store.load_topics(), store.load_examples())
+        self._adopt(store.load_topics(), examples_to_fetch(store))
         if self._learns:
             if not models and has_documents(store):
                 self._reason = "first model"
                 absorber.frontier.holds_back = not absorber.counters.pages  # else examples may wait in the database too
             elif models and models[0].taught != fingerprint(store, settings):
                 self._reason = "topics, examples or settings were changed"
-            elif models and models[0].reason != REDRAWN and _has_older_judgements(store, self.version):
+            elif models and models[0].reason != REDRAWN and has_older_judgements(store, self.version):
                 self._begin(self._judge_anew(store.load_model()))  # the last crawl ended in the middle of it
 
     @property
@@ -89,6 +98,16 @@ class Teacher:
         """Whether nothing should be fetched for now."""
         return self._settings.learn.wait and self._training is not None
 
+    @property
+    def awaits(self) -> bool:
+        """Whether examples are still to be fetched before it can train."""
+        return bool(self._reason) and bool(self._awaited())
+
+    def change_settings(self, settings: Settings) -> None:
+        """Train by other settings from now on."""
+        self._settings = settings
+        self._rounds.change_settings(settings)
+
     def look(self) -> None:
         """Begin to train when it is time. Called often."""
         self._let_go()
@@ -100,6 +119,8 @@ class Teacher:
             self._begin(self._teach(reason))
         elif self._training is None and self._absorber.judged_before:
             self._begin(self._judge_anew(self._store.load_model()))
+        elif self._training is None and self.version and self._learns and self._rounds.is_due:
+            self._begin(self._learn_by_itself(""))
         elif self._training is None and self._found - self._drawn >= self._settings.oasis.redraw_after:
             self._drawn = self._found
             if self.version and self._settings.classify.classifier == OASIS:
@@ -143,6 +164,19 @@ class Teacher:
         self.look()
         return await heard
 
+    async def teach_itself(self, reason: str) -> learn.Round:
+        """Look for archetypes as soon as nothing else is under way, and learn from them; what came of it.
+
+        Returns when pages are judged anew by the model that was made, or when there is none. Raises what training does.
+        """
+        if not self._learns:
+            raise InputError(*why_nothing_is_learned(self._settings))
+        while self._training is not None:
+            await asyncio.wait({self._training})
+        heard: asyncio.Future[learn.Round] = asyncio.get_running_loop().create_future()
+        self._begin(self._learn_by_itself(reason, heard))
+        return await heard
+
     async def use_model(self, version: int) -> int:
         """Judge by an older model from now on, under a new version, which is returned."""
         if self._training is not None:
@@ -157,14 +191,20 @@ class Teacher:
     async def learn_soon(self, reason: str) -> None:
         """Take over topics, marks and examples that were changed, and train anew once the examples are there."""
         topics = await asyncio.to_thread(self._store.load_topics)
-        examples = await asyncio.to_thread(self._store.load_examples)
+        examples = await asyncio.to_thread(examples_to_fetch, self._store)
         self._adopt(topics, examples)
         await self._hurry()
         self._wait_until_s = time.monotonic() + self._settings.classify.examples_wait_s
         if self._learns and await asyncio.to_thread(has_documents, self._store):
-            self._reason = reason
+            if self._training is not None or await asyncio.to_thread(self._is_news):
+                self._reason = reason
         elif self._settings.store.terms and any(topic.keywords for topic in topics):
             self._workers.learn(learn.keyword_model(topics).to_bytes())
+
+    def _is_news(self) -> bool:
+        """Whether another model would come of what is taught: not when the user vouches for what was learned anyway."""
+        models = self._store.load_models()
+        return not models or models[0].taught != fingerprint(self._store, self._settings)
 
     async def _hurry(self) -> None:
         """Have examples asked for next that have been waiting as mere links."""
@@ -173,17 +213,13 @@ class Teacher:
         if waiting:
             await self._commit()
             await asyncio.to_thread(self._store.query, _HURRY, [waiting], write=True)
-            self._order_anew()
-
-    def _order_anew(self) -> None:
-        """Have all that waits taken from the database again, with its new relevance."""
-        frontier = self._absorber.frontier
-        frontier.change_strategy(copy.copy(frontier.strategy))  # another one: a refill under way is out of date
+            frontier = absorber.frontier
+            frontier.change_strategy(copy.copy(frontier.strategy))  # another one: a refill under way is out of date
 
     async def notice(self) -> None:
         """Look whether the user changed by SQL what is wanted."""
         topics = await asyncio.to_thread(self._store.load_topics)
-        if _wanted(topics) != self._absorber.wanted:
+        if wanted_topics(topics) != self._absorber.wanted:
             await self.learn_soon("the marks of topics were changed")
 
     async def close(self, at_once: asyncio.Event) -> None:
@@ -231,6 +267,27 @@ class Teacher:
             await self._judge_anew(trained.model)
         self._judges_anew = True
 
+    async def _learn_by_itself(self, reason: str, heard: asyncio.Future[learn.Round] | None = None) -> None:
+        try:
+            changes = await self._round(reason)
+        except Exception as error:
+            if heard is not None and not heard.done():
+                heard.set_exception(error)
+            raise
+        if heard is not None and not heard.done():
+            heard.set_result(changes)
+
+    async def _round(self, reason: str) -> learn.Round:
+        """Look for archetypes; hand the model out that was made of them, unless it is refused."""
+        self._rounds.begin()
+        await self._commit()
+        changes, trained, taught = await self._rounds.run(self.version + 1, self._has_started)
+        self._processes.clear()
+        if trained is not None:
+            await self._hand_out(trained, f"{changes} ({reason})" if reason else str(changes), taught)
+            await self._judge_anew(trained.model)
+        return changes
+
     def _has_started(self, process: subprocess.Popen[bytes]) -> None:
         self._processes.append(process)
         if self._hurries:
@@ -259,12 +316,12 @@ class Teacher:
         rejudge = functools.partial(learn.rejudge, on_progress=lambda _: not self._hurries)
         judged = await asyncio.to_thread(rejudge, self._store, model, examples, self._settings.classify)
         self._absorber.counters.add("pages judged anew", judged.pages)
-        self._order_anew()
+        await self._order_anew()
 
     def _adopt(self, topics: Sequence[TopicRecord], examples: Iterable[ExampleRecord]) -> None:
         """Take over what is wanted, and have the examples fetched."""
         absorber, now_s = self._absorber, time.time()
-        absorber.wanted = _wanted(topics)
+        absorber.wanted = wanted_topics(topics)
         absorber.examples.clear()  # some may have been dropped
         for topic in topics:
             absorber.frontier.add_topic(topic.kcid)
@@ -296,31 +353,11 @@ def why_nothing_is_learned(settings: Settings) -> tuple[str, str]:
     return "no terms are kept of pages, so that nothing can be learned", "Set store.terms = true before you crawl."
 
 
-def _wanted(topics: Sequence[TopicRecord]) -> frozenset[int]:
-    hierarchy = hierarchy_of(topics)
-    return frozenset(kcid for kcid in hierarchy.nodes if hierarchy.is_wanted(kcid))
-
-
-def examples_in(store: Store) -> dict[int, int]:
-    """The stored pages that are examples of topics that are wanted, by oid, with their topics."""
-    hierarchy = hierarchy_of(store.load_topics())
-    return {
-        record.oid: record.kcid
-        for record in store.load_training()
-        if record.oid is not None and record.positive and hierarchy.is_wanted(record.kcid)
-    }
-
-
 def describe(models: Sequence[ModelRecord], settings: Settings) -> str:
     """What pages are judged by, in words; the newest model comes first."""
     if not models or settings.classify.classifier == KEYWORDS:
         return KEYWORDS
     return _note(models[0].version, models[0].classifier, models[0].documents)
-
-
-def _has_older_judgements(store: Store, version: int) -> bool:
-    sql = "SELECT count(*) FROM pages WHERE text IS NOT NULL AND coalesce(model_version, 0) < ?"
-    return bool(store.query(sql, [version]).rows[0][0])
 
 
 def _note(version: int, classifier: str, documents: int) -> str:

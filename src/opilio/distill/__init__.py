@@ -17,7 +17,7 @@ What holds for all of them:
 5. Scores of a kind sum to 1, or are all 0 when no link counts.
 
 Hosts are told apart by `sid`, the host with its port. `neglected` says what the best hubs recommend and nobody has
-fetched yet.
+fetched yet. A crawl has all of this done beside it: `analyse` for every topic at once, `keep` to write it down.
 """
 
 from __future__ import annotations
@@ -27,21 +27,28 @@ from typing import TYPE_CHECKING
 from opilio.lazy import loader
 
 if TYPE_CHECKING:
+    from opilio.distill.beside import Analysis, analyse
     from opilio.distill.best import list_best, listing
     from opilio.distill.distilling import METHODS, distill
     from opilio.distill.graph import WebGraph
+    from opilio.distill.keeping import keep
     from opilio.distill.neglect import Neglected, neglected
     from opilio.distill.options import Options
+    from opilio.distill.recommending import Recommended
     from opilio.distill.scores import Scored, Scores
 
 _MODULES = {
+    "Analysis": "beside",
     "METHODS": "distilling",
     "Neglected": "neglect",
     "Options": "options",
+    "Recommended": "recommending",
     "Scored": "scores",
     "Scores": "scores",
     "WebGraph": "graph",
+    "analyse": "beside",
     "distill": "distilling",
+    "keep": "keeping",
     "list_best": "best",
     "listing": "best",
     "neglected": "neglect",
@@ -49,12 +56,16 @@ _MODULES = {
 
 __all__ = [
     "METHODS",
+    "Analysis",
     "Neglected",
     "Options",
+    "Recommended",
     "Scored",
     "Scores",
     "WebGraph",
+    "analyse",
     "distill",
+    "keep",
     "list_best",
     "listing",
     "neglected",

@@ -14,13 +14,16 @@ documents and the link graph of a whole web once and keeps them beside it (`anal
 On such a web the real frontier, strategies and absorber crawl without sockets or database, tens of thousands of pages a
 second (`simulate.py`, answers from `answers.py`, many crawls at once: `many.py`). Tasks come from the labels
 (`tasks.py`): topics with keywords, a description, examples to learn from, targets to find, neighbours to start from.
-Crawls are measured by what they found (`measures.py`, BestN's four in `quality.py`, ranks and distances in `graph.py`)
-and compared topic by topic, never without an interval (`statistics.py`).
+What a simulation cannot do, a real crawl of the same task can: train again and again, look for archetypes, distil
+(`real.py`); `crawling.py` makes the same record of both. Crawls are measured by what they found (`measures.py`, BestN's
+four in `quality.py`, ranks and distances in `graph.py`), how far they saw (`authorities.py`), and what their judges'
+word is worth (`findings.py`); they are compared topic by topic, never without an interval (`statistics.py`).
 
 An experiment is a file (`experiment.py`). `plan.py` lists its runs, `runner.py` has them made by processes
 (`run_process.py`, judges from `judges.py`) and keeps each as soon as it is there (`records.py`); `scoring.py` measures
-them, `results.py` writes them down, `summary.py`, `plots.py` and `report.py` show them. Figures are held by floors
-(`floors.py`) on webs known by digest, one of them made up (`made_web.py`).
+them by name (`scores.py`, made of `score_facts.py`), `results.py` writes them down, `summary.py`, `plots.py` and
+`report.py` show them. Figures are held by floors (`floors.py`) on webs known by digest, one of them made up
+(`made_web.py`).
 
 What holds: a URL of the web answers with what was recorded, any other with 404; a web never changes once it stands in
 its folder; two webs with the same digest answer the same, byte for byte, and have the same labels.

@@ -14,7 +14,7 @@ import msgspec
 
 from opilio.classify import CLASSIFIERS
 from opilio.errors import SettingsError
-from opilio.evaluate.scores import check_column
+from opilio.evaluate.scores import check_column, column_parts
 from opilio.evaluate.tasks import EXAMPLES, Start
 from opilio.frontier import make_strategy
 from opilio.settings import Settings, override
@@ -22,6 +22,12 @@ from opilio.settings import Settings, override
 TRUTH = "truth"
 GUIDE = "docs/guides/evaluating.md describes experiment files."
 _DEFAULT_COLUMNS = ("recall", "auc", "harvest")
+_REAL: dict[str, Any] = {
+    "fetch.host_delay_s": 0.0, "fetch.backoff_s": 0.0, "fetch.in_flight": 1, "run.workers": -1, "learn.wait": True,
+    "duplicates.ip_path": "off", "duplicates.ip_size": "off", "store.warc": False, "frontier.hot_urls": 2**31,
+}  # fmt: skip
+"""Settings of real crawls, unless an experiment has others: no waiting, and one thing after the other, so that what is
+found depends neither on the machine nor on how long training takes. A recorded web has no addresses to compare."""
 
 
 class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,6 +98,8 @@ class Contestant(_Table, frozen=True, forbid_unknown_fields=True):
     """In place of the experiment's."""
     settings: dict[str, Any] = {}
     """In place of the experiment's, by dotted names."""
+    real: bool = False
+    """Not simulated: engine, worker, database and all that learns beside a crawl are at work."""
 
     @property
     def name(self) -> str:
@@ -112,6 +120,10 @@ class Measures(_Table, frozen=True, forbid_unknown_fields=True):
     """Of how many of the best pages static measures are taken."""
     window_pages: int = 100
     """Of the moving average of the harvest rate."""
+    models: int = 6
+    """So many models of a crawl, the first of them first, have measures of models."""
+    distances: int = 10
+    """Links from the start set, up to which authorities are counted apart; those farther away count as one more."""
     baseline: str = ""
     """The label that the others are compared with; empty: the first."""
 
@@ -150,6 +162,9 @@ class Experiment(_Table, frozen=True, forbid_unknown_fields=True):
         """The settings of a strategy's crawls."""
         where = f"{self.name}, strategy {contestant.name!r}"
         changes = {**self.settings, **contestant.settings, "frontier.strategy": contestant.strategy}
+        if contestant.real:
+            judge = self.judge_of(contestant)
+            changes = {**_REAL, **judge.settings, **changes, "classify.classifier": judge.kind}
         return override(Settings(), {"run.seed": self.seed + repeat, **changes}, where)
 
     def judge_settings(self, judge: Judge) -> Settings:
@@ -233,7 +248,8 @@ def _check(experiment: Experiment, where: str) -> None:
     numbers = {
         "examples": experiment.examples, "repeats": experiment.repeats, "points": experiment.measures.points,
         "window_pages": experiment.measures.window_pages, "webs": len(names), "strategies": len(labels),
-        "tasks": len(experiment.tasks),
+        "tasks": len(experiment.tasks), "models": experiment.measures.models,
+        "distances": experiment.measures.distances,
     }  # fmt: skip
     wrong = {
         **{f"{key!r} must be at least 1": number < 1 for key, number in numbers.items()},
@@ -248,13 +264,28 @@ def _check(experiment: Experiment, where: str) -> None:
             raise SettingsError(f"{where}: {what}", GUIDE)
     for column in (*experiment.measures.curves, *experiment.measures.table):
         check_column(column, where)
+        if column_parts(column)[0].needs_reference and experiment.repeats < 2:
+            raise SettingsError(f"{where}: {column!r} compares two crawls of a topic", "Set `repeats = 2`.")
     for contestant in experiment.strategies:
-        if make_strategy(experiment.settings_of(contestant).frontier).uses_sql:
-            raise SettingsError(
-                f"{where}: strategy {contestant.name!r} orders by SQL, which cannot be simulated",
-                "Crawl the recorded web through its server instead.",
-            )
-        judge = experiment.judge_of(contestant)
-        if judge.kind != TRUTH:
-            CLASSIFIERS.get(judge.kind)
-            experiment.judge_settings(judge)
+        _check_contestant(experiment, contestant, where)
+
+
+def _check_contestant(experiment: Experiment, contestant: Contestant, where: str) -> None:
+    judge = experiment.judge_of(contestant)
+    if judge.kind != TRUTH:
+        CLASSIFIERS.get(judge.kind)
+        experiment.judge_settings(judge)
+    elif contestant.real:
+        raise SettingsError(
+            f"{where}: strategy {contestant.name!r} is real, and no real crawl can look at the labels",
+            "Choose another judge, or leave out `real = true`.",
+        )
+    if contestant.real and not judge.others and not judge.negatives:
+        raise SettingsError(
+            f"{where}: strategy {contestant.name!r} is real, and has no documents of OTHERS", "Set `negatives`."
+        )
+    if make_strategy(experiment.settings_of(contestant).frontier).uses_sql and not contestant.real:
+        raise SettingsError(
+            f"{where}: strategy {contestant.name!r} orders by SQL, which cannot be simulated",
+            "Set `real = true` for it: then it has a database to ask.",
+        )

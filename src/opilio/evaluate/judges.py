@@ -44,7 +44,7 @@ def make_judge(experiment: Experiment, judge: Judge, analysed: Analysed, topic: 
 def training_of(judge: Judge, analysed: Analysed, topic: Topic, seed: int) -> TrainingSet:
     """The examples of the topic against OTHERS."""
     node = Node(ROOT, ABOVE_ROOT, topic.label, "", Mark.GOOD)
-    negatives = _examples(analysed, _negatives(judge, analysed, topic, seed), positive=False)
+    negatives = _examples(analysed, negatives_of(judge, analysed, topic, seed), positive=False)
     return TrainingSet(
         hierarchy=Hierarchy([node]),
         examples=tuple(_examples(analysed, topic.examples, positive=True)),
@@ -61,7 +61,7 @@ def _examples(analysed: Analysed, pages: tuple[int, ...], *, positive: bool) -> 
             yield Example(ROOT if positive else ABOVE_ROOT, _evidence(document), positive, analysed.web.urls[page])
 
 
-def _negatives(judge: Judge, analysed: Analysed, topic: Topic, seed: int) -> tuple[int, ...]:
+def negatives_of(judge: Judge, analysed: Analysed, topic: Topic, seed: int) -> tuple[int, ...]:
     """Pages that do not have the label, drawn by lot: the same for each seed set, strategy and machine."""
     about = {*topic.examples, *topic.targets}
     urls = analysed.web.urls

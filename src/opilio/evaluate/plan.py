@@ -21,11 +21,14 @@ from opilio.evaluate.web import RecordedWeb
 from opilio.settings import Settings
 
 _CODE = (
-    "model", "topics", "frontier", "analyze", "features", "classify", "crawl/absorb.py", "fetch/verdicts.py",
-    "learn/briefing.py", "evaluate/analysed.py", "evaluate/answers.py", "evaluate/graph.py", "evaluate/judges.py",
-    "evaluate/simulate.py", "evaluate/tasks.py",
+    "model", "topics", "frontier", "analyze", "features", "classify", "crawl/absorb.py",
+    "crawl/offering.py", "crawl/meeting.py", "crawl/sources.py", "fetch/verdicts.py",
+    "learn/briefing.py", "evaluate/analysed.py", "evaluate/answers.py", "evaluate/crawling.py", "evaluate/graph.py",
+    "evaluate/judges.py", "evaluate/simulate.py", "evaluate/tasks.py",
 )  # fmt: skip
 """What a run is made by."""
+_REAL_CODE = ("fetch", "store", "distill", "learn", "crawl", "evaluate/real.py", "evaluate/transport.py")
+"""What a real crawl is made by besides."""
 _KINDS = ("web", "topic", "task", "strategy")
 
 
@@ -139,9 +142,9 @@ class Plan:
         experiment, contestant = self.experiment, self.strategies[strategy]
         recorded = self.webs[web]
         matters = (
-            opilio.__version__, code_digest(), recorded.digest, experiment.budget.of(recorded.info.pages),
-            experiment.examples, experiment.seed, experiment.judge_of(contestant),
-            dataclasses.asdict(experiment.settings_of(contestant, repeat)),
+            opilio.__version__, code_digest(real=contestant.real), contestant.real, recorded.digest,
+            experiment.budget.of(recorded.info.pages), experiment.examples, experiment.seed,
+            experiment.judge_of(contestant), dataclasses.asdict(experiment.settings_of(contestant, repeat)),
         )  # fmt: skip
         return hashlib.sha256(msgspec.json.encode(matters)).hexdigest()
 
@@ -175,11 +178,11 @@ def reading_settings(experiment: Experiment) -> Settings:
 
 
 @functools.cache
-def code_digest() -> str:
+def code_digest(*, real: bool = False) -> str:
     """A digest over the code that makes runs: while it is being changed, its version is not."""
     digest = hashlib.sha256()
     root = Path(opilio.__file__).parent
-    for part in _CODE:
+    for part in (*_CODE, *(_REAL_CODE if real else ())):
         path = root / part
         for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
             digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")

@@ -20,6 +20,13 @@ _COLOURS = ("#000000", "#0072B2", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#
 _MARKERS = "osv^D*Px"
 _LINES = ("-", "-", "-", "-", "-", "--", "-.", ":")
 _ERRORS_EVERY = 4
+_LABELS = {
+    Axis.PAGES: "pages fetched",
+    Axis.TOP: "so many of the best pages",
+    Axis.BEST: "so many of the most confident pages",
+    Axis.MODELS: "model",
+    Axis.LINKS: "links from the start set",
+}
 _FINE = re.compile(rb"\b[1-9]\d*\.\d{3,}\b")  # numbers of an SVG finer than a hundredth of a point, a third of its size
 _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "opilio",  # the same picture, the same bytes
@@ -77,10 +84,11 @@ def _figure(summary: Summary, web: str, task: str) -> Figure:
 
 
 def _panel(axes: Axes, summary: Summary, web: str, task: str, measure: Measure) -> None:
-    topics = 0
+    if measure.axis is Axis.LINKS:
+        _histogram(axes, summary, web, task, measure)
+        return
     for i, strategy in enumerate(summary.facts.strategies):
         curve = summary.curve(web, task, strategy, measure.name)
-        topics = max(topics, curve.topics)
         every = _ERRORS_EVERY if len(curve.points) > 2 * _ERRORS_EVERY else 1
         axes.errorbar(
             curve.points, curve.means, yerr=curve.standard_errors, label=strategy,
@@ -88,13 +96,32 @@ def _panel(axes: Axes, summary: Summary, web: str, task: str, measure: Measure) 
             markersize=3.5, linewidth=1.2, elinewidth=0.8, errorevery=(i % every, every),
             markevery=(i % every, every),
         )  # fmt: skip
-    axes.set_title(f"{measure.name} ({'lower' if measure.lower_is_better else 'higher'} is better)", fontsize=10)
-    axes.set_xlabel({Axis.PAGES: "pages fetched", Axis.TOP: "so many of the best pages"}.get(measure.axis, ""))
+    direction = f" ({'lower' if measure.lower_is_better else 'higher'} is better)" if measure.is_quality else ""
+    axes.set_title(measure.name + direction, fontsize=10)
+    axes.set_xlabel(_LABELS.get(measure.axis, ""))
     axes.set_xlim(left=0)
     if not measure.lower_is_better:
         axes.set_ylim(bottom=0)
     else:
         axes.invert_yaxis()
+
+
+def _histogram(axes: Axes, summary: Summary, web: str, task: str, measure: Measure) -> None:
+    """Bars side by side; the last is for all that are farther away."""
+    names = summary.facts.strategies
+    width = 0.8 / len(names)
+    points: list[int] = []
+    for i, strategy in enumerate(names):
+        curve = summary.curve(web, task, strategy, measure.name)
+        points = curve.points
+        places = [point + (i - (len(names) - 1) / 2) * width for point in points]
+        axes.bar(
+            places, curve.means, width, yerr=curve.standard_errors, label=strategy,
+            color=_COLOURS[i % len(_COLOURS)], error_kw={"elinewidth": 0.8},
+        )  # fmt: skip
+    axes.set_xticks(points, [*map(str, points[:-1]), f"{points[-1]}+"] if points else [])
+    axes.set_title(measure.name, fontsize=10)
+    axes.set_xlabel(_LABELS[measure.axis])
 
 
 def caption(summary: Summary, web: str, task: str) -> str:

@@ -23,6 +23,8 @@ from opilio.errors import InputError
 LOG_FILE = "runs.log"
 _HEADER = struct.Struct("<IQ")
 _MAX_FRAME_BYTES = 2**28
+UNDOUBTED = 1 << 15
+"""Of `Run.agreed`: the page is beyond doubt."""
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True, order=True):
@@ -35,6 +37,24 @@ class Place(msgspec.Struct, frozen=True, array_like=True, order=True):
     strategy: str
 
 
+class ModelRun(msgspec.Struct, frozen=True, array_like=True):
+    """A model that a real crawl trained."""
+
+    version: int
+    pages: int
+    """Fetched when it was trained."""
+    documents: int
+    """It was trained on."""
+    reason: str
+    judged: bytes
+    """float32: the relevance that it gives each page of the run, those fetched after its time included."""
+
+    @property
+    def relevances(self) -> NDArray[np.float64]:
+        """What it gives the pages of the run."""
+        return np.frombuffer(self.judged, "<f4").astype(np.float64)
+
+
 class Run(msgspec.Struct, frozen=True, array_like=True):
     """One finished crawl, or why there is none. Arrays are bytes, little-endian, one value for each page fetched."""
 
@@ -44,7 +64,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
     pages: bytes = b""
     """uint32: page numbers in the order of the crawl."""
     judged: bytes = b""
-    """float32: the relevance that the judge gave."""
+    """float32: the relevance that the judge gave; of a real crawl, the latest that judged the page."""
     depths: bytes = b""
     """uint16: links from the nearest seed."""
     requests: bytes = b""
@@ -54,6 +74,16 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
     """Why it could not be run; '' when it was."""
     took_s: float = 0.0
     """For the log only: results do not depend on it."""
+    confidence: bytes = b""
+    """float32: how sure the judge was, in its own measure."""
+    metrics: tuple[str, ...] = ()
+    """The feature spaces or metrics that ever said yes."""
+    agreed: bytes = b""
+    """uint16: a bit for each of `metrics` that said yes, and UNDOUBTED."""
+    starts: tuple[int, ...] = ()
+    """The pages it began with."""
+    models: tuple[ModelRun, ...] = ()
+    """Of a real crawl: the models that it trained, the first first."""
 
     @property
     def crawled(self) -> NDArray[np.int64]:
@@ -64,6 +94,16 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
     def relevances(self) -> NDArray[np.float64]:
         """What the judge gave them."""
         return np.frombuffer(self.judged, "<f4").astype(np.float64)
+
+    @property
+    def confidences(self) -> NDArray[np.float64]:
+        """How sure it was."""
+        return np.frombuffer(self.confidence, "<f4").astype(np.float64)
+
+    @property
+    def votes(self) -> NDArray[np.int64]:
+        """Who agreed, as bits."""
+        return np.frombuffer(self.agreed, "<u2").astype(np.int64)
 
 
 class RunLog:

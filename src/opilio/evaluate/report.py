@@ -227,12 +227,16 @@ def _by_topic(summary: Summary, web: str, task: str) -> str:
     column = summary.facts.experiment.measures.table[-1]
     digits = column_parts(column)[0].decimals
     values = {name: summary.values(web, task, name, column) for name in summary.facts.strategies}
-    topics = sorted(next(iter(values.values()), {}))
+    topics = sorted({topic for found in values.values() for topic in found})
     rows = [
-        [f"<th>{escape(topic)}</th>", *(f"<td>{found[topic]:.{digits}f}</td>" for found in values.values())]
+        [f"<th>{escape(topic)}</th>", *(f"<td>{_value(found.get(topic), digits)}</td>" for found in values.values())]
         for topic in topics
     ]
     return f"<p>{escape(column)}</p>" + _table(["topic", *values], rows)
+
+
+def _value(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
 
 
 def _what_was_run(facts: Facts) -> str:

@@ -1,4 +1,4 @@
-"""Results of an experiment as files: `runs.parquet`, `scores.parquet` and `results.json`.
+"""Results of an experiment as files: `runs.parquet`, `scores.parquet`, `results.json`; of real crawls `models.parquet`.
 
 They hold no times and no paths: the same experiment on the same webs gives the same bytes, whatever the number of
 processes and however often it was stopped. A report is made of `scores.parquet` and `results.json` alone.
@@ -26,6 +26,7 @@ from opilio.evaluate.records import Run
 from opilio.settings import to_toml
 
 RUNS_FILE, SCORES_FILE, RESULTS_FILE = "runs.parquet", "scores.parquet", "results.json"
+MODELS_FILE = "models.parquet"
 
 
 class ScoreRow(NamedTuple):
@@ -121,8 +122,11 @@ def gather(plan: Plan, runs: Mapping[str, Run], scores: Iterable[ScoreRow]) -> R
 
 
 def write(results: Results, folder: Path) -> None:
-    """Write all three files; each is replaced in one step."""
+    """Write all files; each is replaced in one step."""
     _replace(folder / RUNS_FILE, lambda path: pq.write_table(_runs_table(results.runs), path, compression="zstd"))
+    models = _models_table(results.runs)
+    if models.num_rows:
+        _replace(folder / MODELS_FILE, lambda path: pq.write_table(models, path, compression="zstd"))
     columns = zip(*results.scores, strict=True) if results.scores else [[]] * len(ScoreRow._fields)
     table = pa.table({name: list(column) for name, column in zip(ScoreRow._fields, columns, strict=True)})
     _replace(folder / SCORES_FILE, lambda path: pq.write_table(table, path, compression="zstd"))
@@ -174,6 +178,26 @@ def _runs_table(runs: list[Run]) -> pa.Table:
             "depths": pa.array(arrays("depths", "<u2"), pa.list_(pa.uint16())),
             "requests": pa.array(arrays("requests", "<u4"), pa.list_(pa.uint32())),
             "outcomes": [json.dumps(run.outcomes, sort_keys=True) for run in runs],
+            "starts": pa.array([run.starts for run in runs], pa.list_(pa.uint32())),
+            "confidence": pa.array(arrays("confidence", "<f4"), pa.list_(pa.float32())),
+            "metrics": pa.array([run.metrics for run in runs], pa.list_(pa.string())),
+            "agreed": pa.array(arrays("agreed", "<u2"), pa.list_(pa.uint16())),
+        }
+    )
+
+
+def _models_table(runs: list[Run]) -> pa.Table:
+    """One row for each model that a real crawl trained."""
+    found = [(run, model) for run in runs for model in run.models]
+    names = ("web", "task", "topic", "repeat", "strategy")
+    return pa.table(
+        {
+            **{name: [getattr(run.place, name) for run, _ in found] for name in names},
+            "version": pa.array([model.version for _, model in found], pa.int32()),
+            "trained_after": pa.array([model.pages for _, model in found], pa.int32()),
+            "documents": pa.array([model.documents for _, model in found], pa.int32()),
+            "reason": pa.array([model.reason for _, model in found], pa.string()),
+            "judged": pa.array([np.frombuffer(model.judged, "<f4") for _, model in found], pa.list_(pa.float32())),
         }
     )
 

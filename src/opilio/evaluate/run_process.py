@@ -20,15 +20,14 @@ from opilio.crawl.garbage import collect_rarely
 from opilio.errors import OpilioError
 from opilio.evaluate.analysed import Analysed, analyse
 from opilio.evaluate.answers import Answers
+from opilio.evaluate.crawling import Errand, crawl, simulate
 from opilio.evaluate.experiment import Experiment
-from opilio.evaluate.judges import Judging, make_judge, training_of
+from opilio.evaluate.judges import Judging, make_judge
 from opilio.evaluate.plan import Job, choose_topics, reading_settings
 from opilio.evaluate.records import Place, Run
 from opilio.evaluate.scoring import Group, Scorer
-from opilio.evaluate.simulate import Simulation
 from opilio.evaluate.tasks import Start, TaskMaker, Topic
 from opilio.evaluate.web import RecordedWeb
-from opilio.learn import brief
 
 _LENGTH = struct.Struct("<I")
 
@@ -98,28 +97,14 @@ class Worker:
         starts = topic.starts(Start(place.task))
         if not starts:
             return Run(place, key, skipped="no page leads to the targets by two links")
+        errand = Errand(experiment, contestant, loaded.analysed, loaded.answers, topic, starts, place, key)
+        if contestant.real:
+            return crawl(errand)
         wanted = experiment.judge_of(contestant)
         judge_key = msgspec.json.encode(wanted)
         if judge_key not in judges:
             judges[judge_key] = make_judge(experiment, wanted, loaded.analysed, topic)
-        judge = judges[judge_key]
-        settings = experiment.settings_of(contestant, place.repeat)
-        budget_pages = experiment.budget.of(loaded.web.info.pages)
-        simulation = Simulation(loaded.answers, settings, starts, judge, max_pages=budget_pages)
-        strategy = simulation.absorber.frontier.strategy
-        if strategy.learns:
-            brief(strategy, training_of(wanted, loaded.analysed, topic, experiment.seed))
-        crawl = simulation.run()
-        judged = [judge(page).relevance for page in crawl.pages.tolist()]
-        return Run(
-            place,
-            key,
-            crawl.pages.astype("<u4").tobytes(),
-            struct.pack(f"<{len(judged)}f", *judged),
-            crawl.depths.astype("<u2").tobytes(),
-            crawl.requests.astype("<u4").tobytes(),
-            crawl.outcomes,
-        )
+        return simulate(errand, judges[judge_key])
 
     def _web(self, name: str) -> Loaded:
         if self._loaded is None or self._loaded.name != name:

@@ -25,10 +25,10 @@ from opilio.errors import InputError, OpilioError
 from opilio.evaluate.analysed import analyse
 from opilio.evaluate.experiment import Experiment
 from opilio.evaluate.plan import Plan, Selection, open_webs, reading_settings
-from opilio.evaluate.records import Run, RunLog
+from opilio.evaluate.records import Place, Run, RunLog
 from opilio.evaluate.results import Results, ScoreRow, gather, write
 from opilio.evaluate.run_process import Worker, receive, send
-from opilio.evaluate.scoring import Group
+from opilio.evaluate.scoring import Group, wanted_measures
 from opilio.threads import single_threaded
 
 _POLL_S = 0.2
@@ -121,15 +121,35 @@ def _score(plan: Plan, log: RunLog, pool: Pool, on_progress: OnProgress) -> Iter
         found += [run.crawled for run in runs]
     pools = {key: np.unique(np.concatenate(found)).astype("<u4").tobytes() for key, found in everything.items()}
     requests = []
+    references = _references(plan, groups)
     for runs in groups:
         place = runs[0].place
-        bare = tuple(msgspec.structs.replace(run, depths=b"", requests=b"") for run in runs)
-        requests.append(("score", Group(place.web, place.topic, place.repeat, bare, pools[place.web, place.task])))
+        fetched, others = pools[place.web, place.task], references.get(place, ())
+        requests.append(("score", Group(place.web, place.topic, place.repeat, tuple(runs), fetched, others)))
     for done, (runs, scores) in enumerate(zip(groups, pool.ask(requests), strict=True), 1):
         place = runs[0].place
         on_progress(Progress("scoring", done, len(groups)))
         for strategy, measure, point, value in scores:
             yield ScoreRow(place.web, place.task, place.topic, place.repeat, strategy, measure, point, value)
+
+
+def _references(plan: Plan, groups: Sequence[Sequence[Run]]) -> dict[Place, tuple[Run, ...]]:
+    """For each group, by its first place, the group of the next repeat; the last is followed by the first.
+
+    Start sets of repeats are disjoint: such runs are two crawls of a topic from different pages.
+    """
+    if not any(measure.needs_reference for measure in wanted_measures(plan.experiment)):
+        return {}
+    by_topic: dict[tuple[str, str, str], list[Sequence[Run]]] = {}
+    for runs in groups:
+        place = runs[0].place
+        by_topic.setdefault((place.web, place.task, place.topic), []).append(runs)
+    return {
+        runs[0].place: tuple(msgspec.structs.replace(run, models=()) for run in following)
+        for found in by_topic.values()
+        if len(found) > 1
+        for runs, following in zip(found, [*found[1:], found[0]], strict=True)
+    }
 
 
 class Here:

@@ -8,98 +8,196 @@ best pages that was fetched, a name alone the last point.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from opilio.errors import SettingsError
-from opilio.evaluate.measures import harvest_curve, recall_area, recall_at_r, recall_at_share, recall_curve, value_after
+from opilio.evaluate.authorities import distance_shares
+from opilio.evaluate.findings import (
+    ALONE,
+    Accuracy,
+    Counted,
+    accepted,
+    accuracy,
+    alone,
+    best_precision,
+    best_recall,
+    first_hit,
+    kept_accuracy,
+    model_accuracy,
+    undoubted,
+)
+from opilio.evaluate.measures import (
+    coverage_curve,
+    harvest_curve,
+    recall_area,
+    recall_at_r,
+    recall_at_share,
+    recall_curve,
+    server_coverage_curve,
+)
 from opilio.evaluate.quality import dynamic_curve, static_curve
+from opilio.evaluate.records import ModelRun
+from opilio.evaluate.score_facts import Axis as Axis  # noqa: PLC0414  (part of what a measure is)
+from opilio.evaluate.score_facts import Facts as Facts  # noqa: PLC0414
+from opilio.evaluate.score_facts import Measure as Measure  # noqa: PLC0414
+from opilio.evaluate.score_facts import single
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    Numbers: TypeAlias = npt.NDArray[np.integer]
+    Flags: TypeAlias = npt.NDArray[np.bool_]
     Values: TypeAlias = npt.NDArray[np.float64]
 
 LAST = -1
+Curve: TypeAlias = Callable[[Facts], "Values"]
+Choice: TypeAlias = Callable[[Facts], "Flags"]
 
 
-class Axis(StrEnum):
-    """What a measure is a function of."""
+def _crawls() -> Iterator[Measure]:
+    """What a crawl fetched, and how soon."""
+    yield Measure("recall", Axis.PAGES, "share of the targets fetched", lambda f: recall_curve(f.crawled, f.targets))
+    yield Measure("precision", Axis.PAGES, "share of the pages fetched that have the label",
+                  lambda f: harvest_curve(f.crawled, f.labelled, max(1, len(f.crawled))))  # fmt: skip
+    yield Measure("harvest", Axis.PAGES, "share of the latest pages that have the label (moving average)",
+                  lambda f: harvest_curve(f.crawled, f.labelled, f.window_pages))  # fmt: skip
+    yield Measure("judged harvest", Axis.PAGES, "mean relevance of the latest pages by the crawl's own judge",
+                  lambda f: harvest_curve(np.arange(len(f.crawled)), f.judged, f.window_pages))  # fmt: skip
+    yield Measure("static lexical", Axis.TOP, "share fetched of the pages most like the description",
+                  lambda f: static_curve(f.crawled, f.by_words))  # fmt: skip
+    yield Measure("static linkage", Axis.TOP, "share fetched of the pages best by keywords and PageRank",
+                  lambda f: static_curve(f.crawled, f.by_links))  # fmt: skip
+    yield Measure("dynamic lexical", Axis.PAGES, "mean rank of the pages fetched, by likeness to the description",
+                  lambda f: dynamic_curve(f.crawled, f.by_words), lower_is_better=True, decimals=0)  # fmt: skip
+    yield Measure("dynamic linkage", Axis.PAGES, "mean rank of the pages fetched, by keywords and PageRank",
+                  lambda f: dynamic_curve(f.crawled, f.by_links), lower_is_better=True, decimals=0)  # fmt: skip
+    yield Measure("rc5", Axis.NONE, "recall after 5 % of the web",
+                  lambda f: single(recall_at_share(f.crawled, f.targets, f.world.pages)))  # fmt: skip
+    yield Measure("rc1R", Axis.NONE, "recall after as many pages as there are targets",
+                  lambda f: single(recall_at_r(f.crawled, f.targets)))  # fmt: skip
+    yield Measure("auc", Axis.NONE, "mean recall over the first 20 % of the web",
+                  lambda f: single(recall_area(f.crawled, f.targets, f.world.pages)))  # fmt: skip
 
-    PAGES = "pages fetched"
-    TOP = "best pages of the pool"
-    NONE = ""
+
+def _sizes() -> Iterator[Measure]:
+    """How large a crawl was (BINGO, table 1; OASIS, tables 4 and 8)."""
+    found: dict[tuple[str, str], Callable[[Facts], float]] = {
+        ("pages", "pages fetched until the budget was spent or nothing was left"): lambda f: len(f.crawled),
+        ("requests", "URLs asked for, those that failed or led elsewhere included"): lambda f: _most(f.run.requests),
+        ("links", "links on the pages fetched"): lambda f: f.world.links[f.crawled].sum(),
+        ("hosts", "hosts of the pages fetched"): lambda f: len(np.unique(f.world.hosts[f.crawled])),
+        ("depth", "links followed from a start page, at most"): lambda f: _most(f.run.depths, "<u2"),
+        ("accepted", "pages that the judge accepted"): lambda f: _accepted(f).sum(),
+        ("undoubted", "pages accepted beyond doubt"): lambda f: _undoubted(f).sum(),
+        ("to inspect", "pages accepted, but not beyond doubt"): lambda f: _doubted(f).sum(),
+        ("models", "models trained"): lambda f: len(f.models),
+    }
+    for (name, says), count in found.items():
+        yield Measure(name, Axis.NONE, says, _number(count), decimals=0, is_quality=False)
 
 
-@dataclass(frozen=True, eq=False)
-class Facts:
-    """What the measures of one crawl are made of."""
+def _coverage() -> Iterator[Measure]:
+    """Two crawls of a topic from disjoint start sets (Focus 3.5, 3.6)."""
+    yield Measure("coverage", Axis.PAGES, "share of the pages with the label that a crawl from other examples found",
+                  lambda f: coverage_curve(f.crawled, f.known, f.labelled))  # fmt: skip
+    yield Measure("judged coverage", Axis.PAGES, "share of the pages that are relevant to the judge of such a crawl",
+                  lambda f: coverage_curve(f.crawled, f.known, f.known_relevance))  # fmt: skip
+    yield Measure("server coverage", Axis.PAGES, "share of the servers that have pages relevant to that judge",
+                  lambda f: server_coverage_curve(f.crawled, f.known, f.known_relevance, f.world.hosts))  # fmt: skip
+    yield Measure("authorities", Axis.LINKS, "share of the best 100 authorities so many links from the start set",
+                  lambda f: distance_shares(f.authority_distances, f.distances), is_quality=False)  # fmt: skip
+    yield Measure("authority distance", Axis.NONE, "mean distance of the best 100 authorities from the start set",
+                  _number(lambda f: f.authority_distances.mean() if len(f.authority_distances) else np.nan), decimals=2,
+                  is_quality=False)  # fmt: skip
+    yield Measure("farthest authority", Axis.NONE, "distance of the farthest of the best 100 authorities",
+                  _number(lambda f: max(f.authority_distances.tolist(), default=np.nan)), decimals=1,
+                  is_quality=False)  # fmt: skip
 
-    crawled: Numbers
-    judged: Values
-    """The relevance of each page fetched, by the crawl's judge."""
-    targets: Sequence[int]
-    labelled: Values
-    """By page number: 1 for a page with the label, examples included."""
-    web_pages: int
-    window_pages: int
-    by_words: Numbers
-    """The pool, best first; empty when no measure needs it."""
-    by_links: Numbers
+
+def _judgements() -> Iterator[Measure]:
+    """What the judge's word is worth (BINGO 5.2, OASIS 5)."""
+    chosen: dict[str, tuple[str, Choice]] = {
+        "accepted": ("accepted", _accepted),
+        "undoubted": ("accepted beyond doubt", _undoubted),
+        "doubted": ("accepted, but not beyond doubt", _doubted),
+    }
+    for name, (says, choice) in chosen.items():
+        yield Measure(f"{name} precision", Axis.NONE, f"share of the pages {says} that have the label",
+                      _precision(choice))  # fmt: skip
+        yield Measure(f"{name} recall", Axis.NONE, f"share of the pages fetched that have the label that were {says}",
+                      _recall(choice))  # fmt: skip
+    for kind in ALONE:
+        yield Measure(f"{kind} alone", Axis.NONE, f"pages accepted because of {kind} alone",
+                      _size(_alone(kind)), decimals=0, is_quality=False)  # fmt: skip
+        yield Measure(f"{kind} alone precision", Axis.NONE, "share of them that have the label",
+                      _precision(_alone(kind)))  # fmt: skip
+    yield Measure("best precision", Axis.BEST, "share of the most confident pages that have the label",
+                  lambda f: best_precision(f.ranked))  # fmt: skip
+    yield Measure("best recall", Axis.BEST, "share of the targets that are among the most confident pages",
+                  lambda f: best_recall(f.ranked, len(f.targets)))  # fmt: skip
+    yield Measure("first hit", Axis.NONE, "place of the first page with the label, the most confident first",
+                  _number(lambda f: first_hit(f.ranked)), lower_is_better=True, decimals=1)  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Measure:
-    """A measure as tables and plots need it."""
+def _models() -> Iterator[Measure]:
+    """What each model of a crawl is worth: does accuracy rise from one training to the next (BINGO demo)?"""
+    for name, says, find in (
+        ("model", "of all pages of the crawl", model_accuracy),
+        ("kept", "of the pages fetched until the next model came", kept_accuracy),
+    ):
+        yield Measure(f"{name} precision", Axis.MODELS, f"share with the label of what a model accepts {says}",
+                      _by_model(find, lambda found: found.precision))  # fmt: skip
+        yield Measure(f"{name} recall", Axis.MODELS, f"share that a model accepts of what has the label, {says}",
+                      _by_model(find, lambda found: found.recall))  # fmt: skip
 
-    name: str
-    axis: Axis
-    says: str
-    """In words."""
-    curve: Callable[[Facts], Values]
-    """Its values: after 1, 2, ... pages, of the 1, 2, ... best pages, or a single one."""
-    lower_is_better: bool = False
-    decimals: int = 3
 
-    @property
-    def needs_pool(self) -> bool:
-        """Whether it ranks the pages of all crawlers of a topic."""
-        return self.name.startswith(("static", "dynamic"))
+def _number(count: Callable[[Facts], float]) -> Curve:
+    return lambda facts: np.array([float(count(facts))])
+
+
+def _size(chosen: Choice) -> Curve:
+    return lambda facts: single(chosen(facts).sum())
+
+
+def _precision(chosen: Choice) -> Curve:
+    return lambda facts: single(accuracy(chosen(facts), facts.counted).precision)
+
+
+def _recall(chosen: Choice) -> Curve:
+    return lambda facts: single(accuracy(chosen(facts), facts.counted).recall)
+
+
+def _by_model(
+    find: Callable[[Sequence[ModelRun], Counted], list[Accuracy]], part: Callable[[Accuracy], float]
+) -> Curve:
+    return lambda facts: np.array([part(found) for found in find(facts.models, facts.counted)])
+
+
+def _accepted(facts: Facts) -> Flags:
+    return accepted(facts.judged)
+
+
+def _undoubted(facts: Facts) -> Flags:
+    return undoubted(facts.judged, facts.run.votes)
+
+
+def _doubted(facts: Facts) -> Flags:
+    return _accepted(facts) & ~_undoubted(facts)
+
+
+def _alone(kind: str) -> Choice:
+    return lambda facts: alone(kind, facts.judged, facts.run.votes, facts.run.metrics)
+
+
+def _most(array: bytes, kind: str = "<u4") -> int:
+    return max(np.frombuffer(array, kind).tolist(), default=0)
 
 
 MEASURES = {
-    measure.name: measure
-    for measure in (
-        Measure("recall", Axis.PAGES, "share of the targets fetched", lambda f: recall_curve(f.crawled, f.targets)),
-        Measure("precision", Axis.PAGES, "share of the pages fetched that have the label",
-                lambda f: harvest_curve(f.crawled, f.labelled, max(1, len(f.crawled)))),
-        Measure("harvest", Axis.PAGES, "share of the latest pages that have the label (moving average)",
-                lambda f: harvest_curve(f.crawled, f.labelled, f.window_pages)),
-        Measure("judged harvest", Axis.PAGES, "mean relevance of the latest pages by the crawl's own judge",
-                lambda f: harvest_curve(np.arange(len(f.crawled)), f.judged, f.window_pages)),
-        Measure("static lexical", Axis.TOP, "share fetched of the pages most like the description",
-                lambda f: static_curve(f.crawled, f.by_words)),
-        Measure("static linkage", Axis.TOP, "share fetched of the pages best by keywords and PageRank",
-                lambda f: static_curve(f.crawled, f.by_links)),
-        Measure("dynamic lexical", Axis.PAGES, "mean rank of the pages fetched, by likeness to the description",
-                lambda f: dynamic_curve(f.crawled, f.by_words), lower_is_better=True, decimals=0),
-        Measure("dynamic linkage", Axis.PAGES, "mean rank of the pages fetched, by keywords and PageRank",
-                lambda f: dynamic_curve(f.crawled, f.by_links), lower_is_better=True, decimals=0),
-        Measure("pages", Axis.NONE, "pages fetched until the budget was spent or nothing was left",
-                lambda f: np.array([float(len(f.crawled))]), decimals=0),
-        Measure("rc5", Axis.NONE, "recall after 5 % of the web",
-                lambda f: np.array([recall_at_share(f.crawled, f.targets, f.web_pages)])),
-        Measure("rc1R", Axis.NONE, "recall after as many pages as there are targets",
-                lambda f: np.array([recall_at_r(f.crawled, f.targets)])),
-        Measure("auc", Axis.NONE, "mean recall over the first 20 % of the web",
-                lambda f: np.array([recall_area(f.crawled, f.targets, f.web_pages)])),
-    )
-}  # fmt: skip
+    measure.name: measure for group in (_crawls, _sizes, _coverage, _judgements, _models) for measure in group()
+}
 
 
 def check_column(column: str, where: str) -> None:
@@ -109,7 +207,11 @@ def check_column(column: str, where: str) -> None:
         near = difflib.get_close_matches(name, MEASURES, n=1)
         did_you_mean = f"Did you mean {near[0]!r}? " if near else ""
         raise SettingsError(f"{where}: unknown measure {name!r}", f"{did_you_mean}Known: {', '.join(MEASURES)}.")
-    if at and (not point.isdigit() or int(point) < 1 or MEASURES[name].axis is Axis.NONE):
+    if at and (
+        not point.isdigit()
+        or (int(point) < 1 and MEASURES[name].axis is not Axis.LINKS)
+        or MEASURES[name].axis is Axis.NONE
+    ):
         raise SettingsError(f"{where}: {column!r} names no point of {name!r}", "For example: recall@100")
 
 
@@ -117,19 +219,3 @@ def column_parts(column: str) -> tuple[Measure, int]:
     """The measure of a column and its point, `LAST` when none is named."""
     name, _, point = column.partition("@")
     return MEASURES[name], int(point) if point else LAST
-
-
-def points_of(measure: Measure, wanted: Sequence[int], budget_pages: int, points: int, top: Sequence[int]) -> list[int]:
-    """Where a curve is looked at: `wanted` points of table columns, and the regular ones."""
-    if measure.axis is Axis.NONE:
-        return [LAST]
-    if measure.axis is Axis.TOP:
-        regular = [*top]
-    else:
-        regular = [max(1, round(budget_pages * (i + 1) / points)) for i in range(points)]
-    return sorted({*regular, *(point for point in wanted if point != LAST)})
-
-
-def values_at(values: Values, points: Sequence[int]) -> list[float]:
-    """The values at some points; a curve that ended early keeps its last value."""
-    return [value_after(values, len(values) if point == LAST else point) for point in points]

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from opilio.analyze.keywords import term_ids
 from opilio.evaluate.analysed import Analysed
-from opilio.evaluate.experiment import Experiment
+from opilio.evaluate.experiment import Experiment, Measures
 from opilio.evaluate.graph import LinkGraph
+from opilio.evaluate.measures import value_after
 from opilio.evaluate.quality import lexical_order, linkage_order, pool_pagerank
 from opilio.evaluate.records import Run
-from opilio.evaluate.scores import Facts, Measure, column_parts, points_of, values_at
+from opilio.evaluate.score_facts import Axis, Facts, Measure, World
+from opilio.evaluate.scores import LAST, column_parts
 from opilio.evaluate.tasks import Topic
+from opilio.model import host_of
 
 Score = tuple[str, str, int, float]
 """Strategy, measure, point of its curve, value."""
@@ -29,6 +35,8 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
     runs: tuple[Run, ...]
     everything: bytes
     """uint32: the pages that any crawl of this web and task fetched, of whatever topic: PageRank is found over them."""
+    references: tuple[Run, ...] = ()
+    """The crawls of the same strategies from other examples, in the same order, when a measure asks for them."""
 
 
 def wanted_measures(experiment: Experiment) -> dict[Measure, list[int]]:
@@ -40,6 +48,25 @@ def wanted_measures(experiment: Experiment) -> dict[Measure, list[int]]:
     return found
 
 
+def points_of(measure: Measure, wanted: Sequence[int], budget_pages: int, shown: Measures) -> list[int]:
+    """Where a curve is looked at: `wanted` points of table columns, and the regular ones."""
+    regular: dict[Axis, Sequence[int]] = {
+        Axis.PAGES: [max(1, round(budget_pages * (i + 1) / shown.points)) for i in range(shown.points)],
+        Axis.TOP: shown.top,
+        Axis.BEST: shown.top,
+        Axis.MODELS: range(1, shown.models + 1),
+        Axis.LINKS: range(shown.distances + 2),
+        Axis.NONE: (),
+    }
+    return sorted({*regular[measure.axis], *(point for point in wanted if point != LAST)}) or [LAST]
+
+
+def values_at(measure: Measure, values: NDArray[np.float64], points: Sequence[int]) -> list[float]:
+    """The values at some points; a curve that ended early keeps its last value. Distances begin at 0."""
+    first = 0 if measure.axis is Axis.LINKS else 1
+    return [value_after(values, len(values) if point == LAST else point + 1 - first) for point in points]
+
+
 class Scorer:
     """Scores the crawls of one web."""
 
@@ -49,23 +76,28 @@ class Scorer:
         self._graph = graph
         self._measures = wanted_measures(experiment)
         self._popularity: tuple[bytes, NDArray[np.float64]] = (b"", np.zeros(0))
+        _, hosts = np.unique([host_of(url) for url in analysed.web.urls], return_inverse=True)
+        self._world = World(analysed.web.info.pages, graph, hosts, np.diff(analysed.starts))
 
     def score(self, group: Group, topic: Topic) -> list[Score]:
-        """All values of a group."""
+        """All values of a group; where a crawl has none, there is no row."""
         by_words, by_links = self._orders(group, topic)
         labelled = topic.relevance(len(self._analysed.web))
-        settings, web = self._experiment.measures, self._analysed.web
-        budget_pages = self._experiment.budget.of(web.info.pages)
-        scores: list[Score] = []
-        for run in group.runs:
+        shown, scores = self._experiment.measures, list[Score]()
+        budget_pages = self._experiment.budget.of(self._world.pages)
+        references = group.references or (None,) * len(group.runs)
+        for run, reference in zip(group.runs, references, strict=True):
             facts = Facts(
-                run.crawled, run.relevances, topic.targets, labelled, web.info.pages, settings.window_pages,
-                by_words, by_links,
-            )  # fmt: skip
+                run, topic, labelled, self._world, shown.window_pages, shown.distances, by_words, by_links, reference
+            )
             for measure, wanted in self._measures.items():
-                points = points_of(measure, wanted, budget_pages, settings.points, settings.top)
-                values = values_at(measure.curve(facts), points)
-                scores += [(run.place.strategy, measure.name, p, v) for p, v in zip(points, values, strict=True)]
+                points = points_of(measure, wanted, budget_pages, shown)
+                values = values_at(measure, measure.curve(facts), points)
+                scores += [
+                    (run.place.strategy, measure.name, point, value)
+                    for point, value in zip(points, values, strict=True)
+                    if not math.isnan(value)
+                ]
         return scores
 
     def _orders(self, group: Group, topic: Topic) -> tuple[NDArray[np.integer], NDArray[np.integer]]:

@@ -120,19 +120,20 @@ class Summary:
         return self._means[key]
 
     def verdicts(self, web: str, task: str, column: str) -> dict[str, Verdict]:
-        """Each strategy but the baseline against the baseline."""
+        """Each strategy but the baseline against the baseline, on the topics for which both have a value."""
         key = (web, task, column)
         if key not in self._verdicts:
             baseline = self.facts.baseline
             theirs = self.values(web, task, baseline, column)
-            names = [name for name in self.facts.strategies if name != baseline]
-            found = [
-                compare(name, self.values(web, task, name, column), baseline, theirs, measure=column)
-                for name in names
-                if len(theirs) > 1
-            ]
-            raised = holm([comparison.p for comparison in found])
             measure = column_parts(column)[0]
+            found = []
+            for name in self.facts.strategies if measure.is_quality else ():
+                mine = self.values(web, task, name, column)
+                both = mine.keys() & theirs.keys()  # some crawls have no value, such as the precision of nothing
+                if name != baseline and len(both) > 1:
+                    ours, others = ({topic: value[topic] for topic in sorted(both)} for value in (mine, theirs))
+                    found.append(compare(name, ours, baseline, others, measure=column))
+            raised = holm([comparison.p for comparison in found])
             self._verdicts[key] = {c.name: Verdict(c, p, measure) for c, p in zip(found, raised, strict=True)}
         return self._verdicts[key]
 
@@ -141,6 +142,6 @@ class Summary:
         points = self._points.get((web, measure), [])
         columns = [per_topic(self._values.get((web, task, strategy, measure, point), {})) for point in points]
         tables = [np.array(list(column.values()), np.float64) for column in columns]
-        means = [float(table.mean()) if len(table) else 0.0 for table in tables]
+        means = [float(table.mean()) if len(table) else np.nan for table in tables]
         errors = [float(standard_error(table)) for table in tables]
         return Curve(points, means, errors, max((len(table) for table in tables), default=0))

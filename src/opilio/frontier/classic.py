@@ -7,7 +7,7 @@ second page that links to the same URL changes, and in whether links of a page a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -74,6 +74,12 @@ class Inheriting(Strategy):
     def forget(self, oid: int) -> None:
         """Its score is of no more use."""
         self.settle(oid, 0.0)
+
+    def recommend(self, relevance: Mapping[int, float], hub_scores: Mapping[int, float]) -> None:
+        """What great hubs link to counts as if it stood on a page as relevant as what else they link to (Focus 3.7)."""
+        for oid, value in relevance.items():
+            if self.is_open(oid):
+                self._scores[oid] = max(value, self._scores.get(oid, 0.0))
 
     def score_of(self, url: Waiting) -> float:
         """The score of a URL that waits or is under way."""

@@ -213,6 +213,11 @@ class LinkEvidence:
         ]  # fmt: skip
         return np.stack(table, axis=1)
 
+    def known_nearby(self, oids: Sequence[int]) -> Values:
+        """How many pages are known of the host and of the folder of each of some URLs that there are links to."""
+        homes = np.array([self._home[oid] for oid in oids], np.int64).reshape(-1, 2)
+        return self._hosts.known.values[homes[:, 0]] + self._folders.known.values[homes[:, 1]]
+
     @staticmethod
     def _record(records: _Records, rows: Rows, usual: float) -> Values:
         return (records.good.values[rows] + PATIENCE * usual) / (records.known.values[rows] + PATIENCE)

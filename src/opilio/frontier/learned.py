@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from opilio.frontier.evidence import FEATURES, LinkEvidence
+from opilio.frontier.exploring import Explorer
 from opilio.frontier.queue import Waiting
 from opilio.frontier.strategies import Strategy, strategies
 from opilio.model import Document, Judgement
@@ -19,20 +20,26 @@ if TYPE_CHECKING:
     from opilio.frontier.link_words import Words
 
 WEIGHTS = {
-    "best parent": 0.02, "mean parent": 0.33, "any parent": 0.18, "parents": -0.14, "relevant parents": -0.24,
-    "strength of parents": 0.25, "words": 0.48, "best words": 0.35, "words around": 0.43, "keywords": 0.41,
-    "learned words": 0.70, "best learned words": 0.53, "siblings": 0.64, "links beside": 0.28, "host": -0.05,
-    "folder": 0.15, "steps from the topic": -0.74,
+    "best parent": 0.03, "mean parent": 0.16, "any parent": 0.0, "parents": 0.06, "relevant parents": -0.12,
+    "strength of parents": 0.22, "words": 0.60, "best words": 0.21, "words around": 0.43, "keywords": 0.50,
+    "learned words": 0.82, "best learned words": 0.61, "siblings": 0.46, "links beside": 0.29, "host": -0.10,
+    "folder": 0.22, "steps from the topic": -0.45,
 }  # fmt: skip
 """Of each number, in units of its spread over all waiting URLs. Half of each is what a logistic regression found on
 waiting URLs of simulated crawls of development topics (docs/concepts/link-scores.md), half what was thought before."""
-SEED_PRIORITY = 100.0
+HUB_WEIGHT = 0.5
+"""Of being recommended by great hubs, 1 for the URL that they recommend most."""
+SEED_PRIORITY, EXPLORED_PRIORITY = 100.0, 50.0
 _EVERY_PAGES = 32
 """All waiting URLs are looked at anew after so many pages, more when many wait: after a page for each ..."""
 _URLS_PER_PAGE = 100
 _LEAST_SPREAD = 1e-6
+_SHARPNESS = 3.0
+"""Relevance to this power is what counts: a judge made of few examples takes many pages, is sure of few of them, and is
+right about those. docs/results/evidence.md has what it is worth."""
 
 
+@strategies.register("auto")
 @strategies.register("evidence")
 class AllEvidence(Strategy):
     """The URL of which most is to be expected, by all that is known of it."""
@@ -47,6 +54,8 @@ class AllEvidence(Strategy):
         self.weights: npt.NDArray[np.float64] = np.array([WEIGHTS[name] for name in FEATURES])
         self._mean = np.zeros(len(FEATURES))
         self._spread = np.ones(len(FEATURES))
+        self._recommended: dict[int, float] = {}
+        self._explorer = Explorer(settings.explore_share, adapts=settings.explore_adapts)
         self._pages = 0
         self._next = 1
 
@@ -65,30 +74,47 @@ class AllEvidence(Strategy):
     ) -> None:
         """A page was fetched and judged."""
         self._pages += 1
-        relevance = judgement.relevance if judgement is not None else 0.0
+        relevance = _sharpened(judgement.relevance) if judgement is not None else 0.0
         self.evidence.add_words(np.frombuffer(document.term_ids, "<u4"), relevance)
         self.evidence.add_page(relevance, page.steps, document, oids, sids)
 
     def settle(self, oid: int, goodness: float) -> None:
         """What became of a URL is known."""
-        self.evidence.settle(oid, goodness)
+        self.evidence.settle(oid, _sharpened(goodness))
+        self._explorer.settle(oid, goodness)
+        self._recommended.pop(oid, None)
 
     def forget(self, oid: int) -> None:
         """A URL is given up unseen."""
         self.evidence.forget(oid)
+        self._explorer.forget(oid)
+        self._recommended.pop(oid, None)
+
+    def recommend(self, relevance: Mapping[int, float], hub_scores: Mapping[int, float]) -> None:
+        """Great hubs recommend URLs, each by so much."""
+        most = max(hub_scores.values(), default=0.0)
+        self._recommended = {oid: score / most for oid, score in hub_scores.items()} if most > 0 else {}
 
     def parts(self, oid: int) -> dict[str, float]:
         """What each piece of evidence adds."""
         if not self.evidence.knows(oid):
             return {}
         added = (self.evidence.features([oid])[0] - self._mean) / self._spread * self.weights
-        return dict(zip(FEATURES, added.tolist(), strict=True))
+        parts = dict(zip(FEATURES, added.tolist(), strict=True))
+        if oid in self._recommended:
+            parts["great hubs"] = HUB_WEIGHT * self._recommended[oid]
+        if self._explorer.is_chosen(oid):
+            parts["to be explored"] = EXPLORED_PRIORITY
+        return parts
 
     def priorities(self, urls: Sequence[Waiting]) -> list[float]:
         """How much is to be expected of some waiting URLs; one that no link is known to keeps the priority it had."""
         known = [url.oid for url in urls if self.evidence.knows(url.oid)]
-        scores = dict(zip(known, self._scores(self.evidence.features(known)).tolist(), strict=True))
-        return [scores.get(url.oid) or url.priority or self.priority(url) for url in urls]
+        scores = dict(zip(known, self._scores(known, self.evidence.features(known)).tolist(), strict=True))
+        for oid in known:
+            if self._explorer.is_chosen(oid):
+                scores[oid] = EXPLORED_PRIORITY
+        return [scores[url.oid] if url.oid in scores else url.priority or self.priority(url) for url in urls]
 
     def is_due(self) -> bool:
         """Whether all waiting URLs should be looked at anew."""
@@ -102,8 +128,20 @@ class AllEvidence(Strategy):
         if len(known) > 1:
             self._mean = features.mean(axis=0)
             self._spread = np.maximum(features.std(axis=0), _LEAST_SPREAD)
-        scores = dict(zip(known, self._scores(features).tolist(), strict=True))
-        return [scores.get(url.oid, url.priority) for url in urls]
+        scores = self._scores(known, features)
+        if self.settings.explore_share:
+            places = self._explorer.choose(np.array(known, np.int64), self.evidence.known_nearby(known), scores)
+            scores[places] = EXPLORED_PRIORITY
+        found = dict(zip(known, scores.tolist(), strict=True))
+        return [found.get(url.oid, url.priority) for url in urls]
 
-    def _scores(self, features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        return ((features - self._mean) / self._spread) @ self.weights
+    def _scores(self, oids: Sequence[int], features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        scores: npt.NDArray[np.float64] = ((features - self._mean) / self._spread) @ self.weights
+        if self._recommended:
+            hubs = np.fromiter((self._recommended.get(oid, 0.0) for oid in oids), np.float64, len(oids))
+            scores += HUB_WEIGHT * hubs
+        return scores
+
+
+def _sharpened(relevance: float) -> float:
+    return float(relevance**_SHARPNESS)

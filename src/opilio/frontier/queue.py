@@ -23,7 +23,7 @@ class Waiting:
     """A URL that waits to be asked for."""
 
     __slots__ = ("anchor", "depth", "dropped", "entry", "etag", "hops", "host", "last_modified", "neighbours",
-                 "numtries", "oid", "priority", "relevance", "steps", "topic", "url")  # fmt: skip
+                 "numtries", "oid", "priority", "relevance", "sought", "steps", "topic", "url")  # fmt: skip
 
     def __init__(
         self, oid: int, url: str, host: Host, topic: int, depth: int, relevance: float, hops: int = 0, numtries: int = 0
@@ -32,6 +32,7 @@ class Waiting:
         self.url = url
         self.host = host
         self.topic = topic
+        self.sought = topic  # the topic of the page that led to it, whatever it is judged to be of
         self.depth = depth
         self.relevance = relevance
         self.hops = hops

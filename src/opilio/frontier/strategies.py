@@ -19,7 +19,7 @@ of its own (`uses_sql`) has its order asked from the database again and again.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from opilio.errors import SettingsError
@@ -62,6 +62,14 @@ class Strategy:
         """Whether the links of a page are followed at all."""
         return True
 
+    def steps_at(self, page: Waiting, judgement: Judgement | None) -> int:
+        """Steps since the last page that was sought: 0 at one, else one more than at the page before."""
+        return 0 if judgement is not None and judgement.is_relevant else page.steps + 1
+
+    def admits(self, url: Waiting) -> bool:
+        """Whether a URL may be asked for as long as this strategy orders; else it waits in the database."""
+        return True
+
     def brief(self, keywords: Iterable[int], documents: Iterable[tuple[Words, float]]) -> None:
         """What is known before the crawl: stems that name the topics, documents by their stems and their relevance."""
 
@@ -79,6 +87,9 @@ class Strategy:
 
     def forget(self, oid: int) -> None:
         """A URL will not be asked for after all (robots rules, limits, duplicates): nothing is known of its page."""
+
+    def recommend(self, relevance: Mapping[int, float], hub_scores: Mapping[int, float]) -> None:
+        """Great hubs recommend waiting URLs: how relevant what they link to is, and how great they are together."""
 
     def is_due(self) -> bool:
         """Whether all waiting URLs should get new priorities now."""

@@ -4,10 +4,16 @@
 settings. `training.py` gathers the training set from it: examples that were fetched, files and texts, OTHERS, document
 frequencies. `trainer.py` makes a model of that, in a process of its own (`process.py`), so that a crawl can go on;
 `models.py` lists, compares and renews models.
+`archetypes.py` finds pages that a crawl can learn from by itself, `guard.py` refuses a model that this made worse (both
+ask models about documents that these have not seen: `folding.py`), and
+`reviewing.py` lets the user look at them, confirm, reject and trim them.
 `rejudging.py` judges stored pages anew when a model has changed; `redrawing.py` draws the variable part of a filter,
 `proposing.py` writes what an expert may choose from; `briefing.py` tells a strategy what the topics are about;
 `explaining.py` tells why a page is judged as it is, `linking.py` what leads to a URL, `ways.py` what the page that led
 to it says of it.
+
+`census.py` counts what fell into which topic, `instead.py` finds what the rest is about, `drift.py` whether the words
+change, `recall.py` estimates how much is left, `remedies.py` says what to do; `surroundings.py` asks it all at once.
 
 Invariants: models are numbered from 1 without gaps and never change; a training set is read in one piece, so that a
 model is made of what was committed at one moment; nothing here talks to the network.
@@ -22,61 +28,123 @@ from typing import TYPE_CHECKING
 from opilio.lazy import loader
 
 if TYPE_CHECKING:
-    from opilio.learn.briefing import brief
+    from opilio.learn.archetypes import Archetype, Round, Survey, survey, trial_of, write_round
+    from opilio.learn.briefing import brief, brief_from
+    from opilio.learn.census import take_census
     from opilio.learn.checking import check_settings
     from opilio.learn.explaining import explain, keyword_model
     from opilio.learn.files import read_file
+    from opilio.learn.guard import Trial, Verdict, check_guard, try_beside, try_out
     from opilio.learn.linking import explain_link
     from opilio.learn.models import compare_models, list_models, renew
     from opilio.learn.proposing import propose
+    from opilio.learn.recall import estimate_recall
     from opilio.learn.redrawing import redraw
     from opilio.learn.rejudging import Rejudged, rejudge
+    from opilio.learn.remedies import command_line, more_examples
+    from opilio.learn.remembering import remember
+    from opilio.learn.reviewing import (
+        confirm_archetype,
+        list_archetypes,
+        page_text,
+        reject_archetype,
+        trim_example,
+    )
+    from opilio.learn.surroundings import Surroundings, look_around
     from opilio.learn.trainer import Trained, store_model, train, train_beside
     from opilio.learn.training import gather
     from opilio.learn.ways import ways_to
 
 __all__ = [
+    "Archetype",
     "Rejudged",
+    "Round",
+    "Surroundings",
+    "Survey",
     "Trained",
+    "Trial",
+    "Verdict",
     "brief",
+    "brief_from",
+    "check_guard",
     "check_settings",
+    "command_line",
     "compare_models",
+    "confirm_archetype",
+    "estimate_recall",
     "explain",
     "explain_link",
     "gather",
     "keyword_model",
+    "list_archetypes",
     "list_models",
+    "look_around",
+    "more_examples",
+    "page_text",
     "propose",
     "read_file",
     "redraw",
+    "reject_archetype",
     "rejudge",
+    "remember",
     "renew",
     "store_model",
+    "survey",
+    "take_census",
     "train",
     "train_beside",
+    "trial_of",
+    "trim_example",
+    "try_beside",
+    "try_out",
     "ways_to",
+    "write_round",
 ]
 
 _MODULES = {
+    "Archetype": "archetypes",
     "Rejudged": "rejudging",
+    "Round": "archetypes",
+    "Surroundings": "surroundings",
+    "Survey": "archetypes",
     "Trained": "trainer",
+    "Trial": "guard",
+    "Verdict": "guard",
     "brief": "briefing",
+    "brief_from": "briefing",
+    "check_guard": "guard",
     "check_settings": "checking",
+    "command_line": "remedies",
     "compare_models": "models",
+    "confirm_archetype": "reviewing",
+    "estimate_recall": "recall",
     "explain": "explaining",
     "explain_link": "linking",
     "gather": "training",
     "keyword_model": "explaining",
+    "list_archetypes": "reviewing",
     "list_models": "models",
+    "look_around": "surroundings",
+    "more_examples": "remedies",
+    "page_text": "reviewing",
     "propose": "proposing",
     "read_file": "files",
     "redraw": "redrawing",
+    "reject_archetype": "reviewing",
     "rejudge": "rejudging",
+    "remember": "remembering",
     "renew": "models",
     "store_model": "trainer",
+    "survey": "archetypes",
+    "take_census": "census",
     "train": "trainer",
     "train_beside": "trainer",
+    "trial_of": "archetypes",
+    "trim_example": "reviewing",
+    "try_beside": "guard",
+    "try_out": "guard",
     "ways_to": "ways",
+    "write_round": "archetypes",
 }
 
 __getattr__ = loader(__name__, _MODULES)

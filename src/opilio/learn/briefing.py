@@ -10,6 +10,9 @@ import numpy as np
 from opilio.analyze.keywords import term_ids
 from opilio.classify import TrainingSet
 from opilio.frontier import Strategy
+from opilio.learn.training import gather
+from opilio.settings import Settings
+from opilio.store import Store
 
 if TYPE_CHECKING:
     from opilio.frontier.link_words import Words
@@ -20,6 +23,12 @@ def brief(strategy: Strategy, training: TrainingSet) -> None:
     if strategy.learns:
         wanted = [words for kcid, words in training.keywords.items() if training.hierarchy.is_wanted(kcid)]
         strategy.brief(term_ids(" ".join(wanted)), _documents(training))
+
+
+def brief_from(store: Store, settings: Settings, strategy: Strategy) -> None:
+    """The same, from what a collection has."""
+    if strategy.learns:
+        brief(strategy, gather(store, settings))
 
 
 def _documents(training: TrainingSet) -> Iterator[tuple[Words, float]]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple, Self
 
 import xxhash
 
 from opilio.errors import InputError
 from opilio.settings import Settings, to_toml
 from opilio.store import Batch, Store
+from opilio.store.loading import TrainingRecord
 from opilio.topics import (
     Change,
     ExampleKind,
@@ -27,6 +29,8 @@ from opilio.topics import (
 
 MIN_EXAMPLE_WORDS = 30
 """A text with fewer words, such as a query, tells what is wanted but is no document to learn from."""
+ARCHETYPE = "archetype"
+"""In the column `training.source`: a crawl added the document, and nobody vouches for it."""
 
 
 @dataclass(frozen=True)
@@ -101,15 +105,40 @@ def apply(store: Store, change: Change) -> None:
             store.query(statement, [kcid], write=True)
 
 
+class Taught(NamedTuple):
+    """What a model is made of, as far as a later one would be another."""
+
+    topics: list[tuple[object, ...]]
+    examples: list[tuple[object, ...]]
+    """Topic, name, whether it is about the topic, whether its page is there, and its text unless it is the page's."""
+
+    @classmethod
+    def of(cls, store: Store) -> Self:
+        """What is taught now."""
+        topics: list[tuple[object, ...]] = [(t.kcid, t.path, t.type, t.keywords) for t in store.load_topics()]
+        trimmed = set(store.query(_TRIMMED, max_rows=2**20).rows)
+        return cls(topics, [_lesson(record, trimmed) for record in store.load_training()])
+
+    def changed(self, dropped: Collection[tuple[int, str]], added: Iterable[tuple[int, str]]) -> Taught:
+        """The same with some examples dropped, and the stored pages of some URLs added; by topic and name."""
+        kept = [example for example in self.examples if (example[0], example[1]) not in dropped]
+        return Taught(self.topics, [*kept, *((kcid, url, True, True, True) for kcid, url in added)])
+
+    def fingerprint(self, settings: Settings) -> str:
+        """Differs when topics, examples or settings do."""
+        said = to_toml(Settings(classify=settings.classify, oasis=settings.oasis))
+        whole = repr((self.topics, self.examples, said))
+        return xxhash.xxh3_64_hexdigest(whole.encode("utf-8", "replace"))
+
+
+def _lesson(record: TrainingRecord, trimmed: Collection[tuple[int, str]]) -> tuple[object, ...]:
+    is_page = record.kind == "url" and (record.kcid, record.name) not in trimmed
+    return record.kcid, record.name, record.positive, record.oid is not None, is_page or record.text
+
+
 def fingerprint(store: Store, settings: Settings) -> str:
     """Tells whether topics, examples or settings are those that a model was made of."""
-    topics = [(topic.kcid, topic.path, topic.type, topic.keywords) for topic in store.load_topics()]
-    examples = [
-        (record.kcid, record.name, record.positive, record.oid is not None, record.kind == "url" or record.text)
-        for record in store.load_training()
-    ]
-    said = to_toml(Settings(classify=settings.classify, oasis=settings.oasis))
-    return xxhash.xxh3_64_hexdigest(repr((topics, examples, said)).encode("utf-8", "replace"))
+    return Taught.of(store).fingerprint(settings)
 
 
 def has_documents(store: Store) -> bool:
@@ -121,6 +150,7 @@ def has_documents(store: Store) -> bool:
     return bool(store.query(sql, [MIN_EXAMPLE_WORDS]).rows[0][0])
 
 
+_TRIMMED = "SELECT kcid, name FROM training WHERE kind = 'url' AND text IS NOT NULL"
 _FORGET = "DELETE FROM training WHERE kcid = ? AND name = ?"
 _REMOVE = (
     "DELETE FROM topics WHERE kcid = ?",

@@ -1,4 +1,4 @@
-"""The process that trains: a pickled training set on standard input, a pickled model on standard output.
+"""The process that trains: what to do, pickled, on standard input; what came of it, pickled, on standard output.
 
 Both ends are ours; nothing that was fetched is unpickled, only texts inside of our own records. The process ends at
 once when nobody is left to take the model.
@@ -11,9 +11,15 @@ import pickle
 import select
 import sys
 import threading
+from collections.abc import Callable
+from typing import Any
 
 from opilio.errors import OpilioError
+from opilio.learn.folding import confidences
+from opilio.learn.guard import try_out
 from opilio.learn.trainer import train
+
+WORK: dict[str, Callable[..., Any]] = {"train": train, "try": try_out, "confidences": confidences}
 
 
 def _end_with_parent() -> None:
@@ -27,13 +33,13 @@ def _end_with_parent() -> None:
 def main() -> None:
     """Entry point: `python -m opilio.learn.process`."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    training, settings, version = pickle.load(sys.stdin.buffer)
-    trained, said = None, None
+    what, given = pickle.load(sys.stdin.buffer)
+    made, said = None, None
     try:
-        trained = train(training, settings, version)
+        made = WORK[what](*given)
     except OpilioError as error:
         said = (error.message, error.hint)
-    sys.stdout.buffer.write(pickle.dumps((trained, said)))
+    sys.stdout.buffer.write(pickle.dumps((made, said)))
     sys.stdout.buffer.flush()
 
 

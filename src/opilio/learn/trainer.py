@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from opilio.classify import CLASSIFIERS, Estimating, Judge, Model, TrainingSet
 from opilio.classify.bayes import BayesTree
@@ -41,16 +42,22 @@ def train(training: TrainingSet, settings: Settings, version: int) -> Trained:
     )
 
 
-def train_beside(
-    training: TrainingSet,
-    settings: Settings,
-    version: int,
-    on_start: Callable[[subprocess.Popen[bytes]], object] = lambda process: None,
-) -> Trained:
-    """The same in a process of its own. Blocks its caller, but not the threads beside it.
+OnStart = Callable[[subprocess.Popen[bytes]], object]
+"""Is told the process that trains, so that a caller in a hurry can kill it."""
 
-    `on_start` is told the process, so that a caller in a hurry can kill it.
-    """
+
+def train_beside(
+    training: TrainingSet, settings: Settings, version: int, on_start: OnStart = lambda process: None
+) -> Trained:
+    """The same in a process of its own. Blocks its caller, but not the threads beside it."""
+    trained = work_beside("train", (training, settings, version), on_start)
+    if not isinstance(trained, Trained):
+        raise OpilioError("training gave no model")
+    return trained
+
+
+def work_beside(what: str, given: tuple[Any, ...], on_start: OnStart) -> Any:
+    """What comes of a kind of work (`process.WORK`) in a process of its own. Raises its InputError."""
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "opilio.learn.process"],
         stdin=subprocess.PIPE,
@@ -60,17 +67,15 @@ def train_beside(
     )
     on_start(process)
     try:
-        answer, _ = process.communicate(pickle.dumps((training, settings, version)))
+        answer, _ = process.communicate(pickle.dumps((what, given)))
     finally:
         process.kill()
     if process.returncode or not answer:
         raise OpilioError("training ended without a model", "Look at the messages above.")
-    trained, error = pickle.loads(answer)
+    made, error = pickle.loads(answer)
     if error is not None:
         raise InputError(*error)
-    if not isinstance(trained, Trained):
-        raise OpilioError("training gave no model")
-    return trained
+    return made
 
 
 def store_model(store: Store, trained: Trained, reason: str, settings: Settings, taught: str) -> None:

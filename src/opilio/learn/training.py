@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,7 +52,21 @@ def gather(store: Store, settings: Settings) -> TrainingSet:
     """All that a classifier can learn from now. Examples whose page is not there (yet) are left out."""
     topics = store.load_topics()
     reader = TextReader()
-    records = list(store.load_training())
+    examples = examples_of(store, list(store.load_training()), reader)
+    documents, frequencies = _frequencies(store)
+    return TrainingSet(
+        hierarchy=hierarchy_of(topics),
+        examples=tuple(examples),
+        others=tuple(_others(reader, settings)),
+        document_frequencies=frequencies,
+        documents=documents,
+        terms=reader.terms,
+        keywords={topic.kcid: " ".join(topic.keywords) for topic in topics if topic.keywords},
+    )
+
+
+def examples_of(store: Store, records: Sequence[TrainingRecord], reader: TextReader) -> list[Example]:
+    """What there is to learn from documents; those whose page is not there are left out."""
     oids = [record.oid for record in records if record.oid is not None]
     anchors, neighbours = anchors_of(store, oids), neighbours_of(store, oids)
     examples = []
@@ -64,16 +78,7 @@ def gather(store: Store, settings: Settings) -> TrainingSet:
         evidence = _evidence(store, reader, record, words, near)
         if evidence is not None:
             examples.append(Example(record.kcid, evidence, record.positive, record.name))
-    documents, frequencies = _frequencies(store)
-    return TrainingSet(
-        hierarchy=hierarchy_of(topics),
-        examples=tuple(examples),
-        others=tuple(_others(reader, settings)),
-        document_frequencies=frequencies,
-        documents=documents,
-        terms=reader.terms,
-        keywords={topic.kcid: " ".join(topic.keywords) for topic in topics if topic.keywords},
-    )
+    return examples
 
 
 def anchors_of(store: Store, oids: list[int]) -> dict[int, list[str]]:

@@ -58,6 +58,11 @@ SELECT oid, url, key, sid, topic, depth, hops, numtries, relevance, priority
 FROM crawl JOIN kept USING (oid) ORDER BY place
 """
 
+_AMONG = """
+SELECT oid, url, key, sid, topic, depth, hops, numtries, relevance, priority
+FROM crawl SEMI JOIN asked USING (oid) WHERE state = 'waiting' AND numtries = 0 ORDER BY oid
+"""
+
 
 def next_waiting(
     cursor: duckdb.DuckDBPyConnection,
@@ -79,6 +84,12 @@ def next_waiting(
     cursor.register("held", pa.table({"oid": pa.array(exclude, pa.int64())}))
     rows = cursor.execute(_NEXT.format(order_by=f"{order_by}\n"), values).fetchall()
     return [Waiting(*row) for row in rows]
+
+
+def waiting_among(cursor: duckdb.DuckDBPyConnection, oids: npt.NDArray[np.int64]) -> list[Waiting]:
+    """Those of some URLs that wait and have never been tried, in the order of discovery."""
+    cursor.register("asked", pa.table({"oid": pa.array(oids, pa.int64())}))
+    return [Waiting(*row) for row in cursor.execute(_AMONG).fetchall()]
 
 
 def check_order_by(cursor: duckdb.DuckDBPyConnection, order_by: str) -> None:

@@ -1,0 +1,203 @@
+"""The two phases of a crawl that begins with little (BINGO 2.6, 3.3): learning, then harvesting.
+
+*Learning* looks for archetypes near the seeds: depth-first, with a sharp focus, in the seeds' domains, and a page
+counts only when all feature spaces agree. It ends when every topic has enough archetypes, after so many pages, or when nothing
+is left that it may follow. Then the archetypes become training documents, unless the guard refuses them, links are
+analysed, and *harvesting* begins: in the order of the settings, restarted from the best hubs, with votes weighted by
+their expected precision.
+
+With `learn.pause` the crawl ends between the two, for the user to look at the archetypes. The next crawl harvests.
+
+The phase is a counter, written with the batch it belongs to: after a crash a crawl is in the phase it was in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from enum import IntEnum
+
+from opilio.crawl.absorb import Absorber
+from opilio.crawl.counters import PHASE
+from opilio.crawl.distiller import Distiller
+from opilio.crawl.teaching import Teacher
+from opilio.errors import OpilioError
+from opilio.frontier import Strategy, make_strategy
+from opilio.frontier.sharp import SharpFocus
+from opilio.settings import Settings, override
+from opilio.store import Store
+
+DRY_S = 1.0
+"""So long nothing was to be asked for: time for a refill to come."""
+RESTART_HUBS = 10
+"""Hubs of each topic from which the harvest begins."""
+_ARCHETYPES = """
+    SELECT kcid, count(*) FROM training WHERE positive AND source IN ('archetype', 'confirmed') GROUP BY kcid
+"""
+_WAITING = "SELECT topic, count(*) FROM crawl WHERE state = 'waiting' GROUP BY topic"
+PAUSED = "paused between the phases: look at the archetypes (opilio archetypes list), then crawl on to harvest"
+
+
+class Phase(IntEnum):
+    """Where a crawl stands."""
+
+    NONE = 0
+    LEARNING = 1
+    PAUSED = 2
+    HARVESTING = 3
+
+
+def phase_at_start(settings: Settings, before: int) -> Phase:
+    """The phase that a crawl begins or goes on with."""
+    if not settings.learn.phases:
+        return Phase.NONE
+    return Phase.LEARNING if before in (Phase.NONE, Phase.LEARNING) else Phase.HARVESTING
+
+
+def settings_in(phase: Phase, settings: Settings) -> Settings:
+    """The settings of a phase: how votes become a decision is the phase's to say."""
+    if phase is Phase.NONE:
+        return settings
+    return override(settings, {"classify.meta": "unanimous" if phase is Phase.LEARNING else "weighted"}, "phases")
+
+
+def strategy_in(phase: Phase, settings: Settings, domains: Iterable[str]) -> Strategy:
+    """The order of a phase."""
+    if phase is Phase.LEARNING:
+        return SharpFocus(settings.frontier, domains, settings.learn.learning_depth)
+    return make_strategy(settings.frontier)
+
+
+class Phases:
+    """Sees when learning is over, and has the harvest begin."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        absorber: Absorber,
+        teacher: Teacher,
+        distiller: Distiller,
+        change_order: Callable[[], Awaitable[None]],
+        end: Callable[[str], None],
+    ) -> None:
+        """`change_order` takes over the order of the settings; `end` ends the crawl."""
+        self._settings = settings
+        self._store = store
+        self._absorber = absorber
+        self._teacher = teacher
+        self._distiller = distiller
+        self._change_order = change_order
+        self._end = end
+        before = Phase(absorber.counters.counts[PHASE])
+        self.phase = phase_at_start(settings, before)
+        self._resumes = self.phase is Phase.HARVESTING and before is not Phase.HARVESTING
+        self._task: asyncio.Task[None] | None = None
+        self._dry_since_s = 0.0
+        self._counted_version = teacher.version
+        self._has_enough = False
+        if self.phase is not before and self.phase is not Phase.HARVESTING:
+            self._enter(self.phase, "learning: depth-first in the domains of the seeds")
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether more is to come: a harvest."""
+        return self.phase is Phase.LEARNING or self._task is not None or self._resumes
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing should be fetched for now: the phase changes."""
+        return self._task is not None or (self._resumes and not self._teacher.awaits)
+
+    def look(self) -> None:
+        """See whether the phase is over. Called often."""
+        if self._task is not None:
+            return
+        if self._resumes and not self._teacher.is_busy:
+            self._begin(self._harvest())
+        elif self.phase is Phase.LEARNING and not self._teacher.is_busy:
+            if self._counted_version != self._teacher.version:
+                self._counted_version = self._teacher.version
+                self._has_enough = self._is_enough()
+            why = self._why_over()
+            if why and self._teacher.version:
+                self._begin(self._finish_learning(why))
+            elif why:
+                self._end(f"learning is over ({why}), but no model could be trained: {self._teacher.note}")
+
+    def _why_over(self) -> str:
+        """Why the phase of learning is over, or nothing."""
+        frontier, learning = self._absorber.frontier, self._settings.learn
+        if self._has_enough:
+            return f"every topic has {learning.learning_archetypes} archetypes"
+        if self._absorber.counters.pages >= learning.learning_pages:
+            return f"{learning.learning_pages:,} pages seen"
+        if frontier.hot or frontier.in_flight:
+            self._dry_since_s = 0.0
+        elif not self._dry_since_s:
+            self._dry_since_s = time.monotonic()
+        elif time.monotonic() - self._dry_since_s >= DRY_S:
+            return "nothing more to follow near the seeds"
+        return ""
+
+    def _is_enough(self) -> bool:
+        found = dict(self._store.query(_ARCHETYPES).rows)
+        taught = set(self._absorber.examples.values()) & self._absorber.wanted
+        return bool(taught) and all(found.get(kcid, 0) >= self._settings.learn.learning_archetypes for kcid in taught)
+
+    async def _finish_learning(self, why: str) -> None:
+        self._teacher.change_settings(settings_in(Phase.HARVESTING, self._settings))
+        before = self._teacher.version
+        changes = await self._teacher.teach_itself("the learning phase is over")
+        if self._teacher.version == before:  # the votes count otherwise from now on, archetypes or not
+            await self._teacher.retrain("the harvesting phase begins")
+        if not changes.added:
+            self._absorber.notice("phase", "no archetypes were found while learning", _MORE)
+        if self._settings.learn.pause:
+            self._enter(Phase.PAUSED, f"learning is over: {why}; waiting for you", PAUSED)
+            self._end(PAUSED)
+            return
+        self._absorber.notice("phase", f"learning is over: {why}")
+        await self._harvest()
+
+    async def _harvest(self) -> None:
+        await self._distiller.distill_now()
+        await self._change_order()
+        frontier = self._absorber.frontier
+        waiting = dict(await asyncio.to_thread(lambda: self._store.query(_WAITING, max_rows=2**15).rows))
+        frontier.wait_in_database({topic: waiting.get(topic, 0) for topic in frontier.queues})
+        urls = await self._distiller.restart_from_hubs(RESTART_HUBS)
+        self._resumes = False
+        self._enter(Phase.HARVESTING, f"harvesting: {urls:,} URLs recommended by the best hubs come first")
+
+    def _enter(self, phase: Phase, text: str, remedy: str = "") -> None:
+        self.phase = phase
+        counters = self._absorber.counters
+        counters.add(PHASE, phase - counters.counts[PHASE])
+        self._absorber.notice("phase", text, remedy)
+
+    def _begin(self, work: Awaitable[None]) -> None:
+        self._task = asyncio.ensure_future(work)
+        self._task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Future[None]) -> None:
+        self._task = None
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            said = error.message if isinstance(error, OpilioError) else f"{type(error).__name__}: {error}"
+            self._end(f"the harvesting phase could not begin: {said}")
+
+    async def close(self, at_once: asyncio.Event) -> None:
+        """Wait for a change of phase under way; the next crawl makes it anew when it is given up."""
+        task = self._task
+        if task is None:
+            return
+        hurry = asyncio.create_task(at_once.wait())
+        await asyncio.wait({task, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+_MORE = "Give more examples (opilio topics add), or let it look at more pages (learn.learning_pages)."

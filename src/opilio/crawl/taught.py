@@ -1,0 +1,46 @@
+"""What is taught, as the store has it: topics that are wanted, examples the user vouches for, pages that are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from opilio.learn.lessons import ARCHETYPE
+from opilio.store import Store
+from opilio.store.loading import ExampleRecord
+from opilio.topics import TopicRecord, hierarchy_of
+
+_ARCHETYPES = f"SELECT DISTINCT name FROM training WHERE source = '{ARCHETYPE}'"
+_OLDER = "SELECT count(*) FROM pages WHERE text IS NOT NULL AND coalesce(model_version, 0) < ?"
+
+
+def wanted_topics(topics: Sequence[TopicRecord]) -> frozenset[int]:
+    """The topics that are good, and those below them."""
+    hierarchy = hierarchy_of(topics)
+    return frozenset(kcid for kcid in hierarchy.nodes if hierarchy.is_wanted(kcid))
+
+
+def examples_in(store: Store) -> dict[int, int]:
+    """The stored pages that the user says are about topics that are wanted, by oid, with their topics.
+
+    Archetypes are not among them: nobody has said so, and the next model may say otherwise.
+    """
+    hierarchy = hierarchy_of(store.load_topics())
+    return {
+        record.oid: record.kcid
+        for record in store.load_training()
+        if record.oid is not None
+        and record.positive
+        and record.source != ARCHETYPE
+        and hierarchy.is_wanted(record.kcid)
+    }
+
+
+def examples_to_fetch(store: Store) -> list[ExampleRecord]:
+    """The URLs that the user gave to learn from; archetypes are fetched already."""
+    made = {name for (name,) in store.query(_ARCHETYPES, max_rows=2**20).rows}
+    return [example for example in store.load_examples() if example.url not in made]
+
+
+def has_older_judgements(store: Store, version: int) -> bool:
+    """Whether pages are stored that could be judged anew by this model."""
+    return bool(store.query(_OLDER, [version]).rows[0][0])

@@ -1,0 +1,262 @@
+"""The watcher: notices when a crawl stagnates, starves a topic or drifts, and ends it when it is told to.
+
+The harvest rate is watched in memory, at every turn of the loop. What needs the database is looked at now and then in a
+thread: which topics starve, whether what is accepted still resembles the examples, how much there may be left to find.
+
+Each thing is said once, and again only after it was over: a crawl that stands at the edge does not repeat itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from opilio import learn
+from opilio.crawl.absorb import Absorber
+from opilio.errors import OpilioError
+from opilio.settings import Settings
+from opilio.store import Store
+
+FELL_SHARE = 0.5
+"""The harvest has fallen when it is less than this share of its best ..."""
+RISEN_SHARE = 0.75
+"""... and has risen again when it is more than this."""
+FELL_ERRORS = 5.0
+"""By chance a rate differs from the best of many by so many standard errors hardly ever."""
+STEPS = 20
+"""A window is moved by so many parts of its length."""
+SURVEY_PAGES = 250
+SURVEY_SHARE = 0.05
+"""A survey is made after so many more pages, or after this share of all there are, if that is more."""
+REST = 10.0
+"""So many times as long as a survey took, none is made."""
+SHOWN_WORDS = 6
+
+
+@dataclass(frozen=True)
+class _Fall:
+    """A harvest rate that is far below its best."""
+
+    now: float
+    best: float
+    pages: int
+
+
+class Harvest:
+    """The harvest rate over the latest pages, from two counts that only grow."""
+
+    def __init__(self, window_pages: int) -> None:
+        self.window_pages = max(1, window_pages)
+        self.best = 0.0
+        """Of any whole window so far."""
+        self._marks: deque[tuple[int, int]] = deque([(0, 0)])
+
+    def see(self, judged: int, relevant: int) -> tuple[float, int] | None:
+        """The rate and the pages it is of, once a step has been made and a whole window been seen."""
+        if judged - self._marks[-1][0] < max(1, self.window_pages // STEPS):
+            return None
+        self._marks.append((judged, relevant))
+        while judged - self._marks[1][0] >= self.window_pages:
+            self._marks.popleft()
+        pages = judged - self._marks[0][0]
+        if pages < self.window_pages:
+            return None
+        rate = (relevant - self._marks[0][1]) / pages
+        self.best = max(self.best, rate)
+        return rate, pages
+
+    def has_fallen(self, rate: float, pages: int) -> bool:
+        """Whether the rate is less than half its best, and not by chance."""
+        error = math.sqrt((self.best * (1 - self.best) + rate * (1 - rate)) / pages)
+        return rate < FELL_SHARE * self.best and self.best - rate > FELL_ERRORS * error
+
+
+class Said:
+    """What has been said and is not over."""
+
+    def __init__(self) -> None:
+        self._said: set[Any] = set()
+
+    def is_news(self, thing: Any, *, is_so: bool, is_over: bool) -> bool:
+        """Whether to say something now."""
+        if is_over:
+            self._said.discard(thing)
+        if not is_so or thing in self._said:
+            return False
+        self._said.add(thing)
+        return True
+
+
+class Watcher:
+    """Looks at how the crawl does, and says what it sees."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        absorber: Absorber,
+        commit: Callable[[], Awaitable[None]],
+        stop: Callable[[str], None],
+    ) -> None:
+        """`commit` writes all that was absorbed, so that it can be read; `stop` ends the crawl, for a reason,
+        unless it ends already."""
+        self._settings = settings
+        self._limits = settings.limits
+        self._store = store
+        self._absorber = absorber
+        self._commit = commit
+        self._stop = stop
+        self._folder = str(store.path.parent)
+        self._harvest = Harvest(settings.limits.harvest_pages)
+        self._said = Said()
+        self._fall: _Fall | None = None
+        self._survey: asyncio.Task[None] | None = None
+        self._surveyed_pages = absorber.counters.pages
+        self._rest_until_s = 0.0
+        self._hurries = False
+        self._recalled = 0
+        self.recall: float | None = None
+        """The latest estimate."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Never: a survey gives the crawl nothing to do."""
+        return False
+
+    @property
+    def holds(self) -> bool:
+        """Whether nothing should be fetched for now: only when a crawl should be the same each time."""
+        return self._settings.learn.wait and self._survey is not None
+
+    def look(self) -> None:
+        """Watch the harvest, and begin a survey when it is time. Called often."""
+        counters = self._absorber.counters
+        seen = self._harvest.see(counters.judged, counters.relevant)
+        if seen is not None:
+            self._watch(*seen)
+        if self._survey is None and (self._fall is not None or self._is_due()):
+            self._surveyed_pages = counters.pages
+            self._survey = asyncio.create_task(self._look_around())
+            self._survey.add_done_callback(self._end)
+
+    async def close(self, at_once: asyncio.Event) -> None:
+        """Wait for a survey under way, or give it up."""
+        survey = self._survey
+        if survey is None:
+            return
+        hurry = asyncio.create_task(at_once.wait())
+        await asyncio.wait({survey, hurry}, return_when=asyncio.FIRST_COMPLETED)
+        hurry.cancel()
+        if not survey.done():
+            self._hurries = True
+            self._store.cancel_queries()
+        await asyncio.gather(survey, return_exceptions=True)
+
+    # -- the harvest
+
+    def _watch(self, rate: float, pages: int) -> None:
+        least = self._limits.min_harvest
+        if least and rate < least:
+            self._end_crawl(
+                f"harvest rate {rate:.3g} of the last {pages:,} pages is below {least:g} (limits.min_harvest)",
+                learn.command_line("crawl", self._folder, "--set", f"limits.min_harvest={least / 2:g}"),
+            )
+        best = self._harvest.best
+        fallen, risen = self._harvest.has_fallen(rate, pages), rate > RISEN_SHARE * best
+        if self._said.is_news("harvest", is_so=fallen, is_over=risen):
+            self._fall = _Fall(rate, best, pages)
+
+    def _end_crawl(self, reason: str, to_go_on: str) -> None:
+        if self._said.is_news("end", is_so=True, is_over=False):
+            self._absorber.notice("end", reason, f"to go on: {to_go_on}")
+            self._stop(reason)
+
+    # -- what the database knows
+
+    def _is_due(self) -> bool:
+        counters = self._absorber.counters
+        if not counters.judged:
+            return False
+        step = min(SURVEY_PAGES, max(1, self._limits.harvest_pages // 2))
+        due = counters.pages - self._surveyed_pages >= max(step, SURVEY_SHARE * counters.pages)
+        return due and (self._settings.learn.wait or time.monotonic() >= self._rest_until_s)
+
+    async def _look_around(self) -> None:
+        began_s = time.monotonic()
+        fall, self._fall = self._fall, None
+        await self._commit()
+        frontier = self._absorber.frontier
+        waiting = {kcid: frontier.waiting_of(kcid) for kcid in frontier.queues}
+        window = self._harvest.window_pages
+        seen = await asyncio.to_thread(learn.look_around, self._store, waiting, window, self._settings.store.terms)
+        if fall is not None:
+            told = await asyncio.to_thread(learn.take_census, self._store, window)
+            self._absorber.notice("harvest", _fell(fall, told), self._best_remedy(told))
+        self._say_starving(seen)
+        self._say_drifting(seen)
+        self._judge_recall(seen)
+        self._rest_until_s = time.monotonic() + REST * (time.monotonic() - began_s)
+
+    def _best_remedy(self, told: dict[str, Any]) -> str:
+        first = [f"{one['why']}: {one['command']}" for one in told["remedies"][:1]]
+        return "; ".join([*first, f"all about it: {learn.command_line('census', self._folder)}"])
+
+    def _say_starving(self, seen: learn.Surroundings) -> None:
+        starving, fed = {one.kcid for one in seen.starving}, {one.kcid for one in seen.fed}
+        for share in seen.shares:
+            thing = ("topic", share.kcid)
+            if self._said.is_news(thing, is_so=share.kcid in starving, is_over=share.kcid in fed):
+                name = seen.names[share.kcid]
+                mean = sum(one.found for one in seen.shares) / len(seen.shares)
+                text = (
+                    f"topic {name!r} starves: {share.found:,} of the latest relevant pages are of it ({mean:,.0f} of a "
+                    f"topic on the average), {share.waiting:,} URLs wait"
+                )
+                remedy = learn.more_examples(self._folder, name, "few links lead to it")
+                self._absorber.notice("topic", text, f"{remedy['why']}: {remedy['command']}", share.kcid)
+
+    def _say_drifting(self, seen: learn.Surroundings) -> None:
+        for found in seen.likenesses:
+            thing = ("drift", found.kcid)
+            if self._said.is_news(thing, is_so=found.drifts, is_over=found.has_recovered):
+                name = seen.names[found.kcid]
+                text = (
+                    f"topic {name!r} drifts: the latest pages it accepted are less like its examples than the first "
+                    f"were (cosine {found.latest:.3f} against {found.first:.3f})"
+                )
+                remedy = learn.command_line("topics", "add", self._folder, name, "URL", "--negative")
+                self._absorber.notice("drift", text, f"say which of the latest are not meant: {remedy}", found.kcid)
+
+    def _judge_recall(self, seen: learn.Surroundings) -> None:
+        """Take over an estimate. One may be luck: two in a row end a crawl."""
+        self.recall = seen.recall
+        wanted = self._limits.recall
+        self._recalled = self._recalled + 1 if wanted and (seen.recall or 0.0) >= wanted else 0
+        if self._recalled >= 2:
+            self._end_crawl(
+                f"estimated recall {seen.recall:.2f} of what can be reached is at least {wanted:g} (limits.recall): "
+                f"{seen.found:,} relevant pages found",
+                learn.command_line("crawl", self._folder, "--set", "limits.recall=0"),
+            )
+
+    def _end(self, survey: asyncio.Task[None]) -> None:
+        self._survey = None
+        error = None if survey.cancelled() else survey.exception()
+        if error is not None and not self._hurries:
+            said = error.message if isinstance(error, OpilioError) else f"{type(error).__name__}: {error}"
+            self._absorber.counters.add("surveys that failed")
+            if self._said.is_news("survey", is_so=True, is_over=False):
+                self._absorber.notice("survey", f"how the crawl does could not be seen: {said}")
+
+
+def _fell(fall: _Fall, told: dict[str, Any]) -> str:
+    text = f"harvest fell to {fall.now:.2f} of the last {fall.pages:,} pages, from {fall.best:.2f} at its best"
+    words = ", ".join(one["word"] for one in told["instead"][:SHOWN_WORDS])
+    about = f"; what came instead has the words {words}" if words else ""
+    near = "".join(f"; {one['pages']:,} pages are about {one['topic']!r}" for one in told["nearby"][:1])
+    return text + about + near

@@ -1,0 +1,115 @@
+"""What great hubs recommend, and how relevant that is likely to be (Focus 3.2, 3.7).
+
+The same URLs that `neglected` lists, found in the graph that is in memory anyway: for each of many topics, beside a
+crawl, a join over all links would cost too much.
+
+A hub is as good as what it recommends: its quality is the mean relevance of the pages of other hosts that it links to
+and that have been fetched; few of them count less (`PATIENCE`). What it recommends and nobody has fetched is likely to
+be as relevant. When several great hubs recommend the same, the best of them is believed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import duckdb
+import numpy as np
+
+from opilio.distill.graph import WebGraph
+from opilio.distill.scores import Scores
+
+if TYPE_CHECKING:  # it takes a tenth of a second to import
+    from collections.abc import Iterable
+
+    from opilio.distill.graph import Flags
+    from opilio.distill.scores import Oids, Values
+
+PATIENCE = 3.0
+"""The quality of a hub counts as if so many more of its links were known, of the usual worth."""
+
+_URLS = "SELECT oid, relevance, state = 'waiting' AND numtries = 0 AS is_open FROM crawl"
+_PAGES = "SELECT oid, coalesce(relevance, 0.0) AS relevance FROM pages"
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """What is thought of each URL, by oid."""
+
+    relevance: Values
+    """Of a stored page as judged, of a URL that waits as estimated."""
+    is_open: Flags
+    """Whether it waits and has never been tried."""
+    usual: float
+    """Mean relevance of all stored pages."""
+
+    @classmethod
+    def load(cls, cursor: duckdb.DuckDBPyConnection, graph: WebGraph) -> Self:
+        """As they are now, of the URLs in the graph."""
+        relevance, is_open = np.zeros(graph.urls), np.zeros(graph.urls, np.bool_)
+        found = cursor.execute(_URLS).fetchnumpy()
+        known = found["oid"] < graph.urls  # more may have come since the graph was loaded
+        relevance[found["oid"][known]] = found["relevance"][known]
+        is_open[found["oid"][known]] = found["is_open"][known]
+        pages = cursor.execute(_PAGES).fetchnumpy()
+        known = pages["oid"] < graph.urls
+        relevance[pages["oid"][known]] = pages["relevance"][known]
+        usual = float(relevance[graph.stored].mean()) if graph.stored.any() else 0.0
+        return cls(relevance, is_open & ~graph.stored, usual)
+
+
+@dataclass(frozen=True, eq=False)
+class Recommended:
+    """URLs that great hubs of other hosts recommend: parallel arrays."""
+
+    oids: Oids
+    relevance: Values
+    """As likely, by the best of those hubs; where the estimate is higher already, that one."""
+    hub_scores: Values
+    """The sum of their scores."""
+
+    def __len__(self) -> int:
+        return len(self.oids)
+
+    @classmethod
+    def joined(cls, parts: Iterable[Self]) -> Self:
+        """All of several; of a URL that stands in more than one, the highest numbers."""
+        together = list(parts)
+        oids = np.concatenate([np.zeros(0, np.int64), *(part.oids for part in together)])
+        unique, places = np.unique(oids, return_inverse=True)
+        relevance, hub_scores = np.zeros(len(unique)), np.zeros(len(unique))
+        np.maximum.at(relevance, places, np.concatenate([np.zeros(0), *(part.relevance for part in together)]))
+        np.maximum.at(hub_scores, places, np.concatenate([np.zeros(0), *(part.hub_scores for part in together)]))
+        return cls(unique, relevance, hub_scores)
+
+
+def recommended(
+    graph: WebGraph, scores: Scores, estimates: Estimates, percentile: float = 0.9, limit: int = 1000
+) -> Recommended:
+    """What hubs above a percentile recommend and nobody has tried, that of the most hub score first.
+
+    The percentile is over pages with a hub score at all; when all of them score the same, none is above.
+    """
+    hub = np.zeros(graph.urls)
+    hub[scores.oids] = scores.hub
+    is_hub = hub > 0
+    is_great = hub > np.quantile(hub[is_hub], percentile) if is_hub.any() else is_hub
+    links = graph.chosen(is_great[graph.sources]).without_own_praise()
+    quality = _quality(links, estimates)
+    links = links.chosen(estimates.is_open[links.targets])
+    oids, places = np.unique(links.targets, return_inverse=True)
+    likely, total = estimates.relevance[oids], np.zeros(len(oids))
+    np.maximum.at(likely, places, quality[links.sources])
+    np.add.at(total, places, hub[links.sources])
+    likely = likely.astype(np.float32).astype(np.float64)  # as the database keeps it: else it would rise for ever
+    order = np.lexsort((oids, -total))[:limit]
+    return Recommended(oids[order].astype(np.int64), likely[order], total[order])
+
+
+def _quality(links: WebGraph, estimates: Estimates) -> Values:
+    """By oid: how relevant what a hub links to has turned out to be."""
+    fetched = links.stored[links.targets]
+    sources, targets = links.sources[fetched], links.targets[fetched]
+    known = np.bincount(sources, minlength=links.urls)
+    good = np.bincount(sources, estimates.relevance[targets], minlength=links.urls)
+    return np.asarray((good + PATIENCE * estimates.usual) / (known + PATIENCE))

@@ -1,0 +1,172 @@
+"""The census of a crawl (Focus 3.7): which topics the pages fell into, what the others are about, who starves.
+
+In the paper a crawl for mutual funds stagnated. One query told why: most pages around those on mutual funds were on
+investment in general, the topic above; marking that good cured it. `take_census` asks this, and what else a user wants
+to know then; `remedies.py` says what to do about the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from opilio.learn.instead import words_instead
+from opilio.learn.remedies import propose_mark, remedies_of
+from opilio.store import Store
+from opilio.topics import find_topic, hierarchy_of
+from opilio.topics.hierarchy import ROOT, Hierarchy, Mark
+
+LATELY_PAGES = 1000
+"""Pages that count as the latest when nothing else is said."""
+SAMPLE_PAGES = 500
+"""Pages of each side whose words are compared."""
+TOP_HOSTS = 10
+TOP_NEARBY = 5
+STARVES_SHARE = 0.25
+"""A topic starves that found and has waiting less than this share of what the topics have on the average."""
+RECOVERED_SHARE = 0.5
+MIN_FOUND_MEAN = 5.0
+"""Pages: where topics found less on the average, there is nothing to compare."""
+
+# A page is of no topic when the root took it, unless the root is what is wanted.
+_CHOSEN = f"""
+    WITH chosen AS (
+        SELECT p.oid, p.kcid, coalesce(p.relevance >= 0.5, FALSE) AS relevant, p.visited,
+               p.kcid IN (SELECT kcid FROM topics) AND (p.kcid <> {ROOT} OR coalesce(p.relevance >= 0.5, FALSE))
+               AS taken
+        FROM pages p
+        WHERE $topics IS NULL OR p.kcid IN (SELECT unnest($topics::SMALLINT[])) OR p.oid IN (
+            SELECT c.oid FROM crawl c JOIN pages q ON q.oid = c.parent
+            WHERE q.kcid IN (SELECT unnest($topics::SMALLINT[])) AND (q.kcid <> {ROOT} OR q.relevance >= 0.5)
+        )
+        ORDER BY p.visited DESC, p.oid DESC LIMIT $last
+    )
+"""
+_BY_TOPIC = f"""
+    {_CHOSEN} SELECT CASE WHEN taken THEN kcid END AS topic, count(*), count(*) FILTER (relevant) FROM chosen GROUP BY 1
+"""
+_BY_HOST = f"""
+    {_CHOSEN} SELECT h.host, h.domain, count(*), count(*) FILTER (relevant)
+    FROM chosen JOIN crawl c USING (oid) JOIN hosts h USING (sid) GROUP BY ALL ORDER BY 3 DESC, 1 LIMIT {TOP_HOSTS}
+"""
+_LATEST = f"{_CHOSEN} SELECT oid FROM chosen WHERE relevant = $relevant ORDER BY visited DESC, oid DESC LIMIT $sample"
+_WAITING = "SELECT topic, count(*) FROM crawl WHERE state = 'waiting' GROUP BY topic"
+_AROUND = f"""
+    {_CHOSEN} SELECT q.kcid, p.kcid, count(*)
+    FROM chosen p JOIN crawl c USING (oid) JOIN pages q ON q.oid = c.parent
+    WHERE p.taken AND NOT p.relevant AND q.relevance >= 0.5 GROUP BY ALL
+"""
+
+
+class Share(NamedTuple):
+    """What a wanted topic, with all below it, has had lately."""
+
+    kcid: int
+    found: int
+    """Relevant pages of it among the latest."""
+    waiting: int
+    """URLs that its pages led to."""
+
+
+def take_census(store: Store, last_pages: int = 0, topic: str | None = None) -> dict[str, Any]:
+    """Which topics the pages fell into, what those that are not wanted are about, and what can be done about it.
+
+    Of the latest `last_pages`, 0 meaning all; with a topic, of its pages and of those that they led to. Plain values.
+    """
+    records = store.load_topics()
+    hierarchy = hierarchy_of(records)
+    below = None if topic is None else sorted(hierarchy.below(find_topic(records, topic).kcid))
+    asked: dict[str, Any] = {"topics": below, "last": last_pages or 2**62}
+    counts = {kcid: (pages, good) for kcid, pages, good in store.query(_BY_TOPIC, asked, max_rows=2**16).rows}
+    pages, relevant = (sum(row[n] for row in counts.values()) for n in (0, 1))
+    untaken = counts.pop(None, (0, 0))[0]
+    waiting = dict(store.query(_WAITING, max_rows=2**16).rows)
+    starving = [share.kcid for share in starving_topics(shares(store, hierarchy, waiting, last_pages))]
+    around = store.query(_AROUND, asked, max_rows=2**20).rows
+    mark = propose_mark(hierarchy, _around(hierarchy, around))
+    told: dict[str, Any] = {
+        "pages": pages, "relevant": relevant, "untaken": untaken, "last_pages": last_pages, "topic": topic,
+        "waiting": sum(waiting.values()),
+        "topics": _topics(hierarchy, counts, waiting, starving),
+        "hosts": _named(store.query(_BY_HOST, asked).rows, "host", "domain", "pages", "relevant"),
+        "instead": words_instead(store, _latest(store, asked, False), _latest(store, asked, True)),
+        "nearby": _nearby(hierarchy, counts),
+        "starving": [name_of(hierarchy, kcid) for kcid in starving],
+    }  # fmt: skip
+    told["remedies"] = remedies_of(str(store.path.parent), hierarchy, told, mark)
+    return told
+
+
+def name_of(hierarchy: Hierarchy, kcid: int) -> str:
+    """What a user calls a topic."""
+    return hierarchy.nodes[kcid].path or hierarchy.nodes[kcid].name
+
+
+def shares(store: Store, hierarchy: Hierarchy, waiting: Mapping[int, int], last_pages: int = 0) -> list[Share]:
+    """What each good topic has found lately, and has waiting; all that is below it counts for it."""
+    asked = {"topics": None, "last": last_pages or LATELY_PAGES}
+    found = {kcid: good for kcid, _, good in store.query(_BY_TOPIC, asked, max_rows=2**16).rows}
+    return [
+        Share(kcid, *(sum(counts.get(one, 0) for one in hierarchy.below(kcid)) for counts in (found, waiting)))
+        for kcid in sorted(hierarchy.good)
+    ]
+
+
+def starving_topics(all_shares: Iterable[Share], below_share: float = STARVES_SHARE) -> list[Share]:
+    """The topics that found little lately and have little waiting, while others do."""
+    topics = list(all_shares)
+    if len(topics) < 2:
+        return []
+    found = sum(topic.found for topic in topics) / len(topics)
+    waiting = sum(topic.waiting for topic in topics) / len(topics)
+    if found < MIN_FOUND_MEAN:
+        return []
+    return [t for t in topics if t.found < below_share * found and t.waiting < below_share * waiting]
+
+
+def _latest(store: Store, asked: dict[str, Any], relevant: bool) -> list[int]:
+    wanted = {**asked, "relevant": relevant, "sample": SAMPLE_PAGES}
+    return [oid for (oid,) in store.query(_LATEST, wanted).rows]
+
+
+def _topics(
+    hierarchy: Hierarchy, counts: Mapping[int, tuple[int, int]], waiting: Mapping[int, int], starving: Iterable[int]
+) -> list[dict[str, Any]]:
+    found = []
+    for kcid, node in hierarchy.nodes.items():
+        pages, relevant = counts.get(kcid, (0, 0))
+        told = {"topic": name_of(hierarchy, kcid), "mark": node.mark.value, "pages": pages, "relevant": relevant}
+        found.append({**told, "waiting": waiting.get(kcid, 0), "starves": kcid in set(starving)})
+    return sorted(found, key=lambda topic: (-int(topic["pages"]), str(topic["topic"])))
+
+
+def _nearby(hierarchy: Hierarchy, counts: Mapping[int, tuple[int, int]]) -> list[dict[str, Any]]:
+    """The topics that are not wanted and took most pages, and where they are."""
+    unwanted = [(pages, kcid) for kcid, (pages, _) in counts.items() if kcid != ROOT and not hierarchy.is_wanted(kcid)]
+    return [
+        {"topic": name_of(hierarchy, kcid), "pages": pages, "where": _where(hierarchy, kcid)}
+        for pages, kcid in sorted(unwanted, key=lambda one: (-one[0], one[1]))[:TOP_NEARBY]
+    ]
+
+
+def _where(hierarchy: Hierarchy, kcid: int) -> str:
+    node = hierarchy.nodes[kcid]
+    if node.mark is Mark.PATH:
+        return "above a good topic"
+    beside = any(hierarchy.nodes[good].parent == node.parent for good in hierarchy.good)
+    return "beside a good topic" if beside else "elsewhere"
+
+
+def _around(hierarchy: Hierarchy, rows: Iterable[tuple[int, int, int]]) -> dict[int, dict[int, int]]:
+    """By good topic: how many pages that its pages led to fell into which unwanted topic."""
+    found: dict[int, dict[int, int]] = {}
+    for source, kcid, pages in rows:
+        for good in hierarchy.good:
+            if source in hierarchy.below(good) and not hierarchy.is_wanted(kcid):
+                of_good = found.setdefault(good, {})
+                of_good[kcid] = of_good.get(kcid, 0) + pages
+    return found
+
+
+def _named(rows: Iterable[tuple[Any, ...]], *names: str) -> list[dict[str, Any]]:
+    return [dict(zip(names, row, strict=True)) for row in rows]

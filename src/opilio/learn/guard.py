@@ -1,0 +1,222 @@
+"""The guard: whether a model that the crawl made by itself may take the place of the one there is.
+
+A few documents beside the topic can lead a whole crawl astray (BINGO 3.2), and a model that learned from them is the
+last to notice. So it is asked about what the user vouched for:
+
+- `held-out`: the user's own documents are split into folds. For each fold the training set as it was and the one with
+  archetypes are learned without it, and both judges are asked about it. They are compared by *balanced accuracy*: of
+  each topic, the mean of the share of its documents that it takes and the share of all others that it does not. F1
+  would depend on how many texts of OTHERS there happen to be; this does not, and counts two documents of a topic for as
+  much as eighty that are none.
+- `xi-alpha`: what both expect of themselves (BINGO 2.4). Quicker, but blind to drift that archetypes share.
+- `off`: nothing is asked.
+
+When the model would be refused, the archetypes of the topics that fell are left out, and the rest is tried once more.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+
+from opilio.classify import CLASSIFIERS, Estimating, Example, Judge, TrainingSet
+from opilio.classify.xi_alpha import quality
+from opilio.errors import InputError, SettingsError
+from opilio.learn.folding import split, train_without
+from opilio.learn.trainer import OnStart, Trained, train, work_beside
+from opilio.settings import Settings
+
+TOLERANCE = 0.02
+"""The mean over the topics may fall by so much: two of a hundred documents judged otherwise are chance."""
+TOPIC_TOLERANCE = 0.1
+"""That of a single topic may fall by so much: one of five documents of its own, which is what users give at first."""
+_ROUNDING = 1e-9
+
+Scores = Mapping[int, float]
+"""By topic."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What the guard said, and why."""
+
+    accepted: bool
+    guard: str
+    before: float = math.nan
+    """Mean over the topics, 0 to 1; not a number: nothing could be compared."""
+    after: float = math.nan
+    topics: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    """The same of each topic, before and after."""
+    documents: int = 0
+    """Held out of the topics' own: how much the comparison rests on."""
+    left_out: Mapping[int, tuple[float, float]] = field(default_factory=dict)
+    """Topics that were refused their archetypes, so that the others could have theirs; with what was compared."""
+
+    def __str__(self) -> str:
+        if math.isnan(self.before) or math.isnan(self.after):
+            return "not compared" if self.guard == "off" else f"nothing to compare by ({self.guard})"
+        what = {"held-out": "balanced accuracy on your own examples", "xi-alpha": "expected F1"}.get(self.guard, "")
+        rests = f", {self.documents} of which were held out" if self.guard == "held-out" else ""
+        return f"{what}{rests}: {self.before:.3f} before, {self.after:.3f} with them"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Two training sets: as it is, and as it would be."""
+
+    before: TrainingSet
+    after: TrainingSet
+    archetypes: frozenset[tuple[int, str]]
+    """Topic and name of the documents, in either set, that no user vouches for."""
+
+    def without(self, topics: Collection[int]) -> Trial:
+        """The same, but the documents of some topics stay as they are."""
+        kept = [example for example in self.after.examples if example.kcid not in topics]
+        kept += [example for example in self.before.examples if example.kcid in topics]
+        return replace(self, after=replace(self.after, examples=tuple(kept)))
+
+    @property
+    def changed(self) -> set[int]:
+        """The topics whose documents differ."""
+        before, after = ({(e.kcid, e.name) for e in one.examples} for one in (self.before, self.after))
+        return {kcid for kcid, _ in before ^ after}
+
+    def is_own(self, example: Example) -> bool:
+        """Whether the user vouches for a document."""
+        return (example.kcid, example.name) not in self.archetypes
+
+
+def check_guard(settings: Settings) -> None:
+    """Refuse a guard that cannot work with the classifier."""
+    classifier = settings.classify.classifier
+    if settings.learn.guard == "xi-alpha" and not hasattr(CLASSIFIERS.get(classifier), "estimates"):
+        raise SettingsError(
+            f'[learn] guard = "xi-alpha": the classifier {classifier!r} expects nothing of itself',
+            'Set learn.guard = "held-out", or use the classifier svm.',
+        )
+
+
+def try_out(trial: Trial, settings: Settings, version: int) -> tuple[Verdict, Trained | None]:
+    """What the guard says of the later training set, and the model of it when it is accepted."""
+    verdict = _judge(trial, settings)
+    if not verdict.accepted:
+        fallen = {kcid for kcid, (before, after) in verdict.topics.items() if _fell(before, after, TOLERANCE)}
+        rest = trial.without(fallen)
+        if trial.changed & fallen and rest.changed:
+            again = _judge(rest, settings)
+            if again.accepted:
+                left_out = {kcid: verdict.topics[kcid] for kcid in sorted(trial.changed & fallen)}
+                trial, verdict = rest, replace(again, left_out=left_out)
+    return verdict, train(trial.after, settings, version) if verdict.accepted else None
+
+
+def try_beside(
+    trial: Trial, settings: Settings, version: int, on_start: OnStart = lambda process: None
+) -> tuple[Verdict, Trained | None]:
+    """The same in a process of its own: with three folds it is seven trainings, which a crawl need not wait for."""
+    verdict, trained = work_beside("try", (trial, settings, version), on_start)
+    return verdict, trained
+
+
+def _judge(trial: Trial, settings: Settings) -> Verdict:
+    return _GUARDS[settings.learn.guard](trial, settings)
+
+
+def _off(trial: Trial, settings: Settings) -> Verdict:
+    return Verdict(accepted=True, guard="off")
+
+
+def _xi_alpha(trial: Trial, settings: Settings) -> Verdict:
+    scores = [_expected(train_without(training, (), settings), training) for training in (trial.before, trial.after)]
+    return _compared("xi-alpha", *scores)
+
+
+def _expected(judge: Judge, training: TrainingSet) -> Scores:
+    """The F1 that a judge expects of itself by topic, over its feature spaces."""
+    if not isinstance(judge, Estimating):
+        raise InputError("this classifier expects nothing of itself", 'Set learn.guard = "held-out".')
+    wanted = training.hierarchy.is_wanted
+    found = {
+        kcid: [one for one in map(quality, spaces.values()) if not math.isnan(one)]
+        for kcid, spaces in judge.estimates().items()
+        if wanted(kcid)
+    }
+    return {kcid: statistics.fmean(values) for kcid, values in found.items() if values}
+
+
+def _held_out(trial: Trial, settings: Settings) -> Verdict:
+    before, after = _Tally(trial.before), _Tally(trial.before)
+    own = filter(trial.is_own, trial.before.examples)
+    for held in split(own, trial.before.others):
+        try:
+            judges = [train_without(one, held, settings) for one in (trial.before, trial.after)]
+        except InputError:  # what is left of a topic has no words: this fold can tell nothing
+            continue
+        for tally, judge in zip((before, after), judges, strict=True):
+            for example in held:
+                tally.add(example, judge)
+    documents = sum(before.own.values())
+    return replace(_compared("held-out", before.scores(), after.scores()), documents=documents)
+
+
+class _Tally:
+    """What a judge made of documents that are known."""
+
+    def __init__(self, training: TrainingSet) -> None:
+        hierarchy = training.hierarchy
+        self._others = set(training.others)
+        self._below = {kcid: hierarchy.below(kcid) for kcid in hierarchy.nodes}
+        self._topics = [kcid for kcid in hierarchy.nodes if hierarchy.is_wanted(kcid) and training.of(kcid)]
+        self.own = dict.fromkeys(self._topics, 0)
+        self._taken = dict.fromkeys(self._topics, 0)
+        self._strange = dict.fromkeys(self._topics, 0)
+        self._left = dict.fromkeys(self._topics, 0)
+
+    def add(self, example: Example, judge: Judge) -> None:
+        """Ask about a document."""
+        judgement = judge.judge(example.evidence)
+        for topic in self._topics:
+            takes = judgement.accepted and judgement.topic in self._below[topic]
+            if example.positive and example.kcid in self._below[topic]:
+                self.own[topic] += 1
+                self._taken[topic] += takes
+            elif self._is_strange(example, topic):
+                self._strange[topic] += 1
+                self._left[topic] += not takes
+
+    def _is_strange(self, example: Example, topic: int) -> bool:
+        """Whether a document is known not to be about a topic: a counter-example of one may be about another."""
+        return example.positive or example in self._others or topic in self._below.get(example.kcid, ())
+
+    def scores(self) -> Scores:
+        """Balanced accuracy by topic; of a topic with documents of one side only, the share of those."""
+        found = {}
+        for topic in self._topics:
+            sides = ((self._taken, self.own), (self._left, self._strange))
+            shares = [right[topic] / every[topic] for right, every in sides if every[topic]]
+            if shares:
+                found[topic] = statistics.fmean(shares)
+        return found
+
+
+def _compared(guard: str, before: Scores, after: Scores) -> Verdict:
+    """Refuse what is worse on the whole, or much worse for one topic."""
+    topics = {kcid: (before[kcid], after[kcid]) for kcid in sorted(before.keys() & after.keys())}
+    if not topics:
+        return Verdict(accepted=True, guard=guard)
+    means = [statistics.fmean(pair[place] for pair in topics.values()) for place in (0, 1)]
+    fell = _fell(means[0], means[1], TOLERANCE) or any(_fell(*pair, TOPIC_TOLERANCE) for pair in topics.values())
+    return Verdict(not fell, guard, means[0], means[1], topics)
+
+
+def _fell(before: float, after: float, tolerance: float) -> bool:
+    return before - after > tolerance + _ROUNDING
+
+
+_GUARDS: Mapping[str, Callable[[Trial, Settings], Verdict]] = {
+    "held-out": _held_out,
+    "xi-alpha": _xi_alpha,
+    "off": _off,
+}

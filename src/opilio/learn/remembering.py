@@ -1,0 +1,131 @@
+"""What a strategy that learns knew of a collection before, told again from the tables: after a restart, or when all
+pages have been judged anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from opilio.analyze.link_words import LinkWords, link_words
+from opilio.analyze.terms import Vocabulary
+from opilio.frontier import Host, Strategy, Waiting
+from opilio.frontier.hosts import Domain
+from opilio.model import Document, Judgement, Link, Region
+from opilio.store import Store
+
+MAX_PAGES = 5_000
+"""Told again: the latest. Each takes one to two milliseconds, and what is far back is forgotten anyway."""
+CHUNK_PAGES = 250
+
+# What became of URLs, in the order in which it did. Those without a page count only when they could not be had.
+_ENDS = """
+    SELECT c.oid, if(p.oid IS NULL, 0.0, p.relevance), p.oid IS NOT NULL, coalesce(p.kcid, 0),
+           coalesce(j.accepted, false)
+    FROM crawl c LEFT JOIN pages p USING (oid)
+    LEFT JOIN (SELECT oid, model_version, arg_max(accepted, rowid) AS accepted FROM judgements GROUP BY ALL) j
+        ON j.oid = p.oid AND j.model_version = p.model_version
+    WHERE (p.oid IS NOT NULL OR c.state = 'failed') AND c.lastvisited >= (
+        SELECT coalesce(min(visited), TIMESTAMP '1970-01-01') FROM
+            (SELECT visited FROM pages ORDER BY visited DESC LIMIT $1)
+    )
+    ORDER BY c.lastvisited, c.oid
+"""
+_PAGES = """
+    SELECT p.oid, c.depth, c.parent, coalesce(p.language, ''), coalesce(p.title, '')
+    FROM pages p JOIN crawl c USING (oid) WHERE p.oid IN (SELECT unnest($1::BIGINT[]))
+"""
+_TERMS = "SELECT oid, list(tid ORDER BY tid) FROM terms WHERE oid IN (SELECT unnest($1::BIGINT[])) GROUP BY oid"
+_LINKS = """
+    SELECT l.oid_src, l.oid_dst, l.sid_dst, c.url, coalesce(l.anchor, ''), coalesce(l.context, '')
+    FROM links l JOIN crawl c ON c.oid = l.oid_dst
+    WHERE l.oid_src IN (SELECT unnest($1::BIGINT[])) ORDER BY l.oid_src, l.position
+"""
+_NOWHERE = Host(0, "nowhere", "http", Domain())
+
+
+@dataclass
+class _Page:
+    """A stored page as a strategy sees it."""
+
+    depth: int
+    parent: int
+    language: str
+    title: str
+    terms: bytes = b""
+    oids: list[int] = field(default_factory=list)
+    sids: list[int] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+
+
+def remember(
+    store: Store,
+    strategy: Strategy,
+    told: set[int] | None = None,
+    *,
+    max_pages: int = MAX_PAGES,
+    goes_on: Callable[[], bool] = lambda: True,
+) -> None:
+    """Tell a strategy that learns of the latest pages of a collection, as if they came now.
+
+    `told` are oids of which it has been told; it grows. Ends early when `goes_on` says no.
+    """
+    vocabulary = Vocabulary()
+    steps: dict[int, int] = {}
+    told = set() if told is None else told
+    ends = [end for end in _rows(store, _ENDS, [max_pages]) if end[0] not in told]
+    told.update(end[0] for end in ends)
+    for start in range(0, len(ends), CHUNK_PAGES):
+        piece = ends[start : start + CHUNK_PAGES]
+        pages = _load(store, [oid for oid, _, is_stored, _, _ in piece if is_stored])
+        for oid, relevance, is_stored, kcid, accepted in piece:
+            if relevance is None:  # nothing judged it
+                strategy.forget(oid)
+            else:
+                strategy.settle(oid, relevance)
+            page = pages.get(oid) if is_stored else None
+            if page is None:
+                continue
+            judgement = None if relevance is None else Judgement(kcid, accepted, relevance, relevance)
+            url = Waiting(oid, "", _NOWHERE, kcid, page.depth, relevance or 0.0)
+            url.steps = steps.get(page.parent, 0)
+            url.steps = steps[oid] = strategy.steps_at(url, judgement)
+            document = _document(page, strategy, vocabulary)
+            strategy.observe(url, judgement, document, page.oids, page.sids)
+        if not goes_on():
+            break
+
+
+def _document(page: _Page, strategy: Strategy, vocabulary: Vocabulary) -> Document:
+    words = link_words(page.links, page.language, vocabulary) if strategy.uses_words else LinkWords()
+    return msgspec.structs.replace(
+        _EMPTY, title=page.title, language=page.language, links=page.links, term_ids=page.terms,
+        link_words=words.stems, link_words_in=words.inside, link_words_around=words.around,
+    )  # fmt: skip
+
+
+def _load(store: Store, oids: Sequence[int]) -> dict[int, _Page]:
+    pages = {row[0]: _Page(row[1], -1 if row[2] is None else row[2], *row[3:]) for row in _rows(store, _PAGES, [oids])}
+    for oid, terms in _rows(store, _TERMS, [oids]):
+        pages[oid].terms = np.array(terms, "<u4").tobytes()
+    for source, target, sid, url, anchor, context in _rows(store, _LINKS, [oids]):
+        page = pages[source]
+        page.oids.append(target)
+        page.sids.append(sid)
+        page.links.append(Link(url, 0, anchor, context, Region.BODY, len(page.links)))
+    return pages
+
+
+def _rows(store: Store, sql: str, parameters: Iterable[Any]) -> list[tuple[Any, ...]]:
+    return list(_stream(store, sql, parameters))
+
+
+def _stream(store: Store, sql: str, parameters: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
+    for piece in store.stream(sql, list(parameters)):
+        yield from zip(*(column.to_pylist() for column in piece.columns), strict=True)
+
+
+_EMPTY = Document("", "", "", "", "", "", [], b"", b"", [], 0, b"")

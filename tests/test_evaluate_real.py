@@ -1,0 +1,214 @@
+"""Contestants that really crawl: the same task as a simulated one, the same record, and what only they can do."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import opilio
+from evaluate_local import TABLE, record_local
+from opilio import Collection, learn
+from opilio.errors import SettingsError
+from opilio.evaluate import RecordedWeb, analyse, real
+from opilio.evaluate.experiment import Experiment, Judge, Web, from_table
+from opilio.evaluate.judges import training_of
+from opilio.evaluate.records import LOG_FILE, Run, read_log
+from opilio.evaluate.results import MODELS_FILE
+from opilio.evaluate.runner import run_experiment
+from opilio.evaluate.tasks import TaskMaker
+from opilio.settings import Settings, override
+from opilio.store import Store
+
+BAYES = {"kind": "bayes", "settings": {"classify.focus": "soft"}, "negatives": 20}
+
+
+@pytest.fixture(scope="module")
+def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a recorded web: the small local web, with its topics as labels."""
+    return record_local(tmp_path_factory.mktemp("webs") / "local")
+
+
+def make(local: Path, strategies: list[Any], **changes: Any) -> Experiment:
+    table = {
+        **TABLE,
+        "topics": {"split": "all", "labels": ["cryptography"]},
+        "measures": {},
+        "strategies": strategies,
+        **changes,
+    }
+    return msgspec.structs.replace(from_table(table), webs=(Web(str(local)),))
+
+
+def runs_of(experiment: Experiment, folder: Path) -> dict[tuple[str, str], Run]:
+    runs = run_experiment(experiment, folder, workers=1).runs
+    return {(run.place.task, run.place.strategy): run for run in runs}
+
+
+def test_a_real_crawl_goes_where_the_simulation_goes(local: Path, tmp_path: Path) -> None:
+    """By keywords, which need no training, engine and database visit the same pages in the same order as a simulation,
+    with the same judgements, depths and requests; real crawls of orders in SQL are possible too."""
+    strategies = [
+        {"strategy": name, "label": f"{name} {kind}", "real": kind == "real"}
+        for name in ("best-first", "breadth-first", "bfs4")
+        for kind in ("simulated", "real")
+    ]
+    by_sql = {"strategy": "sql", "settings": {"frontier.order_by": "oid"}, "real": True}
+    experiment = make(local, [*strategies, by_sql], tasks=["from neighbours"])
+    runs = runs_of(experiment, tmp_path)
+    for name in ("best-first", "breadth-first", "bfs4"):
+        mine, theirs = (runs["from neighbours", f"{name} {kind}"] for kind in ("real", "simulated"))
+        assert len(mine.crawled) == 60
+        for part in ("pages", "depths", "requests", "starts"):
+            assert getattr(mine, part) == getattr(theirs, part), part
+        assert mine.relevances == pytest.approx(theirs.relevances)
+    assert (
+        runs["from neighbours", "sql"].crawled.tolist() != runs["from neighbours", "best-first real"].crawled.tolist()
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(local: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[tuple[str, str], Run]]:
+    """A real and a simulated crawl, led by what they learned, with the folder of their results."""
+    folder = tmp_path_factory.mktemp("trained")
+    strategies = [
+        {"strategy": "best-first", "label": "simulated", "judge": BAYES},
+        {"strategy": "best-first", "label": "real", "judge": BAYES, "real": True},
+    ]
+    measures = {"table": ["model precision@1", "accepted precision", "models"], "curves": ["kept recall"]}
+    return folder, runs_of(make(local, strategies, measures=measures), folder)
+
+
+def test_a_real_crawl_learns_first(trained: tuple[Path, dict[tuple[str, str], Run]]) -> None:
+    """From examples they are fetched first, and the model is trained on all five before anything else is fetched; from
+    neighbours it is trained before the first page, on the same number of documents."""
+    _, runs = trained
+    for task, fetched in (("from examples", 5), ("from neighbours", 0)):
+        run = runs[task, "real"]
+        [model] = run.models
+        assert (model.version, model.pages, model.documents) == (1, fetched, 5)
+        assert len(model.relevances) == len(run.crawled) == 60
+        assert ((model.relevances >= 0.5) == (run.relevances >= 0.5))[fetched:].all(), "it judged all other pages"
+    assert set(runs["from examples", "real"].crawled[:5].tolist()) == set(runs["from examples", "real"].starts)
+    assert runs["from examples", "simulated"].models == ()
+
+
+def test_both_see_the_same_documents(local: Path, tmp_path: Path) -> None:
+    """What a real crawl that starts elsewhere gathers to learn from is what a simulated judge is given: the same
+    examples and the same OTHERS, word by word."""
+    analysed = analyse(RecordedWeb.open(local), workers=1)
+    topic = TaskMaker(analysed).topic("cryptography")
+    judge = Judge("bayes", negatives=20)
+    real._write_others(tmp_path / "others", judge, analysed, topic, 0)
+    (tmp_path / "seeds.txt").write_text("http://nowhere.test/\n")
+    settings = override(Settings(), {"classify.others": str(tmp_path / "others")})
+    collection = Collection.create(tmp_path / "c", seeds=tmp_path / "seeds.txt", settings=settings)
+    real._teach(collection, analysed, topic, [])
+    with Store.open(collection.folder) as store:
+        mine = learn.gather(store, settings)
+    theirs = training_of(judge, analysed, topic, 0)
+
+    def words(examples: Any) -> list[list[int]]:
+        return sorted(sorted(int(stem) for stem in example.evidence.stems if stem) for example in examples)
+
+    assert words(mine.examples) == words(theirs.examples)
+    assert words(mine.others) == words(theirs.others)
+    assert len(mine.others) > 20
+    assert mine.keywords == theirs.keywords
+
+
+def test_models_are_kept_for_everybody(trained: tuple[Path, dict[tuple[str, str], Run]]) -> None:
+    """Each model of a real crawl is a row of a file, with what it says of all pages."""
+    folder, runs = trained
+    rows = pq.read_table(folder / MODELS_FILE).to_pylist()
+    assert [(row["task"], row["strategy"], row["version"]) for row in rows] == [
+        ("from examples", "real", 1),
+        ("from neighbours", "real", 1),
+    ]
+    assert rows[0]["judged"] == runs["from examples", "real"].models[0].relevances.tolist()
+
+
+def test_a_real_crawl_repeats(local: Path, trained: tuple[Path, dict[tuple[str, str], Run]], tmp_path: Path) -> None:
+    """Made again, a crawl that trains while it runs is the same in all that is kept of it but the time it took."""
+    again = runs_of(make(local, [{"strategy": "best-first", "label": "real", "judge": BAYES, "real": True}]), tmp_path)
+    for task in ("from examples", "from neighbours"):
+        first, second = (
+            msgspec.structs.replace(run, took_s=0.0) for run in (trained[1][task, "real"], again[task, "real"])
+        )
+        assert first == second
+
+
+def test_examples_that_ask_not_to_be_kept_are_given_as_text(tmp_path: Path) -> None:
+    """A page that says noindex is not in the collection; as an example it is learned from all the same."""
+    from evaluate_webs import make_web, page
+
+    words = " ".join(f"bird{i} feather{i} wing{i}" for i in range(20))
+    pages = [
+        page(f"http://b.test/{i}", f"<meta name=robots content=noindex><p>{words} number{i}</p><a href='/{i + 1}'>x</a>", ("birds",))
+        for i in range(8)
+    ] + [page(f"http://c.test/{i}", f"<p>cars and roads number{i} " + "motor wheel " * 20) for i in range(20)]  # fmt: skip
+    analysed = analyse(make_web(tmp_path / "web", pages), workers=1)
+    topic = TaskMaker(analysed, examples=3).topic("birds")
+    settings = override(Settings(), {"classify.classifier": "bayes", "fetch.in_flight": 1, "run.workers": -1,
+                                     "fetch.host_delay_s": 0.0, "learn.wait": True, "store.warc": False})  # fmt: skip
+    found = real.crawl_for_real(
+        analysed, topic, topic.examples, Judge("bayes", negatives=10), settings, max_pages=5, seed=0
+    )
+    assert [model.documents for model in found.models] == [3]
+    assert found.crawl.outcomes["noindex"] > 5, "none of them was kept"
+    assert len(found.crawl) == 5, "as many as asked for, though the crawl went on until it would have kept five"
+
+
+def test_what_cannot_be_real_is_refused(local: Path) -> None:
+    """No real crawl can look at the labels, nor learn without anything to tell its topic from."""
+    with pytest.raises(SettingsError, match="no real crawl can look at the labels"):
+        make(local, [{"strategy": "best-first", "judge": "truth", "real": True}])
+    with pytest.raises(SettingsError, match="no documents of OTHERS"):
+        make(
+            local, [{"strategy": "best-first", "judge": {"kind": "svm", "negatives": 0, "others": False}, "real": True}]
+        )
+    with pytest.raises(SettingsError, match="compares two crawls"):
+        make(local, ["bfs1"], measures={"table": ["coverage"]})
+
+
+def test_settings_of_a_real_crawl(local: Path) -> None:
+    """It waits for nothing and for nobody, is judged by its judge's settings, and an experiment may change all that."""
+    plain = {"strategy": "best-first", "real": True, "judge": BAYES}
+    experiment = make(
+        local, [plain, {**plain, "label": "other", "settings": {"learn.wait": False, "classify.focus": "hard"}}]
+    )
+    first, second = (experiment.settings_of(contestant) for contestant in experiment.strategies)
+    assert (first.fetch.in_flight, first.fetch.host_delay_s, first.store.warc) == (1, 0.0, False)
+    assert (first.learn.wait, first.classify.classifier, first.classify.focus) == (True, "bayes", "soft")
+    assert (second.learn.wait, second.classify.focus) == (False, "hard")
+
+
+def test_ctrl_c_in_a_real_crawl_ends_the_experiment(local: Path, tmp_path: Path) -> None:
+    """A crawl takes Ctrl-C as a wish to end cleanly; an experiment must not take such a crawl for a finished run."""
+    program = (
+        "import sys, pathlib, msgspec; from opilio.evaluate.experiment import Experiment; "
+        "from opilio.evaluate.runner import run_experiment; "
+        "run_experiment(msgspec.json.decode(sys.argv[1], type=Experiment), pathlib.Path(sys.argv[2]), workers=1)"
+    )
+    topics = {"split": "all"}
+    experiment = make(local, [{"strategy": "best-first", "real": True, "judge": BAYES}], topics=topics)
+    command = [sys.executable, "-c", program, msgspec.json.encode(experiment).decode(), str(tmp_path)]
+    env = {**os.environ, "PYTHONPATH": str(Path(opilio.__file__).parent.parent)}
+    process = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL)
+    log, limit_s = tmp_path / LOG_FILE, time.monotonic() + 60
+    while not (log.exists() and log.stat().st_size) and time.monotonic() < limit_s:
+        time.sleep(0.01)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(30) != 0
+    runs = read_log(tmp_path).values()
+    assert runs
+    assert all(len(run.crawled) == 60 for run in runs)
+    assert not np.isnan(next(iter(runs)).relevances).any()
