@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from opilio import Collection
+from opilio.errors import InputError
 from opilio.localweb import LocalServer
 from test_cli_commands import call
 
@@ -73,8 +74,7 @@ def test_two_topics_with_the_same_example(tmp_path: Path, small_server: LocalSer
 
 
 def test_others_of_ones_own(tmp_path: Path, small_server: LocalServer) -> None:
-    """A folder of texts takes the place of the default set; one that is not there is named before the crawl begins to
-    learn, and the crawl goes on by keywords."""
+    """A folder of texts takes the place of the default set; one that is not there is named before the crawl begins."""
     others = tmp_path / "others"
     others.mkdir()
     for number in range(5):
@@ -85,4 +85,5 @@ def test_others_of_ones_own(tmp_path: Path, small_server: LocalServer) -> None:
     collection.change_settings(
         {"classify.others": str(tmp_path / "missing"), "classify.classifier": "bayes", "limits.max_pages": 30}
     )
-    assert "missing" in collection.crawl().model
+    with pytest.raises(InputError, match="missing"):
+        collection.crawl()

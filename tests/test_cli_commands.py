@@ -285,7 +285,7 @@ def test_export_to_standard_output(finished: Path) -> None:
 
 def test_policy_of_a_finished_crawl(finished: Path) -> None:
     """`policy` shows the order in force and changes it for the next crawl; `stop` says that nothing runs."""
-    assert call("policy", finished).stdout == "best-first\n"
+    assert call("policy", finished).stdout == "auto\n"
     changed = call("policy", finished, "numtries, relevance DESC, serverload")
     assert changed.stdout == "changed; the next crawl follows it\n"
     assert call("policy", finished).stdout == "sql: numtries, relevance DESC, serverload\n"

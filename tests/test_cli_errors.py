@@ -303,7 +303,7 @@ def test_sql_that_is_refused(statement: str, words: list[str], collection: Colle
 def test_orders_that_are_refused(order: str, collection: Collection, seeds: Path, tmp_path: Path) -> None:
     """A bad SQL order is refused by `policy` and by `crawl`, and the order in force stays."""
     assert_told(call("policy", collection.folder, order))
-    assert Collection(collection.folder).settings.frontier.strategy == "best-first"
+    assert Collection(collection.folder).settings.frontier.strategy == "auto"
     assert call("policy", collection.folder, "depth", "--strategy", "best-first")[0] == 1
     assert_told(call("crawl", tmp_path / "new", "--seeds", seeds, "--order-by", order, "--contact", "http://me.test/"))
 

@@ -97,7 +97,7 @@ def test_the_panel_shows_how_the_crawl_stands(slow_crawl: Terminal, tmp_path: Pa
     panel = shown[shown.rindex("╭") :]
     assert panel.startswith(f"╭─ opilio crawl {tmp_path / 'c'}"[:60])
     for figure in (r"pages +\d+", r"pages/s +\d+\.\d", r"received +[\d.]+ [kM]B", r"waiting +\d+", r"known +\d+",
-                   r"under way +\d", r"hosts +\d+", r"order +relevance desc"):  # fmt: skip
+                   r"under way +\d", r"hosts +\d+", r"order +evidence"):  # fmt: skip
         assert re.search(figure, panel), figure
     assert "Ctrl-C ends the crawl; nothing is lost" in panel
     assert max(map(len, panel.splitlines())) < COLUMNS - 2, "room for the ^C that the terminal shows"

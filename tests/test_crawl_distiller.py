@@ -63,7 +63,7 @@ def make_crawl(web: RecordedWeb, tmp_path: Path) -> MakeCrawl:
         settings: dict[str, Any] = {
             "fetch.host_delay_s": 0.0, "fetch.in_flight": 1, "learn.wait": True, "classify.classifier": "keywords",
             "frontier.hub_percentile": 0.4, "duplicates.near_jaccard": 0.0, "duplicates.ip_size": "off",
-            "duplicates.ip_path": "off",
+            "duplicates.ip_path": "off", "frontier.strategy": "best-first",
         }  # fmt: skip
         settings.update({key.replace("__", "."): value for key, value in changes.items()})
         made = Collection.create(

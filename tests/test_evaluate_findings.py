@@ -84,9 +84,9 @@ def test_the_best_against_the_labels() -> None:
     ranked = np.array([False, True, True, False])
     assert best_precision(ranked).tolist() == pytest.approx([0, 1 / 2, 2 / 3, 1 / 2])
     assert best_recall(ranked, 4).tolist() == [0, 0.25, 0.5, 0.5]
-    assert first_hit(ranked) == 2
+    assert first_hit(ranked, 9) == 2
     nothing = np.zeros(0, bool)
-    assert np.isnan(first_hit(nothing))
+    assert first_hit(nothing, 9) == first_hit(ranked[:1], 9) == 10, "nobody finds what was not accepted"
     assert np.isnan(best_precision(nothing)).all()
     assert best_recall(nothing, 4).tolist() == [0]
 

@@ -16,7 +16,7 @@ from opilio.settings import Settings, override
 def make_frontier(
     changes: dict[str, object], topics: list[int] | None = None
 ) -> tuple[Frontier, list[tuple[int, Outcome]]]:
-    chosen = override(Settings(), changes)
+    chosen = override(Settings(), {"frontier.strategy": "best-first"} | changes)
     dropped: list[tuple[int, Outcome]] = []
     frontier = Frontier(
         chosen,

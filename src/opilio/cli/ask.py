@@ -101,9 +101,7 @@ def _cell(value: Any) -> str:
 @click.command()
 @FOLDER
 @click.argument("order", required=False)
-@click.option(
-    "--strategy", help="A named strategy instead of a SQL order: evidence, best-first, breadth-first, bfs16 ..."
-)
+@click.option("--strategy", help="A named strategy instead of a SQL order: evidence, breadth-first, bfs16 ...")
 @click.option("--n", type=click.IntRange(1), default=None, help="N of best-n-first.")
 def policy(folder: Path, order: str | None, strategy: str | None, n: int | None) -> None:
     """Change the order in which waiting URLs are asked for, at once when a crawl runs.

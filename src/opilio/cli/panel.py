@@ -49,7 +49,8 @@ def panel(status: Status, width: int) -> Panel:
     figures.add_row("waiting", f"{status.waiting:,}", "known", f"{status.urls:,}", "under way", f"{status.in_flight:,}",
                     "left", eta)  # fmt: skip
     figures.add_row("hosts", f"{status.hosts:,}", "slow", f"{status.slow_hosts:,}", "bad", f"{status.bad_hosts:,}")
-    lines: list[Table | Text] = [figures, Text(f"order    {status.order_by}", overflow="ellipsis", no_wrap=True)]
+    order = status.order_by if status.strategy == "sql" else status.strategy
+    lines: list[Table | Text] = [figures, Text(f"order    {order}", overflow="ellipsis", no_wrap=True)]
     if status.harvest is not None:
         bars = sparkline(status.harvest_history)
         recall = f"  recall about {status.recall:.2f}" if status.recall is not None else ""

@@ -215,9 +215,10 @@ class Collection(Teachable):
 
     def _settings_for(self, store: Store) -> Settings:
         """The settings, `auto` decided: where nothing says what is wanted there is no evidence to weigh."""
-        if self.settings.frontier.strategy != AUTO or self._model(store) or lessons.has_documents(store):
+        if self.settings.frontier.strategy != AUTO:
             return self.settings
-        return override(self.settings, {"frontier.strategy": "best-first"})
+        is_told = bool(self._model(store)) or lessons.has_documents(store)
+        return override(self.settings, {"frontier.strategy": "evidence" if is_told else "best-first"})
 
     def _worker_setup(self, store: Store, settings: Settings) -> WorkerSetup:
         folder = self.folder / WARC_FOLDER

@@ -1,10 +1,10 @@
 """The two phases of a crawl that begins with little (BINGO 2.6, 3.3): learning, then harvesting.
 
 *Learning* looks for archetypes near the seeds: depth-first, with a sharp focus, in the seeds' domains, and a page
-counts only when all feature spaces agree. It ends when every topic has enough archetypes, after so many pages, or when nothing
-is left that it may follow. Then the archetypes become training documents, unless the guard refuses them, links are
-analysed, and *harvesting* begins: in the order of the settings, restarted from the best hubs, with votes weighted by
-their expected precision.
+counts only when all feature spaces agree. It ends when every topic has enough archetypes, after so many pages, or when
+nothing is left that it may follow. Then the archetypes become training documents, unless the guard refuses them, links
+are analysed, and *harvesting* begins: in the order of the settings, restarted from the best hubs, with votes weighted
+by their expected precision.
 
 With `learn.pause` the crawl ends between the two, for the user to look at the archetypes. The next crawl harvests.
 

@@ -14,7 +14,9 @@ import numpy as np
 from opilio.evaluate.analysed import Analysed
 from opilio.evaluate.answers import Answers
 from opilio.evaluate.experiment import Contestant, Experiment
+from opilio.evaluate.graph import LinkGraph
 from opilio.evaluate.judges import Judging, training_of
+from opilio.evaluate.oracle import Oracle, links_to_go
 from opilio.evaluate.real import crawl_for_real
 from opilio.evaluate.records import UNDOUBTED, Place, Run
 from opilio.evaluate.simulate import Crawl, Simulation
@@ -34,6 +36,7 @@ class Errand:
     contestant: Contestant
     analysed: Analysed
     answers: Answers
+    graph: LinkGraph
     topic: Topic
     starts: tuple[int, ...]
     place: Place
@@ -55,6 +58,8 @@ def simulate(errand: Errand, judge: Judging) -> Run:
     strategy = simulation.absorber.frontier.strategy
     if strategy.learns:
         brief(strategy, training_of(experiment.judge_of(contestant), errand.analysed, errand.topic, experiment.seed))
+    if isinstance(strategy, Oracle):
+        strategy.know(links_to_go(errand.analysed, errand.graph, errand.topic))
     crawl = simulation.run()
     return _run(errand, crawl, [judge(page) for page in crawl.pages.tolist()])
 

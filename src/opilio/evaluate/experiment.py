@@ -14,6 +14,7 @@ import msgspec
 
 from opilio.classify import CLASSIFIERS
 from opilio.errors import SettingsError
+from opilio.evaluate import oracle as _  # noqa: F401  (registers the oracle)
 from opilio.evaluate.scores import check_column, column_parts
 from opilio.evaluate.tasks import EXAMPLES, Start
 from opilio.frontier import make_strategy

@@ -85,10 +85,10 @@ def best_recall(ranked: Flags, targets: int) -> Values:
     return np.asarray(np.cumsum(ranked) / max(targets, 1)) if len(ranked) else np.zeros(1)
 
 
-def first_hit(ranked: Flags) -> float:
-    """How many of the best pages one must look at until one is right; nan when none is."""
+def first_hit(ranked: Flags, pages: int) -> int:
+    """How many of the best pages one must look at until one is right; more than all `pages` fetched when none is."""
     places = np.flatnonzero(ranked)
-    return float(places[0] + 1) if len(places) else UNKNOWN
+    return int(places[0]) + 1 if len(places) else pages + 1
 
 
 # -- by metric (OASIS 5)

@@ -97,7 +97,9 @@ class Worker:
         starts = topic.starts(Start(place.task))
         if not starts:
             return Run(place, key, skipped="no page leads to the targets by two links")
-        errand = Errand(experiment, contestant, loaded.analysed, loaded.answers, topic, starts, place, key)
+        errand = Errand(
+            experiment, contestant, loaded.analysed, loaded.answers, loaded.maker.graph, topic, starts, place, key
+        )
         if contestant.real:
             return crawl(errand)
         wanted = experiment.judge_of(contestant)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -56,6 +57,16 @@ Curve: TypeAlias = Callable[[Facts], "Values"]
 Choice: TypeAlias = Callable[[Facts], "Flags"]
 
 
+def _recall_after(percent: int, facts: Facts) -> Values:
+    return single(recall_at_share(facts.crawled, facts.targets, facts.world.pages, percent / 100))
+
+
+def _harvest_after(percent: int, facts: Facts) -> Values:
+    """The share of pages that have the label, of those fetched with so much of the web as a budget."""
+    pages = facts.crawled[: max(1, round(percent / 100 * facts.world.pages))]
+    return single(float(facts.labelled[pages].mean()) if len(pages) else 0.0)
+
+
 def _crawls() -> Iterator[Measure]:
     """What a crawl fetched, and how soon."""
     yield Measure("recall", Axis.PAGES, "share of the targets fetched", lambda f: recall_curve(f.crawled, f.targets))
@@ -73,8 +84,11 @@ def _crawls() -> Iterator[Measure]:
                   lambda f: dynamic_curve(f.crawled, f.by_words), lower_is_better=True, decimals=0)  # fmt: skip
     yield Measure("dynamic linkage", Axis.PAGES, "mean rank of the pages fetched, by keywords and PageRank",
                   lambda f: dynamic_curve(f.crawled, f.by_links), lower_is_better=True, decimals=0)  # fmt: skip
-    yield Measure("rc5", Axis.NONE, "recall after 5 % of the web",
-                  lambda f: single(recall_at_share(f.crawled, f.targets, f.world.pages)))  # fmt: skip
+    for percent in (5, 10, 20):
+        yield Measure(f"rc{percent}", Axis.NONE, f"recall after {percent} % of the web",
+                      partial(_recall_after, percent))  # fmt: skip
+        yield Measure(f"hr{percent}", Axis.NONE, f"harvest rate over the first {percent} % of the web",
+                      partial(_harvest_after, percent))  # fmt: skip
     yield Measure("rc1R", Axis.NONE, "recall after as many pages as there are targets",
                   lambda f: single(recall_at_r(f.crawled, f.targets)))  # fmt: skip
     yield Measure("auc", Axis.NONE, "mean recall over the first 20 % of the web",
@@ -137,8 +151,8 @@ def _judgements() -> Iterator[Measure]:
                   lambda f: best_precision(f.ranked))  # fmt: skip
     yield Measure("best recall", Axis.BEST, "share of the targets that are among the most confident pages",
                   lambda f: best_recall(f.ranked, len(f.targets)))  # fmt: skip
-    yield Measure("first hit", Axis.NONE, "place of the first page with the label, the most confident first",
-                  _number(lambda f: first_hit(f.ranked)), lower_is_better=True, decimals=1)  # fmt: skip
+    yield Measure("first hit", Axis.NONE, "pages to look at until one has the label, the most confident first",
+                  _number(lambda f: first_hit(f.ranked, len(f.crawled))), lower_is_better=True, decimals=0)  # fmt: skip
 
 
 def _models() -> Iterator[Measure]:

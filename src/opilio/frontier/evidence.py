@@ -4,7 +4,8 @@ Every link of every page is remembered, the last `MAX_LINKS` of them. When a pag
 led to it learn from that: the pages it was linked from, the links beside it, its host and folder, its links' words.
 
 `features` makes numbers of this for any waiting URLs at once, whether the few that a new page links to or all of them,
-in some thirty array operations.
+in some twenty array operations. What the words of a link say, and what became of the links beside it, is remembered
+with the link, as of the last look at it: most of the links to a URL have not changed when a page adds one more.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ NEAR = (-3, -2, -1, 1, 2, 3)
 """Links so far before and behind a link on its page stand beside it."""
 PATIENCE = 3.0
 """The record of a host, folder or page counts as if so many more of its pages were known, of the usual worth."""
+_VIEWS = 6
 _CONTEXT = np.uint32(0x9E3779B1)  # times this, words around a link are other words than those in it
 _CONTEXT_BACK = np.uint32(pow(0x9E3779B1, -1, 2**32))
 
@@ -80,6 +82,8 @@ class LinkEvidence:
         self._words_in: Column[np.int64] = Column(np.int64)
         self._words_around: Column[np.int64] = Column(np.int64)
         self._forgotten_words = 0
+        self._views: list[Column[np.float32]] = [Column(np.float32) for _ in range(_VIEWS)]
+        """By link: what `_look_at` says of it, as of the last look."""
         self._relevance: Column[np.float64] = Column(np.float64)
         self._links: Column[np.float64] = Column(np.float64)
         self._steps: Column[np.float64] = Column(np.float64)
@@ -119,6 +123,8 @@ class LinkEvidence:
         self._children.known.values[parent] = known.sum()
         self._children.good.values[parent] = fates[known].sum()
         self._add_words(document, count)
+        for column, values in zip(self._views, self._look_at(np.arange(count) + first - self._first), strict=True):
+            column.extend(values)
         links_to, home = self._links_to, self._home
         for number, oid in enumerate(oids):
             if oid == ABSENT or known[number]:
@@ -152,7 +158,8 @@ class LinkEvidence:
             return
         self._fate.values[links] = goodness
         self._children.add(np.unique(self._parent.values[links]), goodness)
-        words, _ = self._words_of(links, around=True)
+        counts = self._words_in.values[links] + self._words_around.values[links]
+        words, _, _ = self._words_of(self._words_start.values[links], counts)
         if len(words):
             self._link_words.learn(words, goodness)
 
@@ -167,8 +174,16 @@ class LinkEvidence:
         """Whether a link to a URL that is not known yet is remembered."""
         return oid in self._links_to
 
-    def features(self, oids: Sequence[int]) -> Values:
-        """One row of numbers, by `FEATURES`, for each of some URLs that there are links to."""
+    def refresh(self) -> None:
+        """Weigh all words anew."""
+        self.page_words.refresh()
+        self._link_words.refresh()
+
+    def features(self, oids: Sequence[int], *, anew: bool = True) -> Values:
+        """One row of numbers, by `FEATURES`, for each of some URLs that there are links to.
+
+        With `anew`, every link to them is looked at again, else only what changes with each page.
+        """
         if not oids:
             return np.zeros((0, len(FEATURES)))
         lists = [self._links_to[oid] for oid in oids]
@@ -189,8 +204,12 @@ class LinkEvidence:
             total(self._children.known.values[parents]),
             total(self._children.good.values[parents]),
         )
-        beside_known, beside_good = self._beside(links)
-        words, around, keywords, learned = self._word_scores(links)
+        if anew:
+            for column, values in zip(self._views, self._look_at(links), strict=True):
+                column.values[links] = values
+        beside_known, beside_good, words, around, keywords, learned = (
+            column.values[links].astype(np.float64) for column in self._views
+        )
         homes = np.array([self._home[oid] for oid in oids])
         table = [
             most(relevance),
@@ -222,6 +241,10 @@ class LinkEvidence:
     def _record(records: _Records, rows: Rows, usual: float) -> Values:
         return (records.good.values[rows] + PATIENCE * usual) / (records.known.values[rows] + PATIENCE)
 
+    def _look_at(self, links: Rows) -> tuple[Values, ...]:
+        """What can be seen of links: those beside them, their words."""
+        return (*self._beside(links), *self._word_scores(links))
+
     def _beside(self, links: Rows) -> tuple[Values, Values]:
         """Of the links beside each link: how many were followed, the nearer the more they count, and how good."""
         near = links[:, None] + np.array(NEAR)
@@ -235,34 +258,32 @@ class LinkEvidence:
     def _word_scores(self, links: Rows) -> tuple[Values, Values, Values, Values]:
         """Of each link: what its words and those around it say, how many keywords it has, what was learned of such."""
         size = len(links)
-        inner, inner_of = self._words_of(links)
-        outer, outer_of = self._words_of(links, inside=False)
-        every, every_of = self._words_of(links, around=True)
-
-        def scores(values: Values, of: Rows) -> Values:
-            found: Values = np.bincount(of, weights=values, minlength=size).astype(np.float64)
-            found /= np.sqrt(1.0 + np.bincount(of, minlength=size))
-            return found
-
+        starts, inner, outer = (c.values[links] for c in (self._words_start, self._words_in, self._words_around))
+        words, of, places = self._words_of(starts, inner + outer)
+        is_inner = places < inner[of]
+        spoken = self.page_words.odds(np.where(is_inner, words, words * _CONTEXT_BACK))
+        is_keyword = is_inner & self._is_keyword(words)
         return (
-            scores(self.page_words.odds(inner), inner_of),
-            scores(self.page_words.odds(outer * _CONTEXT_BACK), outer_of),
-            scores(np.isin(inner, self._keywords).astype(np.float64), inner_of),
-            scores(self._link_words.odds(every), every_of),
+            np.bincount(of, spoken * is_inner, size) / np.sqrt(1.0 + inner),
+            np.bincount(of, spoken * ~is_inner, size) / np.sqrt(1.0 + outer),
+            np.bincount(of, is_keyword, size) / np.sqrt(1.0 + inner),
+            np.bincount(of, self._link_words.odds(words), size) / np.sqrt(1.0 + inner + outer),
         )
 
-    def _words_of(self, links: Rows, *, inside: bool = True, around: bool = False) -> tuple[Words, Rows]:
-        """Words in links, around them, or both, in one line; and the place in `links` that each belongs to."""
-        starts, inner, outer = (c.values[links] for c in (self._words_start, self._words_in, self._words_around))
-        if not inside:
-            return self._slices(starts + inner, outer)
-        return self._slices(starts, inner + outer if around else inner)
+    def _is_keyword(self, words: Words) -> npt.NDArray[np.bool_]:
+        keywords = self._keywords
+        if not len(keywords):
+            return np.zeros(len(words), np.bool_)
+        at = np.searchsorted(keywords, words)
+        at[at == len(keywords)] = 0
+        found: npt.NDArray[np.bool_] = keywords[at] == words
+        return found
 
-    def _slices(self, starts: Rows, counts: Rows) -> tuple[Words, Rows]:
+    def _words_of(self, starts: Rows, counts: Rows) -> tuple[Words, Rows, Rows]:
+        """Words of links in one line; the number of the link that each belongs to, and its place in it."""
         of = np.repeat(np.arange(len(starts)), counts)
-        before = np.cumsum(counts) - counts
-        at = np.arange(int(counts.sum())) - before[of] + starts[of] - self._forgotten_words
-        return self._words.values[at], of
+        places = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return self._words.values[places + np.repeat(starts - self._forgotten_words, counts)], of, places
 
     # -- storage
 
@@ -303,6 +324,8 @@ class LinkEvidence:
         count = len(self._parent) // 2
         words = int(self._words_start.values[count]) - self._forgotten_words
         self._fate.cut(count)
+        for view in self._views:
+            view.cut(count)
         for column in (self._parent, self._words_start, self._words_in, self._words_around):
             column.cut(count)
         self._words.cut(words)

@@ -17,6 +17,9 @@ from opilio.frontier.strategies import Strategy
 from opilio.model import Document, Judgement, Lease, LeaseKind, Outcome, host_of
 from opilio.settings import Settings
 
+LEAST_MOVE = 0.02
+"""A URL is not moved for a smaller change of its priority, as a share of it: that would seldom change its turn."""
+
 
 class Frontier(Levels):
     """Known URLs, hosts and hot queues. Knows no network, no database and no clock: time is an argument."""
@@ -75,8 +78,9 @@ class Frontier(Levels):
         for url, priority in zip(new, priorities, strict=False):
             url.priority = priority
         for url, priority in zip(linked, priorities[len(new) :], strict=True):
-            self._home(url.topic).move(url, priority)
-            self._note_worst(url)
+            if abs(priority - url.priority) > LEAST_MOVE * abs(url.priority):
+                self._home(url.topic).move(url, priority)
+                self._note_worst(url)
 
     def look_anew(self) -> None:
         """Let the strategy look at all waiting URLs again, when it wants to."""

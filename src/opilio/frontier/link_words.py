@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Words: TypeAlias = npt.NDArray[np.uint32]
-    Values: TypeAlias = npt.NDArray[np.float64]
+    Values: TypeAlias = npt.NDArray[np.float32]
 
 SLOTS = 2**18
 """Words share a slot by the lower bits of their hash codes: at 100,000 words every third one has company."""
@@ -25,6 +25,7 @@ class WordOdds:
     def __init__(self) -> None:
         self._good = np.zeros(SLOTS, np.float32)
         self._bad = np.zeros(SLOTS, np.float32)
+        self._odds = np.zeros(SLOTS, np.float32)
         self._pages = [1.0, 1.0]
 
     def learn(self, words: Words, goodness: float) -> None:
@@ -34,12 +35,18 @@ class WordOdds:
         self._bad[slots] += 1.0 - goodness
         self._pages[0] += goodness
         self._pages[1] += 1.0 - goodness
+        self._odds[slots] = self._weigh(self._good[slots], self._bad[slots])
+
+    def refresh(self) -> None:
+        """Weigh all words anew: each was by the share of good pages when it was last seen, which has changed since."""
+        self._odds = self._weigh(self._good, self._bad)
 
     def odds(self, words: Words) -> Values:
         """The log odds of each word, beyond those of any page."""
-        slots = words & _SLOT
-        share = self._pages[0] / sum(self._pages)
-        good = self._good[slots].astype(np.float64) + CAUTION * share
-        bad = self._bad[slots].astype(np.float64) + CAUTION * (1.0 - share)
-        odds: Values = np.log(good / bad) - np.log(share / (1.0 - share))
+        odds: Values = self._odds[words & _SLOT]
+        return odds
+
+    def _weigh(self, good: Values, bad: Values) -> Values:
+        share = np.float32(self._pages[0] / sum(self._pages))
+        odds: Values = np.log((good + CAUTION * share) / (bad + CAUTION * (1 - share))) - np.log(share / (1 - share))
         return odds

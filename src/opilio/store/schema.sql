@@ -177,10 +177,10 @@ CREATE TABLE seeds (
 -- What the classifier learns from, beside the common-sense documents of OTHERS.
 CREATE TABLE training (
     name     VARCHAR NOT NULL,     -- URL, name of a file, or what else the user knows it by
-    kind     VARCHAR NOT NULL,     -- url: the stored page of that URL; file or text: its text stands here
+    kind     VARCHAR NOT NULL,     -- url: the stored page of that URL, or the part of it that stands here; file, text
     kcid     SMALLINT NOT NULL,
     positive BOOLEAN NOT NULL,     -- false: it is not about that topic, and belongs to OTHERS beside it
-    source   VARCHAR NOT NULL,     -- given, added, feedback, archetype
+    source   VARCHAR NOT NULL,     -- given, added, archetype, confirmed, rejected
     title    VARCHAR,
     text     VARCHAR USING COMPRESSION zstd,
     added    TIMESTAMP
