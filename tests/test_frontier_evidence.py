@@ -9,10 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opilio.frontier import ABSENT
+from opilio.errors import SettingsError
+from opilio.frontier import ABSENT, AllEvidence
 from opilio.frontier.evidence import FEATURES, NEAR, PATIENCE, LinkEvidence
 from opilio.frontier.link_words import CAUTION, WordOdds
 from opilio.model import Document, Link, Region
+from opilio.settings import Settings, override
 
 KEYWORDS = (7, 11)
 
@@ -206,3 +208,13 @@ def test_a_url_given_up_unseen_teaches_nothing() -> None:
     np.testing.assert_array_equal(evidence.features([2]), before)
     evidence.settle(2, 0.0)
     assert not evidence.knows(2)
+
+
+def test_evidence_can_be_left_out() -> None:
+    """A piece of evidence that is left out weighs nothing; a name that is none is an error that names all."""
+    chosen = override(Settings(), {"frontier.evidence_without": ["siblings", "keywords"]})
+    strategy = AllEvidence(chosen.frontier)
+    left = {name for name, weight in zip(FEATURES, strategy.weights, strict=True) if not weight}
+    assert left == {"siblings", "keywords"}
+    with pytest.raises(SettingsError, match="'sibling' is no piece"):
+        AllEvidence(override(Settings(), {"frontier.evidence_without": ["sibling"]}).frontier)

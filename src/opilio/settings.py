@@ -85,6 +85,8 @@ class Frontier:
     max_waiting: int = 0
     # A SQL order is asked for anew after so many seconds.
     refresh_s: float = 5.0
+    # `evidence`: pieces of evidence that are left out, by the names that `opilio explain --link` shows.
+    evidence_without: tuple[str, ...] = ()
     # `evidence`: share of URLs that are taken to find out about their kind, not because they are the best.
     explore_share: float = 0.0
     # Let that share grow and shrink with what exploration finds, beside what is taken as the best.

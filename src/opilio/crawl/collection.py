@@ -245,8 +245,9 @@ class Collection(Teachable):
             lambda url, outcome: None,
             [topic.kcid for topic in store.load_topics()],
         )
-        if frontier.strategy.uses_sql:
-            store.check_order_by(frontier.strategy.order_by)
+        ordered = make_strategy(settings.frontier)  # a phase may begin with another order
+        if ordered.uses_sql:
+            store.check_order_by(ordered.order_by)
         return Absorber(settings, frontier, Duplicates(settings.duplicates, bands), counters)
 
     def _recover(self, store: Store, absorber: Absorber, setup: WorkerSetup) -> None:
@@ -316,6 +317,11 @@ def _check_names(settings: Settings) -> None:
         learn.check_settings(settings)
     elif settings.learn.phases:
         raise SettingsError("a phase of learning needs a classifier that learns", "Set [classify] classifier = svm.")
+    if settings.learn.phases and settings.frontier.max_waiting:
+        raise SettingsError(
+            "a limit of waiting URLs (max_waiting) would drop what is near the seeds for what waits for the harvest",
+            "Set [frontier] max_waiting = 0, or [learn] phases = false.",
+        )
 
 
 def _with_full_paths(settings: Settings) -> Settings:

@@ -200,9 +200,13 @@ class Distiller:
         await asyncio.wait({task, hurry}, return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
         if not task.done():
-            self._hurries = True
-            self._store.cancel_queries()
+            self.hurry()
         await asyncio.gather(task, return_exceptions=True)
+
+    def hurry(self) -> None:
+        """Give up an analysis under way, whoever asked for it."""
+        self._hurries = True
+        self._store.cancel_queries()
 
     def _end(self, task: asyncio.Task[dict[int, Scores]]) -> None:
         self._task = None

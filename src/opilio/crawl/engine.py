@@ -203,7 +203,7 @@ class Engine:
         """Write the open batch; with `wait`, return only when it is on disk."""
         async with self._committing:
             if self._write is not None:
-                await self._write
+                await asyncio.shield(self._write)  # whoever waits may be given up; what is written may not
                 self._write = None
             self._count_elapsed()
             batch = self.absorber.swap_batch()
@@ -212,7 +212,7 @@ class Engine:
                 loop = asyncio.get_running_loop()
                 self._write = loop.run_in_executor(self._writer, self.store.write, batch)
             if wait and self._write is not None:
-                await self._write
+                await asyncio.shield(self._write)
                 self._write = None
 
     def _count_elapsed(self) -> None:
@@ -268,9 +268,12 @@ class Engine:
             if self.frontier.strategy is not strategy:
                 return  # changed meanwhile: its own refill comes
             urls = [self._from_row(row, validators, ways) for row in rows if self._may_wait(row.oid)]
-            urls = [url for url in urls if strategy.admits(url)]
+            admitted = [url for url in urls if strategy.admits(url)]
             exhausted = len(rows) < size and not (per_host and rows)
-            self.frontier.refill(topic, urls, cold_before if exhausted else None)
+            if len(admitted) < len(urls):  # those that are not admitted come last in the order
+                self.frontier.bar(topic, cold_before - len(admitted))
+                exhausted = True
+            self.frontier.refill(topic, admitted, cold_before if exhausted else None)
 
     def _may_wait(self, oid: int) -> bool:
         return self.absorber.settled[oid] == OPEN and not self.frontier.holds(oid)
@@ -310,8 +313,11 @@ class Engine:
         self.counters.add("policy changes")
 
     async def order_by_settings(self) -> None:
-        """Order as the settings say."""
-        await self.change_strategy(make_strategy(self.settings.frontier))
+        """Order as the settings say, those that the user chooses meanwhile included."""
+        chosen = None
+        while chosen is not self.settings.frontier:
+            chosen = self.settings.frontier
+            await self.change_strategy(make_strategy(chosen))
 
     async def order_anew(self) -> None:
         """Have all that waits taken from the database again, with its new relevance."""

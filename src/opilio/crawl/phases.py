@@ -25,6 +25,7 @@ from opilio.crawl.teaching import Teacher
 from opilio.errors import OpilioError
 from opilio.frontier import Strategy, make_strategy
 from opilio.frontier.sharp import SharpFocus
+from opilio.learn.lessons import MIN_EXAMPLE_WORDS
 from opilio.settings import Settings, override
 from opilio.store import Store
 
@@ -32,8 +33,10 @@ DRY_S = 1.0
 """So long nothing was to be asked for: time for a refill to come."""
 RESTART_HUBS = 10
 """Hubs of each topic from which the harvest begins."""
-_ARCHETYPES = """
-    SELECT kcid, count(*) FROM training WHERE positive AND source IN ('archetype', 'confirmed') GROUP BY kcid
+_ARCHETYPES = f"""
+    SELECT kcid, count(*) FILTER (source IN ('archetype', 'confirmed')) FROM training
+    WHERE positive AND (kind <> 'text' OR len(string_split_regex(trim(text), '\\s+')) >= {MIN_EXAMPLE_WORDS})
+    GROUP BY kcid
 """
 _WAITING = "SELECT topic, count(*) FROM crawl WHERE state = 'waiting' GROUP BY topic"
 PAUSED = "paused between the phases: look at the archetypes (opilio archetypes list), then crawl on to harvest"
@@ -95,10 +98,12 @@ class Phases:
         self._resumes = self.phase is Phase.HARVESTING and before is not Phase.HARVESTING
         self._task: asyncio.Task[None] | None = None
         self._dry_since_s = 0.0
-        self._counted_version = teacher.version
+        self._counted_version = -1
         self._has_enough = False
-        if self.phase is not before and self.phase is not Phase.HARVESTING:
+        if self.phase is Phase.LEARNING and before is not Phase.LEARNING:
             self._enter(self.phase, "learning: depth-first in the domains of the seeds")
+        elif self.phase is Phase.NONE and before is not Phase.NONE:
+            self._enter(self.phase, "no phases any more (learn.phases)")
 
     @property
     def is_busy(self) -> bool:
@@ -118,8 +123,8 @@ class Phases:
             self._begin(self._harvest())
         elif self.phase is Phase.LEARNING and not self._teacher.is_busy:
             if self._counted_version != self._teacher.version:
-                self._counted_version = self._teacher.version
-                self._has_enough = self._is_enough()
+                self._begin(self._count())
+                return
             why = self._why_over()
             if why and self._teacher.version:
                 self._begin(self._finish_learning(why))
@@ -133,7 +138,7 @@ class Phases:
             return f"every topic has {learning.learning_archetypes} archetypes"
         if self._absorber.counters.pages >= learning.learning_pages:
             return f"{learning.learning_pages:,} pages seen"
-        if frontier.hot or frontier.in_flight:
+        if frontier.hot or frontier.in_flight or any(frontier.cold.values()):
             self._dry_since_s = 0.0
         elif not self._dry_since_s:
             self._dry_since_s = time.monotonic()
@@ -141,10 +146,12 @@ class Phases:
             return "nothing more to follow near the seeds"
         return ""
 
-    def _is_enough(self) -> bool:
-        found = dict(self._store.query(_ARCHETYPES).rows)
-        taught = set(self._absorber.examples.values()) & self._absorber.wanted
-        return bool(taught) and all(found.get(kcid, 0) >= self._settings.learn.learning_archetypes for kcid in taught)
+    async def _count(self) -> None:
+        """See whether every topic that is taught has enough archetypes by now."""
+        self._counted_version = self._teacher.version
+        rows = (await asyncio.to_thread(lambda: self._store.query(_ARCHETYPES, max_rows=2**15))).rows
+        found = [count for kcid, count in rows if kcid in self._absorber.wanted]
+        self._has_enough = bool(found) and min(found) >= self._settings.learn.learning_archetypes
 
     async def _finish_learning(self, why: str) -> None:
         self._teacher.change_settings(settings_in(Phase.HARVESTING, self._settings))
@@ -163,10 +170,10 @@ class Phases:
 
     async def _harvest(self) -> None:
         await self._distiller.distill_now()
-        await self._change_order()
-        frontier = self._absorber.frontier
         waiting = dict(await asyncio.to_thread(lambda: self._store.query(_WAITING, max_rows=2**15).rows))
-        frontier.wait_in_database({topic: waiting.get(topic, 0) for topic in frontier.queues})
+        await self._change_order()
+        frontier = self._absorber.frontier  # some were found since: they count too, and too many do no harm
+        frontier.wait_in_database({topic: max(waiting.get(topic, 0), cold) for topic, cold in frontier.cold.items()})
         urls = await self._distiller.restart_from_hubs(RESTART_HUBS)
         self._resumes = False
         self._enter(Phase.HARVESTING, f"harvesting: {urls:,} URLs recommended by the best hubs come first")
@@ -196,6 +203,8 @@ class Phases:
         hurry = asyncio.create_task(at_once.wait())
         await asyncio.wait({task, hurry}, return_when=asyncio.FIRST_COMPLETED)
         hurry.cancel()
+        if not task.done():
+            self._distiller.hurry()
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 

@@ -37,6 +37,7 @@ OASIS = "oasis"  # the classifier with a variable part
 KEYWORDS = "keywords"  # the classifier that learns nothing
 REDRAWN = "variable part drawn anew"  # why a model was made that judges nothing anew
 _HURRY = "UPDATE crawl SET relevance = 1.0, depth = 0 WHERE oid IN (SELECT unnest(?)) AND state = 'waiting'"
+_ENDS = ("the crawl ends, and trains nothing any more", "Try again when it has ended.")
 NOT_A_TOPIC = -2  # of a document that is an example of what is not wanted
 
 
@@ -70,6 +71,7 @@ class Teacher:
         self._late: set[int] = set()
         self._judges_anew = True
         self._hurries = False
+        self._has_ended = False
         models = store.load_models()
         self.version = models[0].version if models else 0
         self.note = describe(models, settings)
@@ -82,7 +84,7 @@ class Teacher:
             elif models and models[0].taught != fingerprint(store, settings):
                 self._reason = "topics, examples or settings were changed"
             elif models and models[0].reason != REDRAWN and has_older_judgements(store, self.version):
-                self._begin(self._judge_anew(store.load_model()))  # the last crawl ended in the middle of it
+                self._begin(self._judge_by_latest())  # the last crawl ended in the middle of it
 
     @property
     def _learns(self) -> bool:
@@ -118,7 +120,7 @@ class Teacher:
             self._late = {oid for oid in self._absorber.examples if self._absorber.settled[oid] == OPEN}
             self._begin(self._teach(reason))
         elif self._training is None and self._absorber.judged_before:
-            self._begin(self._judge_anew(self._store.load_model()))
+            self._begin(self._judge_by_latest())
         elif self._training is None and self.version and self._learns and self._rounds.is_due:
             self._begin(self._learn_by_itself(""))
         elif self._training is None and self._found - self._drawn >= self._settings.oasis.redraw_after:
@@ -155,8 +157,7 @@ class Teacher:
 
     async def retrain(self, reason: str, *, judge_anew: bool = True) -> int:
         """Train anew as soon as possible; the version that came of it. Raises what training raises."""
-        if not self._learns:
-            raise InputError(*why_nothing_is_learned(self._settings))
+        self._check_open()
         self._reason = reason
         self._judges_anew = judge_anew
         heard: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -169,24 +170,44 @@ class Teacher:
 
         Returns when pages are judged anew by the model that was made, or when there is none. Raises what training does.
         """
-        if not self._learns:
-            raise InputError(*why_nothing_is_learned(self._settings))
+        self._check_open()
         while self._training is not None:
             await asyncio.wait({self._training})
+        self._check_open()
         heard: asyncio.Future[learn.Round] = asyncio.get_running_loop().create_future()
         self._begin(self._learn_by_itself(reason, heard))
         return await heard
 
     async def use_model(self, version: int) -> int:
         """Judge by an older model from now on, under a new version, which is returned."""
+        if self._has_ended:
+            raise InputError(*_ENDS)
         if self._training is not None:
             raise InputError("a model is being trained", "Try again when it is there.")
-        await self._commit()
-        taught = await asyncio.to_thread(fingerprint, self._store, self._settings)
-        renewed = await asyncio.to_thread(learn.renew, self._store, version)
-        await self._hand_out(renewed, f"model {version} again", taught)
-        self._begin(self._judge_anew(renewed.model))
-        return renewed.version
+        heard: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._begin(self._renew(version, heard))
+        return await heard
+
+    async def _renew(self, version: int, heard: asyncio.Future[int]) -> None:
+        try:
+            await self._commit()
+            taught = await asyncio.to_thread(fingerprint, self._store, self._settings)
+            renewed = await asyncio.to_thread(learn.renew, self._store, version)
+            await self._hand_out(renewed, f"model {version} again", taught)
+        except Exception as error:  # no training has failed: it is the asker's to hear of
+            if not heard.done():
+                heard.set_exception(error)
+            return
+        if not heard.done():
+            heard.set_result(renewed.version)
+        await self._judge_anew(renewed.model)
+
+    def _check_open(self) -> None:
+        """Refuse to train where nothing is learned, and once the crawl ends: nobody would begin it any more."""
+        if not self._learns:
+            raise InputError(*why_nothing_is_learned(self._settings))
+        if self._has_ended:
+            raise InputError(*_ENDS)
 
     async def learn_soon(self, reason: str) -> None:
         """Take over topics, marks and examples that were changed, and train anew once the examples are there."""
@@ -224,11 +245,12 @@ class Teacher:
 
     async def close(self, at_once: asyncio.Event) -> None:
         """Wait for a training under way, seconds that a later crawl would have to spend again; but not `at_once`."""
-        self._reason = ""
+        self._reason, self._has_ended = "", True
         await self._finish(at_once)
         if self._absorber.judged_before and not self._hurries:  # the last pages, under way when the model came
-            self._begin(self._judge_anew(self._store.load_model()))
+            self._begin(self._judge_by_latest())
             await self._finish(at_once)
+        self._tell_listeners(InputError(*_ENDS))
 
     async def _finish(self, at_once: asyncio.Event) -> None:
         """Wait for what is under way."""
@@ -303,18 +325,22 @@ class Teacher:
 
     async def _redraw(self) -> None:
         await self._commit()
-        taught = self._store.load_models()[0].taught
+        [latest, *_] = await asyncio.to_thread(self._store.load_models)
         drawn = await asyncio.to_thread(learn.redraw, self._store, self.version)
         if drawn is not None:
-            await self._hand_out(drawn, REDRAWN, taught)
+            await self._hand_out(drawn, REDRAWN, latest.taught)
+
+    async def _judge_by_latest(self) -> None:
+        await self._judge_anew(await asyncio.to_thread(self._store.load_model))
 
     async def _judge_anew(self, model: bytes) -> None:
         self._absorber.judged_from = self.version
         self._absorber.judged_before = 0
         await self._commit()
         examples = await asyncio.to_thread(examples_in, self._store)
-        rejudge = functools.partial(learn.rejudge, on_progress=lambda _: not self._hurries)
+        rejudge = functools.partial(learn.rejudge, on_progress=lambda _: not self._hurries, beside=self._has_started)
         judged = await asyncio.to_thread(rejudge, self._store, model, examples, self._settings.classify)
+        self._processes.clear()
         self._absorber.counters.add("pages judged anew", judged.pages)
         await self._order_anew()
 
@@ -340,6 +366,9 @@ class Teacher:
         if not self._hurries:
             self.note = f"{self.note} (training failed: {said})"
             self._absorber.counters.add("trainings that failed")
+        self._tell_listeners(error)
+
+    def _tell_listeners(self, error: BaseException) -> None:
         for heard in self._listeners:
             if not heard.done():
                 heard.set_exception(error)

@@ -10,6 +10,7 @@ with the link, as of the last look at it: most of the links to a URL have not ch
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,7 +19,7 @@ import numpy as np
 
 from opilio.frontier.columns import Column
 from opilio.frontier.keymap import ABSENT
-from opilio.frontier.link_words import WordOdds
+from opilio.frontier.link_words import SLOTS, WordOdds
 from opilio.model import RELEVANT, Document
 
 if TYPE_CHECKING:
@@ -33,6 +34,10 @@ MAX_LINKS = 1_000_000
 MAX_FOLDERS = 200_000
 NEAR = (-3, -2, -1, 1, 2, 3)
 """Links so far before and behind a link on its page stand beside it."""
+_NEAR = np.array(NEAR)[:, None]
+_NEARNESS = 1.0 / np.abs(_NEAR)
+_PIECE_LINKS = 2048
+"""Links looked at in one go: what is in between then stays in the processor's cache."""
 PATIENCE = 3.0
 """The record of a host, folder or page counts as if so many more of its pages were known, of the usual worth."""
 _VIEWS = 6
@@ -69,9 +74,11 @@ class LinkEvidence:
         self.page_words = WordOdds()
         self._link_words = WordOdds()
         self._keywords = np.zeros(0, np.uint32)
+        self._may_be_keyword = np.zeros(SLOTS, np.bool_)
+        """By the lower bits of a word: whether a keyword has the same."""
         self._goodness: Column[np.float32] = Column(np.float32)
         """By oid: how relevant its page is; not a number while that is not known."""
-        self._links_to: dict[int, list[int]] = {}
+        self._links_to: dict[int, array[int]] = {}
         """By oid of a URL not known yet: the links to it, counted from the first ever."""
         self._first = 0
         """Links before this one are forgotten."""
@@ -98,6 +105,8 @@ class LinkEvidence:
     def set_keywords(self, keywords: Iterable[int]) -> None:
         """The hash codes of the words that name the topics."""
         self._keywords = np.array(sorted(set(keywords)), np.uint32)
+        self._may_be_keyword[:] = False
+        self._may_be_keyword[self._keywords % SLOTS] = True
 
     # -- what happens
 
@@ -133,7 +142,7 @@ class LinkEvidence:
             if found is not None:
                 found.append(first + number)
             else:
-                links_to[oid] = [first + number]
+                links_to[oid] = array("q", (first + number,))
                 home[oid] = (sids[number], self._folder(links[number].url))
                 self._hosts.grow(sids[number] + 1)
         if len(self._parent) > MAX_LINKS:
@@ -153,15 +162,28 @@ class LinkEvidence:
         if home is not None:
             self._hosts.add(home[0], goodness)
             self._folders.add(home[1], goodness)
-        links = self._rows(self._links_to.pop(oid, []))
-        if not len(links):
+        found = self._links_to.pop(oid, None)
+        if found is None:
             return
+        if len(found) == 1:  # as most have
+            self._settle_link(found[0] - self._first, goodness)
+            return
+        links = np.frombuffer(found, np.int64) - self._first
         self._fate.values[links] = goodness
         self._children.add(np.unique(self._parent.values[links]), goodness)
         counts = self._words_in.values[links] + self._words_around.values[links]
         words, _, _ = self._words_of(self._words_start.values[links], counts)
         if len(words):
             self._link_words.learn(words, goodness)
+
+    def _settle_link(self, link: int, goodness: float) -> None:
+        """The same for the only link to a URL, without arrays of one."""
+        self._fate.values[link] = goodness
+        self._children.add(int(self._parent.values[link]), goodness)
+        start = int(self._words_start.values[link]) - self._forgotten_words
+        count = int(self._words_in.values[link]) + int(self._words_around.values[link])
+        if count:
+            self._link_words.learn(self._words.values[start : start + count], goodness)
 
     def forget(self, oid: int) -> None:
         """A URL will not be asked for, which says nothing about its page."""
@@ -186,10 +208,10 @@ class LinkEvidence:
         """
         if not oids:
             return np.zeros((0, len(FEATURES)))
-        lists = [self._links_to[oid] for oid in oids]
-        sizes = np.fromiter(map(len, lists), np.int64, len(lists))
+        found = [self._links_to[oid] for oid in oids]
+        sizes = np.fromiter(map(len, found), np.int64, len(found))
         starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
-        links = np.fromiter(chain.from_iterable(lists), np.int64, int(sizes.sum())) - self._first
+        links = np.frombuffer(b"".join(found), np.int64) - self._first
         parents = self._parent.values[links]
         relevance = self._relevance.values[parents]
         usual = self._good_pages / self._known_pages
@@ -204,13 +226,14 @@ class LinkEvidence:
             total(self._children.known.values[parents]),
             total(self._children.good.values[parents]),
         )
-        if anew:
-            for column, values in zip(self._views, self._look_at(links), strict=True):
-                column.values[links] = values
+        for at in range(0, len(links) if anew else 0, _PIECE_LINKS):
+            piece = links[at : at + _PIECE_LINKS]
+            for column, values in zip(self._views, self._look_at(piece), strict=True):
+                column.values[piece] = values
         beside_known, beside_good, words, around, keywords, learned = (
             column.values[links].astype(np.float64) for column in self._views
         )
-        homes = np.array([self._home[oid] for oid in oids])
+        homes = self._homes(oids)
         table = [
             most(relevance),
             total(relevance) / sizes,
@@ -234,8 +257,13 @@ class LinkEvidence:
 
     def known_nearby(self, oids: Sequence[int]) -> Values:
         """How many pages are known of the host and of the folder of each of some URLs that there are links to."""
-        homes = np.array([self._home[oid] for oid in oids], np.int64).reshape(-1, 2)
+        homes = self._homes(oids)
         return self._hosts.known.values[homes[:, 0]] + self._folders.known.values[homes[:, 1]]
+
+    def _homes(self, oids: Sequence[int]) -> Rows:
+        """Host and folder of each URL."""
+        home = self._home
+        return np.fromiter(chain.from_iterable(home[oid] for oid in oids), np.int64, 2 * len(oids)).reshape(-1, 2)
 
     @staticmethod
     def _record(records: _Records, rows: Rows, usual: float) -> Values:
@@ -247,36 +275,36 @@ class LinkEvidence:
 
     def _beside(self, links: Rows) -> tuple[Values, Values]:
         """Of the links beside each link: how many were followed, the nearer the more they count, and how good."""
-        near = links[:, None] + np.array(NEAR)
-        inside = (near >= 0) & (near < len(self._parent))
-        near = np.where(inside, near, 0)
-        fates = self._fate.values[near].astype(np.float64)
-        counts = inside & ~np.isnan(fates) & (self._parent.values[near] == self._parent.values[links][:, None])
-        weights = counts / np.abs(np.array(NEAR, np.float64))
-        return weights.sum(axis=1), (weights * np.where(counts, fates, 0.0)).sum(axis=1)
+        near = links + _NEAR
+        inside = np.minimum(np.maximum(near, 0), len(self._parent) - 1)
+        fates = self._fate.values[inside]
+        parents = self._parent.values
+        counts = (inside == near) & ~np.isnan(fates) & (parents[inside] == parents[links])
+        weights = counts * _NEARNESS
+        return weights.sum(axis=0), (weights * np.where(counts, fates, 0.0)).sum(axis=0)
 
     def _word_scores(self, links: Rows) -> tuple[Values, Values, Values, Values]:
         """Of each link: what its words and those around it say, how many keywords it has, what was learned of such."""
         size = len(links)
         starts, inner, outer = (c.values[links] for c in (self._words_start, self._words_in, self._words_around))
-        words, of, places = self._words_of(starts, inner + outer)
-        is_inner = places < inner[of]
-        spoken = self.page_words.odds(np.where(is_inner, words, words * _CONTEXT_BACK))
-        is_keyword = is_inner & self._is_keyword(words)
+        words, of, _ = self._words_of(starts, inner + outer)
+        # Twice as many places as links: at the even ones are words in links, at the odd ones those around them.
+        place = np.repeat(np.arange(2 * size), np.stack((inner, outer), axis=1).ravel())
+        spoken = self.page_words.odds(np.where(place % 2 == 0, words, words * _CONTEXT_BACK))
+        said = np.bincount(place, spoken, 2 * size)
+        keywords = np.bincount(place, self._is_keyword(words), 2 * size)
         return (
-            np.bincount(of, spoken * is_inner, size) / np.sqrt(1.0 + inner),
-            np.bincount(of, spoken * ~is_inner, size) / np.sqrt(1.0 + outer),
-            np.bincount(of, is_keyword, size) / np.sqrt(1.0 + inner),
+            said[::2] / np.sqrt(1.0 + inner),
+            said[1::2] / np.sqrt(1.0 + outer),
+            keywords[::2] / np.sqrt(1.0 + inner),
             np.bincount(of, self._link_words.odds(words), size) / np.sqrt(1.0 + inner + outer),
         )
 
     def _is_keyword(self, words: Words) -> npt.NDArray[np.bool_]:
-        keywords = self._keywords
-        if not len(keywords):
-            return np.zeros(len(words), np.bool_)
-        at = np.searchsorted(keywords, words)
-        at[at == len(keywords)] = 0
-        found: npt.NDArray[np.bool_] = keywords[at] == words
+        found = np.zeros(len(words), np.bool_)
+        candidates = np.flatnonzero(self._may_be_keyword[words % SLOTS])
+        if len(candidates):
+            found[candidates] = np.isin(words[candidates], self._keywords)
         return found
 
     def _words_of(self, starts: Rows, counts: Rows) -> tuple[Words, Rows, Rows]:
@@ -286,10 +314,6 @@ class LinkEvidence:
         return self._words.values[places + np.repeat(starts - self._forgotten_words, counts)], of, places
 
     # -- storage
-
-    def _rows(self, links: Sequence[int]) -> Rows:
-        rows = np.array(links, np.int64) - self._first
-        return rows[rows >= 0]
 
     def _add_words(self, document: Document, count: int) -> None:
         inner = np.frombuffer(document.link_words_in, np.uint8).astype(np.int64)
@@ -331,6 +355,7 @@ class LinkEvidence:
         self._words.cut(words)
         self._forgotten_words += words
         self._first += count
-        kept = {oid: [link for link in links if link >= self._first] for oid, links in self._links_to.items()}
+        first = self._first
+        kept = {oid: array("q", (n for n in links if n >= first)) for oid, links in self._links_to.items()}
         self._links_to = {oid: links for oid, links in kept.items() if links}
         self._home = {oid: self._home[oid] for oid in self._links_to}

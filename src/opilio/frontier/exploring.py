@@ -49,6 +49,10 @@ class Explorer:
         else:
             self._others += (goodness - self._others) / MEMORY_PAGES
 
+    def begin(self) -> None:
+        """Fetching begins: pages that were told of again, after a restart, have earned their share before."""
+        self._credit = min(self._credit, 1.0)
+
     def forget(self, oid: int) -> None:
         """A URL will not be asked for after all."""
         self._chosen.discard(oid)

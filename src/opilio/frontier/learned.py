@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from opilio.errors import SettingsError
 from opilio.frontier.evidence import FEATURES, LinkEvidence
 from opilio.frontier.exploring import Explorer
 from opilio.frontier.queue import Waiting
@@ -52,7 +53,7 @@ class AllEvidence(Strategy):
     def __init__(self, settings: FrontierSettings) -> None:
         super().__init__(settings)
         self.evidence = LinkEvidence()
-        self.weights: npt.NDArray[np.float64] = np.array([WEIGHTS[name] for name in FEATURES])
+        self.weights = _weights(settings.evidence_without)
         self._mean = np.zeros(len(FEATURES))
         self._spread = np.ones(len(FEATURES))
         self._recommended: dict[int, float] = {}
@@ -124,6 +125,8 @@ class AllEvidence(Strategy):
 
     def look_anew(self, urls: Sequence[Waiting]) -> list[float]:
         """The priorities of all waiting URLs, by what is usual among them now."""
+        if self._next == 1:  # never done before
+            self._explorer.begin()
         self._next = self._pages + max(min(self._pages, _EVERY_PAGES), len(urls) // _URLS_PER_PAGE)
         known = [url.oid for url in urls if self.evidence.knows(url.oid)]
         self.evidence.refresh()
@@ -144,6 +147,15 @@ class AllEvidence(Strategy):
             hubs = np.fromiter((self._recommended.get(oid, 0.0) for oid in oids), np.float64, len(oids))
             scores += HUB_WEIGHT * hubs
         return scores
+
+
+def _weights(without: Sequence[str]) -> npt.NDArray[np.float64]:
+    unknown = [name for name in without if name not in FEATURES]
+    if unknown:
+        raise SettingsError(
+            f"[frontier] evidence_without: {unknown[0]!r} is no piece of evidence", f"There are: {', '.join(FEATURES)}."
+        )
+    return np.array([0.0 if name in without else WEIGHTS[name] for name in FEATURES])
 
 
 def _sharpened(relevance: float) -> float:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # it takes a tenth of a second to import
 
 SPILL_TO = 0.8  # share of a full hot queue that stays when it spills: one sort per 20 % of its size
 REFILL_BELOW = 0.2  # a hot queue with less than this share, and URLs waiting in the database, asks for more
+SPARE_NOTES = 1_000  # notes of priorities that may be out of date before they are all made anew
 SQL_BATCH = 1_000  # URLs taken at a time in a SQL order: the size of BINGO's outgoing queue
 
 
@@ -45,6 +46,8 @@ class Levels:
         self.queues = {topic: TopicQueue(topic) for topic in topics}
         self.cold = dict.fromkeys(self.queues, 0)
         """URLs of a topic that wait in the database only."""
+        self.barred = dict.fromkeys(self.queues, 0)
+        """... and are to stay there as long as this strategy orders, which does not admit them."""
         self._floor = dict.fromkeys(self.queues, float("-inf"))
         """No URL that waits in the database only is better than its topic's floor."""
         self.holds_back = False
@@ -71,11 +74,12 @@ class Levels:
     @property
     def waiting(self) -> int:
         """Waiting URLs in all."""
-        return self.hot + sum(self.cold.values())
+        return self.hot + sum(self.cold.values()) + sum(self.barred.values())
 
     def waiting_of(self, topic: int) -> int:
         """Waiting URLs of one topic, those that wait for another try left out."""
-        return self.cold[topic] + len(self.queues[topic]) + (len(self._pool[topic]) if self._pool else 0)
+        in_memory = len(self.queues[topic]) + (len(self._pool[topic]) if self._pool else 0)
+        return self.cold[topic] + self.barred[topic] + in_memory
 
     def holds(self, oid: int) -> bool:
         """Whether a URL is leased, or waits for another try."""
@@ -101,7 +105,7 @@ class Levels:
         """Give a topic that is new its queue."""
         if topic not in self.queues:
             self.queues[topic] = TopicQueue(topic)
-            self.cold[topic] = 0
+            self.cold[topic] = self.barred[topic] = 0
             self._floor[topic] = float("-inf")
             self._turns.append(self.queues[topic])
             if self._pool:
@@ -121,7 +125,10 @@ class Levels:
             self._floor[url.topic] = float("inf")
         is_first = self.holds_back and not url.depth  # where an example was redirected to
         is_worse = url.priority < self._floor[url.topic] and not is_first
-        if self.strategy.uses_sql or is_worse or not self.strategy.admits(url):
+        if not self.strategy.admits(url):
+            self.barred[url.topic] += 1
+            return
+        if self.strategy.uses_sql or is_worse:
             self.cold[url.topic] += 1
             return
         self._push(url)
@@ -154,6 +161,10 @@ class Levels:
             return
         self._floor[topic] = float("-inf") if cold_before is not None or not urls else urls[-1].priority
 
+    def bar(self, topic: int, count: int) -> None:
+        """Of the URLs of a topic that wait in the database, so many were found not to be admitted."""
+        self.barred[topic] += max(0, count)
+
     @property
     def refill_size(self) -> int:
         """How many URLs a refill of one topic asks for."""
@@ -170,7 +181,7 @@ class Levels:
     def wait_in_database(self, counts: Mapping[int, int]) -> None:
         """Say how many URLs of each topic wait in the database, as after a restart; a refill brings the best."""
         for topic, count in counts.items():
-            self.cold[topic] = count
+            self.cold[topic], self.barred[topic] = count, 0
             self._floor[topic] = float("inf")
 
     def forget_cold(self, topic: int) -> None:
@@ -184,6 +195,7 @@ class Levels:
         if self.strategy.uses_sql or self.holds_back:
             return  # the database's order sees what rises there; and nothing should be fetched yet
         cold = [url for url in urls if url.oid not in self._hot and not self.holds(url.oid)]
+        cold = [url for url in cold if self.strategy.admits(url)]
         self.prioritise(cold)
         for url in cold:
             self.cold[url.topic] = max(0, self.cold[url.topic] - 1)
@@ -236,7 +248,8 @@ class Levels:
         if self.strategy.learns:
             self.on_spill(list(self._hot.values()))
         for topic, queue in self.queues.items():
-            self.cold[topic] += len(queue) + (len(self._pool[topic]) if self._pool else 0)
+            self.cold[topic] += self.barred[topic] + len(queue) + (len(self._pool[topic]) if self._pool else 0)
+            self.barred[topic] = 0
             queue.clear()
             self._floor[topic] = float("inf")
         self.strategy = strategy
@@ -261,8 +274,12 @@ class Levels:
         queue.clear()
 
     def _note_worst(self, url: Waiting) -> None:
-        if self.settings.frontier.max_waiting:
-            heapq.heappush(self._worst, (url.priority, -url.oid, url))
+        if not self.settings.frontier.max_waiting:
+            return
+        heapq.heappush(self._worst, (url.priority, -url.oid, url))
+        if len(self._worst) > 2 * len(self._hot) + SPARE_NOTES:  # most are of URLs that are gone
+            self._worst = [(one.priority, -one.oid, one) for one in self._hot.values()]
+            heapq.heapify(self._worst)
 
     def _spill_when_full(self, topic: int) -> None:
         if self.settings.frontier.max_waiting or len(self._home(topic)) <= self.settings.frontier.hot_urls:
@@ -280,7 +297,9 @@ class Levels:
         """Keep at most `max_waiting` URLs: the one with the least priority goes, for good."""
         while self.waiting > self.settings.frontier.max_waiting and self._worst:
             priority, _, url = heapq.heappop(self._worst)
-            if not url.dropped and priority == url.priority and url.oid not in self._batch:
+            if priority != url.priority and self.strategy.learns and self._hot.get(url.oid) is url:
+                heapq.heappush(self._worst, (url.priority, -url.oid, url))  # its strategy thought otherwise since
+            elif not url.dropped and priority == url.priority and url.oid not in self._batch:
                 self._home(url.topic).drop(url)
                 self._hot.pop(url.oid, None)
                 self.on_drop(url, Outcome.EVICTED)

@@ -31,11 +31,11 @@ class WordOdds:
     def learn(self, words: Words, goodness: float) -> None:
         """Take note of the words of a page that is good to a degree, 0 to 1; each counts once."""
         slots = words & _SLOT
-        self._good[slots] += goodness
-        self._bad[slots] += 1.0 - goodness
+        good, bad = self._good[slots] + goodness, self._bad[slots] + (1.0 - goodness)
+        self._good[slots], self._bad[slots] = good, bad
         self._pages[0] += goodness
         self._pages[1] += 1.0 - goodness
-        self._odds[slots] = self._weigh(self._good[slots], self._bad[slots])
+        self._odds[slots] = self._weigh(good, bad)
 
     def refresh(self) -> None:
         """Weigh all words anew: each was by the share of good pages when it was last seen, which has changed since."""

@@ -8,8 +8,11 @@ from opilio.frontier.queue import Waiting
 from opilio.frontier.strategies import Strategy
 from opilio.model import Judgement
 from opilio.settings import Frontier as FrontierSettings
+from opilio.topics.hierarchy import ROOT
 
 SEED_PRIORITY = 1e6
+STRAYED_PRIORITY = -1.0
+"""Of a URL that was found where the focus had been lost. It is written down, so that a refill knows it too."""
 
 
 class SharpFocus(Strategy):
@@ -24,20 +27,26 @@ class SharpFocus(Strategy):
         self._domains = frozenset(domains)
         self._max_depth = max_depth
         names = ", ".join("'" + name.replace("'", "''") + "'" for name in sorted(self._domains)) or "''"
-        self.order_by = f"(depth = 0) desc, (depth <= {max_depth} AND domain IN ({names})) desc, depth desc"
+        near = f"depth <= {max_depth} AND priority <> {STRAYED_PRIORITY} AND domain IN ({names})"
+        self.order_by = f"(depth = 0) desc, ({near}) desc, depth desc"
 
     def priority(self, link: Waiting) -> float:
         """The depth; seeds come first."""
-        return float(link.depth) if link.depth else SEED_PRIORITY
+        if not link.depth:
+            return SEED_PRIORITY
+        return float(link.depth) if link.steps <= self.settings.tunnel_steps else STRAYED_PRIORITY
 
     def steps_at(self, page: Waiting, judgement: Judgement | None) -> int:
-        """Steps since a page of the class that was sought."""
-        is_same = judgement is not None and judgement.accepted and judgement.topic == page.sought
+        """Steps since a page of the class that was sought; where none was, of any."""
+        is_same = judgement is not None and judgement.accepted and page.sought in (judgement.topic, ROOT)
         return 0 if is_same else page.steps + 1
 
     def admits(self, url: Waiting) -> bool:
-        """Whether it is near enough, in the seeds' domains, and the way to it kept the focus."""
+        """Whether it is near enough, in the seeds' domains, and the way to it kept the focus.
+
+        What is not admitted comes last in `order_by`: a refill that meets some of it has brought all that is.
+        """
         if not url.depth:
             return True
-        near = url.depth <= self._max_depth and url.steps <= self.settings.tunnel_steps
+        near = url.depth <= self._max_depth and url.priority != STRAYED_PRIORITY
         return near and url.host.domain_name in self._domains

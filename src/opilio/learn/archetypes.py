@@ -229,12 +229,12 @@ def _candidates(
     confident = ask(_CONFIDENT, learn.confident)
     best: dict[int, Archetype] = {}
     ranked = [page.oid for page in scores.top_authorities(len(scores))]
-    for start in range(0, len(ranked), _CHUNK):
-        chunk = ranked[start : start + _CHUNK]
+    size = _CHUNK
+    while ranked and len(best) < learn.authorities:
+        chunk, ranked = ranked[:size], ranked[size:]
         found = ask(_AMONG, chunk)
         best |= {oid: found[oid] for oid in chunk if oid in found}
-        if len(best) >= learn.authorities:
-            break
+        size *= 4  # each asks for all judgements: where hardly any is a candidate, a few must do
     return merge_ranks(list(best.values())[: learn.authorities], list(confident.values()))
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from opilio.errors import OpilioError
 from opilio.learn.folding import confidences
 from opilio.learn.guard import try_out
+from opilio.learn.judging_process import NICENESS
 from opilio.learn.trainer import train
 
 WORK: dict[str, Callable[..., Any]] = {"train": train, "try": try_out, "confidences": confidences}
@@ -32,6 +33,7 @@ def _end_with_parent() -> None:
 
 def main() -> None:
     """Entry point: `python -m opilio.learn.process`."""
+    os.nice(NICENESS)  # a crawl goes on meanwhile
     threading.Thread(target=_end_with_parent, daemon=True).start()
     what, given = pickle.load(sys.stdin.buffer)
     made, said = None, None

@@ -1,0 +1,219 @@
+"""What it costs a link to be weighed by all evidence: the strategy `evidence` beside `best-first`, interleaved.
+
+    python bench/scoring.py [--quick] [--web FOLDER] [--repeats 5]
+
+Both strategies crawl all of the same web, page by page, in the simulator: frontier, duplicates and absorber are those
+of a real crawl, and nothing is fetched, analysed or written. So both take in the same links, and the difference of
+their CPU times is what `evidence` costs all in: remembering links, learning from every page, weighing what a page links
+to, looking at all that waits anew. The web is the documentation installed here with its hosts (`opilio localweb`), or
+any recorded one (`--web`); a page is relevant, more or less, when it has the label of the largest topic.
+
+Quarters of the crawl say how the cost changes while URLs come to wait and go. What `evidence` needs of the workers, the
+words of links, is measured apart: milliseconds of CPU to analyse a page without and with them, the same pages in turn.
+All figures are medians of the repeats. The last line is JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from opilio.analyze import Analyzer
+from opilio.analyze.keywords import term_ids
+from opilio.evaluate.analysed import Analysed, analyse
+from opilio.evaluate.answers import Answers
+from opilio.evaluate.recording import Answer, head_of, recording
+from opilio.evaluate.simulate import Simulation
+from opilio.evaluate.web import RecordedWeb
+from opilio.localweb import build
+from opilio.model import Judgement
+from opilio.settings import Robots, Settings, Storage, Traps, override
+
+STRATEGIES = ("best-first", "evidence")
+BUDGET_US = 20.0
+EXAMPLES, QUARTERS = 5, 4
+HTML = "text/html; charset=utf-8"
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far a crawl had come."""
+
+    cpu_s: float
+    links: int
+    waiting: int
+
+
+@dataclass
+class Course:
+    """One crawl: a mark at its start, after each quarter, and at its end."""
+
+    pages: int = 0
+    marks: list[Mark] = field(default_factory=list)
+    most_waiting: int = 0
+
+    @property
+    def links(self) -> int:
+        return self.marks[-1].links
+
+    def us_per_link(self, first: int = 0, last: int = -1) -> float:
+        """Microseconds of CPU a link, between two marks."""
+        links = self.marks[last].links - self.marks[first].links
+        return (self.marks[last].cpu_s - self.marks[first].cpu_s) / max(links, 1) * 1e6
+
+
+def record_local(folder: Path, pages: int) -> RecordedWeb:
+    """The local web as a recorded one, its topics as labels."""
+    web = build(pages or "full")
+    with recording(folder) as recorder:
+        for page in web.pages.values():
+            head = head_of(200, [("Content-Type", HTML)])
+            recorder.add(Answer(page.url, head, page.body, (page.topic,) if page.topic else ()))
+        for url, (status, target) in web.redirects.items():
+            if url not in web.pages:
+                recorder.add(Answer(url, head_of(status, [("Location", target)]), b""))
+        return recorder.finish(["the local web"])
+
+
+class Crawls:
+    """Crawls of one web. What simulations share is made before the clock runs."""
+
+    def __init__(self, analysed: Analysed) -> None:
+        web = analysed.web
+        self.answers = Answers(analysed)
+        self.label = max(web.labels, key=lambda label: len(web.labels[label]))
+        is_good = np.isin(np.arange(len(web)), web.labels[self.label])
+        rng = np.random.default_rng(1)
+        self.judge = np.where(is_good, rng.beta(8, 2, len(web)), rng.beta(1, 20, len(web)))
+        documents = [self.answers.document(number) for number in range(len(web))]
+        good = [n for n in web.labels[self.label] if documents[n] is not None]
+        self.examples = good[:: max(1, len(good) // EXAMPLES)][:EXAMPLES]
+        self.words = [(np.frombuffer(d.term_ids, "<u4"), 1.0) for n in self.examples if (d := documents[n])]
+        for document in documents:
+            if document is not None:
+                self.answers.bands(document.shingles)
+        self._quarter_pages = 2**31
+        self._quarter_pages = max(1, self.crawl("best-first").pages // QUARTERS)
+
+    def crawl(self, strategy: str) -> Course:
+        """Crawl all that can be reached."""
+        course = Course()
+
+        def mark() -> None:
+            course.marks.append(Mark(time.process_time(), absorber.counters.counts["links"], absorber.frontier.waiting))
+
+        def on_page(number: int, judgement: Judgement | None) -> None:
+            course.pages += 1
+            course.most_waiting = max(course.most_waiting, absorber.frontier.waiting)
+            if course.pages % self._quarter_pages == 0 and len(course.marks) < QUARTERS:
+                mark()
+
+        settings = override(Settings(), {"frontier.strategy": strategy})
+        simulation = Simulation(
+            self.answers, settings, self.examples, self.judge, examples=self.examples, on_page=on_page
+        )
+        absorber = simulation.absorber
+        absorber.frontier.strategy.brief(term_ids(self.label), self.words)
+        mark()
+        simulation.run()
+        mark()
+        return course
+
+
+def interleaved(crawls: Crawls, repeats: int) -> dict[str, list[Course]]:
+    """The strategies in turn, each first as often as the other."""
+    courses: dict[str, list[Course]] = {strategy: [] for strategy in STRATEGIES}
+    for repeat in range(repeats):
+        for strategy in STRATEGIES if repeat % 2 == 0 else reversed(STRATEGIES):
+            course = crawls.crawl(strategy)
+            courses[strategy].append(course)
+            print(f"repeat {repeat + 1} {strategy:10} {course.us_per_link():.2f} us a link", flush=True)
+    return courses
+
+
+def figures_of(courses: list[Course]) -> dict[str, object]:
+    """The figures of one strategy."""
+    quarters = range(len(courses[0].marks) - 1)
+    return {
+        "us_per_link": round(statistics.median(course.us_per_link() for course in courses), 2),
+        "us_per_link_by_quarter": [
+            round(statistics.median(course.us_per_link(at, at + 1) for course in courses), 2) for at in quarters
+        ],
+        "waiting_by_quarter": [mark.waiting for mark in courses[0].marks[1:]],
+        "most_waiting": courses[0].most_waiting,
+        "pages": courses[0].pages,
+        "links": courses[0].links,
+    }
+
+
+def analysis_ms(web: RecordedWeb, most: int, repeats: int) -> tuple[float, float]:
+    """Milliseconds of CPU to analyse a page, without the words of its links and with them."""
+    pages = [n for n in range(len(web)) if web.status(n) == 200 and b"html" in web.head(n).lower()]
+    bodies = [(web.body(n), web.urls[n]) for n in pages[:: max(1, len(pages) // most)][:most]]
+    analyzers = [Analyzer(Traps(), Robots(), Storage()) for _ in range(2)]
+    analyzers[1].gives_link_words = True
+    spent: list[list[float]] = []
+    for _ in range(repeats + 1):  # the first to warm up
+        spent.append([0.0, 0.0])
+        for body, url in bodies:
+            for at, analyzer in enumerate(analyzers):
+                began_s = time.process_time()
+                analyzer.analyze(body, HTML, url)
+                spent[-1][at] += time.process_time() - began_s
+    without, words = (statistics.median(one[at] for one in spent[1:]) for at in range(2))
+    return without / len(bodies) * 1e3, words / len(bodies) * 1e3
+
+
+def measure(web: RecordedWeb, repeats: int, analysed_pages: int) -> dict[str, object]:
+    """All figures of a web."""
+    crawls = Crawls(analyse(web))
+    courses = interleaved(crawls, repeats)
+    best_first, evidence = (courses[strategy] for strategy in STRATEGIES)
+    pairs = zip(evidence, best_first, strict=True)
+    cost = statistics.median(ours.us_per_link() - theirs.us_per_link() for ours, theirs in pairs)
+    without_ms, words_ms = analysis_ms(web, analysed_pages, repeats)
+    return {
+        "bench": "scoring",
+        "web": web.name,
+        "repeats": repeats,
+        "links_per_page": round(evidence[0].links / evidence[0].pages, 1),
+        "scoring_us_per_link": round(cost, 2),
+        "budget_us": BUDGET_US,
+        "within_budget": cost <= BUDGET_US,
+        "most_waiting": evidence[0].most_waiting,
+        "analysis_ms_per_page": round(without_ms, 3),
+        "analysis_with_link_words_ms_per_page": round(words_ms, 3),
+        **{strategy: figures_of(courses[strategy]) for strategy in STRATEGIES},
+        "machine": f"{platform.machine()}, {os.cpu_count()} cores",
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="3 repeats, on a local web of 3,000 pages")
+    parser.add_argument("--web", type=Path, help="a recorded web with labels instead of the local one")
+    parser.add_argument("--repeats", type=int, default=0)
+    options = parser.parse_args()
+    repeats = options.repeats or (3 if options.quick else 5)
+    with tempfile.TemporaryDirectory(prefix="opilio-bench-") as name:
+        pages = 3_000 if options.quick else 0
+        web = RecordedWeb.open(options.web) if options.web else record_local(Path(name) / "local", pages)
+        if not web.labels:
+            sys.exit(f"{options.web}: its pages have no labels, so that nothing says which of them are relevant")
+        print(f"{web.name}: {web.info.pages} pages on {web.info.hosts} hosts", flush=True)
+        result = measure(web, repeats, 100 if options.quick else 400)
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
