@@ -312,7 +312,8 @@ class Learn:
     guard: str = "held-out"
     # Begin with a phase of learning (BINGO 2.6): depth-first, sharp focus, the seeds' domains; then harvest.
     phases: bool = False
-    # The phase of learning ends when each topic has so many archetypes ...
+    # The phase of learning ends when each topic has so many archetypes, which are counted at each round of
+    # `retrain_after` ...
     learning_archetypes: int = 20
     # ... or after so many pages.
     learning_pages: int = 500

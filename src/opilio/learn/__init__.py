@@ -8,9 +8,9 @@ frequencies. `trainer.py` makes a model of that, in a process of its own (`proce
 ask models about documents that these have not seen: `folding.py`), and
 `reviewing.py` lets the user look at them, confirm, reject and trim them.
 `rejudging.py` judges stored pages anew when a model has changed, in a process too (`judging_process.py`);
-`redrawing.py` draws the variable part of a filter, `proposing.py` writes what an expert may choose from; `briefing.py` tells a strategy what the topics are about;
-`explaining.py` tells why a page is judged as it is, `linking.py` what leads to a URL, `ways.py` what the page that led
-to it says of it.
+`redrawing.py` draws the variable part of a filter, `proposing.py` writes what an expert may choose from; `briefing.py`
+tells a strategy what the topics are about; `explaining.py` tells why a page is judged as it is, `linking.py` what leads
+to a URL, `ways.py` what the page that led to it says of it.
 
 `census.py` counts what fell into which topic, `instead.py` finds what the rest is about, `drift.py` whether the words
 change, `recall.py` estimates how much is left, `remedies.py` says what to do; `surroundings.py` asks it all at once.
