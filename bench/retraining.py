@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import platform
@@ -48,8 +49,9 @@ from throughput import MemoryWatch, choose_web
 
 TOPICS = ["databases", "statistics", "networking", "mathematics"]
 FIRST_PAGES, BATCH_PAGES, LINKS, LINKS_TO_WAITING, PAGES_PER_HOST, COPIES = 300, 500, 20, 4, 100, 20
-WARM_UP_S, REST_S, QUICK_REST_S = 10.0, 20.0, 10.0
+WARM_UP_S, SETTLE_S, REST_S, QUICK_REST_S = 10.0, 2.0, 20.0, 10.0
 BUDGET = 0.9
+STAGES = ("finding archetypes and training", "judging anew", "ordering anew")
 SETTINGS = {
     "fetch.per_host": 16, "fetch.per_domain": 128, "fetch.in_flight": 128, "store.warc": False,
     "duplicates.ip_path": "off", "duplicates.ip_size": "off", "duplicates.content": False,
@@ -244,36 +246,44 @@ class Conductor:
             self._longest_s = max(self._longest_s, time.monotonic() - before_s - 0.02)
 
     async def _rest(self) -> None:
+        await asyncio.sleep(SETTLE_S)
         began = self._sample()
         await asyncio.sleep(self._rest_s)
         self.rests.append((began, self._sample()))
 
     async def _round(self) -> None:
         counters, teacher = self._engine.counters, self._engine.teacher
-        began, judged, version = self._sample(), counters.counts["pages judged anew"], teacher.version
-        self._longest_s = 0.0
-        made_s = asyncio.create_task(self._model_after_s(version))
+        judged, self._longest_s = counters.counts["pages judged anew"], 0.0
+        stages = [self._sample()]
+        watch = asyncio.create_task(self._watch_stages(stages, teacher.version, judged))
         changes = await teacher.teach_itself("the bench")
-        ended = self._sample()
-        made_s.cancel()
+        while teacher.is_busy:  # pages that were under way when the model came are judged anew, too
+            await asyncio.sleep(0.05)
+        stages.append(self._sample())
+        watch.cancel()
+        pieces = list(itertools.pairwise(stages))
         self.rounds.append(
             {
                 "changes": str(changes),
                 "verdict": str(changes.verdict),
-                "pages_per_s": round(rate(began, ended), 1),
-                "round_s": round(ended.at_s - began.at_s, 1),
-                "model_s": round(made_s.result(), 1) if not made_s.cancelled() and made_s.done() else None,
+                "pages_per_s": round(rate(stages[0], stages[-1]), 1),
+                "round_s": round(stages[-1].at_s - stages[0].at_s, 1),
+                "stage_s": dict(zip(STAGES, (round(end.at_s - start.at_s, 1) for start, end in pieces), strict=False)),
+                "stage_pages_per_s": dict(zip(STAGES, (round(rate(*piece), 1) for piece in pieces), strict=False)),
                 "pages_judged_anew": counters.counts["pages judged anew"] - judged,
                 "longest_pause_s": round(self._longest_s, 2),
             }
         )
         print(json.dumps(self.rounds[-1]), file=sys.stderr, flush=True)
 
-    async def _model_after_s(self, version: int) -> float:
-        began_s = time.monotonic()
+    async def _watch_stages(self, stages: list[Sample], version: int, judged: int) -> None:
+        """Note when there is a model, and when all pages are judged by it."""
         while self._engine.teacher.version == version:
-            await asyncio.sleep(0.1)
-        return time.monotonic() - began_s
+            await asyncio.sleep(0.05)
+        stages.append(self._sample())
+        while self._engine.counters.counts["pages judged anew"] == judged:
+            await asyncio.sleep(0.05)
+        stages.append(self._sample())
 
 
 def rate(began: Sample, ended: Sample) -> float:

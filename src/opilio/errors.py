@@ -41,3 +41,8 @@ class StoreError(CollectionError):
 
 class QueryError(OpilioError):
     """A SQL statement, or the ORDER BY of a policy, that the database refuses."""
+
+
+def told(error: BaseException) -> str:
+    """An error in a line: ours by its message, one of others by its kind too."""
+    return error.message if isinstance(error, OpilioError) else f"{type(error).__name__}: {error}"

@@ -34,8 +34,8 @@ from opilio.crawl.phases import phase_at_start, strategy_in
 from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.crawl.restore import recover_pages, reopen, restore
 from opilio.crawl.stored import stored_status
+from opilio.crawl.taught import KEYWORDS
 from opilio.crawl.teachable import Teachable
-from opilio.crawl.teaching import KEYWORDS
 from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
 from opilio.fetch.transport import Transport
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy

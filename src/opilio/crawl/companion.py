@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 
 class Companion(Protocol):
@@ -26,3 +27,18 @@ class Companion(Protocol):
     async def close(self, at_once: asyncio.Event) -> None:
         """Finish what is under way, or give it up when `at_once` is set."""
         ...
+
+
+async def finish(task: asyncio.Future[Any] | None, at_once: asyncio.Event, give_up: Callable[[], object]) -> None:
+    """Wait for work under way, if there is any; as soon as `at_once` is set, have it given up.
+
+    What the work raises is for its own callback to tell.
+    """
+    if task is None:
+        return
+    hurry = asyncio.create_task(at_once.wait())
+    await asyncio.wait({task, hurry}, return_when=asyncio.FIRST_COMPLETED)
+    hurry.cancel()
+    if not task.done():
+        give_up()
+    await asyncio.gather(task, return_exceptions=True)

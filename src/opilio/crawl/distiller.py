@@ -21,8 +21,9 @@ import numpy as np
 import pyarrow as pa
 
 from opilio.crawl.absorb import OPEN, Absorber
+from opilio.crawl.companion import finish
 from opilio.distill import Analysis, Scores, analyse, keep
-from opilio.errors import OpilioError
+from opilio.errors import told
 from opilio.frontier import Waiting
 from opilio.settings import Settings
 from opilio.store import Store, refill
@@ -193,15 +194,7 @@ class Distiller:
 
     async def close(self, at_once: asyncio.Event) -> None:
         """Wait for an analysis under way; give it up when `at_once` is set."""
-        task = self._task
-        if task is None:
-            return
-        hurry = asyncio.create_task(at_once.wait())
-        await asyncio.wait({task, hurry}, return_when=asyncio.FIRST_COMPLETED)
-        hurry.cancel()
-        if not task.done():
-            self.hurry()
-        await asyncio.gather(task, return_exceptions=True)
+        await finish(self._task, at_once, self.hurry)
 
     def hurry(self) -> None:
         """Give up an analysis under way, whoever asked for it."""
@@ -213,7 +206,7 @@ class Distiller:
         error = None if task.cancelled() else task.exception()
         if error is None or self._hurries:
             return
-        said = error.message if isinstance(error, OpilioError) else f"{type(error).__name__}: {error}"
+        said = told(error)
         self._absorber.counters.add("link analyses that failed")
         remedy = "The crawl goes on with the scores it has. `opilio distill FOLDER` tries the same by itself."
         self._absorber.notice("links", f"the links could not be analysed: {said}", remedy)

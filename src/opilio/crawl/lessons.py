@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from opilio import learn
-from opilio.crawl.taught import examples_in
-from opilio.crawl.teaching import KEYWORDS, why_nothing_is_learned
+from opilio.crawl.taught import KEYWORDS, examples_in, why_nothing_is_learned
 from opilio.errors import InputError
 from opilio.learn import lessons
 from opilio.settings import Settings

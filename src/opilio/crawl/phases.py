@@ -19,10 +19,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from enum import IntEnum
 
 from opilio.crawl.absorb import Absorber
+from opilio.crawl.companion import finish
 from opilio.crawl.counters import PHASE
 from opilio.crawl.distiller import Distiller
 from opilio.crawl.teaching import Teacher
-from opilio.errors import OpilioError
+from opilio.errors import told
 from opilio.frontier import Strategy, make_strategy
 from opilio.frontier.sharp import SharpFocus
 from opilio.learn.lessons import MIN_EXAMPLE_WORDS
@@ -192,21 +193,17 @@ class Phases:
         self._task = None
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            said = error.message if isinstance(error, OpilioError) else f"{type(error).__name__}: {error}"
+            said = told(error)
             self._end(f"the harvesting phase could not begin: {said}")
 
     async def close(self, at_once: asyncio.Event) -> None:
         """Wait for a change of phase under way; the next crawl makes it anew when it is given up."""
-        task = self._task
-        if task is None:
-            return
-        hurry = asyncio.create_task(at_once.wait())
-        await asyncio.wait({task, hurry}, return_when=asyncio.FIRST_COMPLETED)
-        hurry.cancel()
-        if not task.done():
-            self._distiller.hurry()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await finish(self._task, at_once, self._give_up)
+
+    def _give_up(self) -> None:
+        self._distiller.hurry()
+        if self._task is not None:
+            self._task.cancel()
 
 
 _MORE = "Give more examples (opilio topics add), or let it look at more pages (learn.learning_pages)."

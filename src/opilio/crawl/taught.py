@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from opilio.learn.lessons import ARCHETYPE
+from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.loading import ExampleRecord
+from opilio.store.loading import ExampleRecord, ModelRecord
 from opilio.topics import TopicRecord, hierarchy_of
 
+KEYWORDS = "keywords"  # the classifier that learns nothing
 _ARCHETYPES = f"SELECT DISTINCT name FROM training WHERE source = '{ARCHETYPE}'"
 _OLDER = "SELECT count(*) FROM pages WHERE text IS NOT NULL AND coalesce(model_version, 0) < ?"
 
@@ -44,3 +46,22 @@ def examples_to_fetch(store: Store) -> list[ExampleRecord]:
 def has_older_judgements(store: Store, version: int) -> bool:
     """Whether pages are stored that could be judged anew by this model."""
     return bool(store.query(_OLDER, [version]).rows[0][0])
+
+
+def why_nothing_is_learned(settings: Settings) -> tuple[str, str]:
+    """Why no model can be trained under these settings, and what to do."""
+    if settings.classify.classifier == KEYWORDS:
+        return "the classifier 'keywords' learns nothing", "Choose another: opilio crawl FOLDER --classifier svm"
+    return "no terms are kept of pages, so that nothing can be learned", "Set store.terms = true before you crawl."
+
+
+def describe(models: Sequence[ModelRecord], settings: Settings) -> str:
+    """What pages are judged by, in words; the newest model comes first."""
+    if not models or settings.classify.classifier == KEYWORDS:
+        return KEYWORDS
+    return note(models[0].version, models[0].classifier, models[0].documents)
+
+
+def note(version: int, classifier: str, documents: int) -> str:
+    """A model in words."""
+    return f"model {version} ({classifier}, {documents} example{'s' if documents != 1 else ''})"

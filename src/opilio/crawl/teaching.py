@@ -21,20 +21,29 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 
 from opilio import learn
 from opilio.crawl.absorb import OPEN, STORED, Absorber
+from opilio.crawl.companion import finish
 from opilio.crawl.counters import FOUND
 from opilio.crawl.pool import Workers
 from opilio.crawl.self_teaching import Rounds
-from opilio.crawl.taught import examples_in, examples_to_fetch, has_older_judgements, wanted_topics
-from opilio.errors import InputError, OpilioError
+from opilio.crawl.taught import (
+    KEYWORDS,
+    describe,
+    examples_in,
+    examples_to_fetch,
+    has_older_judgements,
+    note,
+    wanted_topics,
+    why_nothing_is_learned,
+)
+from opilio.errors import InputError, told
 from opilio.frontier import ABSENT
 from opilio.learn.lessons import fingerprint, has_documents
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.loading import ExampleRecord, ModelRecord
+from opilio.store.loading import ExampleRecord
 from opilio.topics import TopicRecord
 
 OASIS = "oasis"  # the classifier with a variable part
-KEYWORDS = "keywords"  # the classifier that learns nothing
 REDRAWN = "variable part drawn anew"  # why a model was made that judges nothing anew
 _HURRY = "UPDATE crawl SET relevance = 1.0, depth = 0 WHERE oid IN (SELECT unnest(?)) AND state = 'waiting'"
 _ENDS = ("the crawl ends, and trains nothing any more", "Try again when it has ended.")
@@ -246,24 +255,16 @@ class Teacher:
     async def close(self, at_once: asyncio.Event) -> None:
         """Wait for a training under way, seconds that a later crawl would have to spend again; but not `at_once`."""
         self._reason, self._has_ended = "", True
-        await self._finish(at_once)
+        await finish(self._training, at_once, self._give_up)
         if self._absorber.judged_before and not self._hurries:  # the last pages, under way when the model came
             self._begin(self._judge_by_latest())
-            await self._finish(at_once)
+            await finish(self._training, at_once, self._give_up)
         self._tell_listeners(InputError(*_ENDS))
 
-    async def _finish(self, at_once: asyncio.Event) -> None:
-        """Wait for what is under way."""
-        training = self._training
-        if training is None:
-            return
-        hurry = asyncio.create_task(at_once.wait())
-        await asyncio.wait({training, hurry}, return_when=asyncio.FIRST_COMPLETED)
-        hurry.cancel()
-        self._hurries = not training.done()
+    def _give_up(self) -> None:
+        self._hurries = True
         for process in self._processes:
             process.kill()
-        await asyncio.gather(training, return_exceptions=True)
 
     def _awaited(self) -> list[int]:
         """Examples that may still come."""
@@ -318,7 +319,7 @@ class Teacher:
     async def _hand_out(self, trained: learn.Trained, reason: str, taught: str) -> None:
         await asyncio.to_thread(learn.store_model, self._store, trained, reason, self._settings, taught)
         self.version = trained.version
-        self.note = _note(trained.version, trained.classifier, trained.documents)
+        self.note = note(trained.version, trained.classifier, trained.documents)
         self._workers.learn(trained.model)
         self._absorber.frontier.holds_back = False
         self._absorber.counters.add("models trained")
@@ -362,7 +363,7 @@ class Teacher:
         error = None if training.cancelled() else training.exception()
         if error is None:
             return
-        said = error.message if isinstance(error, OpilioError) else f"{type(error).__name__}: {error}"
+        said = told(error)
         if not self._hurries:
             self.note = f"{self.note} (training failed: {said})"
             self._absorber.counters.add("trainings that failed")
@@ -373,21 +374,3 @@ class Teacher:
             if not heard.done():
                 heard.set_exception(error)
         self._listeners.clear()
-
-
-def why_nothing_is_learned(settings: Settings) -> tuple[str, str]:
-    """Why no model can be trained under these settings, and what to do."""
-    if settings.classify.classifier == KEYWORDS:
-        return "the classifier 'keywords' learns nothing", "Choose another: opilio crawl FOLDER --classifier svm"
-    return "no terms are kept of pages, so that nothing can be learned", "Set store.terms = true before you crawl."
-
-
-def describe(models: Sequence[ModelRecord], settings: Settings) -> str:
-    """What pages are judged by, in words; the newest model comes first."""
-    if not models or settings.classify.classifier == KEYWORDS:
-        return KEYWORDS
-    return _note(models[0].version, models[0].classifier, models[0].documents)
-
-
-def _note(version: int, classifier: str, documents: int) -> str:
-    return f"model {version} ({classifier}, {documents} example{'s' if documents != 1 else ''})"

@@ -18,7 +18,8 @@ from typing import Any
 
 from opilio import learn
 from opilio.crawl.absorb import Absorber
-from opilio.errors import OpilioError
+from opilio.crawl.companion import finish
+from opilio.errors import told
 from opilio.settings import Settings
 from opilio.store import Store
 
@@ -146,16 +147,11 @@ class Watcher:
 
     async def close(self, at_once: asyncio.Event) -> None:
         """Wait for a survey under way, or give it up."""
-        survey = self._survey
-        if survey is None:
-            return
-        hurry = asyncio.create_task(at_once.wait())
-        await asyncio.wait({survey, hurry}, return_when=asyncio.FIRST_COMPLETED)
-        hurry.cancel()
-        if not survey.done():
-            self._hurries = True
-            self._store.cancel_queries()
-        await asyncio.gather(survey, return_exceptions=True)
+        await finish(self._survey, at_once, self._hurry)
+
+    def _hurry(self) -> None:
+        self._hurries = True
+        self._store.cancel_queries()
 
     # -- the harvest
 
@@ -248,7 +244,7 @@ class Watcher:
         self._survey = None
         error = None if survey.cancelled() else survey.exception()
         if error is not None and not self._hurries:
-            said = error.message if isinstance(error, OpilioError) else f"{type(error).__name__}: {error}"
+            said = told(error)
             self._absorber.counters.add("surveys that failed")
             if self._said.is_news("survey", is_so=True, is_over=False):
                 self._absorber.notice("survey", f"how the crawl does could not be seen: {said}")

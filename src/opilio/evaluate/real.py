@@ -23,7 +23,8 @@ import numpy as np
 
 from opilio.classify import Model
 from opilio.crawl import Collection
-from opilio.crawl.teaching import KEYWORDS, REDRAWN
+from opilio.crawl.taught import KEYWORDS
+from opilio.crawl.teaching import REDRAWN
 from opilio.errors import InputError
 from opilio.evaluate.analysed import Analysed
 from opilio.evaluate.experiment import Judge
