@@ -37,6 +37,8 @@ bench: $(READY)  ## speed against peers, quick form (full: python bench/NAME.py)
 	$(BIN)/python bench/throughput.py --quick
 	$(BIN)/python bench/probes.py --quick
 	$(BIN)/python bench/classify.py --quick
+	$(BIN)/python bench/scoring.py --quick
+	$(BIN)/python bench/retraining.py --quick
 
 gate: $(READY)   ## quality and speed against pinned floors
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'

@@ -48,7 +48,8 @@ from opilio.store import Batch, Store
 from throughput import MemoryWatch, choose_web
 
 TOPICS = ["databases", "statistics", "networking", "mathematics"]
-FIRST_PAGES, BATCH_PAGES, LINKS, LINKS_TO_WAITING, PAGES_PER_HOST, COPIES = 300, 500, 20, 4, 100, 20
+FIRST_PAGES, BATCH_PAGES, LINKS, LINKS_TO_WAITING, PAGES_PER_HOST = 300, 500, 20, 4, 100
+WAITING_PER_ROUND = 150_000
 WARM_UP_S, SETTLE_S, REST_S, QUICK_REST_S = 10.0, 2.0, 20.0, 10.0
 BUDGET = 0.9
 STAGES = ("finding archetypes and training", "judging anew", "ordering anew")
@@ -75,12 +76,13 @@ class Original:
 class Filling:
     """Writes pages, links and waiting URLs into a collection that has a model: oids of pages first."""
 
-    def __init__(self, store: Store, web: LocalWeb, pages: int, copies: int) -> None:
+    def __init__(self, store: Store, web: LocalWeb, pages: int, waiting: int) -> None:
         self.store, self.pages, self.rng = store, pages, np.random.default_rng(1)
         model = Model.from_bytes(store.load_model())
         self.version = model.version
         self.originals = list(read_originals(web, model, min(len(web.pages), max(500, pages // 5))))
-        self.copies, self.waiting = copies, copies * len(self.originals)
+        self.copies = -(-waiting // self.count)
+        self.waiting = self.copies * self.count
         self.first_oid, self.first_sid = store.count_rows("crawl"), store.count_rows("hosts")
         kinds = np.array([original.judgement.topic for original in self.originals])[np.arange(pages) % self.count]
         self.by_topic = {topic: np.flatnonzero(kinds == topic) for topic in np.unique(kinds).tolist()}
@@ -182,7 +184,7 @@ def read_originals(web: LocalWeb, model: Model, most: int) -> Iterator[Original]
             yield Original(page.url, document, model.judge(Evidence.of(document, page.url)))
 
 
-def make_collection(folder: Path, web: LocalWeb, server: LocalServer, pages: int, copies: int) -> None:
+def make_collection(folder: Path, web: LocalWeb, server: LocalServer, pages: int, waiting: int) -> None:
     """A collection with a model, so many pages and something to go on with."""
     bookmarks = folder.parent / "bookmarks.html"
     bookmarks.write_text(web.bookmarks(TOPICS), encoding="utf-8")
@@ -190,7 +192,7 @@ def make_collection(folder: Path, web: LocalWeb, server: LocalServer, pages: int
     collection = Collection.create(folder, bookmarks=bookmarks, settings=settings)
     collection.crawl(settings={"limits.max_pages": FIRST_PAGES})
     with Store.open(folder) as store:
-        Filling(store, web, pages, copies).fill()
+        Filling(store, web, pages, waiting).fill()
 
 
 # -- the crawl, in a process of its own
@@ -352,7 +354,7 @@ def main() -> None:
     try:
         with LocalServer(web, misbehaving=False, log=False) as server:
             began_s = time.monotonic()
-            make_collection(folder / "collection", web, server, pages, COPIES)
+            make_collection(folder / "collection", web, server, pages, WAITING_PER_ROUND * rounds)
             print(f"made a collection of {pages:,} pages in {time.monotonic() - began_s:.0f} s", flush=True)
             figures = crawl_apart(folder / "collection", rounds, rest_s, options.delay)
     finally:

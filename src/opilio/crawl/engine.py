@@ -29,6 +29,7 @@ from opilio.frontier import Frontier, HostState, Strategy, Waiting, make_strateg
 from opilio.settings import Settings
 from opilio.store import Store
 
+REST = 3.0  # a strategy is told of pages for a quarter of the time: Python's lock is the loop's for the rest
 TICK_S = 0.25  # the loop looks at limits and the display at least this often
 GRACE_S = 10.0  # how long a stopping crawl waits for requests under way
 ALL_RETRIES_S = 253_370_764_800.0  # the year 9999: a refill may bring any URL; retries in memory are left out anyway
@@ -334,8 +335,10 @@ class Engine:
         told: set[int] = set()
         await self.commit(wait=True)
         await asyncio.to_thread(learn.brief_from, self.store, self.settings, strategy)
+        rest = 0.0 if self.reason or self.settings.learn.wait else REST
+        remember = functools.partial(learn.remember, rest=rest, goes_on=lambda: not self._is_hurried)
         for _ in range(2):  # the second time, of the few that came during the first
-            await asyncio.to_thread(learn.remember, self.store, strategy, told, goes_on=lambda: not self._is_hurried)
+            await asyncio.to_thread(remember, self.store, strategy, told)
             await self.commit(wait=True)
 
     @property

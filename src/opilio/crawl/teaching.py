@@ -129,7 +129,7 @@ class Teacher:
             self._late = {oid for oid in self._absorber.examples if self._absorber.settled[oid] == OPEN}
             self._begin(self._teach(reason))
         elif self._training is None and self._absorber.judged_before:
-            self._begin(self._judge_by_latest())
+            self._begin(self._judge_by_latest(late=True))
         elif self._training is None and self.version and self._learns and self._rounds.is_due:
             self._begin(self._learn_by_itself(""))
         elif self._training is None and self._found - self._drawn >= self._settings.oasis.redraw_after:
@@ -257,7 +257,7 @@ class Teacher:
         self._reason, self._has_ended = "", True
         await finish(self._training, at_once, self._give_up)
         if self._absorber.judged_before and not self._hurries:  # the last pages, under way when the model came
-            self._begin(self._judge_by_latest())
+            self._begin(self._judge_by_latest(late=True))
             await finish(self._training, at_once, self._give_up)
         self._tell_listeners(InputError(*_ENDS))
 
@@ -331,10 +331,12 @@ class Teacher:
         if drawn is not None:
             await self._hand_out(drawn, REDRAWN, latest.taught)
 
-    async def _judge_by_latest(self) -> None:
-        await self._judge_anew(await asyncio.to_thread(self._store.load_model))
+    async def _judge_by_latest(self, *, late: bool = False) -> None:
+        await self._judge_anew(await asyncio.to_thread(self._store.load_model), late=late)
 
-    async def _judge_anew(self, model: bytes) -> None:
+    async def _judge_anew(self, model: bytes, *, late: bool = False) -> None:
+        """Judge what older models judged, then order anew; a strategy that learns is not told all again for `late`
+        pages, those few that were under way when the model came."""
         self._absorber.judged_from = self.version
         self._absorber.judged_before = 0
         await self._commit()
@@ -343,7 +345,8 @@ class Teacher:
         judged = await asyncio.to_thread(rejudge, self._store, model, examples, self._settings.classify)
         self._processes.clear()
         self._absorber.counters.add("pages judged anew", judged.pages)
-        await self._order_anew()
+        if not (late and self._absorber.frontier.strategy.learns):
+            await self._order_anew()
 
     def _adopt(self, topics: Sequence[TopicRecord], examples: Iterable[ExampleRecord]) -> None:
         """Take over what is wanted, and have the examples fetched."""

@@ -301,10 +301,12 @@ class LinkEvidence:
         )
 
     def _is_keyword(self, words: Words) -> npt.NDArray[np.bool_]:
-        found = np.zeros(len(words), np.bool_)
-        candidates = np.flatnonzero(self._may_be_keyword[words % SLOTS])
+        found: npt.NDArray[np.bool_] = self._may_be_keyword[words % SLOTS]
+        candidates = words[found]
         if len(candidates):
-            found[candidates] = np.isin(words[candidates], self._keywords)
+            at = np.searchsorted(self._keywords, candidates)
+            at[at == len(self._keywords)] = 0
+            found[found] = self._keywords[at] == candidates
         return found
 
     def _words_of(self, starts: Rows, counts: Rows) -> tuple[Words, Rows, Rows]:

@@ -87,11 +87,13 @@ class Frontier(Levels):
         if not (self.strategy.learns and self.strategy.is_due()):
             return
         urls = list(self._hot.values())
-        by_topic: dict[int, list[tuple[Waiting, float]]] = {topic: [] for topic in self.queues}
+        by_topic: dict[int, tuple[list[Waiting], list[float]]] = {topic: ([], []) for topic in self.queues}
         for url, priority in zip(urls, self.strategy.look_anew(urls), strict=True):
-            by_topic[url.topic].append((url, priority))
-        for topic, pairs in by_topic.items():
-            self._home(topic).reorder([url for url, _ in pairs], [priority for _, priority in pairs])
+            of_topic, priorities = by_topic[url.topic]
+            of_topic.append(url)
+            priorities.append(priority)
+        for topic, (of_topic, priorities) in by_topic.items():
+            self._home(topic).reorder(of_topic, priorities)
 
     def take_back(self, oid: int) -> Waiting | None:
         """Take out a URL that waits for another try: its answer came by another way."""

@@ -128,7 +128,8 @@ class AllEvidence(Strategy):
         if self._next == 1:  # never done before
             self._explorer.begin()
         self._next = self._pages + max(min(self._pages, _EVERY_PAGES), len(urls) // _URLS_PER_PAGE)
-        known = [url.oid for url in urls if self.evidence.knows(url.oid)]
+        knows = self.evidence.knows
+        known = [url.oid for url in urls if knows(url.oid)]
         self.evidence.refresh()
         features = self.evidence.features(known)
         if len(known) > 1:

@@ -114,10 +114,11 @@ class TopicQueue:
         """Give all URLs that wait here new priorities."""
         for lane in self.lanes.values():
             lane.heap.clear()
+        lanes = self.lanes
         for url, priority in zip(urls, priorities, strict=True):
             url.priority = priority
-            url.entry = url.rank
-            self.lanes[url.host.sid].heap.append(url.entry)
+            url.entry = rank = (-priority, url.oid, url)
+            lanes[url.host.sid].heap.append(rank)
         self._ready.clear()
         for lane in self.lanes.values():
             heapq.heapify(lane.heap)

@@ -3,6 +3,7 @@ pages have been judged anew."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -67,11 +68,13 @@ def remember(
     told: set[int] | None = None,
     *,
     max_pages: int = MAX_PAGES,
+    rest: float = 0.0,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> None:
     """Tell a strategy that learns of the latest pages of a collection, as if they came now.
 
-    `told` are oids of which it has been told; it grows. Ends early when `goes_on` says no.
+    `told` are oids of which it has been told; it grows. After each piece it waits `rest` times as long as that took.
+    Ends early when `goes_on` says no.
     """
     vocabulary = Vocabulary()
     steps: dict[int, int] = {}
@@ -79,6 +82,7 @@ def remember(
     ends = [end for end in _rows(store, _ENDS, [max_pages]) if end[0] not in told]
     told.update(end[0] for end in ends)
     for start in range(0, len(ends), CHUNK_PAGES):
+        began_s = time.monotonic()
         piece = ends[start : start + CHUNK_PAGES]
         pages = _load(store, [oid for oid, _, is_stored, _, _ in piece if is_stored])
         for oid, relevance, is_stored, kcid, accepted in piece:
@@ -97,6 +101,8 @@ def remember(
             strategy.observe(url, judgement, document, page.oids, page.sids)
         if not goes_on():
             break
+        if rest and start + CHUNK_PAGES < len(ends):
+            time.sleep(rest * (time.monotonic() - began_s))
 
 
 def _document(page: _Page, strategy: Strategy, vocabulary: Vocabulary) -> Document:
