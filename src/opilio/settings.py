@@ -346,6 +346,16 @@ class Storage:
 
 
 @dataclass(frozen=True)
+class Search:
+    """The index that `opilio search` and the portal look into."""
+
+    # Keep it up to date while a crawl runs; otherwise it is brought up to date when somebody searches.
+    index: bool = True
+    # Seconds between two updates while a crawl runs.
+    update_s: float = 10.0
+
+
+@dataclass(frozen=True)
 class Run:
     """The machine's side."""
 
@@ -370,6 +380,7 @@ class Settings:
     oasis: Oasis = Oasis()
     learn: Learn = Learn()
     store: Storage = Storage()
+    search: Search = Search()
     run: Run = Run()
 
     @property

@@ -22,6 +22,7 @@ INTERRUPTED = 130  # exit code after Ctrl-C, as shells have it
 
 _COMMANDS = {  # where each is, and what the list of commands says of it
     "crawl": ("opilio.cli.crawl:crawl", "Make a collection, or go on with one."),
+    "serve": ("opilio.cli.serve:serve", "Show the portal: browse, search, teach, watch."),
     "status": ("opilio.cli.ask:status", "Show how a crawl stands, while it runs or after."),
     "sql": ("opilio.cli.ask:sql", "Ask the database of a collection."),
     "policy": ("opilio.cli.ask:policy", "Change the order in which URLs are asked for."),

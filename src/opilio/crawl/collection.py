@@ -24,15 +24,19 @@ import opilio
 from opilio import learn
 from opilio.analyze.sketch import bands
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.control import ControlServer, ask
+from opilio.crawl.browsable import Browsable
+from opilio.crawl.control import ASK_TIMEOUT_S, ControlServer, ask
 from opilio.crawl.counters import PHASE, Counters, Status
 from opilio.crawl.engine import Engine
+from opilio.crawl.findable import Findable
 from opilio.crawl.garbage import collect_rarely
 from opilio.crawl.inputs import read_inputs
 from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.phases import phase_at_start, strategy_in
 from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.crawl.restore import recover_pages, reopen, restore
+from opilio.crawl.reviewable import Reviewable
+from opilio.crawl.steerable import Steerable
 from opilio.crawl.stored import stored_status
 from opilio.crawl.taught import KEYWORDS
 from opilio.crawl.teachable import Teachable
@@ -59,7 +63,7 @@ _RECRAWL = (
 )
 
 
-class Collection(Teachable):
+class Collection(Teachable, Findable, Browsable, Steerable, Reviewable):
     """One collection. While a crawl runs in it, others may ask, steer and export, not add or change settings."""
 
     def __init__(self, folder: Path | str) -> None:
@@ -265,19 +269,23 @@ class Collection(Teachable):
 
     def sql(self, sql: str, *, write: bool = False) -> Result:
         """Ask the database, or the crawl that runs in it. Read-only unless `write`."""
-        answer = ask(self.folder, "sql", sql=sql, write=write)
-        if answer is not None:
-            return Result(tuple(answer["columns"]), [tuple(row) for row in answer["rows"]], answer["truncated"])
-        with self._store(read_only=not write) as store:
+
+        def query(store: Store) -> Result:
             return store.query(sql, write=write)
+
+        answer = self._ask_or_open("sql", query, ASK_TIMEOUT_S, read_only=not write, sql=sql, write=write)
+        if isinstance(answer, Result):
+            return answer
+        return Result(tuple(answer["columns"]), [tuple(row) for row in answer["rows"]], answer["truncated"])
 
     def status(self) -> Status:
         """The figures of the running crawl, or of the last one."""
-        answer = ask(self.folder, "status")
-        if answer is not None:
-            return Status(**answer)
-        with self._store(read_only=True) as store:
+
+        def stored(store: Store) -> Status:
             return stored_status(self.folder, self.settings, store)
+
+        answer = self._ask_or_open("status", stored, ASK_TIMEOUT_S, read_only=True)
+        return answer if isinstance(answer, Status) else Status(**answer)
 
     def policy(self, strategy: str, order_by: str = "", n: int = 0) -> bool:
         """Order the frontier another way: at once when a crawl runs (returns True), else from the next crawl on."""

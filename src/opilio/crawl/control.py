@@ -20,9 +20,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from opilio import distill, learn
+from opilio import learn
 from opilio.crawl.engine import Engine
-from opilio.crawl.lessons import LESSONS, list_topics
+from opilio.crawl.lessons import LESSONS
+from opilio.crawl.reads import reader
 from opilio.errors import CollectionError, OpilioError, QueryError
 from opilio.frontier import make_strategy
 from opilio.settings import override
@@ -50,18 +51,11 @@ class ControlServer:
             "status": lambda: dataclasses.asdict(engine.status()),
             "policy": self._policy,
             "stop": self._stop,
-            # What `learn` and `distill` have is loaded when it is asked for: most crawls never are.
-            "topics": lambda: self._read(list_topics),
+            "read": self._read_by_name,
             "teach": self._teach,
             "train": self._train,
-            "explain": lambda **asked: self._read(learn.explain, **asked),
             "explain_link": self._explain_link,
-            "census": lambda **asked: self._read(learn.take_census, **asked),
-            "distill": lambda **asked: self._read(distill.list_best, **asked),
             "archetypes": lambda **asked: self._read(learn.list_archetypes, settings=engine.settings, **asked),
-            "page_text": lambda **asked: self._read(learn.page_text, **asked),
-            "models": lambda: self._read(learn.list_models),
-            "compare_models": lambda **asked: self._read(learn.compare_models, **asked),
             "use_model": engine.teacher.use_model,
         }
 
@@ -143,6 +137,9 @@ class ControlServer:
         """Read something from the database as it is now."""
         await self._engine.commit(wait=True)
         return await asyncio.to_thread(functools.partial(read, self._engine.store, **request))
+
+    async def _read_by_name(self, what: str, asked: dict[str, Any]) -> Any:
+        return await self._read(reader(what), **asked)
 
     async def _explain_link(self, url: str) -> dict[str, Any]:
         told: dict[str, Any] = await self._read(learn.explain_link, url=url)

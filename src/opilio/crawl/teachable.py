@@ -2,42 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from opilio import distill, learn
+from opilio import learn
+from opilio.crawl.asking import Askable
 from opilio.crawl.control import ASK_TIMEOUT_S, ask
-from opilio.crawl.lessons import LESSONS, list_topics, train_now, use_model_now
+from opilio.crawl.lessons import train_now, use_model_now
 from opilio.errors import InputError
 from opilio.model import normalize
-from opilio.settings import Settings
 from opilio.store import Store
 
 TRAIN_TIMEOUT_S = 600.0
 
 
-class Teachable:
-    """Base of `Collection`."""
-
-    folder: Path
-    settings: Settings
-
-    def _store(self, *, read_only: bool = False, threads: int = 0) -> Store:
-        memory_bytes = self.settings.store.memory_bytes
-        return Store.open(self.folder, read_only=read_only, memory_bytes=memory_bytes, threads=threads)
+class Teachable(Askable):
+    """What concerns topics, examples, judgements and models."""
 
     def topics(self) -> list[dict[str, Any]]:
         """The topic tree: path, mark, keywords, examples, pages."""
-        return list(self._read("topics", list_topics))
+        return list(self._read("topics"))
 
     def distill(self, topic: str | None = None, method: str = "hits", top: int = 20) -> dict[str, Any]:
         """The best hubs and authorities of a topic with all below it, of all that are wanted when it is None."""
-        return dict(self._read("distill", distill.list_best, TRAIN_TIMEOUT_S, topic=topic, method=method, top=top))
+        return dict(self._read("distill", TRAIN_TIMEOUT_S, topic=topic, method=method, top=top))
 
     def census(self, last_pages: int = 0, topic: str | None = None) -> dict[str, Any]:
         """Which topics the latest pages fell into (0: all pages), what the others are about, and what to do."""
-        return dict(self._read("census", learn.take_census, last_pages=last_pages, topic=topic))
+        return dict(self._read("census", last_pages=last_pages, topic=topic))
 
     def mark(self, topic: str, *, good: bool) -> list[str]:
         """Want a topic, or not any more; at once when a crawl runs. Returns the topics whose mark has changed."""
@@ -57,11 +49,11 @@ class Teachable:
 
     def archetypes(self, topic: str | None = None) -> list[dict[str, Any]]:
         """Pages learned from without the user's word (state `archetype`), those to come next, and other candidates."""
-        answer = ask(self.folder, "archetypes", timeout_s=TRAIN_TIMEOUT_S, topic=topic)
-        if answer is not None:
-            return list(answer)
-        with self._store(read_only=True) as store:
+
+        def read(store: Store) -> list[dict[str, Any]]:
             return learn.list_archetypes(store, self.settings, topic)
+
+        return list(self._ask_or_open("archetypes", read, TRAIN_TIMEOUT_S, read_only=True, topic=topic))
 
     def confirm_archetype(self, topic: str, url: str) -> None:
         """Vouch for an archetype or another stored page: it is your own example of the topic from now on."""
@@ -77,7 +69,7 @@ class Teachable:
 
     def page_text(self, url: str) -> dict[str, Any]:
         """The title and the visible text of a stored page, as `trim_example` takes parts of it."""
-        return dict(self._read("page_text", learn.page_text, url=_url(url)))
+        return dict(self._read("page_text", url=_url(url)))
 
     # -- judging
 
@@ -108,30 +100,26 @@ class Teachable:
             if not url:
                 raise InputError(f"{target!r}: neither a file nor a URL", "Give a file, or a URL of the collection.")
             request = {"title": "", "text": "", "url": url}
-        return dict(self._read("explain", learn.explain, **request, version=version))
+        return dict(self._read("explain", **request, version=version))
 
     def explain_link(self, target: str) -> dict[str, Any]:
         """What leads to a URL, fetched or not; while a crawl runs by `evidence`, what its priority is made of, too."""
         url = normalize(target if "://" in target else f"http://{target}")
-        return dict(self._read("explain_link", learn.explain_link, url=url))
-
-    def _teach(self, what: str, **request: Any) -> Any:
-        """Change what is taught: by the crawl that runs, which retrains at once, or in the database."""
-        answer = ask(self.folder, "teach", what=what, **request)
-        if answer is not None:
-            return answer["changed"]
-        with self._store() as store:
-            return LESSONS[what](store, **request)
+        return dict(
+            self._ask_or_open(
+                "explain_link", lambda store: learn.explain_link(store, url), ASK_TIMEOUT_S, read_only=True, url=url
+            )
+        )
 
     # -- models
 
     def models(self) -> list[dict[str, Any]]:
         """All models, newest first: why each was trained, on how much, what is expected of it, what it found."""
-        return list(self._read("models", learn.list_models))
+        return list(self._read("models"))
 
     def compare_models(self, first: int, second: int) -> dict[str, Any]:
         """What two models say of the pages that both have judged."""
-        return dict(self._read("compare_models", learn.compare_models, first=first, second=second))
+        return dict(self._read("compare_models", first=first, second=second))
 
     def use_model(self, version: int) -> int:
         """Judge by an older model again: it gets a new version, which is returned. Stored pages are judged anew."""
@@ -140,14 +128,6 @@ class Teachable:
             return int(answer)
         with self._store() as store:
             return use_model_now(store, self.settings, version)
-
-    def _read(self, what: str, read: Callable[..., Any], timeout_s: float = ASK_TIMEOUT_S, /, **request: Any) -> Any:
-        """Have something read by the crawl that runs, or from the database."""
-        answer = ask(self.folder, what, timeout_s=timeout_s, **request)
-        if answer is not None:
-            return answer
-        with self._store(read_only=True) as store:
-            return read(store, **request)
 
 
 def _url(text: str) -> str:

@@ -1,0 +1,70 @@
+"""Reading a collection: by the crawl that runs in it, or from the database when none does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from opilio.crawl.control import ASK_TIMEOUT_S, ask
+from opilio.crawl.lessons import LESSONS
+from opilio.crawl.reads import reader
+from opilio.errors import CollectionBusy
+from opilio.settings import Settings
+from opilio.store import Store
+
+BUSY_WAIT_S = 3.0  # another process that reads is done sooner, and a crawl that starts may answer by then
+BUSY_POLL_S = 0.05
+
+
+class Askable:
+    """Base of what `Collection` is made of."""
+
+    folder: Path
+    settings: Settings
+
+    def _store(self, *, read_only: bool = False, threads: int = 0) -> Store:
+        """The database; one that another process has open for a moment is waited for."""
+        memory_bytes = self.settings.store.memory_bytes
+        deadline_s = time.monotonic() + BUSY_WAIT_S
+        while True:
+            try:
+                return Store.open(self.folder, read_only=read_only, memory_bytes=memory_bytes, threads=threads)
+            except CollectionBusy:
+                if time.monotonic() >= deadline_s:
+                    raise
+            time.sleep(BUSY_POLL_S)
+
+    def _ask_or_open(
+        self, do: str, here: Callable[[Store], Any], timeout_s: float, *, read_only: bool, **request: Any
+    ) -> Any:
+        """Have the crawl that runs do something, or do it here. A crawl may begin or end between the two."""
+        deadline_s = time.monotonic() + BUSY_WAIT_S
+        while True:
+            answer = ask(self.folder, do, timeout_s=timeout_s, **request)
+            if answer is not None:
+                return answer
+            try:
+                with Store.open(
+                    self.folder, read_only=read_only, memory_bytes=self.settings.store.memory_bytes
+                ) as store:
+                    return here(store)
+            except CollectionBusy:
+                if time.monotonic() >= deadline_s:
+                    raise
+            time.sleep(BUSY_POLL_S)
+
+    def _read(self, what: str, timeout_s: float = ASK_TIMEOUT_S, /, **request: Any) -> Any:
+        """Read something that `reads.READS` names."""
+        return self._ask_or_open(
+            "read", lambda store: reader(what)(store, **request), timeout_s, read_only=True, what=what, asked=request
+        )
+
+    def _teach(self, what: str, **request: Any) -> Any:
+        """Change what is taught: by the crawl that runs, which retrains at once, or in the database."""
+
+        def teach(store: Store) -> dict[str, Any]:
+            return {"changed": LESSONS[what](store, **request)}
+
+        return self._ask_or_open("teach", teach, ASK_TIMEOUT_S, read_only=False, what=what, **request)["changed"]

@@ -1,0 +1,82 @@
+"""The application: its routers, its errors and its files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import JSONResponse, Response
+from starlette.staticfiles import StaticFiles
+
+import opilio
+from opilio.errors import (
+    CollectionBusy,
+    CollectionError,
+    InputError,
+    OpilioError,
+    QueryError,
+    SettingsError,
+    StoreError,
+)
+from opilio.web import browsing, clustering, console, finding, reviewing, start, teaching, watching, wizard
+from opilio.web.pages import Pages
+from opilio.web.security import NotAllowed, Security
+from opilio.web.shelf import Shelf
+
+API = "/api"
+RETRY_S = 2  # a collection that is busy is asked for again after this
+_STATUS: list[tuple[type[Exception], int]] = [  # the first that fits
+    (NotAllowed, 403), (CollectionBusy, 503), (StoreError, 500), (CollectionError, 404),
+    (InputError, 400), (QueryError, 400), (SettingsError, 400), (OpilioError, 500),
+]  # fmt: skip
+
+
+def create_app(shelf: Shelf, security: Security) -> FastAPI:
+    """The portal of the collections of a shelf."""
+    app = FastAPI(
+        title="Opilio", version=opilio.__version__, openapi_url=f"{API}/openapi.json", docs_url=None, redoc_url=None
+    )
+    app.state.shelf, app.state.security, app.state.pages = shelf, security, Pages(security)
+    for module in (start, wizard, browsing, finding, watching, console, teaching, clustering, reviewing):
+        app.include_router(module.router)
+    app.mount("/static", StaticFiles(packages=[("opilio.web", "static")]), name="static")
+    app.middleware("http")(security.guard)
+    app.add_middleware(GZipMiddleware, minimum_size=1000)
+    for kind in (OpilioError, NotAllowed):
+        app.add_exception_handler(kind, _tell)
+    app.add_exception_handler(RequestValidationError, _tell_wrong)
+    app.add_exception_handler(HTTPException, _tell_http)
+    return app
+
+
+def _tell(request: Request, error: Exception) -> Response:
+    status = next(code for kind, code in _STATUS if isinstance(error, kind))
+    return _answer(request, status, str(getattr(error, "message", error)), str(getattr(error, "hint", "")))
+
+
+def _tell_wrong(request: Request, error: Exception) -> Response:
+    first: dict[str, Any] = error.errors()[0] if isinstance(error, RequestValidationError) else {}
+    place = ".".join(str(part) for part in first.get("loc", ())[1:])
+    return _answer(request, 422, f"{place}: {first.get('msg', error)}", f"{API}/openapi.json says what is expected.")
+
+
+def _tell_http(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    said = str(error.detail) if isinstance(error, HTTPException) else str(error)
+    return _answer(request, status, said, "")
+
+
+def _answer(request: Request, status: int, message: str, hint: str) -> Response:
+    """One form of errors: JSON for programs, a page for people."""
+    if request.url.path.startswith(API):
+        response: Response = JSONResponse({"error": message, "hint": hint}, status_code=status)
+    else:
+        pages: Pages = request.app.state.pages
+        response = pages.render(request, "error.html", status, status=status, message=message, hint=hint)
+    if status == 503:
+        response.headers["Retry-After"] = str(RETRY_S)
+        response.headers["Refresh"] = str(RETRY_S)
+    return response

@@ -1,0 +1,7 @@
+"""Clusters of a topic."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+router = APIRouter()

@@ -1,0 +1,7 @@
+"""The SQL console."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+router = APIRouter()

@@ -1,0 +1,7 @@
+"""Searching."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+router = APIRouter()

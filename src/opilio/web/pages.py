@@ -1,0 +1,75 @@
+"""Rendering: one environment of templates, in which everything is escaped, and what every page is given."""
+
+from __future__ import annotations
+
+import datetime
+from importlib import resources
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import jinja2
+from fastapi import Request
+from starlette.responses import HTMLResponse
+
+import opilio
+from opilio.web.security import Security
+
+LINK_SCHEMES = ("http://", "https://")
+
+
+def environment() -> jinja2.Environment:
+    """Templates of this package. A name that is not given is an error, and nothing is ever put in unescaped."""
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("opilio.web"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters |= {
+        "number": lambda value: f"{value:,}",
+        "percent": lambda value: f"{value:.0%}",
+        "score": lambda value: "" if value is None else f"{value:.2f}",
+        "when": when,
+        "outside": outside,
+        "query": lambda values: urlencode({k: v for k, v in values.items() if v not in ("", None)}, quote_via=quote),
+    }
+    made.globals["version"] = opilio.__version__
+    return made
+
+
+def when(value: Any) -> str:
+    """A time of the database, to the minute; empty when there is none."""
+    if isinstance(value, datetime.datetime):
+        return value.strftime("%Y-%m-%d %H:%M")
+    return str(value or "")[:16].replace("T", " ")
+
+
+def outside(url: str) -> str:
+    """An address of the web as a link may have it: nothing but http and https."""
+    return url if url.startswith(LINK_SCHEMES) else "about:blank"
+
+
+class Pages:
+    """Renders the pages of one server."""
+
+    def __init__(self, security: Security) -> None:
+        self._security = security
+        self._environment = environment()
+
+    def render(self, request: Request, template: str, status_code: int = 200, **values: Any) -> HTMLResponse:
+        """A page. `name`, the collection it is about, decides what the menu offers."""
+        given = {
+            "name": "",
+            "place": "",
+            "signed_in": self._security.is_signed_in(request),
+            "csrf": self._security.csrf(request),
+            **values,
+        }
+        text = self._environment.get_template(template).render(given)
+        return HTMLResponse(text, status_code)
+
+
+def asset(path: str) -> bytes:
+    """A file of this package's folder `static`."""
+    return resources.files("opilio.web").joinpath("static", path).read_bytes()

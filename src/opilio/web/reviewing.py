@@ -1,0 +1,7 @@
+"""The assisted review."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+router = APIRouter()

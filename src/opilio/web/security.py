@@ -1,0 +1,106 @@
+"""Who may change something, and what a browser may load.
+
+- Requests must name a host that this server was told it has: a page of another site that makes its own name resolve to
+  this machine (DNS rebinding) is refused.
+- Changing needs the token. A program sends it as `Authorization: Bearer TOKEN`. A browser that has signed in has a
+  cookie that scripts cannot read and that is not sent from other sites (SameSite=Strict); since a cookie alone proves
+  nothing about who wrote the request, a header with a second secret, which only our own pages know, must come with it.
+- Pages may load scripts, styles and pictures from this server only, and no script may stand in a page itself.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable
+
+from fastapi import Request
+from starlette.responses import JSONResponse, Response
+
+SESSION = "opilio_session"
+CSRF_HEADER = "X-Opilio-Csrf"
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+
+Next = Callable[[Request], Awaitable[Response]]
+
+
+class NotAllowed(Exception):
+    """A request that may not do what it asks for."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.message, self.hint = message, hint
+
+
+class Security:
+    """Knows the token, and who has shown it."""
+
+    def __init__(self, token: str = "", hosts: frozenset[str] = LOOPBACK) -> None:
+        self.token = token or secrets.token_urlsafe(24)
+        self.hosts = hosts
+
+    def knows(self, token: str) -> bool:
+        """Whether this is the token."""
+        return hmac.compare_digest(token.encode(), self.token.encode())
+
+    def new_session(self) -> str:
+        """What the cookie of a browser that signs in says."""
+        name = secrets.token_urlsafe(18)
+        return f"{name}.{self._sign('session', name)}"
+
+    def csrf(self, request: Request) -> str:
+        """What a page sends along with a change; empty when nobody is signed in."""
+        session = request.cookies.get(SESSION, "")
+        return self._sign("csrf", session) if self._is_ours(session) else ""
+
+    def is_signed_in(self, request: Request) -> bool:
+        """Whether the browser that asks has signed in."""
+        return self._is_ours(request.cookies.get(SESSION, ""))
+
+    def check_change(self, request: Request) -> None:
+        """Refuse a request that may not change anything."""
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() == "bearer":
+            if not self.knows(token.strip()):
+                raise NotAllowed("wrong token", "`opilio serve` prints the right one when it starts.")
+            return
+        csrf = self.csrf(request)
+        if not csrf:
+            raise NotAllowed(
+                "not signed in", "Open the address that `opilio serve` printed, or sign in with the token."
+            )
+        if not hmac.compare_digest(request.headers.get(CSRF_HEADER, "").encode(), csrf.encode()):
+            raise NotAllowed("the request does not come from a page of this portal", "Reload the page, then try again.")
+
+    async def guard(self, request: Request, call_next: Next) -> Response:
+        """Middleware: refuse strange host names, add the headers."""
+        if request.headers.get("Host", "").rpartition(":")[0] not in self.hosts and (
+            request.headers.get("Host", "") not in self.hosts
+        ):
+            body = {"error": "this server has no such name", "hint": "Start it with --host NAME to allow one."}
+            return JSONResponse(body, status_code=421)
+        response = await call_next(request)
+        for name, value in HEADERS.items():
+            response.headers.setdefault(name, value)
+        if not request.url.path.startswith("/static/"):
+            response.headers.setdefault("Cache-Control", "no-store")
+        return response
+
+    def _is_ours(self, session: str) -> bool:
+        name, _, signature = session.partition(".")
+        return bool(name) and hmac.compare_digest(signature.encode(), self._sign("session", name).encode())
+
+    def _sign(self, purpose: str, text: str) -> str:
+        return hmac.new(self.token.encode(), f"{purpose}:{text}".encode(), hashlib.sha256).hexdigest()

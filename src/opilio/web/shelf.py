@@ -1,0 +1,75 @@
+"""The collections that a server shows, by name, and the place where new ones are made."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from opilio.crawl import Collection
+from opilio.errors import CollectionError, InputError
+from opilio.store.connection import FILE_NAME as DATABASE_NAME
+from opilio.web.locks import ReadersOrWriter
+from opilio.web.runs import is_running
+
+MAX_NAME_CHARS = 80
+_NAME = re.compile(r"[\w][\w .-]*")
+
+
+class Shelf:
+    """One collection, or all that lie in a folder. Collections made here lie beside the one, or in the folder."""
+
+    def __init__(self, place: Path | str) -> None:
+        place = Path(place).absolute()
+        self.is_one = is_collection(place)
+        self.folder = place.parent if self.is_one else place
+        self._shown = {place.name} if self.is_one else set()
+        self._locks: dict[str, ReadersOrWriter] = {}
+        self._guard = threading.Lock()
+
+    def names(self) -> list[str]:
+        """The collections there are."""
+        if self.is_one:
+            return sorted(name for name in self._shown if is_collection(self.folder / name))
+        return sorted(folder.name for folder in self.folder.iterdir() if is_collection(folder))
+
+    def path(self, name: str) -> Path:
+        """The folder of a collection; an error when there is none of that name."""
+        if name not in self.names():
+            raise CollectionError(f"no collection {name!r} here", "The start page lists those there are.")
+        return self.folder / name
+
+    def place_for(self, name: str) -> Path:
+        """The folder of a collection yet to be made."""
+        name = name.strip()
+        if not _NAME.fullmatch(name) or len(name) > MAX_NAME_CHARS:
+            raise InputError(f"{name!r} cannot be the name of a folder", "Take letters, digits, blanks and - _ .")
+        if (self.folder / name).exists():
+            raise InputError(f"{name!r} exists already", "Choose another name.")
+        self._shown.add(name)
+        return self.folder / name
+
+    @contextlib.contextmanager
+    def reading(self, name: str) -> Iterator[Collection]:
+        """A collection to read."""
+        path = self.path(name)
+        with contextlib.nullcontext() if is_running(path) else self._lock(name).reading():
+            yield Collection(path)
+
+    @contextlib.contextmanager
+    def writing(self, name: str) -> Iterator[Collection]:
+        """A collection to change: nobody reads it meanwhile, unless a crawl runs, which lets others read."""
+        path = self.path(name)
+        with contextlib.nullcontext() if is_running(path) else self._lock(name).writing():
+            yield Collection(path)
+
+    def _lock(self, name: str) -> ReadersOrWriter:
+        with self._guard:
+            return self._locks.setdefault(name, ReadersOrWriter())
+
+
+def is_collection(folder: Path) -> bool:
+    """Whether a folder holds a collection."""
+    return (folder / DATABASE_NAME).is_file()

@@ -1,0 +1,90 @@
+"""The start page, signing in, and what belongs to no collection."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
+
+from opilio.web.access import AllShelf, Render, Writing, allowed
+from opilio.web.runs import is_running, start_crawl
+from opilio.web.security import SESSION, NotAllowed, Security
+
+router = APIRouter()
+
+
+class Token(BaseModel):
+    """What `opilio serve` printed."""
+
+    token: str
+
+
+@router.get("/", include_in_schema=False)
+def home(request: Request, shelf: AllShelf, pages: Render) -> Response:
+    """All collections; the one there is, when the server was given one."""
+    names = shelf.names()
+    if shelf.is_one and len(names) == 1:
+        return RedirectResponse(f"/c/{names[0]}/", 307)
+    return pages.render(request, "home.html", collections=collections(shelf))
+
+
+@router.get("/collections", include_in_schema=False)
+def all_collections(request: Request, shelf: AllShelf, pages: Render) -> HTMLResponse:
+    """All collections, also when there is one only."""
+    return pages.render(request, "home.html", collections=collections(shelf))
+
+
+@router.get("/login", include_in_schema=False)
+def login_page(request: Request, pages: Render) -> HTMLResponse:
+    """A page that signs in with the token behind # in its address, or asks for it."""
+    return pages.render(request, "login.html")
+
+
+@router.post("/api/login", tags=["access"])
+def login(request: Request, body: Token) -> Response:
+    """Sign a browser in: the answer sets its cookie."""
+    security: Security = request.app.state.security
+    if not security.knows(body.token.strip()):
+        raise NotAllowed("wrong token", "`opilio serve` prints the right one when it starts.")
+    response = JSONResponse({"said": "signed in"})
+    response.set_cookie(SESSION, security.new_session(), httponly=True, samesite="strict")
+    return response
+
+
+@router.post("/api/logout", tags=["access"])
+def logout(_: Annotated[None, Depends(allowed)]) -> Response:
+    """Sign out."""
+    response = JSONResponse({"said": "signed out"})
+    response.delete_cookie(SESSION)
+    return response
+
+
+@router.get("/api/collections", tags=["collections"])
+def collections(shelf: AllShelf) -> list[dict[str, Any]]:
+    """The collections, and whether a crawl runs in each."""
+    return [{"name": name, "running": is_running(shelf.path(name))} for name in shelf.names()]
+
+
+@router.post("/api/c/{name}/crawl", tags=["crawl"])
+def crawl(name: str, shelf: AllShelf, _: Annotated[None, Depends(allowed)]) -> dict[str, Any]:
+    """Begin a crawl in a collection, or go on with it."""
+    start_crawl(shelf.path(name))
+    return {"said": "the crawl runs"}
+
+
+@router.post("/api/c/{name}/stop", tags=["crawl"])
+def stop(collection: Writing) -> dict[str, Any]:
+    """Stop the crawl that runs, cleanly."""
+    return {"said": "stopping" if collection.stop() else "no crawl runs"}
+
+
+@router.get("/assets/d3.js", include_in_schema=False)
+def d3() -> Response:
+    """D3, from the package that brings it."""
+    from xstatic.pkg import d3 as package  # noqa: PLC0415
+
+    return FileResponse(
+        f"{package.BASE_DIR}/d3.js", media_type="text/javascript", headers={"Cache-Control": "max-age=86400"}
+    )

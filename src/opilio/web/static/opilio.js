@@ -1,0 +1,98 @@
+// What all pages share: forms that go to the API as JSON, what came of them said aloud, and a few keys.
+//
+//   <form data-api="POST /api/c/birds/examples" data-then="reload">   fields become one JSON object
+//   data-then: "reload", "stay" (the default) or an address to go to; {field} in it is a field of the answer
+//   A field with data-kind="number", "list" (lines), "flag" (checkbox) or "file" (its text) is sent as such.
+//   A form that gets an answer fires the event "answered" with the answer as its detail.
+"use strict";
+
+const csrf = document.querySelector("meta[name=csrf]").content;
+
+function say(text, isBad = false) {
+  const place = document.getElementById("said");
+  place.textContent = text;
+  place.classList.toggle("bad", isBad);
+  place.hidden = !text;
+}
+
+async function call(method, path, body) {
+  const headers = { "Content-Type": "application/json", "X-Opilio-Csrf": csrf };
+  const options = { method, headers, credentials: "same-origin" };
+  if (body !== undefined && method !== "GET") options.body = JSON.stringify(body);
+  const response = await fetch(path, options);
+  const answer = await response.json();
+  if (!response.ok) throw new Error(answer.error + (answer.hint ? " " + answer.hint : ""));
+  return answer;
+}
+
+async function valueOf(field) {
+  switch (field.dataset.kind || field.type) {
+    case "number": case "range": return field.value === "" ? null : Number(field.value);
+    case "list": return field.value.split("\n").map((line) => line.trim()).filter(Boolean);
+    case "flag": case "checkbox": return field.checked;
+    case "file": return field.files.length ? await field.files[0].text() : "";
+    default: return field.value;
+  }
+}
+
+async function send(form, submitter) {
+  const [method, path] = form.dataset.api.split(" ");
+  const body = {};
+  for (const field of form.elements) {
+    if (!field.name || field.disabled || (field.type === "radio" && !field.checked)) continue;
+    if (field.tagName === "BUTTON" && field !== submitter) continue;
+    body[field.name] = await valueOf(field);
+  }
+  const buttons = [...form.querySelectorAll("button")];
+  buttons.forEach((button) => { button.disabled = true; });
+  form.setAttribute("aria-busy", "true");
+  try {
+    say(form.dataset.wait || "");
+    const answer = await call(method, path, body);
+    say(answer.said || "done");
+    form.dispatchEvent(new CustomEvent("answered", { detail: answer, bubbles: true }));
+    const then = form.dataset.then || "stay";
+    if (then === "reload") {
+      sessionStorage.setItem("said", answer.said || "");
+      location.reload();
+    } else if (then !== "stay") {
+      location.assign(then.replace(/\{(\w+)\}/g, (_, key) => encodeURIComponent(answer[key])));
+    }
+  } catch (error) {
+    say(error.message, true);
+  } finally {
+    buttons.forEach((button) => { button.disabled = false; });
+    form.removeAttribute("aria-busy");
+  }
+}
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (!form.dataset.api) return;
+  event.preventDefault();
+  send(form, event.submitter);
+});
+
+document.addEventListener("keydown", (event) => {
+  const find = document.getElementById("find");
+  const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
+  if (event.key === "/" && find && !typing && !event.ctrlKey && !event.metaKey) {
+    event.preventDefault();
+    find.focus();
+    find.select();
+  }
+});
+
+const kept = sessionStorage.getItem("said");
+if (kept) {
+  sessionStorage.removeItem("said");
+  say(kept);
+}
+
+// The address that `opilio serve` prints has the token behind #, where no server and no log sees it.
+const login = document.getElementById("login");
+if (login && location.hash.length > 1) {
+  login.elements.token.value = decodeURIComponent(location.hash.slice(1));
+  history.replaceState(null, "", location.pathname);
+  send(login, null);
+}

@@ -1,0 +1,7 @@
+"""Feedback, training, archetypes and models."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+router = APIRouter()

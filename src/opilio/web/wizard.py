@@ -1,0 +1,7 @@
+"""New collections."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+router = APIRouter()
