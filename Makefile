@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo test check lint types bench gate docs clean
+.PHONY: help setup demo browser test check lint types bench gate docs clean
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 16
 
@@ -18,7 +18,16 @@ setup: $(READY)  ## install Opilio and its tools into .venv
 demo: $(READY)   ## crawl a local web from a bookmark file, offline, and say where to look
 	$(BIN)/opilio demo
 
-test: $(READY)   ## run the tests
+# Pages are tested in a real browser. Where there is none, Debian's is installed, which takes the rights to do so.
+BROWSERS := chromium chromium-browser google-chrome google-chrome-stable
+SUDO     := $(shell test "$$(id -u)" = 0 || echo sudo)
+browser:         ## install Chromium, unless there is one
+	@for name in $(BROWSERS); do command -v $$name >/dev/null && exit 0; done; \
+	  $(SUDO) apt-get install -y --no-install-recommends chromium || \
+	  { $(SUDO) apt-get update && $(SUDO) apt-get install -y --no-install-recommends chromium; } || \
+	  { echo "error: the tests of pages need Chromium; install it, then run make again" >&2; exit 1; }
+
+test: $(READY) browser  ## run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(READY)
@@ -39,6 +48,7 @@ bench: $(READY)  ## speed against peers, quick form (full: python bench/NAME.py)
 	$(BIN)/python bench/classify.py --quick
 	$(BIN)/python bench/scoring.py --quick
 	$(BIN)/python bench/retraining.py --quick
+	$(BIN)/python bench/search.py --quick
 
 gate: $(READY)   ## quality and speed against pinned floors
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'

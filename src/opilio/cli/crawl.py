@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import click
 
 from opilio.cli import INTERRUPTED
+from opilio.cli.beside import portal_beside, stay
 from opilio.cli.display import print_json, summary
+from opilio.cli.serve import PORT
 from opilio.cli.units import DURATION, SIZE
 from opilio.cli.watching import make_display
 from opilio.crawl import Collection
@@ -58,12 +61,20 @@ _SHORT = {
 @click.option("--set", "assignments", multiple=True, metavar="SECTION.KEY=VALUE", help="Any setting; may be repeated.")
 @click.option("--retry-failed", is_flag=True, help="Ask again for URLs that failed, and for hosts given up as bad.")
 @click.option("--recrawl", is_flag=True, help="Ask again for the pages stored, by conditional requests.")
+@click.option(
+    "--portal",
+    type=click.IntRange(0, 65535),
+    is_flag=False,
+    flag_value=PORT,
+    metavar="[PORT]",
+    help=f"Serve the portal meanwhile and until Ctrl-C (default port {PORT}; 0: any that is free).",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print only the summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print progress and the summary as lines of JSON.")
 def crawl(
     folder: Path, bookmarks: Path | None, seeds: Path | None, examples: Path | None, topics: Path | None, query: str,
-    config: Path | None, assignments: tuple[str, ...], retry_failed: bool, recrawl: bool, quiet: bool, as_json: bool,
-    **short: Any,
+    config: Path | None, assignments: tuple[str, ...], retry_failed: bool, recrawl: bool, portal: int | None,
+    quiet: bool, as_json: bool, **short: Any,
 ) -> None:  # fmt: skip
     """Crawl into the collection FOLDER: a new one, or one that exists.
 
@@ -74,6 +85,7 @@ def crawl(
 
     \b
     opilio crawl birds --bookmarks bookmarks.html --max-pages 1000
+    opilio crawl birds --portal                                      (and watch it in a browser)
     opilio crawl owls --query "barn owl nesting" --seeds start.txt --max-time 8h
     opilio crawl birds --max-pages 5000
     """
@@ -86,17 +98,23 @@ def crawl(
     inputs = {"bookmarks": bookmarks, "seeds": seeds, "examples": examples, "topics": topics}
     collection = _open_or_create(folder, inputs, query, config, changes)
     _warn_without_contact(collection.settings)
-    with make_display(quiet=quiet, as_json=as_json) as display:
-        status = collection.crawl(on_tick=display.tick, retry_failed=retry_failed, recrawl=recrawl)
-    if as_json:
-        print_json("end", status)
-    else:
-        click.echo(summary(status))
-    if status.reason.startswith("interrupted"):
-        sys.exit(INTERRUPTED)
-    if not quiet and not as_json:
-        click.echo(f"\nLook:  opilio status {folder}\n       opilio sql {folder} \"SELECT url, title FROM collection "
-                   f"ORDER BY relevance DESC LIMIT 10\"\n       opilio export {folder} pages.parquet")  # fmt: skip
+    with contextlib.ExitStack() as stack:
+        beside = stack.enter_context(portal_beside(folder, portal)) if portal is not None else None
+        with make_display(quiet=quiet, as_json=as_json) as display:
+            status = collection.crawl(on_tick=display.tick, retry_failed=retry_failed, recrawl=recrawl)
+        if as_json:
+            print_json("end", status)
+        else:
+            click.echo(summary(status))
+        if status.reason.startswith("interrupted"):
+            sys.exit(INTERRUPTED)
+        if beside is not None:
+            stay(beside)
+        elif not quiet and not as_json:
+            click.echo(
+                f"\nLook:  opilio serve {folder}    (the portal, in a browser)\n       opilio search {folder} WORDS"
+            )
+            click.echo(f"       opilio status {folder}\n       opilio export {folder} pages.parquet")
 
 
 def _open_or_create(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import signal
 import socket
+import threading
+import time
 from pathlib import Path
 
 import click
@@ -13,6 +16,7 @@ from opilio.errors import InputError
 
 PORT = 8765
 TOKEN_VARIABLE = "OPILIO_TOKEN"
+LOOK_S = 1.0
 
 
 @click.command()
@@ -20,7 +24,8 @@ TOKEN_VARIABLE = "OPILIO_TOKEN"
 @click.option("--host", default="127.0.0.1", show_default=True, help="Name or address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any that is free.")
 @click.option("--quiet", "-q", is_flag=True, help="Print the address only.")
-def serve(place: Path, host: str, port: int, quiet: bool) -> None:
+@click.option("--with-parent", is_flag=True, hidden=True, help="End when the process that began this one does.")
+def serve(place: Path, host: str, port: int, quiet: bool, with_parent: bool) -> None:
     """Show the portal of PLACE: a collection, or a folder with several (default: here).
 
     Browse, search, teach, review, watch crawls and begin new ones in a browser; docs/guides/portal.md shows how. Who
@@ -35,7 +40,16 @@ def serve(place: Path, host: str, port: int, quiet: bool) -> None:
     from opilio.web.serving import serve_forever  # noqa: PLC0415
 
     listener = _listen(host, port)
+    if with_parent:
+        threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
     serve_forever(place, listener, host, os.environ.get(TOKEN_VARIABLE, ""), quiet=quiet, echo=click.echo)
+
+
+def _end_with(parent: int) -> None:
+    """End this process when `parent` is gone."""
+    while os.getppid() == parent:
+        time.sleep(LOOK_S)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -21,7 +21,7 @@ from opilio.errors import (
     SettingsError,
     StoreError,
 )
-from opilio.web import browsing, clustering, console, finding, reviewing, start, teaching, watching, wizard
+from opilio.web import api_page, browsing, clustering, console, finding, reviewing, start, teaching, watching, wizard
 from opilio.web.pages import Pages
 from opilio.web.security import NotAllowed, Security
 from opilio.web.shelf import Shelf
@@ -40,7 +40,7 @@ def create_app(shelf: Shelf, security: Security) -> FastAPI:
         title="Opilio", version=opilio.__version__, openapi_url=f"{API}/openapi.json", docs_url=None, redoc_url=None
     )
     app.state.shelf, app.state.security, app.state.pages = shelf, security, Pages(security)
-    for module in (start, wizard, browsing, finding, watching, console, teaching, clustering, reviewing):
+    for module in (start, api_page, wizard, browsing, finding, watching, console, teaching, clustering, reviewing):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(packages=[("opilio.web", "static")]), name="static")
     app.middleware("http")(security.guard)

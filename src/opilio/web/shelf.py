@@ -48,8 +48,11 @@ class Shelf:
             raise InputError(f"{name!r} cannot be the name of a folder", "Take letters, digits, blanks and - _ .")
         if (self.folder / name).exists():
             raise InputError(f"{name!r} exists already", "Choose another name.")
-        self._shown.add(name)
         return self.folder / name
+
+    def show(self, name: str) -> None:
+        """Show a collection that was made here."""
+        self._shown.add(name)
 
     @contextlib.contextmanager
     def reading(self, name: str) -> Iterator[Collection]:

@@ -1,7 +1,98 @@
-"""New collections."""
+"""New collections: from bookmarks, from a question, from a few pages, without a terminal."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, Field
+from starlette.responses import HTMLResponse
+
+from opilio.crawl import Collection
+from opilio.errors import InputError
+from opilio.model import normalize
+from opilio.settings import Settings, override, parse_assignment
+from opilio.web.access import AllShelf, Render, allowed
+from opilio.web.runs import start_crawl
 
 router = APIRouter()
+MAX_INPUT_CHARS = 20_000_000
+HOUR_S = 3600.0
+
+
+class Wish(BaseModel):
+    """What a collection should be about, where it begins and when it ends."""
+
+    name: str
+    bookmarks: str = Field("", max_length=MAX_INPUT_CHARS, description="A browser's bookmark file (HTML), its text.")
+    taxonomy: str = Field("", max_length=MAX_INPUT_CHARS, description="A taxonomy (YAML), its text.")
+    query: str = Field("", max_length=2000, description="Words the pages should be about.")
+    seeds: list[str] = Field(default=[], description="URLs to begin at.")
+    examples: list[str] = Field(default=[], description="URLs of pages to learn from; they are begun at, too.")
+    max_pages: int = Field(1000, ge=0, description="Pages to fetch; 0: no limit.")
+    max_hours: float | None = Field(None, ge=0, description="Hours to crawl; none: no limit.")
+    contact: str = Field("", description="URL where owners of sites can reach you.")
+    settings: list[str] = Field(default=[], description="Any settings, each as section.key=value.")
+    start: bool = Field(True, description="Begin the crawl at once.")
+
+
+@router.get("/new", include_in_schema=False)
+def wizard(request: Request, shelf: AllShelf, pages: Render) -> HTMLResponse:
+    """The form."""
+    return pages.render(request, "new.html", folder=str(shelf.folder))
+
+
+@router.post("/api/collections", tags=["collections"])
+def create(wish: Wish, shelf: AllShelf, _: Annotated[None, Depends(allowed)]) -> dict[str, Any]:
+    """Make a collection, and begin its crawl unless told otherwise."""
+    settings = _settings(wish)
+    folder = shelf.place_for(wish.name)
+    with tempfile.TemporaryDirectory() as inputs:
+        collection = Collection.create(
+            folder, query=wish.query.strip(), settings=settings, **_files(wish, Path(inputs))
+        )
+    shelf.show(folder.name)
+    topics = [topic["topic"] for topic in collection.topics() if topic["path"]]
+    if wish.start:
+        start_crawl(folder)
+    said = f"{folder.name} is made" + (f", with {len(topics)} topics" if topics else "")
+    return {"said": said + ("; the crawl runs" if wish.start else ""), "name": folder.name, "topics": topics}
+
+
+def _settings(wish: Wish) -> Settings:
+    changes: dict[str, Any] = {"limits.max_pages": wish.max_pages}
+    if wish.max_hours:
+        changes["limits.max_time_s"] = wish.max_hours * HOUR_S
+    if wish.contact.strip():
+        changes["fetch.contact_url"] = wish.contact.strip()
+    changes.update(parse_assignment(line) for line in wish.settings if line.strip())
+    return override(Settings(), changes, "the new collection")
+
+
+def _files(wish: Wish, folder: Path) -> dict[str, Path]:
+    """The inputs as files, as `Collection.create` wants them."""
+    texts = {
+        "bookmarks": (wish.bookmarks, "bookmarks.html"),
+        "topics": (wish.taxonomy, "taxonomy.yaml"),
+        "seeds": (_addresses(wish.seeds), "seeds.txt"),
+        "examples": (_addresses(wish.examples), "examples.txt"),
+    }
+    files = {}
+    for name, (text, file) in texts.items():
+        if text.strip():
+            files[name] = folder / file
+            files[name].write_text(text, encoding="utf-8")
+    return files
+
+
+def _addresses(lines: list[str]) -> str:
+    """URLs, one a line; `http://` may be left out."""
+    urls = []
+    for line in filter(None, map(str.strip, lines)):
+        url = normalize(line if "://" in line else f"http://{line}")
+        if not url:
+            raise InputError(f"{line!r} is not a URL", "Write one address on each line, such as https://example.org/")
+        urls.append(url)
+    return "\n".join(urls)
