@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from opilio.crawl.reads import reader
 from opilio.errors import CollectionBusy
 from opilio.settings import Settings
 from opilio.store import Store
+from opilio.store.sharing import reading_together
 
 BUSY_WAIT_S = 3.0  # another process that reads is done sooner, and a crawl that starts may answer by then
 BUSY_POLL_S = 0.05
@@ -24,13 +26,13 @@ class Askable:
     folder: Path
     settings: Settings
 
-    def _store(self, *, read_only: bool = False, threads: int = 0) -> Store:
-        """The database; one that another process has open for a moment is waited for."""
+    def _store(self, *, threads: int = 0) -> Store:
+        """The database, to change it; one that another process has open for a moment is waited for."""
         memory_bytes = self.settings.store.memory_bytes
         deadline_s = time.monotonic() + BUSY_WAIT_S
         while True:
             try:
-                return Store.open(self.folder, read_only=read_only, memory_bytes=memory_bytes, threads=threads)
+                return Store.open(self.folder, memory_bytes=memory_bytes, threads=threads)
             except CollectionBusy:
                 if time.monotonic() >= deadline_s:
                     raise
@@ -46,14 +48,18 @@ class Askable:
             if answer is not None:
                 return answer
             try:
-                with Store.open(
-                    self.folder, read_only=read_only, memory_bytes=self.settings.store.memory_bytes
-                ) as store:
+                with self._opened(read_only=read_only) as store:
                     return here(store)
             except CollectionBusy:
                 if time.monotonic() >= deadline_s:
                     raise
             time.sleep(BUSY_POLL_S)
+
+    def _opened(self, *, read_only: bool) -> AbstractContextManager[Store]:
+        memory_bytes = self.settings.store.memory_bytes
+        if read_only:
+            return reading_together(self.folder, memory_bytes=memory_bytes)
+        return Store.open(self.folder, memory_bytes=memory_bytes)
 
     def _read(self, what: str, timeout_s: float = ASK_TIMEOUT_S, /, **request: Any) -> Any:
         """Read something that `reads.READS` names."""

@@ -36,6 +36,7 @@ from opilio.crawl.phases import phase_at_start, strategy_in
 from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.crawl.restore import recover_pages, reopen, restore
 from opilio.crawl.reviewable import Reviewable
+from opilio.crawl.settings_file import write_settings
 from opilio.crawl.steerable import Steerable
 from opilio.crawl.stored import stored_status
 from opilio.crawl.taught import KEYWORDS
@@ -105,7 +106,7 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable):
             (folder / WARC_FOLDER).mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise CollectionError(f"{folder}: cannot make the folder: {error.strerror}", "Choose another.") from None
-        _write_settings(folder, chosen)
+        write_settings(folder, chosen)
         try:
             with Store.create(folder, memory_bytes=chosen.store.memory_bytes) as store:
                 lessons.add_inputs(store, tree, "given", learn.read_file)
@@ -177,7 +178,7 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable):
         settings = _with_full_paths(override(self.settings, dict(changes)))
         _check_names(settings)
         self.settings = settings
-        _write_settings(self.folder, settings)
+        write_settings(self.folder, settings)
 
     async def _run(self, store: Store, on_tick: Callable[[Status], object], transport: Transport | None) -> Status:
         if self.settings.learn.phases and not lessons.has_documents(store):
@@ -296,10 +297,10 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable):
         make_strategy(settings.frontier)
         running = ask(self.folder, "policy", strategy=strategy, order_by=order_by, n=n) is not None
         if not running and order_by:
-            with self._store(read_only=True) as store:
+            with self._opened(read_only=True) as store:
                 store.check_order_by(order_by)
         self.settings = settings
-        _write_settings(self.folder, settings)
+        write_settings(self.folder, settings)
         return running
 
     def stop(self) -> bool:
@@ -314,7 +315,7 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable):
             answer = ask(self.folder, "export", target=path, format_name=format_name, columns=wanted, where=where)
             if answer is not None:
                 return int(answer["pages"])
-        with self._store(read_only=True) as store:
+        with self._opened(read_only=True) as store:
             return export_pages(store, str(target), format_name, columns=wanted, where=where)
 
 
@@ -341,19 +342,6 @@ def _with_full_paths(settings: Settings) -> Settings:
         "frontier.back_links": settings.frontier.back_links,
     }
     return override(settings, {name: str(Path(path).absolute()) for name, path in paths.items() if path})
-
-
-def _write_settings(folder: Path, settings: Settings) -> None:
-    """Replace the settings file in one step, so that a crash leaves the old one or the new one."""
-    text = f"# Settings of this collection; all others have their defaults (`opilio settings`).\n{to_toml(settings)}"
-    new = folder / (FILE_NAME + ".new")
-    try:
-        new.write_text(text)
-        new.replace(folder / FILE_NAME)
-    except OSError as error:
-        raise CollectionError(
-            f"{folder}: cannot write {FILE_NAME}: {error.strerror}", "Make room, then try again."
-        ) from None
 
 
 def _domain_of(seed: SeedRecord) -> str:

@@ -86,7 +86,7 @@ class Teachable(Askable):
 
         `settings.oasis.filter` names the file that the classifier `oasis` uses then. Returns how many topics are in it.
         """
-        with self._store(read_only=True) as store:
+        with self._opened(read_only=True) as store:
             return learn.propose(store, self.settings, Path(file))
 
     def explain(self, target: str, *, version: int = 0) -> dict[str, Any]:

@@ -13,7 +13,10 @@ FILE_NAME = "collection.duckdb"
 MAX_THREADS = 8
 FRAGMENTS, FRAGMENT_PAGES = 8, 5000
 
-_BUSY = ("could not set lock", "conflicting lock", "different configuration", "already attached")
+_BUSY = (
+    "could not set lock", "conflicting lock", "different configuration", "already attached",
+    "configuration has been locked",
+)  # fmt: skip
 _FULL = ("no space left", "file too large", "disk quota exceeded", "could not write all bytes", "could not write file")
 _NEWER = ("trying to read a database file with version number", "newer version of duckdb", "storage version")
 _REFUSED = ("permission denied", "read-only file system")

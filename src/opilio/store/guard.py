@@ -23,6 +23,8 @@ _TABLE_FUNCTIONS = {
     "pragma_version", "range", "repeat", "repeat_row", "summary", "unnest",
 }  # fmt: skip
 _REFUSED_FUNCTIONS = {"nextval", "setval", "sleep_ms", "write_log"}
+MAX_ALLOWED, MAX_ALLOWED_CHARS = 512, 10_000
+_ALLOWED: dict[tuple[str, bool], bool] = {}
 _EXPLAIN = re.compile(r"(?:\s|--[^\n]*\n|/\*.*?\*/)*explain\b(?:\s+analyze\b)?(?:\s*\([^)]*\))?", re.I | re.S)
 _READ_HINT = "Allowed are SELECT, WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE and EXPLAIN of the collection's tables."
 _WRITE_HINT = "Allowed are INSERT, UPDATE, DELETE and MERGE INTO the collection's tables, and every query."
@@ -39,7 +41,22 @@ class Result:
 
 
 def check(cursor: duckdb.DuckDBPyConnection, sql: str, *, write: bool = False) -> bool:
-    """Refuse a statement that is not allowed; whether the allowed one is a plain change of rows."""
+    """Refuse a statement that is not allowed; whether the allowed one is a plain change of rows.
+
+    What a statement may do is told by its text alone, and most come again and again with other parameters; looking at
+    one takes milliseconds. So those that were allowed are remembered.
+    """
+    is_change = _ALLOWED.get((sql, write))
+    if is_change is None:
+        is_change = _look_at(cursor, sql, write=write)
+        if len(_ALLOWED) >= MAX_ALLOWED:
+            _ALLOWED.clear()
+        if len(sql) <= MAX_ALLOWED_CHARS:
+            _ALLOWED[sql, write] = is_change
+    return is_change
+
+
+def _look_at(cursor: duckdb.DuckDBPyConnection, sql: str, *, write: bool) -> bool:
     statements = cursor.extract_statements(sql)
     if len(statements) != 1:
         raise QueryError(f"{len(statements)} statements given, one expected", "Ask one statement at a time.")

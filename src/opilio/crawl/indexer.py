@@ -1,0 +1,115 @@
+"""The indexer: keeps the full-text index up to date beside the crawl, so that what was found can be searched at once.
+
+Every `search.update_s` seconds, when something was stored, judged anew or weighed by its links, it brings the index up
+to date in a thread, and once more when the crawl ends. After an update it rests for nine times as long as that took: an
+index that is far behind costs the crawl no more than one that is not. Whatever goes wrong, the crawl goes on: the index
+can be made anew at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from opilio.crawl.absorb import Absorber
+from opilio.crawl.companion import finish
+from opilio.errors import told
+from opilio.settings import Settings
+from opilio.store import Store
+
+if TYPE_CHECKING:  # it takes a while to import
+    from opilio.search.updating import Updated
+
+REST = 9.0
+"""So many times as long as an update took, none is made."""
+_CHANGES = ("pages", "pages judged anew", "link analyses", "pages refreshed")
+
+
+class Indexer:
+    """Updates the index when there is reason to, one update at a time."""
+
+    def __init__(
+        self, settings: Settings, store: Store, absorber: Absorber, commit: Callable[[], Awaitable[None]]
+    ) -> None:
+        """`commit` writes all that was absorbed, so that it can be read."""
+        self._settings = settings.search
+        self._store = store
+        self._absorber = absorber
+        self._commit = commit
+        self._task: asyncio.Task[None] | None = None
+        self._hurries = False
+        self._is_told = False
+        self._next_s = time.monotonic() + settings.search.update_s
+        self._indexed = -1
+        self._vocabulary: object = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Never: the index gives the crawl nothing to do."""
+        return False
+
+    @property
+    def holds(self) -> bool:
+        """Never: the index has no say in what is fetched."""
+        return False
+
+    def look(self) -> None:
+        """Begin an update when it is time. Called often."""
+        if self._task is None and self._settings.index and time.monotonic() >= self._next_s and self._has_news():
+            self._begin()
+
+    async def close(self, at_once: asyncio.Event) -> None:
+        """Finish, with all that was stored in the index; at once, without."""
+        await finish(self._task, at_once, self._hurry)
+        if self._settings.index and not at_once.is_set():
+            await finish(self._begin(), at_once, self._hurry)
+
+    def _has_news(self) -> bool:
+        return self._changes() != self._indexed
+
+    def _changes(self) -> int:
+        """A count that grows with whatever the index should know."""
+        return sum(self._absorber.counters.counts[name] for name in _CHANGES)
+
+    def _begin(self) -> asyncio.Task[None]:
+        self._task = asyncio.create_task(self._update())
+        self._task.add_done_callback(self._end)
+        return self._task
+
+    async def _update(self) -> None:
+        changes = self._changes()
+        await self._commit()
+        began_s = time.monotonic()
+        updated = await asyncio.to_thread(self._update_now)
+        ended_s = time.monotonic()
+        self._next_s = ended_s + max(self._settings.update_s, REST * (ended_s - began_s))
+        if updated is not None and not self._hurries:
+            self._indexed = changes
+            self._absorber.counters.add("index updates")
+
+    def _update_now(self) -> Updated | None:
+        from opilio.analyze.terms import Vocabulary  # noqa: PLC0415
+        from opilio.search.updating import update  # noqa: PLC0415
+
+        if not isinstance(self._vocabulary, Vocabulary):
+            self._vocabulary = Vocabulary()
+        folder = self._store.path.parent
+        return update(self._store, folder, vocabulary=self._vocabulary, goes_on=lambda: not self._hurries)
+
+    def _hurry(self) -> None:
+        self._hurries = True
+        self._store.cancel_queries()
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        error = None if task.cancelled() else task.exception()
+        if error is None or self._hurries:
+            return
+        self._next_s = time.monotonic() + self._settings.update_s
+        self._absorber.counters.add("index updates that failed")
+        if not self._is_told:
+            self._is_told = True
+            remedy = "The crawl goes on. The index is brought up to date when somebody searches after it."
+            self._absorber.notice("search", f"the index could not be brought up to date: {told(error)}", remedy)

@@ -1,0 +1,125 @@
+"""What is known of each page beside its words: numbers that change with every judgement, in columns sorted by oid.
+
+They lie in one file beside the words and are replaced together, in one step. So pages that are judged anew need no
+indexing, and whoever searches sees the numbers of one moment. A page counts as indexed only once it stands here: the
+words are committed first, then the columns are written. After a crash in between, the next update finds the page
+missing here and indexes it once more.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import zipfile
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Whole = npt.NDArray[np.int64]
+    Real = npt.NDArray[np.float32]
+
+VERSION = 1
+"""Of the index as a whole. One of another version is made anew."""
+FILE_NAME = "columns.npz"
+BANDS = 8
+
+_TYPES: dict[str, type[np.generic]] = {
+    "oid": np.int64, "visited_us": np.int64, "sid": np.int32, "language": np.int16, "kind": np.int16,
+    "content_hash": np.uint64, "in_links": np.int32, "relevance": np.float32, "kcid": np.int16,
+    "authority": np.float32, "group": np.int64,
+}  # fmt: skip
+
+
+@dataclass
+class Columns:
+    """The columns, and the names that some of their numbers stand for."""
+
+    rows: dict[str, npt.NDArray[Any]] = field(default_factory=lambda: {k: np.zeros(0, t) for k, t in _TYPES.items()})
+    bands: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros((0, BANDS), np.uint64))
+    """Of the sketch of each page; zeros when its text is too short for one."""
+    tids: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))
+    """Every term, sorted, ..."""
+    numbers: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    """... its number in the vectors of pages, ..."""
+    pages_with: npt.NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    """... and, by that number, how many pages have it."""
+    hosts: dict[int, str] = field(default_factory=dict)
+    languages: list[str] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
+    topics: list[dict[str, Any]] = field(default_factory=list)
+    """kcid, pcid, name and path of each."""
+    seen: str = ""
+    """The state of the database file that all of this was read from; '' when it was not closed then."""
+
+    @cached_property
+    def is_copied(self) -> npt.NDArray[np.bool_]:
+        """Which pages have copies. For columns that do not change any more."""
+        _, which, counts = np.unique(self["group"], return_inverse=True, return_counts=True)
+        copied: npt.NDArray[np.bool_] = counts[which] > 1
+        return copied
+
+    def __len__(self) -> int:
+        return len(self.rows["oid"])
+
+    def __getitem__(self, name: str) -> npt.NDArray[Any]:
+        return self.rows[name]
+
+    def places(self, oids: Whole) -> tuple[Whole, npt.NDArray[np.bool_]]:
+        """Where each oid stands, and which of them are here at all."""
+        at = np.searchsorted(self["oid"], oids)
+        at[at == len(self)] = 0
+        known = self["oid"][at] == oids if len(self) else np.zeros(len(oids), bool)
+        return at, known
+
+    def subtree(self, kcid: int) -> list[int]:
+        """A topic and all below it."""
+        found = [kcid]
+        for one in found:
+            found += [topic["kcid"] for topic in self.topics if topic["pcid"] == one]
+        return found
+
+    def save(self, folder: Path) -> None:
+        """Put these in the place of the old ones, in one step."""
+        facts = {
+            "version": VERSION, "hosts": self.hosts, "languages": self.languages, "kinds": self.kinds,
+            "topics": self.topics, "seen": self.seen,
+        }  # fmt: skip
+        arrays = self.rows | {
+            "bands": self.bands, "tids": self.tids, "numbers": self.numbers, "pages_with": self.pages_with
+        }  # fmt: skip
+        packed = io.BytesIO()
+        np.savez(packed, facts=np.frombuffer(json.dumps(facts).encode(), np.uint8), **arrays)  # type: ignore[arg-type]
+        new = folder / f"{FILE_NAME}.new"
+        with new.open("wb") as file:
+            file.write(packed.getbuffer())
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(folder / FILE_NAME)
+
+    @classmethod
+    def load(cls, folder: Path) -> Columns | None:
+        """The columns in `folder`; None when there are none that can be used."""
+        try:
+            with np.load(folder / FILE_NAME) as arrays:
+                facts = json.loads(arrays["facts"].tobytes())
+                if facts.pop("version") != VERSION:
+                    return None
+                facts["hosts"] = {int(sid): host for sid, host in facts["hosts"].items()}
+                rest = {name: arrays[name] for name in ("bands", "tids", "numbers", "pages_with")}
+                return cls({name: arrays[name] for name in _TYPES}, **rest, **facts)
+        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+            return None
+
+
+def number_of(names: list[str], name: str) -> int:
+    """The number of a name in a short list, to which it is added when it is new."""
+    if name not in names:
+        names.append(name)
+    return names.index(name)

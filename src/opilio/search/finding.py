@@ -1,0 +1,247 @@
+"""Searching: a question in, the best pages with snippets and facets out. Reads the files of the index, nothing else."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from opilio.errors import InputError
+from opilio.search.index import NOTHING, READERS, Packed, Reader
+from opilio.search.matching import mask_of, query_of, words_of
+from opilio.search.query import Filter, Question, parse
+from opilio.search.ranking import COSINE_PAGES, as_share, check_weights, combine
+from opilio.search.snippets import Highlighter
+from opilio.search.vectors import asked_numbers, cosines
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Values = npt.NDArray[np.float64]
+    Whole = npt.NDArray[np.int64]
+
+MAX_HITS = 100_000
+"""Hits that are ranked, the best by BM25; of more, there are said to be at least so many."""
+MAX_SIZE = 200
+MAX_FACET_VALUES = 20
+
+
+@dataclass(frozen=True)
+class Hits:
+    """What fits a question, in no order: places in the columns, and what each ranking says."""
+
+    at: Whole
+    parts: dict[str, Values]
+    addresses: Sequence[Any] | None = None
+    """Where hits are in the index; None when no words were asked for ..."""
+    which: Whole | None = None
+    """... and which of these each hit is."""
+    is_all: bool = True
+
+    def page(self, reader: Reader, number: int) -> Packed:
+        """What is stored of a hit."""
+        if self.addresses is None or self.which is None:
+            return packed_of(reader, int(self.at[number]))
+        return reader.packed(self.addresses[self.which[number]])
+
+
+def open_reader(folder: Path) -> Reader | None:
+    """The index of a collection as it is now; None when there is none."""
+    return READERS.get(folder)
+
+
+def search(
+    reader: Reader,
+    question: str,
+    *,
+    weights: Mapping[str, float] | None = None,
+    filters: Sequence[tuple[str, str]] = (),
+    copies_of: int | None = None,
+    page: int = 1,
+    size: int = 10,
+) -> dict[str, Any]:
+    """Answer a question; `Findable.search` says what with."""
+    began_s = time.perf_counter()
+    weights = check_weights(weights)
+    if page < 1 or not 1 <= size <= MAX_SIZE:
+        raise InputError(f"page {page} of {size} results", f"Pages count from 1 and have up to {MAX_SIZE} results.")
+    asked = parse(question)
+    asked = Question(asked.tree, (*asked.filters, *(Filter(name, value) for name, value in filters)))
+    hits = find_hits(reader, asked, copies_of)
+    numbers = asked_numbers([form for word in asked.words() for form in words_of(word.text)], reader.columns)
+    rank_by_cosine(reader, hits, numbers, weights)
+    scores = combine(weights, hits.parts)
+    kept, folded = _fold(reader, hits, scores) if copies_of is None else (np.arange(len(scores)), {})
+    shown = _best(hits, scores, kept, page * size)[(page - 1) * size :]
+    results = _Shown(reader, hits, scores, Highlighter(asked.words()), numbers).results(shown)
+    for result, number in zip(results, shown.tolist(), strict=True):
+        result["folded"] = folded.get(number, 0)
+    return {
+        "question": question,
+        "weights": weights,
+        "total": len(kept),
+        "at_least": not hits.is_all,
+        "page": page,
+        "size": size,
+        "results": results,
+        "facets": _facets(reader, hits.at[kept]),
+        "topics": [one["path"] for one in reader.columns.topics if one["path"]],
+        "pages_indexed": len(reader.columns),
+        "took_ms": round((time.perf_counter() - began_s) * 1000, 1),
+    }
+
+
+def find_hits(reader: Reader, asked: Question, copies_of: int | None = None) -> Hits:
+    """What fits a question. The cosine is left for `rank_by_cosine`."""
+    columns = reader.columns
+    mask = mask_of(asked.filters, columns)
+    if copies_of is not None:
+        at, known = columns.places(np.array([copies_of], np.int64))
+        mask &= columns["group"] == (columns["group"][at[0]] if known[0] else -1)
+    if asked.tree is None:
+        at = np.flatnonzero(mask)
+        return Hits(at, _parts(reader, at, np.zeros(len(at))))
+    addresses, oids, scores, count = reader.find(query_of(asked.tree), MAX_HITS)
+    at, known = columns.places(oids)
+    kept = np.flatnonzero(known & mask[at]) if len(columns) else np.zeros(0, np.int64)
+    parts = _parts(reader, at[kept], as_share(scores[kept]))
+    return Hits(at[kept], parts, addresses, kept, is_all=count <= len(addresses))
+
+
+def _parts(reader: Reader, at: Whole, bm25: Values) -> dict[str, Values]:
+    columns = reader.columns
+    return {
+        "bm25": bm25,
+        "cosine": np.zeros(len(at)),
+        "confidence": columns["relevance"][at].astype(np.float64),
+        "authority": np.sqrt(columns["authority"][at].astype(np.float64)),
+    }
+
+
+def rank_by_cosine(reader: Reader, hits: Hits, numbers: list[list[int]], weights: Mapping[str, float]) -> None:
+    """Put the cosines of the best hits in. With no other ranking asked for, BM25 says which are the best."""
+    if not weights["cosine"] or hits.addresses is None or hits.which is None:
+        return
+    so_far = combine(weights, hits.parts) + 1e-6 * hits.parts["bm25"]
+    best = (
+        np.argpartition(-so_far, COSINE_PAGES)[:COSINE_PAGES] if len(so_far) > COSINE_PAGES else np.arange(len(so_far))
+    )
+    pages = [reader.vector(hits.addresses[at]) for at in hits.which[best].tolist()]
+    hits.parts["cosine"][best] = cosines(numbers, pages, reader.columns)
+
+
+def _fold(reader: Reader, hits: Hits, scores: Values) -> tuple[Whole, dict[int, int]]:
+    """The hits without all but the best of each group of copies, and how many others each best one stands for."""
+    columns = reader.columns
+    copied = np.flatnonzero(columns.is_copied[hits.at])
+    if not len(copied):
+        return np.arange(len(scores)), {}
+    copied = _ordered(hits, scores, copied)
+    _, first, counts = np.unique(columns["group"][hits.at[copied]], return_index=True, return_counts=True)
+    is_kept = np.ones(len(scores), bool)
+    is_kept[copied] = False
+    is_kept[copied[first]] = True
+    return np.flatnonzero(is_kept), dict(zip(copied[first].tolist(), (counts - 1).tolist(), strict=True))
+
+
+def _best(hits: Hits, scores: Values, kept: Whole, most: int) -> Whole:
+    """The best `most` of some hits, in order. Only those are sorted that may be among them."""
+    if len(kept) > most:
+        least = np.partition(scores[kept], len(kept) - most)[len(kept) - most]
+        kept = kept[scores[kept] >= least]
+    return _ordered(hits, scores, kept)[:most]
+
+
+def _ordered(hits: Hits, scores: Values, some: Whole) -> Whole:
+    """Hits by their scores; among equals the surest first, then the first that was found on the web."""
+    order: Whole = some[np.lexsort((hits.at[some], -hits.parts["confidence"][some], -scores[some]))]
+    return order
+
+
+class _Shown:
+    """Makes results of hits."""
+
+    def __init__(
+        self, reader: Reader, hits: Hits, scores: Values, highlighter: Highlighter, numbers: list[list[int]]
+    ) -> None:
+        self._reader, self._hits, self._scores, self._highlighter = reader, hits, scores, highlighter
+        self._numbers = numbers
+
+    def results(self, order: Whole) -> list[dict[str, Any]]:
+        pages = [self._hits.page(self._reader, number) for number in order.tolist()]
+        cosine = cosines(self._numbers, pages, self._reader.columns)
+        self._hits.parts["cosine"][order] = cosine
+        return [self._result(place, page) for place, page in zip(order.tolist(), pages, strict=True)]
+
+    def _result(self, place: int, page: Packed) -> dict[str, Any]:
+        parts = {name: round(float(values[place]), 4) for name, values in self._hits.parts.items()}
+        return {
+            **describe(self._reader, int(self._hits.at[place]), page),
+            "title_pieces": self._highlighter.whole(page.title),
+            "snippet": self._highlighter.snippet(page.text),
+            "score": round(float(self._scores[place]), 4),
+            "parts": parts,
+        }
+
+
+def packed_of(reader: Reader, at: int) -> Packed:
+    """What is stored of the page at a place of the columns."""
+    address = reader.address("oid", int(reader.columns["oid"][at]))
+    return reader.packed(address) if address is not None else NOTHING
+
+
+def describe(reader: Reader, at: int, page: Packed) -> dict[str, Any]:
+    """What every list of pages says of one."""
+    columns = reader.columns
+    visited = datetime.datetime.fromtimestamp(columns["visited_us"][at] / 1e6, datetime.UTC)
+    return {
+        "oid": int(columns["oid"][at]),
+        "url": page.url,
+        "title": page.title,
+        "host": columns.hosts.get(int(columns["sid"][at]), ""),
+        "topic": topic_names(reader).get(int(columns["kcid"][at]), ""),
+        "relevance": round(float(columns["relevance"][at]), 4),
+        "authority": round(float(columns["authority"][at]), 4),
+        "visited": visited.strftime("%Y-%m-%dT%H:%M:%S"),
+        "language": columns.languages[columns["language"][at]],
+        "type": columns.kinds[columns["kind"][at]],
+    }
+
+
+def topic_names(reader: Reader) -> dict[int, str]:
+    """The path of each topic; the name of the root, which has none."""
+    return {topic["kcid"]: topic["path"] or topic["name"] for topic in reader.columns.topics}
+
+
+def _facets(reader: Reader, at: Whole) -> dict[str, list[dict[str, Any]]]:
+    """How many of the hits each value of a filter would leave."""
+    columns = reader.columns
+    named = {"lang": ("language", columns.languages), "type": ("kind", columns.kinds)}
+    facets = {"topic": _topic_facet(reader, at), "host": _counted(columns["sid"][at], columns.hosts)}
+    for facet, (column, names) in named.items():
+        facets[facet] = _counted(columns[column][at], {n: name or "unknown" for n, name in enumerate(names)})
+    return facets
+
+
+def _counted(numbers: npt.NDArray[Any], names: Mapping[int, str]) -> list[dict[str, Any]]:
+    counts = np.bincount(numbers)
+    best = np.argsort(-counts, kind="stable")[:MAX_FACET_VALUES]
+    return [{"value": names[int(n)], "count": int(counts[n])} for n in best.tolist() if counts[n] and int(n) in names]
+
+
+def _topic_facet(reader: Reader, at: Whole) -> list[dict[str, Any]]:
+    """The topics but the root with all below them, in the order of their paths."""
+    columns = reader.columns
+    kcids = columns["kcid"][at]
+    counts = np.bincount(kcids[kcids >= 0], minlength=1 + max((t["kcid"] for t in columns.topics), default=0))
+    found = [
+        {"value": topic["path"], "count": int(counts[columns.subtree(topic["kcid"])].sum())}
+        for topic in columns.topics
+        if topic["path"]
+    ]
+    return [one for one in found if one["count"]]

@@ -1,0 +1,95 @@
+"""The indexer: what a crawl has stored can be searched while it runs, and after."""
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from conftest import MakeTaught
+from opilio import Collection
+from opilio.crawl.counters import Status
+from opilio.errors import CollectionBusy
+from opilio.search.finding import open_reader
+
+
+def test_a_crawl_leaves_an_index(make_taught: MakeTaught) -> None:
+    """When a crawl has ended, every stored page is in the index, with the judgement it has."""
+    collection = make_taught(limits__max_pages=40)
+    status = collection.crawl()
+    assert status.counters["index updates"] >= 1
+    reader = open_reader(collection.folder)
+    assert reader is not None
+    stored = collection.sql("SELECT oid, relevance, kcid FROM pages ORDER BY oid").rows
+    assert reader.columns["oid"].tolist() == [oid for oid, _, _ in stored]
+    assert reader.columns["relevance"].tolist() == pytest.approx([relevance for _, relevance, _ in stored])
+    assert reader.columns["kcid"].tolist() == [kcid for _, _, kcid in stored]
+    url, text = collection.sql("SELECT url, title FROM collection WHERE title <> '' ORDER BY oid DESC LIMIT 1").rows[0]
+    assert url in [result["url"] for result in collection.search(f'title:"{text}"')["results"]]
+
+
+def test_pages_are_found_while_the_crawl_runs(make_taught: MakeTaught) -> None:
+    """During a crawl the index grows, and searching does not need the database."""
+    collection = make_taught(limits__max_pages=150, search__update_s=0.05)
+    seen: list[int] = []
+
+    def look(_: Status) -> None:
+        try:
+            seen.append(Collection(collection.folder).search("")["pages_indexed"])
+        except CollectionBusy:
+            seen.append(0)
+
+    collection.crawl(on_tick=look)
+    assert sorted(seen) == seen
+    assert any(0 < count < 150 for count in seen)
+    assert collection.search("")["pages_indexed"] == 150
+
+
+def test_it_can_be_turned_off(make_taught: MakeTaught) -> None:
+    """Without the indexer a crawl leaves no index; it is made when somebody searches."""
+    collection = make_taught(limits__max_pages=20, search__index=False)
+    collection.crawl()
+    assert open_reader(collection.folder) is None
+    assert collection.search("")["pages_indexed"] == 20
+
+
+def test_what_fails_does_not_end_the_crawl(make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index that cannot be written is told once, and the crawl stores all it should."""
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError("no room for an index")
+
+    monkeypatch.setattr("opilio.search.updating.update", fail)
+    status = make_taught(limits__max_pages=30, search__update_s=0.01).crawl()
+    assert status.pages == 30
+    told = [notice for notice in status.notices if notice["kind"] == "search"]
+    assert len(told) == 1
+    assert "no room for an index" in told[0]["text"]
+
+
+def test_stopped_at_once_it_is_given_up(make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A crawl that should end at once does not wait for an update that takes long."""
+    begun, ended = threading.Event(), threading.Event()
+
+    def slow(*_: Any, goes_on: Any, **__: Any) -> None:
+        begun.set()
+        deadline_s = time.monotonic() + 20
+        while goes_on() and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+        if not goes_on():
+            ended.set()
+
+    monkeypatch.setattr("opilio.search.updating.update", slow)
+    collection = make_taught(limits__max_pages=5000, search__update_s=0.01)
+
+    def stop_twice() -> None:
+        begun.wait(20)
+        collection.stop()
+        time.sleep(0.3)
+        collection.stop()
+
+    threading.Thread(target=stop_twice, daemon=True).start()
+    began_s = time.monotonic()
+    collection.crawl()
+    assert ended.is_set()
+    assert time.monotonic() - began_s < 15

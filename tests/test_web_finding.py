@@ -1,0 +1,113 @@
+"""The search page, and the same by the API."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import expect
+
+from browser import chromium, signed_in
+from search_pages import Page, make_collection
+from web_portal import Portal
+
+EVIL = "<script>alert('owl')</script>"
+COPY = "copied text about kites " + " ".join(f"filler{n}" for n in range(60))
+PAGES = [
+    Page("The barn owl nests in barns", f"Barn owls {EVIL}", relevance=0.2, kcid=2),
+    Page(f"Owls hunt mice at night {EVIL}", "Night birds", relevance=0.9),
+    Page("An owl in a car", "Cars", relevance=0.5, kcid=3),
+    Page(COPY, "Kites"),
+    Page(COPY, "Kites again"),
+    *(Page(f"finch number {n}", f"Finch {n}") for n in range(25)),
+]
+
+
+@pytest.fixture(scope="module")
+def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
+    place: Path = tmp_path_factory.mktemp("portal")
+    make_collection(place / "birds", PAGES)
+    with Portal(place) as portal:
+        yield portal
+
+
+def test_the_api_answers(portal: Portal) -> None:
+    """A question with filters and weights is answered as JSON, with snippets in pieces and facets."""
+    status, answer = portal.get("/api/c/birds/search", q="owl", topic="Birds", confidence=1)
+    assert status == 200
+    assert [one["oid"] for one in answer["results"]] == [1, 0]
+    assert answer["weights"] == {"bm25": 0.0, "cosine": 0.0, "confidence": 1.0, "authority": 0.0}
+    assert ["Owls", True] in answer["results"][0]["snippet"]
+    assert {"value": "Birds / Owls", "count": 1} in answer["facets"]["topic"]
+
+
+def test_wrong_questions_are_told(portal: Portal) -> None:
+    """A wrong question is an error of the API with a hint, and on the page stays to be mended."""
+    status, answer = portal.get("/api/c/birds/search", q='"owl')
+    assert (status, "not closed" in answer["error"]) == (400, True)
+    assert answer["hint"]
+    status, page = portal.get("/c/birds/search", q='"owl')
+    assert status == 400
+    assert 'value="&#34;owl"' in page
+    assert "not closed" in page
+    assert portal.get("/api/c/birds/search", q="owl", bm25=-1)[0] == 422
+    assert portal.get("/api/c/birds/search", q="owl", page=0)[0] == 422
+
+
+def test_similar_pages(portal: Portal) -> None:
+    """More like this, and an error for a page that is not stored."""
+    status, answer = portal.get("/api/c/birds/similar", url="http://h1.example/1.html", n=3)
+    assert status == 200
+    assert 1 not in [one["oid"] for one in answer]
+    assert portal.get("/api/c/birds/similar", url="http://nowhere.example/")[0] == 400
+
+
+def test_text_of_strangers_is_text(portal: Portal) -> None:
+    """Titles and snippets cannot bring markup into the page; what was asked for is marked."""
+    _, page = portal.get("/c/birds/search", q="owl")
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert" in page
+    assert "<mark>Owls</mark> hunt" in page
+
+
+def test_facets_copies_and_pages_are_links(portal: Portal) -> None:
+    """The page leads to narrower results, to folded copies and to further results."""
+    _, page = portal.get("/c/birds/search", q="owl")
+    assert 'href="/c/birds/search?q=owl&amp;topic=Birds"' in page
+    _, page = portal.get("/c/birds/search", q="owl", topic="Birds")
+    assert 'href="/c/birds/search?q=owl"' in page  # takes it away again
+    _, page = portal.get("/c/birds/search", q="kites")
+    assert "1 near duplicate" in page
+    assert 'copies_of=3"' in page
+    _, page = portal.get("/c/birds/search", q="finch", page=2)
+    assert "page 2 of 3" in page
+    assert 'rel="next" href="/c/birds/search?q=finch&amp;page=3"' in page
+    assert 'start="11"' in page
+
+
+def test_the_empty_page_explains(portal: Portal) -> None:
+    """Without a question the page shows what can be asked."""
+    status, page = portal.get("/c/birds/search")
+    assert status == 200
+    for part in ("title:owl", "topic:", "owl~", "since:"):
+        assert part in page
+
+
+def test_sliders_rank_anew_in_a_browser(portal: Portal) -> None:
+    """Moving a slider reorders the results in place, the address keeps it, and the page is accessible."""
+    with chromium() as browser:
+        page = signed_in(browser, portal.address)
+        page.goto(f"{portal.address}/c/birds/search?q=owl&bm25=1")
+        first = page.locator("#results .results .title").first
+        expect(first).not_to_contain_text("Night birds")
+        page.get_by_label("Words (BM25)").fill("0")
+        page.get_by_label("Confidence").fill("1")
+        expect(first).to_contain_text("Night birds")
+        assert "confidence=1" in page.url
+        page.get_by_role("link", name="Cars").first.click()
+        expect(page.locator("#results .title")).to_have_count(1)
+        assert "confidence=1" in page.url
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
