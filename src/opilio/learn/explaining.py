@@ -35,9 +35,9 @@ _WAY = """
         SELECT c.oid, c.url, c.parent, c.depth, w.steps + 1
         FROM way w JOIN crawl c ON c.oid = w.parent WHERE w.steps < 100
     )
-    SELECT w.url, l.anchor FROM way w
-    LEFT JOIN (SELECT oid_src, oid_dst, any_value(anchor) AS anchor FROM links GROUP BY ALL) l
-        ON l.oid_src = w.parent AND l.oid_dst = w.oid
+    SELECT w.url, arg_min(l.anchor, l.rowid) FROM way w
+    LEFT JOIN links l ON l.oid_src = w.parent AND l.oid_dst = w.oid
+    GROUP BY w.steps, w.url
     ORDER BY w.steps DESC
 """
 

@@ -2,6 +2,151 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from opilio.topics.tree import OTHERS
+from opilio.web.access import Reading, Render
+from opilio.web.drawing import draw
+
+SIMILAR = 10
+DAYS = (1, 7, 30)
 
 router = APIRouter()
+
+
+class LiveLinks:
+    """Where the parts of a portal are that a server shows. A published one has links of its own (`publishing`)."""
+
+    def __init__(self, name: str) -> None:
+        self._start = f"/c/{quote(name, safe='')}/"
+
+    def front(self, days: int = 0) -> str:
+        """The front, with what so many days brought."""
+        return self._start + _query(days=days)
+
+    def topic(self, topic: str, page: int = 1, **options: Any) -> str:
+        """The pages of a topic."""
+        return f"{self._start}topic{_query(topic=topic, page=page if page > 1 else 0, **options)}"
+
+    def page(self, url: str) -> str:
+        """What is known of a page."""
+        return f"{self._start}page{_query(url=url)}"
+
+    def similar(self, url: str) -> str:
+        """Pages like this one."""
+        return f"{self._start}similar{_query(url=url)}"
+
+
+def _query(**values: Any) -> str:
+    given = {name: int(value) if isinstance(value, bool) else value for name, value in values.items() if value}
+    return f"?{urlencode(given, quote_via=quote)}" if given else ""
+
+
+def _shown(name: str) -> dict[str, Any]:
+    """What templates of a portal need that is shown by a server."""
+    return {"name": name, "place": "portal", "base": "base.html", "live": True, "links": LiveLinks(name)}
+
+
+@router.get("/c/{name}/", include_in_schema=False)
+def front(request: Request, name: str, collection: Reading, pages: Render, days: int = 1) -> HTMLResponse:
+    """The front of the portal."""
+    return pages.render(request, "portal.html", **_shown(name), **collection.portal(days), choices=DAYS)
+
+
+@router.get("/c/{name}/topic", include_in_schema=False)
+def topic(
+    request: Request,
+    name: str,
+    collection: Reading,
+    pages: Render,
+    topic: str = "",
+    order: str = "confidence",
+    page: int = 1,
+    own: bool = False,
+    relevant: bool = False,
+    analyse: bool = False,
+) -> HTMLResponse:
+    """The pages of a topic. Its links are analysed now when that is asked for: it may take a while."""
+    told = collection.topic_pages(topic, order=order, page=page, own=own, relevant=relevant)
+    if analyse and topic.strip() != OTHERS:
+        best = collection.distill(told["about"]["topic"] or None, top=10)
+        told |= {"hubs": best["hubs"], "authorities": best["authorities"]}
+    return pages.render(request, "topic.html", **_shown(name), **told, analysed=analyse)
+
+
+@router.get("/c/{name}/page", include_in_schema=False)
+def page(request: Request, name: str, url: str, collection: Reading, pages: Render) -> HTMLResponse:
+    """All that is known of a page."""
+    told = collection.page(url)
+    if not told["stored"]:
+        return pages.render(request, "unstored.html", 404, **_shown(name), **told)
+    return pages.render(request, "page.html", **_shown(name), **page_values(told))
+
+
+@router.get("/c/{name}/similar", include_in_schema=False)
+def similar(
+    request: Request, name: str, url: str, collection: Reading, pages: Render, part: bool = False
+) -> HTMLResponse:
+    """Pages like one: a page, or the part of it that a page view takes in."""
+    shown = {**_shown(name), "url": url, "results": collection.similar(url, SIMILAR)}
+    return pages.render(request, "similar_part.html" if part else "similar.html", **shown)
+
+
+def page_values(told: dict[str, Any]) -> dict[str, Any]:
+    """What the template of a page is given: what `Collection.page` says, and what is drawn of it."""
+    topic = "" if told["topic"] == OTHERS else told["topic"]
+    said = [each["confidence"] for each in told["judgements"] if each["model_version"] == told["model_version"]]
+    return {
+        "seen": told, "result": {"url": told["url"], "topic": topic}, "topics": told["topics"],
+        "drawing": draw(told["neighbours"]), "strongest": _strongest(told["why"]),
+        "confidence": said[-1] if said else None,
+    }  # fmt: skip
+
+
+def _strongest(why: dict[str, Any] | None) -> float:
+    """The largest weight of all terms: the length of the longest bar."""
+    steps = why["steps"] if why else []
+    return max((abs(reason["weight"]) for step in steps for reason in step["reasons"]), default=0.0)
+
+
+# -- the REST API
+
+
+@router.get("/api/c/{name}/portal", tags=["browse"])
+def portal_of(collection: Reading, days: int = Query(1, description="What counts as new, in days of crawling")) -> Any:
+    """The front: the topic tree with counts, best pages, hubs and authorities, what is new, how the crawl stands."""
+    return collection.portal(days)
+
+
+@router.get("/api/c/{name}/topic", tags=["browse"])
+def topic_of(
+    collection: Reading,
+    topic: str = "",
+    order: str = "confidence",
+    page: int = 1,
+    own: bool = False,
+    relevant: bool = False,
+    per_page: int = 25,
+) -> Any:
+    """The pages of a topic with all below it (`own`: without), and what the topic is; OTHERS: what no topic took."""
+    return collection.topic_pages(topic, order=order, page=page, own=own, relevant=relevant, per_page=per_page)
+
+
+@router.get("/api/c/{name}/page", tags=["browse"])
+def page_of(collection: Reading, url: str, explain: bool = True) -> Response:
+    """A page with its text, why it is judged so, its judgements, duplicates and neighbours; 404 says what is known."""
+    told = collection.page(url, explain=explain)
+    if told["stored"]:
+        return JSONResponse(told)
+    hint = "It is known: see `known`." if told["known"] else "No page of the collection links to it."
+    return JSONResponse({"error": f"{told['asked']}: not stored", "hint": hint, **told}, 404)
+
+
+@router.get("/api/c/{name}/neighbours", tags=["browse"])
+def neighbours_of(collection: Reading, url: str, most: int = Query(12, ge=1, le=1000)) -> Any:
+    """The best pages that link to a URL, and that it links to."""
+    return collection.neighbours(url, most)

@@ -1,0 +1,38 @@
+"""A crawled collection for tests of the portal: with a subtopic, link scores, and a title that would be a script."""
+
+from pathlib import Path
+
+from opilio import Collection
+from opilio.localweb import LocalServer
+
+TOPICS = ["cryptography", "data compression", "statistics"]
+SCRIPT = "</title></script><script>alert('title')</script>"
+
+
+def crawled(server: LocalServer, folder: Path) -> Collection:
+    """Crawl a few pages, then change what a test wants to look at."""
+    bookmarks = folder / "bookmarks.html"
+    bookmarks.write_text(server.web.bookmarks(TOPICS), encoding="utf-8")
+    settings = {
+        "fetch.connect_to": server.connect_to, "fetch.host_delay_s": 0.0, "fetch.backoff_s": 0.1, "run.workers": -1,
+        "limits.max_pages": 60, "classify.classifier": "bayes",
+    }  # fmt: skip
+    collection = Collection.create(folder / "birds & bees", bookmarks=bookmarks, settings=settings)
+    collection.crawl()
+    changes = [
+        "INSERT INTO topics VALUES (9, 1, 'hashes', 'cryptography / hashes', 'subsumed', ['hash'], 'digests <b>')",
+        "UPDATE pages SET kcid = 9 WHERE kcid = 1 AND oid % 2 = 0",
+        "INSERT INTO hubs SELECT oid, 1.0 / (1 + oid) FROM pages WHERE kcid = 2",
+        "INSERT INTO auth SELECT oid, 2.0 / (1 + oid) FROM pages WHERE kcid = 2",
+        f"UPDATE pages SET title = '{SCRIPT.replace(chr(39), chr(39) * 2)}' WHERE oid = {hostile_oid(collection)}",
+        "INSERT INTO notices VALUES (now()::TIMESTAMP, 'harvest', NULL, 'the harvest <i>fell</i>', 'widen the topic')",
+    ]
+    for sql in changes:
+        collection.sql(sql, write=True)
+    return collection
+
+
+def hostile_oid(collection: Collection) -> int:
+    """The page that gets the bad title: the best one found of a topic."""
+    sql = "SELECT oid FROM collection WHERE kcid = 2 ORDER BY relevance DESC, depth DESC, oid LIMIT 1"
+    return int(collection.sql(sql).rows[0][0])

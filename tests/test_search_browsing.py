@@ -1,0 +1,342 @@
+"""Browsing: counts, orders, a page and its neighbours, each beside a plain account of the same rows in Python."""
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from opilio.errors import InputError
+from opilio.model import url_key
+from opilio.search.browsing import BEST, ORDERS, portal, topic_pages
+from opilio.search.browsing_page import page
+from opilio.search.neighbours import neighbours
+from opilio.store import Store
+
+# kcid, parent, name, path, mark: two wanted topics, one with another below it, and one that is not wanted.
+TOPICS = [
+    (0, None, "all", "", "path"),
+    (1, 0, "Birds", "Birds", "good"),
+    (2, 1, "Owls", "Birds / Owls", "subsumed"),
+    (3, 0, "Fish", "Fish", "good"),
+    (4, 0, "Cars", "Cars", "null"),
+]
+BELOW = {0: {0, 1, 2, 3, 4}, 1: {1, 2}, 2: {2}, 3: {3}, 4: {4}}
+PATHS = {"": 0, "Birds": 1, "Birds / Owls": 2, "Fish": 3, "Cars": 4}
+DAY_S = 86_400
+REMOVED = 9  # the number of a topic that is no more
+
+
+@dataclass
+class Page:
+    """A row of the account."""
+
+    oid: int
+    kcid: int
+    relevance: float
+    confidence: float
+    visited_s: int
+    title: str
+    depth: int
+    hub: float
+    authority: float
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://host{self.oid % 3}.test/{self.oid}"
+
+    @property
+    def taken(self) -> bool:
+        """Whether a topic took it."""
+        return self.kcid in BELOW and self.kcid != 0
+
+    @property
+    def surest(self) -> tuple[float, ...]:
+        """Its place by confidence."""
+        return (-(self.relevance if self.relevance >= 0.5 else 0), -self.confidence, -self.relevance, self.oid)
+
+
+@dataclass
+class Account:
+    """What the store was filled with."""
+
+    pages: list[Page]
+    waiting: list[int]
+    links: list[tuple[int, int, str]] = field(default_factory=list)
+
+
+def made(seed: int, count: int = 120) -> Account:
+    """Pages at random, with many that are equal in what they are ordered by."""
+    rng = random.Random(seed)
+    pages = []
+    for oid in range(count):
+        kcid = rng.choice([0, 0, 1, 1, 2, 3, 4, REMOVED])
+        relevance = rng.choice([0.5, 0.75, 1.0, 1.0]) if kcid in (1, 2, 3) else rng.choice([0.0, 0.25])
+        pages.append(
+            Page(
+                oid, kcid, relevance, rng.choice([-0.5, 0.25, 1.0, 2.0]), rng.randrange(10 * DAY_S),
+                rng.choice(["", " ", "Zebra", "apple", "Mango", f"page {oid}"]), rng.choice([0, 1, 2]),
+                rng.choice([0.0, 0.125, 0.25]), rng.choice([0.0, 0.125, 0.5]),
+            )
+        )  # fmt: skip
+    waiting = list(range(count, count + 30))
+    links = [(rng.randrange(count), rng.randrange(count + 30), rng.choice(["", "a", "b"])) for _ in range(count * 8)]
+    links += [(oid, oid, "to itself") for oid in range(0, count, 7)]
+    return Account(pages, waiting, links)
+
+
+def filled(folder: Path, account: Account) -> Store:
+    """A store with these rows; some pages were judged twice by the model, of which the later word counts."""
+    store = Store.create(folder)
+    with store.writing() as to:
+        to.executemany("INSERT INTO topics VALUES (?, ?, ?, ?, ?, ['bird', 'wing', 'bird'], 'feathers')", TOPICS)
+        for p in account.pages:
+            at = "make_timestamp(1700000000000000 + $1::BIGINT * 1000000)"
+            to.execute(
+                "INSERT INTO crawl (oid, url, key, sid, topic, depth, hops, state, outcome, numtries, relevance, priority)"
+                " VALUES (?, ?, ?, 0, ?, ?, 0, 'fetched', 'ok', 1, ?, 0)",
+                [p.oid, p.url, url_key(p.url), p.kcid, p.depth, p.relevance],
+            )
+            to.execute(
+                "INSERT INTO pages (oid, visited, title, text, main_text, relevance, kcid, model_version)"
+                f" VALUES ($2, {at}, $3, 'some text', 'text', $4, $5, 2)",
+                [p.visited_s, p.oid, p.title, p.relevance, p.kcid],
+            )
+            said = [(2, 99.0), (2, p.confidence), (1, 77.0)] if p.oid % 3 == 0 else [(1, 77.0), (2, p.confidence)]
+            for version, confidence in said:
+                to.execute(
+                    "INSERT INTO judgements VALUES (?, ?, ?, ?, ?, ?, FALSE, [], MAP {})",
+                    [p.oid, version, p.kcid, p.taken, p.relevance, confidence],
+                )
+            to.execute("INSERT INTO link_scores VALUES (1, ?, ?, ?)", [p.oid, p.hub, p.authority])
+            to.execute("INSERT INTO hubs VALUES (?, ?)", [p.oid, p.hub])
+            to.execute("INSERT INTO auth VALUES (?, ?)", [p.oid, p.authority])
+        for oid in account.waiting:
+            url = f"http://waits.test/{oid}"
+            to.execute(
+                "INSERT INTO crawl (oid, url, key, sid, topic, depth, hops, state, numtries, relevance, priority)"
+                " VALUES (?, ?, ?, 1, 1, 1, 0, 'waiting', 0, 0.9, 0)",
+                [oid, url, url_key(url)],
+            )
+        for link in account.links:
+            to.execute("INSERT INTO links VALUES (?, ?, 0, 0, ?, '', 'main', 0, 'a', FALSE)", link)
+    return store
+
+
+@pytest.fixture(scope="module")
+def account() -> Account:
+    """The rows that most tests look at."""
+    return made(1)
+
+
+@pytest.fixture(scope="module")
+def store(account: Account, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    """... and a store of them."""
+    with filled(tmp_path_factory.mktemp("browsing"), account) as made_store:
+        yield made_store
+
+
+def oids(pages: list[dict[str, Any]]) -> list[int]:
+    """Which pages a list has."""
+    return [shown["oid"] for shown in pages]
+
+
+def nodes(tree: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """All topics of a tree by their paths."""
+    found = {tree["topic"]: tree}
+    for child in tree["children"]:
+        found |= nodes(child)
+    return found
+
+
+@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(seed=st.integers(0, 2**32), days=st.sampled_from([1, 3, 7]))
+def test_the_front_counts_as_an_account_of_the_rows_does(
+    seed: int, days: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Pages, relevant and new ones of each topic with all below it, of OTHERS, and the harvest are those of the rows."""
+    account = made(seed, 60)
+    with filled(tmp_path_factory.mktemp("counts"), account) as store:
+        front = portal(store, days)
+    since_s = max(p.visited_s for p in account.pages) - days * DAY_S
+    shown = nodes(front["tree"])
+    assert shown.keys() == PATHS.keys()
+    for path, kcid in PATHS.items():
+        below = [p for p in account.pages if p.taken and p.kcid in BELOW[kcid]]
+        own = [p for p in account.pages if p.taken and p.kcid == kcid]
+        relevant = [p for p in below if p.relevance >= 0.5]
+        assert (shown[path]["pages"], shown[path]["relevant"]) == (len(below), len(relevant)), path
+        assert shown[path]["own_pages"] == len(own)
+        assert shown[path]["new"] == sum(p.visited_s > since_s for p in relevant)
+    assert front["others"] == sum(not p.taken for p in account.pages)
+    assert front["new"]["pages"] == sum(p.visited_s > since_s for p in account.pages)
+    assert front["crawl"]["pages"] == len(account.pages)
+    assert front["crawl"]["harvest"] == pytest.approx(sum(p.relevance for p in account.pages) / len(account.pages))
+
+
+def test_the_front_shows_the_best_found_pages_of_wanted_topics(account: Account, store: Store) -> None:
+    """What was found comes before seeds, then the most relevant and surest; a topic that is not wanted has no place."""
+    front = portal(store)
+    assert [topic["topic"] for topic in front["wanted"]] == ["Birds", "Fish"]
+    for topic in front["wanted"]:
+        fitting = [p for p in account.pages if p.kcid in BELOW[PATHS[topic["topic"]]] and p.relevance >= 0.5]
+        expected = sorted(fitting, key=lambda p: (p.depth == 0, p.surest))[:BEST]
+        assert oids(topic["best"]) == [p.oid for p in expected]
+        assert [shown["confidence"] for shown in topic["best"] if "confidence" in shown] == []
+
+
+def test_new_pages_are_those_of_the_last_days_of_crawling(account: Account, store: Store) -> None:
+    """Counted back from the latest visit, whatever the clock says; the most relevant first."""
+    last_s = max(p.visited_s for p in account.pages)
+    for days in (1, 7):
+        new = [p for p in account.pages if p.visited_s > last_s - days * DAY_S and p.relevance >= 0.5]
+        expected = sorted(new, key=lambda p: (p.depth == 0, -p.relevance, -p.visited_s, p.oid))[:10]
+        assert oids(portal(store, days)["new"]["best"]) == [p.oid for p in expected]
+
+
+def test_hubs_and_authorities_of_the_front_are_the_highest_scores(account: Account, store: Store) -> None:
+    """Of equal ones the earlier; a score of nothing is none."""
+    front = portal(store)
+    hubs = sorted((p for p in account.pages if p.hub), key=lambda p: (-p.hub, p.oid))[:8]
+    best = sorted((p for p in account.pages if p.authority), key=lambda p: (-p.authority, p.oid))[:8]
+    assert oids(front["hubs"]) == [p.oid for p in hubs]
+    assert oids(front["authorities"]) == [p.oid for p in best]
+
+
+def ordered(pages: list[Page], order: str) -> list[int]:
+    """The account's own order."""
+    keys: dict[str, Any] = {
+        "confidence": lambda p: p.surest,
+        "authority": lambda p: (-p.authority, p.surest),
+        "hub": lambda p: (-p.hub, p.surest),
+        "newest": lambda p: (-p.visited_s, -p.oid),
+        "title": lambda p: (not p.title.strip(), p.title.strip().lower(), p.oid),
+    }
+    return [p.oid for p in sorted(pages, key=keys[order])]
+
+
+@pytest.mark.parametrize("order", list(ORDERS))
+@pytest.mark.parametrize("path", ["Birds", "", "Cars", "OTHERS"])
+def test_a_topic_lists_its_pages_in_each_order(account: Account, store: Store, order: str, path: str) -> None:
+    """Every page of the subtree once, in the order asked for, through all pages of results."""
+    if path == "OTHERS":
+        fitting = [p for p in account.pages if not p.taken]
+    else:
+        fitting = [p for p in account.pages if p.taken and p.kcid in BELOW[PATHS[path]]]
+    first = topic_pages(store, path, order, per_page=7)
+    found = list(oids(first["results"]))
+    for number in range(2, first["last_page"] + 1):
+        found += oids(topic_pages(store, path, order, number, per_page=7)["results"])
+    scored = path in ("Birds", "", "OTHERS") or order not in ("authority", "hub")
+    assert found == ordered(fitting, order if scored else "confidence")
+    assert first["total"] == len(fitting)
+    assert topic_pages(store, path, order, first["last_page"] + 1, per_page=7)["results"] == []
+
+
+def test_a_topic_can_be_shown_without_those_below_it_and_without_what_is_not_relevant(
+    account: Account, store: Store
+) -> None:
+    """The switches leave out what they say, and the totals follow."""
+    own = topic_pages(store, "Birds", own=True, per_page=1000)
+    assert oids(own["results"]) == ordered([p for p in account.pages if p.kcid == 1], "confidence")
+    assert own["total"] == len(own["results"])
+    relevant = topic_pages(store, "", relevant=True, per_page=1000)
+    assert oids(relevant["results"]) == ordered([p for p in account.pages if p.relevance >= 0.5], "confidence")
+    assert relevant["total"] == len(relevant["results"])
+
+
+def test_a_topic_tells_what_it_is(store: Store) -> None:
+    """Its keywords once each, its place in the tree, the topics below it; without link scores it says so."""
+    owls = topic_pages(store, "birds/owls")
+    assert owls["about"]["keywords"] == ["bird", "wing"]
+    assert [above["topic"] for above in owls["about"]["above"]] == ["Birds"]
+    assert [below["topic"] for below in topic_pages(store, "Birds")["about"]["subtopics"]] == ["Birds / Owls"]
+    assert not owls["scored"] and owls["hubs"] == []
+    assert topic_pages(store, "Birds")["scored"]
+
+
+def test_what_cannot_be_shown_is_refused(store: Store) -> None:
+    """A topic, an order, a page or a span of days that does not exist is an error with a hint."""
+    calls = [
+        lambda: topic_pages(store, "Bards"),
+        lambda: topic_pages(store, "Birds", "p.oid; DROP TABLE pages"),
+        lambda: topic_pages(store, "Birds", page=0),
+        lambda: portal(store, 0),
+        lambda: neighbours(store, "http://unknown.test/"),
+    ]
+    for call in calls:
+        with pytest.raises(InputError) as caught:
+            call()
+        assert caught.value.hint
+
+
+def around(account: Account, oid: int, *, linking: bool) -> dict[int, str]:
+    """The neighbours of a page with the words of the first link."""
+    found: dict[int, str] = {}
+    for source, target, words in account.links:
+        here, far = (target, source) if linking else (source, target)
+        if here == oid and far != oid:
+            found.setdefault(far, words)
+    return found
+
+
+def test_neighbours_are_the_ends_of_links_stored_ones_first(account: Account, store: Store) -> None:
+    """Each page once, none its own neighbour, the best of the stored first, with the words of its first link."""
+    by_oid = {p.oid: p for p in account.pages}
+
+    def rank(oid: int) -> tuple[bool, float, int]:
+        return (oid not in by_oid, -(by_oid[oid].relevance if oid in by_oid else 0.9), oid)
+
+    for oid in range(0, len(account.pages), 7):
+        told = neighbours(store, by_oid[oid].url, 5)
+        for kind, linking in (("from", True), ("to", False)):
+            expected = around(account, oid, linking=linking)
+            assert oids(told[kind]) == sorted(expected, key=rank)[:5]
+            assert [near["anchor"] for near in told[kind]] == [expected[near["oid"]] for near in told[kind]]
+            assert told[f"{kind}_total"] == len(expected)
+
+
+def test_a_page_tells_what_models_said_and_follows_redirects(tmp_path: Path) -> None:
+    """The judgements in their order; an address that leads to a stored page shows that page, and which one it was."""
+    account = made(3, 12)
+    with filled(tmp_path, account) as store:
+        with store.writing() as to:
+            to.execute("INSERT INTO redirects VALUES (13, 12, 301), (12, 3, 302)")
+            to.execute("INSERT INTO duplicates VALUES (14, 3, 'content')")
+        asked = page(store, "http://waits.test/13", explain=False)
+        direct = page(store, account.pages[3].url, explain=False)
+        assert page(store, "http://waits.test/14", explain=False)["url"] == account.pages[3].url
+    assert (asked["url"], asked["asked"]) == (account.pages[3].url, "http://waits.test/13")
+    assert [said["confidence"] for said in direct["judgements"]] == [99.0, account.pages[3].confidence, 77.0]
+    assert {(same["url"], same["step"]) for same in direct["same"]} == {
+        ("http://waits.test/12", "redirect 302"), ("http://waits.test/14", "content"),
+    }  # fmt: skip
+
+
+def test_a_url_that_is_not_stored_tells_what_is_known(account: Account, store: Store) -> None:
+    """One that waits has the pages that link to it; one that nobody knows has nothing."""
+    waits = next(target for _, target, _ in account.links if target in account.waiting)
+    told = page(store, f"http://waits.test/{waits}")
+    assert not told["stored"] and told["known"]["state"] == "waiting"
+    assert told["known"]["pages"] == len(around(account, waits, linking=True))
+    assert page(store, "http://unknown.test/") == {"asked": "http://unknown.test/", "stored": False, "known": None}
+
+
+def test_answers_are_plain_values(account: Account, store: Store) -> None:
+    """What a running crawl sends over its socket as JSON is what is read from the database."""
+    for answer in (portal(store), topic_pages(store, "Birds"), page(store, account.pages[1].url, explain=False)):
+        assert json.loads(json.dumps(answer)) == answer
+
+
+def test_an_empty_collection_has_a_front(tmp_path: Path) -> None:
+    """Before the first crawl there is a tree without pages, and nothing is new."""
+    with filled(tmp_path, Account([], [])) as store:
+        front = portal(store)
+        assert topic_pages(store, "Birds")["results"] == []
+    assert front["tree"]["pages"] == 0 and front["new"]["best"] == [] and front["crawl"]["run"] is None

@@ -1,0 +1,208 @@
+"""The portal in a browser and by its API: the front, topics, a page with its neighbours, and what is not stored."""
+
+import html
+import re
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+
+from browsed import SCRIPT, crawled
+from browser import chromium, signed_in
+from conftest import MakeTaught
+from opilio import Collection
+from opilio.localweb import LocalServer
+from opilio.web.drawing import cut, draw, look_of
+from web_portal import Portal
+
+NAME = quote("birds & bees")
+
+
+@pytest.fixture(scope="module")
+def place(small_server: LocalServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a crawled collection."""
+    folder = tmp_path_factory.mktemp("portal")
+    crawled(small_server, folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def collection(place: Path) -> Collection:
+    """That collection."""
+    return Collection(place / "birds & bees")
+
+
+@pytest.fixture(scope="module")
+def portal(place: Path) -> Iterator[Portal]:
+    """A server that shows it."""
+    with Portal(place) as server:
+        yield server
+
+
+def test_the_front_shows_topics_pages_and_notices_and_escapes_them(portal: Portal) -> None:
+    """Each wanted topic with its pages, OTHERS, hubs, what is new, notices; a title that is a script is text."""
+    status, text = portal.get(f"/c/{NAME}/", days=7)
+    assert status == 200
+    for expected in ("cryptography", "data compression", "statistics", "hashes", "OTHERS", "Hubs", "widen the topic"):
+        assert expected in text
+    assert "<script>alert" not in text and "&lt;script&gt;alert" in text
+    assert "the harvest &lt;i&gt;fell" in text
+
+
+def test_the_api_says_what_python_says(portal: Portal, collection: Collection) -> None:
+    """The four routes answer with what `Collection` gives; wrong values are refused with a hint."""
+    url = collection.portal()["wanted"][0]["best"][0]["url"]
+    api = f"/api/c/{NAME}"
+    assert portal.get(f"{api}/portal", days=3) == (200, collection.portal(3))
+    asked = {"order": "title", "page": 1, "own": True, "per_page": 5}
+    assert portal.get(f"{api}/topic", topic="cryptography", **asked)[1] == collection.topic_pages(
+        "cryptography", order="title", own=True, per_page=5
+    )
+    assert portal.get(f"{api}/page", url=url) == (200, collection.page(url))
+    assert portal.get(f"{api}/neighbours", url=url, most=3) == (200, collection.neighbours(url, 3))
+    for path, wrong in (("topic", {"topic": "cryptogrphy"}), ("topic", {"order": "size"}), ("portal", {"days": 0})):
+        status, answer = portal.get(f"{api}/{path}", **wrong)
+        assert status == 400 and answer["hint"]
+    assert portal.get(f"{api}/page", url="http:///")[0] == 400
+
+
+def test_pages_of_results_lead_to_each_other(portal: Portal, collection: Collection) -> None:
+    """The link to the next page keeps the order, and leads to what comes next; beyond the last page it says so."""
+    second = collection.topic_pages("", order="newest", page=2)
+    assert second["results"], "the fixture has two pages of results"
+    _, text = portal.get(f"/c/{NAME}/topic", order="newest")
+    [to] = re.findall(r'rel="next" href="([^"]+)"', text)
+    status, text = portal.ask("GET", html.unescape(to), token="")
+    assert status == 200 and [quote(shown["url"], safe="") in text for shown in second["results"]].count(False) == 0
+    status, text = portal.get(f"/c/{NAME}/topic", topic="OTHERS", page=99)
+    assert status == 200 and "There is no page 99" in text
+
+
+def test_orders_without_link_scores_say_so_and_links_can_be_analysed_now(portal: Portal) -> None:
+    """No silent order: the page tells what is missing and offers the analysis, which lists hubs or says there are none."""
+    status, text = portal.get(f"/c/{NAME}/topic", topic="statistics", order="hub")
+    assert status == 200 and "No link analysis of this topic is kept" in text and "analyse=1" in text
+    status, text = portal.get(f"/c/{NAME}/topic", topic="statistics", analyse=1)
+    assert status == 200 and ("<h2>Hubs</h2>" in text or "None: no link leads" in text)
+
+
+def test_a_page_shows_text_reasons_neighbours_and_record(portal: Portal, collection: Collection) -> None:
+    """The main text, terms with weights, the way from a seed, a drawing with links and its table, the WARC record."""
+    url = collection.portal()["wanted"][0]["best"][0]["url"]
+    told = collection.page(url)
+    status, text = portal.get(f"/c/{NAME}/page", url=url)
+    assert status == 200
+    for expected in ("<svg", "The same as a table", "How the crawl came here", "Terms for and against", "seed"):
+        assert expected in text
+    assert told["warc_file"] in text
+    assert told["why"]["steps"][0]["reasons"][0]["feature"] in text
+    assert text.count("<circle") == len(told["neighbours"]["from"]) + len(told["neighbours"]["to"]) + 1
+
+
+def test_a_url_that_is_not_stored_is_a_404_that_tells_what_is_known(portal: Portal, collection: Collection) -> None:
+    """One that waits says so and lists who links to it; one that nobody knows says what to do."""
+    [[waits]] = collection.sql("SELECT url FROM crawl WHERE state = 'waiting' ORDER BY oid LIMIT 1").rows
+    status, text = portal.get(f"/c/{NAME}/page", url=waits)
+    assert status == 404 and "It waits to be fetched" in text and "Pages that link to it" in text
+    status, answer = portal.get(f"/api/c/{NAME}/page", url=waits)
+    assert status == 404 and answer["known"]["state"] == "waiting" and answer["hint"]
+    status, text = portal.get(f"/c/{NAME}/page", url="http://nobody.test/")
+    assert status == 404 and "No stored page links to it" in text
+
+
+def test_similar_pages_are_a_page_and_a_part(portal: Portal, collection: Collection) -> None:
+    """The same list with and without the frame of a page; the page itself is not in it."""
+    url = collection.portal()["wanted"][0]["best"][0]["url"]
+    status, whole = portal.get(f"/c/{NAME}/similar", url=url)
+    assert status == 200 and "<html" in whole
+    status, part = portal.get(f"/c/{NAME}/similar", url=url, part=1)
+    assert status == 200 and "<html" not in part
+    found = [page["url"] for page in collection.similar(url)]
+    assert url not in found and all(quote(address, safe="") in part for address in found)
+
+
+def test_a_browser_walks_from_the_front_to_a_page_and_its_neighbour(portal: Portal) -> None:
+    """By keyboard and mouse: a topic, its page with similar pages taken in, a neighbour in the drawing; no script of a
+    title runs, and nothing is wider than a phone."""
+    with chromium() as browser:
+        page = signed_in(browser, portal.address, viewport={"width": 390, "height": 844})
+        page.on("dialog", lambda dialog: pytest.fail(f"a title ran: {dialog.message}"))
+        page.goto(f"{portal.address}/c/{NAME}/")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.get_by_role("navigation", name="Topics").get_by_role("link", name="data compression").click()
+        assert page.get_by_role("heading", level=1).inner_text() == "data compression"
+        page.get_by_role("link", name="by title").click()
+        page.get_by_role("link", name="surest first").click()
+        page.get_by_role("link", name="alert('title')").first.click()
+        assert SCRIPT in page.get_by_role("heading", level=1).inner_text()
+        page.locator("#similar ol, #similar .quiet").first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        near = page.locator("svg a").first
+        near.focus()
+        page.keyboard.press("Enter")
+        page.wait_for_function("!document.title.includes('alert')")
+        assert page.locator("svg").count() == 1
+
+
+def test_a_crawl_that_runs_answers_for_the_portal(make_taught: MakeTaught) -> None:
+    """The front, a topic and a page are read from the crawl that holds the database; the front says that it runs."""
+    collection = make_taught(limits__max_pages=0, fetch__host_delay_s=0.1)
+    thread = threading.Thread(target=collection.crawl)
+    thread.start()
+    try:
+        deadline_s = time.monotonic() + 30
+        while not (collection.folder / "engine.json").exists() or not collection.portal()["new"]["best"]:
+            assert time.monotonic() < deadline_s, "the crawl finds nothing"
+            time.sleep(0.05)
+        with Portal(collection.folder.parent) as portal:
+            status, text = portal.get(f"/c/{collection.folder.name}/")
+            assert status == 200 and "crawling now" in text
+            best = collection.portal()["new"]["best"][0]
+            assert portal.get(f"/c/{collection.folder.name}/topic", topic="statistics")[0] == 200
+            status, text = portal.get(f"/c/{collection.folder.name}/page", url=best["url"])
+            assert status == 200 and "Terms for and against" in text
+    finally:
+        collection.stop()
+        thread.join(60)
+    assert not collection.portal()["crawl"]["running"]
+
+
+def neighbour(url: str, **values: object) -> dict[str, object]:
+    """A row as `neighbours` gives it."""
+    made = {
+        "url": url,
+        "title": "t",
+        "topic": "A",
+        "relevance": 1.0,
+        "stored": True,
+        "state": "fetched",
+        "outcome": "ok",
+    }
+    return {**made, "anchor": "words", **values}
+
+
+def test_a_drawing_has_a_node_and_an_edge_for_each_neighbour() -> None:
+    """Left those that link here, right those linked from here, none outside the frame or on another."""
+    page = neighbour("http://a.test/")
+    left = [neighbour(f"http://l.test/{n}", title="x" * 300) for n in range(12)]
+    right = [neighbour(f"http://r.test/{n}") for n in range(3)]
+    drawing = draw({"page": page, "from": left, "to": right})
+    assert drawing is not None and len(drawing.nodes) == len(drawing.edges) == 15
+    places = {(node.x, node.y) for node in drawing.nodes}
+    assert len(places) == 15 and all(0 < x < drawing.width and 0 < y < drawing.height for x, y in places)
+    assert all(node.x < drawing.centre.x for node in drawing.nodes[:12])
+    assert all(node.x > drawing.centre.x for node in drawing.nodes[12:])
+    assert max(len(node.label) for node in drawing.nodes) <= 44
+    assert draw({"page": page, "from": [], "to": []}) is None
+
+
+def test_neighbours_look_as_they_are_judged() -> None:
+    """Relevant and of the same topic, of another, not relevant, and not stored are told apart."""
+    page = neighbour("http://a.test/")
+    looks = [neighbour("b"), neighbour("b", topic="B"), neighbour("b", relevance=0.2), neighbour("b", stored=False)]
+    assert [look_of(page, near) for near in looks] == ["same", "other", "low", "unknown"]
+    assert look_of(page, neighbour("b", relevance=None)) == "low"
+    assert cut("a\n b\tc", 10) == "a b c" and cut("abcdef", 4) == "abc…"

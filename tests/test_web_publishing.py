@@ -1,0 +1,176 @@
+"""The portal as files: complete, closed in itself, safe, and put in place in one step."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from click.testing import CliRunner
+
+from browsed import SCRIPT, crawled
+from browser import chromium
+from conftest import MakeCollection
+from opilio import Collection
+from opilio.cli import cli
+from opilio.errors import InputError
+from opilio.localweb import LocalServer
+from opilio.web.publishing import MARKER, file_name, publish, script_json
+
+PER_TOPIC = 8
+
+
+@pytest.fixture(scope="module")
+def collection(small_server: LocalServer, tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    """A crawled collection."""
+    return crawled(small_server, tmp_path_factory.mktemp("published"))
+
+
+@pytest.fixture(scope="module")
+def site(collection: Collection, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Its site."""
+    target = tmp_path_factory.mktemp("out") / "site"
+    publish(collection, target, name="Birds & <bees>", pages_per_topic=PER_TOPIC)
+    return target
+
+
+class Links(HTMLParser):
+    """What a page refers to, and what stands in it that a strict policy forbids."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.loaded: list[str] = []
+        self.forbidden: list[str] = []
+        self.policy = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note what an element refers to."""
+        values = {name: value or "" for name, value in attrs}
+        self.forbidden += [f"{tag} {name}" for name in values if name.startswith("on") or name == "style"]
+        if tag == "script" and "src" not in values:
+            self.forbidden.append("a script in the page")
+        if tag in ("form", "button", "iframe", "object", "base"):
+            self.forbidden.append(tag)
+        if values.get("http-equiv", "").lower() == "content-security-policy":
+            self.policy = values["content"]
+        for name in ("src", "href"):
+            if name in values:
+                (self.links if tag == "a" else self.loaded).append(values[name])
+
+
+def test_every_page_of_a_site_refers_to_files_of_it_and_is_closed_in(site: Path) -> None:
+    """Links are relative and lead to files that are there, or outside; nothing is loaded from elsewhere; no scripts,
+    styles, forms or handlers stand in a page, and each has the policy."""
+    pages = sorted(site.rglob("*.html"))
+    assert len(pages) > 10
+    for path in pages:
+        found = Links()
+        found.feed(path.read_text(encoding="utf-8"))
+        assert not found.forbidden, path
+        assert "default-src 'none'" in found.policy
+        for link in [*found.loaded, *found.links]:
+            parts = urlsplit(link)
+            if link in found.links and parts.scheme in ("http", "https"):
+                continue
+            assert not parts.scheme and not parts.netloc and not link.startswith("/"), (path, link)
+            if parts.path:
+                assert (path.parent / unquote(parts.path)).resolve().is_file(), (path, link)
+
+
+def test_a_site_has_the_best_pages_of_each_topic(site: Path, collection: Collection) -> None:
+    """Exactly those: the best so many relevant ones of every topic that has any, each with a file of its own."""
+    expected: set[str] = set()
+    for path in ("", "cryptography", "cryptography / hashes", "data compression", "statistics"):
+        told = collection.topic_pages(path, relevant=True, per_page=PER_TOPIC)
+        urls = [page["url"] for page in told["results"]]
+        expected.update(urls)
+        if urls:
+            text = (site / "topics" / f"{file_name(path)}.html").read_text(encoding="utf-8")
+            assert all(f"{file_name(url)}.html" in text for url in urls)
+    assert {path.name for path in (site / "pages").iterdir()} == {f"{file_name(url)}.html" for url in expected}
+
+
+def test_a_title_that_is_a_script_stays_text(site: Path) -> None:
+    """In pages and in the index that the search loads."""
+    texts = [path.read_text(encoding="utf-8") for path in (*site.rglob("*.html"), *site.rglob("*.js"))]
+    assert not any("<script>alert" in text for text in texts)
+    assert any("alert(" in text for text in texts)
+
+
+def test_json_in_a_script_cannot_end_it() -> None:
+    """Whatever is in a title, and it reads back as it was."""
+    hostile = ["</script><!--", "\u2028\u2029", "a & b", '"\\', "lone \ud800"]
+    text = script_json(hostile)
+    assert not re.search("[<>&\u2028\u2029]", text)
+    assert json.loads(text)[:4] == hostile[:4]
+
+
+def test_a_browser_reads_and_searches_a_site_from_files(site: Path) -> None:
+    """No server, no network: from the front to a page; the search finds by title, address and topic, and a title that
+    is a script does not run."""
+    with chromium() as browser:
+        page = browser.new_context(offline=True).new_page()
+        page.on("pageerror", lambda error: pytest.fail(f"a script failed: {error}"))
+        page.on("dialog", lambda dialog: pytest.fail(f"a title ran: {dialog.message}"))
+        page.on("console", lambda message: pytest.fail(message.text) if message.type == "error" else None)
+        page.goto((site / "index.html").as_uri())
+        assert page.get_by_role("heading", level=1).inner_text() == "Birds & <bees>"
+        assert page.evaluate("getComputedStyle(document.querySelector('.split')).display") == "grid"
+        page.get_by_role("navigation").get_by_role("link", name="data compression").click()
+        page.locator(".results .title").first.click()
+        assert page.locator("svg.drawing, p.quiet").count()
+        page.get_by_role("link", name="Search").click()
+        page.fill("#words", "ALERT compression")
+        assert SCRIPT in page.locator("#found .title").first.inner_text()
+        page.locator("#found .title").first.click()
+        assert SCRIPT in page.get_by_role("heading", level=1).inner_text()
+
+
+def test_publishing_again_replaces_the_site_and_nothing_else(collection: Collection, tmp_path: Path) -> None:
+    """A folder of somebody else is refused and left alone; an old site goes with all its files; a failure leaves the
+    old one; nothing is left beside."""
+    target = tmp_path / "site"
+    publish(collection, target, name="first", pages_per_topic=1)
+    (target / "pages" / "stale.html").write_text("old")
+    told: list[tuple[int, int]] = []
+    written = publish(
+        collection, target, name="second", pages_per_topic=1, progress=lambda *said: told.append(said)
+    )  # fmt: skip
+    assert not (target / "pages" / "stale.html").exists() and "second" in (target / MARKER).read_text()
+    assert told[-1] == (written["topics"] + written["pages"],) * 2
+
+    def fail(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        publish(collection, target, name="third", pages_per_topic=1, progress=fail)
+    assert "second" in (target / MARKER).read_text()
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "letter.txt").write_text("dear")
+    with pytest.raises(InputError, match="not made by"):
+        publish(collection, mine, name="x")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "site"]
+    assert [path.name for path in mine.iterdir()] == ["letter.txt"]
+
+
+def test_nothing_relevant_is_nothing_to_publish(make_collection: MakeCollection, tmp_path: Path) -> None:
+    """A collection without relevant pages is refused with a hint, and leaves no folder."""
+    collection = make_collection(["http://directory.test/"])
+    with pytest.raises(InputError, match="nothing to publish") as caught:
+        publish(collection, tmp_path / "site", name="x")
+    assert caught.value.hint and not (tmp_path / "site").exists()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_the_command_publishes_and_says_where(collection: Collection, tmp_path: Path) -> None:
+    """`opilio publish` names the index, counts what it wrote, and has an example in its help."""
+    target = tmp_path / "site"
+    given = ["publish", str(collection.folder), str(target), "--pages-per-topic", "2", "--json"]
+    result = CliRunner().invoke(cli, given)
+    assert result.exit_code == 0, result.output
+    assert str(target / "index.html") in result.output and '"pages"' in result.output
+    assert "birds &amp; bees" in (target / "index.html").read_text(encoding="utf-8")
+    assert "opilio publish birds site" in CliRunner().invoke(cli, ["publish", "--help"]).output
