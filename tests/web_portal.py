@@ -25,10 +25,10 @@ class Portal:
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.address = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         self.shelf = Shelf(place)
-        config = uvicorn.Config(
-            create_app(self.shelf, Security(TOKEN)), log_level="warning", access_log=False, timeout_graceful_shutdown=1
-        )
+        app = create_app(self.shelf, Security(TOKEN))
+        config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
         self.server = uvicorn.Server(config)
+        app.state.is_ending = lambda: self.server.should_exit
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]}, daemon=True)
 
     def __enter__(self) -> "Portal":

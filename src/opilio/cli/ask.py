@@ -24,6 +24,8 @@ from opilio.errors import CollectionBusy, InputError
 from opilio.settings import Settings, to_toml
 from opilio.store import Result
 from opilio.store.export import STDOUT
+from opilio.store.questions import QUESTIONS
+from opilio.store.questions import question as find_question
 
 FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 
@@ -38,6 +40,8 @@ def status(folder: Path, as_json: bool) -> None:
         click.echo(json.dumps(dataclasses.asdict(now)))
         return
     click.echo(summary(now))
+    if now.paused:
+        click.echo(f"  paused; opilio resume {folder} lets it go on")
     if now.running:
         click.echo(f"  now: {now.pages_per_s:.1f} pages/s, {now.in_flight} requests under way, order: {now.order_by}")
     if len(now.topics) > 1:
@@ -46,25 +50,50 @@ def status(folder: Path, as_json: bool) -> None:
 
 @click.command()
 @FOLDER
-@click.argument("statement")
+@click.argument("statement", required=False)
 @click.option("--write", is_flag=True, help="Allow a statement that changes rows, such as UPDATE.")
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json", "jsonl"]), default="table")
-def sql(folder: Path, statement: str, write: bool, form: str) -> None:
+@click.option("--question", help="Ask one of the ready questions, by its name.")
+@click.option("--questions", is_flag=True, help="List the ready questions.")
+def sql(folder: Path, statement: str | None, write: bool, form: str, question: str | None, questions: bool) -> None:
     """Ask the database of FOLDER one SQL STATEMENT (DuckDB's dialect), also while a crawl runs.
 
-    docs/sql.md describes the tables and gives the questions of the papers.
+    docs/sql.md describes the tables and gives the questions of the papers, which are ready to ask by name.
 
     \b
+    opilio sql birds --questions
+    opilio sql birds --question citation-sociology
     opilio sql birds "SELECT * FROM harvest"
     opilio sql birds "SELECT outcome, count(*) FROM crawl GROUP BY ALL ORDER BY 2 DESC"
     opilio sql birds "SHOW TABLES"
     """
-    if statement == "-":
+    if questions:
+        _list_questions()
+        return
+    if (statement is None) == (question is None):
+        raise click.UsageError("give a STATEMENT or --question, one of them")
+    if statement is None:
+        statement = _statement_of(str(question))
+    elif statement == "-":
         statement = sys.stdin.read()
     result = Collection(folder).sql(statement, write=write)
     _show(result, form)
     if result.truncated:
         click.echo(f"(only the first {len(result.rows):,} rows; use LIMIT, or opilio export)", err=True)
+
+
+def _statement_of(name: str) -> str:
+    """The statement of a ready question; an error names those there are."""
+    found = find_question(name)
+    if found is None:
+        raise InputError(f"no question {name!r}", f"There are: {', '.join(one.name for one in QUESTIONS)}.")
+    return found.sql
+
+
+def _list_questions() -> None:
+    for one in QUESTIONS:
+        source = f" ({one.source})" if one.source else ""
+        click.echo(f"{one.name}{', with --write' if one.writes else ''}{source}\n    {one.shows}")
 
 
 def _show(result: Result, form: str) -> None:

@@ -1,4 +1,4 @@
-"""Talking to a running crawl: `opilio sql`, `status`, `policy` and `stop` from another terminal.
+"""Talking to a running crawl: `opilio sql`, `status`, `policy`, `pause` and `stop` from another terminal.
 
 The database takes one process. So the engine listens on a loopback port and leaves a note in the collection's folder
 (`engine.json`, readable by its owner only) with the port and a token; who cannot read the note cannot ask. A request
@@ -57,6 +57,10 @@ class ControlServer:
             "explain_link": self._explain_link,
             "archetypes": lambda **asked: self._read(learn.list_archetypes, settings=engine.settings, **asked),
             "use_model": engine.teacher.use_model,
+            "pause": engine.steering.pause,
+            "resume": engine.steering.resume,
+            "relock": self._relock,
+            "boost": engine.steering.boost,
         }
 
     async def __aenter__(self) -> ControlServer:
@@ -122,6 +126,11 @@ class ControlServer:
         await self._engine.change_strategy(make_strategy(settings.frontier))
         self._engine.settings = settings
         return {"strategy": strategy, "order_by": self._engine.frontier.strategy.order_by}
+
+    async def _relock(self, domains: list[str], said: str) -> dict[str, Any]:
+        engine = self._engine
+        engine.settings = override(engine.settings, {"scope.locked_domains": domains}, "lock")
+        return await engine.steering.relock(domains, said)
 
     async def _teach(self, what: str, **request: Any) -> dict[str, Any]:
         await self._engine.commit(wait=True)

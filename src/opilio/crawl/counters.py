@@ -47,6 +47,10 @@ class Status:
     """The latest that the crawl had to say: kind, text and remedy."""
     recall: float | None = None
     """The share of what is relevant and can be reached that has been found, by the crawl's own estimate."""
+    paused: bool = False
+    """Whether the user has paused it: requests under way are finished, and nothing new is asked for."""
+    boosts: dict[str, float] = field(default_factory=dict)
+    """Hosts that have their turn sooner, with all below them."""
 
 
 class Counters:

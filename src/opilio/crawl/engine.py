@@ -20,8 +20,10 @@ from opilio.crawl.absorb import OPEN, Absorber
 from opilio.crawl.companion import Companion
 from opilio.crawl.counters import PHASE, Status
 from opilio.crawl.distiller import Distiller
+from opilio.crawl.indexer import Indexer
 from opilio.crawl.phases import Phases, phase_at_start, settings_in
 from opilio.crawl.pool import Workers
+from opilio.crawl.steering import Steering
 from opilio.crawl.teaching import Teacher
 from opilio.crawl.watcher import Watcher
 from opilio.errors import OpilioError, QueryError, StoreError
@@ -58,6 +60,7 @@ class Engine:
         self._writer = ThreadPoolExecutor(1, "store")
         self._write: asyncio.Future[None] | None = None
         self._committing = asyncio.Lock()
+        self._is_closed = False
         self._batch_opened_s = time.monotonic()
         self._refill: asyncio.Task[None] | None = None
         self._refilled_s = 0.0
@@ -71,7 +74,9 @@ class Engine:
         self.distiller = Distiller(settings, store, absorber, commit, self.teacher.ways_to)
         self.watcher = Watcher(settings, store, absorber, commit, self.end)
         self.phases = Phases(settings, store, absorber, self.teacher, self.distiller, self.order_by_settings, self.end)
-        self.companions: list[Companion] = [self.teacher, self.distiller, self.watcher, self.phases]
+        self.steering = Steering(store, absorber, commit, self._let_refill_end)
+        self.companions: list[Companion] = [self.teacher, self.distiller, self.watcher, self.phases, self.steering]
+        self.companions.append(Indexer(settings, store, absorber, commit))
 
     # -- running
 
@@ -183,8 +188,8 @@ class Engine:
 
     @property
     def elapsed_s(self) -> float:
-        """Seconds of crawling, earlier runs included."""
-        return self._elapsed_before_s + time.monotonic() - self._started_s
+        """Seconds of crawling, earlier runs included and pauses left out."""
+        return self._elapsed_before_s + time.monotonic() - self._started_s - self.steering.paused_s
 
     # -- the store
 
@@ -203,6 +208,8 @@ class Engine:
     async def commit(self, *, wait: bool) -> None:
         """Write the open batch; with `wait`, return only when it is on disk."""
         async with self._committing:
+            if self._is_closed:  # somebody asks in the last moment: all is written
+                return
             if self._write is not None:
                 await asyncio.shield(self._write)  # whoever waits may be given up; what is written may not
                 self._write = None
@@ -223,6 +230,7 @@ class Engine:
         try:
             await self.commit(wait=True)
         finally:
+            self._is_closed = True
             self._writer.shutdown()
 
     def _start_refill(self) -> None:
@@ -236,7 +244,7 @@ class Engine:
                 self.reason = f"the order cannot be used any more: {error.message}"
                 return
         age_s = time.monotonic() - self._refilled_s
-        if age_s < MIN_REFILL_S:
+        if age_s < MIN_REFILL_S or self.steering.is_changing:
             return
         topics = self.frontier.wants_refill()
         stale = age_s > self.settings.frontier.refresh_s
@@ -244,6 +252,10 @@ class Engine:
             topics = [topic for topic in self.frontier.queues if self.frontier.cold[topic]]
         if topics:
             self._refill = asyncio.create_task(self._bring_back(topics))
+
+    async def _let_refill_end(self) -> None:
+        if self._refill is not None:
+            await asyncio.wait({self._refill})
 
     async def _bring_back(self, topics: list[int]) -> None:
         """Bring the best of the URLs that wait in the database into memory."""
@@ -255,7 +267,7 @@ class Engine:
             per_host = max(1, size // PER_HOST_SHARE) if strategy.uses_sql else 0
             ask = functools.partial(
                 self.store.next_waiting,
-                f"{strategy.order_by}, oid",
+                f"{self.steering.first}{strategy.order_by}, oid",
                 size,
                 exclude=self.frontier.oids_in_memory(),
                 now_s=ALL_RETRIES_S,
@@ -393,4 +405,6 @@ class Engine:
             model=self.teacher.note,
             notices=list(self.absorber.notices),
             recall=self.watcher.recall,
+            paused=self.steering.holds,
+            boosts=dict(frontier.boosts),
         )

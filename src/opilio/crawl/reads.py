@@ -15,6 +15,25 @@ READS: Mapping[str, str] = {
     "page_text": "opilio.learn:page_text",
     "models": "opilio.learn:list_models",
     "compare_models": "opilio.learn:compare_models",
+    # feedback, clusters, reviews
+    "pending": "opilio.learn.noting:pending",
+    "examples": "opilio.crawl.lessons:list_examples",
+    "compare_topics": "opilio.learn.comparing:compare_topics",
+    "clusters": "opilio.search.clusters:find_clusters",
+    "review": "opilio.search.review:look",
+    "verdicts": "opilio.search.review:list_verdicts",
+    # watching
+    "series": "opilio.crawl.watching:series",
+    "hosts": "opilio.crawl.watching:list_hosts",
+    # SQL
+    "answer": "opilio.store.answering:answer",
+    "tables": "opilio.store.tables:list_tables",
+    # browsing
+    "portal": "opilio.search.browsing:portal",
+    "topic_pages": "opilio.search.browsing:topic_pages",
+    "page": "opilio.search.browsing_page:page",
+    "pages": "opilio.search.browsing_page:pages",
+    "neighbours": "opilio.search.neighbours:neighbours",
 }
 
 

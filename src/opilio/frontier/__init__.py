@@ -16,7 +16,7 @@ Nothing here waits, sleeps, or reads a clock, a socket or a file.
 
 from opilio.frontier.classic import Bingo, Focus, HardFocus, Oasis, SharkSearch
 from opilio.frontier.duplicates import Duplicates
-from opilio.frontier.filters import ScopeFilter, TrapGuard
+from opilio.frontier.filters import ScopeFilter, TrapGuard, covering
 from opilio.frontier.frontier import Frontier
 from opilio.frontier.hosts import Host, HostState
 from opilio.frontier.keymap import ABSENT, KeyMap, RecentKeys
@@ -42,6 +42,7 @@ __all__ = [
     "Strategy",
     "TrapGuard",
     "Waiting",
+    "covering",
     "make_strategy",
     "strategies",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Container
 
 import xxhash
 
@@ -21,10 +22,10 @@ _CALENDAR = re.compile(
 
 
 class ScopeFilter:
-    """Decides on a host once, when it is first met."""
+    """Decides on a host once, when it is first met, and again when the user locks or unlocks a domain."""
 
     def __init__(self, scope: Scope, seed_domains: frozenset[str] = frozenset()) -> None:
-        self._locked = frozenset(scope.locked_domains)
+        self.locked = frozenset(scope.locked_domains)
         self._only = frozenset(scope.only_domains) | (seed_domains if scope.stay_on_seed_domains else frozenset())
         self._restricted = bool(self._only)
 
@@ -33,20 +34,18 @@ class ScopeFilter:
         name = host_name(host)
         if len(name) > MAX_HOST_CHARS:
             return Outcome.URL_TOO_LONG
-        if _covered(name, self._locked):
+        if covering(name, self.locked):
             return Outcome.LOCKED
-        if self._restricted and not _covered(name, self._only):
+        if self._restricted and not covering(name, self._only):
             return Outcome.OUT_OF_SCOPE
         return None
 
 
-def _covered(name: str, domains: frozenset[str]) -> bool:
-    """Whether `name` or a domain above it is in `domains`."""
-    while name:
-        if name in domains:
-            return True
+def covering(name: str, domains: Container[str]) -> str:
+    """`name`, or the nearest domain above it, that is in `domains`; '' when none is."""
+    while name and name not in domains:
         name = name.partition(".")[2]
-    return False
+    return name
 
 
 class TrapGuard:

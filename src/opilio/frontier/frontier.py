@@ -31,6 +31,7 @@ class Frontier(Levels):
         self._table = HostTable(settings.fetch, scope)
         self.hosts = self._table.hosts
         self.host_states = self._table.states
+        self.boosts = self._table.boosts
         self.known = RecentKeys()
         self.refuses: Callable[[Waiting], Outcome | None] = lambda url: None
         """A last look before a URL is leased (duplicates); set by the engine."""
@@ -144,6 +145,9 @@ class Frontier(Levels):
 
     def _take_from(self, queue: TopicQueue, lane: Lane, now_s: float) -> Lease | None:
         host = lane.host
+        if host.refusal is not None:
+            self._drop_lane(queue, lane, host.refusal)
+            return None
         if host.state is HostState.BAD:
             self._drop_lane(queue, lane, Outcome.BAD_HOST)
             return None
@@ -224,6 +228,38 @@ class Frontier(Levels):
             url = heapq.heappop(self._later)[2]
             self._later_oids.discard(url.oid)
             self._push(url)
+
+    # -- the user steers
+
+    def lock(self, domains: Iterable[str]) -> tuple[list[Host], list[Host]]:
+        """Lock these domains and no others: hosts now locked, whose URLs in memory are dropped, and hosts now free."""
+        closed, opened = self._table.lock(domains)
+        for host in closed:
+            for queue in (*self.queues.values(), *self._pool.values()):
+                if host.sid in queue.lanes:
+                    self._drop_lane(queue, queue.lanes[host.sid], Outcome.LOCKED)
+        sids = {host.sid for host in closed}
+        for url in [url for _, _, url in self._later if url.host.sid in sids]:
+            self.take_back(url.oid)
+            self.give_up(url, Outcome.LOCKED)
+        return closed, opened
+
+    def boost(self, name: str, factor: float) -> list[Host]:
+        """Let a host, and all below it, have their turn sooner: all that waits is ordered anew."""
+        touched = self._table.boost(name, factor)
+        self._order_anew()
+        return touched
+
+    def take_up(self, topics: Iterable[int]) -> None:
+        """URLs of these topics, one for each, wait in the database that did not before: all is ordered anew."""
+        for topic in topics:
+            if topic in self.queues:
+                self.cold[topic] += 1
+        self._order_anew()
+
+    def _order_anew(self) -> None:
+        if self.waiting and not self.holds_back:  # else what is in memory is all that should be fetched for now
+            self.change_strategy(self.strategy)
 
     # -- order
 

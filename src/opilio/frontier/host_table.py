@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable
 
-from opilio.frontier.filters import ScopeFilter
+from opilio.frontier.filters import ScopeFilter, covering
 from opilio.frontier.hosts import Domain, Host, HostState, blame, next_fetch_s, places
 from opilio.model import Outcome, registered_domain
+from opilio.model.url import host_name
 from opilio.settings import Fetching
 
 WAKE_HOSTS = 8  # hosts woken for one free place in their domain: a domain of 10,000 hosts must not wake them all
@@ -24,6 +26,8 @@ class HostTable:
         self._by_name: dict[str, Host] = {}
         self._domains: dict[str, Domain] = {}
         self._timer: list[tuple[float, int, Host]] = []
+        self.boosts: dict[str, float] = {}
+        """Hosts, with all below them, that have their turn sooner."""
 
     def get(self, name: str, scheme: str = "http") -> Host:
         """The host of that name, made when it is new."""
@@ -32,11 +36,40 @@ class HostTable:
             domain = self._domains.setdefault(registered_domain(name), Domain())
             host = self._by_name[name] = Host(len(self.hosts), name, scheme, domain)
             host.refusal = self._scope.refusal(name)
+            host.boost = self._boost_of(host)
             self.hosts.append(host)
             self.states[host.state] += 1
         if scheme == "https":
             host.scheme = scheme
         return host
+
+    def lock(self, domains: Iterable[str]) -> tuple[list[Host], list[Host]]:
+        """Ask nothing of these domains from now on, and of all others again: hosts now locked, hosts now free."""
+        self._scope.locked = frozenset(domains)
+        closed, opened = [], []
+        for host in self.hosts:
+            before, host.refusal = host.refusal, self._scope.refusal(host.name)
+            if host.refusal is before:
+                continue
+            if host.refusal is Outcome.LOCKED:
+                host.errands.clear()
+                closed.append(host)
+            elif host.refusal is None:
+                opened.append(host)
+        return closed, opened
+
+    def boost(self, name: str, factor: float) -> list[Host]:
+        """Let a host, and all below it, have their turn sooner; 1 takes it back. Returns those that are known."""
+        self.boosts.pop(name, None)
+        if factor != 1.0:
+            self.boosts[name] = factor
+        touched = [host for host in self.hosts if covering(host_name(host.name), {name})]
+        for host in touched:
+            host.boost = self._boost_of(host)
+        return touched
+
+    def _boost_of(self, host: Host) -> float:
+        return self.boosts.get(covering(host_name(host.name), self.boosts), 1.0) if self.boosts else 1.0
 
     def may_ask(self, host: Host, now_s: float) -> bool:
         """Whether `host` may be asked now; if not, it is woken when it may."""

@@ -53,9 +53,9 @@ class Host:
     """One host (name and port) and all the frontier knows about it. Changed by the frontier only."""
 
     __slots__ = (
-        "bytes", "crawl_delay_s", "domain", "domain_name", "errands", "failures", "in_domain_queue", "in_flight",
-        "in_timer", "ip", "meeting", "met_s", "name", "next_s", "pages", "parked", "queued_pages", "refusal",
-        "requests", "robots_status", "rules", "scheme", "sid", "state",
+        "boost", "bytes", "crawl_delay_s", "domain", "domain_name", "errands", "failures", "in_domain_queue",
+        "in_flight", "in_timer", "ip", "meeting", "met_s", "name", "next_s", "pages", "parked", "queued_pages",
+        "refusal", "requests", "robots_status", "rules", "scheme", "sid", "state",
     )  # fmt: skip
 
     def __init__(self, sid: int, name: str, scheme: str, domain: Domain) -> None:
@@ -78,7 +78,8 @@ class Host:
         self.rules: Rules | None = None
         self.met_s = 0.0  # when robots.txt was read; 0: never
         self.meeting = False
-        self.refusal: Outcome | None = None  # why nothing of this host may be asked, ever
+        self.refusal: Outcome | None = None  # why nothing of this host may be asked
+        self.boost = 1.0  # how much sooner its URLs have their turn than their priorities say
         self.errands: deque[Lease] = deque()  # sitemaps
         self.parked: list[Parked] = []  # lanes that wait until the host may be asked
         self.in_timer = False

@@ -124,7 +124,7 @@ class Levels:
         if self.holds_back and url.depth:
             self._floor[url.topic] = float("inf")
         is_first = self.holds_back and not url.depth  # where an example was redirected to
-        is_worse = url.priority < self._floor[url.topic] and not is_first
+        is_worse = url.turn < self._floor[url.topic] and not is_first
         if not self.strategy.admits(url):
             self.barred[url.topic] += 1
             return
@@ -159,7 +159,7 @@ class Levels:
         self.cold[topic] = max(0, self.cold[topic] - gone)
         if self.strategy.uses_sql:
             return
-        self._floor[topic] = float("-inf") if cold_before is not None or not urls else urls[-1].priority
+        self._floor[topic] = float("-inf") if cold_before is not None or not urls else urls[-1].turn
 
     def bar(self, topic: int, count: int) -> None:
         """Of the URLs of a topic that wait in the database, so many were found not to be admitted."""
@@ -186,7 +186,10 @@ class Levels:
 
     def forget_cold(self, topic: int) -> None:
         """One URL of a topic no longer waits in the database."""
-        self.cold[topic] -= 1
+        if not self.cold[topic] and self.barred[topic]:
+            self.barred[topic] -= 1
+        else:
+            self.cold[topic] -= 1
 
     # -- URLs rise
 
@@ -287,7 +290,7 @@ class Levels:
         spilled = self._home(topic).spill(int(self.settings.frontier.hot_urls * SPILL_TO))
         self.cold[topic] += len(spilled)
         if spilled:
-            self._floor[topic] = max(self._floor[topic], spilled[0].priority)
+            self._floor[topic] = max(self._floor[topic], spilled[0].turn)
         if self.strategy.learns:
             self.on_spill(spilled)
         for url in spilled:

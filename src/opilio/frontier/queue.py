@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from opilio.frontier.hosts import Host
 
+LIFT = 0.001  # of a priority by a boost, for each 1 that its factor is above 1: else nothing would raise 0
 Rank: TypeAlias = "tuple[float, int, Waiting]"  # oids differ, so two ranks never compare their URLs
 
 
@@ -47,9 +48,21 @@ class Waiting:
         self.neighbours = b""
 
     @property
+    def turn(self) -> float:
+        """The priority as the user wants it: that of a boosted host counts for more."""
+        boost = self.host.boost
+        return self.priority if boost == 1.0 else boosted(self.priority, boost)
+
+    @property
     def rank(self) -> Rank:
-        """What heaps order by: higher priority first, then earlier discovery."""
-        return (-self.priority, self.oid, self)
+        """What heaps order by: whose turn is sooner, then earlier discovery."""
+        boost = self.host.boost
+        return (-self.priority if boost == 1.0 else -boosted(self.priority, boost), self.oid, self)
+
+
+def boosted(priority: float, boost: float) -> float:
+    """A priority that is raised by a factor, whatever its sign is; what has none at all rises too."""
+    return priority / boost if priority < 0 else priority * boost + LIFT * (boost - 1.0)
 
 
 def _counts(rank: Rank) -> bool:
@@ -117,8 +130,9 @@ class TopicQueue:
         lanes = self.lanes
         for url, priority in zip(urls, priorities, strict=True):
             url.priority = priority
-            url.entry = rank = (-priority, url.oid, url)
-            lanes[url.host.sid].heap.append(rank)
+            host = url.host
+            url.entry = rank = (-priority if host.boost == 1.0 else -boosted(priority, host.boost), url.oid, url)
+            lanes[host.sid].heap.append(rank)
         self._ready.clear()
         for lane in self.lanes.values():
             heapq.heapify(lane.heap)
@@ -173,7 +187,7 @@ class TopicQueue:
 
     def spill(self, keep: int) -> list[Waiting]:
         """Keep the best `keep` URLs and forget the others; returns those, best first."""
-        everything = sorted(self, key=lambda url: (-url.priority, url.oid))
+        everything = sorted(self, key=lambda url: (-url.turn, url.oid))
         self.clear()
         for url in everything[:keep]:
             self.push(url)

@@ -1,7 +1,122 @@
-"""The SQL console."""
+"""The SQL console: statements, what they answer as a table, a chart or a file, and questions that are ready to ask."""
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+import csv
+import io
+import json
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+from starlette.responses import HTMLResponse, JSONResponse, Response
+
+from opilio.crawl import Collection
+from opilio.errors import InputError, QueryError
+from opilio.store.questions import QUESTIONS, Question, question
+from opilio.web.access import Reading, Render, Writing
 
 router = APIRouter()
+SHOWN_ROWS = 1000
+FILE_ROWS = 100_000
+MAX_CELL_CHARS = 400
+
+
+class Statement(BaseModel):
+    """One statement of SQL that changes rows."""
+
+    sql: str = Field(description="INSERT, UPDATE, DELETE or MERGE INTO; a query will do, too.")
+
+
+@router.get("/c/{name}/sql", include_in_schema=False)
+def console(
+    request: Request,
+    name: str,
+    collection: Reading,
+    pages: Render,
+    sql: str = "",
+    asked: Annotated[str, Query(alias="question")] = "",
+) -> HTMLResponse:
+    """The console, with the answer to `sql` or to a question by its name. It reads; changes go through the API."""
+    chosen = _chosen(asked) if asked else None
+    statement = chosen.sql if chosen else sql
+    answered, error, hint = None, "", ""
+    if statement.strip() and not (chosen and chosen.writes):
+        try:
+            answered = _shown(collection, statement)
+        except QueryError as refused:
+            error, hint = refused.message, refused.hint
+    return pages.render(
+        request, "sql.html", 400 if error else 200, name=name, place="sql", statement=statement, chosen=chosen,
+        answered=answered, error=error, hint=hint, questions=QUESTIONS, tables=collection.tables(), most=SHOWN_ROWS,
+    )  # fmt: skip
+
+
+def _chosen(name: str) -> Question:
+    found = question(name)
+    if found is None:
+        raise InputError(f"no question {name!r}", f"There are: {', '.join(one.name for one in QUESTIONS)}.")
+    return found
+
+
+def _shown(collection: Collection, sql: str) -> dict[str, Any]:
+    """An answer with its cells as texts, beside their values."""
+    told = collection.answer(sql, SHOWN_ROWS)
+    told["texts"] = [[_text(value) for value in row] for row in told["rows"]]
+    if not any(kind == "number" for kind in told["kinds"]):
+        told["rows"] = []  # there is nothing to draw: they need not be sent twice
+    return told
+
+
+def _text(value: Any) -> str:
+    """A value as a cell shows it."""
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MAX_CELL_CHARS else f"{text[:MAX_CELL_CHARS]} …"
+
+
+@router.get("/api/c/{name}/sql", tags=["sql"])
+def ask(
+    collection: Reading,
+    sql: str,
+    form: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
+    max_rows: Annotated[int, Query(ge=1, le=FILE_ROWS)] = FILE_ROWS,
+) -> Response:
+    """The answer to a query: JSON with columns and rows, or a CSV file. It cannot change anything."""
+    told = collection.answer(sql, max_rows)
+    if form == "json":
+        return JSONResponse(told)
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(told["columns"])
+    writer.writerows([json.dumps(one) if isinstance(one, (list, dict)) else one for one in row] for row in told["rows"])
+    headers = {"Content-Disposition": 'attachment; filename="answer.csv"'}
+    return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
+
+
+@router.post("/api/c/{name}/sql", tags=["sql"])
+def change(collection: Writing, statement: Statement) -> dict[str, Any]:
+    """Run a statement that may change rows; a crawl that runs notices what concerns its topics."""
+    result = collection.sql(statement.sql, write=True)
+    if result.columns == ("Count",) and len(result.rows) == 1:
+        count = int(result.rows[0][0])
+        return {"said": f"{count:,} row{'' if count == 1 else 's'} changed", "rows": count}
+    return {"said": f"done: {len(result.rows):,} rows came back", "rows": len(result.rows)}
+
+
+@router.get("/api/c/{name}/questions", tags=["sql"])
+def questions(collection: Reading) -> list[dict[str, Any]]:
+    """The questions that are ready to ask, with their statements."""
+    return [
+        {"name": one.name, "title": one.title, "shows": one.shows, "sql": one.sql, "writes": one.writes}
+        for one in QUESTIONS
+    ]
+
+
+@router.get("/api/c/{name}/tables", tags=["sql"])
+def tables(collection: Reading) -> list[dict[str, Any]]:
+    """The tables and views with their columns, and what each of them means."""
+    return collection.tables()

@@ -28,4 +28,6 @@ def serve_forever(
     if not quiet:
         echo("Open that address to look around and to make changes. Ctrl-C ends the server; crawls go on.")
     config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=ENDS_IN_S)
-    uvicorn.Server(config).run(sockets=[listener])
+    server = uvicorn.Server(config)
+    app.state.is_ending = lambda: server.should_exit  # who sends events ends then
+    server.run(sockets=[listener])

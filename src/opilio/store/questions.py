@@ -1,0 +1,255 @@
+"""Questions that are worth asking of any collection, ready to be run: the papers' own first.
+
+The console lists them, `opilio sql FOLDER --question NAME` runs one, and docs/sql.md prints them. Each is a statement
+as a user would write it, to be changed at will.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Question:
+    """A statement, and what its answer shows."""
+
+    name: str
+    title: str
+    shows: str
+    sql: str
+    source: str = ""
+    """The paper that asks it."""
+    writes: bool = False
+    """Whether it changes rows: then it is shown, and run only by somebody who may."""
+
+
+QUESTIONS = (
+    Question(
+        "harvest-per-minute",
+        "Harvest rate per minute",
+        "Whether the crawl still finds what is wanted: mean relevance of the pages of each minute.",
+        """\
+SELECT date_trunc('minute', visited) AS minute, round(avg(relevance), 3) AS relevance, count(*) AS pages
+FROM pages
+GROUP BY minute
+ORDER BY minute""",
+        "Focus 3.7",
+    ),
+    Question(
+        "census",
+        "Census by topic",
+        "Where the pages went. A topic above or beside yours that took many of them is one to mark good.",
+        """\
+SELECT coalesce(nullif(taxonomy.path, ''), taxonomy.name) AS topic, taxonomy.type AS mark, count(*) AS pages,
+       count(*) FILTER (pages.relevance >= 0.5) AS relevant
+FROM pages JOIN taxonomy USING (kcid)
+GROUP BY ALL
+ORDER BY pages DESC""",
+        "Focus 3.7",
+    ),
+    Question(
+        "neglected-neighbours",
+        "Neglected neighbours of great hubs",
+        "URLs not tried yet to which the greatest tenth of the hubs, on other hosts, link: a crawl that stagnates "
+        "should see them soon. Before the first link analysis, hubs are those that link to most relevant pages.",
+        """\
+WITH hub AS (
+    SELECT oid, score FROM hubs
+    UNION ALL
+    SELECT oid_src, count(DISTINCT oid_dst)
+    FROM links JOIN pages ON pages.oid = oid_dst
+    WHERE sid_src <> sid_dst AND pages.relevance >= 0.5 AND NOT EXISTS (FROM hubs)
+    GROUP BY oid_src
+)
+SELECT crawl.url, count(DISTINCT hub.oid) AS hubs, round(max(crawl.relevance)::DOUBLE, 3) AS relevance
+FROM link
+JOIN hub ON hub.oid = link.oid_src
+JOIN crawl ON crawl.oid = link.oid_dst
+WHERE hub.score >= (SELECT quantile_cont(score, 0.9) FROM hub)
+  AND link.sid_src <> link.sid_dst AND crawl.numtries = 0
+GROUP BY crawl.url
+ORDER BY hubs DESC, relevance DESC, url
+LIMIT 50""",
+        "Focus 3.7",
+    ),
+    Question(
+        "mark-ancestor-good",
+        "Mark the topic above good",
+        "The paper's cure of a stagnating crawl: the topic above a good one is good too, and all below it is subsumed. "
+        "Put its number in the place of max(pcid). A crawl that runs learns it at once.",
+        """\
+WITH RECURSIVE subtree AS (
+    SELECT max(pcid) AS kcid FROM topics WHERE type = 'good'
+    UNION ALL
+    SELECT topics.kcid FROM topics JOIN subtree ON topics.pcid = subtree.kcid
+)
+UPDATE topics
+SET type = CASE WHEN kcid = (SELECT max(pcid) FROM topics WHERE type = 'good') THEN 'good' ELSE 'subsumed' END
+WHERE kcid IN (SELECT kcid FROM subtree)""",
+        "Focus 3.7",
+        writes=True,
+    ),
+    Question(
+        "citation-sociology",
+        "Citation sociology: what surrounds a topic",
+        "Topics that are much more frequent within one link of a topic's pages than among all pages; the paper found "
+        "first aid around bicycling.",
+        """\
+WITH known AS (
+    SELECT pages.oid, kcid, path AS topic FROM pages JOIN topics USING (kcid) WHERE pcid IS NOT NULL
+),
+near AS (
+    SELECT DISTINCT here.topic, there.oid
+    FROM (SELECT oid_src AS a, oid_dst AS b FROM links UNION SELECT oid_dst, oid_src FROM links) AS pair
+    JOIN known AS here ON here.oid = pair.a
+    JOIN pages AS there ON there.oid = pair.b
+),
+around AS (SELECT topic, count(*) AS pages FROM near GROUP BY topic),
+everywhere AS (SELECT topic, count(*) / (SELECT count(*) FROM pages) AS share FROM known GROUP BY topic)
+SELECT near.topic, known.topic AS beside_it, count(*) AS pages_near,
+       round(count(*) / any_value(around.pages), 4) AS share_near,
+       round(any_value(everywhere.share), 4) AS share_at_large,
+       round(count(*) / any_value(around.pages) / any_value(everywhere.share), 2) AS times_as_frequent
+FROM near
+JOIN known USING (oid)
+JOIN around ON around.topic = near.topic
+JOIN everywhere ON everywhere.topic = known.topic
+WHERE known.topic <> near.topic
+GROUP BY near.topic, known.topic
+ORDER BY times_as_frequent DESC""",
+        "Focus 1",
+    ),
+    Question(
+        "typed-links",
+        "Typed links: from one topic to another",
+        "How often pages of one topic link to pages of another, and with which words.",
+        """\
+SELECT a.path AS from_topic, b.path AS to_topic, count(*) AS links,
+       count(DISTINCT links.oid_src) AS pages,
+       approx_top_k(links.anchor, 5) FILTER (links.anchor <> '') AS words
+FROM links
+JOIN pages AS source ON source.oid = links.oid_src
+JOIN pages AS target ON target.oid = links.oid_dst
+JOIN topics AS a ON a.kcid = source.kcid
+JOIN topics AS b ON b.kcid = target.kcid
+WHERE a.kcid <> b.kcid AND a.pcid IS NOT NULL AND b.pcid IS NOT NULL
+GROUP BY ALL
+ORDER BY links DESC""",
+        "Focus 1",
+    ),
+    Question(
+        "typed-paths",
+        "Typed paths: by way of a neighbour to another topic",
+        "Pages of one topic that link to a page which links to a page of another topic, as from a professor by way of "
+        "a student to the student's publications.",
+        """\
+SELECT first.url, a.path AS topic, count(DISTINCT near.oid_dst) AS by_way_of, b.path AS to_topic,
+       count(DISTINCT far.oid_dst) AS pages
+FROM links AS near
+JOIN links AS far ON far.oid_src = near.oid_dst
+JOIN pages AS source ON source.oid = near.oid_src
+JOIN pages AS target ON target.oid = far.oid_dst
+JOIN topics AS a ON a.kcid = source.kcid
+JOIN topics AS b ON b.kcid = target.kcid
+JOIN crawl AS first ON first.oid = near.oid_src
+WHERE near.region = 'main' AND far.region = 'main' AND near.oid_src <> far.oid_dst
+  AND a.kcid <> b.kcid AND a.type = 'good' AND b.pcid IS NOT NULL
+GROUP BY ALL
+ORDER BY pages DESC, url
+LIMIT 50""",
+        "Focus 1",
+    ),
+    Question(
+        "spam-filter",
+        "Spam filter: words say one thing, neighbours another",
+        "Pages that seem to be about one topic while at least two pages of other hosts that link to them, and most of "
+        "all that do, are about something else.",
+        """\
+WITH cited AS (
+    SELECT DISTINCT links.oid_dst AS oid, links.oid_src, source.kcid AS says
+    FROM links JOIN pages AS source ON source.oid = links.oid_src
+    WHERE links.sid_src <> links.sid_dst
+)
+SELECT collection.url, collection.topic AS seems_to_be, round(collection.relevance::DOUBLE, 3) AS relevance,
+       count(*) FILTER (says <> collection.kcid) AS others, count(*) FILTER (says = collection.kcid) AS own,
+       mode(topics.path) FILTER (says <> collection.kcid AND topics.path <> '') AS mostly
+FROM collection
+JOIN cited USING (oid)
+JOIN topics ON topics.kcid = cited.says
+WHERE collection.relevance >= 0.5
+GROUP BY ALL
+HAVING others >= 2 AND others > own
+ORDER BY others - own DESC, url
+LIMIT 50""",
+        "Focus 1",
+    ),
+    Question(
+        "community-evolution",
+        "Community evolution: links between topics over time",
+        "How many links lead from one topic to another, in twelve parts of the time in which the pages were fetched; "
+        "for a year of crawls, replace the parts by date_trunc('month', visited).",
+        """\
+WITH time AS (
+    SELECT epoch(min(visited)) AS began, greatest((epoch(max(visited)) - epoch(min(visited))) / 12, 1) AS part
+    FROM pages
+)
+SELECT make_timestamp(((began + part * floor((epoch(source.visited) - began) / part)) * 1000000)::BIGINT) AS from_then,
+       a.path AS from_topic, b.path AS to_topic, count(*) AS links
+FROM time, links
+JOIN pages AS source ON source.oid = links.oid_src
+JOIN pages AS target ON target.oid = links.oid_dst
+JOIN topics AS a ON a.kcid = source.kcid
+JOIN topics AS b ON b.kcid = target.kcid
+WHERE a.kcid <> b.kcid AND a.pcid IS NOT NULL AND b.pcid IS NOT NULL
+GROUP BY ALL
+ORDER BY from_then, links DESC""",
+        "Focus 1",
+    ),
+    Question(
+        "outcomes",
+        "What became of every URL",
+        "How many URLs wait, were fetched, failed or were refused, and why.",
+        "SELECT state, outcome, count(*) AS urls FROM crawl GROUP BY ALL ORDER BY urls DESC",
+    ),
+    Question(
+        "best-hosts",
+        "Hosts that gave most",
+        "Which hosts the relevant pages come from, and how much of what they gave was relevant.",
+        """\
+SELECT host, count(*) FILTER (relevance >= 0.5) AS relevant, count(*) AS pages, round(avg(relevance), 3) AS relevance
+FROM collection
+GROUP BY host
+ORDER BY relevant DESC, pages DESC
+LIMIT 20""",
+    ),
+    Question(
+        "anchor-words",
+        "Words that relevant pages link with",
+        "Anchors of links that led to relevant pages: what to look for in links.",
+        """\
+SELECT anchor, count(DISTINCT oid_dst) AS pages, round(avg(pages.relevance), 3) AS relevance
+FROM links JOIN pages ON pages.oid = links.oid_dst
+WHERE anchor <> ''
+GROUP BY anchor
+HAVING avg(pages.relevance) >= 0.5
+ORDER BY pages DESC, anchor
+LIMIT 30""",
+    ),
+)
+
+
+def question(name: str) -> Question | None:
+    """The question of that name."""
+    return next((one for one in QUESTIONS if one.name == name), None)
+
+
+def to_markdown() -> str:
+    """The questions as docs/sql.md prints them."""
+    parts = []
+    for one in QUESTIONS:
+        source = f" ({one.source})" if one.source else ""
+        write = " Needs `--write`." if one.writes else ""
+        parts.append(
+            f"### {one.title}\n\n`{one.name}`{source}. {one.shows}{write}\n\n```sql question\n{one.sql}\n```\n"
+        )
+    return "\n".join(parts)

@@ -1,0 +1,135 @@
+// The crawl page: figures come live, charts and tables are brought up to date while something changes.
+"use strict";
+
+(() => {
+  const place = document.getElementById("watch");
+  const api = place.dataset.api;
+  const SERIES_S = 5;
+  const MAX_SHARE = 0.1; // of the time is spent on bringing things up to date
+
+  const number = d3.format(",");
+  const percent = (value) => (value === null ? "–" : d3.format(".0%")(value));
+  const duration = (s) => {
+    if (s < 120) return `${Math.round(s)} s`;
+    if (s < 7200) return `${Math.round(s / 60)} min`;
+    return `${(s / 3600).toFixed(1)} h`;
+  };
+  const size = (bytes) => {
+    const units = ["Bytes", "kB", "MB", "GB", "TB"];
+    const step = bytes < 1 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(bytes) / 3));
+    return `${(bytes / 1000 ** step).toFixed(step ? 1 : 0)} ${units[step]}`;
+  };
+  const SHOWN = {
+    pages: number, waiting: number, in_flight: number, hosts: number, recall: percent, harvest: percent,
+    pages_per_s: (value) => value.toFixed(1), fetched_bytes: size, elapsed_s: duration,
+    limit: (value) => value, eta_s: (value) => (value === null ? "" : `, reached in about ${duration(value)}`),
+    model: (value) => value || "nothing yet",
+  };
+
+  const orderOf = (status) => (status.strategy === "sql" ? status.order_by : status.strategy);
+
+  let isRunning = place.dataset.running === "yes";
+  let pages = -1;
+
+  function show(status) {
+    for (const field of place.querySelectorAll("[data-live]")) {
+      const name = field.dataset.live;
+      if (name === "limit" && !status.limit) continue; // of a crawl to come: the page knows it
+      const text = name === "strategy" ? orderOf(status) : SHOWN[name](status[name]);
+      if (field.textContent !== text) field.textContent = text;
+    }
+    const state = !status.running ? "resting" : status.paused ? "paused" : "running";
+    const now = { resting: `no crawl runs: ${status.reason}`, paused: "paused", running: "crawling" }[state];
+    const tag = document.getElementById("now");
+    if (tag.textContent !== now) tag.textContent = now;
+    tag.classList.toggle("good", state === "running");
+    tag.classList.toggle("quiet", state !== "running");
+    for (const form of place.querySelectorAll("form[data-when]")) {
+      form.hidden = !form.dataset.when.split(" ").includes(state);
+    }
+    const changed = status.running !== isRunning;
+    isRunning = status.running;
+    if (changed || status.pages !== pages) {
+      pages = status.pages;
+      update(changed);
+    }
+  }
+
+  // -- charts
+
+  const whole = (value) => (value === null ? "–" : number(value));
+  function draw(series) {
+    const byPages = series.harvest.map((point) => point.pages);
+    const marks = (axis) => series.marks.map((mark) => ({ x: mark[axis], kind: mark.kind, text: mark.text }));
+    const line = (name, of) => ({ name, points: series.harvest.map((point, row) => [byPages[row], of(point)]) });
+    const share = { label: `share, over ${number(series.window_pages)} pages`, show: percent, max: 1 };
+    const fetched = { label: "pages fetched", show: whole, unit: "pages" };
+    charts.lines(document.getElementById("harvest"), {
+      x: fetched, y: share, marks: marks("pages"),
+      lines: [line("mean relevance", (point) => point.relevance), line("share of relevant pages", (point) => point.relevant)],
+    });
+    charts.lines(document.getElementById("shares"), {
+      x: fetched, y: { ...share, max: undefined }, marks: [],
+      lines: series.topics.map((name, column) => line(name, (point) => point.topics[column])),
+    });
+    charts.lines(document.getElementById("speed"), {
+      x: { label: "time of crawling", show: duration }, y: { label: "a second", show: charts.plain }, marks: marks("s"),
+      lines: [
+        { name: "pages", points: series.speed.map((point) => [point.s, point.pages_per_s]) },
+        { name: "requests", points: series.speed.map((point) => [point.s, point.requests_per_s]) },
+      ],
+    });
+  }
+
+  // -- tables: the page is asked for again, and its parts are put in the place of the old ones
+
+  async function renew() {
+    const response = await fetch(location.href, { credentials: "same-origin" });
+    if (!response.ok) return;
+    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+    for (const old of place.querySelectorAll("[data-part]")) {
+      if (old.contains(document.activeElement) && document.activeElement !== document.body) continue;
+      const now = fresh.querySelector(`[data-part="${old.dataset.part}"]`);
+      if (now) old.replaceWith(document.adoptNode(now));
+    }
+  }
+
+  let isBusy = false;
+  let again = false;
+  let nextAt = 0;
+  async function update(atOnce) {
+    if (isBusy || (!atOnce && Date.now() < nextAt)) {
+      again = again || atOnce;
+      return;
+    }
+    isBusy = true;
+    const began = Date.now();
+    try {
+      draw(await call("GET", `${api}/series`));
+      await renew();
+    } catch (error) {
+      say(error.message, true);
+    } finally {
+      isBusy = false;
+      nextAt = Date.now() + Math.max(SERIES_S * 1000, (Date.now() - began) / MAX_SHARE);
+    }
+    if (again) {
+      again = false;
+      update(true);
+    }
+  }
+
+  place.addEventListener("answered", () => {
+    if (place.contains(document.activeElement)) document.activeElement.blur();
+    update(true);
+  });
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (window.innerWidth !== width) update(true);
+    width = window.innerWidth;
+  });
+
+  const source = new EventSource(`${api}/events`);
+  source.addEventListener("message", (event) => show(JSON.parse(event.data)));
+  window.addEventListener("pagehide", () => source.close());
+})();

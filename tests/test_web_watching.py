@@ -1,0 +1,248 @@
+"""The crawl page: its history is right whatever the number of pages, its events are shared, its buttons steer."""
+
+import contextlib
+import datetime
+import http.client
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from browser import chromium, signed_in
+from conftest import TAUGHT_TOPICS
+from made_crawls import MadeCrawl
+from opilio import Collection
+from opilio.crawl.watching import WINDOW_PAGES, list_hosts, series
+from opilio.localweb import LocalServer
+from opilio.store import Store
+from test_crawl_teaching import wait_for
+from web_portal import Portal
+
+API = "/api/c/collection"
+
+
+def made(folder: Path, relevances: list[float]) -> Store:
+    """A store with a page for each relevance, a second apart, fetched in two runs with a night between them."""
+    crawl = MadeCrawl()
+    for relevance in relevances:
+        crawl.add(kcid=3 if relevance >= 0.5 else 0, relevance=relevance)
+    return crawl.fill(Store.create(folder))
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.integers(0, 8), min_size=1, max_size=60), st.integers(1, 80))
+def test_the_harvest_is_a_moving_average(
+    tmp_path_factory: pytest.TempPathFactory, eighths: list[int], points: int
+) -> None:
+    """At each point: the mean of the pages up to it that are in the window, by a plain sum; the last point is all."""
+    relevances = [eighth / 8 for eighth in eighths]
+    with made(tmp_path_factory.mktemp("made"), relevances) as store:
+        told = series(store, points)
+    harvest = told["harvest"]
+    assert len(harvest) == min(points, len(relevances))
+    assert harvest[-1]["pages"] == told["pages"] == len(relevances)
+    for point in harvest:
+        seen = relevances[: point["pages"]]  # fewer than the window has
+        assert point["relevance"] == pytest.approx(sum(seen) / len(seen), abs=1e-3)
+        assert point["relevant"] == pytest.approx(sum(one >= 0.5 for one in seen) / len(seen), abs=1e-3)
+
+
+def test_the_window_moves(tmp_path: Path) -> None:
+    """Pages that are out of the window no longer count: after a fall, the average falls to the new rate."""
+    fell = [1.0] * 500 + [0.0] * 500
+    with made(tmp_path, fell) as store:
+        harvest = series(store, 1000)["harvest"]
+    for point in harvest:
+        window = fell[max(0, point["pages"] - WINDOW_PAGES) : point["pages"]]
+        assert point["relevance"] == pytest.approx(sum(window) / len(window), abs=1e-3), point
+    assert harvest[-1]["relevance"] == 0.0
+
+
+def test_time_is_time_of_crawling(tmp_path: Path) -> None:
+    """A night between two runs is left out; pages a second, summed up, are the pages; marks stand where they belong."""
+    with made(tmp_path, [1.0] * 40) as store:
+        began = store.query("SELECT min(visited) FROM pages").rows[0][0]
+        night = datetime.timedelta(hours=9)
+        with store.writing() as connection:
+            connection.execute("UPDATE pages SET visited = visited + INTERVAL 9 HOUR WHERE oid >= 20")
+            connection.execute(
+                "INSERT INTO visits SELECT oid, visited, 'page', 'ok', 200, '', 1, 1, '', 0, 0 FROM pages"
+            )
+            first, second = began + datetime.timedelta(seconds=20), began + night + datetime.timedelta(seconds=19.5)
+            connection.execute("DELETE FROM runs")
+            connection.execute("INSERT INTO runs VALUES (1, ?, ?, 'stopped', 20, '', '')", [began, first])
+            connection.execute("INSERT INTO runs VALUES (2, ?, NULL, NULL, NULL, '', '')", [second])
+            connection.execute("INSERT INTO notices VALUES (?, 'phase', NULL, 'harvesting', '')", [second])
+        told = series(store, 100)
+    assert told["crawled_s"] == pytest.approx(39.5, abs=0.1), (
+        "the last page of the second run is the last that is known"
+    )
+    steps = [0.0, *(point["s"] for point in told["speed"])]
+    counted = sum(
+        point["pages_per_s"] * (end - start) for point, start, end in zip(told["speed"], steps, steps[1:], strict=False)
+    )
+    assert counted == pytest.approx(40, abs=1.5)
+    [phase] = [mark for mark in told["marks"] if mark["kind"] == "phase"]
+    assert (phase["s"], phase["pages"]) == (20.0, 20)
+    assert [mark["text"] for mark in told["marks"] if mark["kind"] == "run"] == [
+        "run 1 began", "run 1 ended: stopped", "run 2 began",
+    ]  # fmt: skip
+
+
+def test_a_collection_without_pages_has_a_history(tmp_path: Path) -> None:
+    """Before the first crawl there is nothing to draw, and nothing fails."""
+    with Store.create(tmp_path) as store:
+        told = series(store)
+        assert (told["pages"], told["harvest"], told["speed"], told["marks"]) == (0, [], [], [])
+        assert list_hosts(store) == []
+
+
+# -- a portal with crawls that run
+
+
+@pytest.fixture
+def taught(small_server: LocalServer, tmp_path: Path) -> Collection:
+    """A collection whose crawl takes half a minute, for it is polite."""
+    (tmp_path / "bookmarks.html").write_text(small_server.web.bookmarks(TAUGHT_TOPICS), encoding="utf-8")
+    chosen = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.3, "run.workers": -1}
+    chosen |= {"classify.classifier": "bayes", "fetch.backoff_s": 0.1}
+    return Collection.create(tmp_path / "collection", bookmarks=tmp_path / "bookmarks.html", settings=chosen)
+
+
+@contextlib.contextmanager
+def crawling(place: Path) -> Iterator[Portal]:
+    """A portal that has begun a crawl, which ends with it."""
+    collection = Collection(place / "collection")
+    with Portal(place) as portal:
+        assert portal.ask("POST", f"{API}/crawl")[0] == 200
+        try:
+            wait_for(collection, lambda: portal.get(f"{API}/status")[1]["pages"] >= 5, 30)
+            yield portal
+        finally:
+            portal.ask("POST", f"{API}/stop")
+            wait_for(collection, lambda: not (place / "collection" / "engine.json").exists(), 30)
+
+
+class Events:
+    """Somebody who listens."""
+
+    def __init__(self, portal: Portal) -> None:
+        self.connection = http.client.HTTPConnection(portal.address.removeprefix("http://"), timeout=30)
+        self.connection.request("GET", f"{API}/events")
+        self.response = self.connection.getresponse()
+        assert self.response.headers.get_content_type() == "text/event-stream"
+
+    def next(self) -> dict[str, Any]:
+        """The next figures."""
+        while True:
+            line = self.response.readline()
+            assert line, "the stream ended"
+            if line.startswith(b"data: "):
+                told: dict[str, Any] = json.loads(line[6:])
+                return told
+
+    def until(self, **wanted: Any) -> dict[str, Any]:
+        """The first figures that are so."""
+        while True:
+            told = self.next()
+            if all(told[key] == value for key, value in wanted.items()):
+                return told
+
+
+def test_steering_by_the_api(taught: Collection, small_server: LocalServer) -> None:
+    """Pause and resume, lock, boost, order and mark: each is told in a sentence, and the crawl does it."""
+    with crawling(taught.folder.parent) as portal:
+        listeners = [Events(portal) for _ in range(3)]
+        assert portal.ask("POST", f"{API}/pause", token="")[0] == 403
+        assert portal.ask("POST", f"{API}/pause") == (
+            200, {"said": "paused: requests under way are finished", "running": True},
+        )  # fmt: skip
+        for listener in listeners:
+            listener.until(paused=True, in_flight=0)
+        small_server.clear_log()
+        hosts = portal.get(f"{API}/hosts", top=3)[1]
+        steered = max(hosts, key=lambda host: host["waiting"])["host"]
+        code, told = portal.ask("POST", f"{API}/host", {"host": steered, "do": "boost", "factor": 5})
+        assert code == 200 and "comes sooner" in told["said"] and told["urls"] > 0
+        assert portal.get(f"{API}/status")[1]["boosts"] == {steered: 5.0}
+        code, told = portal.ask("POST", f"{API}/host", {"host": steered, "do": "lock"})
+        assert code == 200 and "locked" in told["said"] and told["urls"] > 0
+        assert {host["host"]: host["locked"] for host in portal.get(f"{API}/hosts")[1]}[steered]
+        assert portal.ask("POST", f"{API}/host", {"host": "a b", "do": "lock"})[0] == 400
+        assert portal.ask("POST", f"{API}/host", {"host": steered, "do": "eat"})[0] == 422
+        assert portal.ask("POST", f"{API}/policy", {"strategy": "sql", "order_by": "depth"})[0] == 200
+        code, told = portal.ask("POST", f"{API}/policy", {"strategy": "sql", "order_by": "deepth"})
+        assert code == 400 and "depth" in told["hint"]
+        assert portal.ask("POST", f"{API}/mark", {"topic": TAUGHT_TOPICS[0], "good": False})[1]["changed"]
+        assert small_server.requests() == [], "it was paused all the time"
+        assert portal.ask("POST", f"{API}/resume")[1]["said"] == "the crawl goes on"
+        listeners[0].until(paused=False)
+        wait_for(taught, lambda: len(small_server.requests()) > 5, 20)
+        assert steered not in {request.host for request in small_server.requests()}
+        watch = portal.server.config.app.state.watches.of("collection")
+        looks, began_s = watch.looks, time.monotonic()
+        time.sleep(2.5)
+        assert watch.looks - looks <= time.monotonic() - began_s + 1, "one look a second, for all who listen"
+        portal.ask("POST", f"{API}/stop")
+        for listener in listeners:
+            assert listener.until(running=False)["reason"].startswith("stopped by")
+            listener.connection.close()
+    page = portal_page(taught)
+    assert "stopped by" in page and steered in page
+
+
+def test_events_where_no_crawl_runs(taught: Collection) -> None:
+    """The figures come once, whoever asks; a server that ends does not wait for those who listen."""
+    with Portal(taught.folder.parent) as portal:
+        listeners = [Events(portal), Events(portal)]
+        for listener in listeners:
+            assert listener.next()["reason"] == "never crawled"
+        began_s = time.monotonic()
+    assert time.monotonic() - began_s < 5
+    for listener in listeners:
+        assert listener.response.read().strip() == b"", "the stream ended as it should"
+        listener.connection.close()
+
+
+def portal_page(collection: Collection) -> str:
+    """The crawl page when no crawl runs."""
+    with Portal(collection.folder.parent) as portal:
+        code, page = portal.get("/c/collection/watch")
+        assert code == 200
+        assert portal.get("/c/nobody/watch")[0] == portal.get("/api/c/nobody/events")[0] == 404
+        return str(page)
+
+
+def test_the_page_follows_a_crawl(taught: Collection) -> None:
+    """In a real browser figures and charts move by themselves, and the buttons pause, go on and lock a host."""
+    with crawling(taught.folder.parent) as portal, chromium() as browser:
+        page = signed_in(browser, portal.address)
+        page.goto(f"{portal.address}/c/collection/watch")
+        page.locator("#harvest path.line").first.wait_for()
+        pages = page.locator("[data-live=pages]")
+        page.locator("#harvest rect.catch").hover()
+        assert "mean relevance" in page.locator("#harvest .readout").inner_text()
+        before = int(pages.inner_text())
+        wait_for(taught, lambda: int(pages.inner_text()) > before + 2, 20)
+        page.get_by_role("button", name="Pause").click()
+        page.locator("#now", has_text="paused").wait_for()
+        page.get_by_role("button", name="Resume").wait_for()
+        row = page.locator("[data-part=hosts] tbody tr").first
+        host = row.locator("th").inner_text()
+        row.get_by_role("button", name="Lock").click()
+        page.locator("[data-part=hosts]").get_by_role("button", name=f"Unlock {host}").wait_for()
+        page.locator("#speed details summary").click()
+        page.locator("#speed details tbody tr").nth(2).wait_for()
+        page.get_by_role("button", name="Resume").click()
+        page.locator("#now", has_text="crawling").wait_for()
+        page.get_by_role("button", name="Stop").click()
+        page.locator("#now", has_text="no crawl runs").wait_for()
+        assert Axe().run(page).violations_count == 0
+        page.get_by_role("button", name="Start").wait_for()
+    assert host in Collection(taught.folder).settings.scope.locked_domains
