@@ -3,6 +3,8 @@
 import threading
 import time
 
+import pytest
+
 from opilio.web.locks import ReadersOrWriter
 
 
@@ -41,4 +43,13 @@ def test_it_may_be_given_back_by_another_thread() -> None:
     other.start()
     other.join(5)
     with lock.reading():
+        pass
+
+
+def test_a_reader_does_not_wait_for_ever() -> None:
+    """A page that asks while a model is trained is told so after a moment, and the lock stays sound."""
+    lock = ReadersOrWriter()
+    with lock.writing(), pytest.raises(TimeoutError), lock.reading(0.05):
+        pass
+    with lock.reading(0.05):
         pass

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 import click
 
 from opilio.cli.ask import show_table
 from opilio.cli.display import summary
+from opilio.cli.serve import serve_place
 from opilio.cli.watching import make_display
-from opilio.crawl import Collection
+from opilio.crawl import Collection, Status
 from opilio.errors import CollectionError
 from opilio.localweb import LocalServer, LocalWeb
 from opilio.localweb.__main__ import main as serve_local_web
+from opilio.web.publishing import publish
 
 MARK = "made-by-opilio-demo"
+SITE = "site"
 TOPICS = ["cryptography", "data compression", "machine learning/clustering", "statistics"]
 _BEST = """
     SELECT round(relevance, 3) AS relevance, topic, title, url FROM collection ORDER BY relevance DESC LIMIT 8
@@ -32,9 +36,16 @@ _CENSUS = """
     "--folder", type=click.Path(path_type=Path), default=Path("demo"), help="Where to put it (default: demo)."
 )
 @click.option("--max-pages", type=click.IntRange(1), default=1000, help="Pages to fetch (default: 1000).")
+@click.option(
+    "--portal/--no-portal", default=None, help="Serve the portal then, until Ctrl-C (default: on a terminal)."
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print only the results.")
-def demo(folder: Path, max_pages: int, quiet: bool) -> None:
-    """Crawl a web of this machine's own documentation from a bookmark file, offline, and show what came of it."""
+def demo(folder: Path, max_pages: int, portal: bool | None, quiet: bool) -> None:
+    """Crawl a web of this machine's own documentation from a bookmark file, offline, and show what came of it.
+
+    The portal of the collection is published as files, too; on a terminal it is served, so that you can look around,
+    teach it, and crawl on.
+    """
     _make_room(folder)
     click.echo("Building a local web from the documentation installed here ...")
     with LocalServer("full") as server:
@@ -58,15 +69,27 @@ def demo(folder: Path, max_pages: int, quiet: bool) -> None:
         )
         with make_display(quiet=quiet, as_json=False) as display:
             status = collection.crawl(on_tick=display.tick)
+        _show(collection, server.web, status, folder / SITE)
+        if portal if portal is not None else sys.stdout.isatty():
+            click.echo("\nThe portal:")
+            serve_place(collection.folder, quiet=False)  # the local web stays, so that the crawl can go on
+
+
+def _show(collection: Collection, web: LocalWeb, status: Status, site: Path) -> None:
+    """What came of it, and where to look."""
     click.echo(summary(status))
-    click.echo(_truth(collection, server.web))
+    click.echo(_truth(collection, web))
     click.echo("\nPages by topic:")
     show_table(collection.sql(_CENSUS))
     click.echo("\nThe best of them:")
     show_table(collection.sql(_BEST))
+    publish(collection, site, name="demo", pages_per_topic=25)
     target = collection.folder
     click.echo(
         f"\nLook around:\n"
+        f"  {site / 'index.html'}                (the portal as files: open it in a browser)\n"
+        f"  opilio serve {target}        (the portal with search, teaching, SQL)\n"
+        f"  opilio search {target} 'compress file'\n"
         f"  opilio status {target}\n"
         f"  opilio topics list {target}\n"
         f"  opilio explain {target} {_example(collection)}\n"

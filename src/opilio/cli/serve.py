@@ -20,7 +20,7 @@ LOOK_S = 1.0
 
 
 @click.command()
-@click.argument("place", type=click.Path(path_type=Path, file_okay=False, exists=True), default=Path())
+@click.argument("place", type=click.Path(path_type=Path, file_okay=False), default=Path())
 @click.option("--host", default="127.0.0.1", show_default=True, help="Name or address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any that is free.")
 @click.option("--quiet", "-q", is_flag=True, help="Print the address only.")
@@ -37,12 +37,18 @@ def serve(place: Path, host: str, port: int, quiet: bool, with_parent: bool) -> 
     opilio serve birds
     opilio serve --port 9000 ~/collections
     """
-    from opilio.web.serving import serve_forever  # noqa: PLC0415
-
-    listener = _listen(host, port)
     if with_parent:
         threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
-    serve_forever(place, listener, host, os.environ.get(TOKEN_VARIABLE, ""), quiet=quiet, echo=click.echo)
+    serve_place(place, host, port, quiet=quiet)
+
+
+def serve_place(place: Path, host: str = "127.0.0.1", port: int = 0, *, quiet: bool) -> None:
+    """Serve until Ctrl-C."""
+    from opilio.web.serving import serve_forever  # noqa: PLC0415
+
+    if not place.is_dir():
+        raise InputError(f"{place}: no such folder", "Name a collection, or a folder with some; new ones are made there.")
+    serve_forever(place, _listen(host, port), host, os.environ.get(TOKEN_VARIABLE, ""), quiet=quiet, echo=click.echo)
 
 
 def _end_with(parent: int) -> None:

@@ -10,6 +10,7 @@ from opilio import learn
 from opilio.crawl.taught import KEYWORDS, examples_in, why_nothing_is_learned
 from opilio.errors import InputError
 from opilio.learn import lessons
+from opilio.learn.noting import forget, noting
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.topics import hierarchy_of
@@ -25,6 +26,9 @@ _LIST = """
 """
 
 
+_PARTS = "SELECT kcid || ' ' || name, text IS NOT NULL FROM training WHERE kind = 'url'"
+
+
 def list_topics(store: Store) -> list[dict[str, Any]]:
     """The topics with their marks, examples and pages."""
     marks = {node.kcid: node.mark.value for node in hierarchy_of(store.load_topics()).nodes.values()}
@@ -34,6 +38,21 @@ def list_topics(store: Store) -> list[dict[str, Any]]:
             "archetypes": archetypes, "negatives": no, "pages": pages, "relevant": relevant,
         }
         for kcid, path, name, keywords, yes, archetypes, no, pages, relevant in store.query(_LIST, max_rows=2**15).rows
+    ]  # fmt: skip
+
+
+def list_examples(store: Store) -> list[dict[str, Any]]:
+    """What is learned from, by topic: name, title, side, source, whether its page is there, and the words of a part."""
+    paths = {record.kcid: record.path or record.name for record in store.load_topics()}
+    parts = dict(store.query(_PARTS, max_rows=2**20).rows)
+    return [
+        {
+            "topic": paths.get(record.kcid, ""), "name": record.name, "kind": record.kind, "title": record.title,
+            "positive": record.positive, "source": record.source, "words": len((record.text or "").split()),
+            "there": bool(record.text) or record.oid is not None,
+            "part": parts.get(f"{record.kcid} {record.name}", False),
+        }
+        for record in store.load_training()
     ]  # fmt: skip
 
 
@@ -61,13 +80,67 @@ def _trim_example(store: Store, topic: str, url: str, text: str) -> None:
     learn.trim_example(store, topic, url, text)
 
 
+def _feedback(store: Store, url: str, verdict: str, topic: str | None = None) -> dict[str, Any]:
+    from opilio.learn.feedback import give_feedback  # noqa: PLC0415
+
+    return give_feedback(store, url, verdict, topic)
+
+
+def _split_topic(store: Store, topic: str, clusters: list[dict[str, Any]]) -> list[str]:
+    from opilio.search.splitting import split_topic  # noqa: PLC0415
+
+    return split_topic(store, topic, clusters)
+
+
+def _learn_review(store: Store, topic: str) -> dict[str, int]:
+    from opilio.search.review_lessons import learn_review  # noqa: PLC0415
+
+    return learn_review(store, topic)
+
+
+def _noted(lesson: Callable[..., Any]) -> Callable[..., Any]:
+    """The same lesson, with a note of what it changed."""
+
+    def teach(store: Store, **request: Any) -> Any:
+        with noting(store):
+            return lesson(store, **request)
+
+    return teach
+
+
+def _judge_page(store: Store, topic: str, url: str, verdict: str) -> None:
+    from opilio.search.review import judge  # noqa: PLC0415
+
+    judge(store, topic, url, verdict)
+
+
+def _take_back(store: Store, topic: str) -> str:
+    from opilio.search.review import take_back  # noqa: PLC0415
+
+    return take_back(store, topic)
+
+
+def _review_anew(store: Store, topic: str) -> int:
+    from opilio.search.review import begin_anew  # noqa: PLC0415
+
+    return begin_anew(store, topic)
+
+
 LESSONS: Mapping[str, Callable[..., Any]] = {
     "mark": _mark,
-    "add_example": _add_example,
-    "drop_example": _drop_example,
-    "confirm_archetype": _confirm_archetype,
-    "reject_archetype": _reject_archetype,
-    "trim_example": _trim_example,
+    "add_example": _noted(_add_example),
+    "drop_example": _noted(_drop_example),
+    "confirm_archetype": _noted(_confirm_archetype),
+    "reject_archetype": _noted(_reject_archetype),
+    "trim_example": _noted(_trim_example),
+    "feedback": _noted(_feedback),
+    "split_topic": _noted(_split_topic),
+    "learn_review": _noted(_learn_review),
+    "forget": forget,
+    # a review: nothing is learned of it until it is asked for
+    "judge": _judge_page,
+    "take_back": _take_back,
+    "review_anew": _review_anew,
 }
 
 

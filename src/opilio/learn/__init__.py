@@ -6,7 +6,9 @@ frequencies. `trainer.py` makes a model of that, in a process of its own (`proce
 `models.py` lists, compares and renews models.
 `archetypes.py` finds pages that a crawl can learn from by itself, `guard.py` refuses a model that this made worse (both
 ask models about documents that these have not seen: `folding.py`), and
-`reviewing.py` lets the user look at them, confirm, reject and trim them.
+`reviewing.py` lets the user look at them, confirm, reject and trim them. `feedback.py` makes lessons of what a reader
+says of results, `refusing.py` lets it hold against models, `noting.py` notes what no model has learned yet and takes it
+back, `comparing.py` tells topic by topic what a model changed.
 `rejudging.py` judges stored pages anew when a model has changed, in a process too (`judging_process.py`);
 `redrawing.py` draws the variable part of a filter, `proposing.py` writes what an expert may choose from; `briefing.py`
 tells a strategy what the topics are about; `explaining.py` tells why a page is judged as it is, `linking.py` what leads

@@ -11,6 +11,7 @@ import msgspec
 
 from opilio.classify import Model
 from opilio.learn.judging_process import PagesJudge, PagesJudgeBeside, StoredPage
+from opilio.learn.refusing import Refused
 from opilio.learn.trainer import OnStart
 from opilio.learn.ways import NO_WAY, ways_to
 from opilio.model import RELEVANT, Judgement
@@ -49,19 +50,21 @@ def rejudge(
 ) -> Rejudged:
     """Judge all pages that an older model judged, and give what they link to its new priority.
 
-    `examples` are oids of examples with their topics: those stay what the user says they are. Pages whose text is not
-    kept cannot be judged anew. Work is committed in pieces: what was done stays done when this is stopped, as it is
-    when `on_progress`, which is told how many pages were judged so far, returns False. With `beside`, which is told the
-    process, many pages are judged in a process of low priority, so that a crawl can go on.
+    `examples` are oids of examples with their topics: those stay what the user says they are, as counter-examples do
+    (`Refused`). Pages whose text is not kept cannot be judged anew. Work is committed in pieces: what was done stays
+    done when this is stopped, as it is when `on_progress`, which is told how many pages were judged so far, returns
+    False. With `beside`, which is told the process, many pages are judged in a process of low priority, so that a crawl
+    can go on.
     """
     result, version = Rejudged(), Model.from_bytes(model_bytes).version
+    refused = Refused.of(store, examples)
     with _judge(store, version, model_bytes, beside) as judge:
         for rows in _chunks(store, version):
             batch, ways = Batch(), ways_to(store, [row[0] for row in rows], settings)
             judged = judge([StoredPage._make((*row[2:], *ways.get(row[0], NO_WAY))) for row in rows])
             for (oid, before, *_), said in zip(rows, judged, strict=True):
                 own = {"topic": examples[oid], "accepted": True, "relevance": 1.0} if oid in examples else {}
-                judgement = msgspec.structs.replace(said, **own)
+                judgement = refused.overrule(oid, msgspec.structs.replace(said, **own))
                 batch.judgements.put(oid, judgement)
                 result.pages += 1
                 result.relevant_before += before >= RELEVANT

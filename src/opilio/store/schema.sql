@@ -186,6 +186,23 @@ CREATE TABLE training (
     added    TIMESTAMP
 );
 
+-- Changes to training that the user made, oldest first: what can be taken back, and what no model has learned yet.
+CREATE TABLE lessons (
+    taught TIMESTAMP NOT NULL,
+    kcid   SMALLINT NOT NULL,
+    name   VARCHAR NOT NULL,       -- of the document
+    before VARCHAR                 -- its row of training before the change, as JSON; NULL: there was none
+);
+
+-- What the user said of pages in an assisted review. The latest word on a page counts.
+CREATE TABLE reviews (
+    judged  TIMESTAMP NOT NULL,
+    kcid    SMALLINT NOT NULL,     -- topic that is reviewed
+    oid     BIGINT NOT NULL,
+    verdict VARCHAR NOT NULL,      -- yes, no, unsure, skip
+    stratum VARCHAR NOT NULL       -- group that the page stood for: which metrics agreed, and its directory
+);
+
 -- Every model that was trained. The highest version judges.
 CREATE TABLE models (
     version    INTEGER NOT NULL,
@@ -245,7 +262,7 @@ CREATE TABLE link_scores (
 -- What the crawl had to say: phases, models refused, harvest that fell, topics that starve.
 CREATE TABLE notices (
     noticed TIMESTAMP NOT NULL,
-    kind    VARCHAR NOT NULL,      -- phase, archetypes, model, harvest, topic, drift, end
+    kind    VARCHAR NOT NULL,      -- phase, archetypes, model, harvest, topic, drift, steering, search, end
     kcid    SMALLINT,              -- NULL: the crawl as a whole
     text    VARCHAR NOT NULL,
     remedy  VARCHAR                -- what can be done

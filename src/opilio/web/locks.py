@@ -17,10 +17,11 @@ class ReadersOrWriter:
         self._writers_waiting = 0
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[None]:
-        """Hold it beside other readers."""
+    def reading(self, wait_s: float | None = None) -> Iterator[None]:
+        """Hold it beside other readers; TimeoutError when a writer holds it for longer than `wait_s`."""
         with self._condition:
-            self._condition.wait_for(lambda: not self._writing and not self._writers_waiting)
+            if not self._condition.wait_for(lambda: not self._writing and not self._writers_waiting, wait_s):
+                raise TimeoutError
             self._readers += 1
         try:
             yield

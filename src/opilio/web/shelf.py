@@ -9,12 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from opilio.crawl import Collection
-from opilio.errors import CollectionError, InputError
+from opilio.errors import CollectionBusy, CollectionError, InputError
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.web.locks import ReadersOrWriter
 from opilio.web.runs import is_running
 
 MAX_NAME_CHARS = 80
+READ_WAIT_S = 3.0  # a page that waits longer says why, and asks again by itself
 _NAME = re.compile(r"[\w][\w .-]*")
 
 
@@ -58,7 +59,16 @@ class Shelf:
     def reading(self, name: str) -> Iterator[Collection]:
         """A collection to read."""
         path = self.path(name)
-        with contextlib.nullcontext() if is_running(path) else self._lock(name).reading():
+        if is_running(path):
+            yield Collection(path)
+            return
+        with contextlib.ExitStack() as stack:
+            try:
+                stack.enter_context(self._lock(name).reading(READ_WAIT_S))
+            except TimeoutError:
+                raise CollectionBusy(
+                    f"{name} is being changed: a model is trained, or pages are judged anew", "Try again in a moment."
+                ) from None
             yield Collection(path)
 
     @contextlib.contextmanager

@@ -8,9 +8,12 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from opilio.crawl.counters import FOUND
+from opilio.errors import CollectionBusy
 from opilio.web.access import AllShelf, Render, Writing, allowed
-from opilio.web.runs import is_running, start_crawl
+from opilio.web.runs import start_crawl
 from opilio.web.security import SESSION, NotAllowed, Security
+from opilio.web.shelf import Shelf
 
 router = APIRouter()
 
@@ -63,8 +66,20 @@ def logout(_: Annotated[None, Depends(allowed)]) -> Response:
 
 @router.get("/api/collections", tags=["collections"])
 def collections(shelf: AllShelf) -> list[dict[str, Any]]:
-    """The collections, and whether a crawl runs in each."""
-    return [{"name": name, "running": is_running(shelf.path(name))} for name in shelf.names()]
+    """The collections: how much is in each, and whether a crawl runs there."""
+    return [_figures(shelf, name) for name in shelf.names()]
+
+
+def _figures(shelf: Shelf, name: str) -> dict[str, Any]:
+    """What the list of collections says of one; of one that another process holds, its name only."""
+    told: dict[str, Any] = {"name": name, "running": False, "pages": None, "relevant": None, "hosts": None}
+    try:
+        with shelf.reading(name) as collection:
+            status = collection.status()
+    except CollectionBusy:
+        return told
+    relevant = status.counters.get(FOUND, 0)
+    return told | {"running": status.running, "pages": status.pages, "relevant": relevant, "hosts": status.hosts}
 
 
 @router.post("/api/c/{name}/crawl", tags=["crawl"])

@@ -1,0 +1,72 @@
+"""Pictures of the portal for these pages, taken by a real browser.
+
+    python docs/screenshots.py FOLDER          a folder with one collection, such as the demo's: demo
+
+Needs the packages of `dev` and a Chromium. Writes docs/img/*.png.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from urllib.parse import quote
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent / "tests"))
+
+from playwright.sync_api import Browser  # noqa: E402
+
+from browser import chromium, signed_in  # noqa: E402
+from web_portal import Portal  # noqa: E402
+
+IMAGES = HERE / "img"
+DESKTOP, PHONE = {"width": 1200, "height": 800}, {"width": 390, "height": 780}
+STATEMENT = "SELECT host, count(*) AS pages FROM collection GROUP BY host ORDER BY pages DESC LIMIT 12"
+SETTLE_MS = 1500  # charts are drawn, fragments have come
+
+
+def views(portal: Portal) -> dict[str, str]:
+    """Names of pictures, and what they show."""
+    name = portal.shelf.names()[0]
+    base = f"/c/{quote(name)}"
+    with portal.shelf.reading(name) as collection:
+        topic = next(row["path"] for row in collection.topics() if row["mark"] == "good")
+        best = collection.sql("SELECT url FROM collection WHERE depth > 1 ORDER BY relevance DESC, url LIMIT 1").rows[
+            0
+        ][0]
+    return {
+        "portal": f"{base}/",
+        "topic": f"{base}/topic?topic={quote(topic)}",
+        "page": f"{base}/page?url={quote(best)}",
+        "search": f"{base}/search?q={quote('compress file')}",
+        "crawl": f"{base}/watch",
+        "teach": f"{base}/teach",
+        "clusters": f"{base}/clusters?topic={quote(topic)}",
+        "review": f"{base}/review?topic={quote(topic)}",
+        "sql": f"{base}/sql?sql={quote(STATEMENT)}",
+        "new": "/new",
+    }
+
+
+def take(browser: Browser, portal: Portal, *, dark: bool, phone: bool) -> None:
+    """All views in one form."""
+    scheme, size = ("dark" if dark else "light"), (PHONE if phone else DESKTOP)
+    page = signed_in(browser, portal.address, viewport=size, color_scheme=scheme)
+    for name, path in views(portal).items():
+        page.goto(portal.address + path)
+        page.wait_for_timeout(SETTLE_MS)
+        page.screenshot(path=str(IMAGES / f"{name}-{scheme}-{'phone' if phone else 'desktop'}.png"))
+    page.context.close()
+
+
+def main() -> None:
+    """Take them."""
+    IMAGES.mkdir(exist_ok=True)
+    with Portal(Path(sys.argv[1])) as portal, chromium() as browser:
+        for dark in (False, True):
+            for phone in (False, True):
+                take(browser, portal, dark=dark, phone=phone)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""What a reader says of a result becomes something to learn from (BINGO 3.6).
+
+- *relevant*: the page is an example of its topic.
+- *irrelevant*: it is a counter-example of the topic that is wanted: its own, or the good one above it.
+- *belongs*: it is an example of another topic. It need not be a counter-example of the one that took it: topics that
+  compete learn from each other's examples what they are not, and those inside a topic from its own examples. As a
+  counter-example it would stand in OTHERS as well, against its new topic.
+
+What the user says of a page holds when it is judged anew, whatever a model says (`refusing.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+from opilio.errors import InputError
+from opilio.learn.lessons import ARCHETYPE
+from opilio.learn.reviewing import CONFIRMED, REJECTED
+from opilio.store import Batch, Store
+from opilio.topics import Mark, TopicRecord, find_topic, hierarchy_of
+from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy
+
+RELEVANT, IRRELEVANT, BELONGS = "relevant", "irrelevant", "belongs"
+VERDICTS = (RELEVANT, IRRELEVANT, BELONGS)
+
+_PAGE = """
+    SELECT p.oid, p.kcid, coalesce(last(j.accepted ORDER BY j.rowid), p.relevance >= 0.5, FALSE)
+    FROM crawl c JOIN pages p USING (oid) LEFT JOIN judgements j ON j.oid = p.oid AND j.model_version = p.model_version
+    WHERE c.url = $1 GROUP BY p.oid, p.kcid, p.relevance
+"""
+_FORGET = "DELETE FROM training WHERE kcid = $1 AND name = $2"
+_VOUCH = f"UPDATE training SET source = '{CONFIRMED}' WHERE kcid = $1 AND name = $2 AND source = '{ARCHETYPE}'"
+
+
+class _Page(NamedTuple):
+    """A stored page, and the topic that took it."""
+
+    url: str
+    oid: int
+    taken_by: int | None
+
+
+def give_feedback(store: Store, url: str, verdict: str, topic: str | None = None) -> dict[str, Any]:
+    """Learn from what a reader says of a page: returns the topic that learns it, and a sentence."""
+    if verdict not in VERDICTS:
+        raise InputError(f"{verdict!r} is no verdict", f"Say one of {', '.join(VERDICTS)}.")
+    records = store.load_topics()
+    hierarchy, page = hierarchy_of(records), _page(store, url)
+    named = None if not topic else find_topic(records, topic).kcid
+    if verdict == IRRELEVANT:
+        kcid = _refusing(hierarchy, page, named)
+        refuse(store, hierarchy, kcid, page.url, page.oid)
+    else:
+        kcid = _taking(hierarchy, page, named, verdict)
+        take(store, hierarchy, kcid, page.url, page.oid)
+    path = _shown(records, kcid)
+    role = "a counter-example" if verdict == IRRELEVANT else "an example"
+    return {"url": page.url, "topic": path, "positive": verdict != IRRELEVANT, "said": f"{role} of {path} from now on"}
+
+
+def take(store: Store, hierarchy: Hierarchy, kcid: int, url: str, oid: int) -> None:
+    """Make a page the user's own example of a topic, and of no topic beside it."""
+    line = {kcid, ROOT, *hierarchy.line(kcid)}
+    has_it = False
+    for name, of, positive in _documents(store, url, oid):
+        if of == kcid and positive:
+            has_it = True
+            store.query(_VOUCH, [of, name], write=True)
+        elif positive or of in line:  # it cannot be of two topics, nor not about what it is inside of
+            store.query(_FORGET, [of, name], write=True)
+    if not has_it:
+        _add(store, kcid, url, CONFIRMED)
+
+
+def refuse(store: Store, hierarchy: Hierarchy, kcid: int, url: str, oid: int) -> None:
+    """Make a page a counter-example of a topic; what is below it cannot have it as an example then."""
+    below = hierarchy.below(kcid)
+    for name, of, positive in _documents(store, url, oid):
+        if of == kcid or (positive and of in below):
+            store.query(_FORGET, [of, name], write=True)
+    _add(store, kcid, url, REJECTED)
+
+
+def _page(store: Store, url: str) -> _Page:
+    rows = store.query(_PAGE, [url]).rows
+    if not rows:
+        raise InputError(f"{url}: not a page of this collection", "Take one from the results of a search.")
+    oid, kcid, accepted = rows[0]
+    return _Page(url, oid, kcid if accepted else None)
+
+
+def _taking(hierarchy: Hierarchy, page: _Page, named: int | None, verdict: str) -> int:
+    """The topic that a page becomes an example of."""
+    if verdict == BELONGS and named is None:
+        raise InputError("to which topic does it belong?", "Name the topic.")
+    kcid = page.taken_by if named is None else named
+    if kcid is None and len(hierarchy.good) == 1:
+        [kcid] = hierarchy.good
+    if kcid is None:
+        raise InputError(f"no topic took {page.url}: which is it about?", "Name the topic it belongs to.")
+    if kcid == ROOT and hierarchy.start != ABOVE_ROOT:
+        raise InputError("the root has topics, and no examples of its own", "Name the topic below it.")
+    return kcid
+
+
+def _refusing(hierarchy: Hierarchy, page: _Page, named: int | None) -> int:
+    """The topic that a page becomes a counter-example of: the one that is wanted, not one inside of it."""
+    if named is not None:
+        return named
+    if page.taken_by is None:
+        raise InputError(
+            f"no topic took {page.url}", "There is nothing to take back: it is not among what is relevant."
+        )
+    line = [kcid for kcid in hierarchy.line(page.taken_by) if hierarchy.nodes[kcid].mark is Mark.GOOD]
+    return line[0] if line else page.taken_by
+
+
+def _documents(store: Store, url: str, oid: int) -> list[tuple[str, int, bool]]:
+    """The training documents that a page is: name, topic and side."""
+    return [(r.name, r.kcid, r.positive) for r in store.load_training() if r.name == url or r.oid == oid]
+
+
+def _add(store: Store, kcid: int, url: str, source: str) -> None:
+    batch = Batch()
+    batch.training.add(url, "url", kcid, source == CONFIRMED, source, "", None, time.time())
+    store.write(batch)
+
+
+def _shown(records: list[TopicRecord], kcid: int) -> str:
+    return next(record.path or record.name for record in records if record.kcid == kcid)

@@ -1,0 +1,13 @@
+// The review by keys: a button says in data-key which ones press it.
+"use strict";
+
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  if (/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName)) return;
+  const button = [...document.querySelectorAll("button[data-key]")]
+    .find((one) => one.dataset.key.split(" ").includes(event.key));
+  if (button && !button.disabled) {
+    event.preventDefault();
+    button.click();
+  }
+});

@@ -1,0 +1,84 @@
+"""Everybody can use the portal: axe finds nothing serious on any page, by day and by night, on a desk and on a phone."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page
+
+from browser import chromium, signed_in
+from conftest import TAUGHT_TOPICS
+from opilio import Collection
+from opilio.localweb import LocalServer
+from web_portal import Portal
+
+SERIOUS = {"serious", "critical"}
+
+
+@pytest.fixture(scope="module")
+def portal(small_server: LocalServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
+    """A portal of a small crawl."""
+    place = tmp_path_factory.mktemp("usable")
+    bookmarks = place / "bookmarks.html"
+    bookmarks.write_text(small_server.web.bookmarks(TAUGHT_TOPICS), encoding="utf-8")
+    settings = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "run.workers": -1}
+    settings |= {"limits.max_pages": 60, "classify.classifier": "bayes"}
+    Collection.create(place / "docs", bookmarks=bookmarks, settings=settings).crawl()
+    with Portal(place) as portal:
+        yield portal
+
+
+def paths(portal: Portal) -> list[str]:
+    """Every kind of page, with something on it."""
+    with portal.shelf.reading("docs") as collection:
+        url = collection.sql("SELECT url FROM collection ORDER BY relevance DESC LIMIT 1").rows[0][0]
+    topic = quote(TAUGHT_TOPICS[0])
+    inside = [
+        "/", f"/topic?topic={topic}", f"/page?url={quote(url)}", "/search?q=data", "/search", "/watch", "/teach",
+        f"/clusters?topic={topic}&k=2", f"/review?topic={topic}", "/sql", f"/sql?sql={quote('FROM harvest')}",
+    ]  # fmt: skip
+    return ["/collections", "/new", "/login", "/api", "/nothing", *(f"/c/docs{path}" for path in inside)]
+
+
+def findings(page: Page) -> list[str]:
+    """What axe says of a page that is serious."""
+    found = Axe().run(page).response["violations"]
+    return [f"{v['id']}: {n['html'][:200]}" for v in found if v["impact"] in SERIOUS for n in v["nodes"]]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(portal: Portal, scheme: str) -> None:
+    """Names of fields, contrast, order of headings, roles: no serious finding on any page."""
+    wrong = {}
+    with chromium() as browser:
+        page = signed_in(browser, portal.address, color_scheme=scheme)
+        for path in paths(portal):
+            page.goto(portal.address + path)
+            page.wait_for_load_state("networkidle") if "/watch" not in path else page.wait_for_timeout(1000)
+            wrong[path] = findings(page)
+    assert {path: found for path, found in wrong.items() if found} == {}
+
+
+def test_a_phone_need_not_scroll_sideways(portal: Portal) -> None:
+    """No page is wider than a narrow screen."""
+    wide = []
+    with chromium() as browser:
+        page = signed_in(browser, portal.address, viewport={"width": 390, "height": 800})
+        for path in paths(portal):
+            page.goto(portal.address + path)
+            page.wait_for_timeout(200)
+            width = page.evaluate("document.documentElement.scrollWidth")
+            if width > 390:
+                wide.append((path, width))
+    assert wide == []
+
+
+def test_pages_can_be_read_without_scripts(portal: Portal, tmp_path: Path) -> None:
+    """With JavaScript off, the tree, a topic, a page and a search still show what there is."""
+    with chromium() as browser:
+        page = browser.new_context(java_script_enabled=False).new_page()
+        for path in ("/c/docs/", f"/c/docs/topic?topic={quote(TAUGHT_TOPICS[0])}", "/c/docs/search?q=data"):
+            page.goto(portal.address + path)
+            assert page.locator("main a[href*='/page?url=']").count() > 2, path
