@@ -52,7 +52,8 @@ def command_of(peer: str, server: LocalServer, pages: int, folder: Path) -> list
             "fetch.in_flight": "128",
         }
         if peer == "opilio":  # the database and all duplicate checks are on; what Scrapy does not keep is not kept
-            settings |= dict.fromkeys(["store.warc", "store.text", "store.link_context", "store.terms"], "false")
+            off = ["store.warc", "store.text", "store.link_context", "store.terms", "search.index"]
+            settings |= dict.fromkeys(off, "false")
         sets = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         command = [sys.executable, "-m", "opilio", "crawl", str(folder / "collection"), "--seeds", str(seeds)]
         return [*command, "--max-pages", str(pages), "--quiet", *sets]

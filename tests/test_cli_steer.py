@@ -70,7 +70,10 @@ def test_ready_questions(tmp_path: Path) -> None:
     with pytest.raises(Exception, match="UPDATE would change"):
         run("sql", folder, "--question", "mark-ancestor-good")
     run("sql", folder, "--question", "mark-ancestor-good", "--write")
-    assert Collection(folder).sql("SELECT path FROM topics WHERE type = 'good' ORDER BY path").rows == [("Business/Investment",), ("Gardening",)]
+    assert Collection(folder).sql("SELECT path FROM topics WHERE type = 'good' ORDER BY path").rows == [
+        ("Business/Investment",),
+        ("Gardening",),
+    ]
     with pytest.raises(InputError) as caught:
         run("sql", folder, "--question", "censsus")
     assert "census" in caught.value.hint

@@ -287,3 +287,20 @@ def test_new_pages_are_found_at_once(tmp_path: Path) -> None:
         store.query("UPDATE pages SET relevance = 0.25, kcid = 2 WHERE oid = 2", write=True)
     [result] = collection.search("owl")["results"]
     assert (result["oid"], result["relevance"], result["topic"]) == (2, 0.25, "Birds / Owls")
+
+
+def test_what_no_topic_took_is_in_others(tmp_path: Path) -> None:
+    """A page in OTHERS is said to be there, and can be asked for there; the root takes none that is not relevant."""
+    pages = [Page("a tern on a cliff", kcid=0, relevance=0.1), Page("a tern on the sea", kcid=0, relevance=0.9)]
+    collection = make_collection(tmp_path / "birds", [*pages, Page("a tern in a nest", kcid=2)])
+    found = {one["oid"]: one["topic"] for one in collection.search("tern")["results"]}
+    assert found == {0: "OTHERS", 1: "all", 2: "Birds / Owls"}
+    assert [one["oid"] for one in collection.search("tern", topic="OTHERS")["results"]] == [0]
+    assert {"value": "OTHERS", "count": 1} in collection.search("tern")["facets"]["topic"]
+
+
+@pytest.mark.parametrize("oid", [-1, 10**30])
+def test_copies_of_no_page(birds: Collection, oid: int) -> None:
+    """A number that no page can have is refused, however large."""
+    with pytest.raises(InputError, match="no page"):
+        birds.search("tern", copies_of=oid)

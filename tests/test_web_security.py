@@ -22,10 +22,14 @@ def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
         yield portal
 
 
-def raw(portal: Portal, method: str, path: str, headers: dict[str, str], body: str = "{}") -> tuple[int, dict[str, str]]:
+def raw(
+    portal: Portal, method: str, path: str, headers: dict[str, str], body: str = "{}"
+) -> tuple[int, dict[str, str]]:
     """The status and the headers of an answer to exactly this request."""
     connection = http.client.HTTPConnection(portal.address.removeprefix("http://"), timeout=20)
-    connection.request(method, path, body if method == "POST" else None, {"Content-Type": "application/json", **headers})
+    connection.request(
+        method, path, body if method == "POST" else None, {"Content-Type": "application/json", **headers}
+    )
     response = connection.getresponse()
     response.read()
     found = dict(response.getheaders())
@@ -85,7 +89,9 @@ def csrf_of(portal: Portal, cookie: str) -> str:
 
 def test_a_made_up_session_is_nobody(portal: Portal) -> None:
     """A cookie that this server did not sign is no session, and has no second secret."""
-    other = f"{SESSION}={Security('another token').new_session()}"
+    ours = sign_in(portal).partition("=")[0]
+    assert ours.startswith(SESSION)
+    other = f"{ours}={Security('another token').new_session()}"
     assert csrf_of(portal, other) == ""
     assert raw(portal, "POST", "/api/c/birds/stop", {"Cookie": other, CSRF_HEADER: ""})[0] == 403
 

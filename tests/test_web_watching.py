@@ -235,7 +235,7 @@ def test_the_page_follows_a_crawl(taught: Collection) -> None:
         page.get_by_role("button", name="Resume").wait_for()
         row = page.locator("[data-part=hosts] tbody tr").first
         host = row.locator("th").inner_text()
-        row.get_by_role("button", name="Lock").click()
+        page.locator("[data-part=hosts]").get_by_role("button", name=f"Lock {host}", exact=True).click()
         page.locator("[data-part=hosts]").get_by_role("button", name=f"Unlock {host}").wait_for()
         page.locator("#speed details summary").click()
         page.locator("#speed details tbody tr").nth(2).wait_for()

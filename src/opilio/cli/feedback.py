@@ -68,7 +68,8 @@ def _show(collection: Collection, as_json: bool) -> None:
         return
     click.echo(f"{_changes(waits['count'])} not yet learned by model {waits['model']}")
     for change in waits["changes"]:
-        click.echo(f"  {change['change']}: {one_line(change['topic'])}: {one_line(change['title'] or change['name'])}")
+        named = one_line(change["title"] or change["name"])
+        click.echo(f"  {change['change']}: {one_line(change['topic'])}{f': {named}' if named else ''}")
 
 
 def _changes(count: int) -> str:

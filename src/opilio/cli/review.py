@@ -67,7 +67,7 @@ def _ask(collection: Collection, topic: str) -> None:
         if key in ("q", ""):
             return
         if key == "z":
-            url = collection.take_back(topic) if state["judged"] + state["unsure"] else None
+            url = collection.take_back(topic) if state["verdicts"] else None
         elif key in KEYS:
             collection.judge(topic, state["next"]["url"], KEYS[key])
         else:

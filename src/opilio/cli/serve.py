@@ -47,7 +47,7 @@ def serve_place(place: Path, host: str = "127.0.0.1", port: int = 0, *, quiet: b
     from opilio.web.serving import serve_forever  # noqa: PLC0415
 
     if not place.is_dir():
-        raise InputError(f"{place}: no such folder", "Name a collection, or a folder with some; new ones are made there.")
+        raise InputError(f"{place}: no such folder", "Name a collection, or a folder for several.")
     serve_forever(place, _listen(host, port), host, os.environ.get(TOKEN_VARIABLE, ""), quiet=quiet, echo=click.echo)
 
 

@@ -36,7 +36,7 @@ from opilio.crawl.phases import phase_at_start, strategy_in
 from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.crawl.restore import recover_pages, reopen, restore
 from opilio.crawl.reviewable import Reviewable
-from opilio.crawl.settings_file import write_settings
+from opilio.crawl.settings_file import changing, write_settings
 from opilio.crawl.steerable import Steerable
 from opilio.crawl.stored import stored_status
 from opilio.crawl.taught import KEYWORDS
@@ -175,10 +175,11 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable):
                 f"{self.folder}: a crawl runs here, and its settings are not changed under it",
                 f"Stop it first: opilio stop {self.folder}. The order alone can be changed: opilio policy",
             )
-        settings = _with_full_paths(override(self.settings, dict(changes)))
-        _check_names(settings)
-        self.settings = settings
-        write_settings(self.folder, settings)
+        with changing(self.folder) as now:
+            settings = _with_full_paths(override(now, dict(changes)))
+            _check_names(settings)
+            self.settings = settings
+            write_settings(self.folder, settings)
 
     async def _run(self, store: Store, on_tick: Callable[[Status], object], transport: Transport | None) -> Status:
         if self.settings.learn.phases and not lessons.has_documents(store):
@@ -293,14 +294,15 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable):
         changes: dict[str, Any] = {"frontier.strategy": strategy, "frontier.order_by": order_by}
         if n:
             changes["frontier.n"] = n
-        settings = override(self.settings, changes)
-        make_strategy(settings.frontier)
-        running = ask(self.folder, "policy", strategy=strategy, order_by=order_by, n=n) is not None
-        if not running and order_by:
-            with self._opened(read_only=True) as store:
-                store.check_order_by(order_by)
-        self.settings = settings
-        write_settings(self.folder, settings)
+        with changing(self.folder) as now:
+            settings = override(now, changes)
+            make_strategy(settings.frontier)
+            running = ask(self.folder, "policy", strategy=strategy, order_by=order_by, n=n) is not None
+            if not running and order_by:
+                with self._opened(read_only=True) as store:
+                    store.check_order_by(order_by)
+            self.settings = settings
+            write_settings(self.folder, settings)
         return running
 
     def stop(self) -> bool:

@@ -24,12 +24,13 @@ from opilio import learn
 from opilio.crawl.engine import Engine
 from opilio.crawl.lessons import LESSONS
 from opilio.crawl.reads import reader
-from opilio.errors import CollectionError, OpilioError, QueryError
+from opilio.errors import CollectionError, InputError, OpilioError, QueryError
 from opilio.frontier import make_strategy
 from opilio.settings import override
 from opilio.store import export_pages
 
 NOTE = "engine.json"
+NOT_ALLOWED = "not allowed"
 MAX_REQUEST_BYTES = 2**23  # the text of a file to explain, as JSON: 500,000 characters of 12 bytes, and some
 SQL_TIMEOUT_S = 60.0
 ASK_TIMEOUT_S = SQL_TIMEOUT_S + 30
@@ -81,7 +82,7 @@ class ControlServer:
         try:
             line = await asyncio.wait_for(reader.readuntil(b"\n"), REQUEST_TIMEOUT_S)
             answer = await self._answer(line)
-            writer.write(json.dumps(answer, default=_plain).encode() + b"\n")
+            writer.write(_as_line(answer))
             await asyncio.wait_for(writer.drain(), REQUEST_TIMEOUT_S)
         except (Exception, asyncio.CancelledError):  # whoever asks, and whatever: it is no trouble of the crawl's
             pass
@@ -93,7 +94,7 @@ class ControlServer:
         if not isinstance(request, dict) or not hmac.compare_digest(
             str(request.pop("token", "")).encode(), self._token.encode()
         ):
-            return {"error": "not allowed", "hint": ""}
+            return {"error": NOT_ALLOWED, "hint": ""}
         action = self._actions.get(str(request.pop("do", "")))
         if action is None:
             return {"error": "unknown request", "hint": "The crawl may run another version of Opilio."}
@@ -122,10 +123,16 @@ class ControlServer:
         changes: dict[str, Any] = {"frontier.strategy": strategy, "frontier.order_by": order_by}
         if n:
             changes["frontier.n"] = n
-        settings = override(self._engine.settings, changes, "policy")
-        await self._engine.change_strategy(make_strategy(settings.frontier))
-        self._engine.settings = settings
-        return {"strategy": strategy, "order_by": self._engine.frontier.strategy.order_by}
+        engine = self._engine
+        order = make_strategy(override(engine.settings, changes, "policy").frontier)
+        if engine.phases.has_own_order:
+            if order.uses_sql:
+                engine.store.check_order_by(order.order_by)
+            engine.absorber.notice("phase", f"the harvest will be ordered by {order_by or strategy}")
+        else:
+            await engine.change_strategy(order)
+        engine.settings = override(engine.settings, changes, "policy")  # others may have changed meanwhile
+        return {"strategy": strategy, "order_by": order.order_by}
 
     async def _relock(self, domains: list[str], said: str) -> dict[str, Any]:
         engine = self._engine
@@ -164,6 +171,14 @@ class ControlServer:
         return {"stopping": True}
 
 
+def _as_line(answer: dict[str, Any]) -> bytes:
+    try:
+        text = json.dumps(answer, default=_plain)
+    except (TypeError, ValueError) as error:  # such as a map whose keys are dates
+        text = json.dumps({"error": f"the answer cannot be sent: {error}", "hint": "Cast it: CAST(... AS VARCHAR)."})
+    return text.encode() + b"\n"
+
+
 def _plain(value: Any) -> Any:
     """Values of the database as JSON can hold them."""
     if isinstance(value, (datetime.datetime, datetime.date, datetime.time)):
@@ -183,13 +198,18 @@ def ask(folder: Path, do: str, *, timeout_s: float = ASK_TIMEOUT_S, **request: A
     with connection:
         connection.settimeout(timeout_s)
         try:
-            connection.sendall(json.dumps({"token": note["token"], "do": do, **request}).encode() + b"\n")
+            line = json.dumps({"token": note["token"], "do": do, **request}).encode() + b"\n"
+            if len(line) > MAX_REQUEST_BYTES:
+                raise InputError("this is too large for a crawl that runs", "Stop the crawl first, or give less.")
+            connection.sendall(line)
             answer = json.loads(connection.makefile("rb").readline())
         except TimeoutError:
             raise CollectionError(f"{folder}: the crawl does not answer", "Try again.") from None
         except (OSError, ValueError, KeyError):  # it ended meanwhile, or its port has gone to some other program
             return None
     if not isinstance(answer, dict) or not answer.keys() & {"error", "result"}:
+        return None
+    if answer.get("error") == NOT_ALLOWED:  # the crawl of the note was killed, and another one has its port now
         return None
     if "error" in answer:
         raise QueryError(answer["error"], answer.get("hint", ""))

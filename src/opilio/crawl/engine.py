@@ -30,6 +30,7 @@ from opilio.errors import OpilioError, QueryError, StoreError
 from opilio.frontier import Frontier, HostState, Strategy, Waiting, make_strategy
 from opilio.settings import Settings
 from opilio.store import Store
+from opilio.store.database import MAX_CHARS
 
 REST = 3.0  # a strategy is told of pages for a quarter of the time: Python's lock is the loop's for the rest
 TICK_S = 0.25  # the loop looks at limits and the display at least this often
@@ -360,7 +361,7 @@ class Engine:
     def query(self, sql: str, *, write: bool, timeout_s: float) -> Any:
         """Answer a statement of the user's; called from another thread."""
         try:
-            return self.store.query(sql, write=write, timeout_s=timeout_s)
+            return self.store.query(sql, write=write, timeout_s=timeout_s, max_chars=MAX_CHARS)
         except OpilioError:
             raise
         except Exception as error:

@@ -127,7 +127,7 @@ def _review_anew(store: Store, topic: str) -> int:
 
 
 LESSONS: Mapping[str, Callable[..., Any]] = {
-    "mark": _mark,
+    "mark": _noted(_mark),
     "add_example": _noted(_add_example),
     "drop_example": _noted(_drop_example),
     "confirm_archetype": _noted(_confirm_archetype),

@@ -101,10 +101,16 @@ class Phases:
         self._dry_since_s = 0.0
         self._counted_version = -1
         self._has_enough = False
+        self._is_finishing = False
         if self.phase is Phase.LEARNING and before is not Phase.LEARNING:
             self._enter(self.phase, "learning: depth-first in the domains of the seeds")
         elif self.phase is Phase.NONE and before is not Phase.NONE:
             self._enter(self.phase, "no phases any more (learn.phases)")
+
+    @property
+    def has_own_order(self) -> bool:
+        """Whether the order is the phase's to say: one that the user chooses is for the harvest."""
+        return self.phase is Phase.LEARNING and not self._is_finishing
 
     @property
     def is_busy(self) -> bool:
@@ -155,6 +161,7 @@ class Phases:
         self._has_enough = bool(found) and min(found) >= self._settings.learn.learning_archetypes
 
     async def _finish_learning(self, why: str) -> None:
+        self._is_finishing = True
         self._teacher.change_settings(settings_in(Phase.HARVESTING, self._settings))
         before = self._teacher.version
         changes = await self._teacher.teach_itself("the learning phase is over")

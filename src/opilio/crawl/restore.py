@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from opilio.crawl.worker import Worker
 
 _BY_SCOPE = "('locked-domain', 'out-of-scope')"
-_RECRAWLED = "SELECT oid FROM crawl WHERE state = 'waiting' AND outcome IN ('ok', 'not-modified')"
+_RECRAWLED = "SELECT oid FROM crawl WHERE state = 'waiting' AND oid IN (SELECT oid FROM pages)"  # whatever its last try
 _COUNTED_BY_TRAPS = r"url LIKE '%?%' OR regexp_matches(url, '/(19|20)\d\d[-/]\d{1,2}([-/]\d{1,2})?/?$')"
 
 

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from opilio.errors import CollectionError
-from opilio.settings import FILE_NAME, Settings, to_toml
+from opilio.settings import FILE_NAME, Settings, load, to_toml
+
+
+@contextlib.contextmanager
+def changing(folder: Path) -> Iterator[Settings]:
+    """The settings as they are now, to be changed and written: nobody else does so meanwhile, in any process."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield load(folder / FILE_NAME)
+    finally:
+        os.close(handle)
 
 
 def write_settings(folder: Path, settings: Settings) -> None:

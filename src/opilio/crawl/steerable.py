@@ -6,12 +6,12 @@ from typing import Any
 
 from opilio.crawl.asking import Askable
 from opilio.crawl.control import ASK_TIMEOUT_S, ask
-from opilio.crawl.settings_file import write_settings
+from opilio.crawl.settings_file import changing, write_settings
 from opilio.crawl.steering import name_of_host, relock_at_rest
 from opilio.errors import CollectionError, InputError
 from opilio.frontier import ScopeFilter, covering
 from opilio.model import Outcome
-from opilio.settings import Scope, override
+from opilio.settings import Scope, Settings, override
 from opilio.store import Store
 
 POINTS = 300
@@ -33,24 +33,30 @@ class Steerable(Askable):
     def lock_host(self, host: str) -> int:
         """Never ask a host again, nor any below it, in this crawl and later ones; how many of its URLs were dropped."""
         name = name_of_host(host)
-        locked = self.settings.scope.locked_domains
-        if covering(name, locked):
-            return 0
-        return self._relock((*locked, name), f"{name} locked")["dropped"]
+        with changing(self.folder) as settings:
+            locked = settings.scope.locked_domains
+            if covering(name, locked):
+                return 0
+            return self._relock(settings, (*locked, name), f"{name} locked")["dropped"]
 
     def unlock_host(self, host: str) -> int:
         """Let a host be asked again; how many URLs that its lock dropped wait again."""
         name = name_of_host(host)
-        locked = self.settings.scope.locked_domains
-        by = covering(name, locked)
-        if not by:
-            raise InputError(f"{name} is not locked", "`opilio settings FOLDER` shows what is: scope.locked_domains.")
-        if by != name:
-            raise InputError(f"{name} is locked as a part of {by}", f"Unlock that: opilio host unlock FOLDER {by}")
-        return self._relock(tuple(one for one in locked if one != name), f"{name} unlocked")["taken_up"]
+        with changing(self.folder) as settings:
+            locked = settings.scope.locked_domains
+            by = covering(name, locked)
+            if not by:
+                raise InputError(
+                    f"{name} is not locked", "`opilio settings FOLDER` shows what is: scope.locked_domains."
+                )
+            if by != name:
+                raise InputError(f"{name} is locked as a part of {by}", f"Unlock that: opilio host unlock FOLDER {by}")
+            free = tuple(one for one in locked if one != name)
+            return self._relock(settings, free, f"{name} unlocked")["taken_up"]
 
-    def _relock(self, locked: tuple[str, ...], said: str) -> dict[str, int]:
-        self.settings = override(self.settings, {"scope.locked_domains": list(locked)}, "lock")
+    def _relock(self, settings: Settings, locked: tuple[str, ...], said: str) -> dict[str, int]:
+        """Lock these domains and no others; the crawl hears of it before anybody else may change them."""
+        self.settings = override(settings, {"scope.locked_domains": list(locked)}, "lock")
         write_settings(self.folder, self.settings)
 
         def relock(store: Store) -> dict[str, int]:

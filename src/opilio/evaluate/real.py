@@ -82,7 +82,7 @@ def crawl_for_real(
         folder = Path(name)
         _write_others(folder / "others", judge, analysed, topic, seed)
         (folder / "seeds.txt").write_text("\n".join(analysed.web.urls[page] for page in starts), "utf-8")
-        changes = {"limits.max_pages": max_pages, "classify.others": str(folder / "others")}
+        changes = {"limits.max_pages": max_pages, "classify.others": str(folder / "others"), "search.index": False}
         chosen = override(settings, changes)
         collection = Collection.create(folder / "collection", seeds=folder / "seeds.txt", settings=chosen)
         fetched = [page for page in starts if not (chosen.robots.obey_meta and _is_noindex(analysed, page))]

@@ -247,7 +247,11 @@ class Levels:
     # -- order
 
     def change_strategy(self, strategy: Strategy) -> None:
-        """Order by another strategy from now on: all hot URLs go back to the database's order."""
+        """Order by another strategy from now on: all hot URLs go back to the database's order.
+
+        While links are held back, what is hot stays: no refill would bring it, and it is what is waited for.
+        """
+        kept = list(self._hot.values()) if self.holds_back else []
         if self.strategy.learns:
             self.on_spill(list(self._hot.values()))
         for topic, queue in self.queues.items():
@@ -260,6 +264,10 @@ class Levels:
         self._batch.clear()
         self._worst.clear()
         self._hot.clear()
+        self.prioritise(kept)
+        for url in kept:
+            self.cold[url.topic] -= 1
+            self._push(url)
 
     def _home(self, topic: int) -> TopicQueue:
         """The queue in which a topic's URLs wait for their turn: the pool, when turns come in batches."""

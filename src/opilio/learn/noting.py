@@ -1,7 +1,8 @@
 """Notes of what the user changes in the training documents: what no model has learned yet, and how to take it back.
 
 Each change is noted with the row that stood there before (table `lessons`). What a crawl adds by itself, archetypes, is
-not the user's and is not noted. A model that was chosen again counts as the one that it is.
+not the user's and is not noted. A model that was chosen again counts as the one that it is. Marks of topics are noted,
+too, under no name: pages are judged by them when they are judged anew. They are not taken back.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from opilio.errors import InputError
 from opilio.learn.lessons import ARCHETYPE
 from opilio.store import Batch, Store
 from opilio.store.loading import ModelRecord
+from opilio.topics import Mark
 
 Key = tuple[int, str]
 """Topic and name of a training document."""
@@ -25,11 +27,19 @@ Row = dict[str, Any]
 _AGAIN = re.compile(r"model (\d+) again")
 """Why a model was stored that is an older one under a new number."""
 _MAX_ROWS = 2**20
+_WANTED = (Mark.GOOD, Mark.SUBSUMED)
 _COLUMNS = ("name", "kind", "kcid", "positive", "source", "title", "text")
 _TRAINING = f"SELECT {', '.join(_COLUMNS)}, epoch(added) FROM training"
 _NOTE = "INSERT INTO lessons VALUES (make_timestamp($1::BIGINT), $2, $3, $4)"
-_SINCE = "SELECT kcid, name, before FROM lessons WHERE taught > make_timestamp($1::BIGINT) ORDER BY taught, rowid"
-_FORGET_NOTES = "DELETE FROM lessons WHERE taught > make_timestamp($1::BIGINT)"
+_SINCE = """
+    SELECT kcid, name, before FROM lessons
+    WHERE taught > make_timestamp($1::BIGINT) AND name <> '' ORDER BY taught, rowid
+"""
+_MARKED = """
+    SELECT kcid, first(before ORDER BY taught, rowid) FROM lessons
+    WHERE taught > make_timestamp($1::BIGINT) AND name = '' GROUP BY kcid ORDER BY kcid
+"""
+_FORGET_NOTES = "DELETE FROM lessons WHERE taught > make_timestamp($1::BIGINT) AND name <> ''"
 _FORGET = "DELETE FROM training WHERE kcid = $1 AND name = $2"
 _TITLES = """
     SELECT c.url, p.title FROM crawl c JOIN pages p USING (oid) WHERE c.url IN (SELECT unnest($1::VARCHAR[]))
@@ -38,12 +48,15 @@ _TITLES = """
 
 @contextmanager
 def noting(store: Store) -> Iterator[None]:
-    """Note what is done to the training documents inside."""
-    before = _training(store)
+    """Note what is done to the training documents, and to the marks of topics, inside."""
+    before, marks = _training(store), _marks(store)
     try:
         yield
     finally:  # what was done before an error is done
         _note(store, before)
+        for kcid, mark in _marks(store).items():
+            if marks.get(kcid, mark) != mark:
+                store.query(_NOTE, [int(time.time() * 1e6), kcid, "", json.dumps({"type": marks[kcid]})], write=True)
 
 
 def _note(store: Store, before: dict[Key, Row]) -> None:
@@ -70,6 +83,7 @@ def pending(store: Store) -> dict[str, Any]:
         {"topic": paths.get(kcid, ""), "name": name, "title": titles.get(name) or "", "change": said}
         for (kcid, name), said in changes
     ]
+    listed += _marked(store, made_us)
     return {"model": learned.version if learned else 0, "count": len(listed), "changes": listed}
 
 
@@ -90,6 +104,24 @@ def forget(store: Store, version: int) -> int:
     store.write(batch)
     store.query(_FORGET_NOTES, [made_us], write=True)
     return restored
+
+
+def _marked(store: Store, made_us: int) -> list[dict[str, Any]]:
+    """The topics that are wanted now and were not then, or the other way round."""
+    records = {record.kcid: record for record in store.load_topics()}
+    found = []
+    for kcid, before in store.query(_MARKED, [made_us], max_rows=_MAX_ROWS).rows:
+        if kcid not in records:
+            continue
+        is_wanted = records[kcid].type in _WANTED
+        if is_wanted != (json.loads(before)["type"] in _WANTED):
+            said = "wanted now" if is_wanted else "not wanted any more"
+            found.append({"topic": records[kcid].path or records[kcid].name, "name": "", "title": "", "change": said})
+    return found
+
+
+def _marks(store: Store) -> dict[int, str]:
+    return {record.kcid: record.type for record in store.load_topics()}
 
 
 def _learned_by(models: list[ModelRecord]) -> ModelRecord | None:

@@ -19,6 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from opilio.model.judgement import RELEVANT
+from opilio.topics.hierarchy import ROOT
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -77,6 +80,12 @@ class Columns:
         at[at == len(self)] = 0
         known = self["oid"][at] == oids if len(self) else np.zeros(len(oids), bool)
         return at, known
+
+    @cached_property
+    def in_others(self) -> npt.NDArray[np.bool_]:
+        """Pages that no topic took. The root takes one only where it is itself what is wanted."""
+        found: npt.NDArray[np.bool_] = (self["kcid"] == ROOT) & (self["relevance"] < RELEVANT)
+        return found
 
     def subtree(self, kcid: int) -> list[int]:
         """A topic and all below it."""

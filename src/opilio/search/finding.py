@@ -18,6 +18,7 @@ from opilio.search.query import Filter, Question, parse
 from opilio.search.ranking import COSINE_PAGES, as_share, check_weights, combine
 from opilio.search.snippets import Highlighter
 from opilio.search.vectors import asked_numbers, cosines
+from opilio.topics.tree import OTHERS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -70,6 +71,8 @@ def search(
     weights = check_weights(weights)
     if page < 1 or not 1 <= size <= MAX_SIZE:
         raise InputError(f"page {page} of {size} results", f"Pages count from 1 and have up to {MAX_SIZE} results.")
+    if copies_of is not None and not 0 <= copies_of < 2**63:
+        raise InputError(f"no page has the number {copies_of}", "Take the `oid` of a result.")
     asked = parse(question)
     asked = Question(asked.tree, (*asked.filters, *(Filter(name, value) for name, value in filters)))
     hits = find_hits(reader, asked, copies_of)
@@ -204,7 +207,7 @@ def describe(reader: Reader, at: int, page: Packed) -> dict[str, Any]:
         "url": page.url,
         "title": page.title,
         "host": columns.hosts.get(int(columns["sid"][at]), ""),
-        "topic": topic_names(reader).get(int(columns["kcid"][at]), ""),
+        "topic": OTHERS if columns.in_others[at] else topic_names(reader).get(int(columns["kcid"][at]), ""),
         "relevance": round(float(columns["relevance"][at]), 4),
         "authority": round(float(columns["authority"][at]), 4),
         "visited": visited.strftime("%Y-%m-%dT%H:%M:%S"),
@@ -235,7 +238,7 @@ def _counted(numbers: npt.NDArray[Any], names: Mapping[int, str]) -> list[dict[s
 
 
 def _topic_facet(reader: Reader, at: Whole) -> list[dict[str, Any]]:
-    """The topics but the root with all below them, in the order of their paths."""
+    """The topics but the root with all below them, in the order of their paths, and OTHERS."""
     columns = reader.columns
     kcids = columns["kcid"][at]
     counts = np.bincount(kcids[kcids >= 0], minlength=1 + max((t["kcid"] for t in columns.topics), default=0))
@@ -244,4 +247,5 @@ def _topic_facet(reader: Reader, at: Whole) -> list[dict[str, Any]]:
         for topic in columns.topics
         if topic["path"]
     ]
+    found.append({"value": OTHERS, "count": int(columns.in_others[at].sum())})
     return [one for one in found if one["count"]]

@@ -15,6 +15,7 @@ from opilio.search.columns import Columns
 from opilio.search.index import SCHEMA, analyzer, spaced
 from opilio.search.query import Any, Filter, Node, Without, Word
 from opilio.topics import TopicRecord, find_topic
+from opilio.topics.tree import OTHERS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -135,6 +136,8 @@ def _named(column: str, names: list[str], value: str, columns: Columns) -> Mask:
 
 
 def _topic(value: str, columns: Columns) -> Mask:
+    if value == OTHERS:
+        return columns.in_others
     records = [TopicRecord(**topic, type="", keywords=[]) for topic in columns.topics]
     return np.isin(columns["kcid"], columns.subtree(find_topic(records, value).kcid))
 

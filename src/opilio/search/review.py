@@ -53,6 +53,7 @@ _PAGE = f"""
 _OID = "SELECT p.oid FROM crawl c JOIN pages p USING (oid) WHERE c.url = $1"
 _SAY = "INSERT INTO reviews VALUES (make_timestamp($1::BIGINT), $2, $3, $4, $5)"
 _LAST = "SELECT rowid, oid FROM reviews WHERE kcid = $1 ORDER BY rowid DESC LIMIT 1"
+_COUNT = "SELECT count(DISTINCT oid) FROM reviews WHERE kcid = $1"
 _TAKE_BACK = "DELETE FROM reviews WHERE kcid = $1 AND rowid = $2"
 _VERDICTS = """
     SELECT c.url, coalesce(p.title, '') AS title, last(r.verdict ORDER BY r.rowid) AS verdict,
@@ -73,6 +74,7 @@ def look(store: Store, topic: str, url: str | None = None) -> dict[str, Any]:
         "left": sum(group.left for group in groups),
         "judged": sum(group.yes + group.no for group in groups),
         "unsure": sum(group.unsure for group in groups),
+        "verdicts": store.query(_COUNT, [record.kcid]).rows[0][0],
         "groups": [_told(group) for group in groups],
         "next": None if chosen is None else _page(store, *chosen),
         "estimates": estimates(groups, filtered_pages),

@@ -23,12 +23,15 @@ VERDICTS = (YES, NO, UNSURE, SKIP)
 DOUBTFUL, UNDOUBTED, FILTERED = "doubtful", "undoubted", "filtered"
 KINDS = (DOUBTFUL, UNDOUBTED, FILTERED)
 
-_VERDICT = "(SELECT oid, last(verdict ORDER BY rowid) AS verdict FROM reviews WHERE kcid = $2 GROUP BY oid)"
+_VERDICT = """(
+        SELECT oid, last(verdict ORDER BY rowid) AS verdict, max(judged) AS judged FROM reviews
+        WHERE kcid = $2 GROUP BY oid
+    )"""
 _COUNTS = """
     count(*) AS pages, count(*) FILTER (verdict = 'yes') AS yes, count(*) FILTER (verdict = 'no') AS no,
     count(*) FILTER (verdict = 'unsure') AS unsure, count(*) FILTER (verdict = 'skip') AS skipped,
     arg_min(oid, hash(oid * 1000003 + $3)) FILTER (verdict IS NULL) AS fresh,
-    arg_min(oid, hash(oid * 1000003 + $3)) FILTER (verdict = 'skip') AS later
+    arg_min(oid, judged) FILTER (verdict = 'skip') AS later, epoch_us(min(judged) FILTER (verdict = 'skip')) AS since
 """
 _TAKEN = f"""
     WITH mine AS (
@@ -91,8 +94,9 @@ class Group:
     unsure: int
     skipped: int
     fresh: int | None
-    """The page that is drawn next, and the first of those that were skipped."""
+    """The page that is drawn next, and the one of those that were skipped that was so first, and when."""
     later: int | None
+    later_us: int | None = None
 
     @property
     def name(self) -> str:
@@ -138,7 +142,6 @@ def next_page(groups: list[Group]) -> tuple[int, Group] | None:
     for group in groups:
         if group.left > group.skipped and group.fresh is not None:
             return group.fresh, group
-    for group in groups:
-        if group.left and group.later is not None:
-            return group.later, group
-    return None
+    skipped = [group for group in groups if group.left and group.later is not None]
+    first = min(skipped, key=lambda group: group.later_us or 0, default=None)
+    return None if first is None or first.later is None else (first.later, first)

@@ -1,4 +1,4 @@
-"""Answers to a user's SQL in plain values: bounded in rows and in time, and the same wherever the query ran."""
+"""Answers to a user's SQL in plain values: bounded in rows, size and time, and the same wherever the query ran."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opilio.store.database import MAX_ROWS, Store
+from opilio.store.database import MAX_CHARS, MAX_ROWS, Store
 
 TIMEOUT_S = 60.0
 
 
 def answer(store: Store, sql: str, max_rows: int = 1000) -> dict[str, Any]:
     """Columns with their kinds (number, time or text), rows, and whether there were more of them."""
-    result = store.query(sql, timeout_s=TIMEOUT_S, max_rows=max(1, min(max_rows, MAX_ROWS)))
+    most = max(1, min(max_rows, MAX_ROWS))
+    result = store.query(sql, timeout_s=TIMEOUT_S, max_rows=most, max_chars=MAX_CHARS)
     rows = [[plain(value) for value in row] for row in result.rows]
     kinds = [_kind([row[column] for row in result.rows]) for column in range(len(result.columns))]
     return {"columns": list(result.columns), "kinds": kinds, "rows": rows, "truncated": result.truncated}

@@ -30,6 +30,8 @@ if TYPE_CHECKING:  # it takes a tenth of a second to import
 FOLD_ROWS = 50_000  # an UPDATE of 500 rows of 8 million costs 69 ms of CPU, one of 50,000 costs 550 ms
 MIN_LOG_BYTES, MAX_LOG_BYTES = 16 * MIB, 256 * MIB
 MAX_ROWS = 100_000
+MAX_CHARS = 32 * MIB
+PIECE_ROWS = 64
 STREAM_ROWS = 10_000
 
 _CHANGED = ("topic", "state", "outcome", "numtries", "relevance", "priority", "not_before", "lastvisited")
@@ -266,18 +268,22 @@ class Store(Loading):
         write: bool = False,
         timeout_s: float = 0.0,
         max_rows: int = MAX_ROWS,
+        max_chars: int = 0,
     ) -> Result:
-        """Answer one statement of the user's; from any thread. It may change rows only with `write`."""
+        """Answer one statement of the user's; from any thread. It may change rows only with `write`.
+
+        With `max_chars`, rows end where their texts together would be longer: an answer need not fit into memory.
+        """
         with self._reading() as cursor:
             is_change = guard.check(cursor, sql, write=write)
             with self._turn if is_change else nullcontext(), _deadline(cursor, timeout_s):
                 self._take_snapshot(cursor, "BEGIN" if is_change else _READ_ONLY)
                 cursor.execute(sql, params if isinstance(params, Mapping) else list(params))
-                rows = cursor.fetchmany(max_rows + 1)
+                rows, truncated = _fetch(cursor, max_rows, max_chars)
                 columns = tuple(column[0] for column in cursor.description or ())
                 if is_change:
                     cursor.execute("COMMIT")
-        return Result(columns, rows[:max_rows], truncated=len(rows) > max_rows)
+        return Result(columns, rows, truncated)
 
     def stream(self, sql: str, params: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
         """The answer to one query in pieces, however large it is."""
@@ -361,6 +367,30 @@ def _merge_sql(table: str, key: str, columns: list[str]) -> str:
         WHEN MATCHED THEN UPDATE SET {", ".join(f"{name} = incoming.{name}" for name in columns if name != key)}
         WHEN NOT MATCHED THEN INSERT ({", ".join(columns)}) VALUES ({", ".join(f"incoming.{n}" for n in columns)})
     """
+
+
+def _fetch(cursor: duckdb.DuckDBPyConnection, max_rows: int, max_chars: int) -> tuple[list[tuple[Any, ...]], bool]:
+    """At most so many rows of an answer, with at most so many characters, and whether there are more."""
+    if not max_chars:
+        rows = cursor.fetchmany(max_rows + 1)
+        return rows[:max_rows], len(rows) > max_rows
+    rows, chars = [], 0
+    while len(rows) <= max_rows:
+        piece = cursor.fetchmany(PIECE_ROWS)
+        if not piece:
+            return rows, False
+        for row in piece:
+            chars += sum(map(_chars, row))
+            if chars > max_chars:
+                return rows[:max_rows], True
+            rows.append(row)
+    return rows[:max_rows], True
+
+
+def _chars(value: Any) -> int:
+    if isinstance(value, (str, bytes)):
+        return len(value)
+    return len(repr(value)) if isinstance(value, (list, tuple, dict)) else 0
 
 
 def _roll_back(cursor: duckdb.DuckDBPyConnection) -> None:

@@ -190,7 +190,7 @@ CREATE TABLE training (
 CREATE TABLE lessons (
     taught TIMESTAMP NOT NULL,
     kcid   SMALLINT NOT NULL,
-    name   VARCHAR NOT NULL,       -- of the document
+    name   VARCHAR NOT NULL,       -- of the document; empty: the mark of the topic
     before VARCHAR                 -- its row of training before the change, as JSON; NULL: there was none
 );
 

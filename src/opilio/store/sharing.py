@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from opilio.store.database import Store
@@ -17,8 +17,9 @@ from opilio.store.database import Store
 
 @dataclass
 class _Open:
-    store: Store
+    store: Store | None = None
     readers: int = 0
+    opening: threading.Lock = field(default_factory=threading.Lock)
 
 
 _OPEN: dict[Path, _Open] = {}
@@ -30,15 +31,16 @@ def reading_together(folder: Path, *, memory_bytes: int) -> Iterator[Store]:
     """The store of a collection, to read, shared with the threads that read it now."""
     path = folder.absolute()
     with _LOCK:
-        held = _OPEN.get(path)
-        if held is None:
-            held = _OPEN[path] = _Open(Store.open(folder, read_only=True, memory_bytes=memory_bytes))
+        held = _OPEN.setdefault(path, _Open())
         held.readers += 1
     try:
-        yield held.store
+        with held.opening:  # which may take a while after a crash: readers of other collections do not wait for it
+            store = held.store = held.store or Store.open(folder, read_only=True, memory_bytes=memory_bytes)
+        yield store
     finally:
         with _LOCK:
             held.readers -= 1
             if not held.readers:
                 del _OPEN[path]
-                held.store.close()
+                if held.store is not None:
+                    held.store.close()

@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager
 from typing import Annotated
 
+import anyio
 from fastapi import Depends, Request
 
 from opilio.crawl import Collection
 from opilio.web.pages import Pages
 from opilio.web.security import Security
 from opilio.web.shelf import Shelf
+
+DOORS = 40
+
+
+class Doors:
+    """Where requests wait for a collection: in threads that no route needs, or those who wait for their turn could take
+    all threads from the one whose turn it is."""
+
+    def __init__(self) -> None:
+        self._reading = anyio.CapacityLimiter(DOORS)
+        self._writing = anyio.CapacityLimiter(DOORS)
+
+    def reading(self, shelf: Shelf, name: str) -> contextlib.AbstractAsyncContextManager[Collection]:
+        """A collection to read."""
+        return _entered(shelf.reading(name), self._reading)
+
+    def writing(self, shelf: Shelf, name: str) -> contextlib.AbstractAsyncContextManager[Collection]:
+        """A collection to change."""
+        return _entered(shelf.writing(name), self._writing)
+
+
+@contextlib.asynccontextmanager
+async def _entered(
+    taken: AbstractContextManager[Collection], limiter: anyio.CapacityLimiter
+) -> AsyncIterator[Collection]:
+    collection = await anyio.to_thread.run_sync(taken.__enter__, limiter=limiter)  # to its end, whoever leaves
+    try:
+        yield collection
+    finally:
+        taken.__exit__(None, None, None)  # it only gives back: nothing here waits
 
 
 def shelf_of(request: Request) -> Shelf:
@@ -31,13 +64,15 @@ def allowed(request: Request) -> None:
     security.check_change(request)
 
 
-def _reading(request: Request, name: str) -> Iterator[Collection]:
-    with shelf_of(request).reading(name) as collection:
+async def _reading(request: Request, name: str) -> AsyncIterator[Collection]:
+    doors: Doors = request.app.state.doors
+    async with doors.reading(shelf_of(request), name) as collection:
         yield collection
 
 
-def _writing(request: Request, name: str, _: Annotated[None, Depends(allowed)]) -> Iterator[Collection]:
-    with shelf_of(request).writing(name) as collection:
+async def _writing(request: Request, name: str, _: Annotated[None, Depends(allowed)]) -> AsyncIterator[Collection]:
+    doors: Doors = request.app.state.doors
+    async with doors.writing(shelf_of(request), name) as collection:
         yield collection
 
 

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import JSONResponse, Response
 from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 import opilio
 from opilio.errors import (
@@ -22,14 +23,15 @@ from opilio.errors import (
     StoreError,
 )
 from opilio.web import api_page, browsing, clustering, console, finding, reviewing, start, teaching, watching, wizard
+from opilio.web.access import Doors
 from opilio.web.pages import Pages
-from opilio.web.security import NotAllowed, Security
-from opilio.web.shelf import Shelf
+from opilio.web.security import HEADERS, NotAllowed, Security
+from opilio.web.shelf import NoCollection, Shelf
 
 API = "/api"
 RETRY_S = 2  # a collection that is busy is asked for again after this
 _STATUS: list[tuple[type[Exception], int]] = [  # the first that fits
-    (NotAllowed, 403), (CollectionBusy, 503), (StoreError, 500), (CollectionError, 404),
+    (NotAllowed, 403), (CollectionBusy, 503), (StoreError, 500), (NoCollection, 404), (CollectionError, 409),
     (InputError, 400), (QueryError, 400), (SettingsError, 400), (OpilioError, 500),
 ]  # fmt: skip
 
@@ -39,17 +41,32 @@ def create_app(shelf: Shelf, security: Security) -> FastAPI:
     app = FastAPI(
         title="Opilio", version=opilio.__version__, openapi_url=f"{API}/openapi.json", docs_url=None, redoc_url=None
     )
-    app.state.shelf, app.state.security, app.state.pages = shelf, security, Pages(security)
+    app.state.shelf, app.state.security, app.state.pages, app.state.doors = shelf, security, Pages(security), Doors()
     for module in (start, api_page, wizard, browsing, finding, watching, console, teaching, clustering, reviewing):
         app.include_router(module.router)
     app.mount("/static", StaticFiles(packages=[("opilio.web", "static")]), name="static")
     app.middleware("http")(security.guard)
     app.add_middleware(GZipMiddleware, minimum_size=1000)
+    app.add_middleware(Heads)
     for kind in (OpilioError, NotAllowed):
         app.add_exception_handler(kind, _tell)
     app.add_exception_handler(RequestValidationError, _tell_wrong)
     app.add_exception_handler(HTTPException, _tell_http)
+    app.add_exception_handler(Exception, _tell_defect)
     return app
+
+
+class Heads:
+    """Middleware: a HEAD is answered like a GET; the server leaves the body away."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope.get("method") == "HEAD":
+            scope = {**scope, "method": "GET"}
+        await self._app(scope, receive, send)
 
 
 def _tell(request: Request, error: Exception) -> Response:
@@ -66,7 +83,16 @@ def _tell_wrong(request: Request, error: Exception) -> Response:
 def _tell_http(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
     said = str(error.detail) if isinstance(error, HTTPException) else str(error)
-    return _answer(request, status, said, "")
+    response = _answer(request, status, said, "")
+    response.headers.update(getattr(error, "headers", None) or {})  # such as Allow
+    return response
+
+
+def _tell_defect(request: Request, error: Exception) -> Response:
+    """Something of ours is wrong; what exactly is in the log of the server, with its traceback."""
+    response = _answer(request, 500, "something went wrong in the server", "What it was stands where the server runs.")
+    response.headers.update(HEADERS)  # no middleware sees this answer
+    return response
 
 
 def _answer(request: Request, status: int, message: str, hint: str) -> Response:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -75,7 +76,16 @@ def topic(
     if analyse and topic.strip() != OTHERS:
         best = collection.distill(told["about"]["topic"] or None, top=10)
         told |= {"hubs": best["hubs"], "authorities": best["authorities"]}
+    if topic.strip() == OTHERS:  # what none took can be given to one
+        told |= {"topics": list(_paths(told["tree"]))}
     return pages.render(request, "topic.html", **_shown(name), **told, analysed=analyse)
+
+
+def _paths(node: dict[str, Any]) -> Iterator[str]:
+    """The paths of the topics below a node."""
+    for child in node["children"]:
+        yield child["topic"]
+        yield from _paths(child)
 
 
 @router.get("/c/{name}/page", include_in_schema=False)

@@ -63,8 +63,12 @@ def _shown(collection: Collection, sql: str) -> dict[str, Any]:
     """An answer with its cells as texts, beside their values."""
     told = collection.answer(sql, SHOWN_ROWS)
     told["texts"] = [[_text(value) for value in row] for row in told["rows"]]
-    if not any(kind == "number" for kind in told["kinds"]):
-        told["rows"] = []  # there is nothing to draw: they need not be sent twice
+    is_drawn = any(kind == "number" for kind in told["kinds"])  # else values need not be sent beside their texts
+    told["rows"] = [
+        [text if isinstance(value, str) else value for value, text in zip(*pair, strict=True)]
+        for pair in zip(told["rows"], told["texts"], strict=True)
+        if is_drawn
+    ]
     return told
 
 

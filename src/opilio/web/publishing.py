@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
+import secrets
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -105,7 +105,7 @@ def publish(
     Topics with relevant pages are published, each with its best `pages_per_topic`. `progress` is told how many files of
     how many are written. A folder that is there already is replaced if it was made by this, and refused otherwise.
     """
-    with _replacing(Path(target).absolute()) as folder:
+    with _replacing(Path(target).resolve()) as folder:  # where a link leads to: a site may lie elsewhere
         site = _Site(collection, folder, name, pages_per_topic)
         return site.write(progress)
 
@@ -229,7 +229,8 @@ def _replacing(target: Path) -> Iterator[Path]:
         )
     if not target.parent.is_dir():
         raise InputError(f"{target.parent}: no such folder", "Make it first.")
-    new, old = (target.with_name(f".{target.name}.{kind}-{os.getpid()}") for kind in ("new", "old"))
+    beside = secrets.token_hex(4)
+    new, old = (target.with_name(f".{target.name[:200]}.{kind}-{beside}") for kind in ("new", "old"))
     new.mkdir()
     try:
         yield new

@@ -8,17 +8,18 @@ import time
 from pathlib import Path
 
 from opilio.crawl.control import ask
-from opilio.errors import CollectionError
+from opilio.errors import CollectionBusy, CollectionError
 
 LOG = "crawl.log"
 START_S = 60.0  # a large collection is read first
 POLL_S = 0.05
+ANSWER_S = 15.0  # a crawl that is busy answers sooner; a page cannot wait for one that hangs
 _STARTED: list[subprocess.Popen[bytes]] = []
 
 
 def is_running(folder: Path) -> bool:
     """Whether a crawl runs in a collection."""
-    return ask(folder, "status") is not None
+    return ask(folder, "status", timeout_s=ANSWER_S) is not None
 
 
 def start_crawl(folder: Path) -> None:
@@ -46,4 +47,4 @@ def start_crawl(folder: Path) -> None:
             hints = [line.removeprefix("hint: ") for line in said if line.startswith("hint: ")]
             raise CollectionError((errors or said or ["the crawl ended at once"])[-1], (hints or [""])[-1])
         time.sleep(POLL_S)
-    raise CollectionError("the crawl has begun, but does not answer yet", f"Look at {folder / LOG}.")
+    raise CollectionBusy("the crawl has begun, but does not answer yet", f"Look at {folder / LOG}.")

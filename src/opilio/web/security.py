@@ -5,6 +5,7 @@
 - Changing needs the token. A program sends it as `Authorization: Bearer TOKEN`. A browser that has signed in has a
   cookie that scripts cannot read and that is not sent from other sites (SameSite=Strict); since a cookie alone proves
   nothing about who wrote the request, a header with a second secret, which only our own pages know, must come with it.
+- That is seen before anything of a request's body is read; and no body may be larger than a form of ours can make it.
 - Pages may load scripts, styles and pictures from this server only, and no script may stand in a page itself.
 """
 
@@ -32,6 +33,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
+LOGIN = "/api/login"
+MAX_BODY_BYTES, MAX_LOGIN_BYTES = 2**26, 2**12
 
 Next = Callable[[Request], Awaitable[Response]]
 
@@ -62,12 +65,12 @@ class Security:
 
     def csrf(self, request: Request) -> str:
         """What a page sends along with a change; empty when nobody is signed in."""
-        session = request.cookies.get(SESSION, "")
+        session = request.cookies.get(cookie_name(request), "")
         return self._sign("csrf", session) if self._is_ours(session) else ""
 
     def is_signed_in(self, request: Request) -> bool:
         """Whether the browser that asks has signed in."""
-        return self._is_ours(request.cookies.get(SESSION, ""))
+        return self._is_ours(request.cookies.get(cookie_name(request), ""))
 
     def check_change(self, request: Request) -> None:
         """Refuse a request that may not change anything."""
@@ -85,18 +88,33 @@ class Security:
             raise NotAllowed("the request does not come from a page of this portal", "Reload the page, then try again.")
 
     async def guard(self, request: Request, call_next: Next) -> Response:
-        """Middleware: refuse strange host names, add the headers."""
-        if request.headers.get("Host", "").rpartition(":")[0] not in self.hosts and (
-            request.headers.get("Host", "") not in self.hosts
-        ):
-            body = {"error": "this server has no such name", "hint": "Start it with --host NAME to allow one."}
-            return JSONResponse(body, status_code=421)
-        response = await call_next(request)
+        """Middleware: refuse strange host names, and bodies that nobody need read; add the headers."""
+        host = request.headers.get("Host", "").lower()
+        if host.rpartition(":")[0] not in self.hosts and host not in self.hosts:
+            return _refusal(421, "this server has no such name", "Start it with --host NAME to allow one.")
+        response = self._refuse_body(request) or await call_next(request)
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
         if not request.url.path.startswith("/static/"):
             response.headers.setdefault("Cache-Control", "no-store")
         return response
+
+    def _refuse_body(self, request: Request) -> Response | None:
+        """Why the body of a request is not read, if it is not."""
+        if request.method in {"GET", "HEAD"}:
+            return None
+        is_login = request.url.path == LOGIN
+        if not is_login:
+            try:
+                self.check_change(request)
+            except NotAllowed as refused:
+                return _refusal(403, refused.message, refused.hint)
+        if "Transfer-Encoding" in request.headers:
+            return _refusal(411, "the length of the request is not given", "Send it with a Content-Length.")
+        length = request.headers.get("Content-Length", "0")
+        if not length.isdecimal() or int(length) > (MAX_LOGIN_BYTES if is_login else MAX_BODY_BYTES):
+            return _refusal(413, "the request is too large", "Larger inputs are for `opilio crawl`.")
+        return None
 
     def _is_ours(self, session: str) -> bool:
         name, _, signature = session.partition(".")
@@ -104,3 +122,13 @@ class Security:
 
     def _sign(self, purpose: str, text: str) -> str:
         return hmac.new(self.token.encode(), f"{purpose}:{text}".encode(), hashlib.sha256).hexdigest()
+
+
+def cookie_name(request: Request) -> str:
+    """The cookie of this server: browsers send cookies to all ports of a machine, and on each another may run."""
+    _, port = request.scope.get("server") or ("", 0)
+    return f"{SESSION}_{port}"
+
+
+def _refusal(status: int, message: str, hint: str) -> Response:
+    return JSONResponse({"error": message, "hint": hint}, status_code=status)

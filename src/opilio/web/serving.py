@@ -20,7 +20,7 @@ def serve_forever(
 ) -> None:
     """Serve until Ctrl-C or SIGTERM."""
     port = listener.getsockname()[1]
-    named = f"[{host}]" if ":" in host else host
+    named = f"[{host}]" if ":" in host else host.lower()
     security = Security(token, LOOPBACK | {named})
     app = create_app(Shelf(place), security)
     shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else named

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +15,13 @@ from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.web.locks import ReadersOrWriter
 from opilio.web.runs import is_running
 
-MAX_NAME_CHARS = 80
+MAX_NAME_CHARS, MAX_NAME_BYTES = 80, 255
 READ_WAIT_S = 3.0  # a page that waits longer says why, and asks again by itself
 _NAME = re.compile(r"[\w][\w .-]*")
+
+
+class NoCollection(CollectionError):
+    """A name that no collection has here."""
 
 
 class Shelf:
@@ -34,25 +39,35 @@ class Shelf:
         """The collections there are."""
         if self.is_one:
             return sorted(name for name in self._shown if is_collection(self.folder / name))
-        return sorted(folder.name for folder in self.folder.iterdir() if is_collection(folder))
+        try:
+            return sorted(folder.name for folder in self.folder.iterdir() if is_collection(folder))
+        except OSError:  # it is gone, or may not be read any more
+            return []
 
     def path(self, name: str) -> Path:
         """The folder of a collection; an error when there is none of that name."""
         if name not in self.names():
-            raise CollectionError(f"no collection {name!r} here", "The start page lists those there are.")
+            raise NoCollection(f"no collection {name!r} here", "The start page lists those there are.")
         return self.folder / name
 
-    def place_for(self, name: str) -> Path:
-        """The folder of a collection yet to be made."""
+    @contextlib.contextmanager
+    def making(self, name: str) -> Iterator[Path]:
+        """The folder of a collection that is made inside: nobody else's, shown then, and gone when making it fails."""
         name = name.strip()
-        if not _NAME.fullmatch(name) or len(name) > MAX_NAME_CHARS:
+        if not _NAME.fullmatch(name) or len(name) > MAX_NAME_CHARS or len(name.encode()) > MAX_NAME_BYTES:
             raise InputError(f"{name!r} cannot be the name of a folder", "Take letters, digits, blanks and - _ .")
-        if (self.folder / name).exists():
-            raise InputError(f"{name!r} exists already", "Choose another name.")
-        return self.folder / name
-
-    def show(self, name: str) -> None:
-        """Show a collection that was made here."""
+        folder = self.folder / name
+        try:
+            folder.mkdir()
+        except FileExistsError:
+            raise InputError(f"{name!r} exists already", "Choose another name.") from None
+        except OSError as error:
+            raise CollectionError(f"{folder}: cannot make the folder: {error.strerror}", "") from None
+        try:
+            yield folder
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
         self._shown.add(name)
 
     @contextlib.contextmanager
@@ -85,4 +100,7 @@ class Shelf:
 
 def is_collection(folder: Path) -> bool:
     """Whether a folder holds a collection."""
-    return (folder / DATABASE_NAME).is_file()
+    try:
+        return (folder / DATABASE_NAME).is_file()
+    except OSError:  # somebody else's, which may not be looked into
+        return False

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from opilio.crawl.counters import FOUND
-from opilio.errors import CollectionBusy
+from opilio.errors import CollectionBusy, OpilioError
 from opilio.web.access import AllShelf, Render, Writing, allowed
 from opilio.web.runs import start_crawl
-from opilio.web.security import SESSION, NotAllowed, Security
+from opilio.web.security import LOGIN, NotAllowed, Security, cookie_name
 from opilio.web.shelf import Shelf
 
 router = APIRouter()
@@ -29,7 +30,7 @@ def home(request: Request, shelf: AllShelf, pages: Render) -> Response:
     """All collections; the one there is, when the server was given one."""
     names = shelf.names()
     if shelf.is_one and len(names) == 1:
-        return RedirectResponse(f"/c/{names[0]}/", 307)
+        return RedirectResponse(f"/c/{quote(names[0], safe='')}/", 307)
     return pages.render(request, "home.html", collections=collections(shelf))
 
 
@@ -45,22 +46,22 @@ def login_page(request: Request, pages: Render) -> HTMLResponse:
     return pages.render(request, "login.html")
 
 
-@router.post("/api/login", tags=["access"])
+@router.post(LOGIN, tags=["access"])
 def login(request: Request, body: Token) -> Response:
     """Sign a browser in: the answer sets its cookie."""
     security: Security = request.app.state.security
     if not security.knows(body.token.strip()):
         raise NotAllowed("wrong token", "`opilio serve` prints the right one when it starts.")
     response = JSONResponse({"said": "signed in"})
-    response.set_cookie(SESSION, security.new_session(), httponly=True, samesite="strict")
+    response.set_cookie(cookie_name(request), security.new_session(), httponly=True, samesite="strict")
     return response
 
 
 @router.post("/api/logout", tags=["access"])
-def logout(_: Annotated[None, Depends(allowed)]) -> Response:
+def logout(request: Request, _: Annotated[None, Depends(allowed)]) -> Response:
     """Sign out."""
     response = JSONResponse({"said": "signed out"})
-    response.delete_cookie(SESSION)
+    response.delete_cookie(cookie_name(request))
     return response
 
 
@@ -71,21 +72,30 @@ def collections(shelf: AllShelf) -> list[dict[str, Any]]:
 
 
 def _figures(shelf: Shelf, name: str) -> dict[str, Any]:
-    """What the list of collections says of one; of one that another process holds, its name only."""
-    told: dict[str, Any] = {"name": name, "running": False, "pages": None, "relevant": None, "hosts": None}
+    """What the list of collections says of one; of one that cannot be read now, why."""
+    told: dict[str, Any] = {
+        "name": name,
+        "running": False,
+        "pages": None,
+        "relevant": None,
+        "hosts": None,
+        "trouble": "",
+    }
     try:
         with shelf.reading(name) as collection:
             status = collection.status()
     except CollectionBusy:
-        return told
+        return told | {"trouble": "in use by another process"}
+    except OpilioError as error:  # it must not hide the others
+        return told | {"trouble": error.message}
     relevant = status.counters.get(FOUND, 0)
     return told | {"running": status.running, "pages": status.pages, "relevant": relevant, "hosts": status.hosts}
 
 
 @router.post("/api/c/{name}/crawl", tags=["crawl"])
-def crawl(name: str, shelf: AllShelf, _: Annotated[None, Depends(allowed)]) -> dict[str, Any]:
+def crawl(collection: Writing) -> dict[str, Any]:
     """Begin a crawl in a collection, or go on with it."""
-    start_crawl(shelf.path(name))
+    start_crawl(collection.folder)
     return {"said": "the crawl runs"}
 
 

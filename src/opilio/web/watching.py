@@ -11,8 +11,9 @@ from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, StreamingResponse
 
 from opilio.crawl import Status
-from opilio.frontier import strategies
+from opilio.frontier import covering, strategies
 from opilio.model import Outcome, OutcomeKind
+from opilio.model.url import host_name
 from opilio.settings import Limits
 from opilio.web.access import AllShelf, Reading, Render, Writing
 from opilio.web.events import Watches
@@ -50,10 +51,14 @@ class TopicMark(BaseModel):
 def watch(request: Request, name: str, collection: Reading, pages: Render) -> HTMLResponse:
     """The crawl that runs, or the last one."""
     status, census = collection.status(), collection.census()
+    hosts = [
+        {**host, "boosted_as": covering(host_name(host["host"]), status.boosts)}
+        for host in collection.hosts(SHOWN_HOSTS)
+    ]
     shown = [topic for topic in census["topics"] if topic["pages"] or topic["waiting"] or topic["mark"] == "good"]
     return pages.render(
         request, "watch.html", name=name, place="watch", status=status, census=census, topics=shown[:SHOWN_TOPICS],
-        hidden_topics=len(census["topics"]) - len(shown[:SHOWN_TOPICS]), hosts=collection.hosts(SHOWN_HOSTS),
+        hidden_topics=len(census["topics"]) - len(shown[:SHOWN_TOPICS]), hosts=hosts,
         marks=collection.series()["marks"][::-1][:SHOWN_MARKS], outcomes=by_kind(status.outcomes),
         strategies=sorted(strategies), now=describe(status), limit=status.limit or limit_of(collection.settings.limits),
     )  # fmt: skip

@@ -11,9 +11,10 @@ from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse
 
 from opilio.crawl import Collection
-from opilio.errors import InputError
+from opilio.errors import CollectionError, InputError
 from opilio.model import normalize
 from opilio.settings import Settings, override, parse_assignment
+from opilio.topics import ExampleKind, read_taxonomy
 from opilio.web.access import AllShelf, Render, allowed
 from opilio.web.runs import start_crawl
 
@@ -48,17 +49,37 @@ def wizard(request: Request, shelf: AllShelf, pages: Render) -> HTMLResponse:
 def create(wish: Wish, shelf: AllShelf, _: Annotated[None, Depends(allowed)]) -> dict[str, Any]:
     """Make a collection, and begin its crawl unless told otherwise."""
     settings = _settings(wish)
-    folder = shelf.place_for(wish.name)
-    with tempfile.TemporaryDirectory() as inputs:
-        collection = Collection.create(
-            folder, query=wish.query.strip(), settings=settings, **_files(wish, Path(inputs))
-        )
-    shelf.show(folder.name)
+    with shelf.making(wish.name) as folder, tempfile.TemporaryDirectory() as inputs:
+        collection = _made(wish, settings, folder, Path(inputs))
     topics = [topic["topic"] for topic in collection.topics() if topic["path"]]
-    if wish.start:
-        start_crawl(folder)
     said = f"{folder.name} is made" + (f", with {len(topics)} topics" if topics else "")
+    if wish.start:
+        try:
+            start_crawl(folder)
+        except CollectionError as error:
+            raise CollectionError(f"{said}; its crawl did not begin: {error.message}", error.hint) from None
     return {"said": said + ("; the crawl runs" if wish.start else ""), "name": folder.name, "topics": topics}
+
+
+def _made(wish: Wish, settings: Settings, folder: Path, inputs: Path) -> Collection:
+    """The collection; errors do not tell where its inputs lay for the moment."""
+    try:
+        files = _files(wish, inputs)
+        if "topics" in files:
+            _check_taxonomy(files["topics"])
+        return Collection.create(folder, query=wish.query.strip(), settings=settings, **files)
+    except InputError as error:
+        raise InputError(error.message.replace(f"{inputs}/", "").replace(str(inputs), "it"), error.hint) from None
+
+
+def _check_taxonomy(file: Path) -> None:
+    """Refuse files as examples: they would be those of this machine, and whoever reads the portal could read them."""
+    named = [example.value for example in read_taxonomy(file).examples if example.kind is ExampleKind.FILE]
+    if named:
+        raise InputError(
+            f"{Path(named[0]).name}: the portal does not read files of this machine",
+            "Give URLs, or `text:` and the text itself.",
+        )
 
 
 def _settings(wish: Wish) -> Settings:

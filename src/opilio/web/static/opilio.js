@@ -46,25 +46,33 @@ async function send(form, submitter) {
   const buttons = [...form.querySelectorAll("button")];
   buttons.forEach((button) => { button.disabled = true; });
   form.setAttribute("aria-busy", "true");
+  let isLeaving = false; // what is pressed until the next page is there would be about this one
   try {
     say(form.dataset.wait || "");
     const answer = await call(method, path, body);
     say(answer.said || "done");
     form.dispatchEvent(new CustomEvent("answered", { detail: answer, bubbles: true }));
     const then = form.dataset.then || "stay";
+    isLeaving = then !== "stay";
+    if (isLeaving) sessionStorage.setItem("said", answer.said || "");
     if (then === "reload") {
-      sessionStorage.setItem("said", answer.said || "");
       location.reload();
-    } else if (then !== "stay") {
+    } else if (isLeaving) {
       location.assign(then.replace(/\{(\w+)\}/g, (_, key) => encodeURIComponent(answer[key])));
     }
   } catch (error) {
     say(error.message, true);
   } finally {
-    buttons.forEach((button) => { button.disabled = false; });
-    form.removeAttribute("aria-busy");
+    if (!isLeaving) {
+      buttons.forEach((button) => { button.disabled = false; });
+      form.removeAttribute("aria-busy");
+    }
   }
 }
+
+window.addEventListener("pageshow", (event) => {
+  if (event.persisted) location.reload(); // back to a page that was left: it may be about something else by now
+});
 
 document.addEventListener("submit", (event) => {
   const form = event.target;

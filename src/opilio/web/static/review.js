@@ -3,6 +3,7 @@
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.repeat) return;
+  if (document.querySelector("form[aria-busy]")) return;
   if (/^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName)) return;
   const button = [...document.querySelectorAll("button[data-key]")]
     .find((one) => one.dataset.key.split(" ").includes(event.key));

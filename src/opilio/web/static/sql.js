@@ -21,7 +21,11 @@
 
   function remember(statement) {
     const kept = [statement, ...earlier().filter((one) => one !== statement)].slice(0, KEPT);
-    localStorage.setItem(store, JSON.stringify(kept));
+    try {
+      localStorage.setItem(store, JSON.stringify(kept));
+    } catch {
+      // there is no room, or the browser keeps nothing: it is only a convenience
+    }
   }
 
   form.addEventListener("submit", async (event) => {
@@ -110,7 +114,8 @@
   function drawLines(figure, answer, time, value) {
     const { columns, kinds, rows } = answer;
     const isTime = kinds[time] === "time";
-    const at = (row) => (isTime ? Date.parse(`${String(row[time]).replace(" ", "T")}Z`) : row[time]);
+    const moment = (text) => Date.parse(/\d:\d\d(\.\d+)?$/.test(text) && !/[+-]\d\d:\d\d$/.test(text) ? `${text.replace(" ", "T")}Z` : text.replace(" ", "T"));
+    const at = (row) => (isTime ? moment(String(row[time])) : row[time]);
     const words = columnsOf(kinds, "text");
     const groups = d3.nest().key((row) => words.map((column) => row[column]).join(" → ")).entries(rows);
     groups.sort((a, b) => d3.sum(b.values, (row) => row[value]) - d3.sum(a.values, (row) => row[value]));

@@ -83,12 +83,13 @@
 
   // -- tables: the page is asked for again, and its parts are put in the place of the old ones
 
-  async function renew() {
+  async function renew(atOnce) {
     const response = await fetch(location.href, { credentials: "same-origin" });
     if (!response.ok) return;
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     for (const old of place.querySelectorAll("[data-part]")) {
       if (old.contains(document.activeElement) && document.activeElement !== document.body) continue;
+      if (!atOnce && old.matches(":hover") && old.querySelector("button")) continue; // nobody should lock another host
       const now = fresh.querySelector(`[data-part="${old.dataset.part}"]`);
       if (now) old.replaceWith(document.adoptNode(now));
     }
@@ -106,7 +107,7 @@
     const began = Date.now();
     try {
       draw(await call("GET", `${api}/series`));
-      await renew();
+      await renew(atOnce);
     } catch (error) {
       say(error.message, true);
     } finally {
@@ -129,7 +130,25 @@
     width = window.innerWidth;
   });
 
-  const source = new EventSource(`${api}/events`);
-  source.addEventListener("message", (event) => show(JSON.parse(event.data)));
-  window.addEventListener("pagehide", () => source.close());
+  // A browser keeps few connections to a server: a page that nobody sees gives its own back.
+  let source = null;
+  let isLost = false;
+  function listen() {
+    if (source) source.close();
+    source = null;
+    if (document.hidden) return;
+    source = new EventSource(`${api}/events`);
+    source.addEventListener("message", (event) => show(JSON.parse(event.data)));
+    source.addEventListener("open", () => {
+      if (isLost) say("");
+      isLost = false;
+    });
+    source.addEventListener("error", () => {
+      isLost = true;
+      say("The portal does not answer: the figures are those of its last word.", true);
+    });
+  }
+  listen();
+  document.addEventListener("visibilitychange", listen);
+  window.addEventListener("pagehide", () => source && source.close());
 })();
