@@ -7,6 +7,8 @@ another place, 20 links a page, judgements of a model. It is indexed, once from 
 220 questions of eleven kinds are asked, each once, in an order drawn by lot, through `Collection.search`; a time is
 that of the whole call: reading the question, finding, ranking, snippets, facets. Words are drawn from the texts.
 
+The same words are asked of SQLite's full-text index (`search_peer`), each right after ours, where it knows the kind.
+
 With `--web`, labelled recorded webs, the rankings are judged too (`search_quality`). The last line is JSON.
 """
 
@@ -35,6 +37,7 @@ from opilio.search.index import FOLDER
 from opilio.search.updating import update
 from opilio.store import Store
 from retraining import make_collection
+from search_peer import KINDS, Fts5
 from search_quality import judge_webs
 from throughput import choose_web
 
@@ -106,8 +109,8 @@ def measure_index(folder: Path) -> dict[str, Any]:
     }
 
 
-def measure_questions(folder: Path) -> dict[str, Any]:
-    """The times of all questions."""
+def measure_questions(folder: Path, peer: Fts5) -> dict[str, Any]:
+    """The times of all questions, and those of the peer."""
     collection = Collection(folder)
     sql = f"SELECT text FROM pages ORDER BY hash(oid), oid LIMIT {SAMPLE_PAGES}"
     texts = [text for (text,) in collection.sql(sql).rows]
@@ -118,12 +121,16 @@ def measure_questions(folder: Path) -> dict[str, Any]:
     times: dict[str, list[float]] = {kind: [] for kind in asking.kinds}
     totals: dict[str, list[int]] = {kind: [] for kind in asking.kinds}
     cpu_ms: list[float] = []
+    ours_ms, theirs_ms = [], []
     for kind, question, options in asking.questions():
         began_s, began_cpu_s = time.perf_counter(), time.thread_time()
         answer = collection.search(question, **options)
         times[kind].append((time.perf_counter() - began_s) * 1000)
         cpu_ms.append((time.thread_time() - began_cpu_s) * 1000)
         totals[kind].append(answer["total"])
+        if kind in KINDS:
+            ours_ms.append(times[kind][-1])
+            theirs_ms.append(peer.ask_ms(question))
     everything = sorted(took for some in times.values() for took in some)
     for kind, some in times.items():
         median, worst, hits = statistics.median(some), max(some), statistics.median(totals[kind])
@@ -133,6 +140,10 @@ def measure_questions(folder: Path) -> dict[str, Any]:
         "query_ms_p95": round(float(np.percentile(everything, 95)), 1),
         "query_ms_max": round(everything[-1], 1),
         "query_cpu_ms_p95": round(float(np.percentile(cpu_ms, 95)), 1),
+        "fts5_ms_p50": round(statistics.median(theirs_ms), 1),
+        "fts5_ms_p95": round(float(np.percentile(theirs_ms, 95)), 1),
+        "query_ms_p50_over_fts5": round(statistics.median(ours_ms) / statistics.median(theirs_ms), 2),
+        "query_ms_p95_over_fts5": round(float(np.percentile(ours_ms, 95) / np.percentile(theirs_ms, 95)), 2),
         "by_kind_ms": {kind: round(statistics.median(some), 1) for kind, some in times.items()},
     }
 
@@ -155,7 +166,10 @@ def main() -> None:
         shutil.rmtree(folder / "collection" / FOLDER, ignore_errors=True)
         figures = measure_index(folder / "collection")
         print(json.dumps(figures), file=sys.stderr, flush=True)
-        figures |= measure_questions(folder / "collection")
+        with Store.open(folder / "collection", read_only=True) as store:
+            peer = Fts5(folder, store)
+        figures["index_docs_per_s_over_fts5"] = round(figures["index_docs_per_s"] / peer.docs_per_s, 2)
+        figures |= measure_questions(folder / "collection", peer)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     if options.web:

@@ -58,3 +58,9 @@ def test_what_cannot_be_opened_is_not_kept(tmp_path: Path, folder: Path) -> None
         pass
     with reading_together(folder, memory_bytes=64 * MIB) as store:
         assert store.query("SELECT count(*) FROM seeds").rows == [(2,)]
+
+
+def test_times_with_a_zone_can_be_read(folder: Path) -> None:
+    """`now()` is a time with a zone, for which DuckDB needs a package of its own: it is installed with ours."""
+    [[now]] = Collection(folder).sql("SELECT now()").rows
+    assert now.tzinfo is not None
