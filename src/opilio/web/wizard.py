@@ -42,7 +42,13 @@ class Wish(BaseModel):
 @router.get("/new", include_in_schema=False)
 def wizard(request: Request, shelf: AllShelf, pages: Render) -> HTMLResponse:
     """The form."""
-    return pages.render(request, "new.html", folder=str(shelf.folder))
+    return pages.render(request, "new.html", folder=_shown(shelf.folder))
+
+
+def _shown(folder: Path) -> str:
+    """A folder as people write it: below their own, it begins with ~."""
+    home = Path.home()
+    return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)
 
 
 @router.post("/api/collections", tags=["collections"])
