@@ -58,7 +58,7 @@ def test_from_a_wish_to_a_changed_ranking(small_server: LocalServer, portal: Por
         page = signed_in(browser, portal.address)
         page.get_by_role("link", name="New", exact=True).click()
         page.get_by_label("Bookmark file of your browser").set_input_files(bookmarks)
-        wish(page, portal, "documents", settings(small_server, fetch__host_delay_s=0.05))
+        wish(page, portal, "documents", settings(small_server, fetch__host_delay_s=0.4))  # long enough to be seen
 
         seen = set()  # the dashboard moves by itself
         deadline_s = time.monotonic() + 90
