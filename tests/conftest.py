@@ -69,3 +69,14 @@ def make_taught(small_server: LocalServer, tmp_path: Path) -> MakeTaught:
         return Collection.create(tmp_path / "collection", bookmarks=file, settings=settings)
 
     return make
+
+
+@pytest.fixture(scope="session")
+def crawled_taught(small_server: LocalServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A collection from bookmarks, crawled once for all tests: they look at it, or change a copy."""
+    place = tmp_path_factory.mktemp("taught")
+    (place / "bookmarks.html").write_text(small_server.web.bookmarks(TAUGHT_TOPICS), encoding="utf-8")
+    changes = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "run.workers": -1}
+    changes |= {"fetch.backoff_s": 0.1, "limits.max_pages": 120, "classify.classifier": "bayes"}
+    Collection.create(place / "c", bookmarks=place / "bookmarks.html", settings=changes).crawl()
+    return place / "c"

@@ -21,7 +21,6 @@ from opilio.errors import InputError
 from opilio.learn.feedback import give_feedback
 from opilio.learn.noting import forget, noting, pending
 from opilio.learn.refusing import Refused
-from opilio.localweb import LocalServer
 from opilio.model import Judgement
 from opilio.store import Batch, Store
 from opilio.topics.hierarchy import Hierarchy, Mark, Node
@@ -29,21 +28,10 @@ from opilio.topics.hierarchy import Hierarchy, Mark, Node
 CRYPTOGRAPHY, COMPRESSION, STATISTICS = TAUGHT_TOPICS
 
 
-@pytest.fixture(scope="module")
-def crawled(small_server: LocalServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A collection that was crawled once for all tests of this file."""
-    place = tmp_path_factory.mktemp("feedback")
-    (place / "bookmarks.html").write_text(small_server.web.bookmarks(TAUGHT_TOPICS), encoding="utf-8")
-    changes = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "run.workers": -1}
-    changes |= {"fetch.backoff_s": 0.1, "limits.max_pages": 120, "classify.classifier": "bayes"}
-    Collection.create(place / "c", bookmarks=place / "bookmarks.html", settings=changes).crawl()
-    return place / "c"
-
-
 @pytest.fixture
-def collection(crawled: Path, tmp_path: Path) -> Collection:
+def collection(crawled_taught: Path, tmp_path: Path) -> Collection:
     """A copy of it, to be changed."""
-    shutil.copytree(crawled, tmp_path / "c")
+    shutil.copytree(crawled_taught, tmp_path / "c")
     return Collection(tmp_path / "c")
 
 

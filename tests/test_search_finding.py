@@ -14,6 +14,7 @@ from opilio import Collection
 from opilio.errors import InputError
 from opilio.search.snippets import differs_by
 from opilio.store import Store
+from opilio.store.sharing import reading_together
 from search_pages import Page, add_pages, make_collection
 
 FILLER = " ".join(f"filler{n}" for n in range(60))
@@ -304,3 +305,10 @@ def test_copies_of_no_page(birds: Collection, oid: int) -> None:
     """A number that no page can have is refused, however large."""
     with pytest.raises(InputError, match="no page"):
         birds.search("tern", copies_of=oid)
+
+
+def test_the_index_is_made_while_others_read(tmp_path: Path) -> None:
+    """A thread that reads the collection does not keep another from searching what is not indexed yet."""
+    collection = make_collection(tmp_path / "birds", [Page("a tern on a cliff")])
+    with reading_together(collection.folder, memory_bytes=64 * 2**20):
+        assert collection.search("tern")["total"] == 1

@@ -9,30 +9,17 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from browser import chromium, signed_in
-from conftest import TAUGHT_TOPICS
 from opilio import Collection
-from opilio.localweb import LocalServer
 from opilio.web.pages import environment
 from web_portal import Portal
 
 TOPIC, OTHER = "statistics", "data compression"
 
 
-@pytest.fixture(scope="module")
-def crawled(small_server: LocalServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A collection that was crawled once for all tests of this file."""
-    place = tmp_path_factory.mktemp("teaching")
-    (place / "bookmarks.html").write_text(small_server.web.bookmarks(TAUGHT_TOPICS), encoding="utf-8")
-    changes = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "run.workers": -1}
-    changes |= {"fetch.backoff_s": 0.1, "limits.max_pages": 120, "classify.classifier": "bayes"}
-    Collection.create(place / "c", bookmarks=place / "bookmarks.html", settings=changes).crawl()
-    return place / "c"
-
-
 @pytest.fixture
-def portal(crawled: Path, tmp_path: Path) -> Iterator[Portal]:
+def portal(crawled_taught: Path, tmp_path: Path) -> Iterator[Portal]:
     """A portal of a copy of it."""
-    shutil.copytree(crawled, tmp_path / "all" / "c")
+    shutil.copytree(crawled_taught, tmp_path / "all" / "c")
     with Portal(tmp_path / "all") as running:
         yield running
 

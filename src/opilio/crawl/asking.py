@@ -6,18 +6,20 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from opilio.crawl.control import ASK_TIMEOUT_S, ask
 from opilio.crawl.lessons import LESSONS
 from opilio.crawl.reads import reader
-from opilio.errors import CollectionBusy
+from opilio.errors import CollectionBusy, InputError
+from opilio.model import normalize
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.sharing import reading_together
 
 BUSY_WAIT_S = 3.0  # another process that reads is done sooner, and a crawl that starts may answer by then
 BUSY_POLL_S = 0.05
+T = TypeVar("T")
 
 
 class Askable:
@@ -29,31 +31,21 @@ class Askable:
     def _store(self, *, threads: int = 0) -> Store:
         """The database, to change it; one that another process has open for a moment is waited for."""
         memory_bytes = self.settings.store.memory_bytes
-        deadline_s = time.monotonic() + BUSY_WAIT_S
-        while True:
-            try:
-                return Store.open(self.folder, memory_bytes=memory_bytes, threads=threads)
-            except CollectionBusy:
-                if time.monotonic() >= deadline_s:
-                    raise
-            time.sleep(BUSY_POLL_S)
+        return _patiently(lambda: Store.open(self.folder, memory_bytes=memory_bytes, threads=threads))
 
     def _ask_or_open(
         self, do: str, here: Callable[[Store], Any], timeout_s: float, *, read_only: bool, **request: Any
     ) -> Any:
         """Have the crawl that runs do something, or do it here. A crawl may begin or end between the two."""
-        deadline_s = time.monotonic() + BUSY_WAIT_S
-        while True:
+
+        def once() -> Any:
             answer = ask(self.folder, do, timeout_s=timeout_s, **request)
             if answer is not None:
                 return answer
-            try:
-                with self._opened(read_only=read_only) as store:
-                    return here(store)
-            except CollectionBusy:
-                if time.monotonic() >= deadline_s:
-                    raise
-            time.sleep(BUSY_POLL_S)
+            with self._opened(read_only=read_only) as store:
+                return here(store)
+
+        return _patiently(once)
 
     def _opened(self, *, read_only: bool) -> AbstractContextManager[Store]:
         memory_bytes = self.settings.store.memory_bytes
@@ -74,3 +66,23 @@ class Askable:
             return {"changed": LESSONS[what](store, **request)}
 
         return self._ask_or_open("teach", teach, ASK_TIMEOUT_S, read_only=False, what=what, **request)["changed"]
+
+
+def _patiently(act: Callable[[], T]) -> T:
+    """Do something, again and again while another process has the database open, for a moment at most."""
+    deadline_s = time.monotonic() + BUSY_WAIT_S
+    while True:
+        try:
+            return act()
+        except CollectionBusy:
+            if time.monotonic() >= deadline_s:
+                raise
+        time.sleep(BUSY_POLL_S)
+
+
+def address_of(text: str, hint: str) -> str:
+    """What a user gave for a URL, in normal form; `http://` may be left out. `hint` says what to give instead."""
+    url = normalize(text if "://" in text else f"http://{text}")
+    if not url:
+        raise InputError(f"{text!r} is not a URL", hint)
+    return url

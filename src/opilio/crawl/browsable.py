@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from opilio.crawl.asking import Askable
-from opilio.errors import InputError
-from opilio.model import normalize
+from opilio.crawl.asking import Askable, address_of
 
 
 class Browsable(Askable):
@@ -53,8 +51,4 @@ class Browsable(Askable):
 
 
 def _url(text: str) -> str:
-    """A URL in normal form."""
-    url = normalize(text if "://" in text else f"http://{text}")
-    if not url:
-        raise InputError(f"{text!r} is not a URL", "Give the address of a page, such as http://example.org/page.")
-    return url
+    return address_of(text, "Give the address of a page, such as http://example.org/page.")

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from opilio.crawl.asking import Askable
 from opilio.errors import CollectionBusy, InputError, StoreError
 from opilio.model import normalize
-from opilio.store import Store
 from opilio.store.connection import FILE_NAME
 
 if TYPE_CHECKING:  # it takes a while to import
@@ -80,7 +79,7 @@ class Findable(Askable):
 
         seen = database_state(self.folder)
         try:
-            with Store.open(self.folder, read_only=True, memory_bytes=self.settings.store.memory_bytes) as store:
+            with self._opened(read_only=True) as store:  # beside other threads that read it
                 return update(store, self.folder, seen=seen) is not None
         except CollectionBusy:
             return False

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from opilio import learn
-from opilio.crawl.asking import Askable
+from opilio.crawl.asking import Askable, address_of
 from opilio.crawl.control import ASK_TIMEOUT_S, ask
 from opilio.crawl.lessons import train_now, use_model_now
 from opilio.errors import InputError
@@ -131,8 +131,4 @@ class Teachable(Askable):
 
 
 def _url(text: str) -> str:
-    """A URL in normal form."""
-    url = normalize(text if "://" in text else f"http://{text}")
-    if not url:
-        raise InputError(f"{text!r} is not a URL", "Give the address as `opilio archetypes list FOLDER` shows it.")
-    return url
+    return address_of(text, "Give the address as `opilio archetypes list FOLDER` shows it.")

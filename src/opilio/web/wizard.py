@@ -11,8 +11,8 @@ from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse
 
 from opilio.crawl import Collection
+from opilio.crawl.asking import address_of
 from opilio.errors import CollectionError, InputError
-from opilio.model import normalize
 from opilio.settings import Settings, override, parse_assignment
 from opilio.topics import ExampleKind, read_taxonomy
 from opilio.web.access import AllShelf, Render, allowed
@@ -116,10 +116,5 @@ def _files(wish: Wish, folder: Path) -> dict[str, Path]:
 
 def _addresses(lines: list[str]) -> str:
     """URLs, one a line; `http://` may be left out."""
-    urls = []
-    for line in filter(None, map(str.strip, lines)):
-        url = normalize(line if "://" in line else f"http://{line}")
-        if not url:
-            raise InputError(f"{line!r} is not a URL", "Write one address on each line, such as https://example.org/")
-        urls.append(url)
-    return "\n".join(urls)
+    hint = "Write one address on each line, such as https://example.org/"
+    return "\n".join(address_of(line, hint) for line in filter(None, map(str.strip, lines)))
