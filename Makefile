@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo browser test check lint types bench gate docs clean
+.PHONY: help setup demo browser test slow check lint types bench gate docs clean
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 16
 
@@ -29,6 +29,9 @@ browser:         ## install Chromium, unless there is one
 
 test: $(READY) browser  ## run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+slow: $(READY)   ## run the tests that take minutes: clusters that lose nodes, many kills in a row
+	$(BIN)/python -m pytest -m slow
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -9,7 +9,7 @@ import opilio
 ROOT = Path(opilio.__file__).parent
 ORDER = [
     "errors", "lazy", "threads", "registry", "settings", "model", "topics", "frontier", "fetch", "analyze", "features", "classify", "store",
-    "distill", "learn", "search", "crawl", "cluster", "evaluate", "localweb", "web", "cli", "__main__",
+    "distill", "learn", "search", "federation", "crawl", "cluster", "evaluate", "localweb", "web", "cli", "__main__",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))
 

@@ -332,6 +332,8 @@ class Storage:
     # Write WARC files.
     warc: bool = True
     warc_max_bytes: int = GIB
+    # Where finished WARC files are moved to: a folder or a URL that fsspec knows (s3://..., sftp://...); '': they stay.
+    warc_url: str = ""
     # Keep the visible text and the main text in the database.
     text: bool = True
     # Keep the words around links.
@@ -353,6 +355,16 @@ class Search:
     index: bool = True
     # Seconds between two updates while a crawl runs.
     update_s: float = 10.0
+
+
+@dataclass(frozen=True)
+class Federation:
+    """Other collections that this one's crawls work together with."""
+
+    # File that names them (TOML, docs/guides/federation.md): URLs that suit their topics are handed over. '': none.
+    peers: str = ""
+    # Seconds between two deliveries.
+    deliver_s: float = 30.0
 
 
 @dataclass(frozen=True)
@@ -381,6 +393,7 @@ class Settings:
     learn: Learn = Learn()
     store: Storage = Storage()
     search: Search = Search()
+    federation: Federation = Federation()
     run: Run = Run()
 
     @property

@@ -53,6 +53,7 @@ from opilio.store.export import DEFAULT_COLUMNS, STDOUT
 from opilio.store.loading import SeedRecord
 
 WARC_FOLDER = "warc"
+MakeWorkers = Callable[[WorkerSetup], Workers]
 AUTO = "auto"  # the strategy that is chosen when a crawl begins
 _RETRY_URLS = """
     UPDATE crawl SET state = 'waiting', numtries = 0, not_before = NULL
@@ -139,12 +140,14 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable):
         retry_failed: bool = False,
         recrawl: bool = False,
         transport: Transport | None = None,
+        workers: MakeWorkers | None = None,
     ) -> Status:
         """Crawl until a limit is reached or nothing is left; goes on where the last crawl stopped.
 
         `settings` changes settings for good, by dotted name. `retry_failed` asks again for what failed, `recrawl` for
-        the pages that are stored. `on_tick` is called a few times a second; when it returns False, the crawl ends.
-        So does Ctrl-C, cleanly; a second one ends it at once.
+        the pages that are stored. `workers` makes workers that run elsewhere (`opilio.cluster`). `on_tick` is
+        called a few times a second; when it returns False, the crawl ends. So does Ctrl-C, cleanly; a second one ends
+        it at once.
         """
         if settings:
             self.change_settings(settings)
@@ -157,7 +160,7 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable):
                 store.query(_RETRY_HOSTS, write=True)
             if recrawl:
                 store.query(_RECRAWL, write=True)
-            return uvloop.run(self._run(store, on_tick, transport))
+            return uvloop.run(self._run(store, on_tick, transport, workers))
 
     def _check_recrawl(self) -> None:
         """Refuse limits that count pages stored already: they would end a recrawl before it began."""
@@ -181,7 +184,13 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable):
             self.settings = settings
             write_settings(self.folder, settings)
 
-    async def _run(self, store: Store, on_tick: Callable[[Status], object], transport: Transport | None) -> Status:
+    async def _run(
+        self,
+        store: Store,
+        on_tick: Callable[[Status], object],
+        transport: Transport | None,
+        make_workers: MakeWorkers | None,
+    ) -> Status:
         if self.settings.learn.phases and not lessons.has_documents(store):
             raise InputError(
                 "a phase of learning needs examples to learn from",
@@ -205,7 +214,9 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable):
             self._recover(store, absorber, setup)
         collect_rarely()
         workers: Workers
-        if transport is not None or self.settings.run.workers < 0:
+        if make_workers is not None:
+            workers = make_workers(setup)
+        elif transport is not None or self.settings.run.workers < 0:
             workers = InlineWorkers(setup, transport)
         else:
             workers = ProcessWorkers(setup, self.settings.run.workers)
@@ -342,6 +353,7 @@ def _with_full_paths(settings: Settings) -> Settings:
         "classify.embedding_model": settings.classify.embedding_model,
         "oasis.filter": settings.oasis.filter,
         "frontier.back_links": settings.frontier.back_links,
+        "federation.peers": settings.federation.peers,
     }
     return override(settings, {name: str(Path(path).absolute()) for name, path in paths.items() if path})
 

@@ -20,9 +20,11 @@ from opilio.crawl.absorb import OPEN, Absorber
 from opilio.crawl.companion import Companion
 from opilio.crawl.counters import PHASE, Status
 from opilio.crawl.distiller import Distiller
+from opilio.crawl.handing import HandOver
 from opilio.crawl.indexer import Indexer
 from opilio.crawl.phases import Phases, phase_at_start, settings_in
 from opilio.crawl.pool import Workers
+from opilio.crawl.shipping import Shipper
 from opilio.crawl.steering import Steering
 from opilio.crawl.teaching import Teacher
 from opilio.crawl.watcher import Watcher
@@ -77,7 +79,7 @@ class Engine:
         self.phases = Phases(settings, store, absorber, self.teacher, self.distiller, self.order_by_settings, self.end)
         self.steering = Steering(store, absorber, commit, self._let_refill_end)
         self.companions: list[Companion] = [self.teacher, self.distiller, self.watcher, self.phases, self.steering]
-        self.companions.append(Indexer(settings, store, absorber, commit))
+        self.companions += [kind(settings, store, absorber, commit) for kind in (Indexer, Shipper, HandOver)]
 
     # -- running
 

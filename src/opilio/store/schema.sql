@@ -268,6 +268,17 @@ CREATE TABLE notices (
     remedy  VARCHAR                -- what can be done
 );
 
+-- URLs that other collections handed over, and those that were handed over to them (docs/guides/federation.md).
+CREATE TABLE offers (
+    offered   TIMESTAMP NOT NULL,
+    peer      VARCHAR NOT NULL,    -- name of the other collection
+    incoming  BOOLEAN NOT NULL,    -- true: it handed the URL over to this one
+    url       VARCHAR NOT NULL,    -- in normal form
+    topic     VARCHAR NOT NULL,    -- path, in the collection that it was handed to
+    relevance FLOAT NOT NULL,      -- as who offered it could tell
+    title     VARCHAR
+);
+
 -- Running counts that no table can give, such as links dropped; written with the batch they belong to.
 CREATE TABLE counters (name VARCHAR NOT NULL, n BIGINT NOT NULL);
 
