@@ -152,7 +152,7 @@ def _words_of(cls: type, section: str, name: str) -> str:
     """The comment above a setting, or our own words for it."""
     words = _comments(cls).get(name) or SETTINGS_WORDS.get(f"{section}.{name}")
     if not words:
-        raise SystemExit(f"settings.py, {section}.{name}: no comment above it, and no entry in SETTINGS_WORDS")
+        raise SystemExit(f"settings/sections.py, {section}.{name}: no comment above it, and no entry in SETTINGS_WORDS")
     return words.replace("|", "\\|")
 
 
