@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from opilio.classify.hierarchy_walk import RELEVANCE_SLOPE, Stage, path_confidence, relevance, walk
 from opilio.classify.meta import DOUBT, NOTHING_SEEN, RULES, Verdicts, decide
-from opilio.settings import _CHOICES
+from opilio.settings.checking import _CHOICES
 from opilio.topics.hierarchy import Hierarchy, Node, marks_of
 
 votes_of_spaces = st.lists(

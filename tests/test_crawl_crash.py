@@ -11,12 +11,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 import crawl_killed_process
 from conftest import MakeCollection
 from opilio import Collection
 from opilio.localweb import LocalServer
 
-KILLS = 20
 START = ["http://directory.test/"]
 # Which of two copies of a page is stored depends on which is met first; without these checks the outcome is one set.
 ORDERLESS = {
@@ -55,8 +56,9 @@ def fetched(collection: Collection) -> set[str]:
     return {url for (url,) in collection.sql("SELECT url FROM crawl WHERE state = 'fetched' AND outcome = 'ok'").rows}
 
 
-def test_twenty_kills(make_collection: MakeCollection, small_server: LocalServer) -> None:
-    """A crawl killed twenty times and resumed ends with the pages of a crawl that was left alone."""
+@pytest.mark.parametrize("kills", [6, pytest.param(20, marks=pytest.mark.slow)])
+def test_kills_in_a_row(make_collection: MakeCollection, small_server: LocalServer, kills: int) -> None:
+    """A crawl killed again and again, and resumed, ends with the pages of a crawl that was left alone."""
     undisturbed = make_collection(START, name="undisturbed", **{**ORDERLESS, "fetch__host_delay_s": 0.0})
     undisturbed.crawl()
     expected = fetched(undisturbed)
@@ -65,7 +67,7 @@ def test_twenty_kills(make_collection: MakeCollection, small_server: LocalServer
     collection = make_collection(START, name="killed", **ORDERLESS)
     rng = random.Random(20)
     acknowledged: set[str] = set()
-    for _ in range(KILLS):
+    for _ in range(kills):
         kill_a_crawl(collection, after_s=rng.uniform(0.0, 0.6))
         now = fetched(collection)
         assert acknowledged <= now, "a committed page was lost"
@@ -86,7 +88,7 @@ def test_twenty_kills(make_collection: MakeCollection, small_server: LocalServer
     asked = Counter((r.host, r.path) for r in small_server.requests() if r.path != "/robots.txt" and r.status == 200)
     # Asked for twice: only what was on the wire, or not yet in a WARC file, when a kill came; at most per_domain of it.
     again = sum(count - 1 for count in asked.values())
-    assert again <= KILLS * 8, again
+    assert again <= kills * 8, again
 
 
 def test_a_dead_worker_costs_its_time_only(make_collection: MakeCollection, tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ def test_links_that_are_not_followed_count_for_nothing() -> None:
 
 def test_old_links_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Past the limit the older half goes; what is left has the same numbers as if the rest had never been."""
-    monkeypatch.setattr("opilio.frontier.evidence.MAX_LINKS", 10)
+    monkeypatch.setattr("opilio.frontier.link_memory.MAX_LINKS", 10)
     long, short = LinkEvidence(), LinkEvidence()
     for first in range(0, 60, 3):
         document = page([(first + at, [first + at], [1], Region.MAIN) for at in range(3)])
@@ -190,8 +190,8 @@ def test_words_speak_for_what_they_were_seen_with() -> None:
     """A word seen on good pages has positive odds, one seen on bad pages negative, one never seen none."""
     odds = WordOdds()
     for _ in range(5):
-        odds.learn(np.array([1, 2], np.uint32), 1.0)
-        odds.learn(np.array([2, 3], np.uint32), 0.0)
+        odds.learn(np.array([1, 2], np.uint32), np.zeros(2, np.int64), np.ones(1))
+        odds.learn(np.array([2, 3], np.uint32), np.zeros(2, np.int64), np.zeros(1))
     good, both, bad, new = odds.odds(np.array([1, 2, 3, 4], np.uint32)).tolist()
     assert good > 1.0 and bad < -1.0
     assert both == pytest.approx(0.0) and new == pytest.approx(0.0)

@@ -18,12 +18,11 @@ import pytest
 from browser import chromium, signed_in
 from conftest import MakeCollection, MakeTaught
 from opilio import Collection
-from opilio.crawl.control import NOTE, ask
+from opilio.crawl.control import NOTE, ask, is_running
 from opilio.errors import InputError, QueryError
 from opilio.localweb import LocalServer
 from opilio.settings import FILE_NAME, load
 from opilio.store import Store
-from opilio.web.runs import is_running
 from web_portal import TOKEN, Portal
 
 
@@ -416,7 +415,7 @@ def test_a_request_that_is_too_large(crawling: Collection) -> None:
 
 def test_a_crawl_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of a collection whose crawl does not answer say so, and those of others are shown meanwhile."""
-    monkeypatch.setattr("opilio.web.runs.ANSWER_S", 0.5)
+    monkeypatch.setattr("opilio.crawl.control.HELLO_TIMEOUT_S", 0.5)
     make(tmp_path, "good")
     hangs = make(tmp_path, "hangs")
     with socket.create_server(("127.0.0.1", 0)) as silent, Portal(tmp_path) as portal:

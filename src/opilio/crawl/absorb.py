@@ -5,7 +5,8 @@ Plain code without I/O: visits in, changed frontier and a filled batch out.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -21,6 +22,7 @@ from opilio.model.url import path_of
 from opilio.settings import Settings
 
 LOST_APART = 16  # leases lost with their worker are tried again at so many different times
+TELL_APART_S = 1e-6  # between visits that came together: the order in which they were taken in must be found again
 
 __all__ = ["MAX_NOTICES", "OPEN", "SETTLED", "STORED", "Absorber"]
 
@@ -37,6 +39,7 @@ class Absorber(Meeting):
         recorder: Recorder = rows,
     ) -> None:
         super().__init__(settings, frontier, duplicates, counters, recorder)
+        self._lost = Counter()
         self._sources = Sources(settings.frontier)
         self._reads: dict[LeaseKind, Callable[[Visit, float], None]] = {
             LeaseKind.PAGE: self._page,
@@ -46,9 +49,15 @@ class Absorber(Meeting):
 
     def absorb(self, visit: Visit, now_s: float) -> None:
         """Take in a visit."""
-        self.counters.add("requests")
-        self.counters.add("bytes", visit.fetch.received_bytes)
-        self._reads[visit.lease.kind](visit, now_s)
+        self.absorb_all([visit], now_s)
+
+    def absorb_all(self, visits: Sequence[Visit], now_s: float) -> None:
+        """Take in visits that came together. What is found on their pages is weighed once, when all are in."""
+        self.counters.add("requests", len(visits))
+        self.counters.add("bytes", sum([visit.fetch.received_bytes for visit in visits]))
+        for place, visit in enumerate(visits):
+            self._reads[visit.lease.kind](visit, now_s + place * TELL_APART_S)
+        self.catch_up()
         self.frontier.look_anew()
 
     def _page(self, visit: Visit, now_s: float) -> None:
@@ -56,10 +65,14 @@ class Absorber(Meeting):
         url = self.frontier.ended(visit.lease, fetch.outcome, now_s, fetch.retry_after_s)
         if url is None:  # a page recovered from a WARC file
             return
-        self.page(url, visit, now_s)
+        self._take_in(url, visit, now_s)
 
     def page(self, url: Waiting, visit: Visit, now_s: float) -> None:
         """Take in the visit of a page that is no longer in the frontier."""
+        self._take_in(url, visit, now_s)
+        self.catch_up()
+
+    def _take_in(self, url: Waiting, visit: Visit, now_s: float) -> None:
         fetch = visit.fetch
         url.numtries += 1
         url.host.bytes += fetch.received_bytes
@@ -219,10 +232,10 @@ class Absorber(Meeting):
                     found.steps = url.steps
                     oids[index] = self._name(found, link.key, url.oid, new)
         if self.frontier.strategy.learns:
-            self._observe(url, judgement, document, links, oids, new)
+            self._observe(url, judgement, document, links, oids, new, now_s)
         else:
             self.frontier.prioritise([found.url for found in new])
-        self._admit(new, now_s)
+            self._admit(new, now_s)
         self.counters.add("links", len(links))
         self.counters.add("links to known URLs", len(links) - len(new))
         if ABSENT in oids:  # too long, or past the limit of known URLs

@@ -6,6 +6,7 @@ import time
 from array import array
 from collections import deque
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from opilio.crawl import rows
@@ -19,6 +20,8 @@ from opilio.store import Batch
 
 OPEN, SETTLED, STORED = 0, 1, 2
 MAX_NOTICES = 20
+MAX_UNPLACED_PAGES = 128
+"""Pages whose links are weighed at once: more of them would gain nothing."""
 
 
 class NewUrl(NamedTuple):
@@ -65,12 +68,15 @@ class Offering:
         self.stored_hosts = 0
         """Hosts of which the database has a row: all with a sid below this."""
         self.next_oid = 0
+        self._unplaced: list[tuple[Sequence[int], Sequence[NewUrl], float]] = []
+        """Of pages whose links have yet to be weighed: where they lead, the URLs found on them, and when."""
         frontier.on_drop = self.drop
         frontier.refuses = self._known_elsewhere
         frontier.on_spill = self._note_priorities
 
     def swap_batch(self) -> Batch:
         """The batch to be written now; a new one is open."""
+        self.catch_up()
         batch, self.batch = self.batch, Batch()
         # Every host, also one that is known by nothing but a URL too long to keep: sids must have no gaps.
         self.changed_hosts.update(range(self.stored_hosts, len(self.frontier.hosts)))
@@ -100,8 +106,11 @@ class Offering:
         host = self.frontier.host(host_of(url), url[: url.index(":")])
         new: list[NewUrl] = []
         oid = self._name(Waiting(self.next_oid, url, host, topic, depth, relevance, hops), key, parent, new)
-        self.frontier.prioritise([found.url for found in new])
-        self._admit(new, now_s)
+        if self._unplaced:  # URLs are written down in the order of their oids
+            self._unplaced.append(((), new, now_s))
+        else:
+            self.frontier.prioritise([found.url for found in new])
+            self._admit(new, now_s)
         return oid
 
     def _observe(
@@ -112,14 +121,26 @@ class Offering:
         links: Sequence[Link],
         oids: Sequence[int],
         new: Sequence[NewUrl],
+        now_s: float,
     ) -> None:
         """Let a strategy that learns see a page with all its links, before those that are new take their places."""
         if len(links) < len(document.links):  # some are not followed
             places = {id(link): oid for link, oid in zip(links, oids, strict=True)}
             oids = [places.get(id(link), ABSENT) for link in document.links]
         sids = [self.sids[oid] if oid != ABSENT else ABSENT for oid in oids]
-        waiting = [found.url for found in new if found.refusal is None]
-        self.frontier.observe(url, judgement, document, oids, sids, waiting)
+        self.frontier.strategy.observe(url, judgement, document, oids, sids)
+        self._unplaced.append((oids, new, now_s))
+        if len(self._unplaced) >= MAX_UNPLACED_PAGES:
+            self.catch_up()
+
+    def catch_up(self) -> None:
+        """Weigh what the pages that came link to, all at once, and give the URLs found on them their places."""
+        if self._unplaced:
+            unplaced, self._unplaced = self._unplaced, []
+            waiting = [found.url for _, new, _ in unplaced for found in new if found.refusal is None]
+            self.frontier.weigh(waiting, chain.from_iterable(oids for oids, _, _ in unplaced))
+            for _, new, now_s in unplaced:
+                self._admit(new, now_s)
 
     def _name(self, url: Waiting, key: int, parent: int, new: list[NewUrl]) -> int:
         """Give a URL met for the first time its oid, unless it is not worth one; it joins the `new` ones."""

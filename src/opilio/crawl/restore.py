@@ -13,6 +13,7 @@ import numpy as np
 
 from opilio.crawl.absorb import OPEN, SETTLED, STORED, Absorber
 from opilio.crawl.messages import WorkerSetup
+from opilio.crawl.warc_files import known_ends
 from opilio.fetch.robots import RobotsRules
 from opilio.frontier import ABSENT, Frontier, HostState, ScopeFilter, Waiting
 from opilio.model import HostReport, Lease, UrlState, normalize, url_key
@@ -135,7 +136,7 @@ def recover_pages(store: Store, absorber: Absorber, setup: WorkerSetup, warc_fol
 
 def _unknown_records(store: Store, warc_folder: Path) -> Iterator[tuple[Path, WarcRecord]]:
     """The records of WARC files that the database does not know of; torn ends are cut off."""
-    ends = store.load_warc_ends()
+    ends = known_ends(store)
     files: list[Iterator[tuple[Path, WarcRecord]]] = []
     for path in sorted(warc_folder.glob("*.warc.gz")):
         known_end = ends.get(path.name, 0)

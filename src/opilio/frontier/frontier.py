@@ -14,7 +14,7 @@ from opilio.frontier.keymap import RecentKeys
 from opilio.frontier.levels import Drop, Levels
 from opilio.frontier.queue import Lane, TopicQueue, Waiting
 from opilio.frontier.strategies import Strategy
-from opilio.model import Document, Judgement, Lease, LeaseKind, Outcome, host_of
+from opilio.model import Lease, LeaseKind, Outcome, host_of
 from opilio.settings import Settings
 
 LEAST_MOVE = 0.02
@@ -60,25 +60,14 @@ class Frontier(Levels):
             refusal = Outcome.BAD_HOST
         return host, refusal
 
-    def observe(
-        self,
-        page: Waiting,
-        judgement: Judgement | None,
-        document: Document,
-        oids: Sequence[int],
-        sids: Sequence[int],
-        new: Sequence[Waiting],
-    ) -> None:
-        """Let a strategy that learns see a page: `new` URLs get their priorities, other waiting ones move.
-
-        `oids` and `sids` say where the links of the document lead, ABSENT for one that is not followed.
-        """
-        self.strategy.observe(page, judgement, document, oids, sids)
-        linked = [self._hot[oid] for oid in dict.fromkeys(oids) if oid in self._hot]
-        priorities = self.strategy.priorities([*new, *linked])
+    def weigh(self, new: Sequence[Waiting], linked: Iterable[int]) -> None:
+        """Pages were shown to a strategy that learns: `new` URLs get priorities, others that are `linked` move."""
+        hot = self._hot
+        others = [hot[oid] for oid in dict.fromkeys(linked) if oid in hot]
+        priorities = self.strategy.priorities([*new, *others])
         for url, priority in zip(new, priorities, strict=False):
             url.priority = priority
-        for url, priority in zip(linked, priorities[len(new) :], strict=True):
+        for url, priority in zip(others, priorities[len(new) :], strict=True):
             if abs(priority - url.priority) > LEAST_MOVE * abs(url.priority):
                 self._home(url.topic).move(url, priority)
                 self._note_worst(url)

@@ -108,6 +108,8 @@ def next_fetch_s(host: Host, ended_s: float, fetching: Fetching) -> float:
 
 def blame(host: Host, outcome: Outcome, fetching: Fetching) -> None:
     """Count an outcome for or against the host: `slow` after a failure, `bad` after `host_tries` in a row."""
+    if outcome is Outcome.WORKER_LOST:  # that says nothing of the host
+        return
     if outcome.blames_host:
         host.failures += 1
         host.state = HostState.BAD if host.failures >= fetching.host_tries else HostState.SLOW

@@ -34,7 +34,9 @@ HUB_WEIGHT = 0.5
 SEED_PRIORITY, EXPLORED_PRIORITY = 100.0, 50.0
 _EVERY_PAGES = 32
 """All waiting URLs are looked at anew after so many pages, more when many wait: after a page for each ..."""
-_URLS_PER_PAGE = 50
+_URLS_PER_PAGE, _MORE_URLS_PER_PAGE, _MANY_URLS = 50, 15, 10_000
+"""... 50 of the first 10,000 and for each 15 of those beyond: a look costs 4 us a URL, and what pages bring is weighed
+when they come."""
 _LEAST_SPREAD = 1e-6
 _SHARPNESS = 3.0
 """Relevance to this power is what counts: a judge made of few examples takes many pages, is sure of few of them, and is
@@ -111,12 +113,11 @@ class AllEvidence(Strategy):
 
     def priorities(self, urls: Sequence[Waiting]) -> list[float]:
         """How much is to be expected of some waiting URLs; one that no link is known to keeps the priority it had."""
-        known = [url.oid for url in urls if self.evidence.knows(url.oid)]
+        known = self.evidence.known_among([url.oid for url in urls])
         features = self.evidence.features(known, anew=False)
         scores = dict(zip(known, self._scores(known, features).tolist(), strict=True))
-        for oid in known:
-            if self._explorer.is_chosen(oid):
-                scores[oid] = EXPLORED_PRIORITY
+        if self.settings.explore_share:
+            scores.update((oid, EXPLORED_PRIORITY) for oid in known if self._explorer.is_chosen(oid))
         return [scores[url.oid] if url.oid in scores else url.priority or self.priority(url) for url in urls]
 
     def is_due(self) -> bool:
@@ -127,9 +128,10 @@ class AllEvidence(Strategy):
         """The priorities of all waiting URLs, by what is usual among them now."""
         if self._next == 1:  # never done before
             self._explorer.begin()
-        self._next = self._pages + max(min(self._pages, _EVERY_PAGES), len(urls) // _URLS_PER_PAGE)
-        knows = self.evidence.knows
-        known = [url.oid for url in urls if knows(url.oid)]
+        more = max(0, len(urls) - _MANY_URLS)
+        many = (len(urls) - more) // _URLS_PER_PAGE + more // _MORE_URLS_PER_PAGE
+        self._next = self._pages + max(min(self._pages, _EVERY_PAGES), many)
+        known = self.evidence.known_among([url.oid for url in urls])
         self.evidence.refresh()
         features = self.evidence.features(known)
         if len(known) > 1:

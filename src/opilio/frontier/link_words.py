@@ -9,6 +9,7 @@ import numpy as np
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    Rows: TypeAlias = npt.NDArray[np.int64]
     Words: TypeAlias = npt.NDArray[np.uint32]
     Values: TypeAlias = npt.NDArray[np.float32]
 
@@ -17,6 +18,7 @@ SLOTS = 2**18
 CAUTION = 2.0
 """A word counts as if it had been seen on so many pages more, good and bad ones in the usual mixture."""
 _SLOT = np.uint32(SLOTS - 1)
+_SLOT_BITS = 18
 
 
 class WordOdds:
@@ -28,14 +30,23 @@ class WordOdds:
         self._odds = np.zeros(SLOTS, np.float32)
         self._pages = [1.0, 1.0]
 
-    def learn(self, words: Words, goodness: float) -> None:
-        """Take note of the words of a page that is good to a degree, 0 to 1; each counts once."""
-        slots = words & _SLOT
-        good, bad = self._good[slots] + goodness, self._bad[slots] + (1.0 - goodness)
-        self._good[slots], self._bad[slots] = good, bad
-        self._pages[0] += goodness
-        self._pages[1] += 1.0 - goodness
-        self._odds[slots] = self._weigh(good, bad)
+    def learn(self, words: Words, of: Rows, goodness: npt.NDArray[np.float64], *, are_once: bool = False) -> None:
+        """Take note of the words of pages that are good to a degree, 0 to 1; in a page each counts once.
+
+        `of` says which of the pages with this `goodness` a word is of, in ascending order. A page without words does
+        not count. Words that `are_once` in their pages need not be sorted to see that.
+        """
+        slots = (words & _SLOT).astype(np.int64)
+        if not are_once:
+            once = np.unique(of << _SLOT_BITS | slots)
+            of, slots = once >> _SLOT_BITS, once & int(_SLOT)
+        good = goodness[of]
+        np.add.at(self._good, slots, good.astype(np.float32))
+        np.add.at(self._bad, slots, (1.0 - good).astype(np.float32))
+        pages = goodness[of[np.flatnonzero(np.diff(of, prepend=-1))]]
+        self._pages[0] += float(pages.sum())
+        self._pages[1] += float((1.0 - pages).sum())
+        self._odds[slots] = self._weigh(self._good[slots], self._bad[slots])
 
     def refresh(self) -> None:
         """Weigh all words anew: each was by the share of good pages when it was last seen, which has changed since."""

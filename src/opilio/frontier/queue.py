@@ -187,11 +187,22 @@ class TopicQueue:
 
     def spill(self, keep: int) -> list[Waiting]:
         """Keep the best `keep` URLs and forget the others; returns those, best first."""
-        everything = sorted(self, key=lambda url: (-url.turn, url.oid))
-        self.clear()
-        for url in everything[:keep]:
-            self.push(url)
-        return everything[keep:]
+        ranks = sorted([rank for lane in self.lanes.values() for rank in lane.heap if _counts(rank)])
+        self.count = min(keep, len(ranks))
+        if len(ranks) <= keep:
+            return []
+        worst = ranks[keep]
+        self._ready.clear()
+        for lane in list(self.lanes.values()):
+            lane.heap = [rank for rank in lane.heap if rank < worst and _counts(rank)]
+            lane.stamp = 0
+            if not lane.heap:
+                self._forget(lane)
+            else:
+                heapq.heapify(lane.heap)
+                if not lane.is_parked:
+                    self.make_ready(lane)
+        return [url for _, _, url in ranks[keep:]]
 
     def clear(self) -> None:
         """Forget all URLs; parked lanes stay parked, empty."""

@@ -7,7 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from opilio.store.database import MAX_CHARS, MAX_ROWS, Store
+from opilio.store.database import Store
+from opilio.store.reading import MAX_CHARS, MAX_ROWS
 
 TIMEOUT_S = 60.0
 

@@ -7,19 +7,13 @@ import sys
 import time
 from pathlib import Path
 
-from opilio.crawl.control import ask
+from opilio.crawl.control import is_running
 from opilio.errors import CollectionBusy, CollectionError
 
 LOG = "crawl.log"
 START_S = 60.0  # a large collection is read first
 POLL_S = 0.05
-ANSWER_S = 15.0  # a crawl that is busy answers sooner; a page cannot wait for one that hangs
 _STARTED: list[subprocess.Popen[bytes]] = []
-
-
-def is_running(folder: Path) -> bool:
-    """Whether a crawl runs in a collection."""
-    return ask(folder, "status", timeout_s=ANSWER_S) is not None
 
 
 def start_crawl(folder: Path) -> None:

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from opilio.crawl import Collection
+from opilio.crawl.control import is_running
 from opilio.errors import CollectionBusy, CollectionError, InputError
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.web.locks import ReadersOrWriter
-from opilio.web.runs import is_running
 
 MAX_NAME_CHARS, MAX_NAME_BYTES = 80, 255
 READ_WAIT_S = 3.0  # a page that waits longer says why, and asks again by itself

@@ -10,11 +10,11 @@ from pydantic import BaseModel
 from starlette.responses import HTMLResponse
 
 from opilio.crawl import Collection
+from opilio.crawl.control import is_running
 from opilio.crawl.counters import PHASE
 from opilio.crawl.phases import Phase
 from opilio.errors import OpilioError
 from opilio.web.access import Reading, Render, Writing
-from opilio.web.runs import is_running
 
 router = APIRouter()
 

@@ -1,0 +1,291 @@
+"""The links of the pages that were fetched, and what became of the URLs that they lead to.
+
+Every link of every page is remembered, the last `MAX_LINKS` of them. What happens is noted when it happens and worked
+in when somebody looks, many pages at a time: one array operation for the links of sixty pages takes little longer than
+one for those of a page.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+
+from opilio.frontier.columns import Column
+from opilio.frontier.keymap import ABSENT
+from opilio.frontier.link_words import WordOdds
+from opilio.model import Document
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from opilio.frontier.link_words import Words
+
+    Rows: TypeAlias = npt.NDArray[np.int64]
+    Values: TypeAlias = npt.NDArray[np.float64]
+
+MAX_LINKS = 1_000_000
+MAX_FOLDERS = 200_000
+MAX_NOTED_PAGES = 256
+"""Pages that are noted and not worked in: more would only take memory."""
+HALF_BITS, LOWER_HALF = 32, 2**32 - 1
+CONTEXT = np.uint32(0x9E3779B1)
+"""Times this, words around a link are other words than those in it."""
+
+
+class Seen(NamedTuple):
+    """A page that was fetched, with the places that its links lead to."""
+
+    relevance: float
+    steps: int
+    document: Document
+    oids: Sequence[int]
+    sids: Sequence[int]
+    ends: int
+    """How many of the ends that are noted came before it."""
+
+
+class Records:
+    """How many pages of something are known, and how good they are together."""
+
+    def __init__(self) -> None:
+        self.known: Column[np.float64] = Column(np.float64)
+        self.good: Column[np.float64] = Column(np.float64)
+
+    def grow(self, size: int) -> None:
+        """See to it that there are so many rows."""
+        self.known.grow(size)
+        self.good.grow(size)
+
+    def add(self, rows: Rows, goodness: Values) -> None:
+        """One more page is known in each of some rows, which may be named more than once."""
+        np.add.at(self.known.values, rows, 1.0)
+        np.add.at(self.good.values, rows, goodness)
+
+
+class LinkMemory:
+    """Links by number, counted from the first ever, and the records of pages, hosts and folders."""
+
+    def __init__(self) -> None:
+        self.page_words = WordOdds()
+        self._link_words = WordOdds()
+        self._goodness: Column[np.float32] = Column(np.float32)
+        """By oid: how relevant its page is; not a number while that is not known."""
+        self._links_to: dict[int, array[int]] = {}
+        """By oid of a URL not known yet: the links to it."""
+        self._first = 0
+        """Links before this one are forgotten."""
+        self._parent: Column[np.int64] = Column(np.int64)
+        self._fate: Column[np.float32] = Column(np.float32)
+        self._words: Column[np.uint32] = Column(np.uint32)
+        self._words_start: Column[np.int64] = Column(np.int64)
+        self._words_in: Column[np.int64] = Column(np.int64)
+        self._words_around: Column[np.int64] = Column(np.int64)
+        self._forgotten_words = 0
+        self._relevance: Column[np.float64] = Column(np.float64)
+        self._links: Column[np.float64] = Column(np.float64)
+        self._steps: Column[np.float64] = Column(np.float64)
+        self._children = Records()
+        self._hosts = Records()
+        self._folders = Records()
+        self._folder_rows: dict[str, int] = {}
+        self._home: dict[int, int] = {}
+        """By oid of a URL not known yet: its host, and in the lower half its folder."""
+        self._known_pages, self._good_pages = 2.0, 1.0
+        self._ends: list[tuple[int, float]] = []
+        self._texts: list[tuple[Words, float]] = []
+        self._seen: list[Seen] = []
+        self._gone: list[int] = []
+
+    # -- what happens
+
+    def add_page(
+        self, relevance: float, steps: int, document: Document, oids: Sequence[int], sids: Sequence[int]
+    ) -> None:
+        """A page was fetched, with links to `oids`, ABSENT for those that are not followed, on hosts `sids`.
+
+        `steps` says how many links ago the last relevant page was.
+        """
+        self._seen.append(Seen(relevance, steps, document, oids, sids, len(self._ends)))
+        if len(self._seen) >= MAX_NOTED_PAGES:
+            self.catch_up()
+
+    def add_words(self, words: Words, relevance: float) -> None:
+        """Learn from the words of a page: what the pages of the topic speak of, links to them will speak of too."""
+        self._texts.append((words, relevance))
+
+    def settle(self, oid: int, goodness: float) -> None:
+        """A URL is known by now: how relevant its page is, 0 for one that could not be had."""
+        self._ends.append((oid, goodness))
+
+    def forget(self, oid: int) -> None:
+        """A URL will not be asked for, which says nothing about its page."""
+        self._gone.append(oid)
+
+    def knows(self, oid: int) -> bool:
+        """Whether a link to a URL that is not known yet is remembered."""
+        if self._seen or self._ends or self._gone:
+            self.catch_up()
+        return oid in self._links_to
+
+    def known_among(self, oids: Iterable[int]) -> list[int]:
+        """Those of some URLs that a link is remembered to."""
+        self.catch_up()
+        links_to = self._links_to
+        return [oid for oid in oids if oid in links_to]
+
+    def catch_up(self) -> None:
+        """Work in all that was noted, as if it had been at once."""
+        seen, self._seen = self._seen, []
+        ends, self._ends = self._ends, []
+        texts, self._texts = self._texts, []
+        gone, self._gone = self._gone, []
+        if ends:
+            self._goodness.grow(max(oid for oid, _ in ends) + 1, np.nan)
+            self._goodness.values[[oid for oid, _ in ends]] = [goodness for _, goodness in ends]
+        if seen:
+            self._add_pages(seen, {oid: at for at, (oid, _) in enumerate(ends)})
+        if ends:
+            self._settle_all([oid for oid, _ in ends], np.array([goodness for _, goodness in ends]))
+        if texts:
+            self._learn_words(texts)
+        for oid in gone:
+            self._links_to.pop(oid, None)
+            self._home.pop(oid, None)
+        while len(self._parent) > MAX_LINKS:
+            self._forget()
+
+    def _learn_words(self, texts: Sequence[tuple[Words, float]]) -> None:
+        sizes = np.fromiter((len(words) for words, _ in texts), np.int64, len(texts))
+        goodness = np.array([relevance for _, relevance in texts])
+        words = np.concatenate([words for words, _ in texts])
+        self.page_words.learn(words, np.repeat(np.arange(len(texts)), sizes), goodness, are_once=True)
+
+    # -- what became of URLs
+
+    def _settle_all(self, oids: list[int], goodness: Values) -> None:
+        self._known_pages += len(oids)
+        self._good_pages += float(goodness.sum())
+        homes = np.array([self._home.pop(oid, ABSENT) for oid in oids], np.int64)
+        known, goods = homes[homes != ABSENT], goodness[homes != ABSENT]
+        self._hosts.add(known >> HALF_BITS, goods)
+        self._folders.add(known & LOWER_HALF, goods)
+        found = [(at, links) for at, oid in enumerate(oids) if (links := self._links_to.pop(oid, None)) is not None]
+        if found:
+            sizes = np.fromiter((len(links) for _, links in found), np.int64, len(found))
+            which = np.repeat(np.fromiter((at for at, _ in found), np.int64, len(found)), sizes)
+            numbers = np.frombuffer(b"".join([links for _, links in found]), np.int64) - self._first
+            self._settle_links(numbers, which, goodness)
+
+    def _settle_links(self, links: Rows, which: Rows, goodness: Values) -> None:
+        """The links to some URLs led to this: `which` says which of `goodness` is a link's."""
+        self._fate.values[links] = goodness[which]
+        pages = len(self._relevance)  # a page with two links to one URL has one such child
+        once = np.unique(which * pages + self._parent.values[links])
+        self._children.add(once % pages, goodness[once // pages])
+        words, of, _ = self._words_of(
+            self._words_start.values[links], self._words_in.values[links] + self._words_around.values[links]
+        )
+        if len(words):
+            self._link_words.learn(words, which[of], goodness)
+
+    def _words_of(self, starts: Rows, counts: Rows) -> tuple[Words, Rows, Rows]:
+        """Words of links in one line; the number of the link that each belongs to, and its place in it."""
+        of = np.repeat(np.arange(len(starts)), counts)
+        places = np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
+        return self._words.values[places + np.repeat(starts - self._forgotten_words, counts)], of, places
+
+    # -- links
+
+    def _add_pages(self, seen: Sequence[Seen], ended: Mapping[int, int]) -> None:
+        """Pages with their links; `ended` numbers the URLs whose end is noted, and may have come after a page."""
+        sizes = np.fromiter((len(page.document.links) for page in seen), np.int64, len(seen))
+        oids = [oid for page in seen for oid in page.oids]
+        parent, first = len(self._relevance), self._first + len(self._parent)
+        self._relevance.extend([page.relevance for page in seen])
+        self._links.extend(sizes)
+        self._steps.extend([page.steps for page in seen])
+        of = np.repeat(np.arange(parent, parent + len(seen)), sizes)
+        self._parent.extend(of)
+        self._goodness.grow(max(oids, default=0) + 1, np.nan)
+        fates = self._goodness.values[np.array(oids, np.int64)]
+        if ended:
+            befores = [page.ends for page in seen for _ in page.oids]
+            fates[[at for at, oid in enumerate(oids) if ended.get(oid, -1) >= befores[at]]] = np.nan
+        known = ~np.isnan(fates)
+        self._fate.extend(fates)
+        self._children.grow(parent + len(seen))
+        np.add.at(self._children.known.values, of[known], 1.0)
+        np.add.at(self._children.good.values, of[known], fates[known])
+        self._add_words(seen, sizes)
+        number = first
+        for page in seen:
+            number = self._add_links(page, known[number - first : number - first + len(page.oids)].tolist(), number)
+
+    def _add_links(self, page: Seen, known: list[bool], number: int) -> int:
+        """Note which links lead to URLs that are not known yet; the number of the next link."""
+        links_to, home, sids, links = self._links_to, self._home, page.sids, page.document.links
+        for at, oid in enumerate(page.oids):
+            if oid == ABSENT or known[at]:
+                continue
+            found = links_to.get(oid)
+            if found is not None:
+                found.append(number + at)
+            else:
+                links_to[oid] = array("q", (number + at,))
+                home[oid] = sids[at] << HALF_BITS | self._folder(links[at].url)
+        self._hosts.grow(max(sids, default=0) + 1)
+        return number + len(links)
+
+    def _add_words(self, seen: Sequence[Seen], sizes: Rows) -> None:
+        documents = [page.document for page in seen]
+        if any(len(d.link_words_in) != len(d.links) for d in documents):  # nobody made the words of some
+            documents = [d if len(d.link_words_in) == len(d.links) else _without_words(d) for d in documents]
+        inner = np.frombuffer(b"".join([d.link_words_in for d in documents]), np.uint8).astype(np.int64)
+        outer = np.frombuffer(b"".join([d.link_words_around for d in documents]), np.uint8).astype(np.int64)
+        words = np.frombuffer(b"".join([d.link_words for d in documents]), "<u4").copy()
+        both = inner + outer
+        starts = np.cumsum(both) - both
+        at = np.arange(len(words)) - np.repeat(starts, both)
+        words[at >= np.repeat(inner, both)] *= CONTEXT
+        self._words_start.extend(starts + self._forgotten_words + len(self._words))
+        self._words_in.extend(inner)
+        self._words_around.extend(outer)
+        self._words.extend(words)
+
+    def _folder(self, url: str) -> int:
+        folder = url[: url.rfind("/")]
+        row = self._folder_rows.get(folder)
+        if row is None:
+            if len(self._folder_rows) >= MAX_FOLDERS:
+                self._folder_rows.clear()
+            row = len(self._folders.known)
+            self._folder_rows[folder] = row
+            self._folders.grow(row + 1)
+        return row
+
+    def _forget(self) -> None:
+        """Forget the older half of the links; a URL without any left keeps the priority it has."""
+        count = len(self._parent) // 2
+        words = int(self._words_start.values[count]) - self._forgotten_words
+        self._fate.cut(count)
+        for column in (self._parent, self._words_start, self._words_in, self._words_around):
+            column.cut(count)
+        self._words.cut(words)
+        self._forgotten_words += words
+        self._first += count
+        first = self._first
+        self._links_to = {  # most are all old or all new: links to a URL are in the order in which they were found
+            oid: links if links[0] >= first else array("q", (n for n in links if n >= first))
+            for oid, links in self._links_to.items()
+            if links[-1] >= first
+        }
+        self._home = {oid: self._home[oid] for oid in self._links_to}
+
+
+def _without_words(document: Document) -> Document:
+    nothing = bytes(len(document.links))
+    return msgspec.structs.replace(document, link_words=b"", link_words_in=nothing, link_words_around=nothing)

@@ -1,0 +1,107 @@
+"""Visits that come together are absorbed together: with the same result as one by one."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from opilio.analyze.sketch import bands
+from opilio.crawl.absorb import Absorber
+from opilio.crawl.counters import Counters
+from opilio.frontier import AllEvidence, Duplicates, Frontier, ScopeFilter, make_strategy
+from opilio.model import (
+    Document,
+    Fetch,
+    HostReport,
+    Judgement,
+    Lease,
+    LeaseKind,
+    Link,
+    Outcome,
+    Region,
+    Visit,
+    url_key,
+)
+from opilio.settings import Settings, override
+
+PAGES = 40
+
+
+def url_of(number: int) -> str:
+    return f"http://h{number % 4}.example/d{number % 3}/{number}.html"
+
+
+def made(lease: Lease) -> Visit:
+    """What a worker would say: pages link to others, some are gone, some redirect."""
+    if lease.kind is LeaseKind.HOST:
+        return Visit(lease, Fetch(Outcome.CLIENT_ERROR, 404), host=HostReport(404))
+    number = int(lease.url.rpartition("/")[2].removesuffix(".html"))
+    if number % 11 == 7:
+        return Visit(lease, Fetch(Outcome.CLIENT_ERROR, 404))
+    if number % 11 == 9:
+        return Visit(lease, Fetch(Outcome.REDIRECT, 301, redirect_url=url_of((number + 5) % PAGES)))
+    rng = random.Random(number)
+    targets = [url_of(rng.randrange(PAGES)) for _ in range(6)]
+    links = [Link(url, url_key(url), "word", "around", Region.MAIN, at) for at, url in enumerate(targets)]
+    document = Document(
+        "", "", "en", "", str(number), "", links, np.array([number % 5 + 1, 90], "<u4").tobytes(), b"\1\0\1\0", [],
+        number + 1, b"", link_words=np.arange(12, dtype="<u4").tobytes(), link_words_in=bytes([1] * 6),
+        link_words_around=bytes([1] * 6),
+    )  # fmt: skip
+    relevance = rng.random()
+    return Visit(lease, Fetch(Outcome.OK, 200), document, judgement=Judgement(0, relevance > 0.5, relevance, relevance))
+
+
+def crawl(strategy: str, *, together: bool, max_turns: int = 3) -> Absorber:
+    settings = override(Settings(), {"frontier.strategy": strategy, "fetch.host_delay_s": 0.0, "fetch.per_host": 8})
+    frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope), lambda *_: None)
+    absorber = Absorber(settings, frontier, Duplicates(settings.duplicates, bands), Counters())
+    for number in range(4):
+        absorber.offer(url_of(number), parent=-1, depth=0, relevance=1.0, topic=0, now_s=1.0)
+    for turn in range(max_turns + 1):  # hosts are met in the first
+        visits = [made(lease) for lease in frontier.take(10.0 + turn, 16)]
+        if together:
+            absorber.absorb_all(visits, 10.0 + turn)
+        else:
+            for visit in visits:
+                absorber.absorb(visit, 10.0 + turn)
+    return absorber
+
+
+@pytest.mark.parametrize("strategy", ["best-first", "evidence"])
+def test_rows_do_not_depend_on_how_visits_come(strategy: str) -> None:
+    """URLs get the same oids, in ascending order, with the same links and ends: two turns from the same frontier."""
+    one_by_one, together = (crawl(strategy, together=way, max_turns=1) for way in (False, True))
+    for absorber in (one_by_one, together):
+        assert absorber.batch.urls.oid == sorted(absorber.batch.urls.oid)
+    assert together.batch.urls.url == one_by_one.batch.urls.url
+    assert together.batch.urls.state == one_by_one.batch.urls.state
+    assert together.batch.links.oid_dst == one_by_one.batch.links.oid_dst
+    assert together.batch.changes.oid == one_by_one.batch.changes.oid
+    assert dict(together.counters.counts) == dict(one_by_one.counters.counts)
+
+
+def test_evidence_does_not_depend_on_how_visits_come() -> None:
+    """A strategy that saw pages together knows the same of every URL as one that saw each by itself."""
+    known = []
+    for way in (False, True):
+        absorber = crawl("evidence", together=way, max_turns=1)
+        strategy = absorber.frontier.strategy
+        assert isinstance(strategy, AllEvidence)
+        waiting = strategy.evidence.known_among(range(absorber.next_oid))
+        strategy.evidence.refresh()
+        known.append((waiting, strategy.evidence.features(waiting)))
+    assert known[0][0] == known[1][0] and len(known[0][0]) > 5
+    np.testing.assert_allclose(known[0][1], known[1][1], rtol=1e-4, atol=1e-5)
+
+
+def test_what_is_found_waits_at_once() -> None:
+    """After visits were absorbed, all that they led to can be taken or is in the database: nothing is held back."""
+    absorber = crawl("evidence", together=True)
+    frontier = absorber.frontier
+    states = absorber.batch.urls.state
+    assert frontier.waiting + len(absorber.batch.changes.oid) >= len(states) - frontier.in_flight
+    open_oids = [oid for oid in range(absorber.next_oid) if absorber.settled[oid] == 0]
+    assert sorted(open_oids) == sorted({*frontier._hot, *frontier.leased, *frontier._later_oids})
