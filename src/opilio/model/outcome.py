@@ -39,6 +39,7 @@ class Outcome(StrEnum):
     TOO_LARGE = "too-large"
     BOMB = "decompression-bomb"
     TOO_MANY_REDIRECTS = "too-many-redirects"
+    ELSEWHERE = "elsewhere"
     # We have it already
     DUP_IP_PATH = "duplicate-ip-path"
     DUP_IP_SIZE = "duplicate-ip-size"

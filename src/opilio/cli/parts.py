@@ -1,0 +1,122 @@
+"""Commands that divide a collection, and that join several."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from opilio.cli import one_line
+from opilio.crawl.parts import PartReport
+
+TOLD_EVERY_S = 2.0
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Tell what went where as one JSON object.")
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option(
+    "--topic", "topics", multiple=True, metavar="TOPIC",
+    help="A topic that gets a part, with all below it; repeat it for more. Default: the wanted ones below the root.",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Only count what would go where.")
+@AS_JSON
+def split(folder: Path, target: Path, topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
+    """Divide the collection FOLDER by topic: a new collection for each, in the new folder TARGET.
+
+    A part has the pages and waiting URLs of its topic with all that is known of them, and the topics, examples and
+    models of the whole; it wants its own topic alone. What is of no part's topic goes to the part `rest`. FOLDER stays
+    as it is. WARC files are linked, not copied, where TARGET is on the same disk.
+
+    \b
+    opilio split birds parts --dry-run
+    opilio split birds parts
+    opilio split birds parts --topic "Birds / Owls" --topic "Birds / Ducks"
+    opilio serve parts
+    opilio crawl parts/Birds-Owls
+    """
+    from opilio.crawl.parts import split as divide  # noqa: PLC0415
+
+    reports = divide(folder, target, topics, dry_run=dry_run, on_progress=_Progress().tell)
+    if as_json:
+        click.echo(json.dumps({"dry_run": dry_run, "parts": [dataclasses.asdict(report) for report in reports]}))
+        return
+    _show(reports, all_figures=not dry_run)
+    if dry_run:
+        click.echo("nothing was written (--dry-run)")
+    else:
+        place = shlex.quote(str(target))
+        click.echo(f"all of them: opilio serve {place}; joined again: opilio merge TARGET {place}/*")
+
+
+@click.command()
+@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("folders", nargs=-1, required=True, metavar="FOLDER",
+                type=click.Path(path_type=Path, file_okay=False))  # fmt: skip
+@click.option("--train", is_flag=True, help="Train a model at once; otherwise the next crawl does when it has to.")
+@AS_JSON
+def merge(target: Path, folders: tuple[Path, ...], train: bool, as_json: bool) -> None:
+    """Join two or more collections in the new folder TARGET: parts of one, or any others.
+
+    A URL that several have is one: fetched counts more than failed, waiting or dropped. Of a page that several have,
+    the one visited last counts. Topics are one by their path, and wanted if one of the collections wants them. Settings
+    are those of the first. The collections themselves stay as they are.
+
+    \b
+    opilio merge birds-again parts/Owls parts/Ducks parts/rest
+    opilio merge animals birds insects --train
+    """
+    from opilio.crawl.merging import merge as join  # noqa: PLC0415
+
+    report = join(target, folders, train=train, on_progress=_Progress().tell)
+    if as_json:
+        click.echo(json.dumps(dataclasses.asdict(report)))
+        return
+    _show([*report.sources, report.made], all_figures=True)
+    for note in report.notes:
+        click.echo(f"note: {one_line(note)}")
+    if report.trained:
+        click.echo(f"model {report.trained} trained")
+    click.echo(f"made: {target}")
+
+
+def _show(reports: Sequence[PartReport], *, all_figures: bool) -> None:
+    figures = ["pages", "urls", "waiting"] + (["elsewhere", "links", "warc_files"] if all_figures else [])
+    has_topics = any(report.topic for report in reports)
+    table = Table(box=None, pad_edge=False)
+    for name in ["collection", *(["topic"] if has_topics else [])]:
+        table.add_column(name, overflow="fold")
+    for name in figures:
+        table.add_column(name.replace("_", " "), justify="right")
+    for report in reports:
+        topic = [Text(one_line(report.topic) or "(all others)")] if has_topics else []
+        table.add_row(Text(one_line(report.name)), *topic, *(f"{getattr(report, name):,}" for name in figures))
+    Console().print(table)
+
+
+class _Progress:
+    """A line on standard error every few seconds, in place on a terminal."""
+
+    def __init__(self) -> None:
+        self._told_s = time.monotonic()
+        self._on_terminal = sys.stderr.isatty()
+        self._has_told = False
+
+    def tell(self, doing: str, done: int, steps: int) -> None:
+        """Say how far it is, when the last time is long enough ago."""
+        is_last = done >= steps and self._has_told and self._on_terminal
+        if time.monotonic() - self._told_s < TOLD_EVERY_S and not is_last:
+            return
+        self._told_s, self._has_told = time.monotonic(), True
+        said = f"{100 * done // max(steps, 1):3} % {one_line(doing)}"
+        click.echo(f"\r{said:70}" if self._on_terminal else said, err=True, nl=not self._on_terminal or is_last)
