@@ -8,22 +8,32 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from conftest import MakeCollection
 from opilio.classify import KeywordJudge, Model
+from opilio.crawl.child import Program
+from opilio.crawl.messages import visits_decoder
 from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
+from opilio.crawl.process import _Sender
 from opilio.crawl.worker import WorkerSetup
 from opilio.errors import OpilioError
 from opilio.localweb import LocalServer
-from opilio.model import Lease, LeaseKind, Outcome, Visit
+from opilio.model import Fetch, Lease, LeaseKind, Outcome, Visit
 from opilio.settings import Settings, override
 
 WAIT_S = 30.0
-KINDS = ("inline", "one process", "two processes")
+MAKERS: dict[str, Callable[[WorkerSetup], Workers]] = {
+    "inline": InlineWorkers,
+    "one process": lambda setup: ProcessWorkers(setup, 1),
+    "two processes": lambda setup: ProcessWorkers(setup, 2),
+}
+KINDS = tuple(MAKERS)
 Run = Callable[[Workers], Awaitable[Any]]
 
 
@@ -40,8 +50,7 @@ def run(kind: str, setup: WorkerSetup, use: Run) -> Any:
     """Start workers of a kind, use them, close them; whatever `use` returns."""
 
     async def whole() -> Any:
-        count = {"one process": 1, "two processes": 2}.get(kind, 0)
-        workers: Workers = ProcessWorkers(setup, count) if count else InlineWorkers(setup)
+        workers = MAKERS[kind](setup)
         await workers.start()
         try:
             return await use(workers)
@@ -243,6 +252,68 @@ def test_processes_that_die_at_once_end_the_crawl(
     assert children() == set()
 
 
+def test_leases_of_a_lost_process_may_be_held_back(setup: WorkerSetup, small_server: LocalServer) -> None:
+    """Where requests may go on after their process has ended, leases come back only when they are over, and once."""
+
+    async def use() -> tuple[list[Visit], float]:
+        workers = ProcessWorkers(setup, 1, Program(hold_s=1.0))
+        await workers.start()
+        try:
+            workers.submit([Lease(1, "http://slow.test/")])
+            [pid] = children()
+            os.kill(pid, signal.SIGKILL)
+            began_s = time.monotonic()
+            await asyncio.sleep(0.3)
+            later = page_leases(small_server, 3)[2]
+            workers.submit([later])
+            visits = await collect(workers, 1)
+            waited_s = time.monotonic() - began_s
+            return visits + await collect(workers, 1), waited_s
+        finally:
+            await workers.close()
+
+    [first, second], waited_s = asyncio.run(use())
+    assert (first.lease.oid, first.fetch.outcome) == (1, Outcome.WORKER_LOST)
+    assert waited_s >= 1.0
+    assert (second.lease.oid, second.fetch.outcome) == (2, Outcome.OK), "given while it was held back: not lost"
+
+
+def test_a_process_that_cannot_be_ready(setup: WorkerSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a process says is wrong when it starts ends the start with that, and its remedy."""
+    (tmp_path / "grumpy.py").write_text(
+        "import socket, sys\n"
+        "from opilio.crawl.messages import encoder, frame\n"
+        "assert sys.argv[2:] == ['one', 'two']\n"
+        "socket.socket(fileno=int(sys.argv[1])).sendall(frame(encoder.encode(('no cluster', 'start one'))))\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+
+    async def use() -> None:
+        await ProcessWorkers(setup, 1, Program("grumpy", ("one", "two"), greets=True)).start()
+
+    with pytest.raises(OpilioError, match="no cluster") as caught:
+        asyncio.run(use())
+    assert caught.value.hint == "start one"
+    assert children() == set()
+
+
+@pytest.mark.parametrize(("under_way", "messages"), [(3, 3), (30, 16)])
+def test_a_visit_waits_for_others_only_when_there_are_many(under_way: int, messages: int) -> None:
+    """With few leases under way each visit is sent at once; with many, those go together that end together."""
+    sent: list[bytes] = []
+    visit = Visit(Lease(1, "http://a.test/"), Fetch(Outcome.OK))
+
+    async def use() -> None:
+        sender = _Sender(SimpleNamespace(write=sent.append))  # type: ignore[arg-type]
+        sender.under_way = under_way
+        for _ in range(under_way):
+            sender.add(visit)
+
+    asyncio.run(use())
+    assert sum(len(visits_decoder.decode(message[4:])) for message in sent) == under_way
+    assert len(sent) == messages
+
+
 def test_workers_do_not_outlive_their_engine(setup: WorkerSetup, small_server: LocalServer, tmp_path: Path) -> None:
     """When the engine is killed, its worker processes end by themselves."""
     seeds = tmp_path / "s.txt"
@@ -272,3 +343,29 @@ def is_worker(pid: str) -> bool:
         return b"opilio.crawl.process" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
+
+
+class ForgetfulWorkers(InlineWorkers):
+    """Loses the first visits to every robots.txt and every sitemap, as if its processes had been killed."""
+
+    def __init__(self, setup: WorkerSetup) -> None:
+        super().__init__(setup)
+        self.lost: Counter[str] = Counter()
+
+    def submit(self, leases: Sequence[Lease]) -> None:
+        lost = [lease for lease in leases if lease.kind is not LeaseKind.PAGE and self.lost[lease.url] < 4]
+        self.lost.update(lease.url for lease in lost)
+        self._inbox.put([Visit(lease, Fetch(Outcome.WORKER_LOST, started_s=time.time())) for lease in lost])
+        super().submit([lease for lease in leases if lease not in lost])
+
+
+def test_lost_workers_are_no_fault_of_the_host(make_collection: MakeCollection, small_server: LocalServer) -> None:
+    """A host whose robots.txt or sitemap is lost with one worker after another is met again, not given up as bad."""
+    host = next(url for url in small_server.web.files if url.endswith("sitemap.xml")).split("/")[2]
+    collection = make_collection(
+        [f"http://{host}/"], robots__sitemaps=True, limits__max_pages=10, fetch__backoff_s=0.01
+    )
+    status = collection.crawl(workers=ForgetfulWorkers)
+    assert status.pages == 10
+    assert status.bad_hosts == 0
+    assert status.counters["sitemap urls"] > 0

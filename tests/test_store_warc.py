@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
 from opilio.errors import StoreError
-from opilio.store.warc import REVISIT_PROFILE, WarcWriter, archived_head
+from opilio.store.warc import REVISIT_PROFILE, RecordMaker, WarcFiles, WarcWriter, archived_head
 from opilio.store.warc_reading import recover, truncate_torn
 
 REQUEST = b"GET /a HTTP/1.1\r\nHost: a.test\r\nUser-Agent: Opilio/0.1\r\n\r\n"
@@ -89,6 +89,27 @@ def test_a_record_can_be_read_alone_at_its_place(tmp_path: Path) -> None:
     [record] = ArchiveIterator(io.BytesIO(data[place.offset :]))
     assert record.rec_headers.get_header("WARC-Target-URI") == "http://a.test/last"
     assert zlib.decompress(data[place.offset :], wbits=31).startswith(b"WARC/1.1\r\n")
+
+
+def test_records_of_several_makers_in_one_file(tmp_path: Path) -> None:
+    """Records made elsewhere, by several workers, are appended as they come: each can be read at its place."""
+    makers, files = [RecordMaker(), RecordMaker()], WarcFiles(tmp_path, "bridge", max_bytes=2000)
+    places = []
+    for number in range(12):
+        records = makers[number % 2].make(
+            f"http://a.test/{number}", "", NOW_S, REQUEST, HEAD, b"page %d" % (number // 4)
+        )
+        places.append(files.append(records))
+    assert len({place.file for place in places}) > 1
+    kinds = []
+    for number, place in enumerate(places):
+        data = (tmp_path / place.file).read_bytes()[place.offset : place.offset + place.length]
+        [record] = ArchiveIterator(io.BytesIO(data))
+        assert record.rec_headers.get_header("WARC-Target-URI") == f"http://a.test/{number}"
+        kinds.append(record.rec_type)
+    assert kinds == ["response", "response", "revisit", "revisit"] * 3, "each maker remembers its own payloads"
+    for file in {place.file for place in places}:
+        read(tmp_path / file)
 
 
 def test_same_payload_becomes_a_revisit(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from opilio.cli.display import print_json, summary
 from opilio.cli.serve import PORT
 from opilio.cli.units import DURATION, SIZE
 from opilio.cli.watching import make_display
+from opilio.cluster.workers import check_ray, on_ray
 from opilio.crawl import Collection
 from opilio.errors import InputError
 from opilio.settings import Settings, load, override, parse_assignment
@@ -57,7 +58,11 @@ _SHORT = {
 @click.option("--order-by", help='SQL order for --strategy sql: "numtries, relevance DESC, serverload".')
 @click.option("--delay", type=DURATION, help="Seconds between two requests to one host.")
 @click.option("--contact", help="URL in the User-Agent where site owners can reach you.")
-@click.option("--workers", type=int, help="Worker processes; 0: all cores but one; -1: none, all in one process.")
+@click.option("--workers", type=int, help="Worker processes; 0: one for each CPU but one; -1: all in one process.")
+@click.option(
+    "--ray", "ray_address", metavar="ADDRESS",
+    help="Have the work done on a Ray cluster: HOST:PORT of its head, or auto for the one this machine belongs to.",
+)  # fmt: skip
 @click.option("--set", "assignments", multiple=True, metavar="SECTION.KEY=VALUE", help="Any setting; may be repeated.")
 @click.option("--retry-failed", is_flag=True, help="Ask again for URLs that failed, and for hosts given up as bad.")
 @click.option("--recrawl", is_flag=True, help="Ask again for the pages stored, by conditional requests.")
@@ -74,7 +79,7 @@ _SHORT = {
 def crawl(
     folder: Path, bookmarks: Path | None, seeds: Path | None, examples: Path | None, topics: Path | None, query: str,
     config: Path | None, assignments: tuple[str, ...], retry_failed: bool, recrawl: bool, portal: int | None,
-    quiet: bool, as_json: bool, **short: Any,
+    ray_address: str | None, quiet: bool, as_json: bool, **short: Any,
 ) -> None:  # fmt: skip
     """Crawl into the collection FOLDER: a new one, or one that exists.
 
@@ -88,6 +93,7 @@ def crawl(
     opilio crawl birds --portal                                      (and watch it in a browser)
     opilio crawl owls --query "barn owl nesting" --seeds start.txt --max-time 8h
     opilio crawl birds --max-pages 5000
+    opilio crawl birds --ray 127.0.0.1:6379                          (workers on all machines of a Ray cluster)
     """
     changes = {_SHORT[name]: value for name, value in short.items() if value is not None}
     if "limits.max_bytes" in changes:
@@ -96,12 +102,15 @@ def crawl(
         changes["frontier.strategy"] = "sql"
     changes.update(parse_assignment(text) for text in assignments)
     inputs = {"bookmarks": bookmarks, "seeds": seeds, "examples": examples, "topics": topics}
+    if ray_address is not None:
+        check_ray()
     collection = _open_or_create(folder, inputs, query, config, changes)
+    workers = on_ray(ray_address, max(0, collection.settings.run.workers)) if ray_address is not None else None
     _warn_without_contact(collection.settings)
     with contextlib.ExitStack() as stack:
         beside = stack.enter_context(portal_beside(folder, portal)) if portal is not None else None
         with make_display(quiet=quiet, as_json=as_json) as display:
-            status = collection.crawl(on_tick=display.tick, retry_failed=retry_failed, recrawl=recrawl)
+            status = collection.crawl(on_tick=display.tick, retry_failed=retry_failed, recrawl=recrawl, workers=workers)
         if as_json:
             print_json("end", status)
         else:

@@ -1,9 +1,32 @@
 """A crawl on many machines: its workers are actors of a Ray cluster, everything else is as on one.
 
 The engine decides as always, and speaks as always to a process over a socket (`opilio.crawl.pool`). That process is the
-one here (`process.py`): a Ray driver that passes leases on to actors and their visits back. It stands between because a
+bridge (`process.py`): a Ray driver that passes leases on to actors and their visits back. It stands between because a
 Ray driver ends, as a whole and at once, when the node it is connected to is lost: the engine must not.
 
-Ray places the actors, moves bytes, notices deaths. What is ours: which actor has a host's leases, and that the leases
-of a lost actor come back once.
+Ray places the actors, moves bytes, notices deaths. What is ours: how many actors there are (`capacity.py`), which of
+them has a host's leases (`placing.py`), that calls to one are repeated without harm (`hand.py`, `actor.py`), and that
+the leases of a lost one come back once, when no request of its can be under way any more (`bridge.py`). What came from
+the web reaches the engine's machine with the visit (`parcels.py`) and is written to a WARC file there before the engine
+hears of it: nodes need share nothing.
+
+    from opilio import Collection
+    from opilio.cluster import on_ray
+
+    Collection("birds").crawl(workers=on_ray("127.0.0.1:6379"))
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opilio.lazy import loader
+
+if TYPE_CHECKING:
+    from opilio.cluster.workers import on_ray
+
+__all__ = ["on_ray"]
+
+_MODULES = {"on_ray": "workers"}
+
+__getattr__ = loader(__name__, _MODULES)

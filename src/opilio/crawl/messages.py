@@ -1,7 +1,8 @@
 """What engine and worker processes say to each other, and how it goes over a socket.
 
 A message is its length in four bytes, then msgpack: first the setup of a worker, then orders one way (leases, a new
-model) and lists of visits the other.
+model) and lists of visits the other. A process that may have to wait for others before it is ready says so first, with
+a greeting.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ class WorkerSetup(msgspec.Struct, frozen=True):
     name: str
     link_words: bool = False
     """Whether the strategy looks at the words of links."""
+    earlier: int = 0
+    """How many processes had this place before in this crawl."""
 
 
 class Order(msgspec.Struct, frozen=True, array_like=True):
@@ -37,6 +40,7 @@ class Order(msgspec.Struct, frozen=True, array_like=True):
 encoder = msgspec.msgpack.Encoder()
 visits_decoder = msgspec.msgpack.Decoder(list[Visit])
 order_decoder = msgspec.msgpack.Decoder(Order)
+greeting_decoder = msgspec.msgpack.Decoder(tuple[str, str])  # what is wrong, and what to do; ('', ''): nothing
 setup_decoder = msgspec.msgpack.Decoder(WorkerSetup)
 
 

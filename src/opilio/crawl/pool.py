@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
-import subprocess
-import sys
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
-import msgspec
-
-from opilio.crawl.messages import Order, WorkerSetup, encoder, frame, read_message, visits_decoder
+from opilio.crawl.child import WORKER, Child, Program
+from opilio.crawl.messages import WorkerSetup, greeting_decoder, read_message, visits_decoder
 from opilio.errors import OpilioError
 from opilio.fetch import Transport
 from opilio.model import Fetch, Lease, Outcome, Visit, host_of
 from opilio.settings import from_table
-from opilio.threads import single_threaded
 
 PATIENCE = 20  # a worker that says nothing for so many times the longest request hangs
-MAX_RESTARTS = 20  # of worker processes in one run: more means that something is wrong with the machine
+MAX_RESTARTS = 20  # of worker processes within RESTARTS_S: more means that something is wrong with the machine
+RESTARTS_S = 3600.0
 
 
 def default_count() -> int:
@@ -122,80 +119,28 @@ class InlineWorkers:
         await self._worker.aclose()
 
 
-class _Process:
-    """One worker process and the leases it holds."""
-
-    def __init__(self, name: str, setup: WorkerSetup) -> None:
-        self.name = name
-        self.setup = msgspec.structs.replace(setup, name=name)
-        self.leases: dict[int, Lease] = {}
-        self.heard_s = time.monotonic()  # the last message, or the first lease since it had none
-        self.process: subprocess.Popen[bytes] | None = None
-        self.writer: asyncio.StreamWriter | None = None
-
-    async def start(self) -> asyncio.StreamReader:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "opilio.crawl.process", str(theirs.fileno())],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                env=single_threaded(),
-                process_group=0,  # Ctrl-C is the engine's to handle, also while the process is still starting
-            )
-        reader, self.writer = await asyncio.open_connection(sock=ours, limit=2**20)
-        self.writer.write(frame(encoder.encode(self.setup)))
-        if self.leases:  # given while there was no process
-            self.writer.write(frame(encoder.encode(Order(list(self.leases.values())))))
-        return reader
-
-    def send(self, leases: list[Lease]) -> None:
-        if not self.leases:
-            self.heard_s = time.monotonic()
-        self.leases.update((lease.oid, lease) for lease in leases)
-        if self.writer is not None:
-            self.writer.write(frame(encoder.encode(Order(leases))))
-
-    def learn(self, model: bytes) -> None:
-        self.setup = msgspec.structs.replace(self.setup, model=model)  # for a process that takes this one's place
-        if self.writer is not None:
-            self.writer.write(frame(encoder.encode(Order(model=model))))
-
-    def send_link_words(self) -> None:
-        self.setup = msgspec.structs.replace(self.setup, link_words=True)
-        if self.writer is not None:
-            self.writer.write(frame(encoder.encode(Order(link_words=True))))
-
-    async def stop(self) -> None:
-        if self.writer is not None:
-            self.writer.close()
-            self.writer = None
-        if self.process is not None:
-            try:
-                await asyncio.to_thread(self.process.wait, 5)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                await asyncio.to_thread(self.process.wait)
-
-
 class ProcessWorkers:
     """Workers in processes of their own. A host's leases go to one process, which keeps its connections.
 
     A process that dies is started again; the leases it held come back with the outcome `worker-lost`.
     """
 
-    def __init__(self, setup: WorkerSetup, count: int = 0) -> None:
+    def __init__(self, setup: WorkerSetup, count: int = 0, program: Program = WORKER) -> None:
         self._inbox = _Inbox()
-        self._processes = [_Process(f"w{i}", setup) for i in range(count or default_count())]
+        self._program = program
+        self._processes = [Child(f"w{i}", setup, program) for i in range(count or default_count())]
         self._tasks: list[asyncio.Task[None]] = []
-        self._restarts = 0
+        self._restarts_s: deque[float] = deque(maxlen=MAX_RESTARTS + 1)
         self._patience_s = PATIENCE * from_table(setup.settings, "settings of the crawl").fetch.total_timeout_s
         self._failure: OpilioError | None = None
 
     async def start(self) -> None:
         """Start the processes."""
         self._tasks = [asyncio.create_task(self._keep_running(process)) for process in self._processes]
-        while any(process.writer is None for process in self._processes):
+        while not all(process.is_ready for process in self._processes):
+            if self._failure is not None:
+                await self.close()
+                raise self._failure
             await asyncio.sleep(0.001)
 
     def submit(self, leases: Sequence[Lease]) -> None:
@@ -222,29 +167,49 @@ class ProcessWorkers:
             raise self._failure
         return await self._inbox.get(timeout_s)
 
-    async def _keep_running(self, process: _Process) -> None:
-        while True:
+    async def _keep_running(self, process: Child) -> None:
+        while self._failure is None:
             reader = await process.start()
-            while message := await self._next_message(process, reader):
-                visits = visits_decoder.decode(message)
-                for visit in visits:
-                    process.leases.pop(visit.lease.oid, None)
-                self._inbox.put(visits)
+            if await self._is_greeted(reader):
+                process.is_ready = True
+                await self._receive(process, reader)
             await process.stop()
-            self._restarts += 1
-            if self._restarts > MAX_RESTARTS:
-                self._failure = OpilioError(
-                    f"worker processes died {self._restarts} times",
-                    "Look at the messages above; with `--set run.workers=-1` the work is done inside the engine.",
-                )
+            self._count_restart()
             lost = list(process.leases.values())
             process.leases.clear()
+            await asyncio.sleep(self._program.hold_s)
             fetch = Fetch(Outcome.WORKER_LOST, started_s=time.time(), detail=f"the worker process {process.name} ended")
             self._inbox.put([Visit(lease, fetch) for lease in lost])
-            if self._failure is not None:
-                return
 
-    async def _next_message(self, process: _Process, reader: asyncio.StreamReader) -> bytes:
+    async def _is_greeted(self, reader: asyncio.StreamReader) -> bool:
+        """Whether a process is ready for leases; waits for its word where it gives one."""
+        if not self._program.greets:
+            return True
+        greeting = await read_message(reader)
+        if not greeting:
+            return False
+        problem, hint = greeting_decoder.decode(greeting)
+        if problem:
+            self._failure = OpilioError(problem, hint)
+        return not problem
+
+    async def _receive(self, process: Child, reader: asyncio.StreamReader) -> None:
+        """Take visits from a process until it ends."""
+        while message := await self._next_message(process, reader):
+            visits = visits_decoder.decode(message)
+            for visit in visits:
+                process.leases.pop(visit.lease.oid, None)
+            self._inbox.put(visits)
+
+    def _count_restart(self) -> None:
+        now_s = time.monotonic()
+        self._restarts_s.append(now_s)
+        if len(self._restarts_s) > MAX_RESTARTS and now_s - self._restarts_s[0] < RESTARTS_S:
+            self._failure = self._failure or OpilioError(
+                f"worker processes died {len(self._restarts_s)} times", self._program.hint
+            )
+
+    async def _next_message(self, process: Child, reader: asyncio.StreamReader) -> bytes:
         """What a process says next; b'' when it ended. One that is silent for too long over its leases is ended."""
         reading = asyncio.ensure_future(read_message(reader))
         try:

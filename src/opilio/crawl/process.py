@@ -20,19 +20,22 @@ from opilio.model import Lease, Visit
 
 FLUSH_S = 0.03  # visits are sent together that end within this time: fewer wake-ups of the engine
 FLUSH_VISITS = 32
+AT_ONCE_LEASES = 16  # with fewer under way a visit is sent at once: who waits for its host would wait longer for us
 
 
 class _Sender:
-    """Collects visits and sends them together."""
+    """Collects visits and sends them together, when there are many."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer
+        self.under_way = 0
         self._visits: list[Visit] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, visit: Visit) -> None:
         self._visits.append(visit)
-        if len(self._visits) >= FLUSH_VISITS:
+        self.under_way -= 1
+        if len(self._visits) >= FLUSH_VISITS or self.under_way < AT_ONCE_LEASES:
             self.flush()
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self.flush)
@@ -65,6 +68,7 @@ async def serve(engine: socket.socket) -> None:
             worker.learn(order.model)
         if order.link_words:
             worker.send_link_words()
+        sender.under_way += len(order.leases)
         for lease in order.leases:
             task = asyncio.create_task(carry_out(lease))
             tasks.add(task)

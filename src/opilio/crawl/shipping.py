@@ -1,13 +1,29 @@
-"""The shipper: moves finished WARC files to where `store.warc_url` says, beside the crawl."""
+"""The shipper: moves finished WARC files to where `store.warc_url` says, beside the crawl.
+
+A file is finished when its worker has begun a later one, or when the crawl ends. It is moved only when the database
+holds all that came of its records: every lease that was under way when it was seen to be finished must be back, and
+committed. Until then a crash may need it (`restore.py`). One file at a time is copied in a thread; it is gone here when
+it is there whole. After a crash the next crawl finds what is still here, and sends nothing again that is there already.
+
+Whatever goes wrong, the crawl goes on: a file that cannot be moved stays, and is tried again later.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
 
 from opilio.crawl.absorb import Absorber
+from opilio.crawl.companion import finish
+from opilio.errors import told
 from opilio.settings import Settings
 from opilio.store import Store
+from opilio.store.storage import GivenUp, open_storage
+
+LOOK_S = 5.0  # how often the folder is looked at
+AGAIN_S = 60.0  # before another try after a failure
 
 
 class Shipper:
@@ -17,6 +33,18 @@ class Shipper:
         self, settings: Settings, store: Store, absorber: Absorber, commit: Callable[[], Awaitable[None]]
     ) -> None:
         """`commit` writes all that was absorbed, so that it can be read."""
+        self._folder = store.path.parent / "warc"
+        self._absorber = absorber
+        self._commit = commit
+        url = settings.store.warc_url
+        self._storage = open_storage(url) if url else None
+        # Files that are there before any worker runs are finished, and what they hold is absorbed: see restore.py.
+        self._old = set(_files(self._folder)) if url else set()
+        self._awaited: dict[str, set[int]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._next_s = 0.0
+        self._hurries = False
+        self._is_told = False
 
     @property
     def is_busy(self) -> bool:
@@ -30,6 +58,89 @@ class Shipper:
 
     def look(self) -> None:
         """Begin when it is time. Called often."""
+        if self._storage is None or self._task is not None or time.monotonic() < self._next_s:
+            return
+        self._next_s = time.monotonic() + LOOK_S
+        names = self._safe(finished(_files(self._folder), self._old))
+        if names:
+            self._begin(names)
 
     async def close(self, at_once: asyncio.Event) -> None:
-        """Finish what is under way."""
+        """Move all that is left; at once, leave it for the next crawl."""
+        await finish(self._task, at_once, self._hurry)
+        if self._storage is None or at_once.is_set():
+            return
+        names = _files(self._folder)
+        if self._absorber.frontier.in_flight:  # given up by the crawl, but their workers may still write
+            names = self._safe(finished(names, self._old))
+        if names:
+            await finish(self._begin(names), at_once, self._hurry)
+
+    def _safe(self, names: Iterable[str]) -> list[str]:
+        """Those of the finished files of whose records none belongs to a lease that is still under way."""
+        under_way = self._under_way()
+        for name in names:
+            self._awaited.setdefault(name, set() if name in self._old else set(under_way))
+            self._awaited[name] &= under_way
+        return [name for name in names if not self._awaited[name]]
+
+    def _under_way(self) -> set[int]:
+        return set(self._absorber.frontier.leased)
+
+    def _begin(self, names: list[str]) -> asyncio.Task[None]:
+        self._task = asyncio.create_task(self._ship(names))
+        self._task.add_done_callback(self._end)
+        return self._task
+
+    async def _ship(self, names: list[str]) -> None:
+        await self._commit()
+        for name in names:
+            if self._hurries:
+                return
+            await asyncio.to_thread(self._move, self._folder / name)
+            self._awaited.pop(name, None)
+            self._absorber.counters.add("WARC files moved")
+
+    def _move(self, path: Path) -> None:
+        assert self._storage is not None
+        size_bytes = path.stat().st_size
+        if self._storage.size(path.name) != size_bytes:
+            self._storage.put(path, lambda: not self._hurries)
+        arrived_bytes = self._storage.size(path.name)
+        if arrived_bytes != size_bytes:
+            raise OSError(f"{path.name} has {size_bytes:,} bytes here, {arrived_bytes or 0:,} there")
+        path.unlink()
+
+    def _hurry(self) -> None:
+        self._hurries = True
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._task = None
+        error = None if task.cancelled() else task.exception()
+        if error is None or isinstance(error, GivenUp):
+            return
+        self._next_s = time.monotonic() + AGAIN_S
+        self._absorber.counters.add("WARC files that could not be moved")
+        if not self._is_told:
+            self._is_told = True
+            remedy = (
+                "The crawl goes on, and the files stay in its folder warc. Look at store.warc_url and the room there."
+            )
+            self._absorber.notice("storage", f"WARC files cannot be moved: {told(error)}", remedy)
+
+
+def finished(names: Iterable[str], old: set[str]) -> list[str]:
+    """The files that nobody writes to any more: old ones, and all but the last of each worker."""
+    last: dict[str, str] = {}
+    for name in names:  # in the order of time
+        last[_worker(name)] = name
+    return [name for name in names if name in old or last[_worker(name)] != name]
+
+
+def _worker(name: str) -> str:
+    """Who wrote a file: see `store/warc.py` for its name."""
+    return name.split("-")[-2] if name.count("-") >= 2 else ""
+
+
+def _files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*.warc.gz"))

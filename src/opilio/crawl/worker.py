@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -18,7 +18,7 @@ from opilio.fetch import Client, Response, Transport, meet_host, parse_sitemap
 from opilio.fetch.replay import replay
 from opilio.model import Document, Fetch, Lease, LeaseKind, Outcome, Visit
 from opilio.settings import Settings, from_table
-from opilio.store.warc import WarcWriter
+from opilio.store.warc import Place, WarcWriter
 
 if TYPE_CHECKING:
     from opilio.crawl.judging import PageJudge
@@ -30,6 +30,16 @@ _COMPLETE = frozenset(
         *(Outcome.CLIENT_ERROR, Outcome.TOO_MANY_REQUESTS, Outcome.SERVER_ERROR),
     }
 )
+
+
+class Archive(Protocol):
+    """Where answers of the web are kept as they came."""
+
+    def write(
+        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes
+    ) -> Place:
+        """Keep an answer with the request that caused it."""
+        ...
 
 
 class Worker:
@@ -63,23 +73,26 @@ class Worker:
         """Give the words of links with each document from now on."""
         self._analyzer.gives_link_words = True
 
-    async def visit(self, lease: Lease) -> Visit:
-        """Carry out one lease. Whatever goes wrong in it becomes the visit's outcome."""
+    async def visit(self, lease: Lease, archive: Archive | None = None) -> Visit:
+        """Carry out one lease. Whatever goes wrong in it becomes the visit's outcome.
+
+        The answer is kept in the worker's own files, unless `archive` takes it.
+        """
         try:
-            return await self._visit(lease)
+            return await self._visit(lease, archive or self._warc)
         except StoreError as error:
             return Visit(lease, _failed(Outcome.WORKER_LOST, error.message), fatal=error.message)
         except Exception as error:  # a defect of ours: the lease must come back all the same
             return Visit(lease, _failed(Outcome.UNREADABLE, f"{type(error).__name__}: {error}"))
 
-    async def _visit(self, lease: Lease) -> Visit:
+    async def _visit(self, lease: Lease, archive: Archive | None) -> Visit:
         if self._transport is None:
             self._transport = Client(self.settings)
         if lease.kind is LeaseKind.HOST:
             response, report = await meet_host(self._transport, lease, self.settings)
-            return Visit(lease, self._archive(lease, response).fetch, host=report)
+            return Visit(lease, _archived(lease, response, archive).fetch, host=report)
         response = await self._transport.fetch(lease)
-        response = self._archive(lease, response)
+        response = _archived(lease, response, archive)
         if lease.kind is LeaseKind.SITEMAP:
             return self._sitemap(lease, response)
         content_type = _content_type(response)
@@ -130,18 +143,6 @@ class Worker:
         """The visit that a recorded answer amounts to."""
         return self.read(lease, replay(lease, ip, started_s, raw_head, raw_body, self.settings))
 
-    def _archive(self, lease: Lease, response: Response) -> Response:
-        """Write a complete answer of the web to the WARC file before anything else is done with it."""
-        fetch = response.fetch
-        if self._warc is None or fetch.outcome not in _COMPLETE or not response.raw_head:
-            return response
-        file, offset, size = self._warc.write(
-            lease.url, fetch.ip, fetch.started_s, response.request_head, response.raw_head, response.raw_body
-        )
-        return response._replace(
-            fetch=msgspec.structs.replace(fetch, warc_file=file, warc_offset=offset, warc_bytes=size)
-        )
-
     def _sitemap(self, lease: Lease, response: Response) -> Visit:
         if response.fetch.outcome is not Outcome.OK:
             return Visit(lease, response.fetch)
@@ -155,6 +156,17 @@ class Worker:
         await self._extractor.aclose()
         if self._warc is not None:
             self._warc.close()
+
+
+def _archived(lease: Lease, response: Response, archive: Archive | None) -> Response:
+    """Write a complete answer of the web to the archive before anything else is done with it."""
+    fetch = response.fetch
+    if archive is None or fetch.outcome not in _COMPLETE or not response.raw_head:
+        return response
+    file, offset, size = archive.write(
+        lease.url, fetch.ip, fetch.started_s, response.request_head, response.raw_head, response.raw_body
+    )
+    return response._replace(fetch=msgspec.structs.replace(fetch, warc_file=file, warc_offset=offset, warc_bytes=size))
 
 
 def _content_type(response: Response) -> str:

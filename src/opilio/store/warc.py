@@ -4,6 +4,9 @@ Each worker writes files of its own; no database is needed. One call writes the 
 `os.write`, each record a gzip member of its own, so that after kill -9 at most the tail of a file is broken
 (`warc_reading.truncate_torn`), and a reader can start at any record.
 
+Making records (`RecordMaker`) and appending them to files (`WarcFiles`) are two things, since they may happen on two
+machines; `WarcWriter` does both.
+
 The body is kept as transferred (Content-Encoding untouched), but without chunking: the header lines that spoke of it
 are renamed, as archives do.
 """
@@ -50,24 +53,24 @@ class _Seen(NamedTuple):
     record_id: str
 
 
-class WarcWriter:
-    """Writes the WARC files of one worker."""
+class Records(NamedTuple):
+    """A request and its response, ready to be appended to a file."""
 
-    def __init__(self, folder: Path, worker: str = "0", *, max_bytes: int = GIB, user_agent: str = "") -> None:
-        self._folder = folder
-        self._worker = re.sub(r"[^A-Za-z0-9_]", "_", worker)
-        self._max_bytes = max_bytes
-        self._user_agent = user_agent
-        self._serial = 0
-        self._handle = -1
-        self._name = ""
-        self._end = 0
+    data: bytes
+    response_at: int
+    """Where in `data` the response begins; it ends with it."""
+
+
+class RecordMaker:
+    """Makes the records of one worker; remembers payloads, so that none is kept twice."""
+
+    def __init__(self) -> None:
         self._payloads: OrderedDict[bytes, _Seen] = OrderedDict()
 
-    def write(
+    def make(
         self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes
-    ) -> Place:
-        """Write a response with the request that caused it; the place of the response record."""
+    ) -> Records:
+        """The records of a response and of the request that caused it."""
         target, date = _header_value(url), _warc_date(started_s)
         digest = hashlib.sha1(raw_body, usedforsecurity=False).digest()
         seen = self._payloads.get(digest) if raw_body else None
@@ -83,12 +86,40 @@ class WarcWriter:
             request = _record(
                 "request", _record_id(), concurrent, "application/http;msgtype=request", _ended(request_head)
             )
-        self._make_room(len(request) + len(response))
-        offset = self._end + len(request)
-        self._append(request + response)
         if raw_body:
             self._remember(digest, seen or _Seen(target, date, record_id))
-        return Place(self._name, offset, len(response))
+        return Records(request + response, len(request))
+
+    def forget(self) -> None:
+        """Remember no payload: what was made last was not written."""
+        self._payloads.clear()
+
+    def _remember(self, digest: bytes, seen: _Seen) -> None:
+        self._payloads[digest] = seen
+        self._payloads.move_to_end(digest)
+        if len(self._payloads) > REMEMBERED_PAYLOADS:
+            self._payloads.popitem(last=False)
+
+
+class WarcFiles:
+    """Appends records to files of one worker, each up to a size."""
+
+    def __init__(self, folder: Path, worker: str = "0", *, max_bytes: int = GIB, user_agent: str = "") -> None:
+        self._folder = folder
+        self._worker = re.sub(r"[^A-Za-z0-9_]", "_", worker)
+        self._max_bytes = max_bytes
+        self._user_agent = user_agent
+        self._serial = 0
+        self._handle = -1
+        self._name = ""
+        self._end = 0
+
+    def append(self, records: Records) -> Place:
+        """Write records; the place of the response."""
+        self._make_room(len(records.data))
+        offset = self._end + records.response_at
+        self._append(records.data)
+        return Place(self._name, offset, len(records.data) - records.response_at)
 
     def sync(self) -> None:
         """Make everything written survive a power cut."""
@@ -101,18 +132,13 @@ class WarcWriter:
             os.close(self._handle)
             self._handle = -1
 
-    def _remember(self, digest: bytes, seen: _Seen) -> None:
-        self._payloads[digest] = seen
-        self._payloads.move_to_end(digest)
-        if len(self._payloads) > REMEMBERED_PAYLOADS:
-            self._payloads.popitem(last=False)
-
     def _make_room(self, size_bytes: int) -> None:
         """Begin a new file when there is none, or when the current one would grow past the limit."""
         if self._handle >= 0 and self._end + size_bytes <= self._max_bytes:
             return
         self.close()
-        stamp = time.strftime("%Y%m%d%H%M%S", time.gmtime())
+        now_s = time.time()  # to the microsecond: collections that are crawled at once may move files to one place
+        stamp = f"{time.strftime('%Y%m%d%H%M%S', time.gmtime(now_s))}{int(now_s % 1 * 1e6):06d}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             while self._handle < 0:
@@ -138,6 +164,33 @@ class WarcWriter:
             os.ftruncate(self._handle, self._end)
             raise _write_error(self._folder / self._name, error) from error
         self._end += len(data)
+
+
+class WarcWriter:
+    """Writes the WARC files of one worker."""
+
+    def __init__(self, folder: Path, worker: str = "0", *, max_bytes: int = GIB, user_agent: str = "") -> None:
+        self._files = WarcFiles(folder, worker, max_bytes=max_bytes, user_agent=user_agent)
+        self._maker = RecordMaker()
+
+    def write(
+        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes
+    ) -> Place:
+        """Write a response with the request that caused it; the place of the response record."""
+        records = self._maker.make(url, ip, started_s, request_head, raw_head, raw_body)
+        try:
+            return self._files.append(records)
+        except StoreError:
+            self._maker.forget()
+            raise
+
+    def sync(self) -> None:
+        """Make everything written survive a power cut."""
+        self._files.sync()
+
+    def close(self) -> None:
+        """Close the file; the next write opens a new one."""
+        self._files.close()
 
 
 def archived_head(raw_head: bytes, body_bytes: int) -> bytes:

@@ -1,0 +1,118 @@
+"""The worker as an actor: Ray starts it on some node, the bridge calls it.
+
+Each call may be lost on its way, or its answer may be, and be made again: orders and parcels are numbered, and what was
+done or seen already is not done again. An actor that nobody asks any more ends: the bridge that made it is gone or
+cannot be reached, and others may be asking its hosts soon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+import opilio
+from opilio.cluster.parcels import ALONE_S, POLL_S, WATCH_S, Parcel, leases_decoder
+from opilio.crawl.garbage import collect_rarely
+from opilio.crawl.messages import encoder, setup_decoder
+from opilio.crawl.worker import Worker
+from opilio.errors import OpilioError
+from opilio.model import Lease
+from opilio.store.warc import Place, RecordMaker
+
+FLUSH_S = 0.01  # parcels are sent together that are ready within this time: a call costs as much as a small page
+FLUSH_PARCELS = 32
+AT_ONCE_LEASES = 16  # with fewer under way they are sent at once, as those of a worker process are
+
+
+class _Record:
+    """The archive of one lease: keeps the records for its parcel."""
+
+    def __init__(self, maker: RecordMaker) -> None:
+        self._maker = maker
+        self.data = b""
+
+    def write(
+        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes
+    ) -> Place:
+        records = self._maker.make(url, ip, started_s, request_head, raw_head, raw_body)
+        self.data = records.data
+        return Place("", records.response_at, len(records.data) - records.response_at)
+
+
+class WorkerActor:
+    """Carries out leases on a node. Ray calls its methods, several at a time, in one loop."""
+
+    def __init__(self, setup: bytes, model: bytes, version: str) -> None:
+        if version != opilio.__version__:
+            raise OpilioError(f"this node has Opilio {opilio.__version__}, the crawl {version}", "Install the same.")
+        collect_rarely()
+        decoded = msgspec.structs.replace(setup_decoder.decode(setup), model=model)
+        self._worker = Worker(decoded, archive=False)
+        self._maker = RecordMaker() if self._worker.settings.store.warc else None
+        self._orders = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ready: list[Parcel] = []
+        self._arrived = asyncio.Event()
+        self._given: tuple[int, bytes] = (0, b"")
+        self._alone_s = 0.0
+        self._watching: asyncio.Task[None] | None = None
+
+    async def place(self) -> tuple[str, int]:
+        """Where it runs: node and process. The first answer says that it is ready."""
+        import ray  # noqa: PLC0415  (there, in a process of Ray's)
+
+        self._watching = self._watching or asyncio.create_task(self._watch())
+        return ray.get_runtime_context().get_node_id(), os.getpid()
+
+    async def carry_out(self, number: int, leases: bytes, model: bytes | None, link_words: bool) -> None:
+        """Begin an order, unless it was begun already. `model`: judge by it from now on."""
+        if number <= self._orders:
+            return
+        self._orders = number
+        if model is not None:
+            self._worker.learn(model)
+        if link_words:
+            self._worker.send_link_words()
+        for lease in leases_decoder.decode(leases):
+            task = asyncio.create_task(self._carry_out(lease))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _carry_out(self, lease: Lease) -> None:
+        record = _Record(self._maker) if self._maker is not None else None
+        visit = await self._worker.visit(lease, record)
+        self._ready.append(Parcel(visit, record.data if record is not None else b""))
+        self._arrived.set()
+
+    async def parcels(self, seen: int) -> tuple[int, bytes]:
+        """The next parcels and their number, when those up to `seen` have arrived; no parcels after a while without."""
+        self._alone_s = 0.0
+        if self._given[0] <= seen and not self._ready:
+            try:
+                await asyncio.wait_for(self._arrived.wait(), POLL_S)
+            except TimeoutError:
+                return seen, b""
+        if len(self._tasks) >= AT_ONCE_LEASES and len(self._ready) < FLUSH_PARCELS:
+            await asyncio.sleep(FLUSH_S)
+        if self._given[0] <= seen:
+            self._given = seen + 1, encoder.encode(self._take())
+        return self._given
+
+    def _take(self) -> Sequence[Parcel]:
+        parcels, self._ready = self._ready, []
+        self._arrived.clear()
+        return parcels
+
+    async def _watch(self) -> None:
+        """End the process when nobody asks.
+
+        The time is counted in steps of the loop, not by the clock: on a machine with too much to do, a call that has
+        come may wait for long until it is heard.
+        """
+        while self._alone_s < ALONE_S:
+            await asyncio.sleep(WATCH_S)
+            self._alone_s += WATCH_S
+        os._exit(1)

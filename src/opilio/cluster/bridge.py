@@ -1,0 +1,221 @@
+"""The bridge between the engine and the actors: leases go out to them, visits come back, none is lost between.
+
+An actor has a slot. When it is lost, another is made in its slot, and its leases come back, once: at once when its node
+lives, for then its process is known to have ended; after a while when the node is lost as well, for it might only be
+out of reach and still be asking (`workers.orphaned_s`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import ray
+from ray.exceptions import RayError
+
+from opilio.cluster.capacity import Capacity
+from opilio.cluster.hand import Hand, first_line
+from opilio.cluster.parcels import ClosedParcel, parcels_decoder, placed
+from opilio.cluster.placing import Placing
+from opilio.cluster.workers import orphaned_s
+from opilio.crawl.messages import Order, WorkerSetup, encoder
+from opilio.crawl.pool import PATIENCE
+from opilio.errors import StoreError
+from opilio.model import Fetch, Lease, Outcome, Visit, host_of
+from opilio.settings import from_table
+from opilio.store.warc import Records, WarcFiles
+
+LOOK_S = 3.0  # how often the number of slots follows the size of the cluster
+AGAIN_S = 2.0  # before an actor is made again in a slot where one could not be made; longer each time
+MAX_AGAIN_S = 60.0
+MAX_FAILURES = 3  # so many in a row that could not be made, and none that works: something is wrong with the cluster
+ROOM_S = 20.0  # how long the first actor may take before the user is told that there is no room
+
+
+class Bridge:
+    """Actors on a cluster, as one worker that the engine can talk to."""
+
+    def __init__(
+        self, setup: WorkerSetup, workers: int, send: Callable[[list[Any]], object], tell: Callable[[str], object]
+    ) -> None:
+        """`send` gives visits to the engine; `tell` says something to the user."""
+        settings = from_table(setup.settings, "settings of the crawl")
+        self._send = send
+        self._tell = tell
+        self._capacity = Capacity(workers)
+        self._hold_s = orphaned_s(setup)
+        self._patience_s = PATIENCE * settings.fetch.total_timeout_s
+        self._setup = msgspec.structs.replace(setup, model=b"")
+        self._model = ray.put(setup.model)
+        self._files: WarcFiles | None = None
+        if settings.store.warc:
+            self._files = WarcFiles(
+                Path(setup.warc_folder), setup.name,
+                max_bytes=settings.store.warc_max_bytes, user_agent=settings.user_agent,
+            )  # fmt: skip
+        self._placing: Placing[Hand] = Placing()
+        self._numbers = itertools.count()
+        self._slots: dict[asyncio.Task[None], Hand | None] = {}
+        self._hands: set[Hand] = set()
+        self._waiting: list[Lease] = []
+        self._changed = asyncio.Event()
+        self._problem = ""
+        self._failures = 0
+        self._told: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.defect: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Fails with what must not happen."""
+
+    # -- the engine
+
+    async def start(self) -> str:
+        """Make actors; wait for the first, if there is room for it. Returns what is wrong, '' for nothing."""
+        self._spawn(self._follow_capacity())
+        deadline_s = time.monotonic() + ROOM_S
+        while not self._placing.ready and not self._problem:
+            self._changed.clear()
+            try:
+                await asyncio.wait_for(self._changed.wait(), deadline_s - time.monotonic())
+            except TimeoutError:
+                self._tell("the cluster has no CPU free for a worker; the crawl waits for one")
+                break
+        return self._problem
+
+    def take(self, order: Order) -> None:
+        """Do what the engine asks."""
+        if order.model:
+            self._model = ray.put(order.model)
+            for hand in self._hands:
+                hand.learn(self._model)
+        if order.link_words:
+            self._setup = msgspec.structs.replace(self._setup, link_words=True)
+            for hand in self._hands:
+                hand.send_link_words()
+        self._give(order.leases)
+
+    def _give(self, leases: Sequence[Lease]) -> None:
+        for lease in leases:
+            host = host_of(lease.url)
+            hand = self._placing.of(host)
+            if hand is None:
+                self._waiting.append(lease)
+            elif hand.is_gone:
+                hand.behind.append(lease)
+            else:
+                self._placing.begun(host, hand)
+                hand.give(lease)
+
+    # -- actors
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self.defect.done():
+            self.defect.set_exception(error)
+
+    async def _follow_capacity(self) -> None:
+        """Have as many slots as the cluster has room for, now and when nodes join; fewer when they go."""
+        while True:
+            wanted = await asyncio.to_thread(self._capacity.slots)
+            while len(self._slots) < wanted:
+                self._slots[self._spawn(self._keep_slot())] = None
+            idle = [task for task, hand in self._slots.items() if hand is None]
+            for task in idle[: max(0, len(self._slots) - wanted)]:
+                task.cancel()
+                del self._slots[task]
+            await asyncio.sleep(LOOK_S)
+
+    async def _keep_slot(self) -> None:
+        """Have an actor in a slot, always."""
+        slot = asyncio.current_task()
+        assert slot is not None
+        again_s = AGAIN_S
+        while True:
+            hand = Hand(next(self._numbers), encoder.encode(self._setup), self._model, self._patience_s)
+            self._hands.add(hand)
+            try:
+                await hand.ready()
+                again_s = AGAIN_S
+                self._slots[slot] = hand
+                self._begin(hand)
+                reason = await hand.work(self._arrived)
+                await self._lose(hand, reason)
+                self._slots[slot] = None
+            except RayError as error:
+                self._not_made(error)
+                await asyncio.sleep(again_s)
+                again_s = min(2 * again_s, MAX_AGAIN_S)
+            finally:
+                self._hands.discard(hand)
+                hand.end()
+
+    def _begin(self, hand: Hand) -> None:
+        self._failures = 0
+        self._placing.add(hand)
+        self._changed.set()
+        waiting, self._waiting = self._waiting, []
+        self._give(waiting)
+
+    def _not_made(self, error: RayError) -> None:
+        """Tell why an actor could not be made; once, for it may happen again and again."""
+        reason = first_line(error)
+        if reason not in self._told:
+            self._told.add(reason)
+            self._tell(f"a worker could not be started on the cluster: {reason}")
+        self._failures += 1
+        if self._failures >= MAX_FAILURES and not self._placing.ready:
+            self._problem = f"no worker can be started on the cluster: {reason}"
+            self._changed.set()
+
+    async def _lose(self, hand: Hand, reason: str) -> None:
+        """Let another take the place of a lost actor, and give its leases back when it is surely silent."""
+        self._placing.remove(hand)
+        node_lives = await asyncio.to_thread(self._capacity.has_node, hand.node)
+        self._tell(f"a worker was lost{'' if node_lives else ' with its node'}, {len(hand.leases)} leases: {reason}")
+        self._spawn(self._give_back(hand, 0.0 if node_lives else self._hold_s))
+
+    async def _give_back(self, hand: Hand, after_s: float) -> None:
+        await asyncio.sleep(after_s)
+        fetch = Fetch(Outcome.WORKER_LOST, started_s=time.time(), detail=f"the worker on node {hand.node[:8]} was lost")
+        self._send([Visit(lease, fetch) for lease in hand.leases.values()])
+        for lease in hand.leases.values():
+            self._placing.ended(host_of(lease.url))
+        hand.leases.clear()
+        behind, hand.behind = hand.behind, []
+        self._give(behind)
+
+    # -- visits
+
+    def _arrived(self, hand: Hand, parcels: bytes) -> None:
+        """Write the records of visits down, then send the visits on."""
+        visits = []
+        for parcel in parcels_decoder.decode(parcels):
+            if hand.leases.pop(parcel.visit.lease.oid, None) is not None:
+                self._placing.ended(host_of(parcel.visit.lease.url))
+                visits.append(self._archived(parcel))
+        self._send(visits)
+
+    def _archived(self, parcel: ClosedParcel) -> Any:
+        visit, fetch = parcel.visit, parcel.visit.fetch
+        if self._files is None or not parcel.records:
+            return visit
+        response_at = fetch.warc_offset if fetch.warc_bytes else 0
+        try:
+            file, offset, size = self._files.append(Records(parcel.records, response_at))
+        except StoreError as error:
+            lost = Fetch(Outcome.WORKER_LOST, started_s=time.time(), detail=error.message[:300])
+            return placed(visit, lost, fatal=error.message)
+        if not fetch.warc_bytes:  # a defect of ours after the answer was kept: its visit does not speak of it
+            return visit
+        return placed(visit, msgspec.structs.replace(fetch, warc_file=file, warc_offset=offset, warc_bytes=size))
