@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from evaluate_webs import make_web, page
 from opilio import Collection
 from opilio.crawl.sources import FROM_BACK_LINKS, FROM_PATHS, MAX_BACK_LINKS, BackLinks, folders_above
-from opilio.errors import InputError
+from opilio.errors import InputError, SettingsError
 from opilio.evaluate import RecordedWeb
 from opilio.evaluate.transport import RecordedTransport
 from opilio.model import normalize
@@ -231,6 +231,16 @@ def test_another_collection_serves_as_back_links(crawl: Callable[..., Collection
     with Store.open(first.folder), pytest.raises(InputError, match="in use") as told:
         BackLinks.load(first.folder)
     assert told.value.hint
+
+
+def test_a_collection_is_no_source_for_itself(tmp_path: Path) -> None:
+    """Its own folder is refused when it is named, not when the crawl has begun."""
+    (tmp_path / "seeds.txt").write_text("http://seed.test/")
+    collection = Collection.create(tmp_path / "c", seeds=tmp_path / "seeds.txt")
+    with pytest.raises(SettingsError, match="writes to") as told:
+        collection.change_settings({"frontier.back_links": str(tmp_path / "c")})
+    assert told.value.hint
+    assert Collection(tmp_path / "c").settings.frontier.back_links == ""
 
 
 def test_a_relative_path_is_kept_in_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

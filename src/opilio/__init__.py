@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from opilio.crawl import Collection
+    from opilio.crawl.merging import merge
+    from opilio.crawl.parts import split
     from opilio.errors import OpilioError
 
 __version__ = "0.1.0"
-__all__ = ["Collection", "OpilioError", "__version__"]
+__all__ = ["Collection", "OpilioError", "__version__", "merge", "split"]
 
 
 def __getattr__(name: str) -> Any:
@@ -24,6 +26,14 @@ def __getattr__(name: str) -> Any:
         from opilio.crawl import Collection  # noqa: PLC0415
 
         return Collection
+    if name == "split":
+        from opilio.crawl.parts import split  # noqa: PLC0415
+
+        return split
+    if name == "merge":
+        from opilio.crawl.merging import merge  # noqa: PLC0415
+
+        return merge
     if name == "OpilioError":
         from opilio.errors import OpilioError  # noqa: PLC0415
 

@@ -23,6 +23,7 @@ INTERRUPTED = 130  # exit code after Ctrl-C, as shells have it
 _COMMANDS = {  # where each is, and what the list of commands says of it
     "crawl": ("opilio.cli.crawl:crawl", "Make a collection, or go on with one."),
     "serve": ("opilio.cli.serve:serve", "Show the portal: browse, search, teach, watch."),
+    "federate": ("opilio.cli.federate:federate", "Search several collections as one, here and elsewhere."),
     "search": ("opilio.cli.search:search", "Search the stored pages."),
     "status": ("opilio.cli.ask:status", "Show how a crawl stands, while it runs or after."),
     "sql": ("opilio.cli.ask:sql", "Ask the database of a collection."),
@@ -44,6 +45,9 @@ _COMMANDS = {  # where each is, and what the list of commands says of it
     "review": ("opilio.cli.review:review", "Judge a sample of a topic, and know how good all of it is."),
     "distill": ("opilio.cli.distill:distill", "List the best hubs and authorities."),
     "export": ("opilio.cli.ask:export", "Write the pages to a file."),
+    "offer": ("opilio.cli.federate:offer", "Hand over to other collections the URLs that suit them."),
+    "split": ("opilio.cli.parts:split", "Divide a collection by topic."),
+    "merge": ("opilio.cli.parts:merge", "Make one collection of several."),
     "publish": ("opilio.cli.publish:publish", "Write the portal as a site that needs no server."),
     "settings": ("opilio.cli.ask:settings", "Show the settings of a collection, or all defaults."),
     "record": ("opilio.cli.record:record", "Record a web, on which crawls can be repeated and compared."),

@@ -48,7 +48,7 @@ def serve_place(place: Path, host: str = "127.0.0.1", port: int = 0, *, quiet: b
 
     if not place.is_dir():
         raise InputError(f"{place}: no such folder", "Name a collection, or a folder for several.")
-    serve_forever(place, _listen(host, port), host, os.environ.get(TOKEN_VARIABLE, ""), quiet=quiet, echo=click.echo)
+    serve_forever(place, listen(host, port), host, os.environ.get(TOKEN_VARIABLE, ""), quiet=quiet, echo=click.echo)
 
 
 def _end_with(parent: int) -> None:
@@ -58,7 +58,7 @@ def _end_with(parent: int) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """A socket that listens, so that a port in use is an error at once."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

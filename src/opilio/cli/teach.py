@@ -134,6 +134,7 @@ def explain(folder: Path, target: str, version: int, link: bool, as_json: bool) 
         _show_step(step)
     if told.get("way"):
         click.echo("how the crawl came to it:")
+        _show_offers(told["offered"])
         for number, step in enumerate(told["way"]):
             said = f"  by the link {one_line(step['anchor'])!r}" if step["anchor"] else ""
             click.echo(f"  {'  ' * min(number, 20)}{one_line(step['url'])}{said}")
@@ -142,6 +143,7 @@ def explain(folder: Path, target: str, version: int, link: bool, as_json: bool) 
 def _show_link(told: dict[str, Any]) -> None:
     outcome = f" ({told['outcome']})" if told["outcome"] else ""
     click.echo(f"{one_line(told['url'])}: {told['state']}{outcome}, priority {told['priority']:.3f}")
+    _show_offers(told["offered"])
     click.echo(f"{told['links']:,} links from {told['pages']:,} pages lead to it")
     for name, part in sorted(told["parts"].items(), key=lambda item: -abs(item[1])):
         click.echo(f"  {part:+.3f}  {name}")
@@ -149,6 +151,12 @@ def _show_link(told: dict[str, Any]) -> None:
         relevance = "  -  " if page["relevance"] is None else f"{page['relevance']:.3f}"
         words = one_line(page["anchor"]) or "(no words)"
         click.echo(f"  {relevance}  {words!r} on {one_line(page['url'])}")
+
+
+def _show_offers(offered: list[dict[str, Any]]) -> None:
+    for offer in offered:
+        peer, relevance = one_line(offer["peer"]), offer["relevance"]
+        click.echo(f"  handed over by {peer}, which expected a relevance of {relevance:.2f}")
 
 
 def _show_judgement(told: dict[str, Any]) -> None:

@@ -24,9 +24,10 @@ from opilio.lazy import loader
 if TYPE_CHECKING:
     from opilio.crawl.collection import Collection
     from opilio.crawl.counters import Status
+    from opilio.crawl.peer import open_peer
 
-__all__ = ["Collection", "Status"]
+__all__ = ["Collection", "Status", "open_peer"]
 
-_MODULES = {"Collection": "collection", "Status": "counters"}
+_MODULES = {"Collection": "collection", "Status": "counters", "open_peer": "peer"}
 
 __getattr__ = loader(__name__, _MODULES)

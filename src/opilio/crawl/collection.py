@@ -25,15 +25,17 @@ from opilio import learn
 from opilio.analyze.sketch import bands
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.browsable import Browsable
-from opilio.crawl.control import ASK_TIMEOUT_S, ControlServer, ask
+from opilio.crawl.control import ASK_TIMEOUT_S, ControlServer, ask, is_running
 from opilio.crawl.counters import PHASE, Counters, Status
 from opilio.crawl.engine import Engine
 from opilio.crawl.findable import Findable
 from opilio.crawl.garbage import collect_rarely
 from opilio.crawl.inputs import read_inputs
 from opilio.crawl.messages import WorkerSetup
+from opilio.crawl.offerable import Offerable
 from opilio.crawl.phases import phase_at_start, strategy_in
 from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
+from opilio.crawl.receiving import take_up
 from opilio.crawl.restore import recover_pages, reopen, restore
 from opilio.crawl.reviewable import Reviewable
 from opilio.crawl.settings_file import changing, write_settings
@@ -65,7 +67,7 @@ _RECRAWL = (
 )
 
 
-class Collection(Teachable, Findable, Browsable, Steerable, Reviewable):
+class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerable):
     """One collection. While a crawl runs in it, others may ask, steer and export, not add or change settings."""
 
     def __init__(self, folder: Path | str) -> None:
@@ -102,7 +104,7 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable):
             )
         chosen = settings if isinstance(settings, Settings) else override(Settings(), dict(settings or {}), "settings")
         chosen = _with_full_paths(chosen)
-        _check_names(chosen)
+        _check_names(chosen, folder)
         try:
             (folder / WARC_FOLDER).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -151,7 +153,7 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable):
         """
         if settings:
             self.change_settings(settings)
-        _check_names(self.settings)  # the file may have been edited by hand
+        _check_names(self.settings, self.folder)  # the file may have been edited by hand
         if recrawl:
             self._check_recrawl()
         with self._store(threads=1) as store:
@@ -173,14 +175,14 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable):
 
     def change_settings(self, changes: Mapping[str, Any]) -> None:
         """Change settings by dotted name, for good: {"limits.max_pages": 1000}. Not while a crawl runs."""
-        if ask(self.folder, "status") is not None:
+        if is_running(self.folder):
             raise CollectionBusy(
                 f"{self.folder}: a crawl runs here, and its settings are not changed under it",
                 f"Stop it first: opilio stop {self.folder}. The order alone can be changed: opilio policy",
             )
         with changing(self.folder) as now:
             settings = _with_full_paths(override(now, dict(changes)))
-            _check_names(settings)
+            _check_names(settings, self.folder)
             self.settings = settings
             write_settings(self.folder, settings)
 
@@ -210,6 +212,7 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable):
         if reopened:
             absorber.counters.add("URLs taken up again after a limit was raised", reopened)
         self._offer_seeds(store, absorber)
+        take_up(store, absorber)
         if self.settings.store.warc:
             self._recover(store, absorber, setup)
         collect_rarely()
@@ -332,13 +335,18 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable):
             return export_pages(store, str(target), format_name, columns=wanted, where=where)
 
 
-def _check_names(settings: Settings) -> None:
-    """Find names of plug-ins that are wrong before anything is fetched."""
+def _check_names(settings: Settings, folder: Path) -> None:
+    """Find what cannot work, such as wrong names of plug-ins, before anything is fetched."""
     make_strategy(settings.frontier)
     if settings.classify.classifier != KEYWORDS:  # one that learns nothing need not be loaded
         learn.check_settings(settings)
     elif settings.learn.phases:
         raise SettingsError("a phase of learning needs a classifier that learns", "Set [classify] classifier = svm.")
+    if settings.frontier.back_links and Path(settings.frontier.back_links).absolute() == folder.absolute():
+        raise SettingsError(
+            f"{folder}: a crawl cannot read back-links from the collection it writes to",
+            "Name another collection or a file in [frontier] back_links, or set it to ''.",
+        )
     if settings.learn.phases and settings.frontier.max_waiting:
         raise SettingsError(
             "a limit of waiting URLs (max_waiting) would drop what is near the seeds for what waits for the harvest",
@@ -354,6 +362,7 @@ def _with_full_paths(settings: Settings) -> Settings:
         "oasis.filter": settings.oasis.filter,
         "frontier.back_links": settings.frontier.back_links,
         "federation.peers": settings.federation.peers,
+        "store.warc_url": "" if "://" in settings.store.warc_url else settings.store.warc_url,
     }
     return override(settings, {name: str(Path(path).absolute()) for name, path in paths.items() if path})
 

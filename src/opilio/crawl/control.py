@@ -24,6 +24,7 @@ from opilio import learn
 from opilio.crawl.engine import Engine
 from opilio.crawl.lessons import LESSONS
 from opilio.crawl.reads import reader
+from opilio.crawl.receiving import RECEIVED, Received, admit, receive
 from opilio.errors import CollectionError, InputError, OpilioError, QueryError
 from opilio.frontier import make_strategy
 from opilio.settings import override
@@ -34,6 +35,7 @@ NOT_ALLOWED = "not allowed"
 MAX_REQUEST_BYTES = 2**23  # the text of a file to explain, as JSON: 500,000 characters of 12 bytes, and some
 SQL_TIMEOUT_S = 60.0
 ASK_TIMEOUT_S = SQL_TIMEOUT_S + 30
+HELLO_TIMEOUT_S = 15.0  # a crawl that is busy answers sooner; a page cannot wait for one that hangs
 REQUEST_TIMEOUT_S = 10.0  # to send a request, and to take its answer
 
 
@@ -46,9 +48,11 @@ class ControlServer:
         self._token = secrets.token_hex(16)
         self._server: asyncio.Server | None = None
         self._teaching = asyncio.Lock()
+        self._receiving = asyncio.Lock()
         self._actions: dict[str, Callable[..., Any]] = {
             "sql": self._sql,
             "export": self._export,
+            "hello": lambda: True,
             "status": lambda: dataclasses.asdict(engine.status()),
             "policy": self._policy,
             "stop": self._stop,
@@ -62,6 +66,7 @@ class ControlServer:
             "resume": engine.steering.resume,
             "relock": self._relock,
             "boost": engine.steering.boost,
+            "take_offers": self._take_offers,
         }
 
     async def __aenter__(self) -> ControlServer:
@@ -146,6 +151,14 @@ class ControlServer:
         await self._engine.teacher.learn_soon(f"{what.replace('_', ' ')}: {request.get('topic', '')}")
         return {"changed": changed}
 
+    async def _take_offers(self, sender: str, offers: list[Any]) -> int:
+        async with self._receiving:  # what two hand over at once is taken once
+            received: list[Received] = await self._read(receive, sender=sender, offers=offers)
+        if received:
+            self._engine.counters.add(RECEIVED, len(received))
+            admit(self._engine.absorber, received)
+        return len(received)
+
     async def _train(self, judge_anew: bool = True) -> int:
         return await self._engine.teacher.retrain("asked for", judge_anew=judge_anew)
 
@@ -186,6 +199,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value).hex()
     return str(value)
+
+
+def is_running(folder: Path) -> bool:
+    """Whether a crawl runs in a collection; a small question, for who asks it often."""
+    return ask(folder, "hello", timeout_s=HELLO_TIMEOUT_S) is not None
 
 
 def ask(folder: Path, do: str, *, timeout_s: float = ASK_TIMEOUT_S, **request: Any) -> Any:

@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from opilio.crawl.asking import Askable
-from opilio.errors import CollectionBusy, InputError, StoreError
-from opilio.model import normalize
+from opilio.crawl.asking import Askable, address_of
+from opilio.errors import CollectionBusy, StoreError
 from opilio.store.connection import FILE_NAME
 
 if TYPE_CHECKING:  # it takes a while to import
@@ -62,9 +61,7 @@ class Findable(Askable):
 
     def similar(self, url: str, n: int = 10) -> list[dict[str, Any]]:
         """The stored pages most like the page of a URL, best first; neither itself nor copies of it."""
-        address = normalize(url)
-        if not address:
-            raise InputError(f"{url!r} is no URL", "Give the address of a stored page.")
+        address = address_of(url, "Give the address of a stored page.")
 
         def find(reader: Reader) -> list[dict[str, Any]]:
             from opilio.search.similar import similar  # noqa: PLC0415

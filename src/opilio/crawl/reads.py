@@ -34,6 +34,8 @@ READS: Mapping[str, str] = {
     "page": "opilio.search.browsing_page:page",
     "pages": "opilio.search.browsing_page:pages",
     "neighbours": "opilio.search.neighbours:neighbours",
+    # federation
+    "peer_topics": "opilio.federation.profiles:topic_profiles",
 }
 
 

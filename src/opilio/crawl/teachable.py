@@ -9,8 +9,6 @@ from opilio import learn
 from opilio.crawl.asking import Askable, address_of
 from opilio.crawl.control import ASK_TIMEOUT_S, ask
 from opilio.crawl.lessons import train_now, use_model_now
-from opilio.errors import InputError
-from opilio.model import normalize
 from opilio.store import Store
 
 TRAIN_TIMEOUT_S = 600.0
@@ -96,15 +94,13 @@ class Teachable(Askable):
             said = learn.read_file(path)
             request: dict[str, Any] = {"title": said.title, "text": said.text, "url": ""}
         else:
-            url = normalize(target if "://" in target else f"http://{target}")
-            if not url:
-                raise InputError(f"{target!r}: neither a file nor a URL", "Give a file, or a URL of the collection.")
+            url = address_of(target, "Give a file, or a URL of the collection.")
             request = {"title": "", "text": "", "url": url}
         return dict(self._read("explain", **request, version=version))
 
     def explain_link(self, target: str) -> dict[str, Any]:
         """What leads to a URL, fetched or not; while a crawl runs by `evidence`, what its priority is made of, too."""
-        url = normalize(target if "://" in target else f"http://{target}")
+        url = address_of(target, "Give a URL that the crawl has met.")
         return dict(
             self._ask_or_open(
                 "explain_link", lambda store: learn.explain_link(store, url), ASK_TIMEOUT_S, read_only=True, url=url

@@ -11,6 +11,7 @@ import numpy as np
 from opilio.classify import Explanation, KeywordJudge, Model, Step
 from opilio.errors import InputError
 from opilio.features.evidence import TextReader
+from opilio.learn.linking import offered_by
 from opilio.learn.training import anchors_of, neighbours_of
 from opilio.store import Store
 from opilio.topics import TopicRecord, hierarchy_of
@@ -74,6 +75,7 @@ def explain_page(store: Store, url: str, version: int = 0) -> dict[str, Any] | N
     told = _told(store, current_model(store, version).explain(evidence), title or "")
     told["stored"] = {"relevance": relevance, "topic": _paths(store).get(kcid, ""), "model_version": model_version}
     told["way"] = [{"url": step_url, "anchor": anchor or ""} for step_url, anchor in store.query(_WAY, [oid]).rows]
+    told["offered"] = offered_by(store, told["way"][0]["url"])
     return told
 
 

@@ -16,6 +16,7 @@ _LINKS = f"""
     JOIN crawl c ON c.oid = l.oid_src LEFT JOIN pages p ON p.oid = l.oid_src
     WHERE l.oid_dst = $1 ORDER BY p.relevance DESC NULLS LAST, l.oid_src, l.position LIMIT {MAX_LINKS}
 """
+_OFFERED = "SELECT peer, relevance FROM offers WHERE incoming AND url = $1 ORDER BY offered, rowid"
 _COUNT = "SELECT count(*), count(DISTINCT oid_src) FROM links WHERE oid_dst = $1"
 
 
@@ -39,4 +40,10 @@ def explain_link(store: Store, url: str) -> dict[str, Any]:
         "pages": pages,
         "best": [dict(zip(names, row, strict=True)) for row in store.query(_LINKS, [oid]).rows],
         "parts": {},
+        "offered": offered_by(store, url),
     }
+
+
+def offered_by(store: Store, url: str) -> list[dict[str, Any]]:
+    """The collections that handed a URL over, each with the relevance that it expected."""
+    return [{"peer": peer, "relevance": relevance} for peer, relevance in store.query(_OFFERED, [url]).rows]

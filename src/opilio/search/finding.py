@@ -13,7 +13,8 @@ import numpy as np
 
 from opilio.errors import InputError
 from opilio.search.index import NOTHING, READERS, Packed, Reader
-from opilio.search.matching import mask_of, query_of, words_of
+from opilio.search.leaves import words_of
+from opilio.search.matching import mask_of, query_of
 from opilio.search.query import Filter, Question, parse
 from opilio.search.ranking import COSINE_PAGES, as_share, check_weights, combine
 from opilio.search.snippets import Highlighter
@@ -73,30 +74,66 @@ def search(
         raise InputError(f"page {page} of {size} results", f"Pages count from 1 and have up to {MAX_SIZE} results.")
     if copies_of is not None and not 0 <= copies_of < 2**63:
         raise InputError(f"no page has the number {copies_of}", "Take the `oid` of a result.")
-    asked = parse(question)
-    asked = Question(asked.tree, (*asked.filters, *(Filter(name, value) for name, value in filters)))
-    hits = find_hits(reader, asked, copies_of)
-    numbers = asked_numbers([form for word in asked.words() for form in words_of(word.text)], reader.columns)
-    rank_by_cosine(reader, hits, numbers, weights)
-    scores = combine(weights, hits.parts)
-    kept, folded = _fold(reader, hits, scores) if copies_of is None else (np.arange(len(scores)), {})
-    shown = _best(hits, scores, kept, page * size)[(page - 1) * size :]
-    results = _Shown(reader, hits, scores, Highlighter(asked.words()), numbers).results(shown)
-    for result, number in zip(results, shown.tolist(), strict=True):
-        result["folded"] = folded.get(number, 0)
+    ranked = rank(reader, with_filters(parse(question), filters), weights, copies_of)
+    shown = ranked.best(page * size)[(page - 1) * size :]
     return {
         "question": question,
         "weights": weights,
-        "total": len(kept),
-        "at_least": not hits.is_all,
+        "total": len(ranked.kept),
+        "at_least": not ranked.hits.is_all,
         "page": page,
         "size": size,
-        "results": results,
-        "facets": _facets(reader, hits.at[kept]),
+        "results": ranked.results(reader, shown),
+        "facets": ranked.facets(reader),
         "topics": [one["path"] for one in reader.columns.topics if one["path"]],
         "pages_indexed": len(reader.columns),
         "took_ms": round((time.perf_counter() - began_s) * 1000, 1),
     }
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """What fits a question, in order when it is asked for: hits go by their numbers."""
+
+    asked: Question
+    hits: Hits
+    scores: Values
+    kept: Whole
+    """Hits without all but the best of each group of copies, ..."""
+    folded: dict[int, int]
+    """... and how many others each best one stands for."""
+    terms: list[list[int]]
+    """The terms of the question, by number."""
+
+    def best(self, most: int) -> Whole:
+        """The best hits, in order."""
+        return _best(self.hits, self.scores, self.kept, most)
+
+    def results(self, reader: Reader, order: Whole) -> list[dict[str, Any]]:
+        """What is shown of some hits."""
+        results = _Shown(reader, self.hits, self.scores, Highlighter(self.asked.words()), self.terms).results(order)
+        for result, number in zip(results, order.tolist(), strict=True):
+            result["folded"] = self.folded.get(number, 0)
+        return results
+
+    def facets(self, reader: Reader) -> dict[str, list[dict[str, Any]]]:
+        """How many of the hits each value of a filter would leave."""
+        return _facets(reader, self.hits.at[self.kept])
+
+
+def with_filters(asked: Question, filters: Sequence[tuple[str, str]]) -> Question:
+    """A question with filters beside those that are written in it."""
+    return Question(asked.tree, (*asked.filters, *(Filter(name, value) for name, value in filters)))
+
+
+def rank(reader: Reader, asked: Question, weights: Mapping[str, float], copies_of: int | None = None) -> Ranked:
+    """All that fits a question, with scores."""
+    hits = find_hits(reader, asked, copies_of)
+    terms = asked_numbers([form for word in asked.words() for form in words_of(word.text)], reader.columns)
+    rank_by_cosine(reader, hits, terms, weights)
+    scores = combine(weights, hits.parts)
+    kept, folded = _fold(reader, hits, scores) if copies_of is None else (np.arange(len(scores)), {})
+    return Ranked(asked, hits, scores, kept, folded, terms)
 
 
 def find_hits(reader: Reader, asked: Question, copies_of: int | None = None) -> Hits:
@@ -222,7 +259,6 @@ def topic_names(reader: Reader) -> dict[int, str]:
 
 
 def _facets(reader: Reader, at: Whole) -> dict[str, list[dict[str, Any]]]:
-    """How many of the hits each value of a filter would leave."""
     columns = reader.columns
     named = {"lang": ("language", columns.languages), "type": ("kind", columns.kinds)}
     facets = {"topic": _topic_facet(reader, at), "host": _counted(columns["sid"][at], columns.hosts)}

@@ -12,7 +12,7 @@ import tantivy
 
 from opilio.errors import InputError
 from opilio.search.columns import Columns
-from opilio.search.index import SCHEMA, analyzer, spaced
+from opilio.search.leaves import leaves_of
 from opilio.search.query import Any, Filter, Node, Without, Word
 from opilio.topics import TopicRecord, find_topic
 from opilio.topics.tree import OTHERS
@@ -22,18 +22,7 @@ if TYPE_CHECKING:
 
     Mask = npt.NDArray[np.bool_]
 
-# docs/results/search.md says how these were chosen.
-BOOSTS = {"stems": 1.0, "title_stems": 2.0, "anchor": 1.0, "text": 0.2, "url": 0.2}
-TITLE_BOOST = 2.0
-_STEMS_OF = {"title": "title_stems", "text": "text", "anchor": "anchor", "url": "url"}
-_WORDS, _STEMS = analyzer(stems=False), analyzer(stems=True)
 _MUST, _SHOULD, _MUST_NOT = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.MustNot
-
-
-def words_of(text: str, *, stems: bool = False) -> list[str]:
-    """The words of a question's part as the index has them."""
-    found: list[str] = (_STEMS if stems else _WORDS).analyze(spaced(text))
-    return found
 
 
 def query_of(node: Node) -> AnyType:
@@ -59,50 +48,11 @@ def _boolean(parts: Sequence[tuple[AnyType, AnyType]]) -> AnyType:
 
 
 def _word(word: Word) -> AnyType:
-    words = words_of(word.text)
-    if not words:
-        raise InputError(f"{word.text!r} cannot be searched for: it is too long, or no word", "Leave it out.")
-    if word.is_prefix or word.distance:
-        return _vague(word, words)
-    if word.is_phrase or len(words) > 1:
-        return _phrase(word, words)
-    stem = words_of(word.text, stems=True)[0]
-    if word.field:
-        field = _STEMS_OF[word.field]
-        return _term(field, stem if field in ("title_stems", "anchor") else words[0])
-    fields = [(field, stem if field in ("stems", "title_stems", "anchor") else words[0]) for field in BOOSTS]
-    return _boolean([(_SHOULD, _boosted(_term(field, term), BOOSTS[field])) for field, term in fields])
-
-
-def _term(field: str, term: str) -> AnyType:
-    return tantivy.Query.term_query(SCHEMA, field, term, "freq")
+    return _boolean([(_SHOULD, _boosted(leaf.query(), leaf.boost)) for leaf in leaves_of(word)])
 
 
 def _boosted(query: AnyType, boost: float) -> AnyType:
     return query if boost == 1.0 else tantivy.Query.boost_query(query, boost)
-
-
-def _phrase(word: Word, words: list[str]) -> AnyType:
-    """Words in this order, as they are written; in anchors, in any form."""
-    made = []
-    for field in [word.field] if word.field else ["text", "title", "anchor"]:
-        terms = words_of(word.text, stems=True) if field == "anchor" else words
-        query = tantivy.Query.phrase_query(SCHEMA, field, list(terms)) if len(terms) > 1 else _term(field, terms[0])
-        made.append((_SHOULD, _boosted(query, TITLE_BOOST if field == "title" else 1.0)))
-    return _boolean(made)
-
-
-def _vague(word: Word, words: list[str]) -> AnyType:
-    if len(words) > 1:
-        raise InputError(f"{word.text!r} is more than one word, and * and ~ belong to one", "Write them apart.")
-    made = []
-    for field in [word.field] if word.field else ["text", "title"]:
-        if word.is_prefix:
-            query = tantivy.Query.regex_query(SCHEMA, field, f"{words[0]}.*")
-        else:
-            query = tantivy.Query.fuzzy_term_query(SCHEMA, field, words[0], word.distance)
-        made.append((_SHOULD, _boosted(query, TITLE_BOOST if field == "title" else 1.0)))
-    return _boolean(made)
 
 
 # -- filters

@@ -13,7 +13,7 @@ from opilio.errors import InputError
 from opilio.model import url_key
 from opilio.search.finding import describe
 from opilio.search.index import SCHEMA, Packed, Reader, signed
-from opilio.search.matching import words_of
+from opilio.search.leaves import words_of
 from opilio.search.vectors import likeness
 
 ASKED_TERMS = 25

@@ -22,7 +22,19 @@ from opilio.errors import (
     SettingsError,
     StoreError,
 )
-from opilio.web import api_page, browsing, clustering, console, finding, reviewing, start, teaching, watching, wizard
+from opilio.web import (
+    api_page,
+    browsing,
+    clustering,
+    console,
+    finding,
+    peering,
+    reviewing,
+    start,
+    teaching,
+    watching,
+    wizard,
+)
 from opilio.web.access import Doors
 from opilio.web.pages import Pages
 from opilio.web.security import HEADERS, NotAllowed, Security
@@ -44,6 +56,13 @@ def create_app(shelf: Shelf, security: Security) -> FastAPI:
     app.state.shelf, app.state.security, app.state.pages, app.state.doors = shelf, security, Pages(security), Doors()
     for module in (start, api_page, wizard, browsing, finding, watching, console, teaching, clustering, reviewing):
         app.include_router(module.router)
+    app.include_router(peering.router)
+    furnish(app, security)
+    return app
+
+
+def furnish(app: FastAPI, security: Security) -> None:
+    """Give an application its files, its guard and its errors."""
     app.mount("/static", StaticFiles(packages=[("opilio.web", "static")]), name="static")
     app.middleware("http")(security.guard)
     app.add_middleware(GZipMiddleware, minimum_size=1000)
@@ -53,7 +72,6 @@ def create_app(shelf: Shelf, security: Security) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _tell_wrong)
     app.add_exception_handler(HTTPException, _tell_http)
     app.add_exception_handler(Exception, _tell_defect)
-    return app
 
 
 class Heads:

@@ -77,13 +77,11 @@ class Security:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             if not self.knows(token.strip()):
-                raise NotAllowed("wrong token", "`opilio serve` prints the right one when it starts.")
+                raise NotAllowed("wrong token", "The server prints the right one when it starts.")
             return
         csrf = self.csrf(request)
         if not csrf:
-            raise NotAllowed(
-                "not signed in", "Open the address that `opilio serve` printed, or sign in with the token."
-            )
+            raise NotAllowed("not signed in", "Open the address that the server printed, or sign in with the token.")
         if not hmac.compare_digest(request.headers.get(CSRF_HEADER, "").encode(), csrf.encode()):
             raise NotAllowed("the request does not come from a page of this portal", "Reload the page, then try again.")
 

@@ -40,7 +40,8 @@ class Shelf:
         if self.is_one:
             return sorted(name for name in self._shown if is_collection(self.folder / name))
         try:
-            return sorted(folder.name for folder in self.folder.iterdir() if is_collection(folder))
+            folders = [folder for folder in self.folder.iterdir() if not folder.name.startswith(".")]  # half made
+            return sorted(folder.name for folder in folders if is_collection(folder))
         except OSError:  # it is gone, or may not be read any more
             return []
 

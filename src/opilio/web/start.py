@@ -20,7 +20,7 @@ router = APIRouter()
 
 
 class Token(BaseModel):
-    """What `opilio serve` printed."""
+    """What the server printed."""
 
     token: str
 
@@ -51,7 +51,7 @@ def login(request: Request, body: Token) -> Response:
     """Sign a browser in: the answer sets its cookie."""
     security: Security = request.app.state.security
     if not security.knows(body.token.strip()):
-        raise NotAllowed("wrong token", "`opilio serve` prints the right one when it starts.")
+        raise NotAllowed("wrong token", "The server prints the right one when it starts.")
     response = JSONResponse({"said": "signed in"})
     response.set_cookie(cookie_name(request), security.new_session(), httponly=True, samesite="strict")
     return response

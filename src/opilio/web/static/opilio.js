@@ -2,7 +2,7 @@
 //
 //   <form data-api="POST /api/c/birds/examples" data-then="reload">   fields become one JSON object
 //   data-then: "reload", "stay" (the default) or an address to go to; {field} in it is a field of the answer
-//   A field with data-kind="number", "list" (lines), "flag" (checkbox) or "file" (its text) is sent as such.
+//   A field with data-kind="number", "list" (lines), "flag" (checkbox), "file" (its text) or "json" is sent as such.
 //   A form that gets an answer fires the event "answered" with the answer as its detail.
 "use strict";
 
@@ -30,6 +30,7 @@ async function valueOf(field) {
     case "number": case "range": return field.value === "" ? null : Number(field.value);
     case "list": return field.value.split("\n").map((line) => line.trim()).filter(Boolean);
     case "flag": case "checkbox": return field.checked;
+    case "json": return JSON.parse(field.value);
     case "file": return field.files.length ? await field.files[0].text() : "";
     default: return field.value;
   }

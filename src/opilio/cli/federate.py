@@ -1,0 +1,147 @@
+"""The commands of a federation: one search over several collections, and URLs handed over by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+import click
+
+from opilio.cli import one_line
+from opilio.cli.serve import TOKEN_VARIABLE, listen
+from opilio.errors import InputError
+from opilio.federation.peers import PeerEntry, check_address, check_token, read_peers
+
+PORT = 8766
+"""Beside the portal, which has 8765."""
+
+
+@click.command()
+@click.argument("places", metavar="PLACE...", nargs=-1)
+@click.option(
+    "--peers", "file", type=click.Path(path_type=Path, dir_okay=False), help="File that names collections (TOML)."
+)
+@click.option("--host", default="127.0.0.1", show_default=True, help="Name or address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any that is free.")
+@click.option(
+    "--state", type=click.Path(path_type=Path, file_okay=False), help="Folder for feedback that cannot be told yet."
+)
+@click.option("--quiet", "-q", is_flag=True, help="Print the address only.")
+def federate(places: tuple[str, ...], file: Path | None, host: str, port: int, state: Path | None, quiet: bool) -> None:
+    """Search several collections as one: folders, a folder of several, or addresses of collections that are served.
+
+    A question goes to those collections that are likely to have some of the best pages; the answers are shown as one
+    list, each page with the collections that gave it. What you say of a page goes back to all of these. A collection
+    that is away is left out, and asked again every minute. docs/guides/federation.md tells more.
+
+    A collection that another server shows needs that server's token: in the variable OPILIO_TOKEN_ and its name in
+    capitals, or in a file of peers. Set OPILIO_TOKEN for the token of this server; else each start has a new one.
+
+    \b
+    opilio federate birds bees
+    opilio federate ~/collections --port 9000
+    OPILIO_TOKEN_SHIPS=... opilio federate birds https://ships.example/c/ships
+    opilio federate --peers peers.toml --state ~/federation
+    """
+    from opilio.crawl.peer import open_peer  # noqa: PLC0415
+    from opilio.web.federated_serving import serve_federation  # noqa: PLC0415
+
+    entries = [] if file is None else read_peers(file, _warn)
+    entries += [entry for place in places for entry in entries_at(place)]
+    if not entries:
+        raise InputError("no collection to search", "Name folders, addresses, or a file: --peers FILE")
+    _check_names(entries)
+    serve_federation(
+        [open_peer(entry) for entry in entries], state or default_state(), listen(host, port), host,
+        os.environ.get(TOKEN_VARIABLE, ""), quiet=quiet, echo=lambda text: click.echo(one_line(text)), warn=_warn,
+    )  # fmt: skip
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option(
+    "--peers", "file", type=click.Path(path_type=Path, dir_okay=False),
+    help="File that names other collections (default: the setting federation.peers).",
+)  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Only show what would be handed over.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def offer(folder: Path, file: Path | None, dry_run: bool, as_json: bool) -> None:
+    """Hand over to other collections the URLs of pages in FOLDER that suit their topics better than its own.
+
+    Each URL goes to a collection once. A crawl does the same by itself while it runs, if its settings name a file of
+    peers: --set federation.peers=FILE. The others fetch what is new to them when they crawl next, or at once if
+    they do so now; docs/guides/federation.md tells more.
+
+    \b
+    opilio offer birds --peers peers.toml --dry-run
+    opilio offer birds --peers peers.toml
+    """
+    from opilio.crawl import Collection  # noqa: PLC0415
+
+    told = Collection(folder).offer_to_peers(file, dry_run=dry_run)
+    for warning in told["warnings"]:
+        _warn(f"warning: {warning}")
+    if as_json:
+        click.echo(json.dumps(told))
+        return
+    if not told["peers"]:
+        click.echo("no other collection is named there")
+    for one in told["peers"]:
+        click.echo(f"{one_line(one['name'])}: {_outcome(one, dry_run=dry_run)}")
+        for url in one["urls"] if dry_run else ():
+            click.echo(f"  {url['relevance']:.2f}  {one_line(url['url'])}  ({one_line(url['topic'])})")
+
+
+def _outcome(one: dict[str, object], *, dry_run: bool) -> str:
+    if one["trouble"] and not one["count"]:
+        return one_line(str(one["trouble"]))
+    if dry_run:
+        said = f"{one['count']:,} URLs{'' if one['is_all'] else ' or more'} suit it"
+    else:
+        said = f"{one['count']:,} URLs handed over, {one['new']:,} of them new to it"
+    return f"{said}; then: {one_line(str(one['trouble']))}" if one["trouble"] else said
+
+
+def entries_at(place: str) -> list[PeerEntry]:
+    """The collections at a place: a folder, a folder with several, or the address of one that is served."""
+    if place.startswith(("http://", "https://")):
+        return [_served(place)]
+    from opilio.web.shelf import Shelf  # noqa: PLC0415
+
+    folder = Path(place)
+    if not folder.is_dir():
+        raise InputError(f"{place}: no such folder", "Name a collection, a folder with several, or an address.")
+    shelf = Shelf(folder)
+    if not shelf.names():
+        raise InputError(f"{place}: no collection there", "`opilio crawl FOLDER` makes one.")
+    return [PeerEntry(name, str(shelf.path(name))) for name in shelf.names()]
+
+
+def _served(address: str) -> PeerEntry:
+    address = check_address(address)
+    name = unquote(address.rpartition("/")[2])
+    variable = f"{TOKEN_VARIABLE}_{re.sub(r'[^A-Z0-9]', '_', name.upper())}"
+    token = os.environ.get(variable, "").strip()
+    if not token:
+        raise InputError(f"{address}: its token is not known", f"export {variable}=TOKEN; `opilio serve` prints it.")
+    return PeerEntry(name, address, check_token(variable, token))
+
+
+def _check_names(entries: list[PeerEntry]) -> None:
+    names = [entry.name for entry in entries]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise InputError(f"two collections are called {twice!r}", "Name them apart in a file: --peers FILE")
+
+
+def default_state() -> Path:
+    """Where programs keep what must survive them."""
+    base = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "opilio" / "federation"
+
+
+def _warn(text: str) -> None:
+    click.echo(one_line(text), err=True)

@@ -1,0 +1,175 @@
+"""A collection's folder as a peer of a federation, and what a collection answers when another server asks it."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from opilio.crawl.collection import Collection
+from opilio.errors import InputError, OpilioError, QueryError
+from opilio.federation.peers import Answer, Offer, Peer, PeerEntry, PeerError, PeerRefusal, Summary
+from opilio.federation.remote import RemotePeer
+
+if TYPE_CHECKING:  # it takes a while to import
+    from opilio.search.index import Reader
+
+SUMMARY_FILE = "summary.msgpack"
+"""In the folder of the index, and thrown away with it."""
+FORM = 1
+"""Of the file. One of another form is made anew."""
+LEAST_AGE_S = 60.0
+"""While a crawl runs its index changes all the time; a summary is kept so long at least, ..."""
+MOST_GROWTH = 0.1
+"""... unless the collection has grown by more than this share."""
+
+
+class SharedCollection(Collection):
+    """A collection as a federation sees it."""
+
+    def summarize(self, known: Summary | None = None) -> Summary:
+        """What it says of itself: as it was made lately, or anew if it has changed since; `known` if it is the same."""
+        with _LOCKS.of(self.folder):
+            summary = self._with_index(self._summary)
+        return known if known is not None and known.version == summary.version else summary
+
+    def reply(
+        self,
+        question: str,
+        *,
+        weights: Mapping[str, float] | None = None,
+        filters: Sequence[tuple[str, str]] = (),
+        most: int = 50,
+    ) -> Answer:
+        """Its best pages for a question, with what their scores are made of."""
+
+        def find(reader: Reader) -> Answer:
+            from opilio.federation.answering import answer  # noqa: PLC0415
+
+            return answer(reader, question, weights=weights, filters=filters, most=most)
+
+        return self._with_index(find)
+
+    def take_feedback(self, url: str, topic: str, *, relevant: bool) -> str:
+        """Learn what a user elsewhere says of a page; a sentence for that user."""
+        return str(self.feedback(url, "relevant" if relevant else "irrelevant", topic or None)["said"])
+
+    def _summary(self, reader: Reader) -> Summary:
+        from opilio.federation.profiles import profiles_from  # noqa: PLC0415
+        from opilio.federation.summary import make_summary  # noqa: PLC0415
+        from opilio.search.columns import FILE_NAME  # noqa: PLC0415
+        from opilio.search.index import FOLDER  # noqa: PLC0415
+
+        place = self.folder / FOLDER
+        state = (place / FILE_NAME).stat()
+        version = f"{FORM}-{state.st_mtime_ns:x}-{state.st_size:x}"
+        kept, age_s = _load(place / SUMMARY_FILE)
+        if kept is not None:
+            has_grown = abs(len(reader.columns) - kept.pages) > MOST_GROWTH * kept.pages
+            if kept.version == version or (0 <= age_s < LEAST_AGE_S and not has_grown):
+                return kept
+        made = make_summary(reader, self.folder.name, version, profiles_from(self._read("peer_topics")))
+        _save(place / SUMMARY_FILE, made)
+        return made
+
+
+def _load(file: Path) -> tuple[Summary | None, float]:
+    """A summary that was kept, and how old it is; None when there is none that can be used."""
+    try:
+        kept = msgspec.msgpack.decode(file.read_bytes(), type=Summary)
+        age_s = time.time() - file.stat().st_mtime
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None, 0.0
+    return (kept if kept.version.startswith(f"{FORM}-") else None), age_s
+
+
+def _save(file: Path, summary: Summary) -> None:
+    """Keep a summary, if there is room: without one it is made anew each time."""
+    new = file.with_name(f"{file.name}.new")
+    with contextlib.suppress(OSError):
+        new.write_bytes(msgspec.msgpack.encode(summary))
+        new.replace(file)
+
+
+class _Locks:
+    """One for each folder: two who ask for the same summary must not both make it."""
+
+    def __init__(self) -> None:
+        self._locks: dict[Path, threading.Lock] = {}
+        self._guard = threading.Lock()
+
+    @contextlib.contextmanager
+    def of(self, folder: Path) -> Iterator[None]:
+        """Hold that of a folder."""
+        with self._guard:
+            lock = self._locks.setdefault(folder.absolute(), threading.Lock())
+        with lock:
+            yield
+
+
+_LOCKS = _Locks()
+
+
+class LocalPeer:
+    """A collection on this machine."""
+
+    def __init__(self, name: str, folder: Path | str) -> None:
+        self.name = name
+        self._folder = Path(folder)
+        self._collection: SharedCollection | None = None  # reading the settings takes longer than many a question
+
+    @property
+    def place(self) -> str:
+        """Its folder."""
+        return str(self._folder)
+
+    def summary(self, known: Summary | None = None) -> Summary:
+        """What it says of itself; `known` itself when nothing has changed since."""
+        with self._opened() as collection:
+            return collection.summarize(known)
+
+    def ask(
+        self,
+        question: str,
+        *,
+        weights: Mapping[str, float] | None,
+        filters: Sequence[tuple[str, str]],
+        most: int,
+        timeout_s: float,
+    ) -> Answer:
+        """Its best `most` pages for a question. It takes what time it takes: who asks waits no longer than it likes."""
+        with self._opened() as collection:
+            return collection.reply(question, weights=weights, filters=filters, most=most)
+
+    def feedback(self, url: str, topic: str, *, relevant: bool) -> str:
+        """Tell it whether one of its pages is relevant to a topic ('': the one it is in); a sentence for the user."""
+        with self._opened() as collection:
+            return collection.take_feedback(url, topic, relevant=relevant)
+
+    def offer(self, sender: str, offers: Sequence[Offer]) -> int:
+        """Hand over URLs; how many of them were new to it."""
+        with self._opened() as collection:
+            return collection.take_offers(sender, offers)
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[SharedCollection]:
+        try:
+            if self._collection is None:
+                self._collection = SharedCollection(self._folder)
+            yield self._collection
+        except (InputError, QueryError) as error:  # the latter by way of a crawl that runs
+            raise PeerRefusal(f"{self.name} ({self.place}): {error.message}", error.hint) from error
+        except OpilioError as error:
+            raise PeerError(f"{self.name} ({self.place}): {error.message}", error.hint) from error
+        except OSError as error:
+            raise PeerError(f"{self.name} ({self.place}): its folder cannot be used: {error.strerror}") from error
+
+
+def open_peer(entry: PeerEntry) -> Peer:
+    """The peer that a file names. It is not looked at yet."""
+    return RemotePeer(entry.name, entry.at, entry.token) if entry.is_remote else LocalPeer(entry.name, entry.at)

@@ -1,0 +1,213 @@
+"""Asking a federation: the peers that are likely to have some of the best pages, all at the same time.
+
+Nobody is waited for longer than a question may take. A peer that fails is left alone for a while, longer each time, and
+then tried again; the answer says of each peer whether it was asked, why, and what came of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from opilio.errors import InputError, told
+from opilio.federation.answering import every_word
+from opilio.federation.choosing import LEFT_OUT, Choice, choose
+from opilio.federation.merging import Merged, Scorer, gather, merge, merge_facets
+from opilio.federation.patience import Came, Patience, all_at_once
+from opilio.federation.peers import Answer, Peer, PeerError, Summary
+from opilio.search.columns import Columns
+from opilio.search.finding import MAX_SIZE, with_filters
+from opilio.search.leaves import leaves_of
+from opilio.search.matching import mask_of
+from opilio.search.query import FILTERS, Question, parse
+from opilio.search.ranking import check_weights
+
+TIMEOUT_S = 5.0
+REFRESH_TIMEOUT_S = 120.0
+MAX_DEPTH = 1000
+"""Results that can be paged through."""
+LATE = 0.5
+"""Who is asked after all gets this share of the time at least: none is to be blamed for how slow others were."""
+SPARE_PAGES = 5
+"""Peers are asked for half as many pages again as are shown, and so many: their own order is not quite the common one
+(docs/results/federation.md)."""
+
+
+class FederatedSearch:
+    """Several collections, searched like one. May be used from several threads."""
+
+    def __init__(
+        self, peers: Sequence[Peer], *, left_out: float = LEFT_OUT, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`left_out`: the share of the best pages that may be missed by asking fewer; 0 asks all who may have one."""
+        self.peers = list(peers)
+        self._left_out = left_out
+        self._summaries: dict[str, Summary] = {}
+        self._patience = Patience([peer.name for peer in self.peers], clock)
+        self._lock = threading.Lock()
+
+    @property
+    def summaries(self) -> dict[str, Summary]:
+        """The latest summary of each peer that has given one, by the peer's name."""
+        with self._lock:
+            return dict(self._summaries)
+
+    def peer(self, name: str) -> Peer:
+        """The peer of a name."""
+        for peer in self.peers:
+            if peer.name == name:
+                return peer
+        raise InputError(f"no peer {name!r}", f"There are: {', '.join(peer.name for peer in self.peers)}.")
+
+    def refresh(
+        self, timeout_s: float = REFRESH_TIMEOUT_S, heard: Callable[[str], object] = lambda name: None
+    ) -> dict[str, str]:
+        """Fetch the summaries of all peers; what went wrong, by the peer's name. One that fails keeps its last.
+
+        A summary counts as soon as it is there, however long others take; `heard` is told the name then.
+        """
+        known = self.summaries
+
+        def fetch(peer: Peer) -> Callable[[], Summary]:
+            def run() -> Summary:
+                found = peer.summary(known.get(peer.name))
+                with self._lock:
+                    self._summaries[peer.name] = found
+                heard(peer.name)
+                return found
+
+            return run
+
+        came = all_at_once({peer.name: fetch(peer) for peer in self.peers}, timeout_s)
+        return {name: _said(found, timeout_s) for name, (found, _) in came.items() if not isinstance(found, Summary)}
+
+    def search(
+        self,
+        question: str,
+        *,
+        weights: Mapping[str, float] | None = None,
+        filters: Sequence[tuple[str, str]] = (),
+        page: int = 1,
+        size: int = 10,
+        timeout_s: float = TIMEOUT_S,
+        ask_all: bool = False,
+    ) -> dict[str, Any]:
+        """Answer a question like `Collection.search`, from all peers that are likely to have some of the best pages.
+
+        Each result has `collections`: [{"name", "score", "oid", "topic", "url"}, ...], those that have the page, best
+        first. `total` is an estimate (`estimated`) when not all were asked, or when some have the same pages and more
+        than they sent. `peers` says of each: `name`, `place`, `pages`, `chosen`, `why` (a sentence), `expected` (number
+        of pages among the best, None when unknown), `answered`, `took_ms`, `total`, `error`.
+        """
+        began_s = time.perf_counter()
+        checked = check_weights(weights)
+        asked = _checked(question, filters, page, size)
+        depth = page * size
+        known = {peer.name: self.summaries.get(peer.name) for peer in self.peers}
+        choices = choose(asked, known, checked, depth, self._left_out)
+        if ask_all:
+            choices = {
+                name: dataclasses.replace(choice, chosen=True, why="all are asked") for name, choice in choices.items()
+            }
+        options = {"weights": weights, "filters": filters, "most": depth + depth // 2 + SPARE_PAGES}
+        came = self._ask([name for name, choice in choices.items() if choice.chosen], question, timeout_s, options)
+        left_s = timeout_s - (time.perf_counter() - began_s)
+        late = _late(choices, came, depth) if left_s > LATE * timeout_s else {}
+        came |= self._ask(list(late), question, left_s, options)
+        choices |= late
+        answers = _answers(came)
+        merged = _merged(asked, answers, known, checked)
+        total, estimated = _total(choices, answers, len(merged))
+        return {
+            "question": question,
+            "weights": checked,
+            "total": total,
+            "estimated": estimated,
+            "at_least": any(answer.at_least for answer in answers.values()),
+            "page": page,
+            "size": size,
+            "results": [{**one.best, "collections": one.collections} for one in merged[depth - size : depth]],
+            "facets": merge_facets(answers.values()),
+            "peers": [_report(peer, known[peer.name], choices[peer.name], came) for peer in self.peers],
+            "took_ms": round((time.perf_counter() - began_s) * 1000, 1),
+        }
+
+    def _ask(self, names: Sequence[str], question: str, timeout_s: float, options: Mapping[str, Any]) -> Came[Answer]:
+        """Ask some peers at the same time."""
+
+        def ask(peer: Peer) -> Callable[[], Answer]:
+            return lambda: peer.ask(question, timeout_s=timeout_s, **options)
+
+        return self._patience.ask({name: ask(self.peer(name)) for name in names}, timeout_s) if names else {}
+
+
+def _answers(came: Came[Answer]) -> dict[str, Answer]:
+    return {name: found for name, (found, _) in came.items() if isinstance(found, Answer)}
+
+
+def _late(choices: Mapping[str, Choice], came: Came[Answer], depth: int) -> dict[str, Choice]:
+    """Who is asked after all, because those who were have less than is shown: of few pages none should be missed."""
+    if sum(answer.total for answer in _answers(came).values()) >= depth:
+        return {}
+    return {
+        name: dataclasses.replace(choice, chosen=True, why="those who were asked first have too few")
+        for name, choice in choices.items()
+        if not choice.chosen and choice.possible
+    }
+
+
+def _merged(
+    asked: Question, answers: Mapping[str, Answer], known: Mapping[str, Summary | None], weights: Mapping[str, float]
+) -> list[Merged]:
+    """The pages of all answers in the common order."""
+    leaves = [leaf for word in every_word(asked.tree) for leaf in leaves_of(word)]
+    return merge(answers, Scorer(asked.tree, gather(answers, known, leaves)), weights)
+
+
+def _report(peer: Peer, summary: Summary | None, choice: Choice, came: Came[Answer]) -> dict[str, Any]:
+    """What the answer says of a peer."""
+    found, took_s = came.get(peer.name, (None, 0.0))
+    answered = isinstance(found, Answer)
+    return {
+        "name": peer.name, "place": peer.place, "pages": summary.pages if summary else None,
+        "chosen": choice.chosen, "why": choice.why, "expected": choice.expected, "answered": answered,
+        "took_ms": round(took_s * 1000, 1), "total": found.total if isinstance(found, Answer) else None,
+        "error": "" if answered or peer.name not in came else _said(found, took_s),
+    }  # fmt: skip
+
+
+def _checked(question: str, filters: Sequence[tuple[str, str]], page: int, size: int) -> Question:
+    """The question, read, with all that can be wrong with it said before anybody is asked."""
+    if page < 1 or not 1 <= size <= MAX_SIZE or page * size > MAX_DEPTH:
+        raise InputError(
+            f"page {page} of {size} results",
+            f"Pages count from 1; {MAX_DEPTH} results can be seen, {MAX_SIZE} at a time.",
+        )
+    for name, _ in filters:
+        if name not in FILTERS:
+            raise InputError(f"no filter {name!r}", f"There are: {', '.join(FILTERS)}.")
+    asked = with_filters(parse(question), filters)
+    for word in every_word(asked.tree):
+        leaves_of(word)
+    mask_of([one for one in asked.filters if one.name != "topic"], Columns())
+    return asked
+
+
+def _total(choices: Mapping[str, Choice], answers: Mapping[str, Answer], merged: int) -> tuple[int, bool]:
+    """How many pages fit in all, and whether that is an estimate: counted by those who answered, less the copies."""
+    sent = sum(len(answer.pages) for answer in answers.values())
+    fitting = sum(answer.total for answer in answers.values())
+    others = [choice for name, choice in choices.items() if name not in answers and choice.possible]
+    counted = fitting - (sent - merged)  # a page that two have is one
+    more_copies = fitting > sent > merged  # where some were seen, there are more among what was not sent
+    total = counted + round(sum(choice.matching or 0.0 for choice in others))
+    return max(merged, total), bool(others) or more_copies
+
+
+def _said(found: object, timeout_s: float) -> str:
+    if isinstance(found, PeerError):
+        return found.message
+    return told(found) if isinstance(found, Exception) else f"did not answer within {timeout_s:.3g} s"

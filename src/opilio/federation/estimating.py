@@ -1,0 +1,222 @@
+"""How many pages of a collection fit a question, and how their scores are spread: guessed from its summary.
+
+A `Guess` is a mixture: pages that have a word in their titles score so differently from others, and pages that have one
+word of "owl OR nest" from those that have the other, that one distribution for all of them misleads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from opilio.federation.merging import idf
+from opilio.federation.peers import Summary, WordStatistics
+from opilio.federation.word_set import may_have
+from opilio.search.leaves import BOOSTS, words_of
+from opilio.search.query import All, Node, Without, Word
+
+_PHRASE = 0.3
+"""Of the pages that have all words of a phrase, so many have them in this order: a guess; it matters little."""
+MAX_MIXED, MAX_SPREADS = 4, 64
+"""Words of an OR for which kinds of pages are told apart, and kinds at most."""
+_UNSEEN = WordStatistics(1, 1.2, 0.5)
+"""A word that a summary has no room for."""
+
+
+class Spread(NamedTuple):
+    """So many pages, and how their scores are spread."""
+
+    pages: float
+    mean: float = 0.0
+    variance: float = 0.0
+
+
+@dataclass(frozen=True)
+class Guess:
+    """What is expected of a collection for a part of a question: pages of several kinds."""
+
+    spreads: tuple[Spread, ...]
+    known: bool = True
+
+    @property
+    def pages(self) -> float:
+        """All that fit."""
+        return sum(spread.pages for spread in self.spreads)
+
+    def scaled(self, factor: float) -> Guess:
+        """The same with more pages, or fewer."""
+        spreads = tuple(Spread(one.pages * factor, one.mean, one.variance) for one in self.spreads)
+        return Guess(spreads, self.known)
+
+    def as_one(self) -> Spread:
+        """All kinds as one."""
+        pages = self.pages
+        if len(self.spreads) == 1 or pages <= 0:
+            return self.spreads[0]
+        mean = sum(one.pages * one.mean for one in self.spreads) / pages
+        squares = sum(one.pages * (one.variance + one.mean**2) for one in self.spreads) / pages
+        return Spread(pages, mean, squares - mean**2)
+
+
+class Impossible(Exception):
+    """No page can fit; the text says why."""
+
+
+class Weights:
+    """The weight of each word in all collections together."""
+
+    def __init__(self, summaries: Iterable[Summary]) -> None:
+        self._summaries = list(summaries)
+        self._pages = sum(summary.pages for summary in self._summaries)
+        self._known: dict[str, float] = {}
+
+    def __getitem__(self, stem: str) -> float:
+        """Of a stem."""
+        if stem not in self._known:
+            found = [word for summary in self._summaries if (word := statistics_of(summary, stem)) is not None]
+            self._known[stem] = idf(self._pages, sum(word.pages for word in found))
+        return self._known[stem]
+
+
+def statistics_of(summary: Summary, stem: str) -> WordStatistics | None:
+    """What a summary says of a word; None when no page has it."""
+    found = summary.words.get(stem)
+    return found or (_UNSEEN if may_have(summary.rare, stem) else None)
+
+
+class Estimate:
+    """What is expected of one collection."""
+
+    def __init__(self, summary: Summary, weights: Weights) -> None:
+        self._summary, self._weights = summary, weights
+        self._pages = max(1, summary.pages)
+
+    def node(self, node: Node) -> Guess:
+        """For a part of the question; Impossible when no page can fit."""
+        if isinstance(node, Word):
+            return self._word(node)
+        if isinstance(node, Without):
+            return sure(self._pages - self._excluded(node), 1.0)
+        if isinstance(node, All):
+            return self._all(node)
+        told, reasons = [], []
+        for part in node.parts:
+            try:
+                told.append(self.node(part))
+            except Impossible as reason:
+                reasons.append(reason)
+        if not told:
+            raise reasons[0]
+        return self._any(told)
+
+    def _all(self, node: All) -> Guess:
+        parts = [self.node(part) for part in node.parts if not isinstance(part, Without)]
+        guess = self._together(parts) if parts else sure(self._pages, 1.0)
+        for part in node.parts:
+            if isinstance(part, Without):
+                guess = guess.scaled(1 - self._excluded(part) / self._pages)
+        return guess
+
+    def _excluded(self, node: Without) -> float:
+        try:
+            guess = self.node(node.part)
+        except Impossible:
+            return 0.0
+        return min(self._pages, guess.pages) if guess.known else 0.0
+
+    def _together(self, parts: Sequence[Guess]) -> Guess:
+        """Pages that have all: words of one question stand together more often than by chance (Taily, 4.2)."""
+        some = self._pages * (1 - math.prod(1 - min(1.0, part.pages / self._pages) for part in parts))
+        pages = some * math.prod(min(1.0, part.pages / some) for part in parts) if some > 0 else 0.0
+        pages = min([pages, *(part.pages for part in parts)])
+        is_few = math.prod(len(part.spreads) for part in parts) <= MAX_SPREADS
+        kinds = [part.spreads if is_few else (part.as_one(),) for part in parts]
+        spreads = []
+        for mixed in itertools.product(*kinds):
+            share = math.prod(one.pages / max(part.pages, 1e-9) for one, part in zip(mixed, parts, strict=True))
+            spreads.append(Spread(pages * share, sum(one.mean for one in mixed), sum(one.variance for one in mixed)))
+        return Guess(tuple(spreads), all(part.known for part in parts))
+
+    def _any(self, parts: Sequence[Guess]) -> Guess:
+        """Pages that have one or more, by which of them they have; of many, by the few that count most."""
+        ones = sorted((part.as_one() for part in parts), key=lambda one: -one.mean)
+        spreads = [Spread(one.pages, one.mean, one.variance) for one in ones[MAX_MIXED:]]
+        ones = ones[:MAX_MIXED]
+        for has in itertools.product((True, False), repeat=len(ones)):
+            if not any(has):
+                continue
+            shares = [min(1.0, one.pages / self._pages) for one in ones]
+            pages = math.prod(share if one else 1 - share for share, one in zip(shares, has, strict=True))
+            mixed = list(itertools.compress(ones, has))
+            mean, variance = sum(one.mean for one in mixed), sum(one.variance for one in mixed)
+            spreads.append(Spread(self._pages * pages, mean, variance))
+        return Guess(tuple(spreads), all(part.known for part in parts))
+
+    def _word(self, word: Word) -> Guess:
+        if word.is_prefix or word.distance:
+            return Guess((Spread(self._pages, 1.0, 1.0),), known=False)
+        stems = words_of(word.text, stems=True)
+        guess = self._together([self._stem(stem, word.field) for stem in stems])
+        return guess.scaled(_PHRASE) if len(stems) > 1 else guess
+
+    def _stem(self, stem: str, field: str) -> Guess:
+        found = statistics_of(self._summary, stem)
+        if found is None:
+            raise Impossible(f"none of its pages has {stem!r}")
+        weight = self._weights[stem]
+        if stem in self._summary.words and field in ("title", "anchor"):
+            pages = found.titles if field == "title" else found.anchors
+            if not pages:
+                where = "its title" if field == "title" else "a link to it"
+                raise Impossible(f"none of its pages has {stem!r} in {where}")
+            return Guess((Spread(pages, weight * found.mean, weight**2 * found.variance),))
+        spreads = [Spread(one.pages, weight * one.mean, weight**2 * one.variance) for one in _by_title(found)]
+        return Guess(tuple(spreads), known=field != "url")
+
+
+def sure(pages: float, mean: float = 0.0) -> Guess:
+    """So many pages that all score the same."""
+    return Guess((Spread(pages, mean),))
+
+
+def _by_title(word: WordStatistics) -> list[Spread]:
+    """The pages that have a word in their titles, and the others: a title counts so much that they are two kinds."""
+    share = word.titles / max(1, word.pages)
+    if not 0 < share < 1:
+        return [Spread(word.pages, word.mean, word.variance)]
+    more = min(BOOSTS["title_stems"], 0.8 * word.mean / share, math.sqrt(0.9 * word.variance / (share * (1 - share))))
+    rest = word.variance - share * (1 - share) * more**2
+    low = word.mean - share * more
+    return [Spread(word.titles, low + more, rest), Spread(word.pages - word.titles, low, rest)]
+
+
+class Scores:
+    """The scores of pages of several kinds, each kind spread as a Gamma distribution."""
+
+    def __init__(self, spreads: Sequence[Spread]) -> None:
+        self._pages, mean, variance = np.array(spreads, np.float64).reshape(-1, 3).T
+        mean, variance = np.maximum(mean, 1e-9), np.maximum(variance, 1e-6)
+        self._shape, self._scale = mean * mean / variance, variance / mean
+
+    def above(self, least: float) -> float:
+        """How many pages are above a score."""
+        from scipy.special import gammaincc  # noqa: PLC0415 (it takes a while to import)
+
+        return float((self._pages * gammaincc(self._shape, max(0.0, least) / self._scale)).sum())
+
+    def at(self, rank: float) -> float:
+        """The score above which so many pages are expected; 0 when there are not so many."""
+        if self._pages.sum() <= rank:
+            return 0.0
+        low, high = 0.0, 1.0
+        while self.above(high) > rank and high < 1e9:
+            low, high = high, 2 * high
+        for _ in range(30):
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.above(middle) > rank else (low, middle)
+        return high

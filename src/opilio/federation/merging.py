@@ -1,0 +1,204 @@
+"""One list from the answers of several collections, as if they were one.
+
+Words count by BM25 with the statistics of all collections together; then the rankings are added up exactly as
+`search.ranking` does for one. What peers say is taken only within what is possible: a word that is said to stand a
+million times in a page adds no more than (k1 + 1) times its weight, shares and relevances are between 0 and 1, and how
+many pages have a word cannot be more than there are pages. So a peer that lies can show its pages, not drown others'.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from opilio.federation.peers import FACETS, Answer, Found, Summary
+from opilio.search.copies import SHARED_BANDS
+from opilio.search.leaves import STEMMED, Leaf, leaves_of, words_of
+from opilio.search.query import All, Node, Without, Word
+from opilio.search.ranking import as_share, combine
+
+K1, B = 1.2, 0.75
+"""Of BM25, as the index has them."""
+MAX_FACET_VALUES = 20
+
+
+@dataclass
+class Statistics:
+    """Of all collections together."""
+
+    pages: int = 0
+    frequencies: dict[str, int] = field(default_factory=dict)
+    """How many pages have a word in a field."""
+    lengths: dict[str, float] = field(default_factory=dict)
+    """Words in each field, on average."""
+
+    def idf(self, leaf: Leaf) -> float:
+        """The weight of a word, or of the words of a phrase together."""
+        return sum(idf(self.pages, self.frequencies.get(f"{leaf.field}:{term}", 0.0)) for term in leaf.terms)
+
+
+def idf(pages: float, pages_with: float) -> float:
+    """The weight of a word: the fewer pages have it, the greater."""
+    pages_with = min(pages_with, pages)
+    return math.log(1 + (pages - pages_with + 0.5) / (pages_with + 0.5))
+
+
+def gather(answers: Mapping[str, Answer], known: Mapping[str, Summary | None], leaves: Iterable[Leaf]) -> Statistics:
+    """The statistics of all: as those who answered counted them; as their summaries say of those who did not."""
+    asked = {(leaf.field, term) for leaf in leaves for term in leaf.terms}
+    told: list[tuple[int, Mapping[str, float], Mapping[str, int]]] = []
+    for name in {**answers, **known}:
+        answer, summary = answers.get(name), known.get(name)
+        lengths = summary.lengths if summary is not None else {}
+        if answer is not None:  # it tells the lengths of those fields only in which it found something
+            told.append((answer.pages_indexed, {**lengths, **answer.lengths}, answer.frequencies))
+        elif summary is not None:
+            counted = {f"{name}:{term}": pages_with(summary, name, term) for name, term in asked}
+            told.append((summary.pages, lengths, counted))
+    found = Statistics(sum(pages for pages, _, _ in told))
+    for name, term in asked:
+        key = f"{name}:{term}"
+        found.frequencies[key] = sum(min(pages, max(0, counted.get(key, 0))) for pages, _, counted in told)
+    for name in {name for name, _ in asked}:
+        some = [(pages, lengths[name]) for pages, lengths, _ in told if lengths.get(name, 0) > 0]
+        found.lengths[name] = sum(pages * length for pages, length in some) / max(1, sum(pages for pages, _ in some))
+    return found
+
+
+def pages_with(summary: Summary, field_name: str, term: str) -> int:
+    """How many pages have a word in a field, as far as a summary tells."""
+    stem = term if field_name in STEMMED else next(iter(words_of(term, stems=True)), term)
+    word = summary.words.get(stem)
+    if word is None:
+        return 0
+    known = {"title_stems": word.titles, "title": word.titles, "anchor": word.anchors, "url": 0}
+    return known.get(field_name, word.pages)
+
+
+# -- scores
+
+
+class Scorer:
+    """Scores pages by the words of a question."""
+
+    def __init__(self, tree: Node | None, statistics: Statistics) -> None:
+        self._tree, self._statistics = tree, statistics
+        self._leaves: dict[Word, list[tuple[Leaf, str, float]]] = {}
+
+    def score(self, found: Found) -> float:
+        """BM25 of a page."""
+        if self._tree is None:
+            return 0.0
+        fits, score = self._node(self._tree, found)
+        return score if fits else 0.0
+
+    def _node(self, node: Node, found: Found) -> tuple[bool, float]:
+        """Whether a page fits a part of the question, and what that adds: as the index does it."""
+        if isinstance(node, Word):
+            return self._word(node, found)
+        if isinstance(node, Without):
+            return not self._node(node.part, found)[0], 1.0
+        told = [self._node(part, found) for part in node.parts]
+        if isinstance(node, All):
+            wanted = [score for part, (_, score) in zip(node.parts, told, strict=True) if not isinstance(part, Without)]
+            return all(fits for fits, _ in told), sum(wanted) if wanted else 1.0
+        return any(fits for fits, _ in told), sum(score for fits, score in told if fits)
+
+    def _word(self, word: Word, found: Found) -> tuple[bool, float]:
+        fits, score = False, 0.0
+        for leaf, key, weight in self._weighed(word):
+            frequency = found.words.get(key, 0.0)
+            if frequency > 0:
+                fits = True
+                score += weight * (1.0 if leaf.is_constant else self._share(leaf.field, frequency, found))
+        return fits, score
+
+    def _weighed(self, word: Word) -> list[tuple[Leaf, str, float]]:
+        """The leaves of a word, with their names and weights."""
+        if word not in self._leaves:
+            self._leaves[word] = [
+                (leaf, leaf.key, leaf.boost * (1.0 if leaf.is_constant else self._statistics.idf(leaf)))
+                for leaf in leaves_of(word)
+            ]
+        return self._leaves[word]
+
+    def _share(self, field_name: str, frequency: float, found: Found) -> float:
+        mean = self._statistics.lengths.get(field_name, 0.0)
+        length = found.lengths.get(field_name, mean)
+        norm = K1 * (1 - B + B * (length / mean if mean > 0 else 1.0))
+        return (K1 + 1) * frequency / (frequency + norm)
+
+
+# -- the list
+
+
+@dataclass
+class Merged:
+    """One page, and who has it."""
+
+    best: dict[str, Any]
+    collections: list[dict[str, Any]]
+
+
+def merge(answers: Mapping[str, Answer], scorer: Scorer, weights: Mapping[str, float]) -> list[Merged]:
+    """The pages of all answers by their common scores, each once, with all collections that have it."""
+    pages = [(name, found) for name, answer in answers.items() for found in answer.pages]
+    if not pages:
+        return []
+    told = [found.result["parts"] for _, found in pages]
+    parts = {name: np.array([_share(part.get(name, 0.0)) for part in told]) for name in weights}
+    parts["bm25"] = as_share(np.array([scorer.score(found) for _, found in pages]))
+    scores = combine(weights, parts)
+    merged: list[Merged] = []
+    seen: dict[tuple[str, ...], Merged] = {}
+    for at in np.lexsort((np.arange(len(pages)), -parts["confidence"], -scores)).tolist():
+        name, found = pages[at]
+        own = {key: found.result[key] for key in ("oid", "topic", "url", "score")} | {"name": name}
+        marks = _marks(found)
+        one = next((seen[mark] for mark in marks if mark in seen), None)
+        if one is None:
+            said = {key: round(float(values[at]), 4) for key, values in parts.items()}
+            one = Merged({**found.result, "parts": said, "score": round(float(scores[at]), 4)}, [own])
+            merged.append(one)
+            seen |= dict.fromkeys(marks, one)
+        elif name not in [other["name"] for other in one.collections]:
+            one.collections.append(own)
+    return merged
+
+
+def _share(value: float) -> float:
+    return min(1.0, max(0.0, float(value)))
+
+
+def _marks(found: Found) -> list[tuple[str, ...]]:
+    """By what a page is known to be a copy of another: the same URL, the same text, or much the same (`search.copies`).
+
+    A page is compared with those that are shown only, not with their copies in turn: nobody can hide a page behind
+    another by sending one that is like both.
+    """
+    whole, bands = found.marks[:1], [f"{number} {mark}" for number, mark in enumerate(found.marks[1:]) if mark]
+    marks: list[tuple[str, ...]] = [("url", str(found.result["url"]))]
+    marks += [("text", mark) for mark in whole if mark]
+    return marks + list(itertools.combinations(bands, SHARED_BANDS))
+
+
+def merge_facets(answers: Iterable[Answer]) -> dict[str, list[dict[str, Any]]]:
+    """The facets of all answers, added up; empty ones, when nobody answered."""
+    added: dict[str, dict[str, int]] = {facet: {} for facet in FACETS}
+    for answer in answers:
+        for facet, values in answer.facets.items():
+            counts = added.setdefault(facet, {})
+            for one in values:
+                counts[one["value"]] = counts.get(one["value"], 0) + one["count"]
+    return {
+        facet: [
+            {"value": value, "count": count}
+            for value, count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))[:MAX_FACET_VALUES]
+        ]
+        for facet, counts in added.items()
+    }

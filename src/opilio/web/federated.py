@@ -1,0 +1,220 @@
+"""The collections behind a query server: what is known of them, how they answer, and what they are still to be told."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from opilio.errors import CollectionError, told
+from opilio.federation.asking import FederatedSearch
+from opilio.federation.peers import Peer, PeerError, PeerRefusal, Summary
+from opilio.web.federated_words import Spool, Word
+
+EVERY_S = 60.0
+"""Between two looks at what the collections say of themselves."""
+REMEMBERED = 50
+"""Of so many questions it is remembered how a collection answered."""
+AT_ONCE = 8
+MAX_TOPICS = 200
+SCHEMES = ("http://", "https://")
+
+
+class Lately:
+    """How one collection answered lately."""
+
+    def __init__(self) -> None:
+        self.heard_s = 0.0
+        self.trouble = ""
+        self._answers: deque[float | None] = deque(maxlen=REMEMBERED)
+
+    def add(self, took_ms: float | None) -> None:
+        """It took so long to answer; None: it did not."""
+        self._answers.append(took_ms)
+
+    def figures(self) -> dict[str, Any]:
+        """For people and programs."""
+        answers = list(self._answers)
+        took = [one for one in answers if one is not None]
+        return {
+            "heard_s": self.heard_s,
+            "trouble": self.trouble,
+            "asked": len(answers),
+            "failures": len(answers) - len(took),
+            "median_ms": statistics.median(took) if took else None,
+        }
+
+
+class Federation:
+    """Asks the collections, listens to what they say of themselves, and tells them what users say of their pages."""
+
+    def __init__(self, peers: Sequence[Peer], state: Path, every_s: float = EVERY_S) -> None:
+        self.every_s = every_s
+        self.search_all = FederatedSearch(peers)
+        self.spool = Spool(state / "feedback")
+        self._peers = {peer.name: peer for peer in peers}
+        self._lately = {name: Lately() for name in self._peers}
+        self._ends = threading.Event()
+        self._has_looked = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="federation", daemon=True)
+
+    @property
+    def names(self) -> list[str]:
+        """What the collections are called."""
+        return list(self._peers)
+
+    def start(self, wait_s: float = 0.0) -> None:
+        """Begin to listen; return when all were heard of, or did not answer, or after a while."""
+        self._thread.start()
+        self._has_looked.wait(wait_s)
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._ends.set()
+
+    def search(self, question: str, **request: Any) -> dict[str, Any]:
+        """Ask those that are likely to answer; like `FederatedSearch.search`."""
+        answer = self.search_all.search(question, **request)
+        for peer in answer["peers"]:
+            peer["place"], peer["error"] = self._shown(peer["name"]), self._plainly(peer["name"], peer["error"])
+            if peer["chosen"]:
+                self._lately[peer["name"]].add(peer["took_ms"] if peer["answered"] else None)
+        return answer
+
+    def _shown(self, name: str) -> str:
+        """Where a collection is, for those who search: the folders of this machine are none of their business."""
+        place = self._peers[name].place
+        return place if place.startswith(SCHEMES) else ""
+
+    def _plainly(self, name: str, text: str) -> str:
+        """What went wrong with a collection, in the same spirit."""
+        place = self._peers[name].place
+        text = text.replace(f" ({place})", "")
+        return text if place.startswith(SCHEMES) else text.replace(f"{place}: ", "").replace(place, name)
+
+    def collections(self) -> list[dict[str, Any]]:
+        """What each says of itself, and how it answered lately."""
+        summaries, waiting = self.search_all.summaries, self.spool.waiting()
+        found = []
+        for name, peer in self._peers.items():
+            summary = summaries.get(name)
+            found.append(
+                {
+                    "name": name,
+                    "place": self._shown(name),
+                    "known": summary is not None,
+                    "pages": 0 if summary is None else summary.pages,
+                    "topics": [] if summary is None else _topics(summary),
+                    **self._lately[name].figures(),
+                    "kept": sum(word.collection == name and word.place == peer.place for word in waiting),
+                }
+            )
+        return found
+
+    def page_in(self, name: str, url: str) -> str:
+        """Where the portal of a collection shows one of its pages; '' when no server shows it."""
+        place = self._shown(name)
+        return f"{place}/page?url={quote(url, safe='')}" if place else ""
+
+    # -- what users say
+
+    def knows(self, name: str) -> bool:
+        """Whether a collection of that name is here."""
+        return name in self._peers
+
+    def feedback(self, pages: Sequence[tuple[str, str, str]], *, relevant: bool) -> list[dict[str, Any]]:
+        """Tell collections what a user says of their pages, given as name, URL and topic; what each did with it."""
+        now_s = time.time()
+        words = [Word(name, self._peers[name].place, url, topic, relevant, now_s) for name, url, topic in pages]
+        with ThreadPoolExecutor(AT_ONCE, "feedback") as pool:
+            return list(pool.map(self._tell, words))
+
+    def _tell(self, word: Word) -> dict[str, Any]:
+        """Tell one collection; what cannot be told now is kept."""
+        said = {"collection": word.collection, "url": word.url, "done": False, "kept": False}
+        try:
+            answer = self._peers[word.collection].feedback(word.url, word.topic, relevant=word.relevant)
+        except PeerRefusal as error:
+            self.spool.drop(word)
+            return said | {"said": self._reason(word, f"{error.message}. {error.hint}").rstrip(". ")}
+        except PeerError as error:
+            return said | self._put_off(word, error.message)
+        self.spool.drop(word)  # an earlier one, about the same page
+        return said | {"done": True, "said": answer}
+
+    def _put_off(self, word: Word, trouble: str) -> dict[str, Any]:
+        """Keep a word for later, if there is room."""
+        reason = self._reason(word, trouble)
+        try:
+            self.spool.put_off(word, trouble)
+        except CollectionError as error:
+            return {"said": f"{reason}; {error.message}"}
+        return {"kept": True, "said": f"{reason}; it is kept, and told later"}
+
+    def _reason(self, word: Word, text: str) -> str:
+        """Why a collection was not told, without its name, which stands before it."""
+        return self._plainly(word.collection, text).removeprefix(word.collection).lstrip(": ").strip()
+
+    def tell_kept(self, now_s: float) -> int:
+        """Tell what was kept and is due; how many words were told."""
+        count, away = 0, set[str]()
+        for word in self.spool.waiting():
+            peer = self._peers.get(word.collection)
+            if peer is None or peer.place != word.place or not word.is_due(now_s) or word.collection in away:
+                continue
+            if not self.spool.holds(word):
+                continue
+            outcome = self._tell(word)
+            count += bool(outcome["done"])
+            if outcome["kept"]:
+                away.add(word.collection)
+        return count
+
+    # -- listening
+
+    def _listen(self) -> None:
+        while not self._ends.is_set():
+            began_s = time.monotonic()
+            self._safely(self.look)
+            self._has_looked.set()
+            self._safely(lambda: self.tell_kept(time.time()))
+            self._ends.wait(max(self.every_s, time.monotonic() - began_s))  # slow ones are not asked all the time
+
+    def look(self) -> None:
+        """Ask all what they say of themselves now."""
+        troubles = self.search_all.refresh(heard=self._hear)
+        for name, lately in self._lately.items():
+            lately.trouble = self._plainly(name, troubles.get(name, ""))
+
+    def _hear(self, name: str) -> None:
+        self._lately[name].heard_s = time.time()
+
+    def _safely(self, act: Callable[[], object]) -> None:
+        """What goes wrong once must not end the listening."""
+        try:
+            act()
+        except Exception as error:  # a defect of ours, or a full disk: shown with each collection
+            for lately in self._lately.values():
+                lately.trouble = told(error)
+
+
+def _topics(summary: Summary) -> list[dict[str, Any]]:
+    """What a collection is about: the topics that it wants, those with the most pages first."""
+    counted = summary.facets.get("topic", {})
+    found = [
+        {"path": topic.path, "pages": counted.get(topic.path, topic.pages)} for topic in summary.topics[:MAX_TOPICS]
+    ]
+    return sorted(found, key=lambda topic: (-int(topic["pages"]), str(topic["path"])))
+
+
+def described(words: Sequence[tuple[str, str]]) -> str:
+    """The pages of a result, as the form on it sends them back."""
+    return msgspec.json.encode([{"collection": name, "url": url} for name, url in words]).decode()
