@@ -52,6 +52,7 @@ bench: $(READY)  ## speed against peers, quick form (full: python bench/NAME.py)
 	$(BIN)/python bench/scoring.py --quick
 	$(BIN)/python bench/retraining.py --quick
 	$(BIN)/python bench/search.py --quick
+	$(BIN)/python bench/cluster.py --quick
 
 gate: $(READY)   ## quality and speed against pinned floors
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'

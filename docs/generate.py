@@ -21,9 +21,11 @@ from pathlib import Path
 
 import click
 
-from opilio import Collection, errors, settings
+from opilio import Collection, errors, merge, settings, split
 from opilio.cli import cli
 from opilio.crawl import Status
+from opilio.crawl.merging import MergeReport
+from opilio.crawl.parts import PartReport
 from opilio.model import Outcome, OutcomeKind
 from opilio.store import Result
 
@@ -50,7 +52,6 @@ contact_url = "https://example.org/crawler"
 # Settings that share the comment of the one before them, or whose name says it all.
 SETTINGS_WORDS = {
     "fetch.per_domain": "The same, to all hosts of one registered domain together.",
-    "fetch.in_flight": "The same, in all.",
     "fetch.read_timeout_s": "Longest silence between two pieces of a response.",
     "fetch.total_timeout_s": "Longest time for a whole response.",
     "fetch.host_tries": "Failed tries in a row after which a `slow` host is `bad`.",
@@ -98,6 +99,7 @@ OUTCOME_WORDS = {
     Outcome.TOO_LARGE: "Larger than `fetch.accept` allows for its type.",
     Outcome.BOMB: "A small body that unfolds to more than the limit of its type.",
     Outcome.TOO_MANY_REDIRECTS: "More redirects in a row than `fetch.max_redirects`.",
+    Outcome.ELSEWHERE: "Another part of a collection that was divided has it (`opilio split`). Not asked for.",
     Outcome.DUP_IP_PATH: "Same address and path as a page of a host that proved to be an alias. Not asked for.",
     Outcome.DUP_IP_SIZE: "Same address and size as a page we have, and (by default) the same text.",
     Outcome.DUP_CONTENT: "Same visible text as a page we have.",
@@ -272,7 +274,8 @@ def python_page() -> str:
         "",
         NOTE,
         "",
-        "`from opilio import Collection, OpilioError`. [The guide](../guides/python.md) has examples that run.",
+        "`from opilio import Collection, OpilioError, merge, split`. "
+        "[The guide](../guides/python.md) has examples that run.",
         "",
     ]
     lines += ["## Collection", "", inspect.getdoc(Collection) or "", ""]
@@ -297,6 +300,13 @@ def python_page() -> str:
             inspect.getdoc(method) or "",
             "",
         ]
+    lines += ["## Parts of collections", ""]
+    for function in (split, merge):
+        lines += [f"### {function.__name__}", "", "```python", f"{function.__name__}{_signature(function)}", "```", ""]
+        lines += [inspect.getdoc(function) or "", ""]
+    for report in (PartReport, MergeReport):
+        lines += [f"### {report.__name__}", "", inspect.getdoc(report) or "", "", "| field | type |", "|---|---|"]
+        lines += [*(f"| `{f.name}` | `{f.type}` |" for f in dataclasses.fields(report)), ""]
     lines += ["## Status", "", inspect.getdoc(Status) or "", "", "| field | type |", "|---|---|"]
     lines += [f"| `{f.name}` | `{f.type}` |".replace(" | None", " \\| None") for f in dataclasses.fields(Status)]
     lines += ["", "## Result", "", inspect.getdoc(Result) or "", "", "| field | type |", "|---|---|"]
