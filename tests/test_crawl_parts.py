@@ -71,9 +71,8 @@ def test_crawls_go_on_in_parts_and_in_what_they_make(
     """A part asks for what waits in it and what it finds, never for what is stored; so does the merged collection."""
     parts = [Path(part.folder) for part in split(crawled_taught, tmp_path / "parts") if part.waiting]
     whole = urls_in(crawled_taught, "state = 'fetched'")
-    known = urls_in(crawled_taught, "true")
     for folder in parts[:2]:
-        own = urls_in(folder, "state = 'waiting'")
+        own, known = urls_in(folder, "state = 'waiting'"), urls_in(folder, "true")
         part = Collection(folder)
         wanted = {topic["topic"] for topic in part.topics() if topic["mark"] == "good"}
         assert len(wanted) == 1 or folder.name == "rest"

@@ -137,15 +137,16 @@ class Engine(Keeping):
             self.reason = f"time limit reached ({limits.max_time_s:g} s)"
         elif limits.max_bytes and self.counters.counts["bytes"] >= limits.max_bytes:
             self.reason = f"byte limit reached ({limits.max_bytes:,})"
-        elif (
-            not self.frontier.in_flight
-            and not self.frontier.waiting
-            and self._refill is None
-            and not any(companion.is_busy for companion in self.companions)
-        ):
+        elif self._has_nothing_to_do():
+            for companion in self.companions:  # what came last may be the one page too many that they waited for
+                companion.look()
             await self.commit(wait=True)
-            if not self._find_waiting():
+            if self._has_nothing_to_do() and not self._find_waiting():
                 self.reason = "frontier empty: every URL found was asked for or refused"
+
+    def _has_nothing_to_do(self) -> bool:
+        nothing_waits = not self.frontier.in_flight and not self.frontier.waiting and self._refill is None
+        return nothing_waits and not any(companion.is_busy for companion in self.companions)
 
     def _find_waiting(self) -> bool:
         """Whether the database has URLs that wait, though the frontier has none: the last look before the end."""
