@@ -84,7 +84,7 @@ class Terminal:
 def slow_crawl(make_collection: MakeCollection, small_server: LocalServer, tmp_path: Path) -> Iterator[Terminal]:
     """A crawl with a query that takes long, on a terminal."""
     (tmp_path / "s.txt").write_text("http://directory.test/")
-    settings = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.02, "run.workers": 2}
+    settings = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.15, "run.workers": 2}
     Collection.create(tmp_path / "c", seeds=tmp_path / "s.txt", query="statistics mean variance", settings=settings)
     terminal = Terminal("crawl", str(tmp_path / "c"), "--max-pages", "100000")
     yield terminal
@@ -101,7 +101,9 @@ def test_the_panel_shows_how_the_crawl_stands(slow_crawl: Terminal, tmp_path: Pa
         assert re.search(figure, panel), figure
     assert "Ctrl-C ends the crawl; nothing is lost" in panel
     assert max(map(len, panel.splitlines())) < COLUMNS - 2, "room for the ^C that the terminal shows"
-    pages = [int(n.replace(",", "")) for n in re.findall(r"│ pages +([\d,]+)", shown)]
+    drawn = r"│ pages +([\d,]+) "
+    shown = slow_crawl.wait_for(rf"(?s){drawn}.*│ pages +(?!\1 )([\d,]+) .*│ pages +(?!(?:\1|\2) )[\d,]+ ")
+    pages = [int(n.replace(",", "")) for n in re.findall(drawn, shown)]
     assert len(set(pages)) > 2 and pages == sorted(pages)
 
 
