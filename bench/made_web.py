@@ -31,6 +31,7 @@ from opilio.analyze.terms import Vocabulary
 from opilio.classify import Model
 from opilio.crawl.garbage import collect_rarely
 from opilio.crawl.messages import Order, WorkerSetup, encoder, frame, order_decoder, read_message, visits_decoder
+from opilio.crawl.pool import Inbox
 from opilio.model import Document, Fetch, HostReport, Judgement, Lease, LeaseKind, Link, Outcome, Region, Visit, url_key
 
 SUBJECTS = 16
@@ -244,8 +245,7 @@ class MadeWorkers:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._writers: list[asyncio.StreamWriter] = []
         self._readers: list[asyncio.Task[None]] = []
-        self._visits: list[Visit] = []
-        self._arrived = asyncio.Event()
+        self._inbox = Inbox()
         self._model = setup.model
 
     @property
@@ -266,8 +266,7 @@ class MadeWorkers:
 
     async def _receive(self, reader: asyncio.StreamReader) -> None:
         while message := await read_message(reader):
-            self._visits.extend(visits_decoder.decode(message))
-            self._arrived.set()
+            self._inbox.put(visits_decoder.decode(message))
 
     def submit(self, leases: Sequence[Lease]) -> None:
         for at, writer in enumerate(self._writers):
@@ -284,14 +283,7 @@ class MadeWorkers:
         """They always do."""
 
     async def visits(self, timeout_s: float) -> list[Visit]:
-        if not self._visits:
-            try:
-                await asyncio.wait_for(self._arrived.wait(), timeout_s)
-            except TimeoutError:
-                return []
-        visits, self._visits = self._visits, []
-        self._arrived.clear()
-        return visits
+        return await self._inbox.get(timeout_s)
 
     async def close(self) -> None:
         for task in self._readers:

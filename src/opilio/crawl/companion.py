@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 
@@ -27,6 +27,34 @@ class Companion(Protocol):
     async def close(self, at_once: asyncio.Event) -> None:
         """Finish what is under way, or give it up when `at_once` is set."""
         ...
+
+
+class Aside:
+    """A companion that gives the crawl nothing to do and has no say in what is fetched; one task at a time."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[None] | None = None
+        self._hurries = False
+        """Whether what is under way should be given up."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Never: it gives the crawl nothing to do."""
+        return False
+
+    @property
+    def holds(self) -> bool:
+        """Never: it has no say in what is fetched."""
+        return False
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Begin a task; `_end` is called when it is over."""
+        self._task = asyncio.create_task(work)
+        self._task.add_done_callback(self._end)
+        return self._task
+
+    def _end(self, task: asyncio.Task[None]) -> None:
+        self._task = None
 
 
 async def finish(task: asyncio.Future[Any] | None, at_once: asyncio.Event, give_up: Callable[[], object]) -> None:

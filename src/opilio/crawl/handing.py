@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.companion import finish
+from opilio.crawl.companion import Aside, finish
 from opilio.errors import told
 from opilio.settings import Settings
 from opilio.store import Store
@@ -38,33 +38,22 @@ LAST_S = 20.0
 """What is left when a crawl ends is delivered for so long."""
 
 
-class HandOver:
+class HandOver(Aside):
     """Looks for what suits a peer, and delivers it now and then; one round at a time."""
 
     def __init__(
         self, settings: Settings, store: Store, absorber: Absorber, commit: Callable[[], Awaitable[None]]
     ) -> None:
         """`commit` writes all that was absorbed, so that it can be read."""
+        super().__init__()
         self._settings = settings.federation
         self._store = store
         self._absorber = absorber
         self._commit = commit
-        self._task: asyncio.Task[None] | None = None
         self._delivery: Delivery | None = None
-        self._hurries = False
         self._is_closing = False
         self._told: set[str] = set()
         self._next_s = time.monotonic() + settings.federation.deliver_s
-
-    @property
-    def is_busy(self) -> bool:
-        """Never: it gives the crawl nothing to do."""
-        return False
-
-    @property
-    def holds(self) -> bool:
-        """Never: it has no say in what is fetched."""
-        return False
 
     def look(self) -> None:
         """Begin when it is time. Called often."""
@@ -81,9 +70,7 @@ class HandOver:
         timer.cancel()
 
     def _begin(self) -> asyncio.Task[None]:
-        self._task = asyncio.create_task(self._deliver())
-        self._task.add_done_callback(self._end)
-        return self._task
+        return self._start(self._deliver())
 
     async def _deliver(self) -> None:
         await self._commit()
@@ -141,7 +128,7 @@ class HandOver:
             self._task.cancel()
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        self._task = None
+        super()._end(task)
         error = None if task.cancelled() else task.exception()
         if error is None or self._hurries:
             return

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.companion import finish
+from opilio.crawl.companion import Aside, finish
 from opilio.errors import told
 from opilio.settings import Settings
 from opilio.store import Store
@@ -27,33 +27,22 @@ REST = 9.0
 _CHANGES = ("pages", "pages judged anew", "link analyses", "pages refreshed")
 
 
-class Indexer:
+class Indexer(Aside):
     """Updates the index when there is reason to, one update at a time."""
 
     def __init__(
         self, settings: Settings, store: Store, absorber: Absorber, commit: Callable[[], Awaitable[None]]
     ) -> None:
         """`commit` writes all that was absorbed, so that it can be read."""
+        super().__init__()
         self._settings = settings.search
         self._store = store
         self._absorber = absorber
         self._commit = commit
-        self._task: asyncio.Task[None] | None = None
-        self._hurries = False
         self._is_told = False
         self._next_s = time.monotonic() + settings.search.update_s
         self._indexed = -1
         self._vocabulary: object = None
-
-    @property
-    def is_busy(self) -> bool:
-        """Never: the index gives the crawl nothing to do."""
-        return False
-
-    @property
-    def holds(self) -> bool:
-        """Never: the index has no say in what is fetched."""
-        return False
 
     def look(self) -> None:
         """Begin an update when it is time. Called often."""
@@ -74,9 +63,7 @@ class Indexer:
         return sum(self._absorber.counters.counts[name] for name in _CHANGES)
 
     def _begin(self) -> asyncio.Task[None]:
-        self._task = asyncio.create_task(self._update())
-        self._task.add_done_callback(self._end)
-        return self._task
+        return self._start(self._update())
 
     async def _update(self) -> None:
         changes = self._changes()
@@ -103,7 +90,7 @@ class Indexer:
         self._store.cancel_queries()
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        self._task = None
+        super()._end(task)
         error = None if task.cancelled() else task.exception()
         if error is None or self._hurries:
             return

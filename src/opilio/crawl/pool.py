@@ -54,7 +54,7 @@ class Workers(Protocol):
         ...
 
 
-class _Inbox:
+class Inbox:
     """Visits that arrived and were not asked for yet."""
 
     def __init__(self) -> None:
@@ -62,10 +62,12 @@ class _Inbox:
         self._arrived = asyncio.Event()
 
     def put(self, visits: Sequence[Visit]) -> None:
+        """Visits arrived."""
         self._visits.extend(visits)
         self._arrived.set()
 
     async def get(self, timeout_s: float) -> list[Visit]:
+        """All that arrived since the last call; waits for the first at most `timeout_s`."""
         if not self._visits:
             try:
                 await asyncio.wait_for(self._arrived.wait(), timeout_s)
@@ -83,7 +85,7 @@ class InlineWorkers:
         from opilio.crawl.worker import Worker  # noqa: PLC0415  (an engine with worker processes need not load it)
 
         self._worker = Worker(setup, transport)
-        self._inbox = _Inbox()
+        self._inbox = Inbox()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
@@ -126,7 +128,7 @@ class ProcessWorkers:
     """
 
     def __init__(self, setup: WorkerSetup, count: int = 0, program: Program = WORKER) -> None:
-        self._inbox = _Inbox()
+        self._inbox = Inbox()
         self._program = program
         self._processes = [Child(f"w{i}", setup, program) for i in range(count or default_count())]
         self._tasks: list[asyncio.Task[None]] = []

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.companion import finish
+from opilio.crawl.companion import Aside, finish
 from opilio.errors import told
 from opilio.settings import Settings
 from opilio.store import Store
@@ -26,13 +26,14 @@ LOOK_S = 5.0  # how often the folder is looked at
 AGAIN_S = 60.0  # before another try after a failure
 
 
-class Shipper:
+class Shipper(Aside):
     """Moves finished WARC files, one at a time."""
 
     def __init__(
         self, settings: Settings, store: Store, absorber: Absorber, commit: Callable[[], Awaitable[None]]
     ) -> None:
         """`commit` writes all that was absorbed, so that it can be read."""
+        super().__init__()
         self._folder = store.path.parent / "warc"
         self._absorber = absorber
         self._commit = commit
@@ -41,20 +42,8 @@ class Shipper:
         # Files that are there before any worker runs are finished, and what they hold is absorbed: see restore.py.
         self._old = set(_files(self._folder)) if url else set()
         self._awaited: dict[str, set[int]] = {}
-        self._task: asyncio.Task[None] | None = None
         self._next_s = 0.0
-        self._hurries = False
         self._is_told = False
-
-    @property
-    def is_busy(self) -> bool:
-        """Never: it gives the crawl nothing to do."""
-        return False
-
-    @property
-    def holds(self) -> bool:
-        """Never: it has no say in what is fetched."""
-        return False
 
     def look(self) -> None:
         """Begin when it is time. Called often."""
@@ -88,9 +77,7 @@ class Shipper:
         return set(self._absorber.frontier.leased)
 
     def _begin(self, names: list[str]) -> asyncio.Task[None]:
-        self._task = asyncio.create_task(self._ship(names))
-        self._task.add_done_callback(self._end)
-        return self._task
+        return self._start(self._ship(names))
 
     async def _ship(self, names: list[str]) -> None:
         await self._commit()
@@ -115,7 +102,7 @@ class Shipper:
         self._hurries = True
 
     def _end(self, task: asyncio.Task[None]) -> None:
-        self._task = None
+        super()._end(task)
         error = None if task.cancelled() else task.exception()
         if error is None or isinstance(error, GivenUp):
             return
