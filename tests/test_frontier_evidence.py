@@ -13,6 +13,7 @@ from opilio.errors import SettingsError
 from opilio.frontier import ABSENT, AllEvidence
 from opilio.frontier.evidence import FEATURES, NEAR, PATIENCE, LinkEvidence
 from opilio.frontier.link_words import CAUTION, WordOdds
+from opilio.frontier.reconsidering import JudgedAnew
 from opilio.model import Document, Link, Region
 from opilio.settings import Settings, override
 
@@ -113,56 +114,126 @@ class Plain:
         }
 
     def children(self, parent: int) -> list[float]:
-        """The worth of the known targets of a page. A target counts once for what it became after the page was read."""
-        targets = [link[0] for link in self.pages[parent][2]]
-        known = [self.worth[oid] for oid in targets if (parent, oid) in self.known_before]
-        later = {link[0] for link in self.pages[parent][2]}
-        known += [self.worth[oid] for oid in later if oid in self.worth and (parent, oid) not in self.known_before]
-        return known
+        """The worth of the known targets of a page; each counts once."""
+        return [self.worth[oid] for oid in {link[0] for link in self.pages[parent][2]} if oid in self.worth]
 
-    known_before: set[tuple[int, int]]
+
+class Both:
+    """Pages shown to the evidence and to its plain reading."""
+
+    def __init__(self) -> None:
+        self.evidence, self.plain = LinkEvidence(), Plain()
+        self.evidence.set_keywords(KEYWORDS)
+        self.met: set[int] = set()
+        """URLs that a link led to before they were known."""
+        self.visited: list[int] = []
+        self.said: dict[int, set[int]] = {}
+        """By URL that became known: the words of the links that led to it by then."""
+
+    def visit(self, oid: int, worth: float | None, steps: int, page_links: list) -> None:  # type: ignore[type-arg]
+        """A page comes; a worth of None is a page that nothing judges."""
+        evidence, plain = self.evidence, self.plain
+        if worth is None:
+            evidence.forget(oid)
+        else:
+            self.know(oid, worth)
+            evidence.settle(oid, worth)
+        spoken = {oid % 5 + 1, oid % 7 + 1}
+        plain.seen.append((spoken, worth or 0.0))
+        evidence.add_words(np.array(sorted(spoken), np.uint32), worth or 0.0)
+        oids = [link[0] for link in page_links]
+        plain.pages.append((worth or 0.0, steps, page_links))
+        self.visited.append(oid)
+        self.met |= {other for other in oids if other not in plain.worth}
+        evidence.add_page(oid, worth or 0.0, steps, page(page_links), oids, [other % 3 for other in oids])
+
+    def know(self, oid: int, worth: float) -> None:
+        leading = [link for _, _, found in self.plain.pages for link in found if link[0] == oid]
+        self.said[oid] = {word for _, inner, outer, _ in leading for word in (*inner, *(-w for w in outer))}
+        self.plain.worth[oid] = worth
+
+    def judge_anew(self, worths: list[float]) -> None:
+        """All pages get another worth."""
+        plain = self.plain
+        assert self.evidence.pages_seen().tolist() == self.visited
+        for oid, worth in zip(self.visited, worths, strict=True):
+            if oid in plain.worth:
+                plain.worth[oid] = worth
+            else:
+                self.know(oid, worth)
+        odds = WordOdds()
+        for at, worth in enumerate(worths):
+            plain.seen[at] = (plain.seen[at][0], worth)
+            plain.pages[at] = (worth, at % 4, plain.pages[at][2])
+            spoken = np.array(sorted(plain.seen[at][0]), np.uint32)
+            odds.learn(spoken, np.zeros(len(spoken), np.int64), np.array([worth]))
+        steps = np.arange(len(worths)) % 4
+        self.evidence.judge_anew(
+            JudgedAnew(np.array(self.visited, np.int64), np.array(worths), steps.astype(np.float64), odds)
+        )
+
+    def check(self) -> None:
+        plain, evidence = self.plain, self.evidence
+        plain.led_to_known = [(said, plain.worth[oid]) for oid, said in self.said.items() if said]
+        found = {link[0] for _, _, page_links in plain.pages for link in page_links}
+        waiting = sorted(found - set(self.visited))
+        evidence.refresh()
+        for row, oid in zip(evidence.features(waiting), waiting, strict=True):
+            assert evidence.knows(oid)
+            features = dict(zip(FEATURES, row.tolist(), strict=True))
+            assert features == pytest.approx(plain.features(oid, self.met), abs=2e-5)
 
 
 @settings(max_examples=60, deadline=None)
 @given(visits)
 def test_features_are_what_their_definitions_say(happened: list[tuple[int, float, int, list]]) -> None:  # type: ignore[type-arg]
     """Pages come in any order, link to each other, to themselves, and to the same page twice."""
-    evidence, plain = LinkEvidence(), Plain()
-    evidence.set_keywords(KEYWORDS)
-    plain.known_before = set()
-    met: set[int] = set()
+    both = Both()
     for oid, worth, steps, page_links in happened:
-        if oid in plain.worth:
-            continue
-        document = page(page_links)
-        leading = [link for _, _, found in plain.pages for link in found if link[0] == oid]
-        if leading:
-            said = {word for _, inner, outer, _ in leading for word in (*inner, *(-w for w in outer))}
-            if said:
-                plain.led_to_known.append((said, worth))
-        plain.worth[oid] = worth
-        evidence.settle(oid, worth)
-        spoken = {oid % 5 + 1, oid % 7 + 1}
-        plain.seen.append((spoken, worth))
-        evidence.add_words(np.array(sorted(spoken), np.uint32), worth)
-        oids = [link[0] for link in page_links]
-        plain.known_before |= {(len(plain.pages), other) for other in oids if other in plain.worth}
-        plain.pages.append((worth, steps, page_links))
-        met |= {other for other in oids if other not in plain.worth}
-        evidence.add_page(worth, steps, document, oids, [other % 3 for other in oids])
-    waiting = sorted({link[0] for _, _, found in plain.pages for link in found if link[0] not in plain.worth})
-    evidence.refresh()
-    table = evidence.features(waiting)
-    for row, oid in zip(table, waiting, strict=True):
-        assert evidence.knows(oid)
-        assert dict(zip(FEATURES, row.tolist(), strict=True)) == pytest.approx(plain.features(oid, met), abs=2e-5)
+        if oid not in both.visited:
+            both.visit(oid, worth, steps, page_links)
+    both.check()
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    visits, st.lists(st.sampled_from([0.0, 0.2, 0.7, 1.0]), min_size=8, max_size=8), st.sets(st.integers(0, 7)), visits
+)
+def test_pages_judged_anew_are_as_if_they_had_always_been_so(
+    happened: list[tuple[int, float, int, list]],  # type: ignore[type-arg]
+    worths: list[float],
+    unjudged: set[int],
+    later: list[tuple[int, float, int, list]],  # type: ignore[type-arg]
+) -> None:
+    """All that was learned from the old judgements is put right, that of pages which nothing had judged too; pages
+    that come afterwards are learned from as ever."""
+    both = Both()
+    for at, (oid, worth, steps, page_links) in enumerate(happened):
+        if oid not in both.visited:
+            both.visit(oid, None if at in unjudged else worth, steps, page_links)
+    both.judge_anew(worths[: len(both.visited)])
+    both.check()
+    for oid, worth, steps, page_links in later:
+        if oid not in both.visited:
+            both.visit(oid, worth, steps, page_links)
+    both.check()
+
+
+def test_words_of_pages_that_come_while_others_are_judged_anew_are_kept() -> None:
+    """A page that comes between the question and the answer is in the words that follow from it."""
+    evidence = LinkEvidence()
+    evidence.pages_seen()
+    evidence.add_words(np.array([5], np.uint32), 1.0)
+    nothing = np.zeros(0, np.int64)
+    evidence.judge_anew(JudgedAnew(nothing, np.zeros(0), np.zeros(0), WordOdds()))
+    assert evidence.page_words.odds(np.array([5], np.uint32))[0] > 0.5
 
 
 def test_links_that_are_not_followed_count_for_nothing() -> None:
     """A nofollow link keeps its place on the page, but nothing is learned of where it leads."""
     evidence = LinkEvidence()
     document = page([(1, [3], [], Region.MAIN), (2, [4], [], Region.MAIN), (3, [5], [], Region.MAIN)])
-    evidence.add_page(1.0, 0, document, [1, ABSENT, 3], [0, ABSENT, 0])
+    evidence.add_page(9, 1.0, 0, document, [1, ABSENT, 3], [0, ABSENT, 0])
     assert evidence.knows(1) and evidence.knows(3) and not evidence.knows(2)
     evidence.settle(3, 1.0)
     beside = evidence.features([1])[0][FEATURES.index("links beside")]
@@ -175,11 +246,11 @@ def test_old_links_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     long, short = LinkEvidence(), LinkEvidence()
     for first in range(0, 60, 3):
         document = page([(first + at, [first + at], [1], Region.MAIN) for at in range(3)])
-        long.add_page(0.5, 1, document, [first, first + 1, first + 2], [0, 0, 0])
+        long.add_page(1000 + first, 0.5, 1, document, [first, first + 1, first + 2], [0, 0, 0])
         if first >= 57:
-            short.add_page(0.5, 1, document, [first, first + 1, first + 2], [0, 0, 0])
+            short.add_page(1000 + first, 0.5, 1, document, [first, first + 1, first + 2], [0, 0, 0])
     assert not long.knows(0) and long.knows(59)
-    assert len(long._home) == len(long._links_to) <= 10, "memory is bounded, whatever waits"
+    assert len(long._links_to) <= 10, "memory is bounded, whatever waits"
     np.testing.assert_allclose(long.features([58, 59]), short.features([58, 59]))
     long.settle(0, 1.0)  # no link to it is known any more
     long.settle(59, 1.0)
@@ -201,7 +272,7 @@ def test_a_url_given_up_unseen_teaches_nothing() -> None:
     """What robots rules or limits refuse says nothing about pages like it."""
     evidence = LinkEvidence()
     document = page([(1, [3], [], Region.MAIN), (2, [3], [], Region.MAIN)])
-    evidence.add_page(1.0, 0, document, [1, 2], [0, 0])
+    evidence.add_page(9, 1.0, 0, document, [1, 2], [0, 0])
     before = evidence.features([2])
     evidence.forget(1)
     assert not evidence.knows(1)

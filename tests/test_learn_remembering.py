@@ -31,12 +31,14 @@ def engines(monkeypatch: pytest.MonkeyPatch) -> list[Engine]:
     return kept
 
 
-@pytest.mark.parametrize("query", ["statistics mean variance", ""])
+@pytest.mark.parametrize(
+    ("query", "anew"), [("statistics mean variance", False), ("statistics mean variance", True), ("", False)]
+)
 def test_evidence_is_the_same_after_a_restart(
-    small_server: LocalServer, tmp_path: Path, engines: list[Engine], query: str
+    small_server: LocalServer, tmp_path: Path, engines: list[Engine], query: str, anew: bool
 ) -> None:
-    """All numbers of all waiting URLs are those that the crawl had which saw the pages itself, judged or not; being told
-    twice of the same pages changes nothing."""
+    """All numbers of all waiting URLs are those that the crawl had which saw the pages itself, judged or not, and judged
+    `anew` since or not; being told twice of the same pages changes nothing."""
     (tmp_path / "seeds.txt").write_text("http://directory.test/")
     settings = {
         "fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "run.workers": -1,
@@ -49,7 +51,11 @@ def test_evidence_is_the_same_after_a_restart(
     after = make_strategy(collection.settings.frontier)
     assert isinstance(before, AllEvidence) and isinstance(after, AllEvidence)
     told: set[int] = set()
-    with Store.open(collection.folder, read_only=True) as store:
+    with Store.open(collection.folder) as store:
+        if anew:
+            store.query("UPDATE pages SET relevance = (oid * 7 % 11) / 10.0", write=True)
+            seen = before.evidence.pages_seen()
+            before.judge_anew(*learn.read_anew(store, collection.settings, before, seen))
         learn.brief_from(store, collection.settings, after)
         learn.remember(store, after, told)
         learn.remember(store, after, told)

@@ -29,7 +29,7 @@ from opilio.crawl.steering import Steering
 from opilio.crawl.teaching import Teacher
 from opilio.crawl.watcher import Watcher
 from opilio.errors import OpilioError, QueryError, StoreError
-from opilio.frontier import HostState, Strategy, make_strategy
+from opilio.frontier import AllEvidence, HostState, Strategy, make_strategy
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.reading import MAX_CHARS
@@ -202,8 +202,15 @@ class Engine(Keeping):
             await self.change_strategy(make_strategy(chosen))
 
     async def order_anew(self) -> None:
-        """Have all that waits taken from the database again, with its new relevance."""
+        """Pages were judged anew. A strategy that can puts right what it has learned; for others all that waits is
+        taken from the database again, with its new relevance."""
         before = self.frontier.strategy
+        if isinstance(before, AllEvidence):
+            seen = before.evidence.pages_seen()
+            await self.commit(wait=True)
+            judged, keywords = await asyncio.to_thread(learn.read_anew, self.store, self.settings, before, seen)
+            before.judge_anew(judged, keywords)
+            return
         strategy = make_strategy(self.settings.frontier) if before.learns else copy.copy(before)
         await self._tell(strategy)
         if self.frontier.strategy is before:  # else the user has chosen another meanwhile

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from opilio.frontier.columns import Column
-from opilio.frontier.link_memory import CONTEXT, HALF_BITS, LOWER_HALF, LinkMemory, Records
+from opilio.frontier.link_memory import CONTEXT, HALF_BITS, LOWER_HALF, Records
 from opilio.frontier.link_words import SLOTS
+from opilio.frontier.reconsidering import Reconsidering
 from opilio.model import RELEVANT
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ NEAR = (-3, -2, -1, 1, 2, 3)
 """Links so far before and behind a link on its page stand beside it."""
 _NEAR = np.array(NEAR)[:, None]
 _NEARNESS = 1.0 / np.abs(_NEAR)
+_MOST_LINKS = 100_000
+"""Links looked at again at one time, at most: a fifth of a second's work."""
 _PIECE_LINKS = 2048
 """Links looked at in one go: what is in between then stays in the processor's cache."""
 PATIENCE = 3.0
@@ -47,7 +50,7 @@ FEATURES = (
 )  # fmt: skip
 
 
-class LinkEvidence(LinkMemory):
+class LinkEvidence(Reconsidering):
     """The links to waiting URLs, and what they amount to."""
 
     def __init__(self) -> None:
@@ -57,6 +60,7 @@ class LinkEvidence(LinkMemory):
         """By the lower bits of a word: whether a keyword has the same."""
         self._views: list[Column[np.float32]] = [Column(np.float32) for _ in range(_VIEWS)]
         """By link: what `_look_at` says of it, as of the last look."""
+        self._looked_to = 0
 
     def set_keywords(self, keywords: Iterable[int]) -> None:
         """The hash codes of the words that name the topics."""
@@ -75,7 +79,7 @@ class LinkEvidence(LinkMemory):
     def features(self, oids: Sequence[int], *, anew: bool = True) -> Values:
         """One row of numbers, by `FEATURES`, for each of some URLs that there are links to.
 
-        With `anew`, every link to them is looked at again, else only what changes with each page.
+        With `anew`, links to them are looked at again, else only what changes with each page is.
         """
         self.catch_up()
         if not oids:
@@ -98,10 +102,8 @@ class LinkEvidence(LinkMemory):
             total(self._children.known.values[parents]),
             total(self._children.good.values[parents]),
         )
-        for at in range(0, len(links) if anew else 0, _PIECE_LINKS):
-            piece = links[at : at + _PIECE_LINKS]
-            for column, values in zip(self._views, self._look_at(piece), strict=True):
-                column.values[piece] = values
+        if anew:
+            self._look_again(links)
         beside_known, beside_good, words, around, keywords, learned = (
             column.values[links].astype(np.float64) for column in self._views
         )
@@ -127,6 +129,18 @@ class LinkEvidence(LinkMemory):
         ]  # fmt: skip
         return np.stack(table, axis=1)
 
+    def _look_again(self, links: Rows) -> None:
+        """Look at links again; when there are very many, at those whose turn it is."""
+        if len(links) > _MOST_LINKS:
+            links = np.sort(links)
+            first = int(np.searchsorted(links, self._looked_to - self._first))
+            links = np.roll(links, -first)[:_MOST_LINKS]
+            self._looked_to = int(links[-1]) + 1 + self._first
+        for at in range(0, len(links), _PIECE_LINKS):
+            piece = links[at : at + _PIECE_LINKS]
+            for column, values in zip(self._views, self._look_at(piece), strict=True):
+                column.values[piece] = values
+
     def known_nearby(self, oids: Sequence[int]) -> Values:
         """How many pages are known of the host and of the folder of each of some URLs that there are links to."""
         hosts, folders = self._homes(oids)
@@ -134,7 +148,7 @@ class LinkEvidence(LinkMemory):
 
     def _homes(self, oids: Sequence[int]) -> tuple[Rows, Rows]:
         """Host and folder of each URL."""
-        homes = np.fromiter(map(self._home.__getitem__, oids), np.int64, len(oids))
+        homes = self._home.values[np.array(oids, np.int64)]
         return homes >> HALF_BITS, homes & LOWER_HALF
 
     @staticmethod
@@ -190,8 +204,10 @@ class LinkEvidence(LinkMemory):
         super().catch_up()
         for at in range(len(self._views[0]), len(self._parent), _PIECE_LINKS):
             piece = np.arange(at, min(at + _PIECE_LINKS, len(self._parent)))
-            for column, values in zip(self._views, self._look_at(piece), strict=True):
-                column.extend(values)
+            leads_on = np.isnan(self._fate.values[piece])  # of the others nobody will ask
+            for column, values in zip(self._views, self._look_at(piece[leads_on]), strict=True):
+                column.grow(at + len(piece))
+                column.values[piece[leads_on]] = values
 
     def _forget(self) -> None:
         count = len(self._parent) // 2

@@ -63,7 +63,7 @@ class Frontier(Levels):
     def weigh(self, new: Sequence[Waiting], linked: Iterable[int]) -> None:
         """Pages were shown to a strategy that learns: `new` URLs get priorities, others that are `linked` move."""
         hot = self._hot
-        others = [hot[oid] for oid in dict.fromkeys(linked) if oid in hot]
+        others = [hot[oid] for oid in self.strategy.to_weigh(linked) if oid in hot]
         priorities = self.strategy.priorities([*new, *others])
         for url, priority in zip(new, priorities, strict=False):
             url.priority = priority

@@ -11,6 +11,7 @@ from opilio.errors import SettingsError
 from opilio.frontier.evidence import FEATURES, LinkEvidence
 from opilio.frontier.exploring import Explorer
 from opilio.frontier.queue import Waiting
+from opilio.frontier.reconsidering import JudgedAnew
 from opilio.frontier.strategies import Strategy, strategies
 from opilio.model import Document, Judgement
 from opilio.settings import Frontier as FrontierSettings
@@ -34,8 +35,8 @@ HUB_WEIGHT = 0.5
 SEED_PRIORITY, EXPLORED_PRIORITY = 100.0, 50.0
 _EVERY_PAGES = 32
 """All waiting URLs are looked at anew after so many pages, more when many wait: after a page for each ..."""
-_URLS_PER_PAGE, _MORE_URLS_PER_PAGE, _MANY_URLS = 50, 15, 10_000
-"""... 50 of the first 10,000 and for each 15 of those beyond: a look costs 4 us a URL, and what pages bring is weighed
+_URLS_PER_PAGE, _MORE_URLS_PER_PAGE, _MANY_URLS = 50, 10, 10_000
+"""... 50 of the first 10,000 and for each 10 of those beyond: a look costs 4 us a URL, and what pages bring is weighed
 when they come."""
 _LEAST_SPREAD = 1e-6
 _SHARPNESS = 3.0
@@ -62,6 +63,7 @@ class AllEvidence(Strategy):
         self._explorer = Explorer(settings.explore_share, adapts=settings.explore_adapts)
         self._pages = 0
         self._next = 1
+        self._looked = False
 
     def brief(self, keywords: Iterable[int], documents: Iterable[tuple[Words, float]]) -> None:
         """Learn what the topics are about before the first page."""
@@ -80,13 +82,27 @@ class AllEvidence(Strategy):
         self._pages += 1
         relevance = _sharpened(judgement.relevance) if judgement is not None else 0.0
         self.evidence.add_words(np.frombuffer(document.term_ids, "<u4"), relevance)
-        self.evidence.add_page(relevance, page.steps, document, oids, sids)
+        self.evidence.add_page(page.oid, relevance, page.steps, document, oids, sids)
+
+    def to_weigh(self, linked: Iterable[int]) -> Iterable[int]:
+        """Those that many links are new to."""
+        return self.evidence.grown(linked)
 
     def settle(self, oid: int, goodness: float) -> None:
         """What became of a URL is known."""
         self.evidence.settle(oid, _sharpened(goodness))
         self._explorer.settle(oid, goodness)
         self._recommended.pop(oid, None)
+
+    def worth(self, relevance: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Relevance as it counts here."""
+        return relevance**_SHARPNESS
+
+    def judge_anew(self, judged: JudgedAnew, keywords: Iterable[int]) -> None:
+        """Pages were judged anew, and the topics may have other words now; all that waits is to be looked at."""
+        self.evidence.set_keywords(keywords)
+        self.evidence.judge_anew(judged)
+        self._next = self._pages
 
     def forget(self, oid: int) -> None:
         """A URL is given up unseen."""
@@ -126,7 +142,8 @@ class AllEvidence(Strategy):
 
     def look_anew(self, urls: Sequence[Waiting]) -> list[float]:
         """The priorities of all waiting URLs, by what is usual among them now."""
-        if self._next == 1:  # never done before
+        if not self._looked:
+            self._looked = True
             self._explorer.begin()
         more = max(0, len(urls) - _MANY_URLS)
         many = (len(urls) - more) // _URLS_PER_PAGE + more // _MORE_URLS_PER_PAGE

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from opilio.frontier.columns import Column
+from opilio.frontier.columns import Column, once
 from opilio.frontier.keymap import ABSENT
 from opilio.frontier.link_words import WordOdds
 from opilio.model import Document
@@ -29,8 +29,12 @@ if TYPE_CHECKING:
 
 MAX_LINKS = 1_000_000
 MAX_FOLDERS = 200_000
+MAX_LESSONS = 4_000_000
+"""Words that were learned from links: so many can be corrected later."""
 MAX_NOTED_PAGES = 256
 """Pages that are noted and not worked in: more would only take memory."""
+WEIGHED_AGAIN = 4
+"""A URL is weighed again when one of so many of the links to it is new: for the hundredth link nothing changes."""
 HALF_BITS, LOWER_HALF = 32, 2**32 - 1
 CONTEXT = np.uint32(0x9E3779B1)
 """Times this, words around a link are other words than those in it."""
@@ -39,6 +43,7 @@ CONTEXT = np.uint32(0x9E3779B1)
 class Seen(NamedTuple):
     """A page that was fetched, with the places that its links lead to."""
 
+    oid: int
     relevance: float
     steps: int
     document: Document
@@ -76,15 +81,21 @@ class LinkMemory:
         """By oid: how relevant its page is; not a number while that is not known."""
         self._links_to: dict[int, array[int]] = {}
         """By oid of a URL not known yet: the links to it."""
+        self._in_links: Column[np.int32] = Column(np.int32)
+        self._weighed_links: Column[np.int32] = Column(np.int32)
+        """By oid of a URL: how many links to it were found while it was not known, and when it was last weighed."""
         self._first = 0
         """Links before this one are forgotten."""
         self._parent: Column[np.int64] = Column(np.int64)
+        self._target: Column[np.int64] = Column(np.int64)
+        """By link: the oid that it leads to."""
         self._fate: Column[np.float32] = Column(np.float32)
         self._words: Column[np.uint32] = Column(np.uint32)
         self._words_start: Column[np.int64] = Column(np.int64)
         self._words_in: Column[np.int64] = Column(np.int64)
         self._words_around: Column[np.int64] = Column(np.int64)
         self._forgotten_words = 0
+        self._page_oid: Column[np.int64] = Column(np.int64)
         self._relevance: Column[np.float64] = Column(np.float64)
         self._links: Column[np.float64] = Column(np.float64)
         self._steps: Column[np.float64] = Column(np.float64)
@@ -92,8 +103,10 @@ class LinkMemory:
         self._hosts = Records()
         self._folders = Records()
         self._folder_rows: dict[str, int] = {}
-        self._home: dict[int, int] = {}
-        """By oid of a URL not known yet: its host, and in the lower half its folder."""
+        self._lesson_slot: Column[np.int64] = Column(np.int64)
+        self._lesson_oid: Column[np.int64] = Column(np.int64)
+        self._home: Column[np.int64] = Column(np.int64)
+        """By oid: its host, and in the lower half its folder; ABSENT when no link led to it before it was known."""
         self._known_pages, self._good_pages = 2.0, 1.0
         self._ends: list[tuple[int, float]] = []
         self._texts: list[tuple[Words, float]] = []
@@ -103,13 +116,13 @@ class LinkMemory:
     # -- what happens
 
     def add_page(
-        self, relevance: float, steps: int, document: Document, oids: Sequence[int], sids: Sequence[int]
+        self, oid: int, relevance: float, steps: int, document: Document, oids: Sequence[int], sids: Sequence[int]
     ) -> None:
         """A page was fetched, with links to `oids`, ABSENT for those that are not followed, on hosts `sids`.
 
         `steps` says how many links ago the last relevant page was.
         """
-        self._seen.append(Seen(relevance, steps, document, oids, sids, len(self._ends)))
+        self._seen.append(Seen(oid, relevance, steps, document, oids, sids, len(self._ends)))
         if len(self._seen) >= MAX_NOTED_PAGES:
             self.catch_up()
 
@@ -137,6 +150,16 @@ class LinkMemory:
         links_to = self._links_to
         return [oid for oid in oids if oid in links_to]
 
+    def grown(self, oids: Iterable[int]) -> list[int]:
+        """Those of some URLs that so many more links lead to by now that they should be weighed again."""
+        self.catch_up()
+        linked = once(np.fromiter(oids, np.int64))
+        linked = linked[linked != ABSENT]
+        found, before = self._in_links.values[linked], self._weighed_links.values[linked]
+        is_grown = (found - before) * WEIGHED_AGAIN >= found
+        self._weighed_links.values[linked[is_grown]] = found[is_grown]
+        return list(linked[is_grown].tolist())
+
     def catch_up(self) -> None:
         """Work in all that was noted, as if it had been at once."""
         seen, self._seen = self._seen, []
@@ -144,7 +167,7 @@ class LinkMemory:
         texts, self._texts = self._texts, []
         gone, self._gone = self._gone, []
         if ends:
-            self._goodness.grow(max(oid for oid, _ in ends) + 1, np.nan)
+            self._grow_oids(max(oid for oid, _ in ends) + 1)
             self._goodness.values[[oid for oid, _ in ends]] = [goodness for _, goodness in ends]
         if seen:
             self._add_pages(seen, {oid: at for at, (oid, _) in enumerate(ends)})
@@ -154,9 +177,14 @@ class LinkMemory:
             self._learn_words(texts)
         for oid in gone:
             self._links_to.pop(oid, None)
-            self._home.pop(oid, None)
         while len(self._parent) > MAX_LINKS:
             self._forget()
+
+    def _grow_oids(self, size: int) -> None:
+        self._goodness.grow(size, np.nan)
+        self._home.grow(size, ABSENT)
+        self._in_links.grow(size)
+        self._weighed_links.grow(size)
 
     def _learn_words(self, texts: Sequence[tuple[Words, float]]) -> None:
         sizes = np.fromiter((len(words) for words, _ in texts), np.int64, len(texts))
@@ -167,12 +195,7 @@ class LinkMemory:
     # -- what became of URLs
 
     def _settle_all(self, oids: list[int], goodness: Values) -> None:
-        self._known_pages += len(oids)
-        self._good_pages += float(goodness.sum())
-        homes = np.array([self._home.pop(oid, ABSENT) for oid in oids], np.int64)
-        known, goods = homes[homes != ABSENT], goodness[homes != ABSENT]
-        self._hosts.add(known >> HALF_BITS, goods)
-        self._folders.add(known & LOWER_HALF, goods)
+        self._record_pages(np.array(oids, np.int64), goodness)
         found = [(at, links) for at, oid in enumerate(oids) if (links := self._links_to.pop(oid, None)) is not None]
         if found:
             sizes = np.fromiter((len(links) for _, links in found), np.int64, len(found))
@@ -180,17 +203,32 @@ class LinkMemory:
             numbers = np.frombuffer(b"".join([links for _, links in found]), np.int64) - self._first
             self._settle_links(numbers, which, goodness)
 
+    def _record_pages(self, oids: Rows, goodness: Values) -> None:
+        self._known_pages += len(oids)
+        self._good_pages += float(goodness.sum())
+        homes = self._home.values[oids]
+        known, goods = homes[homes != ABSENT], goodness[homes != ABSENT]
+        self._hosts.add(known >> HALF_BITS, goods)
+        self._folders.add(known & LOWER_HALF, goods)
+
     def _settle_links(self, links: Rows, which: Rows, goodness: Values) -> None:
-        """The links to some URLs led to this: `which` says which of `goodness` is a link's."""
+        """The links to some URLs led to this: `which`, in ascending order, says which of `goodness` is a link's."""
         self._fate.values[links] = goodness[which]
         pages = len(self._relevance)  # a page with two links to one URL has one such child
-        once = np.unique(which * pages + self._parent.values[links])
-        self._children.add(once % pages, goodness[once // pages])
+        children = once(which * pages + self._parent.values[links])
+        self._children.add(children % pages, goodness[children // pages])
         words, of, _ = self._words_of(
             self._words_start.values[links], self._words_in.values[links] + self._words_around.values[links]
         )
         if len(words):
-            self._link_words.learn(words, which[of], goodness)
+            slots, learned_of = self._link_words.learn(words, which[of], goodness)
+            target = np.zeros(len(goodness), np.int64)
+            target[which] = self._target.values[links]
+            self._lesson_slot.extend(slots)
+            self._lesson_oid.extend(target[learned_of])
+            if len(self._lesson_slot) > MAX_LESSONS:
+                self._lesson_slot.cut(MAX_LESSONS // 2)
+                self._lesson_oid.cut(MAX_LESSONS // 2)
 
     def _words_of(self, starts: Rows, counts: Rows) -> tuple[Words, Rows, Rows]:
         """Words of links in one line; the number of the link that each belongs to, and its place in it."""
@@ -205,21 +243,26 @@ class LinkMemory:
         sizes = np.fromiter((len(page.document.links) for page in seen), np.int64, len(seen))
         oids = [oid for page in seen for oid in page.oids]
         parent, first = len(self._relevance), self._first + len(self._parent)
+        self._page_oid.extend([page.oid for page in seen])
         self._relevance.extend([page.relevance for page in seen])
         self._links.extend(sizes)
         self._steps.extend([page.steps for page in seen])
         of = np.repeat(np.arange(parent, parent + len(seen)), sizes)
         self._parent.extend(of)
-        self._goodness.grow(max(oids, default=0) + 1, np.nan)
-        fates = self._goodness.values[np.array(oids, np.int64)]
+        self._grow_oids(max(*oids, *(page.oid for page in seen), 0) + 1)
+        targets = np.array(oids, np.int64)
+        self._target.extend(targets)
+        fates = self._goodness.values[targets]
         if ended:
             befores = [page.ends for page in seen for _ in page.oids]
             fates[[at for at, oid in enumerate(oids) if ended.get(oid, -1) >= befores[at]]] = np.nan
+        fates[targets == ABSENT] = np.nan
         known = ~np.isnan(fates)
         self._fate.extend(fates)
         self._children.grow(parent + len(seen))
-        np.add.at(self._children.known.values, of[known], 1.0)
-        np.add.at(self._children.good.values, of[known], fates[known])
+        np.add.at(self._in_links.values, targets[~known & (targets != ABSENT)], 1)
+        children = once(of[known] << HALF_BITS | targets[known])
+        self._children.add(children >> HALF_BITS, self._goodness.values[children & LOWER_HALF].astype(np.float64))
         self._add_words(seen, sizes)
         number = first
         for page in seen:
@@ -227,7 +270,7 @@ class LinkMemory:
 
     def _add_links(self, page: Seen, known: list[bool], number: int) -> int:
         """Note which links lead to URLs that are not known yet; the number of the next link."""
-        links_to, home, sids, links = self._links_to, self._home, page.sids, page.document.links
+        links_to, home, sids, links = self._links_to, self._home.values, page.sids, page.document.links
         for at, oid in enumerate(page.oids):
             if oid == ABSENT or known[at]:
                 continue
@@ -272,7 +315,7 @@ class LinkMemory:
         count = len(self._parent) // 2
         words = int(self._words_start.values[count]) - self._forgotten_words
         self._fate.cut(count)
-        for column in (self._parent, self._words_start, self._words_in, self._words_around):
+        for column in (self._parent, self._target, self._words_start, self._words_in, self._words_around):
             column.cut(count)
         self._words.cut(words)
         self._forgotten_words += words
@@ -283,7 +326,6 @@ class LinkMemory:
             for oid, links in self._links_to.items()
             if links[-1] >= first
         }
-        self._home = {oid: self._home[oid] for oid in self._links_to}
 
 
 def _without_words(document: Document) -> Document:

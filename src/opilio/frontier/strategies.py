@@ -78,6 +78,10 @@ class Strategy:
     ) -> None:
         """A page was fetched and judged; its links lead to `oids` (ABSENT: not followed) on the hosts `sids`."""
 
+    def to_weigh(self, linked: Iterable[int]) -> Iterable[int]:
+        """Those of the URLs that pages which were observed link to whose priority may be another one now."""
+        return dict.fromkeys(linked)
+
     def parts(self, oid: int) -> dict[str, float]:
         """What the priority of a waiting URL is made of, by name; nothing when that cannot be told."""
         return {}

@@ -11,7 +11,8 @@ says of results, `refusing.py` lets it hold against models, `noting.py` notes wh
 back, `comparing.py` tells topic by topic what a model changed.
 `rejudging.py` judges stored pages anew when a model has changed, in a process too (`judging_process.py`);
 `redrawing.py` draws the variable part of a filter, `proposing.py` writes what an expert may choose from; `briefing.py`
-tells a strategy what the topics are about; `explaining.py` tells why a page is judged as it is, `linking.py` what leads
+tells a strategy what the topics are about, `remembering.py` which pages are stored, `reconsidering.py` how good those
+are by now; `explaining.py` tells why a page is judged as it is, `linking.py` what leads
 to a URL, `ways.py` what the page that led to it says of it.
 
 `census.py` counts what fell into which topic, `instead.py` finds what the rest is about, `drift.py` whether the words
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from opilio.learn.models import compare_models, list_models, renew
     from opilio.learn.proposing import propose
     from opilio.learn.recall import estimate_recall
+    from opilio.learn.reconsidering import read_anew
     from opilio.learn.redrawing import redraw
     from opilio.learn.rejudging import Rejudged, rejudge
     from opilio.learn.remedies import command_line, more_examples
@@ -84,6 +86,7 @@ __all__ = [
     "more_examples",
     "page_text",
     "propose",
+    "read_anew",
     "read_file",
     "redraw",
     "reject_archetype",
@@ -130,6 +133,7 @@ _MODULES = {
     "more_examples": "remedies",
     "page_text": "reviewing",
     "propose": "proposing",
+    "read_anew": "reconsidering",
     "read_file": "files",
     "redraw": "redrawing",
     "reject_archetype": "reviewing",

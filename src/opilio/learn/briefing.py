@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 def brief(strategy: Strategy, training: TrainingSet) -> None:
     """Tell a strategy the words of the topics that are wanted, their examples, and what is about none of them."""
     if strategy.learns:
-        wanted = [words for kcid, words in training.keywords.items() if training.hierarchy.is_wanted(kcid)]
-        strategy.brief(term_ids(" ".join(wanted)), _documents(training))
+        strategy.brief(term_ids(wanted_words(training)), documents_of(training))
 
 
 def brief_from(store: Store, settings: Settings, strategy: Strategy) -> None:
@@ -31,7 +30,13 @@ def brief_from(store: Store, settings: Settings, strategy: Strategy) -> None:
         brief(strategy, gather(store, settings))
 
 
-def _documents(training: TrainingSet) -> Iterator[tuple[Words, float]]:
+def wanted_words(training: TrainingSet) -> str:
+    """The words that name the topics that are wanted."""
+    return " ".join(words for kcid, words in training.keywords.items() if training.hierarchy.is_wanted(kcid))
+
+
+def documents_of(training: TrainingSet) -> Iterator[tuple[Words, float]]:
+    """The stems of what a classifier learns from, and whether it is wanted: 1 or 0."""
     for example in training:
         stems = np.unique(example.evidence.stems)
         yield stems[stems > 0], 1.0 if example.positive and training.hierarchy.is_wanted(example.kcid) else 0.0
