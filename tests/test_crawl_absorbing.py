@@ -6,9 +6,11 @@ import random
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from opilio.analyze.sketch import bands
-from opilio.crawl.absorb import Absorber
+from opilio.crawl.absorb import TELL_APART_S, Absorber
 from opilio.crawl.counters import Counters
 from opilio.frontier import AllEvidence, Duplicates, Frontier, ScopeFilter, make_strategy
 from opilio.model import (
@@ -105,3 +107,11 @@ def test_what_is_found_waits_at_once() -> None:
     assert frontier.waiting + len(absorber.batch.changes.oid) >= len(states) - frontier.in_flight
     open_oids = [oid for oid in range(absorber.next_oid) if absorber.settled[oid] == 0]
     assert sorted(open_oids) == sorted({*frontier._hot, *frontier.leased, *frontier._later_oids})
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.floats(1.6e9, 3e9))
+def test_the_order_of_visits_that_came_together_is_found_again(now_s: float) -> None:
+    """The database keeps microseconds, a float of so many seconds a quarter of one: no two times become the same."""
+    stored_us = [round((now_s + place * TELL_APART_S) * 1e6) for place in range(600)]
+    assert len(set(stored_us)) == 600 and stored_us == sorted(stored_us)

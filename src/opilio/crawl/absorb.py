@@ -22,7 +22,7 @@ from opilio.model.url import path_of
 from opilio.settings import Settings
 
 LOST_APART = 16  # leases lost with their worker are tried again at so many different times
-TELL_APART_S = 1e-6  # between visits that came together: the order in which they were taken in must be found again
+TELL_APART_S = 4e-6  # between visits that came together: the order in which they were taken in must be found again
 
 __all__ = ["MAX_NOTICES", "OPEN", "SETTLED", "STORED", "Absorber"]
 

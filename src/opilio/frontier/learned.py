@@ -35,8 +35,8 @@ HUB_WEIGHT = 0.5
 SEED_PRIORITY, EXPLORED_PRIORITY = 100.0, 50.0
 _EVERY_PAGES = 32
 """All waiting URLs are looked at anew after so many pages, more when many wait: after a page for each ..."""
-_URLS_PER_PAGE, _MORE_URLS_PER_PAGE, _MANY_URLS = 50, 10, 10_000
-"""... 50 of the first 10,000 and for each 10 of those beyond: a look costs 4 us a URL, and what pages bring is weighed
+_URLS_PER_PAGE, _MORE_URLS_PER_PAGE, _MANY_URLS = 50, 5, 10_000
+"""... 50 of the first 10,000 and for each 5 of those beyond: a look costs 4 us a URL, and what pages bring is weighed
 when they come."""
 _LEAST_SPREAD = 1e-6
 _SHARPNESS = 3.0

@@ -260,20 +260,23 @@ class LinkMemory:
         known = ~np.isnan(fates)
         self._fate.extend(fates)
         self._children.grow(parent + len(seen))
-        np.add.at(self._in_links.values, targets[~known & (targets != ABSENT)], 1)
+        leads_on = ~known & (targets != ABSENT)
+        np.add.at(self._in_links.values, targets[leads_on], 1)
         children = once(of[known] << HALF_BITS | targets[known])
         self._children.add(children >> HALF_BITS, self._goodness.values[children & LOWER_HALF].astype(np.float64))
         self._add_words(seen, sizes)
         number = first
         for page in seen:
-            number = self._add_links(page, known[number - first : number - first + len(page.oids)].tolist(), number)
+            here = slice(number - first, number - first + len(page.oids))
+            self._add_links(page, np.flatnonzero(leads_on[here]).tolist(), number)
+            number += len(page.oids)
 
-    def _add_links(self, page: Seen, known: list[bool], number: int) -> int:
-        """Note which links lead to URLs that are not known yet; the number of the next link."""
+    def _add_links(self, page: Seen, places: Sequence[int], number: int) -> None:
+        """Note the links of a page that lead to URLs which are not known yet; `number` is that of its first link."""
         links_to, home, sids, links = self._links_to, self._home.values, page.sids, page.document.links
-        for at, oid in enumerate(page.oids):
-            if oid == ABSENT or known[at]:
-                continue
+        oids = page.oids
+        for at in places:
+            oid = oids[at]
             found = links_to.get(oid)
             if found is not None:
                 found.append(number + at)
@@ -281,7 +284,6 @@ class LinkMemory:
                 links_to[oid] = array("q", (number + at,))
                 home[oid] = sids[at] << HALF_BITS | self._folder(links[at].url)
         self._hosts.grow(max(sids, default=0) + 1)
-        return number + len(links)
 
     def _add_words(self, seen: Sequence[Seen], sizes: Rows) -> None:
         documents = [page.document for page in seen]
