@@ -10,7 +10,9 @@ from conftest import MakeTaught
 from opilio import Collection
 from opilio.crawl.counters import Status
 from opilio.errors import CollectionBusy
+from opilio.search import updating_process
 from opilio.search.finding import open_reader
+from opilio.threads import start_beside
 
 
 def test_a_crawl_leaves_an_index(make_taught: MakeTaught) -> None:
@@ -43,6 +45,24 @@ def test_pages_are_found_while_the_crawl_runs(make_taught: MakeTaught) -> None:
     assert sorted(seen) == seen
     assert any(0 < count < 150 for count in seen)
     assert collection.search("")["pages_indexed"] == 150
+
+
+def test_many_pages_are_indexed_by_a_process(make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads through the crawl's own database while that runs; when the crawl has ended, the process has too."""
+    monkeypatch.setattr("opilio.crawl.indexer.MANY_PAGES", 0)
+    started = []
+    monkeypatch.setattr(
+        updating_process, "start_beside", lambda name: started.append(start_beside(name)) or started[-1]
+    )
+    collection = make_taught(limits__max_pages=150, search__update_s=0.05)
+    status = collection.crawl()
+    monkeypatch.undo()
+    assert len(started) == 1 and started[0].poll() is not None
+    assert status.counters["index updates"] > 1, status.notices
+    assert not status.counters.get("index updates that failed"), status.notices
+    reader = open_reader(collection.folder)
+    assert reader is not None
+    assert len(reader.columns) == status.pages
 
 
 def test_it_can_be_turned_off(make_taught: MakeTaught) -> None:

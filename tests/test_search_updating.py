@@ -4,18 +4,20 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from opilio.errors import CollectionBusy
+from opilio.errors import CollectionBusy, OpilioError
 from opilio.search import updating
 from opilio.search.columns import FILE_NAME, Columns
 from opilio.search.finding import open_reader, search
 from opilio.search.index import FOLDER, WORDS, turn
 from opilio.search.updating import update
+from opilio.search.updating_process import UpdaterBeside
 from opilio.store import Store
 from search_pages import Page, add_pages, make_collection
 
@@ -192,3 +194,61 @@ def test_killed_at_any_moment_the_index_can_be_used(tmp_path: Path) -> None:
     reader = open_reader(folder)
     assert reader is not None
     assert reader.searcher.num_docs == 600
+
+
+@pytest.fixture
+def beside() -> Iterator[UpdaterBeside]:
+    updater = UpdaterBeside()
+    yield updater
+    updater.close()
+
+
+def test_a_process_of_its_own_makes_the_same_index(tmp_path: Path, beside: UpdaterBeside) -> None:
+    """It asks for all that it needs, and leaves what an update in this process leaves; later updates are its too."""
+    folders = [tmp_path / "here", tmp_path / "beside"]
+    for folder in folders:
+        make_collection(folder, PAGES)
+    here = make_index(folders[0])
+    with Store.open(folders[1], read_only=True) as store:
+        assert beside.update(store, folders[1], lambda: True) == here
+        assert beside.update(store, folders[1], lambda: True) == updating.Updated(0, 0, 0)
+    assert state(folders[1]) == state(folders[0])
+    for folder in folders:
+        add_pages(folder, [Page("common but new", "New")], first=len(PAGES))
+    make_index(folders[0])
+    with Store.open(folders[1], read_only=True) as store:
+        assert beside.update(store, folders[1], lambda: True) == updating.Updated(1, 0, 0)
+    assert state(folders[1]) == state(folders[0])
+
+
+def test_a_process_that_is_killed_is_replaced(tmp_path: Path, beside: UpdaterBeside) -> None:
+    """An update whose process dies is told as an error, and the next one makes up for it."""
+    folder = tmp_path / "collection"
+    make_collection(folder, PAGES)
+
+    def killed() -> bool:
+        beside.kill()
+        return True
+
+    with Store.open(folder, read_only=True) as store:
+        with pytest.raises(OpilioError, match="ended"):
+            beside.update(store, folder, killed)
+        assert beside.update(store, folder, lambda: True) == updating.Updated(len(PAGES), 0, 0)
+
+
+def test_what_goes_wrong_beside_is_told(tmp_path: Path, beside: UpdaterBeside) -> None:
+    """An index that cannot be written is an error here, with its reason; one that is interrupted ends at once."""
+    folder = tmp_path / "collection"
+    make_collection(folder, PAGES)
+    (folder / FOLDER).write_text("in the way")
+    with Store.open(folder, read_only=True) as store, pytest.raises(OpilioError, match="FileExists"):
+        beside.update(store, folder, lambda: True)
+    (folder / FOLDER).unlink()
+
+    def interrupted() -> bool:
+        raise KeyboardInterrupt
+
+    with Store.open(folder, read_only=True) as store:
+        with pytest.raises(KeyboardInterrupt):
+            beside.update(store, folder, interrupted)
+        assert beside.update(store, folder, lambda: False) == updating.Updated(0, 0, 0), "given up before it began"

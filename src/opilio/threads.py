@@ -2,18 +2,35 @@
 
 Without this, importing numpy starts a thread for each core, which waits busily for work that never comes: 0.15
 CPU-seconds a process, and memory for each thread. What the user has set stands.
+
+Work that holds Python's lock for long is done in a process beside the one that needs the lock (`start_beside`).
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
+NICENESS = 10
+"""Of work that can wait: the scheduler gives it a tenth of what it gives a process that cannot."""
 SINGLE = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
 def single_threaded() -> dict[str, str]:
     """The environment for a process of ours."""
     return SINGLE | os.environ
+
+
+def start_beside(module: str) -> subprocess.Popen[bytes]:
+    """A process of ours that is spoken to on its standard input and heard on its standard output."""
+    return subprocess.Popen(
+        [sys.executable, "-P", "-m", module],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=single_threaded(),
+        process_group=0,  # Ctrl-C is its parent's to handle
+    )
 
 
 def use_one_thread() -> None:

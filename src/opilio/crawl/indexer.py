@@ -1,9 +1,9 @@
 """The indexer: keeps the full-text index up to date beside the crawl, so that what was found can be searched at once.
 
 Every `search.update_s` seconds, when something was stored, judged anew or weighed by its links, it brings the index up
-to date in a thread, and once more when the crawl ends. After an update it rests for nine times as long as that took: an
-index that is far behind costs the crawl no more than one that is not. Whatever goes wrong, the crawl goes on: the index
-can be made anew at any time.
+to date, and once more when the crawl ends: few pages in a thread, many in a process of its own, which leaves Python's
+lock to the engine. After an update it rests for three times as long as that took: an index that is far behind costs the
+crawl no more than one that is not. Whatever goes wrong, the crawl goes on: the index can be made anew at any time.
 """
 
 from __future__ import annotations
@@ -21,8 +21,11 @@ from opilio.store import Store
 
 if TYPE_CHECKING:  # it takes a while to import
     from opilio.search.updating import Updated
+    from opilio.search.updating_process import UpdaterBeside
 
-REST = 9.0
+MANY_PAGES = 2_000
+"""So many new pages are worth a process: with fewer a thread is done before that would have started."""
+REST = 3.0
 """So many times as long as an update took, none is made."""
 _CHANGES = ("pages", "pages judged anew", "link analyses", "pages refreshed")
 
@@ -42,7 +45,9 @@ class Indexer(Aside):
         self._is_told = False
         self._next_s = time.monotonic() + settings.search.update_s
         self._indexed = -1
+        self._indexed_pages = 0
         self._vocabulary: object = None
+        self._beside: UpdaterBeside | None = None
 
     def look(self) -> None:
         """Begin an update when it is time. Called often."""
@@ -53,7 +58,9 @@ class Indexer(Aside):
         """Finish, with all that was stored in the index; at once, without."""
         await finish(self._task, at_once, self._hurry)
         if self._settings.index and not at_once.is_set():
-            await finish(self._begin(), at_once, self._hurry)
+            await finish(self._begin(is_last=True), at_once, self._hurry)
+        if self._beside is not None:
+            self._beside.close()
 
     def _has_news(self) -> bool:
         return self._changes() != self._indexed
@@ -62,18 +69,20 @@ class Indexer(Aside):
         """A count that grows with whatever the index should know."""
         return sum(self._absorber.counters.counts[name] for name in _CHANGES)
 
-    def _begin(self) -> asyncio.Task[None]:
-        return self._start(self._update())
+    def _begin(self, *, is_last: bool = False) -> asyncio.Task[None]:
+        return self._start(self._update(is_last=is_last))
 
-    async def _update(self) -> None:
-        changes = self._changes()
+    async def _update(self, *, is_last: bool) -> None:
+        changes, pages = self._changes(), self._absorber.counters.pages
         await self._commit()
         began_s = time.monotonic()
-        updated = await asyncio.to_thread(self._update_now)
+        is_many = pages - self._indexed_pages > MANY_PAGES and not is_last  # in the end nobody needs the lock
+        update = self._update_beside if is_many else self._update_now
+        updated = await asyncio.to_thread(update)
         ended_s = time.monotonic()
         self._next_s = ended_s + max(self._settings.update_s, REST * (ended_s - began_s))
         if updated is not None and not self._hurries:
-            self._indexed = changes
+            self._indexed, self._indexed_pages = changes, pages
             self._absorber.counters.add("index updates")
 
     def _update_now(self) -> Updated | None:
@@ -85,8 +94,16 @@ class Indexer(Aside):
         folder = self._store.path.parent
         return update(self._store, folder, vocabulary=self._vocabulary, goes_on=lambda: not self._hurries)
 
+    def _update_beside(self) -> Updated | None:
+        from opilio.search.updating_process import UpdaterBeside  # noqa: PLC0415
+
+        self._beside = self._beside or UpdaterBeside()
+        return self._beside.update(self._store, self._store.path.parent, lambda: not self._hurries)
+
     def _hurry(self) -> None:
         self._hurries = True
+        if self._beside is not None:
+            self._beside.kill()
         self._store.cancel_queries()
 
     def _end(self, task: asyncio.Task[None]) -> None:

@@ -22,10 +22,7 @@ from opilio.classify import Model
 from opilio.errors import OpilioError
 from opilio.features.evidence import TextReader
 from opilio.model import Judgement
-from opilio.threads import single_threaded
-
-NICENESS = 10
-"""Of work that can wait: the scheduler gives it a tenth of what it gives a process that cannot."""
+from opilio.threads import NICENESS, start_beside
 
 
 class StoredPage(NamedTuple):
@@ -62,13 +59,7 @@ class PagesJudgeBeside:
 
     def __init__(self, model: bytes, on_start: Callable[[subprocess.Popen[bytes]], object]) -> None:
         """`on_start` is told the process, so that a caller in a hurry can kill it."""
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "opilio.learn.judging_process"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            env=single_threaded(),
-            process_group=0,  # Ctrl-C is the engine's to handle
-        )
+        self._process = start_beside("opilio.learn.judging_process")
         on_start(self._process)
         self._model = model
 

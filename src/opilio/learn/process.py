@@ -17,8 +17,8 @@ from typing import Any
 from opilio.errors import OpilioError
 from opilio.learn.folding import confidences
 from opilio.learn.guard import try_out
-from opilio.learn.judging_process import NICENESS
 from opilio.learn.trainer import train
+from opilio.threads import NICENESS
 
 WORK: dict[str, Callable[..., Any]] = {"train": train, "try": try_out, "confidences": confidences}
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import pickle
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -17,7 +16,7 @@ from opilio.errors import InputError, OpilioError
 from opilio.settings import Settings, to_toml
 from opilio.store import Batch, Store
 from opilio.store.probes import write_model
-from opilio.threads import single_threaded
+from opilio.threads import start_beside
 
 
 @dataclass(frozen=True)
@@ -58,13 +57,7 @@ def train_beside(
 
 def work_beside(what: str, given: tuple[Any, ...], on_start: OnStart) -> Any:
     """What comes of a kind of work (`process.WORK`) in a process of its own. Raises its InputError."""
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "opilio.learn.process"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=single_threaded(),
-        process_group=0,  # Ctrl-C is the engine's to handle
-    )
+    process = start_beside("opilio.learn.process")
     on_start(process)
     try:
         answer, _ = process.communicate(pickle.dumps((what, given)))

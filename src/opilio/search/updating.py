@@ -7,10 +7,12 @@ killed. Pages whose in-links have doubled since are indexed once more, a few at 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import tantivy
@@ -38,10 +40,12 @@ from opilio.search.vectors import Numbering
 from opilio.store import Store
 
 if TYPE_CHECKING:
-    import duckdb
     import numpy.typing as npt
+    import pyarrow as pa
 
     Whole = npt.NDArray[np.int64]
+    Ask: TypeAlias = Callable[[str, dict[str, Any]], pa.Table]
+    """What one snapshot of the database has to say to a query with what is given for its names."""
 
 PIECE_PAGES = 2_000
 """Pages read from the database at a time; each time costs a look at all links."""
@@ -115,14 +119,33 @@ def update(
 
     `seen` is noted as the state of the database file. Once `goes_on` says no, what is done so far is written.
     """
+    return update_from(lambda: asking(store), folder, vocabulary or Vocabulary(), seen=seen, goes_on=goes_on)
+
+
+@contextlib.contextmanager
+def asking(store: Store) -> Iterator[Ask]:
+    """A snapshot of a store, to be asked."""
+    with store.reading() as cursor:
+        yield lambda sql, given: cursor.sql(sql, params=given or None).to_arrow_table()
+
+
+def update_from(
+    snapshot: Callable[[], AbstractContextManager[Ask]],
+    folder: Path,
+    vocabulary: Vocabulary,
+    *,
+    seen: str = "",
+    goes_on: Callable[[], bool],
+) -> Updated | None:
+    """The same, from whatever gives snapshots of the database."""
     with turn(folder) as is_ours:
         if not is_ours:
             return None
         for is_last in (False, True):
             index, columns = open_words(folder)
             try:
-                with panics(), store.reading() as cursor:
-                    return _Update(cursor, folder, index, columns, vocabulary or Vocabulary()).run(seen, goes_on)
+                with panics(), snapshot() as ask:
+                    return _Update(ask, folder, index, columns, vocabulary).run(seen, goes_on)
             except Damaged:
                 if is_last:
                     raise
@@ -133,10 +156,8 @@ def update(
 class _Update:
     """One update, in one snapshot of the database."""
 
-    def __init__(
-        self, cursor: duckdb.DuckDBPyConnection, folder: Path, index: Any, columns: Columns, vocabulary: Vocabulary
-    ) -> None:
-        self._cursor, self._folder, self._index, self._columns = cursor, folder, index, columns
+    def __init__(self, ask: Ask, folder: Path, index: Any, columns: Columns, vocabulary: Vocabulary) -> None:
+        self._ask, self._folder, self._index, self._columns = ask, folder, index, columns
         self._reader = Reader(index.searcher(), columns)
         self._numbering = Numbering(columns, vocabulary)
         state = self._arrays(_STATE)
@@ -144,8 +165,10 @@ class _Update:
         self._rowid, self._oid, self._visited_us, self._relevance, self._kcid = (column[latest] for column in state)
 
     def _arrays(self, sql: str, **given: Any) -> list[npt.NDArray[Any]]:
-        table = self._cursor.sql(sql, params=given or None).to_arrow_table()
-        return [column.to_numpy() for column in table.columns]
+        return [column.to_numpy() for column in self._ask(sql, given).columns]
+
+    def _rows(self, sql: str, **given: Any) -> list[tuple[Any, ...]]:
+        return list(zip(*(column.to_pylist() for column in self._ask(sql, given).columns), strict=True))
 
     def run(self, seen: str, goes_on: Callable[[], bool]) -> Updated:
         columns = self._columns
@@ -222,10 +245,8 @@ class _Update:
 
     def _add_piece(self, writer: Any, places: Whole, in_links: Any) -> None:
         rowids = self._rowid[places]
-        given = {"first": int(rowids.min()), "last": int(rowids.max()), "rows": rowids.tolist()}
-        rows = self._cursor.execute(_PAGES, given).fetchall()
-        oids = [row[0] for row in rows]
-        anchors = dict(self._cursor.execute(_ANCHORS, {"oids": oids, "most": MAX_ANCHORS}).fetchall())
+        rows = self._rows(_PAGES, first=int(rowids.min()), last=int(rowids.max()), rows=rowids.tolist())
+        anchors = dict(self._rows(_ANCHORS, oids=[row[0] for row in rows], most=MAX_ANCHORS))
         texts = [((main or text)[:MAX_TEXT_CHARS], language) for *_, text, main, language, _, _, _ in rows]
         vectors = self._numbering.vectors(texts)
         for row, (body, _), (numbers, counts) in zip(rows, texts, vectors, strict=True):
@@ -287,6 +308,6 @@ class _Update:
 
     def _name(self, columns: Columns) -> None:
         unnamed = np.setdiff1d(columns["sid"], list(columns.hosts)).tolist()
-        columns.hosts |= dict(self._cursor.execute(_HOSTS, {"sids": unnamed}).fetchall())
-        topics = self._cursor.execute("SELECT kcid, pcid, name, path FROM topics ORDER BY path").fetchall()
+        columns.hosts |= dict(self._rows(_HOSTS, sids=unnamed))
+        topics = self._rows("SELECT kcid, pcid, name, path FROM topics ORDER BY path")
         columns.topics = [dict(zip(("kcid", "pcid", "name", "path"), row, strict=True)) for row in topics]
