@@ -84,6 +84,9 @@ class Replay:
     def send_link_words(self) -> None:
         """They are always there."""
 
+    def give_up(self) -> None:
+        """Nothing is waited for."""
+
     async def visits(self, timeout_s: float) -> list[Visit]:
         await asyncio.sleep(0 if self._leases else min(timeout_s, 0.005))  # others in the loop must have their turn
         leases, self._leases = self._leases[:GIVE], self._leases[GIVE:]

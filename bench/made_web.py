@@ -282,6 +282,9 @@ class MadeWorkers:
     def send_link_words(self) -> None:
         """They always do."""
 
+    def give_up(self) -> None:
+        """Nothing is waited for."""
+
     async def visits(self, timeout_s: float) -> list[Visit]:
         return await self._inbox.get(timeout_s)
 

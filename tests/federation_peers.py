@@ -35,9 +35,10 @@ class FakePeer:
         self.told = told or summary_of(name, owl=10)
         self.fails = self.summary_fails = False
         self.slow_s = 0.0
-        self.asked = 0
+        self.asked = self.summary_asked = 0
 
     def summary(self, known: Summary | None = None) -> Summary:
+        self.summary_asked += 1
         if self.summary_fails:
             raise PeerError(f"{self.name} is silent")
         return known if known is not None and known.version == self.told.version else self.told

@@ -151,9 +151,40 @@ def test_offering_by_hand(tmp_path: Path) -> None:
     [cooks, away] = told["peers"]
     assert (cooks["count"], cooks["new"]) == (4, 4)
     assert "refused" in away["trouble"]
+    partly = CliRunner().invoke(cli, command, catch_exceptions=False)
+    assert partly.exit_code == 0, "one of them was there"
+    assert "away" not in partly.stdout
+    assert "warning: away (http" in partly.stderr
     again = CliRunner().invoke(cli, command, catch_exceptions=False).output
     assert "cooks: 0 URLs handed over" in again
     came = Collection(tmp_path / "cooks").sql("SELECT peer, topic, count(*) FROM offers WHERE incoming GROUP BY ALL")
     assert came.rows == [("gardens", "Cooking", 4)]
     result = CliRunner().invoke(cli, ["offer", str(tmp_path / "gardens")])
     assert isinstance(result.exception, SettingsError)
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"], ["--json"]])
+def test_offering_fails_when_nobody_is_there(tmp_path: Path, more: list[str]) -> None:
+    """When none of the others can be told anything, the command fails, says who and why, and what to do."""
+    made(tmp_path / "gardens", "Gardening", SOWING, BAKING)
+    (tmp_path / "peers.toml").write_text(
+        f'[[peer]]\nname = "away"\nat = "{free_address("away")}"\ntoken = "x"\n'
+        '[[peer]]\nname = "gone"\nat = "nowhere"\n[[peer]]\nname = "me"\nat = "gardens"\n'
+    )
+    (tmp_path / "peers.toml").chmod(0o600)
+    environment = {**os.environ, "PYTHONPATH": str(Path(opilio.__file__).parent.parent)}
+    command = [sys.executable, "-m", "opilio", "offer", str(tmp_path / "gardens"), "--peers", "peers.toml", *more]
+    result = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert result.returncode == 1
+    said = result.stderr.splitlines()
+    assert [line.split()[1] for line in said if line.startswith("warning: ")] == ["away", "gone"]
+    assert "refused" in said[0]
+    assert "no collection there" in said[1]
+    assert said[2].startswith("error: nothing c")
+    assert said[2].endswith(" away, gone")
+    assert said[3].startswith("hint: ")
+    assert len(said) == 4
+    if "--json" in more:
+        assert [one["count"] for one in json.loads(result.stdout)["peers"]] == [0, 0]
+    else:
+        assert not result.stdout

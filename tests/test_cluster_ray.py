@@ -6,6 +6,8 @@ import dataclasses
 import itertools
 import json
 import random
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -194,6 +196,34 @@ def test_no_cluster(make: Make) -> None:
     with pytest.raises(SettingsError, match="not the address"):
         on_ray("somewhere")
     assert collection.sql("SELECT count(*) FROM visits").rows == [(0,)]
+
+
+@pytest.mark.parametrize("ended_by", ["SIGINT", "opilio stop"])
+def test_a_crawl_can_be_ended_while_it_connects(make: Make, ended_by: str) -> None:
+    """Where something answers that is no cluster, Ctrl-C and `opilio stop` end the crawl at once, and all of it."""
+    collection = make()
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        silent.settimeout(60)
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        command = [sys.executable, "-m", "opilio", "crawl", str(collection.folder), "--ray", address, "--json"]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            with silent.accept()[0]:  # the bridge tries it out, then Ray begins
+                [bridge] = bridges(process.pid)
+                asked_s = time.monotonic()
+                if ended_by == "SIGINT":
+                    process.send_signal(signal.SIGINT)
+                else:
+                    assert collection.stop()
+                out, errors = process.communicate(timeout=60)
+                took_s = time.monotonic() - asked_s
+        finally:
+            process.kill()
+    assert process.returncode == (130 if ended_by == "SIGINT" else 0), errors.decode()
+    assert ended_by in json.loads(out.splitlines()[-1])["reason"]
+    assert took_s < 5, "Ray would be waited for much longer"
+    assert not Path(f"/proc/{bridge}").exists()
+    assert "Traceback" not in errors.decode()
 
 
 def test_no_ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from opilio.errors import CollectionBusy, CollectionError, InputError
 from opilio.localweb import LocalServer
 from opilio.store import Store
 from parts_facts import differences, facts
-from test_crawl_steering import PLAIN, SEEDS, running
+from test_crawl_steering import PLAIN, SEEDS, running, wait_for
 
 KILLED = """
 import os, sys
@@ -92,6 +92,51 @@ def test_crawls_go_on_in_parts_and_in_what_they_make(
     asked = set(asked_for(small_server))
     assert asked and not asked & stored
     assert merged.status().pages == report.made.pages + 6
+
+
+def named_elsewhere(crawled: Path, place: Path) -> tuple[Collection, str, str, str]:
+    """A part; a page of another part that it knows, another such page that stays unnamed, and a topic of the part."""
+    parts = [Path(part.folder) for part in split(crawled, place) if part.waiting > 20 and part.name != "rest"]
+    part = Collection(parts[0])
+    theirs = "outcome = 'elsewhere' AND url NOT IN (SELECT name FROM training)"
+    others = urls_in(parts[1], "state = 'fetched' AND outcome = 'ok'")
+    known = sorted(urls_in(part.folder, theirs) & others)
+    [topic] = [one["topic"] for one in part.topics() if one["mark"] == "good"]
+    return part, known[0], known[1], topic
+
+
+@pytest.mark.parametrize("named_as", ["example", "seed", "example in a file", "example while it runs"])
+def test_a_url_of_another_part_that_the_user_names_is_fetched(
+    named_as: str, crawled_taught: Path, small_server: LocalServer, tmp_path: Path
+) -> None:
+    """The user's word wins: a URL that was left to another part is asked for once it is a seed or an example here."""
+    part, url, other, topic = named_elsewhere(crawled_taught, tmp_path / "parts")
+    (tmp_path / "urls.txt").write_text(url)
+    small_server.clear_log()
+    if named_as == "example while it runs":
+        pages = part.status().pages
+        part.change_settings({"limits.max_pages": pages + 40, "fetch.host_delay_s": 0.3})
+        with running(part, pages + 1) as (crawl, _):
+            assert url not in asked_for(small_server)
+            assert crawl.add_example(topic, url) == url
+            wait_for(crawl, lambda: bool(urls_in(part.folder, f"url = '{url}' AND state = 'fetched'")), 30)
+            assert crawl.status().counters["URLs of other parts that the user named"] == 1
+    else:
+        if named_as == "example":
+            part.add_example(topic, url)
+        elif named_as == "seed":
+            assert part.add(seeds=tmp_path / "urls.txt") == 1
+        else:
+            part.add(examples=tmp_path / "urls.txt")
+        assert urls_in(part.folder, f"url = '{url}' AND state = 'waiting'")
+        part.crawl(settings={"limits.max_pages": part.status().pages + 3})
+    asked = asked_for(small_server)
+    assert asked.count(url) == 1
+    assert other not in asked, "what the user does not name stays another part's"
+    assert urls_in(part.folder, f"url = '{url}' AND state = 'fetched' AND outcome = 'ok'")
+    merge(tmp_path / "again", [one for one in sorted((tmp_path / "parts").iterdir()) if one.is_dir()])
+    copies = f"SELECT count(*) FROM pages JOIN crawl USING (oid) WHERE url = '{url}'"
+    assert Collection(tmp_path / "again").sql(copies).rows == [(1,)]
 
 
 def test_parts_together_find_what_the_whole_found(crawled_taught: Path, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import fsspec
 import pytest
-from fsspec.implementations.memory import MemoryFileSystem
+from fsspec.implementations.local import LocalFileSystem
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
@@ -18,20 +18,24 @@ from conftest import MakeCollection
 from opilio import Collection
 from opilio.crawl import Status, shipping
 from opilio.errors import SettingsError
+from opilio.settings import FILE_NAME
 from opilio.store.storage import PART, FolderStorage, GivenUp, open_storage
 
 START = ["http://directory.test/"]
 SMALL = {"store__warc_max_bytes": 30_000, "limits__max_pages": 60}
 
 
-class Failing(MemoryFileSystem):  # type: ignore[misc]
-    """A file system that is full until told otherwise, and counts what is written."""
+class Failing(LocalFileSystem):  # type: ignore[misc]
+    """A file system that cannot rename, is full when told so, and counts what is written: failing:///path."""
 
     protocol = "failing"
-    store: dict[str, Any] = {}
-    pseudo_dirs = [""]
-    is_full = True
+    mv = fsspec.AbstractFileSystem.mv
+    is_full = False
     written: list[str] = []
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.removeprefix("failing://")))
 
     def _open(self, path: str, mode: str = "rb", **more: Any) -> Any:
         if "w" in mode:
@@ -63,10 +67,10 @@ def check_places(collection: Collection, files: dict[str, bytes]) -> None:
         assert record.rec_headers.get_header("WARC-Target-URI") == url
 
 
-@pytest.mark.parametrize("kind", ["folder", "file", "memory"])
-def test_all_files_arrive(kind: str, make_collection: MakeCollection, tmp_path: Path) -> None:
+@pytest.mark.parametrize("before", ["", "file://", "failing://"])
+def test_all_files_arrive(before: str, make_collection: MakeCollection, tmp_path: Path) -> None:
     """When the crawl ends, every file is there, with every page in its place, and none is here."""
-    url = {"folder": str(tmp_path / "far"), "file": f"file://{tmp_path}/far", "memory": "memory://far/warc"}[kind]
+    url = f"{before}{tmp_path}/far"
     collection = make_collection(START, **SMALL, store__warc_url=url)
     status = collection.crawl()
     files = contents(url)
@@ -95,12 +99,13 @@ def test_finished_files_go_while_the_crawl_runs(
     check_places(collection, contents(str(far)))
 
 
-def test_a_storage_that_fails(make_collection: MakeCollection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_storage_that_fails(make_collection: MakeCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full storage is told once, with a remedy; the crawl ends as ever, and the next one moves the files."""
     monkeypatch.setattr(shipping, "LOOK_S", 0.0)
     monkeypatch.setattr(shipping, "AGAIN_S", 0.0)
-    Failing.is_full = True
-    collection = make_collection(START, **SMALL, store__warc_url="failing://far")
+    monkeypatch.setattr(Failing, "is_full", True)
+    far = f"failing://{tmp_path}/far"
+    collection = make_collection(START, **SMALL, store__warc_url=far)
     status = collection.crawl()
     assert status.reason.startswith("page limit")
     notices = [notice for notice in status.notices if "no room on the far side" in str(notice)]
@@ -109,29 +114,32 @@ def test_a_storage_that_fails(make_collection: MakeCollection, monkeypatch: pyte
     names = {path.name for path in local(collection)}
     assert len(names) > 3
 
-    Failing.is_full = False
+    monkeypatch.setattr(Failing, "is_full", False)
     collection.crawl(settings={"limits.max_pages": 60})
     assert not local(collection)
-    assert set(contents("failing://far")) == names
-    check_places(collection, contents("failing://far"))
+    assert set(contents(far)) == names
+    check_places(collection, contents(far))
 
 
-def test_going_on_after_a_crash(make_collection: MakeCollection) -> None:
+def test_going_on_after_a_crash(
+    make_collection: MakeCollection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A file that is there whole is not sent again; half a file is."""
-    Failing.is_full = True
-    collection = make_collection(START, **SMALL, store__warc_url="failing://again")
+    monkeypatch.setattr(Failing, "is_full", True)
+    far = tmp_path / "far"
+    collection = make_collection(START, **SMALL, store__warc_url=f"failing://{far}")
     collection.crawl()
     whole, half, *_ = local(collection)
-    Failing.is_full = False
-    system = fsspec.filesystem("failing")
-    system.pipe_file(f"failing://again/{whole.name}", whole.read_bytes())
-    system.pipe_file(f"failing://again/{half.name}", half.read_bytes()[:1000])
+    monkeypatch.setattr(Failing, "is_full", False)
+    far.mkdir(exist_ok=True)
+    (far / whole.name).write_bytes(whole.read_bytes())
+    (far / half.name).write_bytes(half.read_bytes()[:1000])
     Failing.written.clear()
     collection.crawl()
     assert not local(collection)
-    assert f"failing://again/{whole.name}" not in Failing.written
-    assert f"failing://again/{half.name}" in Failing.written
-    check_places(collection, contents("failing://again"))
+    assert str(far / whole.name) not in Failing.written
+    assert str(far / half.name) in Failing.written
+    check_places(collection, contents(str(far)))
 
 
 def test_fsspec_is_missing(make_collection: MakeCollection, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,6 +157,25 @@ def test_an_unknown_kind_of_storage() -> None:
     """A URL that no file system knows is an error that names it."""
     with pytest.raises(SettingsError, match="nosuch://place"):
         open_storage("nosuch://place")
+
+
+@pytest.mark.parametrize(
+    "url", ["memory://far/warc", "memory:///far", "dir::memory://far", "simplecache::memory://far"]
+)
+def test_a_storage_that_ends_with_the_process(url: str, make_collection: MakeCollection) -> None:
+    """Files would be deleted here and lost there: it is refused when it is set, and before a crawl begins."""
+    with pytest.raises(SettingsError, match="is lost when the crawl ends") as caught:
+        make_collection(START, **SMALL, store__warc_url=url)
+    assert url in caught.value.message
+    assert "s3://" in caught.value.hint
+    collection = make_collection(START, **SMALL)
+    with pytest.raises(SettingsError, match="is lost when the crawl ends"):
+        collection.change_settings({"store.warc_url": url})
+    file = collection.folder / FILE_NAME
+    file.write_text(file.read_text("utf-8").replace("[store]", f'[store]\nwarc_url = "{url}"'), "utf-8")
+    with pytest.raises(SettingsError, match="is lost when the crawl ends"):
+        Collection(collection.folder).crawl()
+    assert collection.sql("SELECT count(*) FROM visits").rows == [(0,)]
 
 
 @settings(deadline=None)

@@ -7,9 +7,9 @@ import pytest
 
 from federation_peers import FakePeer, summary_of
 from opilio.errors import InputError
-from opilio.federation.asking import FederatedSearch
+from opilio.federation.asking import MAX_SILENT_S, SILENT_S, FederatedSearch
 from opilio.federation.patience import FIRST_PAUSE_S, MAX_OPEN, MAX_PAUSE_S, Patience, all_at_once
-from opilio.federation.peers import PeerError, PeerRefusal
+from opilio.federation.peers import PeerError, PeerRefusal, Summary
 
 
 class Clock:
@@ -127,6 +127,63 @@ def test_the_last_summary_is_kept() -> None:
     assert federation.refresh() == {"a": "a is silent"}
     assert federation.summaries["a"] is first
     assert federation.summaries["b"].name == "newer"
+
+
+def test_a_silent_peer_is_asked_for_its_summary_later_and_later() -> None:
+    """Each failure doubles the pause up to the longest; meanwhile its trouble stays told; a summary ends it."""
+    clock = Clock()
+    federation, peers = make("well", "bad", clock=clock)
+    bad = peers["bad"]
+    bad.summary_fails = True
+    pause_s, count = SILENT_S, bad.summary_asked
+    for _ in range(7):
+        assert federation.refresh() == {"bad": "bad is silent"}
+        count += 1
+        assert (bad.summary_asked, federation.next_try_s("bad")) == (count, pause_s)
+        clock.now_s += pause_s - 0.5
+        assert federation.refresh() == {"bad": "bad is silent"}
+        assert bad.summary_asked == count, "it is not its time"
+        clock.now_s += 0.5
+        pause_s = min(MAX_SILENT_S, 2 * pause_s)
+    assert pause_s == MAX_SILENT_S
+    assert peers["well"].summary_asked == 1 + 14
+    bad.summary_fails = False
+    assert federation.refresh() == {}
+    assert federation.next_try_s("bad") == 0.0
+    bad.summary_fails = True
+    federation.refresh()
+    assert federation.next_try_s("bad") == SILENT_S
+
+
+def test_a_refused_summary_is_a_failure() -> None:
+    """One that hears us and says no is left alone as well: there is no other way to ask for a summary."""
+    federation, peers = make("a", clock=Clock())
+
+    def refuse(known: Summary | None = None) -> Summary:
+        raise PeerRefusal("not you")
+
+    peers["a"].summary = refuse  # type: ignore[method-assign]
+    assert federation.refresh() == {"a": "not you"}
+    assert federation.next_try_s("a") == SILENT_S
+
+
+def test_a_summary_that_comes_late_counts() -> None:
+    """It is taken when it is there, and who gave it is not left alone though nobody waited for it any more."""
+    federation, peers = make("slow", clock=Clock())
+    may_go, newer = threading.Event(), summary_of("newer", owl=20)
+
+    def tell_late(known: Summary | None = None) -> Summary:
+        may_go.wait(30)
+        return newer
+
+    peers["slow"].summary = tell_late  # type: ignore[method-assign]
+    assert "within 0.05 s" in federation.refresh(0.05)["slow"]
+    assert federation.next_try_s("slow") == SILENT_S
+    may_go.set()
+    deadline_s = time.monotonic() + 30
+    while federation.summaries["slow"] is not newer or federation.next_try_s("slow"):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.01)
 
 
 def test_a_peer_without_a_summary_is_asked() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from federation_pages import BIRDS, CARS, COMMON, NAMES, make_federation, open_federation
 from opilio import Collection
+from opilio.crawl.peer import SharedCollection
 from opilio.errors import InputError
 from opilio.federation.checking import check_answer
 from opilio.federation.merging import K1, Scorer, gather, merge
@@ -15,6 +16,7 @@ from opilio.federation.peers import Answer, Found
 from opilio.search.leaves import leaves_of
 from opilio.search.query import parse
 from opilio.search.ranking import check_weights
+from opilio.search.snippets import Highlighter, Pieces
 from search_pages import Page, make_collection
 
 QUESTIONS = [
@@ -45,9 +47,33 @@ def test_scores_are_those_of_one_collection(place: Path, question: str, weights:
     for result in one["results"]:
         if result["score"] > last + 3e-4:  # among the last, equals may stand for each other
             assert scores[result["url"]] == pytest.approx(result["score"], abs=2e-4)
+    pieces = {result["url"]: (result["title_pieces"], result["snippet"]) for result in found["results"]}
+    for result in one["results"]:
+        assert pieces.get(result["url"]) in (None, (result["title_pieces"], result["snippet"]))
     for facet in ("host", "type", "lang"):
         counted = {value["value"]: value["count"] for value in one["facets"][facet]}
         assert {value["value"]: value["count"] for value in found["facets"][facet]} == counted
+
+
+def test_only_what_is_shown_is_cut_into_pieces(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the pages that folders of this machine send, those alone get a snippet that are shown; a server sends them."""
+    cut: list[str] = []
+    snippet = Highlighter.snippet
+
+    def spy(self: Highlighter, text: str) -> Pieces:
+        cut.append(text)
+        return snippet(self, text)
+
+    monkeypatch.setattr(Highlighter, "snippet", spy)
+    answer = open_federation(place).search("small OR large", size=5, page=2, ask_all=True)
+    assert answer["total"] > 15
+    assert len(answer["results"]) == len(cut) == 5
+    assert all(result["snippet"] == Highlighter(parse("small OR large").words()).snippet(text)
+               for result, text in zip(answer["results"], list(cut), strict=True))  # fmt: skip
+    assert not any("text" in result for result in answer["results"])
+    served = SharedCollection(place / "birds").reply("owl", most=5).pages
+    assert served
+    assert all(found.result["snippet"] and found.result["title_pieces"] and found.text is None for found in served)
 
 
 words = st.sampled_from([*BIRDS, *CARS, *COMMON, "nowhere"])

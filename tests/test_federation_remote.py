@@ -199,10 +199,11 @@ def test_whatever_a_page_says_is_made_possible(
     """Any values in place of those of a page: what is left has the right types and bounds, and is shown without harm."""
     result = {**told, "url": "http://a.example/"}
     answer = Answer(
-        total, [Found(result, words, words, marks)], {"host": [result, {"value": "h", "count": count}]}, count
+        total, [Found(result, words, words, marks, "x" * 9)], {"host": [result, {"value": "h", "count": count}]}, count
     )
     [page] = check_answer(answer, 10).pages
     assert set(page.result) == set(KEYS)
+    assert page.text is None, "only folders of this machine give texts"
     assert all(
         isinstance(page.result[key], str) and page.result[key].isprintable() for key in ("title", "topic", "type")
     )

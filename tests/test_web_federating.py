@@ -127,10 +127,13 @@ def test_the_collections_are_shown_as_they_are(three: Three) -> None:
     assert not found["away"]["known"]
     assert "refused" in found["away"]["trouble"]
     assert found["away"]["failures"] >= 1
+    assert 0 < found["away"]["next_try_s"] <= 60
+    assert found["birds"]["next_try_s"] is None
     status, page = three.server.get("/collections")
     assert status == 200
     for part in ("birds", three.bees, "Nothing is known of it yet", "refused"):
         assert part in page
+    assert re.search(r"refused.*; next try in \d+ s", page)
     shutil.move(three.place / "here" / "ships", three.place / "here" / "gone")
     _, broken = three.server.get("/search", q="ship", ask_all="true")
     three.server.federation.look()
@@ -220,10 +223,10 @@ def test_a_collection_that_comes_later_is_noticed(tmp_path: Path) -> None:
         assert "refused" in federation.collections()[0]["trouble"]
         with portal_at(peer.place, tmp_path / "there"):
             deadline_s = time.monotonic() + 30
-            while not federation.collections()[0]["known"]:
+            while not federation.collections()[0]["known"] or federation.collections()[0]["trouble"]:
                 assert time.monotonic() < deadline_s
                 time.sleep(0.05)
-            assert federation.collections()[0]["trouble"] == ""
+            assert federation.collections()[0]["next_try_s"] is None
             assert [one["url"] for one in federation.search("owls")["results"]] == [SHARED]
     finally:
         federation.close()

@@ -12,6 +12,9 @@ from opilio.crawl.peer import LocalPeer
 from opilio.federation.asking import FederatedSearch
 from opilio.federation.peers import Offer, PeerError
 from opilio.federation.remote import RemotePeer
+from opilio.search.finding import pieces
+from opilio.search.query import parse
+from opilio.search.snippets import Highlighter
 from opilio.web.security import SESSION, Security
 from web_portal import TOKEN, Portal
 
@@ -74,8 +77,12 @@ def test_far_and_near_are_the_same(portal: Portal, place: Path) -> None:
     for one, other in zip(ours.pages, theirs.pages, strict=True):
         assert other.words == one.words
         assert other.marks == one.marks
-        for key in ("url", "title", "score", "snippet", "topic", "host", "visited", "parts"):
+        for key in ("url", "title", "score", "topic", "host", "visited", "parts"):
             assert other.result[key] == one.result[key] or other.result[key] == pytest.approx(one.result[key])
+        assert other.text is None, "a text is not sent: the pieces that are shown are cut from it there"
+        assert one.text is not None
+        cut = pieces(Highlighter(parse("owl OR nest").words()), one.result["title"], one.text)
+        assert {key: other.result[key] for key in cut} == cut
 
 
 def test_a_federation_of_servers_and_folders_is_one(portal: Portal, place: Path) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import click
@@ -13,7 +14,7 @@ import click
 from opilio.cli import one_line
 from opilio.cli.serve import TOKEN_VARIABLE, listen
 from opilio.errors import InputError
-from opilio.federation.peers import PeerEntry, check_address, check_token, read_peers
+from opilio.federation.peers import PeerEntry, PeerError, check_address, check_token, read_peers
 
 PORT = 8766
 """Beside the portal, which has 8765."""
@@ -35,7 +36,8 @@ def federate(places: tuple[str, ...], file: Path | None, host: str, port: int, s
 
     A question goes to those collections that are likely to have some of the best pages; the answers are shown as one
     list, each page with the collections that gave it. What you say of a page goes back to all of these. A collection
-    that is away is left out, and asked again every minute. docs/guides/federation.md tells more.
+    that is away is left out, and asked again after a minute, then later and later. docs/guides/federation.md tells
+    more.
 
     A collection that another server shows needs that server's token: in the variable OPILIO_TOKEN_ and its name in
     capitals, or in a file of peers. Set OPILIO_TOKEN for the token of this server; else each start has a new one.
@@ -73,7 +75,8 @@ def offer(folder: Path, file: Path | None, dry_run: bool, as_json: bool) -> None
 
     Each URL goes to a collection once. A crawl does the same by itself while it runs, if its settings name a file of
     peers: --set federation.peers=FILE. The others fetch what is new to them when they crawl next, or at once if
-    they do so now; docs/guides/federation.md tells more.
+    they do so now; docs/guides/federation.md tells more. A collection that is away, or refuses, is told of on standard
+    error; when all do, the command fails.
 
     \b
     opilio offer birds --peers peers.toml --dry-run
@@ -86,23 +89,33 @@ def offer(folder: Path, file: Path | None, dry_run: bool, as_json: bool) -> None
         _warn(f"warning: {warning}")
     if as_json:
         click.echo(json.dumps(told))
-        return
-    if not told["peers"]:
-        click.echo("no other collection is named there")
-    for one in told["peers"]:
-        click.echo(f"{one_line(one['name'])}: {_outcome(one, dry_run=dry_run)}")
-        for url in one["urls"] if dry_run else ():
-            click.echo(f"  {url['relevance']:.2f}  {one_line(url['url'])}  ({one_line(url['topic'])})")
-
-
-def _outcome(one: dict[str, object], *, dry_run: bool) -> str:
-    if one["trouble"] and not one["count"]:
-        return one_line(str(one["trouble"]))
-    if dry_run:
-        said = f"{one['count']:,} URLs{'' if one['is_all'] else ' or more'} suit it"
     else:
-        said = f"{one['count']:,} URLs handed over, {one['new']:,} of them new to it"
-    return f"{said}; then: {one_line(str(one['trouble']))}" if one["trouble"] else said
+        _show_offered(told["peers"], dry_run=dry_run)
+    for one in told["peers"]:
+        if one["trouble"]:
+            _warn(f"warning: {one['trouble']}")
+    if told["peers"] and not any(one["count"] or not one["trouble"] for one in told["peers"]):
+        names = ", ".join(one["name"] for one in told["peers"])
+        raise PeerError(
+            f"{'nothing can be compared with' if dry_run else 'nothing could be handed over to'} {names}",
+            "Look at their addresses and tokens in the file of peers, and whether they are served; then call it again.",
+        )
+
+
+def _show_offered(peers: list[dict[str, Any]], *, dry_run: bool) -> None:
+    """A line for each collection that could be told something, with the URLs when they were not handed over."""
+    if not peers:
+        click.echo("no other collection is named there")
+    for one in peers:
+        if one["trouble"] and not one["count"]:
+            continue
+        if dry_run:
+            said = f"{one['count']:,} URLs{'' if one['is_all'] else ' or more'} suit it"
+        else:
+            said = f"{one['count']:,} URLs handed over, {one['new']:,} of them new to it"
+        click.echo(f"{one_line(one['name'])}: {said}")
+        for url in one["urls"]:
+            click.echo(f"  {url['relevance']:.2f}  {one_line(url['url'])}  ({one_line(url['topic'])})")
 
 
 def entries_at(place: str) -> list[PeerEntry]:

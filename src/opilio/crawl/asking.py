@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from opilio.crawl.control import ASK_TIMEOUT_S, ask
-from opilio.crawl.lessons import LESSONS
+from opilio.crawl.lessons import teach
 from opilio.crawl.reads import reader
 from opilio.errors import CollectionBusy, InputError
 from opilio.model import normalize
@@ -62,10 +62,10 @@ class Askable:
     def _teach(self, what: str, **request: Any) -> Any:
         """Change what is taught: by the crawl that runs, which retrains at once, or in the database."""
 
-        def teach(store: Store) -> dict[str, Any]:
-            return {"changed": LESSONS[what](store, **request)}
+        def here(store: Store) -> dict[str, Any]:
+            return {"changed": teach(store, what, **request)}
 
-        return self._ask_or_open("teach", teach, ASK_TIMEOUT_S, read_only=False, what=what, **request)["changed"]
+        return self._ask_or_open("teach", here, ASK_TIMEOUT_S, read_only=False, what=what, **request)["changed"]
 
 
 def _patiently(act: Callable[[], T]) -> T:

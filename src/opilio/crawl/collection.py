@@ -25,6 +25,7 @@ from opilio import learn
 from opilio.analyze.sketch import bands
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.browsable import Browsable
+from opilio.crawl.claiming import claim
 from opilio.crawl.control import ASK_TIMEOUT_S, ControlServer, ask, is_running
 from opilio.crawl.counters import PHASE, Counters, Status
 from opilio.crawl.engine import Engine
@@ -53,6 +54,7 @@ from opilio.store import Result, Store, export_pages
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.store.export import DEFAULT_COLUMNS, STDOUT
 from opilio.store.loading import SeedRecord
+from opilio.store.storage import check_url
 
 WARC_FOLDER = "warc"
 MakeWorkers = Callable[[WorkerSetup], Workers]
@@ -130,7 +132,9 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
         """Add seeds, topics and examples to a collection that is not being crawled. Returns how many seeds were new."""
         tree = read_inputs(bookmarks, seeds, "", examples, topics)
         with self._store() as store:
-            return lessons.add_inputs(store, tree, "added", learn.read_file)
+            added = lessons.add_inputs(store, tree, "added", learn.read_file)
+            claim(store, [*(seed.url for seed in tree.seeds), *(example.value for example in tree.training())])
+        return added
 
     # -- crawling
 
@@ -338,6 +342,7 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
 def _check_names(settings: Settings, folder: Path) -> None:
     """Find what cannot work, such as wrong names of plug-ins, before anything is fetched."""
     make_strategy(settings.frontier)
+    check_url(settings.store.warc_url)
     if settings.classify.classifier != KEYWORDS:  # one that learns nothing need not be loaded
         learn.check_settings(settings)
     elif settings.learn.phases:

@@ -22,7 +22,7 @@ from typing import Any
 
 from opilio import learn
 from opilio.crawl.engine import Engine
-from opilio.crawl.lessons import LESSONS
+from opilio.crawl.lessons import LESSONS, NAME_URLS
 from opilio.crawl.reads import reader
 from opilio.crawl.receiving import RECEIVED, Received, admit, receive
 from opilio.errors import CollectionError, InputError, OpilioError, QueryError
@@ -148,6 +148,8 @@ class ControlServer:
         await self._engine.commit(wait=True)
         async with self._teaching:  # a change is made of what there is: two at once would not know of each other
             changed = await asyncio.to_thread(LESSONS[what], self._engine.store, **request)
+            if what in NAME_URLS:
+                await self._engine.steering.claim([changed])
         await self._engine.teacher.learn_soon(f"{what.replace('_', ' ')}: {request.get('topic', '')}")
         return {"changed": changed}
 

@@ -93,10 +93,14 @@ class Engine(Keeping):
         return self.reason
 
     def stop(self, reason: str) -> None:
-        """End the crawl: first call, when the requests under way are done; second call, at once."""
+        """End the crawl: first call, when the requests under way are done; second call, at once.
+
+        Workers that are not ready yet are not waited for: a cluster may take long to answer, or never do so.
+        """
         if self.reason:
             self._stop_now.set()
         self.reason = self.reason or reason
+        self.workers.give_up()
 
     def end(self, reason: str) -> None:
         """End the crawl, unless it ends already."""

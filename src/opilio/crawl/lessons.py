@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from opilio import learn
+from opilio.crawl.claiming import claim
 from opilio.crawl.taught import KEYWORDS, examples_in, why_nothing_is_learned
 from opilio.errors import InputError
 from opilio.learn import lessons
@@ -142,6 +143,16 @@ LESSONS: Mapping[str, Callable[..., Any]] = {
     "take_back": _take_back,
     "review_anew": _review_anew,
 }
+NAME_URLS = frozenset({"add_example"})
+"""Those that may name a URL which is to be fetched; they return it."""
+
+
+def teach(store: Store, what: str, **request: Any) -> Any:
+    """Teach a lesson where no crawl runs. What it names waits for the next one, also if it was another part's."""
+    changed = LESSONS[what](store, **request)
+    if what in NAME_URLS:
+        claim(store, [changed])
+    return changed
 
 
 def use_model_now(store: Store, settings: Settings, version: int) -> int:

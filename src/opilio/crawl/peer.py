@@ -45,13 +45,14 @@ class SharedCollection(Collection):
         weights: Mapping[str, float] | None = None,
         filters: Sequence[tuple[str, str]] = (),
         most: int = 50,
+        cut: bool = True,
     ) -> Answer:
-        """Its best pages for a question, with what their scores are made of."""
+        """Its best pages for a question, with what their scores are made of; `cut` is explained in `answering`."""
 
         def find(reader: Reader) -> Answer:
             from opilio.federation.answering import answer  # noqa: PLC0415
 
-            return answer(reader, question, weights=weights, filters=filters, most=most)
+            return answer(reader, question, weights=weights, filters=filters, most=most, cut=cut)
 
         return self._with_index(find)
 
@@ -144,7 +145,7 @@ class LocalPeer:
     ) -> Answer:
         """Its best `most` pages for a question. It takes what time it takes: who asks waits no longer than it likes."""
         with self._opened() as collection:
-            return collection.reply(question, weights=weights, filters=filters, most=most)
+            return collection.reply(question, weights=weights, filters=filters, most=most, cut=False)
 
     def feedback(self, url: str, topic: str, *, relevant: bool) -> str:
         """Tell it whether one of its pages is relevant to a topic ('': the one it is in); a sentence for the user."""

@@ -30,7 +30,11 @@ class Workers(Protocol):
     """Carries out leases somewhere. Every lease that was submitted comes back as exactly one visit."""
 
     async def start(self) -> None:
-        """Be ready for leases."""
+        """Be ready for leases, unless `give_up` is called meanwhile."""
+        ...
+
+    def give_up(self) -> None:
+        """Let a `start` that still waits for something return: the crawl ends before it began. Returns at once."""
         ...
 
     def submit(self, leases: Sequence[Lease]) -> None:
@@ -91,6 +95,9 @@ class InlineWorkers:
     async def start(self) -> None:
         """Nothing to start."""
 
+    def give_up(self) -> None:
+        """Nothing is waited for."""
+
     def submit(self, leases: Sequence[Lease]) -> None:
         """Start a task for each lease."""
         for lease in leases:
@@ -135,15 +142,20 @@ class ProcessWorkers:
         self._restarts_s: deque[float] = deque(maxlen=MAX_RESTARTS + 1)
         self._patience_s = PATIENCE * from_table(setup.settings, "settings of the crawl").fetch.total_timeout_s
         self._failure: OpilioError | None = None
+        self._is_given_up = False
 
     async def start(self) -> None:
-        """Start the processes."""
+        """Start the processes; wait until they are ready, which one that connects to a cluster may not be for long."""
         self._tasks = [asyncio.create_task(self._keep_running(process)) for process in self._processes]
-        while not all(process.is_ready for process in self._processes):
+        while not self._is_given_up and not all(process.is_ready for process in self._processes):
             if self._failure is not None:
                 await self.close()
                 raise self._failure
             await asyncio.sleep(0.001)
+
+    def give_up(self) -> None:
+        """Wait for no process any more; `close` ends them."""
+        self._is_given_up = True
 
     def submit(self, leases: Sequence[Lease]) -> None:
         """Send each lease to the process of its host."""

@@ -1,11 +1,11 @@
-"""Steering a crawl by hand: pause it, lock a host, let a host have its turn sooner.
+"""Steering a crawl by hand: pause it, lock a host, let a host have its turn sooner, claim a URL of another part.
 
 A pause stops leases only: requests under way come to their ends, and the companions go on. It ends with the crawl.
 A lock is a setting (`scope.locked_domains`): URLs that wait there are dropped, and wait again once it is taken back.
 A boost lasts as long as the crawl; priorities stay what they are, and count for more when turns are given out.
 
-Locks and boosts move URLs between the database and memory. No refill may run beside that: it would bring URLs by what
-it read before. So the one under way is waited for, and none begins until the change is made (`is_changing`).
+Locks, boosts and claims move URLs between the database and memory. No refill may run beside that: it would bring URLs
+by what it read before. So the one under way is waited for, and none begins until the change is made (`is_changing`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import Any
 
 from opilio.crawl.absorb import OPEN, SETTLED, Absorber
+from opilio.crawl.claiming import claim, elsewhere
 from opilio.errors import InputError
 from opilio.frontier import ScopeFilter
 from opilio.model import Outcome, host_of, normalize
@@ -25,6 +26,7 @@ from opilio.settings import Scope
 from opilio.store import Store
 
 NOTICE = "steering"
+CLAIMED = "URLs of other parts that the user named"
 MAX_BOOST = 1000.0
 _WAITING = "SELECT oid, topic FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
 _DROP = """
@@ -153,9 +155,20 @@ class Steering:
             )
             self._forget(dropped)
             again = await asyncio.to_thread(take_up, self._store, [host.sid for host in opened])
-            self._reopen(again)
+            self._reopen(again, "URLs taken up again after a host was unlocked")
             self._absorber.notice(NOTICE, said)
             return {"dropped": counted[f"outcome:{Outcome.LOCKED}"] - before, "taken_up": len(again)}
+
+    async def claim(self, urls: Sequence[str]) -> None:
+        """Let those of some URLs wait that were left to another part of the collection: the user has named them."""
+        if not await asyncio.to_thread(elsewhere, self._store, urls):
+            return
+        async with self._changing():
+            await self._commit()
+            claimed = await asyncio.to_thread(claim, self._store, urls)
+            for _, topic in claimed:
+                self._frontier.add_topic(topic)  # it may be younger than the crawl
+            self._reopen([(oid, topic, False) for oid, topic in claimed], CLAIMED)
 
     async def boost(self, host: str, factor: float) -> dict[str, int]:
         """Let a host have its turn sooner, and all below it; how many of its URLs wait."""
@@ -198,7 +211,8 @@ class Steering:
                 frontier.strategy.forget(oid)
                 self._absorber.counters.outcome(Outcome.LOCKED)
 
-    def _reopen(self, again: Iterable[tuple[int, int, bool]]) -> None:
+    def _reopen(self, again: Iterable[tuple[int, int, bool]], counter: str) -> None:
+        """URLs wait in the database again: oid, topic, and whether the page of each is stored."""
         topics = []
         for oid, topic, is_stored in again:
             self._absorber.reopen(oid)
@@ -207,7 +221,7 @@ class Steering:
             topics.append(topic)
         if topics:
             self._frontier.take_up(topics)
-            self._absorber.counters.add("URLs taken up again after a host was unlocked", len(topics))
+            self._absorber.counters.add(counter, len(topics))
 
 
 def _rows(store: Store, sql: str, sids: Sequence[int]) -> list[tuple[Any, ...]]:

@@ -65,8 +65,13 @@ def answer(
     weights: Mapping[str, float] | None,
     filters: Sequence[tuple[str, str]],
     most: int,
+    cut: bool = True,
 ) -> Answer:
-    """The best `most` pages for a question, in the collection's own order, and a few that fit its words best."""
+    """The best `most` pages for a question, in the collection's own order, and a few that fit its words best.
+
+    `cut`: with the pieces of title and text that are shown of a page; else with its text, for who asks to cut them of
+    those few that are shown in the end.
+    """
     began_s = time.perf_counter()
     asked, fits = _with_known_topics(reader, with_filters(parse(question), filters))
     if not fits:
@@ -75,9 +80,10 @@ def answer(
     order = _candidates(ranked, most)
     leaves = {leaf.key: leaf for word in every_word(ranked.asked.tree) for leaf in leaves_of(word)}
     explainer = _Explainer(reader, list(leaves.values()))
+    described = [(one, None) for one in ranked.results(reader, order)] if cut else ranked.uncut(reader, order)
     pages = [
-        _found(reader, ranked, explainer, number, result)
-        for number, result in zip(order.tolist(), ranked.results(reader, order), strict=True)
+        _found(reader, ranked, explainer, number, result, text)
+        for number, (result, text) in zip(order.tolist(), described, strict=True)
     ]
     return Answer(
         total=len(ranked.kept),
@@ -115,7 +121,9 @@ def _candidates(ranked: Ranked, most: int) -> Any:
     return order
 
 
-def _found(reader: Reader, ranked: Ranked, explainer: _Explainer, number: int, result: dict[str, Any]) -> Found:
+def _found(
+    reader: Reader, ranked: Ranked, explainer: _Explainer, number: int, result: dict[str, Any], text: str | None
+) -> Found:
     hits, columns = ranked.hits, reader.columns
     at = int(hits.at[number])
     counted = {}
@@ -129,6 +137,7 @@ def _found(reader: Reader, ranked: Ranked, explainer: _Explainer, number: int, r
         {key: one.frequency for key, one in counted.items()},
         lengths,
         [f"{int(mark):x}" if mark else "" for mark in marks],
+        text,
     )
 
 

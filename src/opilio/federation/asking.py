@@ -16,17 +16,20 @@ from opilio.errors import InputError, told
 from opilio.federation.answering import every_word
 from opilio.federation.choosing import LEFT_OUT, Choice, choose
 from opilio.federation.merging import Merged, Scorer, gather, merge, merge_facets
-from opilio.federation.patience import Came, Patience, all_at_once
-from opilio.federation.peers import Answer, Peer, PeerError, Summary
+from opilio.federation.patience import Came, Patience
+from opilio.federation.peers import Answer, Peer, PeerError, PeerRefusal, Summary
 from opilio.search.columns import Columns
-from opilio.search.finding import MAX_SIZE, with_filters
+from opilio.search.finding import MAX_SIZE, pieces, with_filters
 from opilio.search.leaves import leaves_of
 from opilio.search.matching import mask_of
 from opilio.search.query import FILTERS, Question, parse
 from opilio.search.ranking import check_weights
+from opilio.search.snippets import Highlighter
 
 TIMEOUT_S = 5.0
 REFRESH_TIMEOUT_S = 120.0
+SILENT_S, MAX_SILENT_S = 60.0, 900.0
+"""A peer that does not give its summary is not asked for it again for so long, twice as long each time, at most."""
 MAX_DEPTH = 1000
 """Results that can be paged through."""
 LATE = 0.5
@@ -40,13 +43,24 @@ class FederatedSearch:
     """Several collections, searched like one. May be used from several threads."""
 
     def __init__(
-        self, peers: Sequence[Peer], *, left_out: float = LEFT_OUT, clock: Callable[[], float] = time.monotonic
+        self,
+        peers: Sequence[Peer],
+        *,
+        left_out: float = LEFT_OUT,
+        silent_s: float = SILENT_S,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`left_out`: the share of the best pages that may be missed by asking fewer; 0 asks all who may have one."""
+        """`left_out`: the share of the best pages that may be missed by asking fewer; 0 asks all who may have one.
+
+        `silent_s`: how long `refresh` leaves a peer alone that has not given its summary for the first time.
+        """
         self.peers = list(peers)
         self._left_out = left_out
         self._summaries: dict[str, Summary] = {}
-        self._patience = Patience([peer.name for peer in self.peers], clock)
+        names = [peer.name for peer in self.peers]
+        self._patience = Patience(names, clock)
+        self._hearing = Patience(names, clock, silent_s, MAX_SILENT_S)
+        self._silent: dict[str, str] = {}
         self._lock = threading.Lock()
 
     @property
@@ -67,22 +81,37 @@ class FederatedSearch:
     ) -> dict[str, str]:
         """Fetch the summaries of all peers; what went wrong, by the peer's name. One that fails keeps its last.
 
-        A summary counts as soon as it is there, however long others take; `heard` is told the name then.
+        A summary counts as soon as it is there, however long others take; `heard` is told the name then. Who failed
+        lately is not asked before its pause is over (`next_try_s`): what went wrong then is told again.
         """
         known = self.summaries
 
         def fetch(peer: Peer) -> Callable[[], Summary]:
             def run() -> Summary:
-                found = peer.summary(known.get(peer.name))
+                try:
+                    found = peer.summary(known.get(peer.name))
+                except PeerRefusal as error:  # no question is to blame for it: it is a failure like others
+                    raise PeerError(error.message, error.hint) from error
                 with self._lock:
                     self._summaries[peer.name] = found
+                    self._silent.pop(peer.name, None)
+                self._hearing.forgive(peer.name)  # also when nobody waits for it any more
                 heard(peer.name)
                 return found
 
             return run
 
-        came = all_at_once({peer.name: fetch(peer) for peer in self.peers}, timeout_s)
-        return {name: _said(found, timeout_s) for name, (found, _) in came.items() if not isinstance(found, Summary)}
+        due = [peer for peer in self.peers if not self.next_try_s(peer.name)]
+        came = self._hearing.ask({peer.name: fetch(peer) for peer in due}, timeout_s)
+        with self._lock:
+            for name, (found, _) in came.items():
+                if not isinstance(found, Summary):
+                    self._silent[name] = _said(found, timeout_s)
+            return {peer.name: self._silent[peer.name] for peer in self.peers if peer.name in self._silent}
+
+    def next_try_s(self, name: str) -> float:
+        """In how many seconds `refresh` would ask a peer again that has not given its summary; 0: at once."""
+        return self._hearing.left_s(name)
 
     def search(
         self,
@@ -129,7 +158,7 @@ class FederatedSearch:
             "at_least": any(answer.at_least for answer in answers.values()),
             "page": page,
             "size": size,
-            "results": [{**one.best, "collections": one.collections} for one in merged[depth - size : depth]],
+            "results": _results(asked, merged[depth - size : depth]),
             "facets": merge_facets(answers.values()),
             "peers": [_report(peer, known[peer.name], choices[peer.name], came) for peer in self.peers],
             "took_ms": round((time.perf_counter() - began_s) * 1000, 1),
@@ -165,6 +194,16 @@ def _merged(
     """The pages of all answers in the common order."""
     leaves = [leaf for word in every_word(asked.tree) for leaf in leaves_of(word)]
     return merge(answers, Scorer(asked.tree, gather(answers, known, leaves)), weights)
+
+
+def _results(asked: Question, shown: Sequence[Merged]) -> list[dict[str, Any]]:
+    """What is shown of pages; pieces are cut from their texts where that was left to us."""
+    highlighter = Highlighter(asked.words())
+    return [
+        {**one.best, "collections": one.collections}
+        | ({} if one.text is None else pieces(highlighter, one.best["title"], one.text))
+        for one in shown
+    ]
 
 
 def _report(peer: Peer, summary: Summary | None, choice: Choice, came: Came[Answer]) -> dict[str, Any]:

@@ -143,6 +143,8 @@ class Merged:
 
     best: dict[str, Any]
     collections: list[dict[str, Any]]
+    text: str | None = None
+    """As `Found` has it."""
 
 
 def merge(answers: Mapping[str, Answer], scorer: Scorer, weights: Mapping[str, float]) -> list[Merged]:
@@ -163,7 +165,7 @@ def merge(answers: Mapping[str, Answer], scorer: Scorer, weights: Mapping[str, f
         one = next((seen[mark] for mark in marks if mark in seen), None)
         if one is None:
             said = {key: round(float(values[at]), 4) for key, values in parts.items()}
-            one = Merged({**found.result, "parts": said, "score": round(float(scores[at]), 4)}, [own])
+            one = Merged({**found.result, "parts": said, "score": round(float(scores[at]), 4)}, [own], found.text)
             merged.append(one)
             seen |= dict.fromkeys(marks, one)
         elif name not in [other["name"] for other in one.collections]:

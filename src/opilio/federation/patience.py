@@ -57,8 +57,15 @@ class _State:
 class Patience:
     """Asks peers that are not known to be in trouble."""
 
-    def __init__(self, names: Sequence[str], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        names: Sequence[str],
+        clock: Callable[[], float],
+        first_pause_s: float = FIRST_PAUSE_S,
+        max_pause_s: float = MAX_PAUSE_S,
+    ) -> None:
         self._clock = clock
+        self._first_pause_s, self._max_pause_s = first_pause_s, max_pause_s
         self._states = {name: _State() for name in names}
         self._lock = threading.Lock()
 
@@ -78,10 +85,19 @@ class Patience:
             self._note(name, failed=not is_well and (found is None or isinstance(found, Exception)))
         return came | heard
 
+    def left_s(self, name: str) -> float:
+        """How long a peer is still left alone; 0: it may be asked."""
+        with self._lock:
+            return max(0.0, self._states[name].not_before_s - self._clock())
+
+    def forgive(self, name: str) -> None:
+        """A peer is known to be well: what failed before does not count."""
+        self._note(name, failed=False)
+
     def _refusal(self, name: str) -> str:
+        left_s = self.left_s(name)
         with self._lock:
             state = self._states[name]
-            left_s = state.not_before_s - self._clock()
             if left_s > 0:
                 return f"did not answer lately: it is asked again in {left_s:.0f} s"
             if state.open >= MAX_OPEN:
@@ -111,5 +127,5 @@ class Patience:
             if state.not_before_s > self._clock():  # another question has seen the same failure
                 return
             state.failures += 1
-            pause_s = min(MAX_PAUSE_S, FIRST_PAUSE_S * 2 ** (state.failures - 1))
+            pause_s = min(self._max_pause_s, self._first_pause_s * 2.0 ** min(state.failures - 1, 60))
             state.not_before_s = self._clock() + pause_s

@@ -94,6 +94,8 @@ class Found(msgspec.Struct, frozen=True):
     """Words in these fields of the page."""
     marks: list[str] = []
     """By what a copy of the page is recognised: the hash of its text, then the bands of its sketch."""
+    text: str | None = None
+    """Of a peer on this machine: its text, from which pieces are cut if it is shown. None: `result` has the pieces."""
 
 
 class Answer(msgspec.Struct, frozen=True):

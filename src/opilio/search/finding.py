@@ -111,14 +111,31 @@ class Ranked:
 
     def results(self, reader: Reader, order: Whole) -> list[dict[str, Any]]:
         """What is shown of some hits."""
-        results = _Shown(reader, self.hits, self.scores, Highlighter(self.asked.words()), self.terms).results(order)
-        for result, number in zip(results, order.tolist(), strict=True):
-            result["folded"] = self.folded.get(number, 0)
-        return results
+        highlighter = Highlighter(self.asked.words())
+        return [{**result, **pieces(highlighter, result["title"], text)} for result, text in self.uncut(reader, order)]
+
+    def uncut(self, reader: Reader, order: Whole) -> list[tuple[dict[str, Any], str]]:
+        """The same without the `pieces`, which take most of the time, and with the text that they are cut from."""
+        pages = [self.hits.page(reader, number) for number in order.tolist()]
+        self.hits.parts["cosine"][order] = cosines(self.terms, pages, reader.columns)
+        return [(self._result(reader, number, page), page.text) for number, page in zip(order, pages, strict=True)]
+
+    def _result(self, reader: Reader, number: int, page: Packed) -> dict[str, Any]:
+        return {
+            **describe(reader, int(self.hits.at[number]), page),
+            "score": round(float(self.scores[number]), 4),
+            "parts": {name: round(float(values[number]), 4) for name, values in self.hits.parts.items()},
+            "folded": self.folded.get(int(number), 0),
+        }
 
     def facets(self, reader: Reader) -> dict[str, list[dict[str, Any]]]:
         """How many of the hits each value of a filter would leave."""
         return _facets(reader, self.hits.at[self.kept])
+
+
+def pieces(highlighter: Highlighter, title: str, text: str) -> dict[str, Any]:
+    """The title and the best part of the text of a page, in pieces that were asked for or were not."""
+    return {"title_pieces": highlighter.whole(title), "snippet": highlighter.snippet(text)}
 
 
 def with_filters(asked: Question, filters: Sequence[tuple[str, str]]) -> Question:
@@ -201,32 +218,6 @@ def _ordered(hits: Hits, scores: Values, some: Whole) -> Whole:
     """Hits by their scores; among equals the surest first, then the first that was found on the web."""
     order: Whole = some[np.lexsort((hits.at[some], -hits.parts["confidence"][some], -scores[some]))]
     return order
-
-
-class _Shown:
-    """Makes results of hits."""
-
-    def __init__(
-        self, reader: Reader, hits: Hits, scores: Values, highlighter: Highlighter, numbers: list[list[int]]
-    ) -> None:
-        self._reader, self._hits, self._scores, self._highlighter = reader, hits, scores, highlighter
-        self._numbers = numbers
-
-    def results(self, order: Whole) -> list[dict[str, Any]]:
-        pages = [self._hits.page(self._reader, number) for number in order.tolist()]
-        cosine = cosines(self._numbers, pages, self._reader.columns)
-        self._hits.parts["cosine"][order] = cosine
-        return [self._result(place, page) for place, page in zip(order.tolist(), pages, strict=True)]
-
-    def _result(self, place: int, page: Packed) -> dict[str, Any]:
-        parts = {name: round(float(values[place]), 4) for name, values in self._hits.parts.items()}
-        return {
-            **describe(self._reader, int(self._hits.at[place]), page),
-            "title_pieces": self._highlighter.whole(page.title),
-            "snippet": self._highlighter.snippet(page.text),
-            "score": round(float(self._scores[place]), 4),
-            "parts": parts,
-        }
 
 
 def packed_of(reader: Reader, at: int) -> Packed:

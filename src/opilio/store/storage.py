@@ -36,6 +36,28 @@ def open_storage(url: str) -> Storage:
     return UrlStorage(url) if "://" in url else FolderStorage(Path(url))
 
 
+def check_url(url: str) -> None:
+    """Refuse a place that ends with the process, such as memory://: files are deleted here when they are there.
+
+    What cannot be loaded is no concern of this: `open_storage` says so when a crawl begins.
+    """
+    try:
+        from fsspec import get_filesystem_class  # noqa: PLC0415  (an optional library)
+        from fsspec.implementations.memory import MemoryFileSystem  # noqa: PLC0415
+    except ImportError:
+        return
+    for link in url.split("::") if "://" in url else ():  # a file system may stand before another: dir::memory://...
+        try:
+            kind = get_filesystem_class(link.partition("://")[0])
+        except (ImportError, ValueError):
+            continue
+        if issubclass(kind, MemoryFileSystem):
+            raise SettingsError(
+                f"store.warc_url = {url}: what is moved there is lost when the crawl ends",
+                "Give a folder, or the URL of a storage that keeps files (s3://..., sftp://...); '' leaves them here.",
+            )
+
+
 class FolderStorage:
     """A folder, on another disk perhaps."""
 
@@ -59,7 +81,7 @@ class FolderStorage:
 
 
 class UrlStorage:
-    """A file system of fsspec's: s3://bucket/folder, sftp://host/folder, memory://folder ..."""
+    """A file system of fsspec's: s3://bucket/folder, sftp://host/folder ..."""
 
     def __init__(self, url: str) -> None:
         try:

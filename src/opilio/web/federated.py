@@ -20,7 +20,7 @@ from opilio.federation.peers import Peer, PeerError, PeerRefusal, Summary
 from opilio.web.federated_words import Spool, Word
 
 EVERY_S = 60.0
-"""Between two looks at what the collections say of themselves."""
+"""Between two looks at what the collections say of themselves; one that does not answer is asked later and later."""
 REMEMBERED = 50
 """Of so many questions it is remembered how a collection answered."""
 AT_ONCE = 8
@@ -58,10 +58,11 @@ class Federation:
 
     def __init__(self, peers: Sequence[Peer], state: Path, every_s: float = EVERY_S) -> None:
         self.every_s = every_s
-        self.search_all = FederatedSearch(peers)
+        self.search_all = FederatedSearch(peers, silent_s=every_s)
         self.spool = Spool(state / "feedback")
         self._peers = {peer.name: peer for peer in peers}
         self._lately = {name: Lately() for name in self._peers}
+        self._looks_s = 0.0
         self._ends = threading.Event()
         self._has_looked = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="federation", daemon=True)
@@ -105,7 +106,7 @@ class Federation:
         summaries, waiting = self.search_all.summaries, self.spool.waiting()
         found = []
         for name, peer in self._peers.items():
-            summary = summaries.get(name)
+            summary, figures = summaries.get(name), self._lately[name].figures()
             found.append(
                 {
                     "name": name,
@@ -113,11 +114,16 @@ class Federation:
                     "known": summary is not None,
                     "pages": 0 if summary is None else summary.pages,
                     "topics": [] if summary is None else _topics(summary),
-                    **self._lately[name].figures(),
+                    **figures,
+                    "next_try_s": self._next_try_s(name) if figures["trouble"] else None,
                     "kept": sum(word.collection == name and word.place == peer.place for word in waiting),
                 }
             )
         return found
+
+    def _next_try_s(self, name: str) -> float:
+        """In how many seconds a collection in trouble is asked again what it says of itself."""
+        return round(max(0.0, self._looks_s - time.monotonic(), self.search_all.next_try_s(name)), 1)
 
     def page_in(self, name: str, url: str) -> str:
         """Where the portal of a collection shows one of its pages; '' when no server shows it."""
@@ -186,16 +192,18 @@ class Federation:
             self._safely(self.look)
             self._has_looked.set()
             self._safely(lambda: self.tell_kept(time.time()))
-            self._ends.wait(max(self.every_s, time.monotonic() - began_s))  # slow ones are not asked all the time
+            pause_s = max(self.every_s, time.monotonic() - began_s)  # slow ones are not asked all the time
+            self._looks_s = time.monotonic() + pause_s
+            self._ends.wait(pause_s)
 
     def look(self) -> None:
-        """Ask all what they say of themselves now."""
+        """Ask all what they say of themselves now, but for those that have failed to say it lately."""
         troubles = self.search_all.refresh(heard=self._hear)
         for name, lately in self._lately.items():
             lately.trouble = self._plainly(name, troubles.get(name, ""))
 
     def _hear(self, name: str) -> None:
-        self._lately[name].heard_s = time.time()
+        self._lately[name].heard_s, self._lately[name].trouble = time.time(), ""  # others may take long still
 
     def _safely(self, act: Callable[[], object]) -> None:
         """What goes wrong once must not end the listening."""

@@ -38,7 +38,7 @@ def serve_federation(
     for one in federation.collections():
         if not one["known"]:
             trouble = one["trouble"] or f"{one['name']} has not answered yet"
-            warn(f"warning: {trouble}; it is asked again every minute")
+            warn(f"warning: {trouble}; it is asked again in a minute, then later and later")
         elif not quiet:
             echo(f"{one['name']}: {one['pages']:,} pages, {len(one['topics']):,} topics")
     shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else named

@@ -79,7 +79,7 @@ class FederationPages(Pages):
     def __init__(self, security: Security) -> None:
         super().__init__(security)
         self._environment.loader = _OtherFrame("opilio.web")
-        self._environment.filters["moment"] = _moment
+        self._environment.filters |= {"moment": _moment, "duration": _duration}
 
 
 class _OtherFrame(jinja2.PackageLoader):
@@ -194,3 +194,8 @@ def _moment(at_s: float) -> str:
     ago_s = max(0, round(time.time() - at_s))
     moment = datetime.datetime.fromtimestamp(at_s).astimezone()
     return f"{moment:%Y-%m-%d %H:%M:%S}, {ago_s} s ago"
+
+
+def _duration(seconds: float) -> str:
+    """How long something takes still, roughly."""
+    return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
