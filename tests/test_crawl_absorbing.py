@@ -94,7 +94,7 @@ def test_evidence_does_not_depend_on_how_visits_come() -> None:
         assert isinstance(strategy, AllEvidence)
         waiting = strategy.evidence.known_among(range(absorber.next_oid))
         strategy.evidence.refresh()
-        known.append((waiting, strategy.evidence.features(waiting)))
+        known.append((waiting.tolist(), strategy.evidence.features(waiting)))
     assert known[0][0] == known[1][0] and len(known[0][0]) > 5
     np.testing.assert_allclose(known[0][1], known[1][1], rtol=1e-4, atol=1e-5)
 

@@ -250,7 +250,7 @@ def test_old_links_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
         if first >= 57:
             short.add_page(1000 + first, 0.5, 1, document, [first, first + 1, first + 2], [0, 0, 0])
     assert not long.knows(0) and long.knows(59)
-    assert len(long._links_to) <= 10, "memory is bounded, whatever waits"
+    assert len(long._parent) <= 10, "memory is bounded, whatever waits"
     np.testing.assert_allclose(long.features([58, 59]), short.features([58, 59]))
     long.settle(0, 1.0)  # no link to it is known any more
     long.settle(59, 1.0)

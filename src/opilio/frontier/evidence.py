@@ -76,18 +76,17 @@ class LinkEvidence(Reconsidering):
         self.page_words.refresh()
         self._link_words.refresh()
 
-    def features(self, oids: Sequence[int], *, anew: bool = True) -> Values:
+    def features(self, oids: Sequence[int] | Rows, *, anew: bool = True) -> Values:
         """One row of numbers, by `FEATURES`, for each of some URLs that there are links to.
 
         With `anew`, links to them are looked at again, else only what changes with each page is.
         """
         self.catch_up()
-        if not oids:
+        if not len(oids):
             return np.zeros((0, len(FEATURES)))
-        found = [self._links_to[oid] for oid in oids]
-        sizes = np.fromiter(map(len, found), np.int64, len(found))
-        starts = np.concatenate(([0], np.cumsum(sizes)[:-1]))
-        links = np.frombuffer(b"".join(found), np.int64) - self._first
+        links, which = self._chains.follow(np.asarray(oids, np.int64))
+        sizes = np.bincount(which, minlength=len(oids))
+        starts = np.cumsum(sizes) - sizes
         parents = self._parent.values[links]
         relevance = self._relevance.values[parents]
         usual = self._good_pages / self._known_pages
@@ -133,20 +132,19 @@ class LinkEvidence(Reconsidering):
         """Look at links again; when there are very many, at those whose turn it is."""
         if len(links) > _MOST_LINKS:
             links = np.sort(links)
-            first = int(np.searchsorted(links, self._looked_to - self._first))
-            links = np.roll(links, -first)[:_MOST_LINKS]
-            self._looked_to = int(links[-1]) + 1 + self._first
+            links = np.roll(links, -int(np.searchsorted(links, self._looked_to)))[:_MOST_LINKS]
+            self._looked_to = int(links[-1]) + 1
         for at in range(0, len(links), _PIECE_LINKS):
             piece = links[at : at + _PIECE_LINKS]
             for column, values in zip(self._views, self._look_at(piece), strict=True):
                 column.values[piece] = values
 
-    def known_nearby(self, oids: Sequence[int]) -> Values:
+    def known_nearby(self, oids: Rows) -> Values:
         """How many pages are known of the host and of the folder of each of some URLs that there are links to."""
         hosts, folders = self._homes(oids)
         return self._hosts.known.values[hosts] + self._folders.known.values[folders]
 
-    def _homes(self, oids: Sequence[int]) -> tuple[Rows, Rows]:
+    def _homes(self, oids: Sequence[int] | Rows) -> tuple[Rows, Rows]:
         """Host and folder of each URL."""
         homes = self._home.values[np.array(oids, np.int64)]
         return homes >> HALF_BITS, homes & LOWER_HALF
@@ -213,4 +211,5 @@ class LinkEvidence(Reconsidering):
         count = len(self._parent) // 2
         for view in self._views:
             view.cut(min(count, len(view)))
+        self._looked_to = max(0, self._looked_to - count)
         super()._forget()

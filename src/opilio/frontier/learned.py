@@ -131,9 +131,9 @@ class AllEvidence(Strategy):
         """How much is to be expected of some waiting URLs; one that no link is known to keeps the priority it had."""
         known = self.evidence.known_among([url.oid for url in urls])
         features = self.evidence.features(known, anew=False)
-        scores = dict(zip(known, self._scores(known, features).tolist(), strict=True))
+        scores = dict(zip(known.tolist(), self._scores(known, features).tolist(), strict=True))
         if self.settings.explore_share:
-            scores.update((oid, EXPLORED_PRIORITY) for oid in known if self._explorer.is_chosen(oid))
+            scores.update((oid, EXPLORED_PRIORITY) for oid in scores if self._explorer.is_chosen(oid))
         return [scores[url.oid] if url.oid in scores else url.priority or self.priority(url) for url in urls]
 
     def is_due(self) -> bool:
@@ -156,15 +156,15 @@ class AllEvidence(Strategy):
             self._spread = np.maximum(features.std(axis=0), _LEAST_SPREAD)
         scores = self._scores(known, features)
         if self.settings.explore_share:
-            places = self._explorer.choose(np.array(known, np.int64), self.evidence.known_nearby(known), scores)
+            places = self._explorer.choose(known, self.evidence.known_nearby(known), scores)
             scores[places] = EXPLORED_PRIORITY
-        found = dict(zip(known, scores.tolist(), strict=True))
+        found = dict(zip(known.tolist(), scores.tolist(), strict=True))
         return [found.get(url.oid, url.priority) for url in urls]
 
-    def _scores(self, oids: Sequence[int], features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def _scores(self, oids: npt.NDArray[np.int64], features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
         scores: npt.NDArray[np.float64] = ((features - self._mean) / self._spread) @ self.weights
         if self._recommended:
-            hubs = np.fromiter((self._recommended.get(oid, 0.0) for oid in oids), np.float64, len(oids))
+            hubs = np.array([self._recommended.get(oid, 0.0) for oid in oids.tolist()], np.float64)
             scores += HUB_WEIGHT * hubs
         return scores
 

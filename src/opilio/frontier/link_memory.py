@@ -7,13 +7,13 @@ one for those of a page.
 
 from __future__ import annotations
 
-from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 
+from opilio.frontier.chains import Chains
 from opilio.frontier.columns import Column, once
 from opilio.frontier.keymap import ABSENT
 from opilio.frontier.link_words import WordOdds
@@ -72,20 +72,18 @@ class Records:
 
 
 class LinkMemory:
-    """Links by number, counted from the first ever, and the records of pages, hosts and folders."""
+    """The links of pages, and the records of pages, hosts and folders."""
 
     def __init__(self) -> None:
         self.page_words = WordOdds()
         self._link_words = WordOdds()
         self._goodness: Column[np.float32] = Column(np.float32)
         """By oid: how relevant its page is; not a number while that is not known."""
-        self._links_to: dict[int, array[int]] = {}
-        """By oid of a URL not known yet: the links to it."""
+        self._chains = Chains()
+        """The links to URLs that are not known yet."""
         self._in_links: Column[np.int32] = Column(np.int32)
         self._weighed_links: Column[np.int32] = Column(np.int32)
         """By oid of a URL: how many links to it were found while it was not known, and when it was last weighed."""
-        self._first = 0
-        """Links before this one are forgotten."""
         self._parent: Column[np.int64] = Column(np.int64)
         self._target: Column[np.int64] = Column(np.int64)
         """By link: the oid that it leads to."""
@@ -140,15 +138,14 @@ class LinkMemory:
 
     def knows(self, oid: int) -> bool:
         """Whether a link to a URL that is not known yet is remembered."""
-        if self._seen or self._ends or self._gone:
-            self.catch_up()
-        return oid in self._links_to
+        return len(self.known_among([oid])) > 0
 
-    def known_among(self, oids: Iterable[int]) -> list[int]:
+    def known_among(self, oids: Sequence[int]) -> Rows:
         """Those of some URLs that a link is remembered to."""
         self.catch_up()
-        links_to = self._links_to
-        return [oid for oid in oids if oid in links_to]
+        known = np.array(oids, np.int64)
+        known = known[known < len(self._goodness)]
+        return known[self._chains.has(known)]
 
     def grown(self, oids: Iterable[int]) -> list[int]:
         """Those of some URLs that so many more links lead to by now that they should be weighed again."""
@@ -172,17 +169,19 @@ class LinkMemory:
         if seen:
             self._add_pages(seen, {oid: at for at, (oid, _) in enumerate(ends)})
         if ends:
-            self._settle_all([oid for oid, _ in ends], np.array([goodness for _, goodness in ends]))
+            self._settle_all(np.array([oid for oid, _ in ends]), np.array([goodness for _, goodness in ends]))
         if texts:
             self._learn_words(texts)
-        for oid in gone:
-            self._links_to.pop(oid, None)
+        if gone:
+            self._grow_oids(max(gone) + 1)
+            self._chains.drop(np.array(gone))
         while len(self._parent) > MAX_LINKS:
             self._forget()
 
     def _grow_oids(self, size: int) -> None:
         self._goodness.grow(size, np.nan)
         self._home.grow(size, ABSENT)
+        self._chains.grow(size)
         self._in_links.grow(size)
         self._weighed_links.grow(size)
 
@@ -194,14 +193,12 @@ class LinkMemory:
 
     # -- what became of URLs
 
-    def _settle_all(self, oids: list[int], goodness: Values) -> None:
-        self._record_pages(np.array(oids, np.int64), goodness)
-        found = [(at, links) for at, oid in enumerate(oids) if (links := self._links_to.pop(oid, None)) is not None]
-        if found:
-            sizes = np.fromiter((len(links) for _, links in found), np.int64, len(found))
-            which = np.repeat(np.fromiter((at for at, _ in found), np.int64, len(found)), sizes)
-            numbers = np.frombuffer(b"".join([links for _, links in found]), np.int64) - self._first
-            self._settle_links(numbers, which, goodness)
+    def _settle_all(self, oids: Rows, goodness: Values) -> None:
+        self._record_pages(oids, goodness)
+        links, which = self._chains.follow(oids)
+        self._chains.drop(oids)
+        if len(links):
+            self._settle_links(links, which, goodness)
 
     def _record_pages(self, oids: Rows, goodness: Values) -> None:
         self._known_pages += len(oids)
@@ -242,7 +239,7 @@ class LinkMemory:
         """Pages with their links; `ended` numbers the URLs whose end is noted, and may have come after a page."""
         sizes = np.fromiter((len(page.document.links) for page in seen), np.int64, len(seen))
         oids = [oid for page in seen for oid in page.oids]
-        parent, first = len(self._relevance), self._first + len(self._parent)
+        parent = len(self._relevance)
         self._page_oid.extend([page.oid for page in seen])
         self._relevance.extend([page.relevance for page in seen])
         self._links.extend(sizes)
@@ -265,25 +262,19 @@ class LinkMemory:
         children = once(of[known] << HALF_BITS | targets[known])
         self._children.add(children >> HALF_BITS, self._goodness.values[children & LOWER_HALF].astype(np.float64))
         self._add_words(seen, sizes)
-        number = first
-        for page in seen:
-            here = slice(number - first, number - first + len(page.oids))
-            self._add_links(page, np.flatnonzero(leads_on[here]).tolist(), number)
-            number += len(page.oids)
+        self._find_homes(seen, sizes, np.flatnonzero(leads_on & (self._home.values[targets] == ABSENT)))
+        self._chains.add(targets, np.flatnonzero(leads_on))
 
-    def _add_links(self, page: Seen, places: Sequence[int], number: int) -> None:
-        """Note the links of a page that lead to URLs which are not known yet; `number` is that of its first link."""
-        links_to, home, sids, links = self._links_to, self._home.values, page.sids, page.document.links
-        oids = page.oids
-        for at in places:
-            oid = oids[at]
-            found = links_to.get(oid)
-            if found is not None:
-                found.append(number + at)
-            else:
-                links_to[oid] = array("q", (number + at,))
-                home[oid] = sids[at] << HALF_BITS | self._folder(links[at].url)
-        self._hosts.grow(max(sids, default=0) + 1)
+    def _find_homes(self, seen: Sequence[Seen], sizes: Rows, places: Rows) -> None:
+        """Note host and folder of URLs that are met for the first time, at some of the links of some pages."""
+        starts = np.cumsum(sizes) - sizes
+        pages = np.searchsorted(starts, places, side="right") - 1
+        home, most = self._home.values, 0
+        for at, page in zip((places - starts[pages]).tolist(), pages.tolist(), strict=True):
+            sid = seen[page].sids[at]
+            home[seen[page].oids[at]] = sid << HALF_BITS | self._folder(seen[page].document.links[at].url)
+            most = max(most, sid)
+        self._hosts.grow(most + 1)
 
     def _add_words(self, seen: Sequence[Seen], sizes: Rows) -> None:
         documents = [page.document for page in seen]
@@ -321,13 +312,7 @@ class LinkMemory:
             column.cut(count)
         self._words.cut(words)
         self._forgotten_words += words
-        self._first += count
-        first = self._first
-        self._links_to = {  # most are all old or all new: links to a URL are in the order in which they were found
-            oid: links if links[0] >= first else array("q", (n for n in links if n >= first))
-            for oid, links in self._links_to.items()
-            if links[-1] >= first
-        }
+        self._chains.cut(count)
 
 
 def _without_words(document: Document) -> Document:

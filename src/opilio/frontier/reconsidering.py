@@ -103,7 +103,6 @@ class Reconsidering(LinkMemory):
         which = np.minimum(np.searchsorted(oids, self._target.values), len(oids) - 1)
         links = np.flatnonzero((oids[which] == self._target.values) & np.isnan(self._fate.values))
         links = links[np.argsort(which[links], kind="stable")]
-        for oid in oids.tolist():
-            self._links_to.pop(oid, None)
+        self._chains.drop(oids)
         if len(links):
             self._settle_links(links, which[links], goodness)
