@@ -231,8 +231,9 @@ class Absorber(Meeting):
                     found.anchor, found.neighbours = link.anchor, document.significant
                     found.steps = url.steps
                     oids[index] = self._name(found, link.key, url.oid, new)
+        sids = [self.sids[oid] if oid != ABSENT else ABSENT for oid in oids]
         if self.frontier.strategy.learns:
-            self._observe(url, judgement, document, links, oids, new, now_s)
+            self._observe(url, judgement, document, links, oids, sids, new, now_s)
         else:
             self.frontier.prioritise([found.url for found in new])
             self._admit(new, now_s)
@@ -240,5 +241,5 @@ class Absorber(Meeting):
         self.counters.add("links to known URLs", len(links) - len(new))
         if ABSENT in oids:  # too long, or past the limit of known URLs
             links = [link for link, oid in zip(links, oids, strict=True) if oid != ABSENT]
-            oids = [oid for oid in oids if oid != ABSENT]
-        self.recorder.add_links(self.batch, url, links, oids, [self.sids[oid] for oid in oids])
+            oids, sids = [oid for oid in oids if oid != ABSENT], [sid for sid in sids if sid != ABSENT]
+        self.recorder.add_links(self.batch, url, links, oids, sids)

@@ -120,14 +120,15 @@ class Offering:
         document: Document,
         links: Sequence[Link],
         oids: Sequence[int],
+        sids: Sequence[int],
         new: Sequence[NewUrl],
         now_s: float,
     ) -> None:
         """Let a strategy that learns see a page with all its links, before those that are new take their places."""
         if len(links) < len(document.links):  # some are not followed
-            places = {id(link): oid for link, oid in zip(links, oids, strict=True)}
-            oids = [places.get(id(link), ABSENT) for link in document.links]
-        sids = [self.sids[oid] if oid != ABSENT else ABSENT for oid in oids]
+            places = {id(link): place for link, place in zip(links, zip(oids, sids, strict=True), strict=True)}
+            found = [places.get(id(link), (ABSENT, ABSENT)) for link in document.links]
+            oids, sids = [oid for oid, _ in found], [sid for _, sid in found]
         self.frontier.strategy.observe(url, judgement, document, oids, sids)
         self._unplaced.append((oids, new, now_s))
         if len(self._unplaced) >= MAX_UNPLACED_PAGES:

@@ -42,6 +42,7 @@ class Duplicates:
         self._stems = KeyMap()
         self._contents = KeyMap()
         self._bands = KeyMap()
+        self._latest: tuple[bytes, list[int]] = (b"", [])
         self._sketches = np.zeros((256, _SKETCH_BINS), dtype=np.uint16)
         self._sketch_of: dict[int, int] = {}
         self._alias: dict[tuple[int, int], int] = {}  # two hosts -> proofs; negative: disproved
@@ -123,7 +124,7 @@ class Duplicates:
             self._alias[pair] = proofs + 1 if candidate == twin else -1
 
     def _near(self, shingles: bytes) -> int:
-        for band in self._bands_of(shingles):
+        for band in self._bands_in(shingles):
             candidate = self._bands.get(band)
             if candidate != ABSENT:
                 same = np.count_nonzero(self._sketches[self._sketch_of[candidate]] == _fold(shingles))
@@ -137,8 +138,14 @@ class Duplicates:
             self._sketches = np.concatenate([self._sketches, np.zeros_like(self._sketches)])
         self._sketches[row] = _fold(shingles)
         self._sketch_of[oid] = row
-        for band in self._bands_of(shingles):
+        for band in self._bands_in(shingles):
             self._bands.add(band, oid)
+
+    def _bands_in(self, shingles: bytes) -> list[int]:
+        """The bands of a sketch; those of a page that is looked for first and added then are found once."""
+        if self._latest[0] is not shingles:
+            self._latest = (shingles, self._bands_of(shingles))
+        return self._latest[1]
 
 
 def _fold(shingles: bytes) -> np.ndarray[tuple[int], np.dtype[np.uint16]]:

@@ -133,7 +133,7 @@ class KeyMap:
 class RecentKeys:
     """A `KeyMap` for keys that come in bunches and mostly repeat: a small dict answers for those met lately."""
 
-    def __init__(self, max_recent: int = 100_000) -> None:
+    def __init__(self, max_recent: int = 250_000) -> None:
         self.table = KeyMap()
         self._recent: dict[int, int] = {}
         self._max_recent = max_recent

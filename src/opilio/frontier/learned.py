@@ -85,8 +85,8 @@ class AllEvidence(Strategy):
         self.evidence.add_page(page.oid, relevance, page.steps, document, oids, sids)
 
     def to_weigh(self, linked: Iterable[int]) -> Iterable[int]:
-        """Those that many links are new to."""
-        return self.evidence.grown(linked)
+        """Those that many links are new to, of all that any are."""
+        return self.evidence.grown()
 
     def settle(self, oid: int, goodness: float) -> None:
         """What became of a URL is known."""

@@ -7,7 +7,7 @@ one for those of a page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
@@ -106,6 +106,8 @@ class LinkMemory:
         self._home: Column[np.int64] = Column(np.int64)
         """By oid: its host, and in the lower half its folder; ABSENT when no link led to it before it was known."""
         self._known_pages, self._good_pages = 2.0, 1.0
+        self._linked = [np.zeros(0, np.int64)]
+        """Where links lead that were found since `grown` was asked last."""
         self._ends: list[tuple[int, float]] = []
         self._texts: list[tuple[Words, float]] = []
         self._seen: list[Seen] = []
@@ -147,11 +149,12 @@ class LinkMemory:
         known = known[known < len(self._goodness)]
         return known[self._chains.has(known)]
 
-    def grown(self, oids: Iterable[int]) -> list[int]:
-        """Those of some URLs that so many more links lead to by now that they should be weighed again."""
+    def grown(self) -> list[int]:
+        """Those of the URLs that links were found to since this was asked last which should be weighed again: so many
+        more links lead to them by now."""
         self.catch_up()
-        linked = once(np.fromiter(oids, np.int64))
-        linked = linked[linked != ABSENT]
+        linked = once(np.concatenate(self._linked))
+        self._linked = [linked[:0]]
         found, before = self._in_links.values[linked], self._weighed_links.values[linked]
         is_grown = (found - before) * WEIGHED_AGAIN >= found
         self._weighed_links.values[linked[is_grown]] = found[is_grown]
@@ -258,7 +261,8 @@ class LinkMemory:
         self._fate.extend(fates)
         self._children.grow(parent + len(seen))
         leads_on = ~known & (targets != ABSENT)
-        np.add.at(self._in_links.values, targets[leads_on], 1)
+        self._linked.append(targets[leads_on])
+        np.add.at(self._in_links.values, self._linked[-1], 1)
         children = once(of[known] << HALF_BITS | targets[known])
         self._children.add(children >> HALF_BITS, self._goodness.values[children & LOWER_HALF].astype(np.float64))
         self._add_words(seen, sizes)
