@@ -268,6 +268,20 @@ def test_words_speak_for_what_they_were_seen_with() -> None:
     assert both == pytest.approx(0.0) and new == pytest.approx(0.0)
 
 
+def test_a_page_that_is_fetched_again_counts_once() -> None:
+    """Settled again, at once or later, a URL is still one page of its host, whose links taught once."""
+    once, twice = LinkEvidence(), LinkEvidence()
+    document = page([(1, [3], [], Region.MAIN), (4, [3], [], Region.MAIN)])
+    for evidence in (once, twice):
+        evidence.add_page(9, 1.0, 0, document, [1, 4], [1, 1])
+        evidence.settle(1, 1.0)
+    twice.settle(1, 1.0)
+    expected = once.features([4])
+    np.testing.assert_allclose(twice.features([4]), expected)
+    twice.settle(1, 1.0)
+    np.testing.assert_allclose(twice.features([4]), expected)
+
+
 def test_a_url_given_up_unseen_teaches_nothing() -> None:
     """What robots rules or limits refuse says nothing about pages like it."""
     evidence = LinkEvidence()

@@ -166,13 +166,16 @@ class LinkMemory:
         ends, self._ends = self._ends, []
         texts, self._texts = self._texts, []
         gone, self._gone = self._gone, []
-        if ends:
-            self._grow_oids(max(oid for oid, _ in ends) + 1)
-            self._goodness.values[[oid for oid, _ in ends]] = [goodness for _, goodness in ends]
+        latest = dict(ends)
+        oids, goodness = np.array(list(latest), np.int64), np.array(list(latest.values()))
+        self._grow_oids(int(oids.max(initial=-1)) + 1)
+        is_new = np.isnan(self._goodness.values[oids])  # not of a page that is fetched again
+        self._goodness.values[oids] = goodness
         if seen:
             self._add_pages(seen, {oid: at for at, (oid, _) in enumerate(ends)})
         if ends:
-            self._settle_all(np.array([oid for oid, _ in ends]), np.array([goodness for _, goodness in ends]))
+            self._record_pages(oids[is_new], goodness[is_new])
+            self._settle_all(oids, goodness)
         if texts:
             self._learn_words(texts)
         if gone:
@@ -197,7 +200,6 @@ class LinkMemory:
     # -- what became of URLs
 
     def _settle_all(self, oids: Rows, goodness: Values) -> None:
-        self._record_pages(oids, goodness)
         links, which = self._chains.follow(oids)
         self._chains.drop(oids)
         if len(links):
