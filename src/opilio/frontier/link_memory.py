@@ -33,7 +33,7 @@ MAX_LESSONS = 4_000_000
 """Words that were learned from links: so many can be corrected later."""
 MAX_NOTED_PAGES = 256
 """Pages that are noted and not worked in: more would only take memory."""
-WEIGHED_AGAIN = 4
+WEIGHED_AGAIN = 8
 """A URL is weighed again when one of so many of the links to it is new: for the hundredth link nothing changes."""
 HALF_BITS, LOWER_HALF = 32, 2**32 - 1
 CONTEXT = np.uint32(0x9E3779B1)
