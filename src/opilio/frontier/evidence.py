@@ -41,6 +41,7 @@ _PIECE_LINKS = 2048
 PATIENCE = 3.0
 """The record of a host, folder or page counts as if so many more of its pages were known, of the usual worth."""
 _VIEWS = 6
+_SLOT = np.uint32(SLOTS - 1)
 _CONTEXT_BACK = np.uint32(pow(int(CONTEXT), -1, 2**32))
 
 FEATURES = (
@@ -174,7 +175,7 @@ class LinkEvidence(Reconsidering):
         words, of, _ = self._words_of(starts, inner + outer)
         # Twice as many places as links: at the even ones are words in links, at the odd ones those around them.
         place = np.repeat(np.arange(2 * size), np.stack((inner, outer), axis=1).ravel())
-        spoken = self.page_words.odds(np.where(place % 2 == 0, words, words * _CONTEXT_BACK))
+        spoken = self.page_words.odds(np.where(place & 1, words * _CONTEXT_BACK, words))
         said = np.bincount(place, spoken, 2 * size)
         keywords = np.bincount(place, self._is_keyword(words), 2 * size)
         return (
@@ -185,7 +186,7 @@ class LinkEvidence(Reconsidering):
         )
 
     def _is_keyword(self, words: Words) -> npt.NDArray[np.bool_]:
-        found: npt.NDArray[np.bool_] = self._may_be_keyword[words % SLOTS]
+        found: npt.NDArray[np.bool_] = self._may_be_keyword[words & _SLOT]
         candidates = words[found]
         if len(candidates):
             at = np.searchsorted(self._keywords, candidates)

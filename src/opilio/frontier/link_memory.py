@@ -216,9 +216,8 @@ class LinkMemory:
     def _settle_links(self, links: Rows, which: Rows, goodness: Values) -> None:
         """The links to some URLs led to this: `which`, in ascending order, says which of `goodness` is a link's."""
         self._fate.values[links] = goodness[which]
-        pages = len(self._relevance)  # a page with two links to one URL has one such child
-        children = once(which * pages + self._parent.values[links])
-        self._children.add(children % pages, goodness[children // pages])
+        children = once(which << HALF_BITS | self._parent.values[links])  # two links of a page to one URL are one child
+        self._children.add(children & LOWER_HALF, goodness[children >> HALF_BITS])
         words, of, _ = self._words_of(
             self._words_start.values[links], self._words_in.values[links] + self._words_around.values[links]
         )
