@@ -16,6 +16,7 @@ import pytest
 import opilio
 from evaluate_local import TABLE, record_local
 from opilio import Collection, learn
+from opilio.crawl.strangers import MET
 from opilio.errors import SettingsError
 from opilio.evaluate import RecordedWeb, analyse, real
 from opilio.evaluate.experiment import Experiment, Judge, Web, from_table
@@ -98,6 +99,19 @@ def test_a_real_crawl_learns_first(trained: tuple[Path, dict[tuple[str, str], Ru
         assert ((model.relevances >= 0.5) == (run.relevances >= 0.5))[fetched:].all(), "it judged all other pages"
     assert set(runs["from examples", "real"].crawled[:5].tolist()) == set(runs["from examples", "real"].starts)
     assert runs["from examples", "simulated"].models == ()
+
+
+def test_a_real_crawl_without_negatives_meets_strangers(local: Path, tmp_path: Path) -> None:
+    """Where an experiment names no pages that are not wanted, a crawl learns from some that it met, unless told not to;
+    with negatives (the test above) there is one model."""
+    judge = {**BAYES, "negatives": 0}
+    strategies = [
+        {"strategy": "best-first", "label": f"at most {most}", "judge": judge, "real": True, "settings": settings}
+        for most, settings in ((50, {}), (0, {"learn.strangers": 0}))
+    ]
+    runs = runs_of(make(local, strategies, tasks=["from examples"]), tmp_path)
+    assert {model.reason for model in runs["from examples", "at most 50"].models[1:]} == {MET}
+    assert [model.reason for model in runs["from examples", "at most 0"].models] == ["first model"]
 
 
 def test_both_see_the_same_documents(local: Path, tmp_path: Path) -> None:

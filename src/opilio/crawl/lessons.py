@@ -8,7 +8,7 @@ from typing import Any
 
 from opilio import learn
 from opilio.crawl.claiming import claim
-from opilio.crawl.taught import KEYWORDS, examples_in, why_nothing_is_learned
+from opilio.crawl.taught import KEYWORDS, again, examples_in, why_nothing_is_learned
 from opilio.errors import InputError
 from opilio.learn import lessons
 from opilio.learn.noting import forget, noting
@@ -158,7 +158,7 @@ def teach(store: Store, what: str, **request: Any) -> Any:
 def use_model_now(store: Store, settings: Settings, version: int) -> int:
     """Judge by an older model again where no crawl runs; the version it has now."""
     renewed = learn.renew(store, version)
-    learn.store_model(store, renewed, f"model {version} again", settings, lessons.fingerprint(store, settings))
+    learn.store_model(store, renewed, again(version), settings, lessons.fingerprint(store, settings))
     learn.rejudge(store, renewed.model, examples_in(store), settings.classify)
     return renewed.version
 
@@ -171,7 +171,8 @@ def train_now(store: Store, settings: Settings, reason: str, *, judge_anew: bool
         raise InputError("no examples to learn from", "Add some: opilio topics add FOLDER TOPIC URL")
     models = store.load_models()
     taught = lessons.fingerprint(store, settings)
-    trained = learn.train(learn.gather(store, settings), settings, (models[0].version if models else 0) + 1)
+    training = learn.with_strangers(store, settings, learn.gather(store, settings))
+    trained = learn.train(training, settings, (models[0].version if models else 0) + 1)
     learn.store_model(store, trained, reason, settings, taught)
     if judge_anew:
         learn.rejudge(store, trained.model, examples_in(store), settings.classify)

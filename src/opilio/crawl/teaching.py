@@ -7,7 +7,8 @@ A new model reaches the workers at once. Then the pages that older models judged
 of them gets its new place in the frontier. Pages that were under way meanwhile follow when they have come.
 
 When much was found since, the crawl learns from that too (`self_teaching.py`): a model is tried with archetypes, and
-takes the place of the one there is unless the guard refuses it.
+takes the place of the one there is unless the guard refuses it. And early on it learns from pages that are surely about
+nothing wanted (`strangers.py`).
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from opilio.crawl.companion import finish
 from opilio.crawl.counters import FOUND
 from opilio.crawl.pool import Workers
 from opilio.crawl.self_teaching import Rounds
+from opilio.crawl.strangers import MET, Meetings
 from opilio.crawl.taught import (
     KEYWORDS,
+    again,
     describe,
     examples_in,
     examples_to_fetch,
@@ -77,6 +80,7 @@ class Teacher:
         self._listeners: list[asyncio.Future[int]] = []
         self._drawn = self._found
         self._rounds = Rounds(settings, store, absorber)
+        self._meetings = Meetings(settings, store, absorber)
         self._late: set[int] = set()
         self._judges_anew = True
         self._hurries = False
@@ -118,6 +122,7 @@ class Teacher:
         """Train by other settings from now on."""
         self._settings = settings
         self._rounds.change_settings(settings)
+        self._meetings.change_settings(settings)
 
     def look(self) -> None:
         """Begin to train when it is time. Called often."""
@@ -132,6 +137,8 @@ class Teacher:
             self._begin(self._judge_by_latest(late=True))
         elif self._training is None and self.version and self._learns and self._rounds.is_due:
             self._begin(self._learn_by_itself(""))
+        elif self._training is None and self.version and self._learns and self._meetings.is_due:
+            self._begin(self._meet())
         elif self._training is None and self._found - self._drawn >= self._settings.oasis.redraw_after:
             self._drawn = self._found
             if self.version and self._settings.classify.classifier == OASIS:
@@ -202,7 +209,7 @@ class Teacher:
             await self._commit()
             taught = await asyncio.to_thread(fingerprint, self._store, self._settings)
             renewed = await asyncio.to_thread(learn.renew, self._store, version)
-            await self._hand_out(renewed, f"model {version} again", taught)
+            await self._hand_out(renewed, again(version), taught)
         except Exception as error:  # no training has failed: it is the asker's to hear of
             if not heard.done():
                 heard.set_exception(error)
@@ -276,7 +283,8 @@ class Teacher:
     async def _teach(self, reason: str) -> None:
         await self._commit()
         taught = await asyncio.to_thread(fingerprint, self._store, self._settings)
-        training = await asyncio.to_thread(learn.gather, self._store, self._settings)
+        known = await asyncio.to_thread(learn.gather, self._store, self._settings)
+        training = await asyncio.to_thread(learn.with_strangers, self._store, self._settings, known, self._has_started)
         trained = await asyncio.to_thread(
             learn.train_beside, training, self._settings, self.version + 1, self._has_started
         )
@@ -289,6 +297,15 @@ class Teacher:
         if self._judges_anew:
             await self._judge_anew(trained.model)
         self._judges_anew = True
+
+    async def _meet(self) -> None:
+        """Learn from pages that are about nothing wanted, if there are any."""
+        await self._commit()
+        trained, taught = await self._meetings.run(self.version + 1, self._has_started)
+        self._processes.clear()
+        if trained is not None:
+            await self._hand_out(trained, MET, taught)
+            await self._judge_anew(trained.model)
 
     async def _learn_by_itself(self, reason: str, heard: asyncio.Future[learn.Round] | None = None) -> None:
         try:

@@ -7,7 +7,8 @@ any machine.
 
 What a crawl learns from is what a simulated judge learns from. Where it starts at the examples they are given as URLs:
 it fetches them, learns from them and goes on. Where it starts elsewhere it must not know where they are, and is given
-their texts. Pages that are not about the topic are given as OTHERS.
+their texts. Pages that are not about the topic are given as OTHERS; where an experiment has none (`negatives = 0`), a
+crawl has what a user has who names no texts of OTHERS, and may look for strangers.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -80,9 +82,11 @@ def crawl_for_real(
     """Crawl in a folder that is gone afterwards; as many pages as asked for, in the order they were fetched."""
     with tempfile.TemporaryDirectory(prefix="opilio-evaluate-") as name:
         folder = Path(name)
-        _write_others(folder / "others", judge, analysed, topic, seed)
         (folder / "seeds.txt").write_text("\n".join(analysed.web.urls[page] for page in starts), "utf-8")
-        changes = {"limits.max_pages": max_pages, "classify.others": str(folder / "others"), "search.index": False}
+        changes: dict[str, Any] = {"limits.max_pages": max_pages, "search.index": False}
+        if judge.negatives or not judge.others:
+            _write_others(folder / "others", judge, analysed, topic, seed)
+            changes["classify.others"] = str(folder / "others")
         chosen = override(settings, changes)
         collection = Collection.create(folder / "collection", seeds=folder / "seeds.txt", settings=chosen)
         fetched = [page for page in starts if not (chosen.robots.obey_meta and _is_noindex(analysed, page))]

@@ -2,8 +2,8 @@
 
 `lessons.py` puts topics, marks and examples into the store, or changes them there; `checking.py` finds slips in the
 settings. `training.py` gathers the training set from it: examples that were fetched, files and texts, OTHERS, document
-frequencies. `trainer.py` makes a model of that, in a process of its own (`process.py`), so that a crawl can go on;
-`models.py` lists, compares and renews models.
+frequencies; `strangers.py` adds pages that were met and are about nothing wanted. `trainer.py` makes a model of that,
+in a process of its own (`process.py`), so that a crawl can go on; `models.py` lists, compares and renews models.
 `archetypes.py` finds pages that a crawl can learn from by itself, `guard.py` refuses a model that this made worse (both
 ask models about documents that these have not seen: `folding.py`), and
 `reviewing.py` lets the user look at them, confirm, reject and trim them. `feedback.py` makes lessons of what a reader
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         reject_archetype,
         trim_example,
     )
+    from opilio.learn.strangers import looks_for_strangers, with_strangers
     from opilio.learn.surroundings import Surroundings, look_around
     from opilio.learn.trainer import Trained, store_model, train, train_beside
     from opilio.learn.training import gather
@@ -83,6 +84,7 @@ __all__ = [
     "list_archetypes",
     "list_models",
     "look_around",
+    "looks_for_strangers",
     "more_examples",
     "page_text",
     "propose",
@@ -103,6 +105,7 @@ __all__ = [
     "try_beside",
     "try_out",
     "ways_to",
+    "with_strangers",
     "write_round",
 ]
 
@@ -130,6 +133,7 @@ _MODULES = {
     "list_archetypes": "reviewing",
     "list_models": "models",
     "look_around": "surroundings",
+    "looks_for_strangers": "strangers",
     "more_examples": "remedies",
     "page_text": "reviewing",
     "propose": "proposing",
@@ -150,6 +154,7 @@ _MODULES = {
     "try_beside": "guard",
     "try_out": "guard",
     "ways_to": "ways",
+    "with_strangers": "strangers",
     "write_round": "archetypes",
 }
 

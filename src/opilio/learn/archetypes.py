@@ -30,6 +30,7 @@ from opilio.errors import InputError
 from opilio.features.evidence import TextReader
 from opilio.learn.guard import Trial, Verdict
 from opilio.learn.lessons import ARCHETYPE, Taught
+from opilio.learn.strangers import with_strangers
 from opilio.learn.trainer import OnStart, work_beside
 from opilio.learn.training import examples_of, gather
 from opilio.model import RELEVANT
@@ -157,7 +158,8 @@ def survey(store: Store, settings: Settings, on_start: OnStart = lambda process:
     models = store.load_models()
     if not models:
         raise InputError("there is no model yet, and so there are no archetypes", "Crawl until the examples are there.")
-    taught, training, records = Taught.of(store), gather(store, settings), list(store.load_training())
+    taught, records = Taught.of(store), list(store.load_training())
+    training = with_strangers(store, settings, gather(store, settings), on_start)
     made = {(record.kcid, record.name): record for record in records if record.source == ARCHETYPE}
     known = sorted({record.oid for record in records if record.oid is not None} | _pages_of(store, records))
     confidences = _confidences(store, training, settings, on_start)

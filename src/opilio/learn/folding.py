@@ -48,6 +48,11 @@ def confidences(training: TrainingSet, settings: Settings, model: bytes) -> list
     The only document of a topic, and those of a fold whose others do not suffice, are judged by the model there is,
     which has learned from them. Other documents have none.
     """
+    return confidences_by(training, settings, Model.from_bytes(model).judge_alone)
+
+
+def confidences_by(training: TrainingSet, settings: Settings, current: Judge) -> list[float | None]:
+    """The same, with the judge there is."""
     asked = [e for e in training.examples if e.positive and training.hierarchy.is_wanted(e.kcid)]
     found: dict[Example, float] = {}
     for held in split(asked):
@@ -56,7 +61,6 @@ def confidences(training: TrainingSet, settings: Settings, model: bytes) -> list
         except InputError:
             continue
         found |= {example: _confidence(judge, example) for example in held}
-    current = Model.from_bytes(model).judge_alone
     found |= {example: _confidence(current, example) for example in asked if example not in found}
     return [found.get(example) for example in training.examples]
 

@@ -17,10 +17,16 @@ from typing import Any
 from opilio.errors import OpilioError
 from opilio.learn.folding import confidences
 from opilio.learn.guard import try_out
+from opilio.learn.strangers import choose_strangers
 from opilio.learn.trainer import train
 from opilio.threads import NICENESS
 
-WORK: dict[str, Callable[..., Any]] = {"train": train, "try": try_out, "confidences": confidences}
+WORK: dict[str, Callable[..., Any]] = {
+    "train": train,
+    "try": try_out,
+    "confidences": confidences,
+    "strangers": choose_strangers,
+}
 
 
 def _end_with_parent() -> None:

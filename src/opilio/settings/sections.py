@@ -294,6 +294,9 @@ class Learn:
     # What can refuse a model that the crawl made by itself: held-out (examples of the user's kept aside), xi-alpha
     # (the classifier's own estimate), or off.
     guard: str = "held-out"
+    # Pages that the crawl met and that are surely about nothing wanted join OTHERS: at most so many, chosen early on;
+    # 0: none. None either where `classify.others` names texts, or 20 documents of yours show what is not wanted.
+    strangers: int = 50
     # Begin with a phase of learning (BINGO 2.6): depth-first, sharp focus, the seeds' domains; then harvest.
     phases: bool = False
     # The phase of learning ends when each topic has so many archetypes, which are counted at each round of
