@@ -227,6 +227,10 @@ def test_words_of_pages_that_come_while_others_are_judged_anew_are_kept() -> Non
     nothing = np.zeros(0, np.int64)
     evidence.judge_anew(JudgedAnew(nothing, np.zeros(0), np.zeros(0), WordOdds()))
     assert evidence.page_words.odds(np.array([5], np.uint32))[0] > 0.5
+    evidence.pages_seen()
+    evidence.never_mind()
+    evidence.add_words(np.array([6], np.uint32), 1.0)
+    assert evidence._meanwhile is None, "nothing piles up when nothing comes of it"
 
 
 def test_links_that_are_not_followed_count_for_nothing() -> None:

@@ -211,8 +211,12 @@ class Engine(Keeping):
         before = self.frontier.strategy
         if isinstance(before, AllEvidence):
             seen = before.evidence.pages_seen()
-            await self.commit(wait=True)
-            judged, keywords = await asyncio.to_thread(learn.read_anew, self.store, self.settings, before, seen)
+            try:
+                await self.commit(wait=True)
+                judged, keywords = await asyncio.to_thread(learn.read_anew, self.store, self.settings, before, seen)
+            except BaseException:
+                before.evidence.never_mind()
+                raise
             before.judge_anew(judged, keywords)
             return
         strategy = make_strategy(self.settings.frontier) if before.learns else copy.copy(before)

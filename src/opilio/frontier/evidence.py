@@ -18,7 +18,7 @@ import numpy as np
 
 from opilio.frontier.columns import Column
 from opilio.frontier.link_memory import CONTEXT, HALF_BITS, LOWER_HALF, Records
-from opilio.frontier.link_words import SLOTS
+from opilio.frontier.link_words import SLOT, SLOTS
 from opilio.frontier.reconsidering import Reconsidering
 from opilio.model import RELEVANT
 
@@ -41,7 +41,6 @@ _PIECE_LINKS = 2048
 PATIENCE = 3.0
 """The record of a host, folder or page counts as if so many more of its pages were known, of the usual worth."""
 _VIEWS = 6
-_SLOT = np.uint32(SLOTS - 1)
 _CONTEXT_BACK = np.uint32(pow(int(CONTEXT), -1, 2**32))
 
 FEATURES = (
@@ -67,7 +66,7 @@ class LinkEvidence(Reconsidering):
         """The hash codes of the words that name the topics."""
         self._keywords = np.array(sorted(set(keywords)), np.uint32)
         self._may_be_keyword[:] = False
-        self._may_be_keyword[self._keywords % SLOTS] = True
+        self._may_be_keyword[self._keywords & SLOT] = True
 
     # -- what it amounts to
 
@@ -186,7 +185,7 @@ class LinkEvidence(Reconsidering):
         )
 
     def _is_keyword(self, words: Words) -> npt.NDArray[np.bool_]:
-        found: npt.NDArray[np.bool_] = self._may_be_keyword[words & _SLOT]
+        found: npt.NDArray[np.bool_] = self._may_be_keyword[words & SLOT]
         candidates = words[found]
         if len(candidates):
             at = np.searchsorted(self._keywords, candidates)

@@ -21,7 +21,8 @@ SLOTS = 2**18
 """Words share a slot by the lower bits of their hash codes: at 100,000 words every third one has company."""
 CAUTION = 2.0
 """A word counts as if it had been seen on so many pages more, good and bad ones in the usual mixture."""
-_SLOT = np.uint32(SLOTS - 1)
+SLOT = np.uint32(SLOTS - 1)
+"""What is left of a word by this mask is its slot."""
 _SLOT_BITS = 18
 
 
@@ -41,10 +42,10 @@ class WordOdds:
         not count. Words that `are_once` in their pages need not be sorted to see that. Returns what was taken note of:
         the slots of words, and the pages they are of.
         """
-        slots = (words & _SLOT).astype(np.int64)
+        slots = (words & SLOT).astype(np.int64)
         if not are_once:
             pairs = once(of << _SLOT_BITS | slots)
-            of, slots = pairs >> _SLOT_BITS, pairs & int(_SLOT)
+            of, slots = pairs >> _SLOT_BITS, pairs & int(SLOT)
         good = goodness[of]
         np.add.at(self._good, slots, good.astype(np.float32))
         np.add.at(self._bad, slots, (1.0 - good).astype(np.float32))
@@ -77,7 +78,7 @@ class WordOdds:
 
     def odds(self, words: Words) -> Values:
         """The log odds of each word, beyond those of any page."""
-        odds: Values = self._odds[words & _SLOT]
+        odds: Values = self._odds[words & SLOT]
         return odds
 
     def _weigh(self, good: Values, bad: Values) -> Values:

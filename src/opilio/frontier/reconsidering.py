@@ -51,6 +51,10 @@ class Reconsidering(LinkMemory):
         self._meanwhile = []
         return self._page_oid.values.copy()
 
+    def never_mind(self) -> None:
+        """Nothing is judged anew after all: the words of pages need not be noted any longer."""
+        self._meanwhile = None
+
     def judge_anew(self, judged: JudgedAnew) -> None:
         """Put right what depends on how good pages are. `pages_seen` was called before they were judged."""
         self.catch_up()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from opilio.analyze.keywords import term_ids
+from opilio.frontier import AllEvidence
 from opilio.frontier.link_words import SLOTS, WordOdds
 from opilio.frontier.reconsidering import JudgedAnew
 from opilio.learn.briefing import documents_of, wanted_words
@@ -35,15 +36,8 @@ _WORDS = f"""
 """
 
 
-class Reconsiders(Protocol):
-    """A strategy that can put right what it has learned."""
-
-    def worth(self, relevance: Values) -> Values:
-        """Relevance as it counts there."""
-
-
 def read_anew(
-    store: Store, settings: Settings, strategy: Reconsiders, seen: npt.NDArray[np.int64]
+    store: Store, settings: Settings, strategy: AllEvidence, seen: npt.NDArray[np.int64]
 ) -> tuple[JudgedAnew, frozenset[int]]:
     """How good the pages that a strategy has `seen` are by now, and the words that name the topics."""
     with store.reading() as cursor:
