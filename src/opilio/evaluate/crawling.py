@@ -13,10 +13,10 @@ import numpy as np
 
 from opilio.evaluate.analysed import Analysed
 from opilio.evaluate.answers import Answers
+from opilio.evaluate.bounds import Foresight, Oracle, foreseen, links_to_go
 from opilio.evaluate.experiment import Contestant, Experiment
 from opilio.evaluate.graph import LinkGraph
 from opilio.evaluate.judges import Judging, training_of
-from opilio.evaluate.oracle import Oracle, links_to_go
 from opilio.evaluate.real import crawl_for_real
 from opilio.evaluate.records import UNDOUBTED, Place, Run
 from opilio.evaluate.simulate import Crawl, Simulation
@@ -60,6 +60,8 @@ def simulate(errand: Errand, judge: Judging) -> Run:
         brief(strategy, training_of(experiment.judge_of(contestant), errand.analysed, errand.topic, experiment.seed))
     if isinstance(strategy, Oracle):
         strategy.know(links_to_go(errand.analysed, errand.graph, errand.topic))
+    if isinstance(strategy, Foresight):
+        strategy.know(foreseen(errand.answers, judge))
     crawl = simulation.run()
     return _run(errand, crawl, [judge(page) for page in crawl.pages.tolist()])
 

@@ -14,7 +14,7 @@ import msgspec
 
 from opilio.classify import CLASSIFIERS
 from opilio.errors import SettingsError
-from opilio.evaluate import oracle as _  # noqa: F401  (registers the oracle)
+from opilio.evaluate.bounds import KNOWING
 from opilio.evaluate.scores import check_column, column_parts
 from opilio.evaluate.tasks import EXAMPLES, Start
 from opilio.frontier import make_strategy
@@ -285,7 +285,13 @@ def _check_contestant(experiment: Experiment, contestant: Contestant, where: str
         raise SettingsError(
             f"{where}: strategy {contestant.name!r} is real, and has no documents of OTHERS", "Set `negatives`."
         )
-    if make_strategy(experiment.settings_of(contestant).frontier).uses_sql and not contestant.real:
+    strategy = make_strategy(experiment.settings_of(contestant).frontier)
+    if contestant.real and isinstance(strategy, KNOWING):
+        raise SettingsError(
+            f"{where}: strategy {contestant.name!r} knows what only simulated crawls can know",
+            "Leave out `real = true`.",
+        )
+    if strategy.uses_sql and not contestant.real:
         raise SettingsError(
             f"{where}: strategy {contestant.name!r} orders by SQL, which cannot be simulated",
             "Set `real = true` for it: then it has a database to ask.",

@@ -24,7 +24,7 @@ _CODE = (
     "model", "topics", "frontier", "analyze", "features", "classify", "crawl/absorb.py",
     "crawl/offering.py", "crawl/meeting.py", "crawl/sources.py", "fetch/verdicts.py",
     "learn/briefing.py", "evaluate/analysed.py", "evaluate/answers.py", "evaluate/crawling.py", "evaluate/graph.py",
-    "evaluate/judges.py", "evaluate/oracle.py", "evaluate/simulate.py", "evaluate/tasks.py",
+    "evaluate/judges.py", "evaluate/bounds.py", "evaluate/simulate.py", "evaluate/tasks.py",
 )  # fmt: skip
 """What a run is made by."""
 _REAL_CODE = ("fetch", "store", "distill", "learn", "crawl", "evaluate/real.py", "evaluate/transport.py")
