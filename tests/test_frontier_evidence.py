@@ -111,6 +111,7 @@ class Plain:
             ),
             "folder": self.mean_of([w for other, w in self.worth.items() if other in met and other % 6 == oid % 6]),
             "steps from the topic": float(min(self.pages[parent][1] for parent, _ in found)),
+            "kindred words": 0.0,  # there are no word vectors here: tests/test_frontier_kindred.py has some
         }
 
     def children(self, parent: int) -> list[float]:

@@ -45,6 +45,7 @@ from opilio.crawl.stored import stored_status
 from opilio.crawl.taught import KEYWORDS
 from opilio.crawl.teachable import Teachable
 from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
+from opilio.features.stem_vectors import INSTALLED
 from opilio.fetch.transport import Transport
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
 from opilio.learn import lessons
@@ -366,6 +367,7 @@ def _with_full_paths(settings: Settings) -> Settings:
         "classify.embedding_model": settings.classify.embedding_model,
         "oasis.filter": settings.oasis.filter,
         "frontier.back_links": settings.frontier.back_links,
+        "frontier.word_vectors": "" if settings.frontier.word_vectors == INSTALLED else settings.frontier.word_vectors,
         "federation.peers": settings.federation.peers,
         "store.warc_url": "" if "://" in settings.store.warc_url else settings.store.warc_url,
     }

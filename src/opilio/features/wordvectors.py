@@ -29,6 +29,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
 import numpy as np
 
 from opilio.errors import SettingsError
@@ -53,11 +54,12 @@ _PACKAGE_PIECES = "tokenizers/l2_supercat_tokenizer_config.json"
 _START_MARKS = ("▁", "Ġ")
 _INSIDE_MARK = "##"
 _DTYPES = {"F16": "<f2", "F32": "<f4", "F64": "<f8", "BF16": "<u2"}
+_NOT_TABLES = ("package.json", "package-lock.json")
 _GUIDE = "docs/guides/embeddings.md says which files a model consists of."
 
 
 class Files(NamedTuple):
-    """Where a model lies. A text file (word2vec, GloVe) has its pieces inside."""
+    """Where a model lies. A text file (word2vec, GloVe) or one of JSON has its pieces inside."""
 
     rows: Path
     pieces: Path | None = None
@@ -111,7 +113,7 @@ def find_installed() -> Files:
 
 
 def find(model: Path) -> Files:
-    """The files of a model of the user's: a folder, or a file in the text form of word2vec and GloVe."""
+    """The files of a model of the user's: a folder, or a file that has all in it (word2vec, GloVe, JSON)."""
     if model.is_file():
         return Files(model)
     if not model.is_dir():
@@ -125,6 +127,9 @@ def find(model: Path) -> Files:
     texts = [file for file in sorted([*model.glob("*.txt"), *model.glob("*.vec")]) if file.name != "vocab.txt"]
     if not tables and len(texts) == 1:
         return Files(texts[0])
+    packed = [file for file in sorted(model.glob("*.json")) if file.name not in _NOT_TABLES]
+    if not tables and not texts and len(packed) == 1:
+        return Files(packed[0])
     raise SettingsError(f"{model}: no embedding model found in this folder", _GUIDE)
 
 
@@ -132,7 +137,7 @@ def read(files: Files) -> tuple[list[str], Matrix]:
     """The pieces of a model and their rows, as its files have them."""
     try:
         if files.pieces is None:
-            return _read_text(files.rows)
+            return _read_json(files.rows) if files.rows.suffix == ".json" else _read_text(files.rows)
         pieces = _read_pieces(files.pieces)[:MAX_PIECES]
         rows = np.asarray(_read_matrix(files.rows, len(pieces))[: len(pieces)], np.float32)
     except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -263,3 +268,20 @@ def _read_text(file: Path) -> tuple[list[str], Matrix]:
     if not rows:
         raise SettingsError(f"{file}: not word vectors in text form", _GUIDE)
     return pieces, np.stack(rows)
+
+
+class _Packed(msgspec.Struct):
+    """What we read of a JSON file: words, the most frequent first, and their numbers."""
+
+    dimensions: int
+    vectors: dict[str, msgspec.Raw]
+
+
+def _read_json(file: Path) -> tuple[list[str], Matrix]:
+    """An object with `dimensions`, and `vectors` that has a list of at least so many numbers for each word."""
+    packed = msgspec.json.decode(file.read_bytes(), type=_Packed)
+    pieces = list(packed.vectors)[:MAX_PIECES]
+    rows = [json.loads(bytes(packed.vectors[piece]))[: packed.dimensions] for piece in pieces]
+    if any(len(row) != packed.dimensions for row in rows):
+        raise ValueError(f"some word has fewer than {packed.dimensions} numbers")
+    return pieces, np.array(rows, np.float32)

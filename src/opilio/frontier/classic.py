@@ -14,13 +14,14 @@ import numpy as np
 
 from opilio.frontier.keymap import ABSENT
 from opilio.frontier.queue import Waiting
-from opilio.frontier.strategies import Strategy, strategies
+from opilio.frontier.strategies import Lesson, Strategy, strategies
 from opilio.model import Document, Judgement
 from opilio.settings import Frontier as FrontierSettings
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from opilio.frontier.kindred import WordVectors
     from opilio.frontier.link_words import Words
 
 SEED_SCORE = 1.0
@@ -162,7 +163,7 @@ class SharkSearch(Inheriting):
         self._inherited: dict[int, float] = {}
         self._passed = 0.0
 
-    def brief(self, keywords: Iterable[int], documents: Iterable[tuple[Words, float]]) -> None:
+    def brief(self, keywords: Iterable[int], lessons: Iterable[Lesson], vectors: WordVectors | None = None) -> None:
         """Take the keywords."""
         self._keywords = np.array(sorted(set(keywords)), np.uint32)
 

@@ -40,13 +40,13 @@ _PIECE_LINKS = 2048
 """Links looked at in one go: what is in between then stays in the processor's cache."""
 PATIENCE = 3.0
 """The record of a host, folder or page counts as if so many more of its pages were known, of the usual worth."""
-_VIEWS = 6
+_VIEWS = 7
 _CONTEXT_BACK = np.uint32(pow(int(CONTEXT), -1, 2**32))
 
 FEATURES = (
     "best parent", "mean parent", "any parent", "parents", "relevant parents", "strength of parents",
     "words", "best words", "words around", "keywords", "learned words", "best learned words",
-    "siblings", "links beside", "host", "folder", "steps from the topic",
+    "siblings", "links beside", "host", "folder", "steps from the topic", "kindred words",
 )  # fmt: skip
 
 
@@ -75,6 +75,8 @@ class LinkEvidence(Reconsidering):
         self.catch_up()
         self.page_words.refresh()
         self._link_words.refresh()
+        if self.kindred is not None:
+            self.kindred.refresh(self._goodness.values)
 
     def features(self, oids: Sequence[int] | Rows, *, anew: bool = True) -> Values:
         """One row of numbers, by `FEATURES`, for each of some URLs that there are links to.
@@ -103,7 +105,7 @@ class LinkEvidence(Reconsidering):
         )
         if anew:
             self._look_again(links)
-        beside_known, beside_good, words, around, keywords, learned = (
+        beside_known, beside_good, words, around, keywords, learned, kindred = (
             column.values[links].astype(np.float64) for column in self._views
         )
         hosts, folders = self._homes(oids)
@@ -125,6 +127,7 @@ class LinkEvidence(Reconsidering):
             self._record(self._hosts, hosts, usual),
             self._record(self._folders, folders, usual),
             -most(-self._steps.values[parents]),
+            total(kindred) / sizes,
         ]  # fmt: skip
         return np.stack(table, axis=1)
 
@@ -167,8 +170,9 @@ class LinkEvidence(Reconsidering):
         weights = counts * _NEARNESS
         return weights.sum(axis=0), (weights * np.where(counts, fates, 0.0)).sum(axis=0)
 
-    def _word_scores(self, links: Rows) -> tuple[Values, Values, Values, Values]:
-        """Of each link: what its words and those around it say, how many keywords it has, what was learned of such."""
+    def _word_scores(self, links: Rows) -> tuple[Values, Values, Values, Values, Values]:
+        """Of each link: what its words and those around it say, how many keywords it has, what was learned of such, and
+        what words say that mean much the same."""
         size = len(links)
         starts, inner, outer = (c.values[links] for c in (self._words_start, self._words_in, self._words_around))
         words, of, _ = self._words_of(starts, inner + outer)
@@ -182,7 +186,16 @@ class LinkEvidence(Reconsidering):
             said[1::2] / np.sqrt(1.0 + outer),
             keywords[::2] / np.sqrt(1.0 + inner),
             np.bincount(of, self._link_words.odds(words), size) / np.sqrt(1.0 + inner + outer),
+            self._kindred_scores(words, place, inner),
         )
+
+    def _kindred_scores(self, words: Words, place: Rows, inner: Rows) -> Values:
+        if self.kindred is None:
+            return np.zeros(len(inner))
+        is_inside = (place & 1) == 0
+        said = np.bincount(place[is_inside] >> 1, self.kindred.scores(words[is_inside]), len(inner))
+        scores: Values = said / np.sqrt(1.0 + inner)
+        return scores
 
     def _is_keyword(self, words: Words) -> npt.NDArray[np.bool_]:
         found: npt.NDArray[np.bool_] = self._may_be_keyword[words & SLOT]

@@ -10,22 +10,22 @@ import numpy as np
 from opilio.errors import SettingsError
 from opilio.frontier.evidence import FEATURES, LinkEvidence
 from opilio.frontier.exploring import Explorer
+from opilio.frontier.kindred import KindredWords, WordVectors
 from opilio.frontier.queue import Waiting
 from opilio.frontier.reconsidering import JudgedAnew
-from opilio.frontier.strategies import Strategy, strategies
+from opilio.frontier.strategies import Lesson, Strategy, strategies
 from opilio.model import Document, Judgement
 from opilio.settings import Frontier as FrontierSettings
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from opilio.frontier.link_words import Words
 
 WEIGHTS = {
     "best parent": 0.15, "mean parent": 0.30, "any parent": 0.20, "parents": -0.10, "relevant parents": -0.10,
     "strength of parents": 0.25, "words": 0.60, "best words": 0.21, "words around": 0.43, "keywords": 0.50,
     "learned words": 0.82, "best learned words": 0.61, "siblings": 0.50, "links beside": 0.29, "host": -0.10,
-    "folder": 0.22, "steps from the topic": -0.60,
+    "folder": 0.22, "steps from the topic": -0.60, "kindred words": 0.80,
 }  # fmt: skip
 """Of each number, in units of its spread over all waiting URLs: the mean of what was thought before and of what two
 logistic regressions found on waiting URLs of simulated crawls of development topics; those of parents by hand, for webs
@@ -65,11 +65,18 @@ class AllEvidence(Strategy):
         self._next = 1
         self._looked = False
 
-    def brief(self, keywords: Iterable[int], documents: Iterable[tuple[Words, float]]) -> None:
+    def brief(self, keywords: Iterable[int], lessons: Iterable[Lesson], vectors: WordVectors | None = None) -> None:
         """Learn what the topics are about before the first page."""
+        keywords, lessons = list(keywords), list(lessons)
         self.evidence.set_keywords(keywords)
-        for words, relevance in documents:
-            self.evidence.add_words(words, relevance)
+        for lesson in lessons:
+            self.evidence.add_words(lesson.words, lesson.relevance)
+        if vectors is not None:
+            self.evidence.kindred = KindredWords(vectors)
+            titles = [np.array(keywords, np.uint32), *(lesson.title for lesson in lessons)]
+            goodness = np.array([1.0, *(lesson.relevance for lesson in lessons)])
+            of = np.repeat(np.arange(len(titles)), [len(title) for title in titles])
+            self.evidence.kindred.brief(np.concatenate(titles), of, goodness)
 
     def priority(self, link: Waiting) -> float:
         """Of a URL that no link is known to: the user's own come first, what sitemaps and redirects name may wait."""

@@ -16,6 +16,7 @@ import numpy as np
 from opilio.frontier.chains import Chains
 from opilio.frontier.columns import Column, once
 from opilio.frontier.keymap import ABSENT
+from opilio.frontier.kindred import KindredWords
 from opilio.frontier.link_words import WordOdds
 from opilio.model import Document
 
@@ -77,6 +78,8 @@ class LinkMemory:
     def __init__(self) -> None:
         self.page_words = WordOdds()
         self._link_words = WordOdds()
+        self.kindred: KindredWords | None = None
+        """What words say that no link had; nothing is known without word vectors."""
         self._goodness: Column[np.float32] = Column(np.float32)
         """By oid: how relevant its page is; not a number while that is not known."""
         self._chains = Chains()
@@ -218,13 +221,15 @@ class LinkMemory:
         self._fate.values[links] = goodness[which]
         children = once(which << HALF_BITS | self._parent.values[links])  # two links of a page to one URL are one child
         self._children.add(children & LOWER_HALF, goodness[children >> HALF_BITS])
-        words, of, _ = self._words_of(
-            self._words_start.values[links], self._words_in.values[links] + self._words_around.values[links]
-        )
+        inner = self._words_in.values[links]
+        words, of, places = self._words_of(self._words_start.values[links], inner + self._words_around.values[links])
         if len(words):
             slots, learned_of = self._link_words.learn(words, which[of], goodness)
             target = np.zeros(len(goodness), np.int64)
             target[which] = self._target.values[links]
+            if self.kindred is not None:
+                is_inside = places < inner[of]
+                self.kindred.learn(words[is_inside], which[of[is_inside]], target)
             self._lesson_slot.extend(slots)
             self._lesson_oid.extend(target[learned_of])
             if len(self._lesson_slot) > MAX_LESSONS:
@@ -291,7 +296,10 @@ class LinkMemory:
         both = inner + outer
         starts = np.cumsum(both) - both
         at = np.arange(len(words)) - np.repeat(starts, both)
-        words[at >= np.repeat(inner, both)] *= CONTEXT
+        is_inside = at < np.repeat(inner, both)
+        if self.kindred is not None:
+            self.kindred.meet(words[is_inside])
+        words[~is_inside] *= CONTEXT
         self._words_start.extend(starts + self._forgotten_words + len(self._words))
         self._words_in.extend(inner)
         self._words_around.extend(outer)

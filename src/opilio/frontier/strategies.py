@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from opilio.errors import SettingsError
 from opilio.frontier.queue import Waiting
@@ -29,7 +29,17 @@ from opilio.registry import Registry
 from opilio.settings import Frontier as FrontierSettings
 
 if TYPE_CHECKING:
+    from opilio.frontier.kindred import WordVectors
     from opilio.frontier.link_words import Words
+
+
+class Lesson(NamedTuple):
+    """A document whose worth is known before the crawl."""
+
+    words: Words
+    """Each once."""
+    title: Words
+    relevance: float
 
 
 class Strategy:
@@ -70,8 +80,8 @@ class Strategy:
         """Whether a URL may be asked for as long as this strategy orders; else it waits in the database."""
         return True
 
-    def brief(self, keywords: Iterable[int], documents: Iterable[tuple[Words, float]]) -> None:
-        """What is known before the crawl: stems that name the topics, documents by their stems and their relevance."""
+    def brief(self, keywords: Iterable[int], lessons: Iterable[Lesson], vectors: WordVectors | None = None) -> None:
+        """What is known before the crawl: stems that name the topics, documents, and what words mean."""
 
     def observe(
         self, page: Waiting, judgement: Judgement | None, document: Document, oids: Sequence[int], sids: Sequence[int]

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from opilio.analyze.keywords import term_ids
 from opilio.classify import TrainingSet
+from opilio.features.stem_vectors import stem_vectors
 from opilio.frontier import Strategy
+from opilio.frontier.strategies import Lesson
 from opilio.learn.training import gather
 from opilio.settings import Settings
 from opilio.store import Store
-
-if TYPE_CHECKING:
-    from opilio.frontier.link_words import Words
 
 
 def brief(strategy: Strategy, training: TrainingSet) -> None:
     """Tell a strategy the words of the topics that are wanted, their examples, and what is about none of them."""
     if strategy.learns:
-        strategy.brief(term_ids(wanted_words(training)), documents_of(training))
+        model = strategy.settings.word_vectors
+        vectors = stem_vectors(model) if model and strategy.uses_words else None
+        strategy.brief(term_ids(wanted_words(training)), lessons_of(training), vectors)
 
 
 def brief_from(store: Store, settings: Settings, strategy: Strategy) -> None:
@@ -35,8 +35,10 @@ def wanted_words(training: TrainingSet) -> str:
     return " ".join(words for kcid, words in training.keywords.items() if training.hierarchy.is_wanted(kcid))
 
 
-def documents_of(training: TrainingSet) -> Iterator[tuple[Words, float]]:
+def lessons_of(training: TrainingSet) -> Iterator[Lesson]:
     """The stems of what a classifier learns from, and whether it is wanted: 1 or 0."""
     for example in training:
         stems = np.unique(example.evidence.stems)
-        yield stems[stems > 0], 1.0 if example.positive and training.hierarchy.is_wanted(example.kcid) else 0.0
+        is_wanted = example.positive and training.hierarchy.is_wanted(example.kcid)
+        title = np.array(term_ids(example.evidence.title), np.uint32)
+        yield Lesson(stems[stems > 0], title, 1.0 if is_wanted else 0.0)

@@ -70,6 +70,9 @@ class Frontier:
     refresh_s: float = 5.0
     # `evidence`: pieces of evidence that are left out, by the names that `opilio explain --link` shows.
     evidence_without: tuple[str, ...] = ()
+    # `evidence`: folder or file of word vectors, by which links are told whose words were never met; `installed`: those
+    # of the extra `opilio[embeddings]`; empty: none.
+    word_vectors: str = ""
     # `evidence`: share of URLs that are taken to find out about their kind, not because they are the best.
     explore_share: float = 0.0
     # Let that share grow and shrink with what exploration finds, beside what is taken as the best.

@@ -1,0 +1,35 @@
+"""Word vectors by the hash codes of stems, as the words of links are known."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from opilio.analyze.terms import Vocabulary
+from opilio.features.wordvectors import Table, load, marks_of
+from opilio.frontier.kindred import WordVectors
+
+INSTALLED = "installed"
+"""Instead of a folder: the model that the extra brings."""
+
+
+def stem_vectors(model: str) -> WordVectors:
+    """The vectors of a model's folder or file; with the name `installed`, those of the extra."""
+    return _of(load("" if model == INSTALLED else model))
+
+
+@lru_cache(maxsize=2)
+def _of(table: Table) -> WordVectors:
+    """Of the pieces of a model those that are whole words, and of words with the same stem the most frequent."""
+    start, inside = marks_of(table.pieces)
+    first: dict[str, int] = {}
+    for number, piece in enumerate(table.pieces):
+        if piece.startswith(start) and not (inside and piece.startswith(inside)):
+            first.setdefault(piece[len(start) :].lower(), number)
+    stems = Vocabulary().numbers([word.encode() for word in first], "").astype(np.uint32)
+    rows = np.fromiter(first.values(), np.int64, len(first))
+    is_term = stems > 0
+    _, places = np.unique(stems[is_term], return_index=True)
+    places.sort()
+    return WordVectors(stems[is_term][places], rows[is_term][places], table.rows)

@@ -1,0 +1,174 @@
+"""Words that no link ever had, told by word vectors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+
+from opilio.analyze.keywords import term_ids
+from opilio.errors import SettingsError
+from opilio.features.stem_vectors import stem_vectors
+from opilio.frontier import Host, Waiting
+from opilio.frontier.hosts import Domain
+from opilio.frontier.kindred import MAX_POINTS, KindredWords, WordVectors
+from opilio.frontier.learned import AllEvidence
+from opilio.frontier.link_words import SLOTS, WordOdds
+from opilio.frontier.reconsidering import JudgedAnew
+from opilio.frontier.strategies import Lesson
+from opilio.model import Document, Judgement, Link, Region
+from opilio.settings import Settings
+
+NO_WORDS = np.zeros(0, np.uint32)
+HOST = Host(0, "a.org", "http", Domain())
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prepared tables are kept in a folder of the tests."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
+def vectors_of(rows: np.ndarray, stems: list[int] | None = None) -> WordVectors:
+    numbers = np.arange(1, len(rows) + 1) if stems is None else np.array(stems)
+    return WordVectors(numbers.astype(np.uint32), np.arange(len(rows)), rows.astype(np.float32))
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(3, 40), st.integers(3, 40), st.integers(1, 8))
+def test_the_direction_is_that_of_an_independent_discriminant(seed: int, good: int, bad: int, size: int) -> None:
+    """Links of one word each: words get the scores that scikit-learn's shrunken discriminant gives their vectors."""
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(good + bad, size + 1))
+    kindred = KindredWords(vectors_of(rows))
+    goodness = np.array([1.0] * good + [0.0] * bad, np.float32)
+    oids = np.arange(good + bad)
+    kindred.learn((oids + 1).astype(np.uint32), oids, oids)
+    kindred.meet((oids + 1).astype(np.uint32))
+    kindred.refresh(goodness)
+    points = rows / np.linalg.norm(rows, axis=1)[:, None]
+    other = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.5).fit(points, goodness > 0)
+    expected = rows @ other.coef_[0] * 0.5  # it shrinks by the mean of both, we by their sum
+    assert np.allclose(kindred.scores((oids + 1).astype(np.uint32)), expected, rtol=1e-2, atol=1e-2)
+
+
+def test_words_without_a_vector_say_nothing() -> None:
+    """And of two words in one slot the more frequent one, which comes first, is the one that is known."""
+    kindred = KindredWords(vectors_of(np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]), [5, 6, 5 + SLOTS]))
+    kindred.brief(np.array([5, 6], np.uint32), np.arange(2), np.array([1.0, 0.0]))
+    kindred.meet(np.array([5, 7], np.uint32))
+    met, unmet, shares = kindred.scores(np.array([5, 7, 5 + SLOTS], np.uint32))
+    assert met > 0.0 and unmet == 0.0 and shares == met
+
+
+def test_only_the_last_links_are_remembered() -> None:
+    """What was learned long ago goes when as many as can be remembered came after it."""
+    kindred = KindredWords(vectors_of(np.eye(3)))
+    goodness = np.zeros(MAX_POINTS + 2, np.float32)
+    goodness[0] = 1.0
+    kindred.meet(np.array([1, 2, 3], np.uint32))
+    kindred.learn(np.array([1, 2], np.uint32), np.arange(2), np.array([0, 1]))
+    kindred.refresh(goodness)
+    assert kindred.scores(np.array([1], np.uint32))[0] > 0.0
+    goodness[1] = 1.0
+    oids = np.arange(1, MAX_POINTS + 1)
+    words = np.where(oids == 1, 3, 2).astype(np.uint32)
+    kindred.learn(words, np.arange(len(oids)), oids)
+    kindred.refresh(goodness)
+    assert kindred.scores(np.array([3], np.uint32))[0] > kindred.scores(np.array([1], np.uint32))[0]
+
+
+def test_nothing_is_said_before_good_and_bad_are_known() -> None:
+    """Of good pages alone, or of none, no direction follows, and a page without goodness does not count."""
+    kindred = KindredWords(vectors_of(np.eye(2)))
+    kindred.brief(NO_WORDS, np.zeros(0, np.int64), np.zeros(0))
+    kindred.meet(np.array([1, 2], np.uint32))
+    kindred.learn(np.array([1, 2], np.uint32), np.arange(2), np.array([0, 1]))
+    kindred.refresh(np.array([1.0, np.nan], np.float32))
+    assert not kindred.scores(np.array([1, 2], np.uint32)).any()
+
+
+ANIMALS = {"heron": (1.0, 0.1), "egret": (0.9, 0.2), "bittern": (1.0, 0.0), "lathe": (-1.0, 0.1), "chisel": (-0.9, 0.3)}
+
+
+def model(folder: Path) -> str:
+    """Word vectors in the text form."""
+    file = folder / "vectors.txt"
+    file.write_text("".join(f"{word} {x} {y}\n" for word, (x, y) in ANIMALS.items()))
+    return str(file)
+
+
+def page_of(*anchors: str) -> Document:
+    """A page that links to /0, /1 ... by these anchors."""
+    words = [np.array(term_ids(anchor), "<u4") for anchor in anchors]
+    return Document(
+        "", "", "", "", "", "",
+        [Link(f"http://a.org/{at}", at, anchor, "", Region.MAIN, at) for at, anchor in enumerate(anchors)],
+        b"", b"", [], 0, b"",
+        link_words=np.concatenate(words).tobytes(),
+        link_words_in=bytes(len(word) for word in words),
+        link_words_around=bytes(len(words)),
+    )  # fmt: skip
+
+
+def waiting(oid: int) -> Waiting:
+    return Waiting(oid, f"http://a.org/{oid}", HOST, topic=0, depth=1, relevance=0.5)
+
+
+def test_a_link_is_told_by_words_that_mean_the_same(tmp_path: Path) -> None:
+    """Nobody has met egrets or chisels: beside herons the first is expected, beside lathes the second is not."""
+    strategy = AllEvidence(Settings().frontier)
+    lessons = [
+        Lesson(NO_WORDS, np.array(term_ids(word), np.uint32), good) for word, good in (("heron", 1.0), ("lathe", 0.0))
+    ]
+    strategy.brief([], lessons, stem_vectors(model(tmp_path)))
+    strategy.observe(waiting(10), Judgement(0, True, 1.0, 1.0), page_of("chisel", "egret"), [0, 1], [0, 0])
+    strategy.look_anew([waiting(0), waiting(1)])
+    chisel, egret = strategy.parts(0)["kindred words"], strategy.parts(1)["kindred words"]
+    assert egret > 0.5 > -0.5 > chisel
+
+
+def test_what_is_judged_anew_turns_the_direction(tmp_path: Path) -> None:
+    """Links teach by how good their pages are by now, not by what was thought first."""
+    strategy = AllEvidence(Settings().frontier)
+    strategy.brief([], [], stem_vectors(model(tmp_path)))
+    strategy.observe(
+        waiting(10), Judgement(0, True, 1.0, 1.0), page_of("heron", "lathe", "egret", "chisel"), range(4), [0] * 4
+    )
+    strategy.settle(0, 1.0)
+    strategy.settle(1, 0.0)
+    rest = [waiting(2), waiting(3)]
+    strategy.look_anew(rest)
+    assert strategy.parts(2)["kindred words"] > strategy.parts(3)["kindred words"]
+    strategy.evidence.pages_seen()
+    strategy.judge_anew(JudgedAnew(np.array([0, 1]), np.array([0.0, 1.0]), np.zeros(2), WordOdds()), [])
+    strategy.look_anew(rest)
+    assert strategy.parts(2)["kindred words"] < strategy.parts(3)["kindred words"]
+
+
+def test_vectors_are_read_from_json(tmp_path: Path) -> None:
+    """As the npm package has them: an object with a list of numbers for each word, of which the first ones count."""
+    packed = {
+        "dimensions": 2,
+        "words": ["the"],
+        "vectors": {"heron": [1, 0, 9, 0], "lathe": [-1, 0.5, 9, 1], "herons": [0, 1, 1, 1]},
+    }
+    (tmp_path / "vectors.json").write_bytes(msgspec.json.encode(packed))
+    (tmp_path / "package.json").write_text("{}")
+    vectors = stem_vectors(str(tmp_path))
+    assert vectors.stems.tolist() == term_ids("heron lathe")
+    assert vectors.rows.shape == (3, 2) and vectors.places.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", "[]", '{"dimensions": 2, "vectors": {"heron": [1]}}', '{"dimensions": 1, "vectors": {}}', "{"]
+)
+def test_json_that_is_no_table_is_refused(tmp_path: Path, text: str) -> None:
+    """By an error that names the file, not by a traceback."""
+    (tmp_path / "vectors.json").write_text(text)
+    with pytest.raises(SettingsError, match=r"vectors\.json"):
+        stem_vectors(str(tmp_path))
