@@ -20,7 +20,7 @@ from opilio.frontier.kindred import MAX_POINTS, KindredWords, WordVectors
 from opilio.frontier.learned import AllEvidence
 from opilio.frontier.link_words import SLOTS, WordOdds
 from opilio.frontier.reconsidering import JudgedAnew
-from opilio.frontier.strategies import Lesson
+from opilio.frontier.strategies import Taught
 from opilio.model import Document, Judgement, Link, Region
 from opilio.settings import Settings
 
@@ -61,6 +61,7 @@ def test_words_without_a_vector_say_nothing() -> None:
     kindred = KindredWords(vectors_of(np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]), [5, 6, 5 + SLOTS]))
     kindred.brief(np.array([5, 6], np.uint32), np.arange(2), np.array([1.0, 0.0]))
     kindred.meet(np.array([5, 7], np.uint32))
+    kindred.refresh(np.zeros(0, np.float32))
     met, unmet, shares = kindred.scores(np.array([5, 7, 5 + SLOTS], np.uint32))
     assert met > 0.0 and unmet == 0.0 and shares == met
 
@@ -122,10 +123,10 @@ def waiting(oid: int) -> Waiting:
 def test_a_link_is_told_by_words_that_mean_the_same(tmp_path: Path) -> None:
     """Nobody has met egrets or chisels: beside herons the first is expected, beside lathes the second is not."""
     strategy = AllEvidence(Settings().frontier)
-    lessons = [
-        Lesson(NO_WORDS, np.array(term_ids(word), np.uint32), good) for word, good in (("heron", 1.0), ("lathe", 0.0))
+    documents = [
+        Taught(NO_WORDS, np.array(term_ids(word), np.uint32), good) for word, good in (("heron", 1.0), ("lathe", 0.0))
     ]
-    strategy.brief([], lessons, stem_vectors(model(tmp_path)))
+    strategy.brief([], documents, stem_vectors(model(tmp_path)))
     strategy.observe(waiting(10), Judgement(0, True, 1.0, 1.0), page_of("chisel", "egret"), [0, 1], [0, 0])
     strategy.look_anew([waiting(0), waiting(1)])
     chisel, egret = strategy.parts(0)["kindred words"], strategy.parts(1)["kindred words"]
@@ -150,6 +151,24 @@ def test_what_is_judged_anew_turns_the_direction(tmp_path: Path) -> None:
     assert strategy.parts(2)["kindred words"] < strategy.parts(3)["kindred words"]
 
 
+def test_what_is_taught_meanwhile_counts(tmp_path: Path) -> None:
+    """Examples that were fetched by the crawl itself teach by their titles when pages are judged anew."""
+    strategy = AllEvidence(Settings().frontier)
+    strategy.brief([], [], stem_vectors(model(tmp_path)))
+    strategy.observe(waiting(10), Judgement(0, True, 1.0, 1.0), page_of("egret", "chisel"), range(2), [0] * 2)
+    rest = [waiting(0), waiting(1)]
+    strategy.look_anew(rest)
+    assert strategy.parts(0)["kindred words"] == 0.0
+    strategy.evidence.pages_seen()
+    documents = [
+        Taught(NO_WORDS, np.array(term_ids(word), np.uint32), good) for word, good in (("heron", 1.0), ("lathe", 0.0))
+    ]
+    nothing = np.zeros(0)
+    strategy.judge_anew(JudgedAnew(nothing.astype(np.int64), nothing, nothing, WordOdds(), documents), [])
+    strategy.look_anew(rest)
+    assert strategy.parts(0)["kindred words"] > strategy.parts(1)["kindred words"]
+
+
 def test_vectors_are_read_from_json(tmp_path: Path) -> None:
     """As the npm package has them: an object with a list of numbers for each word, of which the first ones count."""
     packed = {
@@ -172,3 +191,10 @@ def test_json_that_is_no_table_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "vectors.json").write_text(text)
     with pytest.raises(SettingsError, match=r"vectors\.json"):
         stem_vectors(str(tmp_path))
+
+
+def test_words_are_stemmed_as_the_pages_are(tmp_path: Path) -> None:
+    """Links of German pages have German stems, and so must the vectors."""
+    (tmp_path / "vectors.txt").write_text("häuser 1 0\n")
+    assert stem_vectors(str(tmp_path), "de").stems.tolist() == term_ids("haus", "de") == term_ids("häuser", "de")
+    assert stem_vectors(str(tmp_path)).stems.tolist() == term_ids("häuser")

@@ -14,20 +14,20 @@ INSTALLED = "installed"
 """Instead of a folder: the model that the extra brings."""
 
 
-def stem_vectors(model: str) -> WordVectors:
-    """The vectors of a model's folder or file; with the name `installed`, those of the extra."""
-    return _of(load("" if model == INSTALLED else model))
+def stem_vectors(model: str, language: str = "") -> WordVectors:
+    """The vectors of a model's folder or file, or of the extra (`installed`), by the stems of a language."""
+    return _of(load("" if model == INSTALLED else model), language)
 
 
 @lru_cache(maxsize=2)
-def _of(table: Table) -> WordVectors:
+def _of(table: Table, language: str) -> WordVectors:
     """Of the pieces of a model those that are whole words, and of words with the same stem the most frequent."""
     start, inside = marks_of(table.pieces)
     first: dict[str, int] = {}
     for number, piece in enumerate(table.pieces):
         if piece.startswith(start) and not (inside and piece.startswith(inside)):
             first.setdefault(piece[len(start) :].lower(), number)
-    stems = Vocabulary().numbers([word.encode() for word in first], "").astype(np.uint32)
+    stems = Vocabulary().numbers([word.encode() for word in first], language).astype(np.uint32)
     rows = np.fromiter(first.values(), np.int64, len(first))
     is_term = stems > 0
     _, places = np.unique(stems[is_term], return_index=True)

@@ -14,7 +14,7 @@ import numpy as np
 
 from opilio.frontier.keymap import ABSENT
 from opilio.frontier.queue import Waiting
-from opilio.frontier.strategies import Lesson, Strategy, strategies
+from opilio.frontier.strategies import Strategy, Taught, strategies
 from opilio.model import Document, Judgement
 from opilio.settings import Frontier as FrontierSettings
 
@@ -163,7 +163,7 @@ class SharkSearch(Inheriting):
         self._inherited: dict[int, float] = {}
         self._passed = 0.0
 
-    def brief(self, keywords: Iterable[int], lessons: Iterable[Lesson], vectors: WordVectors | None = None) -> None:
+    def brief(self, keywords: Iterable[int], documents: Iterable[Taught], vectors: WordVectors | None = None) -> None:
         """Take the keywords."""
         self._keywords = np.array(sorted(set(keywords)), np.uint32)
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Values: TypeAlias = npt.NDArray[np.float64]
     Matrix: TypeAlias = npt.NDArray[np.float32]
 
-MAX_POINTS = 8192
+MAX_POINTS = 4096
 """Links whose pages are known that are remembered: the last ones."""
 SHRINKING = 1.0
 """As much is added to the spread in each direction as there is on average: with few points most of it is chance."""
@@ -66,7 +66,6 @@ class KindredWords:
         points = self._place(words, of, len(goodness))
         has_place = points.any(axis=1)
         self._told, self._told_goodness = points[has_place], goodness[has_place]
-        self.refresh(np.zeros(0, np.float32))
 
     def meet(self, words: Words) -> None:
         """Words that links have: only of such it is found out what they say."""
@@ -89,18 +88,18 @@ class KindredWords:
     def refresh(self, goodness: npt.NDArray[np.float32]) -> None:
         """Find the direction anew; `goodness` has a number for each oid."""
         points = np.concatenate((self._told, self._points[: len(self._oids)]))
-        good = np.concatenate((self._told_goodness, goodness[self._oids.values]))
-        known = ~np.isnan(good)
-        points, good = points[known], good[known]
-        bad = 1.0 - good
-        if good.sum() <= 0.0 or bad.sum() <= 0.0:
+        good = np.concatenate((self._told_goodness, goodness[self._oids.values])).astype(np.float32)
+        if np.isnan(good).any():
+            points, good = points[~np.isnan(good)], good[~np.isnan(good)]
+        bad = 1 - good
+        if good.sum() <= 0 or bad.sum() <= 0:
             return
-        at_good, at_bad = good @ points / good.sum(), bad @ points / bad.sum()
-        apart = points - good[:, None] * at_good - bad[:, None] * at_bad
-        spread = apart.T @ apart / len(points)
+        sides = np.stack((good, bad))
+        at = (sides @ points) / sides.sum(axis=1)[:, None]
+        spread = (points.T @ points - at.T @ (2 * np.diag(sides.sum(axis=1)) - sides @ sides.T) @ at) / len(points)
         size = len(spread)
         spread += (SHRINKING * np.trace(spread) / size + _LEAST_SPREAD) * np.eye(size)
-        self._direction = np.linalg.solve(spread, at_good - at_bad).astype(np.float32)
+        self._direction = np.linalg.solve(spread, at[0] - at[1]).astype(np.float32)
         self._weigh(np.flatnonzero(self._is_met))
 
     def _weigh(self, slots: Rows | Words) -> None:

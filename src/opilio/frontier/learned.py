@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,7 @@ from opilio.frontier.exploring import Explorer
 from opilio.frontier.kindred import KindredWords, WordVectors
 from opilio.frontier.queue import Waiting
 from opilio.frontier.reconsidering import JudgedAnew
-from opilio.frontier.strategies import Lesson, Strategy, strategies
+from opilio.frontier.strategies import Strategy, Taught, strategies
 from opilio.model import Document, Judgement
 from opilio.settings import Frontier as FrontierSettings
 
@@ -65,16 +65,21 @@ class AllEvidence(Strategy):
         self._next = 1
         self._looked = False
 
-    def brief(self, keywords: Iterable[int], lessons: Iterable[Lesson], vectors: WordVectors | None = None) -> None:
+    def brief(self, keywords: Iterable[int], documents: Iterable[Taught], vectors: WordVectors | None = None) -> None:
         """Learn what the topics are about before the first page."""
-        keywords, lessons = list(keywords), list(lessons)
-        self.evidence.set_keywords(keywords)
-        for lesson in lessons:
-            self.evidence.add_words(lesson.words, lesson.relevance)
+        keywords, documents = list(keywords), list(documents)
+        for document in documents:
+            self.evidence.add_words(document.words, document.relevance)
         if vectors is not None:
             self.evidence.kindred = KindredWords(vectors)
-            titles = [np.array(keywords, np.uint32), *(lesson.title for lesson in lessons)]
-            goodness = np.array([1.0, *(lesson.relevance for lesson in lessons)])
+        self._name(keywords, documents)
+
+    def _name(self, keywords: Collection[int], documents: Sequence[Taught]) -> None:
+        """Tell what is wanted by its names: keywords, and titles of what is taught."""
+        self.evidence.set_keywords(keywords)
+        if self.evidence.kindred is not None:
+            titles = [np.array(list(keywords), np.uint32), *(document.title for document in documents)]
+            goodness = np.array([1.0, *(document.relevance for document in documents)])
             of = np.repeat(np.arange(len(titles)), [len(title) for title in titles])
             self.evidence.kindred.brief(np.concatenate(titles), of, goodness)
 
@@ -105,10 +110,10 @@ class AllEvidence(Strategy):
         """Relevance as it counts here."""
         return relevance**_SHARPNESS
 
-    def judge_anew(self, judged: JudgedAnew, keywords: Iterable[int]) -> None:
+    def judge_anew(self, judged: JudgedAnew, keywords: Collection[int]) -> None:
         """Pages were judged anew, and the topics may have other words now; all that waits is to be looked at."""
-        self.evidence.set_keywords(keywords)
         self.evidence.judge_anew(judged)
+        self._name(keywords, judged.documents)
         self._next = self._pages
 
     def forget(self, oid: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -10,6 +11,7 @@ from opilio.frontier.columns import once
 from opilio.frontier.keymap import ABSENT
 from opilio.frontier.link_memory import HALF_BITS, LOWER_HALF, LinkMemory
 from opilio.frontier.link_words import WordOdds
+from opilio.frontier.strategies import Taught
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -28,7 +30,9 @@ class JudgedAnew(NamedTuple):
     steps: Values
     """Of each page: how many links ago the last relevant page was."""
     page_words: WordOdds
-    """Of these pages, and of what was known before the crawl."""
+    """Of these pages, and of what is taught."""
+    documents: Sequence[Taught] = ()
+    """What is taught by now."""
 
 
 class Reconsidering(LinkMemory):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from opilio.frontier.link_words import Words
 
 
-class Lesson(NamedTuple):
+class Taught(NamedTuple):
     """A document whose worth is known before the crawl."""
 
     words: Words
@@ -80,7 +80,7 @@ class Strategy:
         """Whether a URL may be asked for as long as this strategy orders; else it waits in the database."""
         return True
 
-    def brief(self, keywords: Iterable[int], lessons: Iterable[Lesson], vectors: WordVectors | None = None) -> None:
+    def brief(self, keywords: Iterable[int], documents: Iterable[Taught], vectors: WordVectors | None = None) -> None:
         """What is known before the crawl: stems that name the topics, documents, and what words mean."""
 
     def observe(

@@ -11,7 +11,7 @@ from opilio.analyze.keywords import term_ids
 from opilio.frontier import AllEvidence
 from opilio.frontier.link_words import SLOTS, WordOdds
 from opilio.frontier.reconsidering import JudgedAnew
-from opilio.learn.briefing import lessons_of, wanted_words
+from opilio.learn.briefing import documents_of, wanted_words
 from opilio.learn.training import gather
 from opilio.model import RELEVANT
 from opilio.settings import Settings
@@ -48,10 +48,11 @@ def read_anew(
         slots, good, bad = (column.to_numpy() for column in cursor.sql(_WORDS).to_arrow_table().columns)
     training = gather(store, settings)
     words = WordOdds()
-    for stems, _, is_good in lessons_of(training):
+    documents = list(documents_of(training))
+    for stems, _, is_good in documents:
         words.learn(stems, np.zeros(len(stems), np.int64), np.array([is_good]), are_once=True)
     words.add(slots, good, bad, (float(goodness.sum()), float((1.0 - goodness).sum())))
-    judged = JudgedAnew(oids, goodness, _steps(oids, relevance, parents), words)
+    judged = JudgedAnew(oids, goodness, _steps(oids, relevance, parents), words, documents)
     return judged, frozenset(term_ids(wanted_words(training)))
 
 
