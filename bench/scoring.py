@@ -35,6 +35,7 @@ from opilio.evaluate.answers import Answers
 from opilio.evaluate.recording import Answer, head_of, recording
 from opilio.evaluate.simulate import Simulation
 from opilio.evaluate.web import RecordedWeb
+from opilio.frontier.strategies import Taught
 from opilio.localweb import build
 from opilio.model import Judgement
 from opilio.settings import Robots, Settings, Storage, Traps, override
@@ -98,7 +99,10 @@ class Crawls:
         documents = [self.answers.document(number) for number in range(len(web))]
         good = [n for n in web.labels[self.label] if documents[n] is not None]
         self.examples = good[:: max(1, len(good) // EXAMPLES)][:EXAMPLES]
-        self.words = [(np.frombuffer(d.term_ids, "<u4"), 1.0) for n in self.examples if (d := documents[n])]
+        nothing = np.zeros(0, np.uint32)
+        self.words = [
+            Taught(np.frombuffer(d.term_ids, "<u4"), nothing, 1.0) for n in self.examples if (d := documents[n])
+        ]
         for document in documents:
             if document is not None:
                 self.answers.bands(document.shingles)

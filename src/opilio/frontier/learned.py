@@ -25,7 +25,7 @@ WEIGHTS = {
     "best parent": 0.15, "mean parent": 0.30, "any parent": 0.20, "parents": -0.10, "relevant parents": -0.10,
     "strength of parents": 0.25, "words": 0.60, "best words": 0.21, "words around": 0.43, "keywords": 0.50,
     "learned words": 0.82, "best learned words": 0.61, "siblings": 0.50, "links beside": 0.29, "host": -0.10,
-    "folder": 0.22, "steps from the topic": -0.60, "kindred words": 0.80,
+    "folder": 0.22, "steps from the topic": -0.60, "kindred words": 1.00,
 }  # fmt: skip
 """Of each number, in units of its spread over all waiting URLs: the mean of what was thought before and of what two
 logistic regressions found on waiting URLs of simulated crawls of development topics; those of parents by hand, for webs
