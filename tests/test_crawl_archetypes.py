@@ -13,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from conftest import TAUGHT_TOPICS, MakeTaught
 from fetch_servers import WebServer
 from learn_webs import OwlWeb
 from opilio import Collection, learn
+from opilio.cli import cli
 from opilio.crawl import engine
 from opilio.crawl.control import NOTE
 from opilio.crawl.taught import examples_in, examples_to_fetch
@@ -145,6 +147,10 @@ def test_drift_is_refused(spammed: Owls) -> None:
     assert notice["kind"] == "model"
     assert re.match(r"a model was refused \(\d+ archetypes added, 0 removed\): balanced accuracy", notice["text"])
     assert notice["remedy"]
+    [refused] = collection.refused_models()
+    assert refused["reason"] == notice["text"]
+    listed = CliRunner().invoke(cli, ["models", str(collection.folder)])
+    assert notice["text"] in listed.output and listed.exit_code == 0
     assert collection.sql("SELECT count(*) FROM training WHERE source = 'archetype'").rows == [(0,)]
     assert collection.sql("SELECT DISTINCT model_version FROM pages").rows == [(1,)]
     again = collection.crawl(settings={"learn.guard": "off"})

@@ -201,7 +201,8 @@ def _show_step(step: dict[str, Any]) -> None:
 def models(folder: Path, compare: tuple[int, int] | None, use: int | None, as_json: bool) -> None:
     """List the models of FOLDER, compare two of them, or go back to one; also while a crawl runs.
 
-    Every model that was ever trained is kept. Going back makes a new version of the old model.
+    Every model that was ever trained is kept. Going back makes a new version of the old model. Models that the crawl
+    made and refused, since they did worse on your own examples, are named below the table.
 
     \b
     opilio models birds
@@ -217,7 +218,16 @@ def models(folder: Path, compare: tuple[int, int] | None, use: int | None, as_js
         click.echo(json.dumps(compared)) if as_json else _show_comparison(compared)
         return
     found = collection.models()
-    click.echo(json.dumps(found)) if as_json else _show_models(found)
+    if as_json:
+        click.echo(json.dumps(found))
+        return
+    _show_models(found)
+    for refused in collection.refused_models():
+        click.echo(f"{_when(refused['refused_s'])}  {one_line(refused['reason'])}")
+
+
+def _when(time_s: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(time_s))
 
 
 def _show_models(found: list[dict[str, Any]]) -> None:
@@ -225,7 +235,7 @@ def _show_models(found: list[dict[str, Any]]) -> None:
     for name in ("model", "trained", "classifier", "examples", "judged", "relevant", "exp. precision", "reason"):
         table.add_column(name, justify="left" if name in ("trained", "classifier", "reason") else "right")
     for model in found:
-        when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(model["created_s"]))
+        when = _when(model["created_s"])
         precision = "-" if model["expected_precision"] is None else f"{model['expected_precision']:.2f}"
         figures = (f"{model[name]:,}" for name in ("documents", "pages", "relevant"))
         table.add_row(

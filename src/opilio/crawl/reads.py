@@ -14,6 +14,7 @@ READS: Mapping[str, str] = {
     "distill": "opilio.distill:list_best",
     "page_text": "opilio.learn:page_text",
     "models": "opilio.learn:list_models",
+    "refused_models": "opilio.learn.models:list_refused",
     "compare_models": "opilio.learn:compare_models",
     # feedback, clusters, reviews
     "pending": "opilio.learn.noting:pending",

@@ -113,6 +113,10 @@ class Teachable(Askable):
         """All models, newest first: why each was trained, on how much, what is expected of it, what it found."""
         return list(self._read("models"))
 
+    def refused_models(self) -> list[dict[str, Any]]:
+        """The models that were made and not taken, newest first, each with the figures that spoke against it."""
+        return list(self._read("refused_models"))
+
     def compare_models(self, first: int, second: int) -> dict[str, Any]:
         """What two models say of the pages that both have judged."""
         return dict(self._read("compare_models", first=first, second=second))

@@ -36,6 +36,9 @@ _CHANGED = f"""
 """
 
 
+_REFUSED = "SELECT epoch(noticed), text FROM notices WHERE kind = 'model' ORDER BY noticed DESC, rowid DESC"
+
+
 def list_models(store: Store) -> list[dict[str, Any]]:
     """All models, newest first."""
     judged = {version: (pages, relevant) for version, pages, relevant in store.query(_JUDGED, max_rows=2**15).rows}
@@ -51,6 +54,11 @@ def list_models(store: Store) -> list[dict[str, Any]]:
             }
         )  # fmt: skip
     return found
+
+
+def list_refused(store: Store) -> list[dict[str, Any]]:
+    """The models that were made and not taken, newest first, with the reason."""
+    return [{"refused_s": when, "reason": text} for when, text in store.query(_REFUSED, max_rows=2**15).rows]
 
 
 def _expected(estimates: str, name: str) -> float | None:
