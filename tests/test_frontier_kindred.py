@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+from opilio import Collection
 from opilio.analyze.keywords import term_ids
 from opilio.errors import SettingsError
 from opilio.features.stem_vectors import stem_vectors
@@ -47,8 +48,8 @@ def test_the_direction_is_that_of_an_independent_discriminant(seed: int, good: i
     kindred = KindredWords(vectors_of(rows))
     goodness = np.array([1.0] * good + [0.0] * bad, np.float32)
     oids = np.arange(good + bad)
-    kindred.learn((oids + 1).astype(np.uint32), oids, oids)
     kindred.meet((oids + 1).astype(np.uint32))
+    kindred.learn((oids + 1).astype(np.uint32), oids, oids)
     kindred.refresh(goodness)
     points = rows / np.linalg.norm(rows, axis=1)[:, None]
     other = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.5).fit(points, goodness > 0)
@@ -57,13 +58,17 @@ def test_the_direction_is_that_of_an_independent_discriminant(seed: int, good: i
 
 
 def test_words_without_a_vector_say_nothing() -> None:
-    """And of two words in one slot the more frequent one, which comes first, is the one that is known."""
-    kindred = KindredWords(vectors_of(np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]), [5, 6, 5 + SLOTS]))
+    """Also when a word that has one would share their slot, had it been met."""
+    kindred = KindredWords(vectors_of(np.array([[1.0, 0.0], [0.0, 1.0]]), [5, 6]))
     kindred.brief(np.array([5, 6], np.uint32), np.arange(2), np.array([1.0, 0.0]))
-    kindred.meet(np.array([5, 7], np.uint32))
     kindred.refresh(np.zeros(0, np.float32))
-    met, unmet, shares = kindred.scores(np.array([5, 7, 5 + SLOTS], np.uint32))
-    assert met > 0.0 and unmet == 0.0 and shares == met
+    assert kindred.scores(np.array([5], np.uint32))[0] > 0.0
+    strange = KindredWords(vectors_of(np.array([[1.0, 0.0], [0.0, 1.0]]), [5, 6]))
+    strange.meet(np.array([5 + SLOTS, 7], np.uint32))
+    strange.brief(np.array([6], np.uint32), np.zeros(1, np.int64), np.array([0.0]))
+    strange.learn(np.array([6], np.uint32), np.zeros(1, np.int64), np.zeros(1, np.int64))
+    strange.refresh(np.ones(1, np.float32))
+    assert not strange.scores(np.array([5 + SLOTS, 7], np.uint32)).any()
 
 
 def test_only_the_last_links_are_remembered() -> None:
@@ -179,8 +184,11 @@ def test_vectors_are_read_from_json(tmp_path: Path) -> None:
     (tmp_path / "vectors.json").write_bytes(msgspec.json.encode(packed))
     (tmp_path / "package.json").write_text("{}")
     vectors = stem_vectors(str(tmp_path))
-    assert vectors.stems.tolist() == term_ids("heron lathe")
-    assert vectors.rows.shape == (3, 2) and vectors.places.tolist() == [0, 1]
+    assert dict(zip(vectors.stems.tolist(), vectors.places.tolist(), strict=True)) == dict(
+        zip(term_ids("heron lathe"), (0, 1), strict=True)
+    )
+    assert vectors.rows.shape == (3, 2)
+    assert np.all(np.diff(vectors.stems.astype(np.int64)) > 0)
 
 
 @pytest.mark.parametrize(
@@ -198,3 +206,13 @@ def test_words_are_stemmed_as_the_pages_are(tmp_path: Path) -> None:
     (tmp_path / "vectors.txt").write_text("häuser 1 0\n")
     assert stem_vectors(str(tmp_path), "de").stems.tolist() == term_ids("haus", "de") == term_ids("häuser", "de")
     assert stem_vectors(str(tmp_path)).stems.tolist() == term_ids("häuser")
+
+
+def test_a_crawl_without_its_vectors_is_refused_at_once(tmp_path: Path) -> None:
+    """Before the collection has a folder."""
+    (tmp_path / "seeds.txt").write_text("http://a.org/\n")
+    with pytest.raises(SettingsError, match="does not exist"):
+        Collection.create(
+            tmp_path / "c", seeds=tmp_path / "seeds.txt", settings={"frontier.word_vectors": str(tmp_path / "none")}
+        )
+    assert not (tmp_path / "c").exists()

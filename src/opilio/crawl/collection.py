@@ -45,7 +45,7 @@ from opilio.crawl.stored import stored_status
 from opilio.crawl.taught import KEYWORDS
 from opilio.crawl.teachable import Teachable
 from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
-from opilio.features.stem_vectors import INSTALLED
+from opilio.features.stem_vectors import INSTALLED, check_vectors
 from opilio.fetch.transport import Transport
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
 from opilio.learn import lessons
@@ -344,6 +344,7 @@ def _check_names(settings: Settings, folder: Path) -> None:
     """Find what cannot work, such as wrong names of plug-ins, before anything is fetched."""
     make_strategy(settings.frontier)
     check_url(settings.store.warc_url)
+    check_vectors(settings.frontier.word_vectors)
     if settings.classify.classifier != KEYWORDS:  # one that learns nothing need not be loaded
         learn.check_settings(settings)
     elif settings.learn.phases:

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from opilio.analyze.terms import Vocabulary
-from opilio.features.wordvectors import Table, load, marks_of
+from opilio.features.wordvectors import Table, load, locate, marks_of
 from opilio.frontier.kindred import WordVectors
 
 INSTALLED = "installed"
@@ -17,6 +17,12 @@ INSTALLED = "installed"
 def stem_vectors(model: str, language: str = "") -> WordVectors:
     """The vectors of a model's folder or file, or of the extra (`installed`), by the stems of a language."""
     return _of(load("" if model == INSTALLED else model), language)
+
+
+def check_vectors(model: str) -> None:
+    """Raise SettingsError when there are no such vectors; they are not read for that."""
+    if model:
+        locate("" if model == INSTALLED else model)
 
 
 @lru_cache(maxsize=2)
@@ -30,6 +36,5 @@ def _of(table: Table, language: str) -> WordVectors:
     stems = Vocabulary().numbers([word.encode() for word in first], language).astype(np.uint32)
     rows = np.fromiter(first.values(), np.int64, len(first))
     is_term = stems > 0
-    _, places = np.unique(stems[is_term], return_index=True)
-    places.sort()
-    return WordVectors(stems[is_term][places], rows[is_term][places], table.rows)
+    known, places = np.unique(stems[is_term], return_index=True)  # the first of each
+    return WordVectors(known, rows[is_term][places], table.rows)

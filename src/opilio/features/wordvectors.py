@@ -74,9 +74,14 @@ class Table:
     """A row for each piece; read-only, shared between processes."""
 
 
+def locate(model: str) -> Files:
+    """The files of a model's folder or file; without one, those of the extra."""
+    return find(Path(model).expanduser()) if model else find_installed()
+
+
 def load(model: str) -> Table:
     """The table of a model's folder or file; without one, that of the extra."""
-    files = find(Path(model).expanduser()) if model else find_installed()
+    files = locate(model)
     stats = [file.stat() for file in files if file is not None]
     stamp = "\0".join(f"{stat.st_size} {stat.st_mtime_ns}" for stat in stats)
     return _load(files, stamp)
@@ -102,8 +107,8 @@ def find_installed() -> Files:
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise SettingsError(
-            "the feature space 'embeddings' needs a model, and none is installed",
-            "pip install 'opilio[embeddings]', or name a folder of your own in classify.embedding_model.",
+            "no word vectors are installed, which the space 'embeddings' and [frontier] word_vectors need",
+            "pip install 'opilio[embeddings]', or name a folder of your own.",
         )
     root = Path(spec.submodule_search_locations[0])
     files = Files(root / _PACKAGE_ROWS, root / _PACKAGE_PIECES)
@@ -117,7 +122,7 @@ def find(model: Path) -> Files:
     if model.is_file():
         return Files(model)
     if not model.is_dir():
-        raise SettingsError(f"classify.embedding_model: {model} does not exist", _GUIDE)
+        raise SettingsError(f"word vectors: {model} does not exist", _GUIDE)
     tables = [*sorted(model.glob("*.safetensors")), *sorted(model.glob("*.npy"))]
     if len(tables) > 1:
         raise SettingsError(f"{model}: which is the table? {', '.join(file.name for file in tables)}", _GUIDE)

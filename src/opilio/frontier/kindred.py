@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from opilio.frontier.columns import Column
+from opilio.frontier.columns import Column, once
 from opilio.frontier.link_words import SLOT, SLOTS
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class WordVectors(NamedTuple):
     """Vectors of words, whose stems are known by their hash codes."""
 
     stems: Words
-    """The most frequent words first."""
+    """In ascending order."""
     places: Rows
     """Of each: its row."""
     rows: Matrix
@@ -48,10 +48,9 @@ class KindredWords:
     """By word that was met: how far it lies in the direction of good pages, 0 for one that has no vector."""
 
     def __init__(self, vectors: WordVectors) -> None:
-        self._rows = vectors.rows
+        self._stems, self._places, self._rows = vectors
         self._row = np.full(SLOTS, len(vectors.rows), np.int32)
-        """By slot: the row of its word; one more than there are for a slot without."""
-        self._row[(vectors.stems & SLOT)[::-1]] = vectors.places[::-1]
+        """By slot: the row of the first word in it that was met; one more than there are for a word without."""
         self._is_met = np.zeros(SLOTS, np.bool_)
         self._direction = np.zeros(vectors.rows.shape[1], np.float32)
         self._scores = np.zeros(SLOTS, np.float32)
@@ -63,16 +62,22 @@ class KindredWords:
 
     def brief(self, words: Words, of: Rows, goodness: Values) -> None:
         """What is known before the crawl: the words of titles, and how good the pages are that have them."""
+        self.meet(words)
         points = self._place(words, of, len(goodness))
         has_place = points.any(axis=1)
         self._told, self._told_goodness = points[has_place], goodness[has_place]
 
     def meet(self, words: Words) -> None:
         """Words that links have: only of such it is found out what they say."""
-        new = (words & SLOT)[~self._is_met[words & SLOT]]
-        if len(new):
-            self._is_met[new] = True
-            self._weigh(new)
+        words = once(words[~self._is_met[words & SLOT]])
+        if not len(words) or not len(self._stems):
+            return
+        at = np.minimum(np.searchsorted(self._stems, words), len(self._stems) - 1)
+        rows = np.where(self._stems[at] == words, self._places[at], len(self._rows))
+        slots = words & SLOT
+        self._row[slots] = rows
+        self._is_met[slots] = True
+        self._weigh(slots)
 
     def learn(self, words: Words, of: Rows, oids: Rows) -> None:
         """Take note of the words of links to `oids`, whose pages are known by now; `of` is in ascending order."""
