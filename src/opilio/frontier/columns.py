@@ -37,18 +37,20 @@ class Column(Generic[Number]):
 
     def extend(self, values: Any) -> None:
         """Add numbers at the end."""
-        size = self._size + len(values)
+        self._add(self._size + len(values), values)
+
+    def grow(self, size: int, value: float = 0.0) -> None:
+        """See to it that there are at least `size` numbers."""
+        if size > self._size:
+            self._add(size, value)
+
+    def _add(self, size: int, values: Any) -> None:
         if size > len(self._room):
             room = np.zeros(max(size, 2 * len(self._room)), self._room.dtype)
             room[: self._size] = self.values
             self._room = room
         self._room[self._size : size] = values
         self._size = size
-
-    def grow(self, size: int, value: float = 0.0) -> None:
-        """See to it that there are at least `size` numbers."""
-        if size > self._size:
-            self.extend(np.full(size - self._size, value))
 
     def cut(self, count: int) -> None:
         """Forget the first `count` numbers."""
