@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
+from fetch_servers import WebServer, html
 from opilio import Collection
 from opilio.analyze.keywords import term_ids
 from opilio.errors import SettingsError
@@ -216,3 +217,25 @@ def test_a_crawl_without_its_vectors_is_refused_at_once(tmp_path: Path) -> None:
             tmp_path / "c", seeds=tmp_path / "seeds.txt", settings={"frontier.word_vectors": str(tmp_path / "none")}
         )
     assert not (tmp_path / "c").exists()
+
+
+@pytest.mark.parametrize("has_vectors", [False, True])
+def test_a_crawl_goes_by_words_that_it_never_met(tmp_path: Path, has_vectors: bool) -> None:
+    """Herons are asked for, and a lathe was no good. Of what its page links to an egret is fetched before a chisel that
+    stands above it; without vectors the chisel is."""
+    routes = {
+        "/": html(b'<title>Start</title><p>Some words first.</p><a href="/a">lathe</a>'),
+        "/a": html(b'<title>Next</title><p>Other words here.</p><a href="/b">chisel</a> <a href="/c">egret</a>'),
+        "/b": html(b"<title>Third</title><p>Nothing like it."),
+        "/c": html(b"<title>Last</title><p>Quite another thing."),
+    }
+    with WebServer(routes) as server:
+        (tmp_path / "seeds.txt").write_text(f"http://{server.address}/\n")
+        settings = {
+            "fetch.allow_private_addresses": True, "fetch.host_delay_s": 0.0, "fetch.in_flight": 1, "limits.max_pages": 3,
+            "frontier.strategy": "evidence",
+            "frontier.word_vectors": model(tmp_path) if has_vectors else "",
+        }  # fmt: skip
+        Collection.create(tmp_path / "c", seeds=tmp_path / "seeds.txt", query="heron", settings=settings).crawl()
+        fetched = [path for path in server.paths() if path in routes]
+    assert fetched == (["/", "/a", "/c"] if has_vectors else ["/", "/a", "/b"])
