@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 # Okabe and Ito: told apart by people who do not see all colours alike; markers and lines help too.
 _COLOURS = ("#000000", "#0072B2", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#E69F00", "#777777")
-_MARKERS = "osv^D*Px"
-_LINES = ("-", "-", "-", "-", "-", "--", "-.", ":")
+_MARKERS = "osv^D*Pxh"  # one more than colours: the ninth curve is not like the first
+_LINES = ("-", "-", "-", "-", "-", "--", "-.", ":", "--", ":", "--", ":", "--", ":", ":", "--")
 _ERRORS_EVERY = 4
 _LABELS = {
     Axis.PAGES: "pages fetched",
