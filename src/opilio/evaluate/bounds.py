@@ -15,6 +15,7 @@ from opilio.evaluate.graph import UNREACHABLE, LinkGraph
 from opilio.evaluate.tasks import Topic
 from opilio.frontier import Strategy, Waiting, strategies
 from opilio.model import Judgement
+from opilio.settings import Frontier as FrontierSettings
 
 _SEED_PRIORITY = 100.0
 _NO_PAGE = -100.0
@@ -42,7 +43,10 @@ class Foresight(Strategy):
     """The page that the judge is surest of first. `know` must be called before the crawl."""
 
     order_by = "priority desc"
-    _confidence_of: Callable[[str], float] = lambda url: 0.0
+
+    def __init__(self, settings: FrontierSettings) -> None:
+        super().__init__(settings)
+        self._confidence_of: Callable[[str], float] = lambda url: 0.0
 
     def know(self, confidence_of: Callable[[str], float]) -> None:
         """How sure the judge will be of the page at a URL."""

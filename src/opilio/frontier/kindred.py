@@ -28,8 +28,6 @@ MAX_POINTS = 4096
 """Links whose pages are known that are remembered: the last ones."""
 SHRINKING = 1.0
 """As much is added to the spread in each direction as there is on average: with few points most of it is chance."""
-
-
 _LEAST_SPREAD = 1e-6
 """Of points at distance 1 from the middle: where there is less, there is none."""
 
