@@ -33,6 +33,6 @@ def crawled(server: LocalServer, folder: Path) -> Collection:
 
 
 def hostile_oid(collection: Collection) -> int:
-    """The page that gets the bad title: the best one found of a topic."""
-    sql = "SELECT oid FROM collection WHERE kcid = 2 ORDER BY relevance DESC, depth DESC, oid LIMIT 1"
-    return int(collection.sql(sql).rows[0][0])
+    """The page that gets the bad title: the best one of a topic, as the front of the portal has them."""
+    best = next(topic["best"] for topic in collection.portal()["wanted"] if topic["topic"] == TOPICS[1])
+    return int(collection.sql(f"SELECT oid FROM crawl WHERE url = '{best[0]['url']}'").rows[0][0])
