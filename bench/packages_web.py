@@ -12,13 +12,13 @@ the answer. The last line is JSON.
 from __future__ import annotations
 
 import argparse
-import html
 import json
 import re
 import subprocess
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
@@ -107,10 +107,6 @@ def tag_url(tag: str) -> str:
 
 def maintainer_url(name: str) -> str:
     return f"http://people.packages.test/{quote(name.lower().replace(' ', '-'), safe='')}"
-
-
-def escape(text: str) -> str:
-    return html.escape(text)
 
 
 def records(packages: dict[str, dict[str, str]]) -> Iterator[dict[str, object]]:

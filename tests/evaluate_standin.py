@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import cast
 
 import msgspec
@@ -104,3 +105,19 @@ def terms_of(analysed: Analysed, page: int) -> dict[int, int]:
     for term in term_ids(document.text) if document else ():
         found[term] = found.get(term, 0) + 1
     return found
+
+
+def plain_heap(links: list[list[int]], seeds: Iterable[int], worth: Callable[[int, int], float]) -> list[int]:
+    """The pages of a web in the order of one heap: what is worth most, by the page it was found on and by itself, comes
+    first, then what was found first. Seeds come before all else that is worth no more than 1."""
+    found = dict.fromkeys(seeds)
+    heap = [(-1.0, at, page) for at, page in enumerate(found)]
+    order = []
+    while heap:
+        page = heapq.heappop(heap)[2]
+        order.append(page)
+        for link in links[page]:
+            if link not in found:
+                heapq.heappush(heap, (-worth(page, link), len(found), link))
+                found[link] = None
+    return order

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluate_standin import make_analysed
+from evaluate_standin import make_analysed, plain_heap
 from opilio.errors import SettingsError
 from opilio.evaluate.answers import Answers
 from opilio.evaluate.bounds import Foresight, Oracle, foreseen, links_to_go
@@ -29,19 +27,6 @@ webs = st.integers(2, 25).flatmap(
 )
 
 
-def brute(links: list[list[int]], worth: list[float]) -> list[int]:
-    """One heap of all that is known: what is worth most comes first, then what was found first."""
-    found, heap, order = {0}, [(0.0, 0, 0)], []
-    while heap:
-        page = heapq.heappop(heap)[2]
-        order.append(page)
-        for link in links[page]:
-            if link not in found:
-                heapq.heappush(heap, (-worth[link], len(found), link))
-                found.add(link)
-    return order
-
-
 @given(webs)
 def test_foresight_takes_what_the_judge_is_surest_of(web: tuple[list[list[int]], list[int], int]) -> None:
     """Of all waiting pages, whatever leads to them: as a plain heap of confidences does."""
@@ -54,7 +39,7 @@ def test_foresight_takes_what_the_judge_is_surest_of(web: tuple[list[list[int]],
     strategy = simulation.absorber.frontier.strategy
     assert isinstance(strategy, Foresight)
     strategy.know(foreseen(answers, judge))
-    assert simulation.run().pages.tolist() == brute(links, confidence)
+    assert simulation.run().pages.tolist() == plain_heap(links, [0], lambda _, link: confidence[link])
 
 
 @given(webs)
@@ -72,7 +57,7 @@ def test_the_oracle_goes_to_targets_by_the_shortest_way(web: tuple[list[list[int
     assert isinstance(strategy, Oracle)
     strategy.know(links_to_go(analysed, LinkGraph.of(analysed), Topic("x", 0, (), (), "", (), (target,), ())))
     worth = [1.0 / (1 + count) if count < far else 0.0 for count in to_go]
-    assert simulation.run().pages.tolist() == brute(links, worth)
+    assert simulation.run().pages.tolist() == plain_heap(links, [0], lambda _, link: worth[link])
 
 
 def test_pages_that_cannot_be_had_come_last() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import json
 import os
 import subprocess
@@ -14,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from evaluate_standin import make_analysed, url_of
+from evaluate_standin import make_analysed, plain_heap, url_of
 from opilio import Collection
 from opilio.classify import KeywordJudge, Model
 from opilio.crawl.judging import PageJudge
@@ -44,21 +43,6 @@ def simulate(analysed, strategy="breadth-first", seeds=(0,), judge=None, budget=
     return simulation.run()
 
 
-def brute_best_first(links: list[list[int]], seeds: list[int], relevance: list[float]) -> list[int]:
-    """A frontier that is one heap: the better parent first, then the earlier discovery."""
-    found = dict.fromkeys(seeds)
-    heap = [(-1.0, at, page) for at, page in enumerate(found)]
-    order = []
-    while heap:
-        page = heapq.heappop(heap)[2]
-        order.append(page)
-        for link in links[page]:
-            if link not in found:
-                heapq.heappush(heap, (-relevance[page], len(found), link))
-                found[link] = None
-    return order
-
-
 def brute_breadth_first(links: list[list[int]], seeds: list[int]) -> list[int]:
     order = list(dict.fromkeys(seeds))
     for page in order:
@@ -80,7 +64,7 @@ def test_best_first_is_a_plain_heap(links: list[list[int]], hosts: int, data: st
     """Best-first takes the link of the most relevant page known so far, earlier ones first among equals."""
     relevance = data.draw(st.lists(st.sampled_from([0.0, 0.25, 0.5, 1.0]), min_size=len(links), max_size=len(links)))
     crawl = simulate(make_analysed(links, hosts=hosts), "best-first", judge=np.array(relevance))
-    assert crawl.pages.tolist() == brute_best_first(links, [0], relevance)
+    assert crawl.pages.tolist() == plain_heap(links, [0], lambda page, _: relevance[page])
 
 
 @settings(max_examples=40, deadline=None)

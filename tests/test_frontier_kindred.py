@@ -14,7 +14,9 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from fetch_servers import WebServer, html
 from opilio import Collection
 from opilio.analyze.keywords import term_ids
+from opilio.classify import Example, TrainingSet
 from opilio.errors import SettingsError
+from opilio.features.evidence import Evidence
 from opilio.features.stem_vectors import stem_vectors
 from opilio.frontier import Host, Waiting
 from opilio.frontier.hosts import Domain
@@ -23,8 +25,10 @@ from opilio.frontier.learned import AllEvidence
 from opilio.frontier.link_words import SLOTS, WordOdds
 from opilio.frontier.reconsidering import JudgedAnew
 from opilio.frontier.strategies import Taught
+from opilio.learn.briefing import documents_of
 from opilio.model import Document, Judgement, Link, Region
 from opilio.settings import Settings
+from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node
 
 NO_WORDS = np.zeros(0, np.uint32)
 HOST = Host(0, "a.org", "http", Domain())
@@ -239,3 +243,12 @@ def test_a_crawl_goes_by_words_that_it_never_met(tmp_path: Path, has_vectors: bo
         Collection.create(tmp_path / "c", seeds=tmp_path / "seeds.txt", query="heron", settings=settings).crawl()
         fetched = [path for path in server.paths() if path in routes]
     assert fetched == (["/", "/a", "/c"] if has_vectors else ["/", "/a", "/b"])
+
+
+def test_titles_are_stemmed_in_their_own_language() -> None:
+    """The title of a German example meets the vectors of German stems."""
+    evidence = Evidence(np.array(term_ids("häuser", "de"), np.uint32), title="Häuser", language="de")
+    node = Node(ROOT, ABOVE_ROOT, "Wohnen", "", Mark.GOOD)
+    training = TrainingSet(Hierarchy([node]), (Example(ROOT, evidence, True, "http://a.org/"),), (), {}, {})
+    [taught] = documents_of(training)
+    assert taught.title.tolist() == term_ids("haus", "de") != term_ids("Häuser")

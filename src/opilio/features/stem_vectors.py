@@ -16,13 +16,17 @@ INSTALLED = "installed"
 
 def stem_vectors(model: str, language: str = "") -> WordVectors:
     """The vectors of a model's folder or file, or of the extra (`installed`), by the stems of a language."""
-    return _of(load("" if model == INSTALLED else model), language)
+    return _of(load(_path(model)), language)
 
 
 def check_vectors(model: str) -> None:
     """Raise SettingsError when there are no such vectors; they are not read for that."""
     if model:
-        locate("" if model == INSTALLED else model)
+        locate(_path(model))
+
+
+def _path(model: str) -> str:
+    return "" if model == INSTALLED else model
 
 
 @lru_cache(maxsize=2)

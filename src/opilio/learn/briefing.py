@@ -47,5 +47,5 @@ def documents_of(training: TrainingSet) -> Iterator[Taught]:
     for example in training:
         stems = np.unique(example.evidence.stems)
         is_wanted = example.positive and training.hierarchy.is_wanted(example.kcid)
-        title = np.array(term_ids(example.evidence.title), np.uint32)
+        title = np.array(term_ids(example.evidence.title, example.evidence.language), np.uint32)
         yield Taught(stems[stems > 0], title, 1.0 if is_wanted else 0.0)

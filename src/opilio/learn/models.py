@@ -34,8 +34,6 @@ _CHANGED = f"""
     SELECT c.url, p.title, first, second FROM ({_BOTH}) JOIN crawl c USING (oid) LEFT JOIN pages p USING (oid)
     WHERE (first >= 0.5) <> (second >= 0.5) ORDER BY abs(first - second) DESC, oid LIMIT {MAX_CHANGED}
 """
-
-
 _REFUSED = "SELECT epoch(noticed), text FROM notices WHERE kind = 'model' ORDER BY noticed DESC, rowid DESC"
 
 
