@@ -2,11 +2,13 @@
 
     python bench/scoring.py [--quick] [--web FOLDER] [--repeats 5]
 
-Both strategies crawl all of the same web, page by page, in the simulator: frontier, duplicates and absorber are those
-of a real crawl, and nothing is fetched, analysed or written. So both take in the same links, and the difference of
-their CPU times is what `evidence` costs all in: remembering links, learning from every page, weighing what a page links
-to, looking at all that waits anew. The web is the documentation installed here with its hosts (`opilio localweb`), or
-any recorded one (`--web`); a page is relevant, more or less, when it has the label of the largest topic.
+Both strategies crawl all of the same web in the simulator: frontier, duplicates and absorber are those of a real crawl,
+and nothing is fetched, analysed or written. So both take in the same links, and the difference of their CPU times is
+what `evidence` costs all in: remembering links, learning from every page, weighing what a page links to, looking at all
+that waits anew. Once page by page, as when a polite crawl has time to spare, and once with eight answers at a time, as
+when the CPU is the limit: what comes together is worked in together. The web is the documentation installed here with
+its hosts (`opilio localweb`), or any recorded one (`--web`); a page is relevant, more or less, when it has the label of
+the largest topic.
 
 Quarters of the crawl say how the cost changes while URLs come to wait and go. What `evidence` needs of the workers, the
 words of links, is measured apart: milliseconds of CPU to analyse a page without and with them, the same pages in turn.
@@ -41,6 +43,8 @@ from opilio.model import Judgement
 from opilio.settings import Robots, Settings, Storage, Traps, override
 
 STRATEGIES = ("best-first", "evidence")
+AT_ONCE = (1, 8)
+"""Answers that come together."""
 BUDGET_US = 20.0
 EXAMPLES, QUARTERS = 5, 4
 HTML = "text/html; charset=utf-8"
@@ -107,10 +111,10 @@ class Crawls:
             if document is not None:
                 self.answers.bands(document.shingles)
         self._quarter_pages = 2**31
-        self._quarter_pages = max(1, self.crawl("best-first").pages // QUARTERS)
+        self._quarter_pages = max(1, self.crawl("best-first", 1).pages // QUARTERS)
 
-    def crawl(self, strategy: str) -> Course:
-        """Crawl all that can be reached."""
+    def crawl(self, strategy: str, at_once: int) -> Course:
+        """Crawl all that can be reached, with so many answers at a time."""
         course = Course()
 
         def mark() -> None:
@@ -122,10 +126,11 @@ class Crawls:
             if course.pages % self._quarter_pages == 0 and len(course.marks) < QUARTERS:
                 mark()
 
-        settings = override(Settings(), {"frontier.strategy": strategy})
+        settings = override(Settings(), {"frontier.strategy": strategy, "fetch.per_host": at_once})
         simulation = Simulation(
-            self.answers, settings, self.examples, self.judge, examples=self.examples, on_page=on_page
-        )
+            self.answers, settings, self.examples, self.judge,
+            in_flight=at_once, examples=self.examples, on_page=on_page,
+        )  # fmt: skip
         absorber = simulation.absorber
         absorber.frontier.strategy.brief(term_ids(self.label), self.words)
         mark()
@@ -134,15 +139,26 @@ class Crawls:
         return course
 
 
-def interleaved(crawls: Crawls, repeats: int) -> dict[str, list[Course]]:
+Courses = dict[tuple[str, int], list[Course]]
+"""By strategy and the answers that come together."""
+
+
+def interleaved(crawls: Crawls, repeats: int) -> Courses:
     """The strategies in turn, each first as often as the other."""
-    courses: dict[str, list[Course]] = {strategy: [] for strategy in STRATEGIES}
+    courses: Courses = {(strategy, at_once): [] for at_once in AT_ONCE for strategy in STRATEGIES}
     for repeat in range(repeats):
-        for strategy in STRATEGIES if repeat % 2 == 0 else reversed(STRATEGIES):
-            course = crawls.crawl(strategy)
-            courses[strategy].append(course)
-            print(f"repeat {repeat + 1} {strategy:10} {course.us_per_link():.2f} us a link", flush=True)
+        for strategy, at_once in courses if repeat % 2 == 0 else reversed(courses):
+            course = crawls.crawl(strategy, at_once)
+            courses[strategy, at_once].append(course)
+            said = f"{strategy:10} {at_once} at once {course.us_per_link():6.2f} us a link"
+            print(f"repeat {repeat + 1} {said}", flush=True)
     return courses
+
+
+def cost_us(courses: Courses, at_once: int) -> float:
+    """What evidence costs a link beyond best-first."""
+    theirs, ours = (courses[strategy, at_once] for strategy in STRATEGIES)
+    return statistics.median(our.us_per_link() - their.us_per_link() for our, their in zip(ours, theirs, strict=True))
 
 
 def figures_of(courses: list[Course]) -> dict[str, object]:
@@ -182,22 +198,23 @@ def measure(web: RecordedWeb, repeats: int, analysed_pages: int) -> dict[str, ob
     """All figures of a web."""
     crawls = Crawls(analyse(web))
     courses = interleaved(crawls, repeats)
-    best_first, evidence = (courses[strategy] for strategy in STRATEGIES)
-    pairs = zip(evidence, best_first, strict=True)
-    cost = statistics.median(ours.us_per_link() - theirs.us_per_link() for ours, theirs in pairs)
+    evidence = courses["evidence", 1]
+    costs = {at_once: round(cost_us(courses, at_once), 2) for at_once in AT_ONCE}
     without_ms, words_ms = analysis_ms(web, analysed_pages, repeats)
     return {
         "bench": "scoring",
         "web": web.name,
         "repeats": repeats,
         "links_per_page": round(evidence[0].links / evidence[0].pages, 1),
-        "scoring_us_per_link": round(cost, 2),
+        "scoring_us_per_link": costs[1],
+        "scoring_us_per_link_8_at_once": costs[8],
         "budget_us": BUDGET_US,
-        "within_budget": cost <= BUDGET_US,
+        "within_budget": costs[1] <= BUDGET_US,
+        "within_budget_8_at_once": costs[8] <= BUDGET_US,
         "most_waiting": evidence[0].most_waiting,
         "analysis_ms_per_page": round(without_ms, 3),
         "analysis_with_link_words_ms_per_page": round(words_ms, 3),
-        **{strategy: figures_of(courses[strategy]) for strategy in STRATEGIES},
+        **{f"{strategy}, {at_once} at once": figures_of(found) for (strategy, at_once), found in courses.items()},
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
     }
 

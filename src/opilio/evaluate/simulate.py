@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 import numpy as np
 
-from opilio.crawl.absorb import Absorber
+from opilio.crawl.absorb import TELL_APART_S, Absorber
 from opilio.crawl.counters import Counters
 from opilio.crawl.judging import PageJudge
 from opilio.errors import InputError
@@ -89,10 +89,10 @@ class Simulation:
     ) -> None:
         """`seeds` are page numbers; 0 for `max_pages` means all that can be reached.
 
-        `in_flight` leases are taken before the first of them is answered: with 1, every choice knows all links found so
-        far. `topics` are those that the judge may name; seeds belong to the first. `examples` are seeds that count as
-        relevant whatever the judge says, as examples that a user gave do. `on_page` is told of each page fetched, after
-        its links were absorbed; a learner changes `judge` from there.
+        `in_flight` leases are taken before the first of them is answered, and all answers come together: with 1, every
+        choice knows all links found so far. `topics` are those that the judge may name; seeds belong to the first.
+        `examples` are seeds that count as relevant whatever the judge says, as examples that a user gave do. `on_page`
+        is told of each page fetched, after its links were absorbed; a learner changes `judge` from there.
         """
         self.answers = answers
         self.settings = override(settings, _WITHOUT_TIME_AND_ADDRESSES)
@@ -139,8 +139,10 @@ class Simulation:
         while len(trace.pages) < self.max_pages:
             leases = frontier.take(self.now_s, min(self.in_flight, self.max_pages - len(trace.pages)))
             if leases:
-                for visit in [self._visit(lease) for lease in leases]:
-                    absorber.absorb(visit, self.now_s)
+                visits = [self._visit(lease) for lease in leases]
+                absorber.absorb_all(visits, self.now_s)
+                self.now_s += (len(visits) - 1) * TELL_APART_S  # when the last of them came
+                for visit in visits:
                     if visit.document is not None:
                         self.on_page(trace.by_oid[visit.lease.oid], visit.judgement)
             else:
