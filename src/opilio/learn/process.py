@@ -39,9 +39,10 @@ def _end_with_parent() -> None:
 
 def main() -> None:
     """Entry point: `python -m opilio.learn.process`."""
-    os.nice(NICENESS)  # a crawl goes on meanwhile
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    what, given = pickle.load(sys.stdin.buffer)
+    what, given, can_wait = pickle.load(sys.stdin.buffer)
+    if can_wait:
+        os.nice(NICENESS)  # a crawl goes on meanwhile
     made, said = None, None
     try:
         made = WORK[what](*given)

@@ -49,18 +49,22 @@ def train_beside(
     training: TrainingSet, settings: Settings, version: int, on_start: OnStart = lambda process: None
 ) -> Trained:
     """The same in a process of its own. Blocks its caller, but not the threads beside it."""
-    trained = work_beside("train", (training, settings, version), on_start)
+    # Until there is a first model a crawl has but keywords to go by; later ones take what it leaves of the processors.
+    trained = work_beside("train", (training, settings, version), on_start, can_wait=version > 1)
     if not isinstance(trained, Trained):
         raise OpilioError("training gave no model")
     return trained
 
 
-def work_beside(what: str, given: tuple[Any, ...], on_start: OnStart) -> Any:
-    """What comes of a kind of work (`process.WORK`) in a process of its own. Raises its InputError."""
+def work_beside(what: str, given: tuple[Any, ...], on_start: OnStart, *, can_wait: bool = True) -> Any:
+    """What comes of a kind of work (`process.WORK`) in a process of its own. Raises its InputError.
+
+    Work that `can_wait` gives way to whatever else the machine does.
+    """
     process = start_beside("opilio.learn.process")
     on_start(process)
     try:
-        answer, _ = process.communicate(pickle.dumps((what, given)))
+        answer, _ = process.communicate(pickle.dumps((what, given, can_wait)))
     finally:
         process.kill()
     if process.returncode or not answer:
