@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opilio.frontier import AllEvidence, Host, Waiting
+from opilio.frontier.hosts import Domain
+from opilio.frontier.link_words import WordOdds
+from opilio.frontier.reconsidering import JudgedAnew
 from opilio.frontier.usual import FEWEST_PAGES, Usual
+from opilio.model import Document, Judgement
+from opilio.settings import Settings
 
 RELEVANCES = st.lists(st.floats(0.0, 1.0), min_size=1, max_size=60)
 
@@ -54,3 +60,29 @@ def test_where_all_is_relevant_the_usual_is_a_coin_toss() -> None:
     assert usual.compare(0.95) == pytest.approx(0.5, abs=0.02)
     assert usual.compare(0.999) > 0.97
     assert usual.compare(0.6) < 0.1
+
+
+def waiting(oid: int) -> Waiting:
+    host = Host(0, "a.org", "http", Domain())
+    return Waiting(oid, f"http://a.org/{oid}", host, topic=0, depth=1, relevance=0.5)
+
+
+def said(relevance: float) -> Judgement:
+    return Judgement(0, relevance >= 0.5, relevance, relevance)
+
+
+def test_the_order_compares_too() -> None:
+    """A judge takes every page: for the order one that it is less sure of is no relevant one, until it refuses some."""
+    strategy = AllEvidence(Settings().frontier)
+    page = waiting(99)
+    assert strategy.steps_at(page, said(0.8)) == 0
+    for oid in range(FEWEST_PAGES):
+        strategy.settle(oid, 0.95)
+        strategy.observe(waiting(oid), said(0.95), Document("", "", "", "", "", "", [], b"", b"", [], 0, b""), [], [])
+    assert strategy.steps_at(page, said(0.8)) == 1
+    assert strategy.steps_at(page, said(0.999)) == 0
+    nothing = np.zeros(0)
+    anew = JudgedAnew(nothing.astype(np.int64), nothing, nothing, WordOdds(), of(*[0.95] * 20, *[0.1] * 20))
+    strategy.evidence.pages_seen()
+    strategy.judge_anew(anew, [])
+    assert strategy.steps_at(page, said(0.8)) == 0

@@ -20,7 +20,7 @@ from opilio.topics.hierarchy import ABOVE_ROOT, Hierarchy, Mark, Node
 
 @pytest.mark.parametrize(("version", "niceness"), [(1, 0), (2, NICENESS)])
 def test_only_the_first_model_is_in_a_hurry(version: int, niceness: int) -> None:
-    """Until there is a model a crawl goes by keywords; later ones must not take the processor from it."""
+    """A crawl waits for its first model; later ones must not take the processors from it."""
     reader = TextReader()
     hierarchy = Hierarchy([Node(0, ABOVE_ROOT, "all", "", Mark.PATH), Node(1, 0, "Owls", "Owls", Mark.GOOD)])
     owls = tuple(Example(1, reader.read("", text(n, owl=0.2)), True, f"owl {n}") for n in range(4))

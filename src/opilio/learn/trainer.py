@@ -49,7 +49,7 @@ def train_beside(
     training: TrainingSet, settings: Settings, version: int, on_start: OnStart = lambda process: None
 ) -> Trained:
     """The same in a process of its own. Blocks its caller, but not the threads beside it."""
-    # Until there is a first model a crawl has but keywords to go by; later ones take what it leaves of the processors.
+    # A crawl waits for its first model; later ones take what it leaves of the processors.
     trained = work_beside("train", (training, settings, version), on_start, can_wait=version > 1)
     if not isinstance(trained, Trained):
         raise OpilioError("training gave no model")
