@@ -14,7 +14,6 @@ from opilio.frontier import ABSENT, AllEvidence
 from opilio.frontier.evidence import FEATURES, NEAR, PATIENCE, LinkEvidence
 from opilio.frontier.link_words import CAUTION, WordOdds
 from opilio.frontier.reconsidering import JudgedAnew
-from opilio.frontier.usual import Usual
 from opilio.model import Document, Link, Region
 from opilio.settings import Settings, override
 
@@ -171,7 +170,7 @@ class Both:
             odds.learn(spoken, np.zeros(len(spoken), np.int64), np.array([worth]))
         steps = np.arange(len(worths)) % 4
         self.evidence.judge_anew(
-            JudgedAnew(np.array(self.visited, np.int64), np.array(worths), steps.astype(np.float64), odds, Usual())
+            JudgedAnew(np.array(self.visited, np.int64), np.array(worths), steps.astype(np.float64), odds)
         )
 
     def check(self) -> None:
@@ -227,7 +226,7 @@ def test_words_of_pages_that_come_while_others_are_judged_anew_are_kept() -> Non
     evidence.pages_seen()
     evidence.add_words(np.array([5], np.uint32), 1.0)
     nothing = np.zeros(0, np.int64)
-    evidence.judge_anew(JudgedAnew(nothing, np.zeros(0), np.zeros(0), WordOdds(), Usual()))
+    evidence.judge_anew(JudgedAnew(nothing, np.zeros(0), np.zeros(0), WordOdds()))
     assert evidence.page_words.odds(np.array([5], np.uint32))[0] > 0.5
     evidence.pages_seen()
     evidence.never_mind()

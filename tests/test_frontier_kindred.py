@@ -25,7 +25,6 @@ from opilio.frontier.learned import AllEvidence
 from opilio.frontier.link_words import SLOTS, WordOdds
 from opilio.frontier.reconsidering import JudgedAnew
 from opilio.frontier.strategies import Taught
-from opilio.frontier.usual import Usual
 from opilio.learn.briefing import documents_of
 from opilio.model import Document, Judgement, Link, Region
 from opilio.settings import Settings
@@ -157,7 +156,7 @@ def test_what_is_judged_anew_turns_the_direction(tmp_path: Path) -> None:
     strategy.look_anew(rest)
     assert strategy.parts(2)["kindred words"] > strategy.parts(3)["kindred words"]
     strategy.evidence.pages_seen()
-    strategy.judge_anew(JudgedAnew(np.array([0, 1]), np.array([0.0, 1.0]), np.zeros(2), WordOdds(), Usual()), [])
+    strategy.judge_anew(JudgedAnew(np.array([0, 1]), np.array([0.0, 1.0]), np.zeros(2), WordOdds()), [])
     strategy.look_anew(rest)
     assert strategy.parts(2)["kindred words"] < strategy.parts(3)["kindred words"]
 
@@ -175,7 +174,7 @@ def test_what_is_taught_meanwhile_counts(tmp_path: Path) -> None:
         Taught(NO_WORDS, np.array(term_ids(word), np.uint32), good) for word, good in (("heron", 1.0), ("lathe", 0.0))
     ]
     nothing = np.zeros(0)
-    strategy.judge_anew(JudgedAnew(nothing.astype(np.int64), nothing, nothing, WordOdds(), Usual(), documents), [])
+    strategy.judge_anew(JudgedAnew(nothing.astype(np.int64), nothing, nothing, WordOdds(), documents), [])
     strategy.look_anew(rest)
     assert strategy.parts(0)["kindred words"] > strategy.parts(1)["kindred words"]
 

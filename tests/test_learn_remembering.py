@@ -55,7 +55,7 @@ def test_evidence_is_the_same_after_a_restart(
         if anew:
             store.query("UPDATE pages SET relevance = (oid * 7 % 11) / 10.0", write=True)
             seen = before.evidence.pages_seen()
-            before.judge_anew(*learn.read_anew(store, collection.settings, seen))
+            before.judge_anew(*learn.read_anew(store, collection.settings, before, seen))
         learn.brief_from(store, collection.settings, after)
         learn.remember(store, after, told)
         learn.remember(store, after, told)

@@ -213,7 +213,7 @@ class Engine(Keeping):
             seen = before.evidence.pages_seen()
             try:
                 await self.commit(wait=True)
-                judged, keywords = await asyncio.to_thread(learn.read_anew, self.store, self.settings, seen)
+                judged, keywords = await asyncio.to_thread(learn.read_anew, self.store, self.settings, before, seen)
             except BaseException:
                 before.evidence.never_mind()
                 raise

@@ -14,8 +14,7 @@ from opilio.frontier.kindred import KindredWords, WordVectors
 from opilio.frontier.queue import Waiting
 from opilio.frontier.reconsidering import JudgedAnew
 from opilio.frontier.strategies import Strategy, Taught, strategies
-from opilio.frontier.usual import Usual
-from opilio.model import RELEVANT, Document, Judgement
+from opilio.model import Document, Judgement
 from opilio.settings import Frontier as FrontierSettings
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ _URLS_PER_PAGE, _MORE_URLS_PER_PAGE, _MANY_URLS = 50, 5, 10_000
 """... 50 of the first 10,000 and for each 5 of those beyond: a look costs 4 us a URL, and what pages bring is weighed
 when they come."""
 _LEAST_SPREAD = 1e-6
-SHARPNESS = 3.0
+_SHARPNESS = 3.0
 """Relevance to this power is what counts: a judge made of few examples takes many pages, is sure of few of them, and is
 right about those. docs/results/evidence.md has what it is worth."""
 
@@ -61,7 +60,6 @@ class AllEvidence(Strategy):
         self._mean = np.zeros(len(FEATURES))
         self._spread = np.ones(len(FEATURES))
         self._recommended: dict[int, float] = {}
-        self._usual = Usual()
         self._explorer = Explorer(settings.explore_share, adapts=settings.explore_adapts)
         self._pages = 0
         self._next = 1
@@ -94,9 +92,7 @@ class AllEvidence(Strategy):
     ) -> None:
         """A page was fetched and judged."""
         self._pages += 1
-        relevance = self._worth(judgement.relevance) if judgement is not None else 0.0
-        if judgement is not None:
-            self._usual.add(judgement.relevance)
+        relevance = _sharpened(judgement.relevance) if judgement is not None else 0.0
         self.evidence.add_words(np.frombuffer(document.term_ids, "<u4"), relevance)
         self.evidence.add_page(page.oid, relevance, page.steps, document, oids, sids)
 
@@ -106,22 +102,17 @@ class AllEvidence(Strategy):
 
     def settle(self, oid: int, goodness: float) -> None:
         """What became of a URL is known."""
-        self.evidence.settle(oid, self._worth(goodness))
+        self.evidence.settle(oid, _sharpened(goodness))
         self._explorer.settle(oid, goodness)
         self._recommended.pop(oid, None)
 
-    def steps_at(self, page: Waiting, judgement: Judgement | None) -> int:
-        """Steps since the last page that is relevant in comparison with what is usual."""
-        is_relevant = judgement is not None and self._usual.compare(judgement.relevance) >= RELEVANT
-        return 0 if is_relevant else page.steps + 1
-
-    def _worth(self, relevance: float) -> float:
-        return float(self._usual.compare(relevance) ** SHARPNESS)
+    def worth(self, relevance: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+        """Relevance as it counts here."""
+        return relevance**_SHARPNESS
 
     def judge_anew(self, judged: JudgedAnew, keywords: Collection[int]) -> None:
         """Pages were judged anew, and the topics may have other words now; all that waits is to be looked at."""
         self.evidence.judge_anew(judged)
-        self._usual = judged.usual
         self._name(keywords, judged.documents)
         self._next = self._pages
 
@@ -197,3 +188,7 @@ def _weights(without: Sequence[str]) -> npt.NDArray[np.float64]:
             f"[frontier] evidence_without: {unknown[0]!r} is no piece of evidence", f"There are: {', '.join(FEATURES)}."
         )
     return np.array([0.0 if name in without else WEIGHTS[name] for name in FEATURES])
+
+
+def _sharpened(relevance: float) -> float:
+    return float(relevance**_SHARPNESS)

@@ -12,7 +12,6 @@ from opilio.frontier.keymap import ABSENT
 from opilio.frontier.link_memory import HALF_BITS, LOWER_HALF, LinkMemory
 from opilio.frontier.link_words import WordOdds
 from opilio.frontier.strategies import Taught
-from opilio.frontier.usual import Usual
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,8 +31,6 @@ class JudgedAnew(NamedTuple):
     """Of each page: how many links ago the last relevant page was."""
     page_words: WordOdds
     """Of these pages, and of what is taught."""
-    usual: Usual
-    """Among these pages."""
     documents: Sequence[Taught] = ()
     """What is taught by now."""
 

@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from opilio.analyze.keywords import term_ids
-from opilio.frontier.learned import SHARPNESS
+from opilio.frontier import AllEvidence
 from opilio.frontier.link_words import SLOTS, WordOdds
 from opilio.frontier.reconsidering import JudgedAnew
-from opilio.frontier.usual import Usual
 from opilio.learn.briefing import documents_of, wanted_words
 from opilio.learn.training import gather
 from opilio.model import RELEVANT
@@ -37,14 +36,14 @@ _WORDS = f"""
 """
 
 
-def read_anew(store: Store, settings: Settings, seen: npt.NDArray[np.int64]) -> tuple[JudgedAnew, frozenset[int]]:
+def read_anew(
+    store: Store, settings: Settings, strategy: AllEvidence, seen: npt.NDArray[np.int64]
+) -> tuple[JudgedAnew, frozenset[int]]:
     """How good the pages that a strategy has `seen` are by now, and the words that name the topics."""
     with store.reading() as cursor:
         cursor.register("seen", pa.table({"oid": np.unique(seen)}))
         oids, relevance, parents = (column.to_numpy() for column in cursor.sql(_JUDGED).to_arrow_table().columns)
-        usual = Usual.of(relevance.astype(np.float64))
-        compared = usual.compare_all(relevance.astype(np.float64))
-        goodness = compared**SHARPNESS
+        goodness = strategy.worth(relevance.astype(np.float64))
         cursor.register("judged", pa.table({"oid": oids, "goodness": goodness}))
         slots, good, bad = (column.to_numpy() for column in cursor.sql(_WORDS).to_arrow_table().columns)
     training = gather(store, settings)
@@ -53,7 +52,7 @@ def read_anew(store: Store, settings: Settings, seen: npt.NDArray[np.int64]) -> 
     for stems, _, is_good in documents:
         words.learn(stems, np.zeros(len(stems), np.int64), np.array([is_good]), are_once=True)
     words.add(slots, good, bad, (float(goodness.sum()), float((1.0 - goodness).sum())))
-    judged = JudgedAnew(oids, goodness, _steps(oids, compared, parents), words, usual, documents)
+    judged = JudgedAnew(oids, goodness, _steps(oids, relevance, parents), words, documents)
     return judged, frozenset(term_ids(wanted_words(training)))
 
 
