@@ -8,6 +8,10 @@ from typing import Any
 
 from fetch_servers import Handler, WebServer, html
 from opilio import Collection
+from opilio.classify import Example
+from opilio.features.evidence import TextReader
+from opilio.topics import default_others
+from opilio.topics.hierarchy import ABOVE_ROOT, Hierarchy, Mark, Node
 
 OWL = [
     "owl",
@@ -214,3 +218,27 @@ class OwlWeb:
         settings |= {"run.workers": -1, "fetch.per_domain": 10, "learn.strangers": 0}
         settings.update({key.replace("__", "."): value for key, value in changes.items()})
         return Collection.create(folder, topics=taxonomy, settings=settings)
+
+
+READER = TextReader()
+OTHERS = tuple(
+    Example(ABOVE_ROOT, READER.read(one.title, one.text, one.language), False, one.title)
+    for one in list(default_others())[:40]
+)
+
+
+def hierarchy(*names: str) -> Hierarchy:
+    """Wanted topics of these names, 1, 2 ..."""
+    nodes = [Node(kcid, 0, name, name, Mark.GOOD) for kcid, name in enumerate(names, 1)]
+    return Hierarchy([Node(0, ABOVE_ROOT, "all", "", Mark.PATH), *nodes])
+
+
+def documents(kcid: int, kind: str, count: int, *, positive: bool = True, **shares: float) -> list[Example]:
+    """Training documents of a topic, each with so much of its words of each kind."""
+    return [
+        Example(kcid, READER.read("", text(hash_of(kind) + n, **shares)), positive, f"{kind} {n}") for n in range(count)
+    ]
+
+
+def hash_of(kind: str) -> int:
+    return 1000 * sum(kind.encode())

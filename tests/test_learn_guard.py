@@ -5,36 +5,13 @@ import math
 
 import pytest
 
-from learn_webs import text
+from learn_webs import OTHERS, documents, hierarchy
 from opilio.classify import Example, TrainingSet
 from opilio.errors import SettingsError
-from opilio.features.evidence import TextReader
 from opilio.learn import Trial, Verdict, check_guard, try_beside, try_out
 from opilio.settings import Settings, override
-from opilio.topics import default_others
-from opilio.topics.hierarchy import ABOVE_ROOT, Hierarchy, Mark, Node
 
 HELD_OUT = Settings()
-READER = TextReader()
-OTHERS = tuple(
-    Example(ABOVE_ROOT, READER.read(one.title, one.text, one.language), False, one.title)
-    for one in list(default_others())[:40]
-)
-
-
-def hierarchy(*names: str) -> Hierarchy:
-    nodes = [Node(kcid, 0, name, name, Mark.GOOD) for kcid, name in enumerate(names, 1)]
-    return Hierarchy([Node(0, ABOVE_ROOT, "all", "", Mark.PATH), *nodes])
-
-
-def documents(kcid: int, kind: str, count: int, *, positive: bool = True, **shares: float) -> list[Example]:
-    return [
-        Example(kcid, READER.read("", text(hash_of(kind) + n, **shares)), positive, f"{kind} {n}") for n in range(count)
-    ]
-
-
-def hash_of(kind: str) -> int:
-    return 1000 * sum(kind.encode())
 
 
 def trial(own: list[Example], archetypes: list[Example], *names: str) -> Trial:

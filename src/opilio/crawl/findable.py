@@ -97,7 +97,7 @@ class Findable(Askable):
                     reader = READERS.get(self.folder)
                 if reader is None:
                     raise CollectionBusy(
-                        f"nothing can be searched yet: the index of {self.folder.name} is being made",
+                        f"{self.folder}: nothing can be searched yet: the index is being made",
                         "Try again soon. While a crawl runs, it makes the index if [search] index = true.",
                     )
                 return find(reader)

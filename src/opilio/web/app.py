@@ -89,7 +89,11 @@ class Heads:
 
 def _tell(request: Request, error: Exception) -> Response:
     status = next(code for kind, code in _STATUS if isinstance(error, kind))
-    return _answer(request, status, str(getattr(error, "message", error)), str(getattr(error, "hint", "")))
+    message = str(getattr(error, "message", error))
+    shelf: Shelf | None = getattr(request.app.state, "shelf", None)
+    if shelf is not None:  # a collection has a name here; where it lies is nobody's business
+        message = message.replace(f"{shelf.folder}/", "")
+    return _answer(request, status, message, str(getattr(error, "hint", "")))
 
 
 def _tell_wrong(request: Request, error: Exception) -> Response:
