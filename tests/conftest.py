@@ -5,10 +5,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from opilio import Collection
 from opilio.localweb import LocalServer, LocalWeb, build
+
+hypothesis.settings.register_profile("opilio", deadline=None)  # a busy machine is no fault of the code's
+hypothesis.settings.load_profile("opilio")
 
 MakeCollection = Callable[..., Collection]
 MakeTaught = Callable[..., Collection]

@@ -57,7 +57,7 @@ def check(extractor: Extractor, body: bytes, mime: str) -> None:
         (result.text + result.title + "".join(link.anchor for link in result.links)).encode()
 
 
-many = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+many = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @many

@@ -118,14 +118,14 @@ _PIECES = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.sampled_from(_PIECES) | st.text(max_size=8), max_size=60).map("".join))
 def test_random_soup(html: str) -> None:
     """Tags in any order and nesting make a sound document."""
     check(Analyzer(Traps(), Robots(), Storage()).analyze(html.encode("utf-8", "replace"), "text/html", URL))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.binary(max_size=300),
     st.sampled_from(
@@ -139,7 +139,7 @@ def test_random_bytes(body: bytes, charset: str, headers: dict[str, str]) -> Non
     check(page)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.sampled_from(_PIECES), max_size=40))
 def test_anchors_are_those_of_the_tree(pieces: list[str]) -> None:
     """Numbered links in any soup keep their own number as anchor: places are never shifted from one link to another."""
@@ -152,7 +152,7 @@ def test_anchors_are_those_of_the_tree(pieces: list[str]) -> None:
             assert link.anchor.split()[0].startswith(f"n{number}")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.sampled_from(_PIECES), max_size=40).map("".join))
 def test_no_link_is_lost_in_rendering(html: str) -> None:
     """Every link but those of framesets and drawings has a span in the rendered text, for its place and context."""

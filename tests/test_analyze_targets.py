@@ -15,7 +15,7 @@ HREFS = (
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.lists(st.tuples(HREFS, st.sampled_from(BASES)), max_size=4))
 def test_resolving_is_normalising(asked: list[tuple[str, str]]) -> None:
     """Whatever was asked before, in whatever folder, an address leads where `normalize` says."""

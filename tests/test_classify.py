@@ -30,7 +30,7 @@ def cosine(page: dict[str, int], keywords: list[str]) -> float:
     return product / lengths if lengths else 0.0
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(page=counts_of, keywords=keywords_of)
 def test_agrees_with_the_definition(page: dict[str, int], keywords: dict[int, list[str]]) -> None:
     """The judged topic is one with the greatest cosine, the lowest number among equals, and its cosine is the judgement."""

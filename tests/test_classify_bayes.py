@@ -156,7 +156,7 @@ def two_topics(**classify: object) -> BayesTree:
 # -- the numbers
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds(), pages)
 def test_probabilities_are_those_of_the_equations(world: World, tids: list[int]) -> None:
     """Smoothing, priors, OTHERS, features and the chain rule are equations 1 and 2, for every topic of any tree."""
@@ -168,7 +168,7 @@ def test_probabilities_are_those_of_the_equations(world: World, tids: list[int])
         assert found[kcid] == pytest.approx(log(value), rel=1e-9, abs=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds(), pages)
 def test_relevance_is_the_probability_of_what_is_wanted(world: World, tids: list[int]) -> None:
     """Equation 3, summed over good topics, is the probability of all wanted leaves; confidence is its log odds."""
@@ -184,7 +184,7 @@ def test_relevance_is_the_probability_of_what_is_wanted(world: World, tids: list
     assert judgement.votes == {"terms": judgement.confidence}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(worlds(), pages)
 def test_the_topic_is_the_most_probable_leaf(world: World, tids: list[int]) -> None:
     """Expanding the best node first finds the best of all leaves; OTHERS counts as the topic it is below."""
@@ -197,7 +197,7 @@ def test_the_topic_is_the_most_probable_leaf(world: World, tids: list[int]) -> N
     assert (judgement.topic if judgement.accepted else world.start) in possible
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(worlds(), pages)
 def test_hard_focus_goes_by_the_best_leaf(world: World, tids: list[int]) -> None:
     """A page is relevant when its best leaf is wanted, in 32 bits too; otherwise its relevance is that of soft focus."""
@@ -225,7 +225,7 @@ def test_hard_and_soft_focus_can_differ() -> None:
     assert hard.confidence < 0 < soft.confidence
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(1, 3), documents), min_size=3, max_size=12), pages)
 def test_a_flat_tree_is_scikit_learns_naive_bayes(taught: list[tuple[int, list[int]]], tids: list[int]) -> None:
     """With all terms as features and no OTHERS, the model is multinomial naive Bayes with alpha 1."""
@@ -333,7 +333,7 @@ def test_reasons_add_up_to_the_confidence() -> None:
     assert list(map(abs, weights.values())) == sorted(map(abs, weights.values()), reverse=True)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(worlds(), pages)
 def test_explanations_follow_the_way_down(world: World, tids: list[int]) -> None:
     """The taken steps are the topics from the top down to the page's own, and the judgement is that of `judge`."""
@@ -346,7 +346,7 @@ def test_explanations_follow_the_way_down(world: World, tids: list[int]) -> None
     assert all(len(step.reasons) <= 10 and math.isfinite(step.confidence) for step in explanation.steps)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(worlds(), pages, st.sampled_from(["soft", "hard"]))
 def test_a_tree_travels(world: World, tids: list[int], focus: str) -> None:
     """Bytes give back a tree that judges and explains to the last bit as the first did, and has the same bytes."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opilio.classify import CLASSIFIERS, Example, TrainingSet
@@ -132,7 +132,6 @@ def test_thresholds_let_the_wanted_share_of_the_core_pass(library: Library, shar
             assert 1.0 in votes
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from([0.0, 0.1, 0.25, 0.5, 1.0]), min_size=1, max_size=30), st.floats(0.01, 1.0))
 def test_threshold_is_the_largest_that_lets_enough_pass(values: list[float], share: float) -> None:
     """No larger value has the share; a threshold of 0, which everything passes, is never set if it can be avoided."""
@@ -428,7 +427,6 @@ def test_unusable_settings_are_refused(library: Library, bad: dict[str, float]) 
         OasisFilter.train(library.three_topics(2), settings)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=300), st.text(max_size=30), st.text(max_size=40))
 def test_judging_never_raises(text: str, title: str, url: str) -> None:
     """Whatever a page holds, there is a judgement, and its numbers are numbers."""
@@ -438,7 +436,6 @@ def test_judging_never_raises(text: str, title: str, url: str) -> None:
     assert all(np.isfinite(vote) for vote in judgement.votes.values())
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=400), st.text(max_size=60))
 def test_garbage_is_judged_too(data: bytes, text: str) -> None:
     """Stems that are noise, beside a text they do not fit, are judged like any others."""

@@ -4,7 +4,7 @@ import dataclasses
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opilio.classify import Example, TrainingSet
@@ -160,7 +160,6 @@ def test_a_filter_that_no_example_fits_is_refused(tmp_path: Path) -> None:
         OasisFilter.train(training(), with_filter(file))
 
 
-@settings(deadline=None)
 @given(st.text(max_size=20), st.text(alphabet=st.characters(codec="utf-8"), max_size=20))
 def test_any_name_of_a_topic_survives_the_file(tmp_path_factory: pytest.TempPathFactory, name: str, other: str) -> None:
     """Quotes, line breaks and control characters in names of topics are written so that they are read back."""

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from opilio.analyze.tokens import tokenize
@@ -94,7 +94,6 @@ def weights_of(proposal: Proposal, damping: float) -> dict[int, float]:
     }
 
 
-@settings(deadline=None)
 @given(st.text(max_size=200) | texts)
 def test_places_of_words_are_those_of_the_tokenizer(text: str) -> None:
     """Places found by kinds of characters alone cut exactly the words that the tokenizer reads, in any script."""
@@ -116,7 +115,6 @@ def test_places_in_other_scripts(text: str) -> None:
     assert [lower[s:e].encode() for s, e in zip(words.starts, words.ends, strict=True)] == tokenize(text) != []
 
 
-@settings(deadline=None)
 @given(texts)
 def test_collocations_are_those_of_the_naive_reading(text: str) -> None:
     """Terms, pairs and triples with their occurrences equal those of cutting the text piece by piece."""
@@ -148,7 +146,6 @@ def test_codes_depend_on_the_order_of_words() -> None:
     assert len({code_of(tuple(stems_of(" ".join(words)))) for words in orders}) == len(orders)
 
 
-@settings(deadline=None)
 @given(texts, st.sampled_from([(200, 50), (200, 200), (40, 7), (30, 100)]))
 def test_passages_equal_those_cut_one_by_one(text: str, window: tuple[int, int]) -> None:
     """The largest cosine over passages is that of slicing the text as the paper says, whatever the window."""
@@ -162,7 +159,6 @@ def test_passages_equal_those_cut_one_by_one(text: str, window: tuple[int, int])
         np.testing.assert_allclose(measures.passages, expected, atol=1e-12)
 
 
-@settings(deadline=None)
 @given(texts, st.text(alphabet="ab treshinyg-", max_size=40))
 def test_shares_and_cosine_equal_the_formula(text: str, title: str) -> None:
     """Shares count what is found, variable elements by the damping factor; the cosine is that of the textbook."""
@@ -180,7 +176,6 @@ def test_shares_and_cosine_equal_the_formula(text: str, title: str) -> None:
             assert measures.shares[size - 1][place] == pytest.approx(share)
 
 
-@settings(deadline=None)
 @given(texts)
 def test_hits_add_up_to_the_measures(text: str) -> None:
     """What an explanation names, element by element, sums to the measured shares and cosines."""

@@ -354,7 +354,7 @@ stems = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(stems, stems, stems)
 def test_any_page_is_judged_alike_after_a_round_trip(
     words: list[int], anchors: list[int], neighbours: list[int]

@@ -141,7 +141,7 @@ def test_costs_balance_the_classes() -> None:
         assert cost.min() == pytest.approx(3.0)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(1, 30), st.integers(1, 60), st.floats(0, 0.9), st.integers(0, 100))
 def test_hyperplane_moves_towards_the_negative_only(ours: int, others: int, own_share: float, seed: int) -> None:
     """Whatever the documents, it is never moved so that fewer pages are accepted, and the unit is positive."""

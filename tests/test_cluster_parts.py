@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import opilio
@@ -31,7 +31,6 @@ class Somebody(NamedTuple):
 HOSTS = [f"host{number}.test" for number in range(300)]
 
 
-@settings(deadline=None)
 @given(st.sets(st.integers(0, 50), min_size=2, max_size=20))
 def test_only_the_hosts_of_a_lost_actor_move(numbers: set[int]) -> None:
     """When one goes, the hosts of the others stay; when it comes back, all is as before."""
@@ -59,7 +58,6 @@ def test_hosts_are_shared_evenly() -> None:
     assert min(shares.values()) > 400
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["begin", "end", "join", "leave"]), st.integers(0, 3)), max_size=60))
 def test_a_host_is_never_with_two(steps: list[tuple[str, int]]) -> None:
     """Whoever joins or leaves: as long as a host has leases under way, all of them are with one actor."""

@@ -109,7 +109,7 @@ def test_what_is_found_waits_at_once() -> None:
     assert sorted(open_oids) == sorted({*frontier._hot, *frontier.leased, *frontier._later_oids})
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.floats(1.6e9, 3e9))
 def test_the_order_of_visits_that_came_together_is_found_again(now_s: float) -> None:
     """The database keeps microseconds, a float of so many seconds a quarter of one: no two times become the same."""

@@ -155,7 +155,7 @@ ANY_OFFER = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(offers=st.lists(ANY_OFFER, max_size=6))
 def test_whatever_is_offered(offers: list[dict[str, Any]], any_store: Store) -> None:
     """Any JSON at all is taken in normal form or refused with an error of ours; nothing else happens."""
@@ -337,7 +337,6 @@ TERMS = st.dictionaries(st.integers(1, 30), st.integers(0, 60_000), max_size=12)
 PROFILES = st.dictionaries(st.sampled_from(["owl", "hawk", "ship", "sea"]), st.floats(0, 1), max_size=4)
 
 
-@settings(deadline=None)
 @given(pages=st.lists(TERMS, min_size=1, max_size=12), profile=PROFILES, typical=st.floats(0, 1), page=TERMS)
 def test_how_a_page_stands_out(
     pages: list[dict[int, int]], profile: dict[str, float], typical: float, page: dict[int, int]

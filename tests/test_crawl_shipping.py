@@ -10,7 +10,7 @@ from typing import Any
 import fsspec
 import pytest
 from fsspec.implementations.local import LocalFileSystem
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
@@ -178,7 +178,6 @@ def test_a_storage_that_ends_with_the_process(url: str, make_collection: MakeCol
     assert collection.sql("SELECT count(*) FROM visits").rows == [(0,)]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=20))
 def test_which_files_are_finished(begun: list[tuple[int, bool]]) -> None:
     """Of the files of this crawl, exactly the last of each worker is not finished; old ones always are."""

@@ -206,7 +206,7 @@ def test_a_boosted_host_comes_sooner(
         assert to_the_end(other) == all_pages
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(0, 2), st.integers(-8, 8)), min_size=1, max_size=20),
     st.integers(0, 2),

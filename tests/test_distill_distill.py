@@ -30,7 +30,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 # -- PageRank
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(web=webs(), damping=st.sampled_from([0.5, 0.85, 0.95]), unvisited=st.booleans())
 def test_pagerank_agrees_with_networkx(store: Store, web: Web, damping: float, unvisited: bool) -> None:
     """Over stored pages or all known ones; pages without links, links to oneself, redirects and duplicates included."""
@@ -178,7 +178,7 @@ def test_listing_names_the_pages(store: Store) -> None:
 # -- neglected
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     web=webs(),
     hub=st.lists(st.sampled_from([0.0, 0.1, 0.3, 0.4, 0.9]), min_size=URLS, max_size=URLS),

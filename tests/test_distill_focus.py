@@ -49,7 +49,7 @@ def scores_of(found: Scores) -> tuple[dict[int, float], dict[int, float]]:
     return hubs, {oid: score for oid, score in zip(oids, found.authority.tolist(), strict=True) if score}
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(web=webs(), rho=st.sampled_from([0.0, 0.25, 0.6]), rounds=st.integers(1, 6))
 def test_scores_are_those_of_the_paper(store: Store, web: Web, rho: float, rounds: int) -> None:
     """Relevance as weights, nepotism left out, the filter rho, redirects and duplicates merged, sums of 1."""

@@ -32,7 +32,7 @@ def test_following_ends_where_single_steps_end(onward: dict[int, int]) -> None:
         assert end == (NOWHERE if at in onward else at)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(web=webs())
 def test_links_are_those_between_pages(store: Store, web: Web) -> None:
     """Against following each link by hand: both ends merged, repeated links once, circles left out."""

@@ -36,7 +36,7 @@ def transverse(web: Web) -> set[tuple[int, int]]:
     return {(u, v) for u, v in web.edges() if web.hosts[u] != web.hosts[v]}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(web=webs())
 def test_weights_are_those_of_the_paper(store: Store, web: Web) -> None:
     """1/k and 1/l of each link against counting all other links."""
@@ -48,7 +48,7 @@ def test_weights_are_those_of_the_paper(store: Store, web: Web) -> None:
     assert dict(zip(pairs, found[1].tolist(), strict=True)) == pytest.approx(reflecting)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(web=webs(), rounds=st.integers(1, 30))
 def test_scores_after_some_rounds(store: Store, web: Web, rounds: int) -> None:
     """Against the same rounds over a Python dictionary; links inside a host and circles of redirects have no part."""
@@ -66,7 +66,7 @@ def test_scores_after_some_rounds(store: Store, web: Web, rounds: int) -> None:
     assert found.authority == pytest.approx(list(authority.values()), abs=1e-12)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(web=webs(merging=False, own_hosts=True))
 def test_hits_agrees_with_networkx(store: Store, web: Web) -> None:
     """When each page has a host of its own, all weights are 1 and this is Kleinberg's HITS."""
@@ -85,7 +85,7 @@ def test_hits_agrees_with_networkx(store: Store, web: Web) -> None:
     assert found.authority == pytest.approx([authorities.get(p, 0.0) for p in range(URLS)], abs=1e-8)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(web=webs())
 def test_authorities_are_the_principal_eigenvector(store: Store, web: Web) -> None:
     """a = 1/c W_a' W_h a, where c is the largest eigenvalue numpy finds; the same for hubs."""
@@ -103,7 +103,7 @@ def test_authorities_are_the_principal_eigenvector(store: Store, web: Web) -> No
         assert scores.sum() == pytest.approx(1.0)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(web=webs(merging=False), base=st.sets(st.integers(0, URLS - 1)), limit=st.integers(0, 3))
 def test_the_neighbourhood(store: Store, web: Web, base: set[int], limit: int) -> None:
     """All successors, and of each page the predecessors that cite most of the base set, the smaller oid first."""

@@ -33,7 +33,7 @@ def load(store: Store) -> tuple[WebGraph, Estimates]:
         return graph, Estimates.load(cursor, graph)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(web=webs(), percentile=st.sampled_from([0.0, 0.3, 0.5, 0.9]), limit=st.integers(0, 6))
 def test_the_graph_and_the_database_recommend_the_same(store: Store, web: Web, percentile: float, limit: int) -> None:
     """What is found in memory is what `neglected` finds by SQL: URLs, their order, the sums of hub scores."""
@@ -44,7 +44,7 @@ def test_the_graph_and_the_database_recommend_the_same(store: Store, web: Web, p
     assert found.hub_scores == pytest.approx([url.hub_score for url in expected])
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(web=webs(), percentile=st.sampled_from([0.0, 0.5]))
 def test_a_hub_is_as_good_as_what_it_recommends(store: Store, web: Web, percentile: float) -> None:
     """The likely relevance of a URL is the mean relevance of what its best great hub links to and was fetched."""

@@ -150,7 +150,7 @@ runs = st.builds(
 )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(runs, max_size=3), st.integers(0, 400), st.integers(0, 255))
 def test_a_torn_log_keeps_its_whole_runs(
     tmp_path_factory: pytest.TempPathFactory, written: list[Run], cut: int, byte: int

@@ -103,7 +103,7 @@ def test_models_are_measured_on_the_same_pages_and_as_they_left_them() -> None:
     assert kept_accuracy(models, counted) == [Accuracy(1 / 2, 1 / 2), Accuracy(1.0, 1.0)]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(3, 12).flatmap(lambda n: st.lists(st.lists(st.integers(0, n - 1), max_size=4), min_size=n, max_size=n)),
     st.randoms(use_true_random=False),

@@ -88,7 +88,7 @@ def as_networkx(links: list[list[int]]) -> networkx.DiGraph:
     return graph
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(webs)
 def test_pagerank_agrees_with_networkx(links: list[list[int]]) -> None:
     """Repeated links, links to oneself and pages without links included."""
@@ -97,7 +97,7 @@ def test_pagerank_agrees_with_networkx(links: list[list[int]]) -> None:
     assert found == pytest.approx([expected[page] for page in range(PAGES)], abs=1e-8)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(webs, page_sets)
 def test_pagerank_of_a_pool_knows_its_links_only(links: list[list[int]], pool: set[int]) -> None:
     """Pages outside the pool have none, and their links do not count."""
@@ -107,7 +107,7 @@ def test_pagerank_of_a_pool_knows_its_links_only(links: list[list[int]], pool: s
     assert found == pytest.approx([inside.get(page, 0.0) for page in range(PAGES)], abs=1e-8)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(webs, page_sets)
 def test_distances_agree_with_networkx(links: list[list[int]], start_set: set[int]) -> None:
     """The least number of links from any start; the histogram counts authorities by it."""

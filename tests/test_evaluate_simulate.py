@@ -50,7 +50,7 @@ def brute_breadth_first(links: list[list[int]], seeds: list[int]) -> list[int]:
     return order
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(webs, st.integers(1, 4), st.lists(st.integers(0, 1), min_size=1, max_size=3))
 def test_breadth_first_is_a_plain_queue(links: list[list[int]], hosts: int, seeds: list[int]) -> None:
     """Whatever the web and its hosts, breadth-first visits pages as a queue would."""
@@ -58,7 +58,7 @@ def test_breadth_first_is_a_plain_queue(links: list[list[int]], hosts: int, seed
     assert crawl.pages.tolist() == brute_breadth_first(links, seeds)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(webs, st.integers(1, 4), st.data())
 def test_best_first_is_a_plain_heap(links: list[list[int]], hosts: int, data: st.DataObject) -> None:
     """Best-first takes the link of the most relevant page known so far, earlier ones first among equals."""
@@ -67,7 +67,7 @@ def test_best_first_is_a_plain_heap(links: list[list[int]], hosts: int, data: st
     assert crawl.pages.tolist() == plain_heap(links, [0], lambda page, _: relevance[page])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(webs, st.sampled_from(["breadth-first", "best-first", "depth-first", "bfs2"]), st.integers(1, 30))
 def test_what_is_told_of_a_page_fits(links: list[list[int]], strategy: str, budget: int) -> None:
     """A page comes after its parent, one link deeper, with the score of its parent; the budget is kept."""

@@ -19,7 +19,7 @@ from opilio.evaluate.recording import Answer, recording
 from opilio.settings import Settings, override
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     pages=st.dictionaries(
         st.integers(0, 50),

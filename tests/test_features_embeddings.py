@@ -92,7 +92,7 @@ def brute_force(pieces: list[str], rows: np.ndarray, words: list[tuple[list[str]
     return list(total / np.linalg.norm(total)) if words and np.linalg.norm(total) > 0 else None
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(st.sampled_from([*WORDS, "unknown", "zzz"]), max_size=30),
     st.sampled_from(["", "Heron", "moon code"]),
@@ -149,7 +149,7 @@ def test_pieces_of_a_word(pieces: list[str], word: str, expected: list[str]) -> 
     assert [pieces[row] for row in words[word.encode()]] == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.text(max_size=40), st.sampled_from([PIECES, WORDS, ["▁moo", "n", "ß", "▁É"]]))
 def test_any_word_has_rows_of_the_table(word: str, pieces: list[str]) -> None:
     """Whatever a page holds for a word, looking it up ends, gives rows that exist, and the same again."""

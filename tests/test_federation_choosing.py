@@ -40,7 +40,7 @@ parts = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(words=st.lists(parts, min_size=1, max_size=3, unique=True), glue=st.sampled_from([" ", " ", " OR "]))
 def test_who_is_surely_passed_over_has_nothing(place: Path, words: list[str], glue: str) -> None:
     """A peer of which no page is said to fit has no hit in its own index."""
@@ -57,7 +57,7 @@ def test_who_is_surely_passed_over_has_nothing(place: Path, words: list[str], gl
             assert total == 0, (question, name, choice)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(word=st.sampled_from([*BIRDS, *CARS, "unique0x3", "unique2x9"]))
 def test_a_word_that_is_left_out_of_a_summary_hides_nothing(place: Path, word: str) -> None:
     """Summaries with room for five words still let every collection be asked that has the word."""

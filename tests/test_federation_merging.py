@@ -79,7 +79,7 @@ def test_only_what_is_shown_is_cut_into_pieces(place: Path, monkeypatch: pytest.
 words = st.sampled_from([*BIRDS, *CARS, *COMMON, "nowhere"])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(words=st.lists(words, min_size=1, max_size=4, unique=True), glue=st.sampled_from([" ", " OR ", " -"]))
 def test_the_best_ten_are_found_with_no_hint_of_which(place: Path, words: list[str], glue: str) -> None:
     """With nothing left out by choice, any question has the best ten pages of the one collection."""

@@ -19,7 +19,7 @@ def filled(strategy: str, relevances: Sequence[float], **changes: object) -> Fro
     return frontier
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.integers(0, 8), min_size=1, max_size=20),
     st.dictionaries(st.integers(0, 25), st.integers(0, 8), max_size=10),

@@ -19,7 +19,7 @@ bunches = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(bunches)
 def test_links_are_found_again(happened: list) -> None:  # type: ignore[type-arg]
     """Links that lead on are found by their places among those remembered, older ones are forgotten, dropped ones gone;

@@ -185,7 +185,7 @@ class Both:
             assert features == pytest.approx(plain.features(oid, self.met), abs=2e-5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(visits)
 def test_features_are_what_their_definitions_say(happened: list[tuple[int, float, int, list]]) -> None:  # type: ignore[type-arg]
     """Pages come in any order, link to each other, to themselves, and to the same page twice."""
@@ -196,7 +196,7 @@ def test_features_are_what_their_definitions_say(happened: list[tuple[int, float
     both.check()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     visits, st.lists(st.sampled_from([0.0, 0.2, 0.7, 1.0]), min_size=8, max_size=8), st.sets(st.integers(0, 7)), visits
 )

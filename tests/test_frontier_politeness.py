@@ -53,7 +53,7 @@ def pages_in_order(frontier: Frontier, now_s: float = 1.0) -> list[int]:
     return order
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.integers(0, 10**6),
     st.sampled_from([0.0, 0.5, 2.0]),

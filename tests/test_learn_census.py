@@ -93,7 +93,7 @@ pages = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(pages, max_size=16), st.integers(0, 10), st.sampled_from([None, *range(len(TOPICS))]))
 def test_counts_are_those_by_hand(store: Store, made: list[MadePage], last: int, kcid: int | None) -> None:
     """Any crawl, counted page by page in plain Python, gives the same census."""

@@ -246,7 +246,7 @@ _SAID = st.tuples(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(_SAID, max_size=8))
 def test_whatever_was_said_can_be_counted_and_taken_back(made: Store, said: list[tuple[int, str, str | None]]) -> None:
     """What waits is what differs, nothing more; forgetting brings back the very rows; no page is on two sides."""

@@ -48,7 +48,7 @@ def by_hand(relevant: list[bool], waiting: int, new: int) -> float | None:
     return found / (found + min(float(np.sum(np.exp(level) * middles**slope) * width), ahead))
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(90, 260), st.integers(0, 2**16), st.floats(0.1, 0.9), st.floats(0.0, 1.5), st.integers(0, 400))
 def test_the_estimate_is_the_one_by_hand(
     store: Store, requests: int, seed: int, rate: float, fall: float, waiting: int

@@ -209,7 +209,7 @@ strong section dl dt dd pre footer"""
 _ATTRIBUTES = "lang charset name content property type class href id role title aria-label aria-hidden data-kind rel"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(text=_NASTY, signature=_NASTY, source=_NASTY, entry=_NASTY)
 def test_nothing_in_a_docstring_becomes_markup(text: str, signature: str, source: str, entry: str) -> None:
     """However a docstring tries, the page has our elements and attributes only, one script, and no foreign link."""

@@ -155,7 +155,7 @@ def nodes(tree: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return found
 
 
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), days=st.sampled_from([1, 3, 7]))
 def test_the_front_counts_as_an_account_of_the_rows_does(
     seed: int, days: int, tmp_path_factory: pytest.TempPathFactory

@@ -89,7 +89,7 @@ def test_labels_agree_with_the_truth_by_the_measures_of_scikit_learn() -> None:
     assert min(found, key=lambda k: impurity_bits(rows, found[k].labels, k)) == 4
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.tuples(st.integers(0, 2), st.lists(st.booleans(), min_size=5, max_size=5)), min_size=1, max_size=12))
 def test_impurity_is_what_counting_by_hand_gives(pages: list[tuple[int, list[bool]]]) -> None:
     """Bits by the definition, term by term and cluster by cluster, in plain Python."""

@@ -219,7 +219,7 @@ def test_similar_pages(tmp_path: Path) -> None:
 WORDS = ["owl", "hawk", "kite", "crow", "finch"]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_boolean_questions_agree_with_sets(
     oracle: Callable[[Any], set[int]], birds2: Collection, data: st.DataObject

@@ -66,7 +66,7 @@ def test_one_group_of_many_pages_has_the_interval_of_wilson() -> None:
     assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-6)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.lists(st.tuples(st.integers(60, 300), st.floats(0.05, 0.95)), min_size=1, max_size=4), st.integers(0, 99))
 def test_intervals_cover_the_truth_as_often_as_they_promise(groups: list[tuple[int, float]], seed: int) -> None:
     """Drawn a thousand times without replacement, 95 % intervals hold the true share nearly always."""

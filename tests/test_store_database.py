@@ -110,7 +110,7 @@ def _seconds(value: datetime.datetime | None) -> float:
     return (value - datetime.datetime(1970, 1, 1)) / datetime.timedelta(microseconds=1) / 1e6
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(_URL, min_size=20, max_size=20), st.lists(st.lists(_CHANGE, max_size=8), max_size=4), st.booleans())
 def test_urls_and_changes_read_back(
     tmp_path_factory: pytest.TempPathFactory,
@@ -148,7 +148,7 @@ def _utf8(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.lists(st.lists(st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 2**16 - 1)), max_size=9), max_size=6))
 def test_terms_read_back(tmp_path_factory: pytest.TempPathFactory, pages: list[list[tuple[int, int]]]) -> None:
     """Terms handed over as bytes become one row each, with the page they belong to."""

@@ -23,7 +23,7 @@ from parts_facts import differences, facts
 
 DERIVED = frozenset({"meta", "counters", "taxonomy_stat", "stat", "blob"})
 TOPICS = st.sampled_from([(), ("A",), ("A / x", "B"), ("C", "A"), ("C / y",)])
-MANY = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+MANY = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 STRENGTH = {"fetched": 4, "failed": 3, "waiting": 2, "dropped": 1}
 
 

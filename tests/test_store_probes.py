@@ -94,7 +94,7 @@ DEEP = World(
 )
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(world=worlds(), documents=st.lists(pages, min_size=1, max_size=4))
 def test_all_three_ways_agree(connection: duckdb.DuckDBPyConnection, world: World, documents: list[list[int]]) -> None:
     """For any tree and any pages, SQL gives the probabilities and the relevance of the equations, as memory does."""

@@ -177,7 +177,7 @@ def test_head_fits_the_archived_body(raw: bytes, expected: bytes) -> None:
     assert archived_head(raw, 5) == expected
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.text(max_size=60), st.text(max_size=20), st.binary(max_size=80), st.binary(max_size=80), st.binary(max_size=99)
 )
@@ -226,7 +226,7 @@ def test_recover_gives_back_what_was_written(tmp_path: Path) -> None:
     assert list(recover(path, path.stat().st_size)) == []
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.floats(0, 1), st.one_of(st.binary(max_size=40), st.just(b"\x1f\x8b\x08" * 5)))
 def test_torn_files_are_cut_to_whole_pairs(
     tmp_path_factory: pytest.TempPathFactory, part: float, garbage: bytes
@@ -250,7 +250,7 @@ def test_torn_files_are_cut_to_whole_pairs(
     assert truncate_torn(path) == 0
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.binary(min_size=1, max_size=30))
 def test_damage_in_the_middle_costs_only_what_it_hits(
     tmp_path_factory: pytest.TempPathFactory, where: int, garbage: bytes

@@ -221,7 +221,7 @@ def step(topics: list[TopicRecord], kind: str, first: int, second: int, name: st
     return move_topic(topics, one, other) if kind == "move" else remove_topic(topics, one)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(STEPS)
 def test_any_row_of_changes_keeps_the_tree_whole(steps: list[tuple[str, int, int, str]]) -> None:
     """After any changes, refused ones included: paths are unique and true, and marks are what Focus says they are."""

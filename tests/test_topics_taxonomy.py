@@ -328,7 +328,7 @@ def trees(draw: st.DrawFn) -> TopicTree:
 
 
 @pytest.mark.parametrize("suffix", [".yaml", ".toml"])
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(tree=trees())
 def test_what_is_written_is_read_back(tmp_path: Path, suffix: str, tree: TopicTree) -> None:
     """Writing a tree and reading it gives the same tree: every name, mark, word, seed and example."""

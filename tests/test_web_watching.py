@@ -35,7 +35,7 @@ def made(folder: Path, relevances: list[float]) -> Store:
     return crawl.fill(Store.create(folder))
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.integers(0, 8), min_size=1, max_size=60), st.integers(1, 80))
 def test_the_harvest_is_a_moving_average(
     tmp_path_factory: pytest.TempPathFactory, eighths: list[int], points: int
