@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opilio.errors import SettingsError
-from opilio.frontier import ABSENT, AllEvidence
+from opilio.frontier import ABSENT, AllEvidence, link_memory
 from opilio.frontier.evidence import FEATURES, NEAR, PATIENCE, LinkEvidence
 from opilio.frontier.link_words import CAUTION, WordOdds
 from opilio.frontier.reconsidering import JudgedAnew
@@ -185,14 +186,22 @@ class Both:
             assert features == pytest.approx(plain.features(oid, self.met), abs=2e-5)
 
 
-@settings(max_examples=60)
-@given(visits)
-def test_features_are_what_their_definitions_say(happened: list[tuple[int, float, int, list]]) -> None:  # type: ignore[type-arg]
-    """Pages come in any order, link to each other, to themselves, and to the same page twice."""
+@settings(max_examples=100)
+@given(visits, st.sets(st.integers(0, 7)), st.sampled_from([1, 3, 16]))
+def test_features_are_what_their_definitions_say(
+    happened: list[tuple[int, float, int, list]],  # type: ignore[type-arg]
+    asked: set[int],
+    lessons_waiting: int,
+) -> None:
+    """Pages come in any order, link to each other, to themselves, and to the same page twice; after some somebody looks
+    at what they link to, which need not wait for all lessons to be learned."""
     both = Both()
-    for oid, worth, steps, page_links in happened:
-        if oid not in both.visited:
-            both.visit(oid, worth, steps, page_links)
+    with patch.multiple(link_memory, MOST_LESSONS_WAITING=lessons_waiting, LESSONS_KNOWN=1):
+        for at, (oid, worth, steps, page_links) in enumerate(happened):
+            if oid not in both.visited:
+                both.visit(oid, worth, steps, page_links)
+            if at in asked:
+                both.evidence.grown()
     both.check()
 
 

@@ -48,7 +48,7 @@ class Chains:
         self._previous.grow(len(self._previous) + len(targets), ABSENT)
         if not len(places):
             return
-        places = places[np.argsort(targets[places], kind="stable")]
+        places = places[targets[places].argsort(kind="stable")]
         oids, links = targets[places], places + number
         goes_on = oids[1:] == oids[:-1]
         before = self._last.values[oids]
@@ -75,7 +75,7 @@ class Chains:
             found.append(rest)
             of.append(np.full(len(rest), one))
         links, whose = np.concatenate(found), np.concatenate(of)
-        order = np.argsort(whose, kind="stable")
+        order = whose.argsort(kind="stable")
         return links[order], whose[order]
 
     def _one(self, number: int) -> Rows:

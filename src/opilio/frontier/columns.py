@@ -21,10 +21,10 @@ def once(values: npt.NDArray[Number]) -> npt.NDArray[Number]:
 
 
 class Column(Generic[Number]):
-    """Numbers of one type, as an array with room behind its end."""
+    """Numbers of one type, or rows of so many numbers, as an array with room behind its end."""
 
-    def __init__(self, dtype: type[Number]) -> None:
-        self._room: npt.NDArray[Number] = np.zeros(1024, dtype)
+    def __init__(self, dtype: type[Number], width: int | None = None) -> None:
+        self._room: npt.NDArray[Number] = np.zeros(1024 if width is None else (1024, width), dtype)
         self._size = 0
 
     def __len__(self) -> int:
@@ -46,7 +46,7 @@ class Column(Generic[Number]):
 
     def _add(self, size: int, values: Any) -> None:
         if size > len(self._room):
-            room = np.zeros(max(size, 2 * len(self._room)), self._room.dtype)
+            room = np.zeros((max(size, 2 * len(self._room)), *self._room.shape[1:]), self._room.dtype)
             room[: self._size] = self.values
             self._room = room
         self._room[self._size : size] = values

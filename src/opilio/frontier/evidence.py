@@ -58,7 +58,7 @@ class LinkEvidence(Reconsidering):
         self._keywords = np.zeros(0, np.uint32)
         self._may_be_keyword = np.zeros(SLOTS, np.bool_)
         """By the lower bits of a word: whether a keyword has the same."""
-        self._views: list[Column[np.float32]] = [Column(np.float32) for _ in range(_VIEWS)]
+        self._views: Column[np.float32] = Column(np.float32, _VIEWS)
         """By link: what `_look_at` says of it, as of the last look."""
         self._looked_to = 0
 
@@ -83,12 +83,12 @@ class LinkEvidence(Reconsidering):
 
         With `anew`, links to them are looked at again, else only what changes with each page is.
         """
-        self.catch_up()
+        self.catch_up(may_wait=not anew)
         if not len(oids):
             return np.zeros((0, len(FEATURES)))
         links, which = self._chains.follow(np.asarray(oids, np.int64))
         sizes = np.bincount(which, minlength=len(oids))
-        starts = np.cumsum(sizes) - sizes
+        starts = sizes.cumsum() - sizes
         parents = self._parent.values[links]
         relevance = self._relevance.values[parents]
         usual = self._good_pages / self._known_pages
@@ -105,9 +105,9 @@ class LinkEvidence(Reconsidering):
         )
         if anew:
             self._look_again(links)
-        beside_known, beside_good, words, around, keywords, learned, kindred = (
-            column.values[links].astype(np.float64) for column in self._views
-        )
+        views = self._views.values[links].T.astype(np.float64, order="C")
+        beside_known, beside_good, words, around, _, learned, kindred = np.add.reduceat(views, starts, axis=1)
+        best_words, _, best_keywords, best_learned = np.maximum.reduceat(views[2:6], starts, axis=1)
         hosts, folders = self._homes(oids)
         table = [
             most(relevance),
@@ -116,20 +116,20 @@ class LinkEvidence(Reconsidering):
             np.log(sizes),
             total((relevance >= RELEVANT).astype(np.float64)) / sizes,
             total(relevance / np.sqrt(self._links.values[parents])),
-            total(words) / sizes,
-            most(words),
-            total(around) / sizes,
-            most(keywords),
-            total(learned) / sizes,
-            most(learned),
+            words / sizes,
+            best_words,
+            around / sizes,
+            best_keywords,
+            learned / sizes,
+            best_learned,
             (children_good + PATIENCE * usual) / (children_known + PATIENCE),
-            (total(beside_good) + PATIENCE * usual) / (total(beside_known) + PATIENCE),
+            (beside_good + PATIENCE * usual) / (beside_known + PATIENCE),
             self._record(self._hosts, hosts, usual),
             self._record(self._folders, folders, usual),
             -most(-self._steps.values[parents]),
-            total(kindred) / sizes,
+            kindred / sizes,
         ]  # fmt: skip
-        return np.stack(table, axis=1)
+        return np.array(table).T
 
     def _look_again(self, links: Rows) -> None:
         """Look at links again; when there are very many, at those whose turn it is."""
@@ -139,8 +139,7 @@ class LinkEvidence(Reconsidering):
             self._looked_to = int(links[-1]) + 1
         for at in range(0, len(links), _PIECE_LINKS):
             piece = links[at : at + _PIECE_LINKS]
-            for column, values in zip(self._views, self._look_at(piece), strict=True):
-                column.values[piece] = values
+            self._views.values[piece] = self._look_at(piece)
 
     def known_nearby(self, oids: Rows) -> Values:
         """How many pages are known of the host and of the folder of each of some URLs that there are links to."""
@@ -156,9 +155,9 @@ class LinkEvidence(Reconsidering):
     def _record(records: Records, rows: Rows, usual: float) -> Values:
         return (records.good.values[rows] + PATIENCE * usual) / (records.known.values[rows] + PATIENCE)
 
-    def _look_at(self, links: Rows) -> tuple[Values, ...]:
-        """What can be seen of links: those beside them, their words."""
-        return (*self._beside(links), *self._word_scores(links))
+    def _look_at(self, links: Rows) -> Values:
+        """What can be seen of links, a row for each: those beside them, their words."""
+        return np.array((*self._beside(links), *self._word_scores(links))).T
 
     def _beside(self, links: Rows) -> tuple[Values, Values]:
         """Of the links beside each link: how many were followed, the nearer the more they count, and how good."""
@@ -177,7 +176,7 @@ class LinkEvidence(Reconsidering):
         starts, inner, outer = (c.values[links] for c in (self._words_start, self._words_in, self._words_around))
         words, of, _ = self._words_of(starts, inner + outer)
         # Twice as many places as links: at the even ones are words in links, at the odd ones those around them.
-        place = np.repeat(np.arange(2 * size), np.stack((inner, outer), axis=1).ravel())
+        place = np.arange(2 * size).repeat(np.array((inner, outer)).T.ravel())
         spoken = self.page_words.odds(np.where(place & 1, words * _CONTEXT_BACK, words))
         said = np.bincount(place, spoken, 2 * size)
         keywords = np.bincount(place, self._is_keyword(words), 2 * size)
@@ -208,21 +207,17 @@ class LinkEvidence(Reconsidering):
 
     # -- what is seen of new links is kept with them
 
-    def catch_up(self) -> None:
+    def catch_up(self, *, may_wait: bool = False) -> None:
         """Work in all that was noted, and look at the new links."""
-        if not (self._seen or self._ends or self._texts or self._gone):
-            return
-        super().catch_up()
-        for at in range(len(self._views[0]), len(self._parent), _PIECE_LINKS):
+        super().catch_up(may_wait=may_wait)
+        for at in range(len(self._views), len(self._parent), _PIECE_LINKS):
             piece = np.arange(at, min(at + _PIECE_LINKS, len(self._parent)))
-            leads_on = np.isnan(self._fate.values[piece])  # of the others nobody will ask
-            for column, values in zip(self._views, self._look_at(piece[leads_on]), strict=True):
-                column.grow(at + len(piece))
-                column.values[piece[leads_on]] = values
+            self._views.grow(at + len(piece))
+            piece = piece[np.isnan(self._fate.values[piece])]  # of the others nobody will ask
+            self._views.values[piece] = self._look_at(piece)
 
     def _forget(self) -> None:
         count = len(self._parent) // 2
-        for view in self._views:
-            view.cut(min(count, len(view)))
+        self._views.cut(min(count, len(self._views)))
         self._looked_to = max(0, self._looked_to - count)
         super()._forget()
