@@ -1,11 +1,8 @@
 """Experiments: files read strictly, runs that resume, results that repeat bit for bit, reports in their parts."""
 
 import hashlib
-import os
 import re
 import signal
-import subprocess
-import sys
 import time
 import tomllib
 from html.parser import HTMLParser
@@ -20,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import opilio
-from evaluate_local import TABLE, record_local
+from evaluate_local import TABLE, begin, children, is_alive, record_local
 from opilio.errors import InputError, SettingsError
 from opilio.evaluate import RecordedWeb, plots
 from opilio.evaluate.experiment import Experiment, Web, from_table, load
@@ -236,31 +233,15 @@ def test_nothing_is_run_twice(local: Path, finished: Path, tmp_path: Path) -> No
     assert next(p.already for p in seen if p.stage == "crawling") == 0, "another budget makes other crawls"
 
 
-def is_alive(process: Path) -> bool:
-    """Whether a process, by its folder in /proc, runs; one that ended and was not waited for does not."""
-    try:
-        return process.joinpath("stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def test_a_killed_experiment_goes_on(local: Path, finished: Path, tmp_path: Path) -> None:
     """After kill -9 in the middle no worker is left, finished runs are kept, and the results are those of one go."""
-    program = (
-        "import sys, pathlib, msgspec; from opilio.evaluate.experiment import Experiment; "
-        "from opilio.evaluate.runner import run_experiment; "
-        "run_experiment(msgspec.json.decode(sys.argv[1], type=Experiment), pathlib.Path(sys.argv[2]), workers=2)"
-    )
     experiment = tiny(local)
-    command = [sys.executable, "-c", program, msgspec.json.encode(experiment).decode(), str(tmp_path)]
-    env = {**os.environ, "PYTHONPATH": str(Path(opilio.__file__).parent.parent)}
-    process = subprocess.Popen(command, env=env)
+    process = begin(experiment, tmp_path, workers=2)
     log = tmp_path / LOG_FILE
     limit_s = time.monotonic() + 30
     while not (log.exists() and log.stat().st_size) and time.monotonic() < limit_s:
         time.sleep(0.005)
-    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-    workers = [Path("/proc", pid) for pid in children.read_text().split()]
+    workers = children(process)
     process.send_signal(signal.SIGKILL)
     process.wait()
     kept = len(read_log(tmp_path))

@@ -1,9 +1,6 @@
 """Contestants that really crawl: the same task as a simulated one, the same record, and what only they can do."""
 
-import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -13,8 +10,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-import opilio
-from evaluate_local import TABLE, record_local
+from evaluate_local import TABLE, begin, children, is_alive, record_local
 from opilio import Collection, learn
 from opilio.crawl.strangers import MET
 from opilio.errors import SettingsError
@@ -206,16 +202,9 @@ def test_settings_of_a_real_crawl(local: Path) -> None:
 
 def test_ctrl_c_in_a_real_crawl_ends_the_experiment(local: Path, tmp_path: Path) -> None:
     """A crawl takes Ctrl-C as a wish to end cleanly; an experiment must not take such a crawl for a finished run."""
-    program = (
-        "import sys, pathlib, msgspec; from opilio.evaluate.experiment import Experiment; "
-        "from opilio.evaluate.runner import run_experiment; "
-        "run_experiment(msgspec.json.decode(sys.argv[1], type=Experiment), pathlib.Path(sys.argv[2]), workers=1)"
-    )
     topics = {"split": "all"}
     experiment = make(local, [{"strategy": "best-first", "real": True, "judge": BAYES}], topics=topics)
-    command = [sys.executable, "-c", program, msgspec.json.encode(experiment).decode(), str(tmp_path)]
-    env = {**os.environ, "PYTHONPATH": str(Path(opilio.__file__).parent.parent)}
-    process = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL)
+    process = begin(experiment, tmp_path, workers=1)
     log, limit_s = tmp_path / LOG_FILE, time.monotonic() + 60
     while not (log.exists() and log.stat().st_size) and time.monotonic() < limit_s:
         time.sleep(0.01)
@@ -226,3 +215,22 @@ def test_ctrl_c_in_a_real_crawl_ends_the_experiment(local: Path, tmp_path: Path)
     assert runs
     assert all(len(run.crawled) == 60 for run in runs)
     assert not np.isnan(next(iter(runs)).relevances).any()
+
+
+def test_a_killed_experiment_leaves_nothing(local: Path, tmp_path: Path) -> None:
+    """After kill -9 workers end in the middle of their crawls, which would take minutes, and take their files with them."""
+    slow = {"strategy": "best-first", "real": True, "judge": BAYES, "settings": {"fetch.host_delay_s": 60.0}}
+    crawls = tmp_path / "crawls"
+    crawls.mkdir()
+    process = begin(make(local, [slow]), tmp_path / "out", workers=2, TMPDIR=str(crawls))
+    limit_s = time.monotonic() + 60
+    while not list(crawls.glob("opilio-evaluate-*/collection/*")) and time.monotonic() < limit_s:
+        time.sleep(0.05)
+    workers = children(process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    while any(map(is_alive, workers)) and time.monotonic() < limit_s:
+        time.sleep(0.05)
+    assert workers
+    assert not any(map(is_alive, workers))
+    assert not list(crawls.glob("opilio-evaluate-*"))

@@ -9,11 +9,16 @@ Work that holds Python's lock for long is done in a process beside the one that 
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
+import time
 
 NICENESS = 10
 """Of work that can wait: the scheduler gives it a tenth of what it gives a process that cannot."""
+_LOOK_S = 0.5
+"""So often a process looks whether its parent is there."""
 SINGLE = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
 
 
@@ -31,6 +36,17 @@ def start_beside(module: str) -> subprocess.Popen[bytes]:
         env=single_threaded(),
         process_group=0,  # Ctrl-C is its parent's to handle
     )
+
+
+def end_with_parent() -> None:
+    """See to it that this process ends, as by SIGTERM, when the one that began it is gone."""
+    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_LOOK_S)
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def use_one_thread() -> None:

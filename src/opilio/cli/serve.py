@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import os
-import signal
 import socket
-import threading
-import time
 from pathlib import Path
 
 import click
 
 from opilio.errors import InputError
+from opilio.threads import end_with_parent
 
 PORT = 8765
 TOKEN_VARIABLE = "OPILIO_TOKEN"
-LOOK_S = 1.0
 
 
 @click.command()
@@ -38,7 +35,7 @@ def serve(place: Path, host: str, port: int, quiet: bool, with_parent: bool) -> 
     opilio serve --port 9000 ~/collections
     """
     if with_parent:
-        threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+        end_with_parent()
     serve_place(place, host, port, quiet=quiet)
 
 
@@ -49,13 +46,6 @@ def serve_place(place: Path, host: str = "127.0.0.1", port: int = 0, *, quiet: b
     if not place.is_dir():
         raise InputError(f"{place}: no such folder", "Name a collection, or a folder for several.")
     serve_forever(place, listen(host, port), host, os.environ.get(TOKEN_VARIABLE, ""), quiet=quiet, echo=click.echo)
-
-
-def _end_with(parent: int) -> None:
-    """End this process when `parent` is gone."""
-    while os.getppid() == parent:
-        time.sleep(LOOK_S)
-    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -7,6 +7,7 @@ at a time; requests come web by web. When the one who asks is gone, so is this.
 from __future__ import annotations
 
 import os
+import signal
 import struct
 import sys
 import time
@@ -28,6 +29,7 @@ from opilio.evaluate.records import Place, Run
 from opilio.evaluate.scoring import Group, Scorer
 from opilio.evaluate.tasks import Start, TaskMaker, Topic
 from opilio.evaluate.web import RecordedWeb
+from opilio.threads import end_with_parent
 
 _LENGTH = struct.Struct("<I")
 
@@ -141,6 +143,8 @@ def main() -> None:
     if first is None:
         return
     collect_rarely()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a crawl's folder does not stay behind
+    end_with_parent()
     worker = Worker(
         msgspec.msgpack.decode(first, type=Experiment), lambda run: send(answers, ("run", msgspec.to_builtins(run)))
     )
@@ -150,5 +154,5 @@ def main() -> None:
             send(answers, ("done", worker.answer(kind, argument)))
         except OpilioError as error:
             send(answers, ("failed", (error.message, error.hint)))
-        except BrokenPipeError:
+        except (BrokenPipeError, KeyboardInterrupt):  # nobody waits for answers any more
             return
