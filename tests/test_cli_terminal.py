@@ -33,6 +33,7 @@ class Terminal:
         self.shown = ""
         self.pid, self._screen = pty.fork()
         if self.pid == 0:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # our own handler would lose what comes before the program
             os.environ["TERM"] = "xterm-256color"
             for name in ("COLUMNS", "LINES"):  # what some programs set for those they start
                 os.environ.pop(name, None)

@@ -53,7 +53,7 @@ def test_the_next_crawl_takes_up_what_was_handed_over(make_taught: MakeTaught, s
     assert collection.take_offers("ships\x1b[2J", [*offers, offers[0]]) == 3
     assert collection.take_offers("ships", offers) == 0
     assert collection.status().counters[RECEIVED] == 3
-    collection.crawl(settings={"limits.max_pages": 150})
+    collection.crawl(settings={"limits.max_pages": 1000})
     states = rows(collection, f"SELECT url, state, parent, depth FROM crawl WHERE url IN {tuple(wanted)}")
     assert sorted(states) == sorted((url, "fetched", None, 1) for url in wanted)
     assert rows(collection, "SELECT DISTINCT peer, title FROM offers") == [("ships [2J", "A <b>title")]
