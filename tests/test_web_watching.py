@@ -108,9 +108,9 @@ def test_a_collection_without_pages_has_a_history(tmp_path: Path) -> None:
 
 @pytest.fixture
 def taught(small_server: LocalServer, tmp_path: Path) -> Collection:
-    """A collection whose crawl takes half a minute, for it is polite."""
+    """A collection whose crawl takes minutes, for it is polite."""
     (tmp_path / "bookmarks.html").write_text(small_server.web.bookmarks(TAUGHT_TOPICS), encoding="utf-8")
-    chosen = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.3, "run.workers": -1}
+    chosen = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 1.0, "run.workers": -1}
     chosen |= {"classify.classifier": "bayes", "fetch.backoff_s": 0.1}
     return Collection.create(tmp_path / "collection", bookmarks=tmp_path / "bookmarks.html", settings=chosen)
 
