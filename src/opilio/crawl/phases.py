@@ -119,8 +119,13 @@ class Phases:
 
     @property
     def holds(self) -> bool:
-        """Whether nothing should be fetched for now: the phase changes."""
-        return self._task is not None or (self._resumes and not self._teacher.awaits)
+        """Whether nothing should be fetched for now: the phase changes, or will when a model under way is trained."""
+        return self._task is not None or ((self._resumes or self._has_seen_enough) and not self._teacher.awaits)
+
+    @property
+    def _has_seen_enough(self) -> bool:
+        most = self._settings.learn.learning_pages
+        return self.phase is Phase.LEARNING and self._absorber.counters.pages >= most
 
     def look(self) -> None:
         """See whether the phase is over. Called often."""
@@ -143,8 +148,8 @@ class Phases:
         frontier, learning = self._absorber.frontier, self._settings.learn
         if self._has_enough:
             return f"every topic has {learning.learning_archetypes} archetypes"
-        if self._absorber.counters.pages >= learning.learning_pages:
-            return f"{learning.learning_pages:,} pages seen"
+        if self._has_seen_enough:
+            return f"{self._absorber.counters.pages:,} pages seen"
         if frontier.hot or frontier.in_flight or any(frontier.cold.values()):
             self._dry_since_s = 0.0
         elif not self._dry_since_s:
