@@ -3,7 +3,8 @@
 Without this, importing numpy starts a thread for each core, which waits busily for work that never comes: 0.15
 CPU-seconds a process, and memory for each thread. What the user has set stands.
 
-Work that holds Python's lock for long is done in a process beside the one that needs the lock (`start_beside`).
+Work that holds Python's lock for long is done in a process beside the one that needs the lock (`start_beside`). A
+process that may be in the middle of long work when the one that began it is killed ends with it (`end_with_parent`).
 """
 
 from __future__ import annotations
