@@ -18,16 +18,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from opilio.analyze import Analyzer
-from opilio.analyze.content import Source
+from opilio.analyze.content import Source, Targets
 from opilio.analyze.html import read_html
 from opilio.analyze.language import language_of
 from opilio.analyze.layout import Layout
 from opilio.analyze.markup import read_markup
 from opilio.analyze.sketch import sketch
-from opilio.analyze.targets import Targets
-from opilio.analyze.terms import Vocabulary
-from opilio.analyze.tokens import tokenize
-from opilio.settings import Robots, Storage, Traps
+from opilio.analyze.terms import Vocabulary, tokenize
+from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
 
 MAX_PAGE_BYTES = 200_000
 MODULES = (
@@ -58,7 +56,7 @@ def pages_of(folder: Path | None, most: int) -> list[tuple[bytes, str]]:
 
 def stages() -> dict[str, Contender]:
     """The whole analysis, and each stage of it by itself on input prepared before."""
-    analyzer = Analyzer(Traps(), Robots(), Storage())
+    analyzer = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings())
     targets, vocabulary = Targets(), Vocabulary()
     prepared: dict[str, tuple[object, ...]] = {}
 
@@ -155,7 +153,7 @@ def main() -> None:
     pages = pages_of(options.folder, 40 if options.quick else 300)
     if not pages:
         sys.exit(f"{options.folder}: no HTML files of 2 to {MAX_PAGE_BYTES // 1000} kB")
-    analyzer = Analyzer(Traps(), Robots(), Storage())
+    analyzer = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings())
     documents = [analyzer.analyze(body, "text/html", url) for body, url in pages]
     links = sum(len(document.links) for document in documents if document) / len(pages)
     size_bytes = sum(len(body) for body, _ in pages) / len(pages)

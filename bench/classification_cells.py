@@ -14,27 +14,25 @@ import numpy as np
 from classification_data import OTHERS_TRUTH, Draw, Page, View, draw, training_set, with_all_links, with_one_link
 from opilio.classify import Judge, KeywordJudge, TrainingSet
 from opilio.classify.bayes import BayesTree
-from opilio.classify.competition import Competition, union
-from opilio.classify.lens import Lens
-from opilio.classify.meta import RULES, decide
+from opilio.classify.decision import RULES, decide
 from opilio.classify.oasis import OasisFilter
-from opilio.classify.svm import SvmTree
-from opilio.classify.svm_training import Trained
+from opilio.classify.svm import Competition, SpaceView, SvmTree, union
+from opilio.classify.svm_training import TrainedPlanes
 from opilio.classify.xi_alpha import quality
 from opilio.errors import SettingsError
 from opilio.features.evidence import Evidence
 from opilio.features.spaces import make_space
-from opilio.settings import Classify, Settings
+from opilio.settings import ClassifySettings, Settings
 from opilio.topics.hierarchy import ROOT
 
 SPACES = ("terms", "pairs", "anchors", "neighbours", "terms+anchors", "terms+pairs", "terms+neighbours")
 LINKED = ("anchors", "neighbours", "terms+anchors", "terms+neighbours")
 SETS = {
-    "default": Classify().spaces,
+    "default": ClassifySettings().spaces,
     "words": ("terms", "pairs"),
     "links": ("terms", "pairs", "anchors", "neighbours"),
     "bingo": ("terms", "pairs", "terms+anchors", "terms+neighbours"),
-    "default+embeddings": (*Classify().spaces, "embeddings"),
+    "default+embeddings": (*ClassifySettings().spaces, "embeddings"),
     "terms+embeddings": ("terms", "embeddings"),
 }
 BY_F1 = "weighted by F1"
@@ -53,7 +51,7 @@ Counts = dict[str, list[int]]
 
 def installed_spaces() -> tuple[str, ...]:
     try:
-        make_space("embeddings", Classify())
+        make_space("embeddings", ClassifySettings())
     except SettingsError:
         return SPACES
     return (*SPACES, "embeddings")
@@ -123,7 +121,7 @@ class Cell:
     def run_svm(self) -> None:
         spaces = installed_spaces()
         began = time.process_time()
-        settings = Settings(classify=Classify(spaces=spaces))
+        settings = Settings(classify=ClassifySettings(spaces=spaces))
         tree = SvmTree.train(self.training, settings)
         self.train_s["svm, all spaces"] = time.process_time() - began
         for suffix, pages in (("", self.pages), (" all links", self.linked)):
@@ -157,7 +155,7 @@ class Cell:
 
     def run_as_found(self) -> None:
         """The spaces that look at links, when training too knows only the link by which an example was found."""
-        tree = SvmTree.train(self.training_as_found, Settings(classify=Classify(spaces=LINKED)))
+        tree = SvmTree.train(self.training_as_found, Settings(classify=ClassifySettings(spaces=LINKED)))
         panel = _Panels(tree, LINKED)
         votes = panel.votes(self.pages)
         for name in LINKED:
@@ -167,7 +165,7 @@ class Cell:
         """Stop when the classifier itself judges otherwise."""
         places = [tree.settings.spaces.index(name) for name in chosen]
         planes = [replace(p, space=places.index(p.space)) for p in tree.trained.planes if p.space in places]
-        trained = Trained(tuple(tree.trained.idfs[place] for place in places), tuple(planes), {})
+        trained = TrainedPlanes(tuple(tree.trained.idfs[place] for place in places), tuple(planes), {})
         judge = SvmTree(tree.hierarchy, replace(tree.settings, spaces=tuple(chosen), meta=rule), trained)
         for number in range(0, len(pages), max(1, len(pages) // CHECKED_PAGES)):
             [place] = _places([judge.judge(pages[number])])
@@ -203,7 +201,7 @@ class _Panels:
         numbers = {tree.settings.spaces.index(name): name for name in spaces}
         planes = {(p.space, p.topic): p for p in tree.trained.planes if p.space in numbers}
         lenses = {
-            number: Lens(
+            number: SpaceView(
                 make_space(name, tree.settings),
                 tree.trained.idfs[number],
                 union(plane for (space, _), plane in planes.items() if space == number),

@@ -21,11 +21,11 @@ import zstandard
 
 from opilio.analyze import Analyzer
 from opilio.classify import Example, TrainingSet
-from opilio.features.anchors import anchor_stems
 from opilio.features.evidence import Evidence, TextReader, significant_stems
+from opilio.features.spaces import anchor_stems
 from opilio.model import Document
 from opilio.model.url import normalize
-from opilio.settings import Robots, Storage, Traps
+from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
 from opilio.topics import default_others
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node
 
@@ -33,7 +33,7 @@ TEST_PAGES = 50
 """Of each topic, at most; and as many in all that must be refused."""
 LEAST_TEST_PAGES = 30
 MAX_ANCHORS = 50
-"""As many as training looks at (learn/training.py)."""
+"""As many as training looks at (learn/training_set.py)."""
 MAX_NEIGHBOURS = 200
 OTHERS_TRUTH = ""
 """The topic of a page that all topics must refuse."""
@@ -96,7 +96,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def read_pages(folder: Path, file: str) -> list[Page]:
     """All pages of a corpus through the real analysis, with the links among them."""
-    analyzer = Analyzer(Traps(), Robots(), Storage())
+    analyzer = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings())
     pages: list[Page] = []
     links: list[list[tuple[str, str]]] = []
     for line in read_lines(folder / file):

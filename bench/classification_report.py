@@ -17,8 +17,8 @@ import numpy as np
 
 from classification_cells import BY_F1, BY_MEAN, LINKED, SETS, SPACES, STRICT
 from classification_data import OTHERS_TRUTH, VIEWS, is_final
-from opilio.classify import meta
-from opilio.settings import Classify
+from opilio.classify import decision
+from opilio.settings import ClassifySettings
 
 RESAMPLES = 2000
 CLASSIFIERS = {
@@ -28,9 +28,9 @@ CLASSIFIERS = {
     "oasis, any metric": "oasis any",
     "oasis, undoubted": "oasis undoubted",
     "svm, terms": "svm terms",
-    "svm, default": f"meta {Classify().meta} default",
+    "svm, default": f"meta {ClassifySettings().meta} default",
 }
-RULES = (*meta.RULES, BY_F1, BY_MEAN)
+RULES = (*decision.RULES, BY_F1, BY_MEAN)
 
 
 class Scores(NamedTuple):

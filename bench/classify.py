@@ -42,9 +42,9 @@ from opilio import localweb
 from opilio.analyze import Analyzer
 from opilio.classify import CLASSIFIERS, Example, Model, TrainingSet
 from opilio.features.evidence import Evidence, TextReader
-from opilio.localweb import WebPage
+from opilio.lab.local_web import WebPage
 from opilio.model import Document
-from opilio.settings import Classify, Robots, Settings, Storage, Traps
+from opilio.settings import ClassifySettings, RobotsSettings, Settings, StoreSettings, TrapSettings
 from opilio.topics import TopicTree, default_others
 from opilio.topics.hierarchy import ABOVE_ROOT
 
@@ -54,11 +54,13 @@ BLOCK_PAGES = 25
 DEFAULT = "svm"
 WAYS = {
     DEFAULT: Settings(),
-    "svm, terms only": Settings(classify=Classify(spaces=("terms",))),
-    "svm, with neighbours": Settings(classify=Classify(spaces=(*Classify().spaces, "terms+neighbours"))),
-    "bayes": Settings(classify=Classify(classifier="bayes")),
-    "oasis": Settings(classify=Classify(classifier="oasis")),
-    "keywords": Settings(classify=Classify(classifier="keywords")),
+    "svm, terms only": Settings(classify=ClassifySettings(spaces=("terms",))),
+    "svm, with neighbours": Settings(
+        classify=ClassifySettings(spaces=(*ClassifySettings().spaces, "terms+neighbours"))
+    ),
+    "bayes": Settings(classify=ClassifySettings(classifier="bayes")),
+    "oasis": Settings(classify=ClassifySettings(classifier="oasis")),
+    "keywords": Settings(classify=ClassifySettings(classifier="keywords")),
 }
 
 
@@ -92,7 +94,7 @@ class Task:
         counts = Counter(page.topic for page in originals)
         self.tree = TopicTree()
         self.kcids = {topic: self.tree.topic(tuple(topic.split("/"))).kcid for topic, _ in counts.most_common(TOPICS)}
-        self.analyzer = Analyzer(Traps(), Robots(), Storage())
+        self.analyzer = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings())
         self.reader = TextReader()
         rng = random.Random(1)
         self.examples: list[WebPage] = []

@@ -34,8 +34,8 @@ import msgspec
 from made_web import Made, make_collection
 from opilio import Collection
 from opilio.classify import Model
-from opilio.crawl.counters import Status
 from opilio.crawl.messages import WorkerSetup, encoder
+from opilio.crawl.status import Status
 from opilio.model import Document, Judgement, Lease, LeaseKind, Visit
 from slow_web import SlowWeb
 

@@ -33,19 +33,19 @@ import numpy as np
 import opilio
 from contestants import ALL_PEERS, Assignment, Own, Peer
 from opilio.errors import OpilioError
-from opilio.evaluate import RecordedWeb, Serving
-from opilio.evaluate.experiment import Experiment, load
-from opilio.evaluate.plan import Selection, choose_topics
-from opilio.evaluate.records import Place, Run, RunLog
-from opilio.evaluate.report import markdown, write_report
-from opilio.evaluate.results import Facts, Results, ScoreRow, WebFacts, commit, write
-from opilio.evaluate.run_process import Loaded
-from opilio.evaluate.scores import LAST, MEASURES, Axis, Measure
-from opilio.evaluate.scoring import Group
-from opilio.evaluate.serving_process import Request
-from opilio.evaluate.summary import Summary
-from opilio.evaluate.tasks import Start, Topic
-from opilio.evaluate.web import is_web
+from opilio.lab.experiments.experiment import Experiment, load
+from opilio.lab.experiments.plan import Selection, choose_topics
+from opilio.lab.experiments.records import RunLog, RunPlace, RunRecord
+from opilio.lab.experiments.report import markdown, write_report
+from opilio.lab.experiments.results import ExperimentFacts, Results, ScoreRow, WebFacts, commit, write
+from opilio.lab.experiments.run_process import Loaded
+from opilio.lab.experiments.scores import LAST, MEASURES, Axis, Measure
+from opilio.lab.experiments.scoring import RunGroup
+from opilio.lab.experiments.summary import ExperimentSummary
+from opilio.lab.experiments.tasks import Start, TaskTopic
+from opilio.lab.webs import RecordedWeb, Serving
+from opilio.lab.webs.recorded import is_web
+from opilio.lab.webs.serving_process import Request
 from opilio.model import normalize
 
 LIMIT_S = 300
@@ -72,11 +72,13 @@ def fetched_pages(web: RecordedWeb, requests: list[Request]) -> tuple[list[int],
     return list(pages), answers - len(pages)
 
 
-def run(crawler: Crawler, topic: Topic, place: Place, key: str, serving: Serving, budget_pages: int) -> Run:
+def run(
+    crawler: Crawler, topic: TaskTopic, place: RunPlace, key: str, serving: Serving, budget_pages: int
+) -> RunRecord:
     """One crawl by another program, told by the server's log."""
     starts = topic.starts(Start(place.task))
     if not starts:
-        return Run(place, key, skipped="no page leads to the targets by two links")
+        return RunRecord(place, key, skipped="no page leads to the targets by two links")
     serving.clear_log()
     with tempfile.TemporaryDirectory(prefix="opilio-compare-") as name:
         command = crawler.command(Assignment(topic, starts, budget_pages, serving, Path(name)))
@@ -93,7 +95,7 @@ def run(crawler: Crawler, topic: Topic, place: Place, key: str, serving: Serving
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     outcomes = {"requests": len(requests), "again": again, "pages": len(pages), "cpu_ms": round(1000 * cpu_s)}
     unjudged = np.zeros(len(counted), "<f4").tobytes()
-    return Run(place, key, counted.tobytes(), unjudged, outcomes=outcomes, took_s=took_s)
+    return RunRecord(place, key, counted.tobytes(), unjudged, outcomes=outcomes, took_s=took_s)
 
 
 def execute(command: list[str], serving: Serving, folder: Path) -> str:
@@ -131,7 +133,7 @@ class Comparison:
         folder.mkdir(parents=True, exist_ok=True)
         self.log = RunLog(folder)
         self.webs: list[WebFacts] = []
-        self.runs: list[Run] = []
+        self.runs: list[RunRecord] = []
         self.scores: list[ScoreRow] = []
 
     def add_web(self, name: str) -> None:
@@ -149,16 +151,18 @@ class Comparison:
                 for repeat in range(experiment.repeats):
                     topic = loaded.maker.topic(label, repeat)
                     for task in filter(lambda one: self.selection("task", one), experiment.tasks):
-                        place = Place(name, str(task), label, repeat, "")
+                        place = RunPlace(name, str(task), label, repeat, "")
                         runs = self._group(topic, place, serving, budget_pages, turn)
                         turn += 1
                         if not any(one.skipped for one in runs):
                             self.runs += runs
                             self.scores += self._scored(loaded, topic, runs)
 
-    def _group(self, topic: Topic, place: Place, serving: Serving, budget_pages: int, turn: int) -> list[Run]:
+    def _group(
+        self, topic: TaskTopic, place: RunPlace, serving: Serving, budget_pages: int, turn: int
+    ) -> list[RunRecord]:
         """The runs of all crawlers for one topic and task; another one begins each time."""
-        found: dict[str, Run] = {}
+        found: dict[str, RunRecord] = {}
         first = turn % len(self.crawlers)
         for crawler in self.crawlers[first:] + self.crawlers[:first]:
             key = self._key(crawler, place, serving.web, budget_pages)
@@ -169,16 +173,16 @@ class Comparison:
             print(f"{place.web}, {place.task}, {place.topic}: {crawler.name}: {told(made)}", flush=True)
         return [found[crawler.name] for crawler in self.crawlers]
 
-    def _key(self, crawler: Crawler, place: Place, web: RecordedWeb, budget_pages: int) -> str:
+    def _key(self, crawler: Crawler, place: RunPlace, web: RecordedWeb, budget_pages: int) -> str:
         seeds = self.experiment.seed, self.experiment.examples
         matters = (package_digest(), web.digest, budget_pages, seeds, crawler.name, crawler.identity(), place)
         return hashlib.sha256(msgspec.json.encode(matters)).hexdigest()[:32]
 
-    def _scored(self, loaded: Loaded, topic: Topic, runs: list[Run]) -> Iterator[ScoreRow]:
+    def _scored(self, loaded: Loaded, topic: TaskTopic, runs: list[RunRecord]) -> Iterator[ScoreRow]:
         place = runs[0].place
         where = (place.web, place.task, place.topic, place.repeat)
         everything = np.unique(np.concatenate([one.crawled for one in runs])).astype("<u4").tobytes()
-        group = Group(place.web, place.topic, place.repeat, tuple(runs), everything)
+        group = RunGroup(place.web, place.topic, place.repeat, tuple(runs), everything)
         for strategy, measure, point, value in loaded.scorer.score(group, topic):
             yield ScoreRow(*where, strategy, measure, point, value)
         for one in runs:
@@ -202,7 +206,7 @@ class Comparison:
         if baseline and baseline not in names:
             sys.exit(f"--baseline {baseline}: there is no such crawler here; there are: {'; '.join(names)}")
         settings = {one.name: one.identity() if isinstance(one, Own) else one.version() for one in self.crawlers}
-        facts = Facts(
+        facts = ExperimentFacts(
             shown,
             opilio.__version__,
             commit(),
@@ -226,12 +230,12 @@ def package_digest() -> str:
     return digest.hexdigest()
 
 
-def told(made: Run) -> str:
+def told(made: RunRecord) -> str:
     """A run in a few words."""
     return made.skipped or f"{made.outcomes['pages']} pages in {made.took_s:.1f} s, {made.outcomes}"
 
 
-def figures(summary: Summary, missing: list[str]) -> dict[str, object]:
+def figures(summary: ExperimentSummary, missing: list[str]) -> dict[str, object]:
     """The means, for programs."""
     facts = summary.facts
     found: dict[str, object] = {"bench": "compare", "missing": missing, "load": round(os.getloadavg()[1], 2)}
@@ -276,7 +280,7 @@ def main() -> None:
     except OpilioError as error:
         sys.exit(f"{error.message}\nhint: {error.hint}")
     write(results, options.folder)
-    summary = Summary(results)
+    summary = ExperimentSummary(results)
     report = write_report(summary, options.folder)
     print(markdown(summary), f"\n{report}")
     print(json.dumps(figures(summary, comparison.missing)))

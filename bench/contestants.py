@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from opilio.evaluate import Serving
-from opilio.evaluate.experiment import TRUTH, Contestant, Experiment
-from opilio.evaluate.tasks import Topic
+from opilio.lab.experiments.experiment import TRUTH, Contestant, Experiment
+from opilio.lab.experiments.tasks import TaskTopic
+from opilio.lab.webs import Serving
 from opilio.settings import Settings, override, to_toml
 
 PEERS = Path(__file__).parent / "peers"
@@ -26,7 +26,7 @@ PEERS = Path(__file__).parent / "peers"
 class Assignment:
     """What a contestant is told, and where it may write."""
 
-    topic: Topic
+    topic: TaskTopic
     starts: tuple[int, ...]
     pages: int
     serving: Serving

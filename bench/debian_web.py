@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from opilio.localweb import LocalWeb, WebPage
+from opilio.lab.local_web import LocalWeb, WebPage
 
 PACKAGES = ["apache2-doc", "cmake-doc", "git-doc", "libstdc++-12-doc", "postgresql-doc-15", "python-scipy-doc",
             "python-sklearn-doc", "python3.11-doc", "sqlite3-doc"]  # fmt: skip

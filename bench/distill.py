@@ -34,10 +34,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from opilio.distill import Options, Scores, WebGraph, distill
+from opilio.distill import DistillOptions, Scores, WebGraph, distill
 from opilio.distill.focus import update, weigh_links
-from opilio.distill.hits import hits
-from opilio.distill.pagerank import rank_pages
+from opilio.distill.rankings import hits, rank_pages
 from opilio.store import Store
 
 LINKS_PER_PAGE, URLS_PER_PAGE, URLS_PER_HOST = 40, 4, 50
@@ -200,7 +199,7 @@ def check(name: str, found: dict[int, float], truth: dict[int, float]) -> None:
 
 def compare(folder: Path) -> dict[str, float]:
     with Store.open(folder, read_only=True) as store, store.reading() as cursor:
-        preparing = timed_s(lambda: weigh_links(cursor, None, Options().rho))
+        preparing = timed_s(lambda: weigh_links(cursor, None, DistillOptions().rho))
         edges = cursor.execute(IN_ORDER).fetchall()
         hubs = {source: 1.0 for source, _, _, _ in edges}
         cursor.register("start", pa.table({"oid": list(hubs), "score": [1.0 / len(hubs)] * len(hubs)}))

@@ -28,13 +28,12 @@ from sklearn.svm import LinearSVC
 
 from opilio import localweb
 from opilio.analyze import Analyzer
-from opilio.analyze.keywords import term_ids
-from opilio.analyze.tokens import tokenize
+from opilio.analyze.terms import term_ids, tokenize
 from opilio.errors import SettingsError
 from opilio.features.embeddings import Embeddings
 from opilio.features.evidence import Evidence
 from opilio.features.spaces import make_space
-from opilio.settings import Classify, Robots, Storage, Traps
+from opilio.settings import ClassifySettings, RobotsSettings, StoreSettings, TrapSettings
 
 EXAMPLES = (5, 20)
 DRAWS = 10
@@ -52,7 +51,7 @@ class Page(NamedTuple):
 def pages_of(size: localweb.Size) -> list[Page]:
     """Main texts, some of each host, of the topics that have two or more hosts with enough of them."""
     web = localweb.build(size)
-    analyzer = Analyzer(Traps(), Robots(), Storage())
+    analyzer = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings())
     hosts: dict[tuple[str, str], list[str]] = defaultdict(list)
     for page in web.pages.values():
         if page.topic and page.url not in web.copies:
@@ -71,7 +70,7 @@ def pages_of(size: localweb.Size) -> list[Page]:
 
 def term_matrix(evidences: Sequence[Evidence]) -> csr_matrix:
     """(1 + ln tf) * idf, with document frequencies of the whole web."""
-    vectors = [make_space("terms", Classify()).vector(evidence) for evidence in evidences]
+    vectors = [make_space("terms", ClassifySettings()).vector(evidence) for evidence in evidences]
     ids, columns = np.unique(np.concatenate([vector.ids for vector in vectors]), return_inverse=True)
     rows = np.repeat(np.arange(len(vectors)), [len(vector.ids) for vector in vectors])
     counts = np.concatenate([vector.values for vector in vectors])
@@ -160,7 +159,7 @@ def main() -> None:
     for model in ["", *arguments.models]:
         try:
             start = time.perf_counter()
-            space = Embeddings(Classify(embedding_model=model))
+            space = Embeddings(ClassifySettings(embedding_model=model))
             opened_s = round(time.perf_counter() - start, 2)
         except SettingsError as error:
             print(f"left out: {error}; {error.hint}")

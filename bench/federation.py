@@ -37,15 +37,15 @@ import xxhash
 
 from opilio import Collection
 from opilio.analyze import Analyzer
-from opilio.analyze.stopwords import ENGLISH
+from opilio.analyze.terms import ENGLISH
 from opilio.crawl.peer import LocalPeer
-from opilio.evaluate.web import RecordedWeb
 from opilio.federation.asking import FederatedSearch
 from opilio.federation.choosing import LEFT_OUT
-from opilio.federation.peers import Answer, PeerError
-from opilio.localweb import build
+from opilio.federation.peers import PeerAnswer, PeerError
+from opilio.lab.local_web import build
+from opilio.lab.webs.recorded import RecordedWeb
 from opilio.model import Document, host_of, url_key
-from opilio.settings import Robots, Storage, Traps
+from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
 from opilio.store import Batch, Store
 
 PARTS = 3
@@ -87,7 +87,7 @@ def read_web(web: Path | None, most: int) -> list[Page]:
     """The pages of the three largest topics; at most so many of each, drawn by lot."""
     bodies = list(_recorded(web) if web else _local())
     largest = [topic for topic, _ in Counter(topic for _, topic, _ in bodies).most_common(PARTS)]
-    analyzer, pages = Analyzer(Traps(), Robots(), Storage()), []
+    analyzer, pages = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings()), []
     for topic in largest:
         some = sorted(
             (one for one in bodies if one[1] == topic), key=lambda one: xxhash.xxh32_intdigest(one[0].encode(), 7)
@@ -199,7 +199,7 @@ def _words(text: str) -> list[str]:
 class Dead(LocalPeer):
     """A peer that does not answer any more."""
 
-    def ask(self, *_: Any, **__: Any) -> Answer:  # type: ignore[override]
+    def ask(self, *_: Any, **__: Any) -> PeerAnswer:  # type: ignore[override]
         raise PeerError("dead")
 
 

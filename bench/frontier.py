@@ -23,8 +23,8 @@ from pathlib import Path
 import numpy as np
 
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.counters import Counters
-from opilio.frontier import Duplicates, Frontier, ScopeFilter, Waiting, make_strategy
+from opilio.crawl.status import Counters
+from opilio.frontier import Duplicates, Frontier, QueuedUrl, ScopeFilter, make_strategy
 from opilio.model import Document, Judgement, LeaseKind, Link, Outcome, Region, url_key
 from opilio.settings import Settings, override
 from opilio.store import Batch, Store
@@ -64,7 +64,7 @@ def document(links: list[Link]) -> Document:
 def absorb_pages(absorber: Absorber, pages: Pages, until: int) -> float:
     """Absorb pages until `until` URLs are known; seconds spent in the frontier's code."""
     spent_s = 0.0
-    source = Waiting(0, "http://source.example/", absorber.frontier.host("source.example"), 0, 0, 0.5)
+    source = QueuedUrl(0, "http://source.example/", absorber.frontier.host("source.example"), 0, 0, 0.5)
     rng = random.Random(2)
     while len(absorber.frontier.known) < until:
         documents = [(document(pages.links()), rng.random()) for _ in range(50)]

@@ -24,12 +24,12 @@ from pathlib import Path
 import msgspec
 
 from opilio.errors import OpilioError
-from opilio.evaluate.experiment import load
-from opilio.evaluate.floors import check, pin, read_pins, write_pins
-from opilio.evaluate.made_web import NAME, make_web
-from opilio.evaluate.runner import run_experiment
-from opilio.evaluate.summary import Summary
-from opilio.evaluate.web import is_web
+from opilio.lab.experiments.experiment import load
+from opilio.lab.experiments.floors import check, pin, read_pins, write_pins
+from opilio.lab.experiments.runner import run_experiment
+from opilio.lab.experiments.summary import ExperimentSummary
+from opilio.lab.webs.generated import NAME, make_web
+from opilio.lab.webs.recorded import is_web
 
 HERE = Path(__file__).parent
 FLOORS = HERE / "floors.json"
@@ -73,7 +73,7 @@ def speed(options: argparse.Namespace) -> int:
     return worse
 
 
-def crawl(webs_folder: Path | None) -> Summary:
+def crawl(webs_folder: Path | None) -> ExperimentSummary:
     """The results of the gate's experiment on all webs that are there."""
     experiment = load(EXPERIMENT, webs_folder)
     with tempfile.TemporaryDirectory(prefix="opilio-gate-") as name:
@@ -85,7 +85,9 @@ def crawl(webs_folder: Path | None) -> Summary:
                 webs.append(at)
             else:
                 print(f"{'missing':12} {web.name}: no recorded web at {web.path}, left out")
-        return Summary(run_experiment(msgspec.structs.replace(experiment, webs=tuple(webs)), Path(name) / "out"))
+        return ExperimentSummary(
+            run_experiment(msgspec.structs.replace(experiment, webs=tuple(webs)), Path(name) / "out")
+        )
 
 
 def quality(options: argparse.Namespace) -> int:

@@ -25,16 +25,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from opilio.errors import InputError
-from opilio.evaluate.analysed import Analysed, analyse
-from opilio.evaluate.answers import Answers
-from opilio.evaluate.experiment import Experiment, from_table
-from opilio.evaluate.judges import make_judge, training_of
-from opilio.evaluate.simulate import Simulation
-from opilio.evaluate.tasks import Start, TaskMaker, Topic
-from opilio.evaluate.web import RecordedWeb
-from opilio.frontier.evidence import FEATURES
-from opilio.frontier.learned import WEIGHTS, AllEvidence
-from opilio.frontier.queue import Waiting
+from opilio.frontier.evidence_strategy import WEIGHTS, AllEvidence
+from opilio.frontier.link_evidence import FEATURES
+from opilio.frontier.queue import QueuedUrl
+from opilio.lab.experiments.analysed import Analysed, analyse
+from opilio.lab.experiments.crawls import make_judge, training_of
+from opilio.lab.experiments.experiment import Experiment, from_table
+from opilio.lab.experiments.simulate import Answers, Simulation
+from opilio.lab.experiments.tasks import Start, TaskMaker, TaskTopic
+from opilio.lab.webs.recorded import RecordedWeb
 from opilio.learn import brief
 
 BUDGET_SHARE = 0.15
@@ -71,7 +70,7 @@ class Noting(AllEvidence):
     def prepare(self, weights: Numbers, truth: dict[str, float], rng: np.random.Generator, moments: Moments) -> None:
         self.weights, self._truth, self._rng, self._moments, self._looks = weights, truth, rng, moments, 0
 
-    def look_anew(self, urls: Sequence[Waiting]) -> list[float]:
+    def look_anew(self, urls: Sequence[QueuedUrl]) -> list[float]:
         priorities = super().look_anew(urls)
         self._looks += 1
         if self._looks > SKIP_LOOKS and self._looks % EVERY_LOOK == 0:
@@ -82,7 +81,12 @@ class Noting(AllEvidence):
 
 
 def crawl(
-    analysed: Analysed, answers: Answers, experiment: Experiment, topic: Topic, start: Start, rng: np.random.Generator
+    analysed: Analysed,
+    answers: Answers,
+    experiment: Experiment,
+    topic: TaskTopic,
+    start: Start,
+    rng: np.random.Generator,
 ) -> Moments:
     """One crawl with shaken weights."""
     web, moments = analysed.web, Moments(analysed.web.name)

@@ -29,10 +29,10 @@ import uvloop
 from opilio import Collection
 from opilio.analyze.terms import Vocabulary
 from opilio.classify import Model
-from opilio.crawl.garbage import collect_rarely
-from opilio.crawl.messages import Order, WorkerSetup, encoder, frame, order_decoder, read_message, visits_decoder
-from opilio.crawl.pool import Inbox
+from opilio.crawl.messages import WorkerOrder, WorkerSetup, encoder, frame, order_decoder, read_message, visits_decoder
+from opilio.crawl.worker_pool import Inbox
 from opilio.model import Document, Fetch, HostReport, Judgement, Lease, LeaseKind, Link, Outcome, Region, Visit, url_key
+from opilio.process import collect_rarely
 
 SUBJECTS = 16
 WANTED = ("databases", "astronomy", "cookery", "chess")  # the first subjects
@@ -237,7 +237,7 @@ def make_collection(folder: Path, web: Made, settings: dict[str, object]) -> lis
 
 
 class MadeWorkers:
-    """Workers (`opilio.crawl.pool`) that make the web in `count` processes."""
+    """Workers (`opilio.crawl.worker_pool`) that make the web in `count` processes."""
 
     def __init__(self, setup: WorkerSetup, pages: int, hosts: int, kcids: Sequence[int], count: int = 1) -> None:
         self._given = [str(pages), str(hosts), ",".join(map(str, kcids))]
@@ -272,12 +272,12 @@ class MadeWorkers:
         for at, writer in enumerate(self._writers):
             share = list(leases[at :: self._count])
             if share:
-                writer.write(frame(encoder.encode(Order(share))))
+                writer.write(frame(encoder.encode(WorkerOrder(share))))
 
     def learn(self, model: bytes) -> None:
         version = str(Model.from_bytes(model).version).encode()  # all they need to know of it
         for writer in self._writers:
-            writer.write(frame(encoder.encode(Order(model=version))))
+            writer.write(frame(encoder.encode(WorkerOrder(model=version))))
 
     def send_link_words(self) -> None:
         """They always do."""

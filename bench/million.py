@@ -27,8 +27,8 @@ from typing import Any
 
 from made_web import Made, MadeWorkers, make_collection
 from opilio import Collection
-from opilio.crawl.counters import Status
 from opilio.crawl.messages import WorkerSetup
+from opilio.crawl.status import Status
 from throughput import tree
 
 UNIVERSE = 5

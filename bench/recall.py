@@ -21,15 +21,15 @@ from typing import Any
 import msgspec
 
 from opilio.crawl import rows
-from opilio.evaluate.experiment import Contestant, Experiment, Judge, Topics, Web
-from opilio.evaluate.judges import Judging, make_judge, training_of
-from opilio.evaluate.plan import choose_topics
-from opilio.evaluate.run_process import Loaded
-from opilio.evaluate.simulate import START_S, Simulation
-from opilio.evaluate.tasks import Start, Topic
-from opilio.frontier import Waiting
+from opilio.frontier import QueuedUrl
+from opilio.lab.experiments.crawls import Judging, make_judge, training_of
+from opilio.lab.experiments.experiment import Contestant, Experiment, JudgeChoice, Topics, Web
+from opilio.lab.experiments.plan import choose_topics
+from opilio.lab.experiments.run_process import Loaded
+from opilio.lab.experiments.simulate import START_S, Simulation
+from opilio.lab.experiments.tasks import Start, TaskTopic
 from opilio.learn import brief
-from opilio.learn.recall import estimate_recall
+from opilio.learn.crawl_health import estimate_recall
 from opilio.model import RELEVANT, Judgement, Lease, Visit
 from opilio.model.url import host_of, url_key
 from opilio.settings import Settings, override
@@ -56,7 +56,7 @@ class Recording:
 class Watched(Simulation):
     """A crawl in which time passes, since the database orders requests by it, with estimates on its way."""
 
-    def __init__(self, loaded: Loaded, settings: Settings, topic: Topic, judge: Judging, store: Store) -> None:
+    def __init__(self, loaded: Loaded, settings: Settings, topic: TaskTopic, judge: Judging, store: Store) -> None:
         seeds = topic.starts(Start.EXAMPLES)
         super().__init__(loaded.answers, settings, seeds, judge, examples=topic.examples, on_page=self._on_page)
         self._store, self._by_judge, self._examples = store, judge, set(topic.examples)
@@ -69,7 +69,7 @@ class Watched(Simulation):
         frontier = self.absorber.frontier
         for url in (loaded.answers.urls[seed] for seed in seeds):  # offered before we could listen
             oid, host = frontier.known.get(url_key(url)), frontier.host(host_of(url))
-            rows.add_url(self.absorber.batch, Waiting(oid, url, host, 0, 0, 1.0), url_key(url), -1, START_S, None)
+            rows.add_url(self.absorber.batch, QueuedUrl(oid, url, host, 0, 0, 1.0), url_key(url), -1, START_S, None)
         self.absorber.recorder = Recording(self.absorber.recorder)
 
     def _is_relevant(self, page: int) -> bool:
@@ -113,7 +113,7 @@ def crawls(folder: Path, judge: str, topics: int) -> list[Watched]:
     """All crawls of one web."""
     experiment = Experiment(
         "recall", (Web(str(folder)),), (Contestant("best-first"), Contestant("evidence")),
-        topics=Topics(split="development", count=topics, min_pages=60), judge=Judge(judge),
+        topics=Topics(split="development", count=topics, min_pages=60), judge=JudgeChoice(judge),
     )  # fmt: skip
     loaded, done = Loaded(experiment, folder.name), []
     for label in choose_topics(loaded.maker, experiment.topics, experiment.seed):

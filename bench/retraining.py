@@ -38,12 +38,12 @@ import opilio.crawl.collection as collection_module
 from opilio import Collection
 from opilio.analyze import Analyzer
 from opilio.classify import Model
-from opilio.crawl.counters import FOUND
 from opilio.crawl.engine import Engine
+from opilio.crawl.status import FOUND
 from opilio.features.evidence import Evidence
-from opilio.localweb import LocalServer, LocalWeb
+from opilio.lab.local_web import LocalServer, LocalWeb
 from opilio.model import Document, Judgement, host_of, url_key
-from opilio.settings import Robots, Storage, Traps
+from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
 from opilio.store import Batch, Store
 from throughput import MemoryWatch, choose_web
 
@@ -177,7 +177,7 @@ class Filling:
 
 def read_originals(web: LocalWeb, model: Model, most: int) -> Iterator[Original]:
     """Some pages of the local web as the analysis and the model see them."""
-    analyzer = Analyzer(Traps(), Robots(), Storage())
+    analyzer = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings())
     for page in list(web.pages.values())[:: len(web.pages) // most]:
         document = analyzer.analyze(page.body, "text/html; charset=utf-8", page.url)
         if document is not None and "?" not in page.url:
@@ -207,7 +207,7 @@ class Sample:
 
 
 class Conductor:
-    """Works beside a crawl (`opilio.crawl.companion`): has it rest, make a round, rest, ..., and takes notes."""
+    """Works beside a crawl (`opilio.crawl.background`): has it rest, make a round, rest, ..., and takes notes."""
 
     def __init__(self, engine: Engine, rounds: int, rest_s: float) -> None:
         self._engine, self._rounds, self._rest_s = engine, rounds, rest_s

@@ -29,15 +29,15 @@ from pathlib import Path
 from typing import Any
 
 from cluster import Recorded, Replay
-from opilio.analyze.keywords import term_ids
 from opilio.analyze.sketch import bands
+from opilio.analyze.terms import term_ids
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.counters import Counters
-from opilio.crawl.garbage import collect_rarely
 from opilio.crawl.messages import WorkerSetup
+from opilio.crawl.status import Counters
 from opilio.frontier import Duplicates, Frontier, KeyMap, ScopeFilter, make_strategy
-from opilio.frontier.host_table import HostTable
+from opilio.frontier.hosts import HostTable
 from opilio.model import Lease, LeaseKind
+from opilio.process import collect_rarely
 from opilio.settings import Settings, override
 
 WORKERS = (1, 3, 10, 30, 100, 1000)

@@ -31,16 +31,15 @@ from pathlib import Path
 import numpy as np
 
 from opilio.analyze import Analyzer
-from opilio.analyze.keywords import term_ids
-from opilio.evaluate.analysed import Analysed, analyse
-from opilio.evaluate.answers import Answers
-from opilio.evaluate.recording import Answer, head_of, recording
-from opilio.evaluate.simulate import Simulation
-from opilio.evaluate.web import RecordedWeb
-from opilio.frontier.strategies import Taught
-from opilio.localweb import build
+from opilio.analyze.terms import term_ids
+from opilio.frontier.strategies import KnownDocument
+from opilio.lab.experiments.analysed import Analysed, analyse
+from opilio.lab.experiments.simulate import Answers, Simulation
+from opilio.lab.local_web import build
+from opilio.lab.webs.recorded import RecordedWeb
+from opilio.lab.webs.recording import RecordedAnswer, head_of, recording
 from opilio.model import Judgement
-from opilio.settings import Robots, Settings, Storage, Traps, override
+from opilio.settings import RobotsSettings, Settings, StoreSettings, TrapSettings, override
 
 STRATEGIES = ("best-first", "evidence")
 AT_ONCE = (1, 8)
@@ -83,10 +82,10 @@ def record_local(folder: Path, pages: int) -> RecordedWeb:
     with recording(folder) as recorder:
         for page in web.pages.values():
             head = head_of(200, [("Content-Type", HTML)])
-            recorder.add(Answer(page.url, head, page.body, (page.topic,) if page.topic else ()))
+            recorder.add(RecordedAnswer(page.url, head, page.body, (page.topic,) if page.topic else ()))
         for url, (status, target) in web.redirects.items():
             if url not in web.pages:
-                recorder.add(Answer(url, head_of(status, [("Location", target)]), b""))
+                recorder.add(RecordedAnswer(url, head_of(status, [("Location", target)]), b""))
         return recorder.finish(["the local web"])
 
 
@@ -105,7 +104,7 @@ class Crawls:
         self.examples = good[:: max(1, len(good) // EXAMPLES)][:EXAMPLES]
         nothing = np.zeros(0, np.uint32)
         self.words = [
-            Taught(np.frombuffer(d.term_ids, "<u4"), nothing, 1.0) for n in self.examples if (d := documents[n])
+            KnownDocument(np.frombuffer(d.term_ids, "<u4"), nothing, 1.0) for n in self.examples if (d := documents[n])
         ]
         for document in documents:
             if document is not None:
@@ -180,7 +179,7 @@ def analysis_ms(web: RecordedWeb, most: int, repeats: int) -> tuple[float, float
     """Milliseconds of CPU to analyse a page, without the words of its links and with them."""
     pages = [n for n in range(len(web)) if web.status(n) == 200 and b"html" in web.head(n).lower()]
     bodies = [(web.body(n), web.urls[n]) for n in pages[:: max(1, len(pages) // most)][:most]]
-    analyzers = [Analyzer(Traps(), Robots(), Storage()) for _ in range(2)]
+    analyzers = [Analyzer(TrapSettings(), RobotsSettings(), StoreSettings()) for _ in range(2)]
     analyzers[1].gives_link_words = True
     spent: list[list[float]] = []
     for _ in range(repeats + 1):  # the first to warm up

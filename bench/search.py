@@ -31,8 +31,8 @@ from typing import Any
 import numpy as np
 
 from opilio import Collection
-from opilio.analyze.tokens import tokenize
-from opilio.localweb import LocalServer
+from opilio.analyze.terms import tokenize
+from opilio.lab.local_web import LocalServer
 from opilio.search.index import FOLDER
 from opilio.search.updating import update
 from opilio.store import Store

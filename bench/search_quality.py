@@ -20,19 +20,18 @@ from typing import Any
 
 import numpy as np
 
-from opilio.evaluate.analysed import Analysed, analyse
-from opilio.evaluate.experiment import Experiment, Judge
-from opilio.evaluate.graph import pagerank
-from opilio.evaluate.judges import make_judge
-from opilio.evaluate.tasks import TaskMaker, Topic
-from opilio.evaluate.web import RecordedWeb
+from opilio.lab.experiments.analysed import Analysed, analyse
+from opilio.lab.experiments.crawls import make_judge
+from opilio.lab.experiments.experiment import Experiment, JudgeChoice
+from opilio.lab.experiments.graph import pagerank
+from opilio.lab.experiments.tasks import TaskMaker, TaskTopic
+from opilio.lab.webs.recorded import RecordedWeb
 from opilio.model import host_of, url_key
 from opilio.search.finding import find_hits, open_reader, rank_by_cosine
-from opilio.search.index import Reader
+from opilio.search.index import IndexReader
 from opilio.search.query import parse
-from opilio.search.ranking import RANKINGS, check_weights, combine
+from opilio.search.ranking import RANKINGS, asked_numbers, check_weights, combine
 from opilio.search.updating import update
-from opilio.search.vectors import asked_numbers
 from opilio.store import Batch, Store
 
 TOP = 10
@@ -98,10 +97,10 @@ def _topics_of(folder: Path) -> Iterator[dict[str, Any]]:
                 print(".", end="", file=sys.stderr, flush=True)
 
 
-def _hits(reader: Reader, analysed: Analysed, topic: Topic) -> dict[str, Any]:
+def _hits(reader: IndexReader, analysed: Analysed, topic: TaskTopic) -> dict[str, Any]:
     oids = reader.columns["oid"]
     hits = find_hits(reader, parse(" OR ".join(topic.name_words)))
-    judging = make_judge(Experiment(name="", webs=(), strategies=()), Judge(kind="svm"), analysed, topic)
+    judging = make_judge(Experiment(name="", webs=(), strategies=()), JudgeChoice(kind="svm"), analysed, topic)
     hits.parts["confidence"][:] = [judging(oid).relevance for oid in oids[hits.at].tolist()]
     numbers = asked_numbers(topic.name_words, reader.columns)
     rank_by_cosine(reader, hits, numbers, check_weights({"bm25": 1.0, "cosine": 1.0}))
@@ -114,7 +113,7 @@ def _hits(reader: Reader, analysed: Analysed, topic: Topic) -> dict[str, Any]:
     }
 
 
-def _index(folder: Path, analysed: Analysed) -> Reader:
+def _index(folder: Path, analysed: Analysed) -> IndexReader:
     """An index of all pages of a web; the oid of a page is its number."""
     with Store.create(folder) as store:
         batch, sids = Batch(), dict[str, int]()

@@ -15,11 +15,10 @@ from typing import cast
 
 import numpy as np
 
-from opilio.evaluate.analysed import Analysed
-from opilio.evaluate.answers import Answers
-from opilio.evaluate.many import run_all
-from opilio.evaluate.simulate import Simulation
-from opilio.evaluate.web import RecordedWeb
+from opilio.lab.experiments.analysed import Analysed
+from opilio.lab.experiments.many import run_all
+from opilio.lab.experiments.simulate import Answers, Simulation
+from opilio.lab.webs.recorded import RecordedWeb
 from opilio.model import Document, Link, Region, url_key
 from opilio.settings import Settings, override
 

@@ -30,7 +30,7 @@ import time
 from pathlib import Path
 
 from debian_web import build_debian_web
-from opilio.localweb import LocalServer, LocalWeb, build
+from opilio.lab.local_web import LocalServer, LocalWeb, build
 
 HERE = Path(__file__).parent
 SEED = "http://directory.test/"

@@ -24,8 +24,8 @@ import click
 from opilio import Collection, errors, merge, settings, split
 from opilio.cli import cli
 from opilio.crawl import Status
-from opilio.crawl.merging import MergeReport
-from opilio.crawl.parts import PartReport
+from opilio.parts.merge import MergeReport
+from opilio.parts.split import PartReport
 from opilio.model import Outcome, OutcomeKind
 from opilio.store import Result
 

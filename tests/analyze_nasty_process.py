@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from opilio.analyze import Content, extraction_process
+from opilio.analyze.documents.reading import ReadingContext
 from opilio.analyze.formats import DOCUMENTS
-from opilio.analyze.reading import Reading
 
 
 def _say(text: str) -> Content:
@@ -18,52 +18,52 @@ def _say(text: str) -> Content:
 
 
 @DOCUMENTS.register("test/echo")
-def _echo(body: bytes, reading: Reading) -> Content:
+def _echo(body: bytes, reading: ReadingContext) -> Content:
     time.sleep(0.01)
     return _say(body.decode())
 
 
 @DOCUMENTS.register("test/sleep")
-def _sleep(body: bytes, reading: Reading) -> Content:
+def _sleep(body: bytes, reading: ReadingContext) -> Content:
     time.sleep(1000)
     return _say("awake")
 
 
 @DOCUMENTS.register("test/spin")
-def _spin(body: bytes, reading: Reading) -> Content:
+def _spin(body: bytes, reading: ReadingContext) -> Content:
     while True:
         pass
 
 
 @DOCUMENTS.register("test/crash")
-def _crash(body: bytes, reading: Reading) -> Content:
+def _crash(body: bytes, reading: ReadingContext) -> Content:
     os.kill(os.getpid(), signal.SIGSEGV)
     return _say("alive")
 
 
 @DOCUMENTS.register("test/memory")
-def _memory(body: bytes, reading: Reading) -> Content:
+def _memory(body: bytes, reading: ReadingContext) -> Content:
     return _say("x" * (1 << 31))
 
 
 @DOCUMENTS.register("test/write")
-def _write(body: bytes, reading: Reading) -> Content:
+def _write(body: bytes, reading: ReadingContext) -> Content:
     Path(body.decode()).write_text("written")
     return _say("written")
 
 
 @DOCUMENTS.register("test/environment")
-def _environment(body: bytes, reading: Reading) -> Content:
+def _environment(body: bytes, reading: ReadingContext) -> Content:
     return _say(" ".join(os.environ))
 
 
 @DOCUMENTS.register("test/process")
-def _process(body: bytes, reading: Reading) -> Content:
+def _process(body: bytes, reading: ReadingContext) -> Content:
     return _say(str(os.getpid()))
 
 
 @DOCUMENTS.register("test/child")
-def _child(body: bytes, reading: Reading) -> Content:
+def _child(body: bytes, reading: ReadingContext) -> Content:
     """Starts a program that goes on for ever, tells its number through the pipe `body`, and hangs."""
     child = subprocess.Popen(["sleep", "1000"])
     Path(body.decode()).write_text(str(child.pid))

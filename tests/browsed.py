@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from opilio import Collection
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
 
 TOPICS = ["cryptography", "data compression", "statistics"]
 SCRIPT = "</title></script><script>alert('title')</script>"

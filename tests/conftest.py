@@ -9,7 +9,7 @@ import hypothesis
 import pytest
 
 from opilio import Collection
-from opilio.localweb import LocalServer, LocalWeb, build
+from opilio.lab.local_web import LocalServer, LocalWeb, build
 
 hypothesis.settings.register_profile("opilio", deadline=None)  # a busy machine is no fault of the code's
 hypothesis.settings.load_profile("opilio")

@@ -10,8 +10,8 @@ import msgspec
 
 import opilio
 from evaluate_webs import make_web, page, redirect
-from opilio.evaluate.experiment import Experiment
-from opilio.localweb import build
+from opilio.lab.experiments.experiment import Experiment
+from opilio.lab.local_web import build
 
 TABLE: dict[str, Any] = {
     "name": "tiny",
@@ -45,8 +45,8 @@ def record_local(folder: Path) -> Path:
 def begin(experiment: Experiment, folder: Path, *, workers: int, **variables: str) -> subprocess.Popen[bytes]:
     """An experiment in a process of its own."""
     program = (
-        "import sys, pathlib, msgspec; from opilio.evaluate.experiment import Experiment; "
-        "from opilio.evaluate.runner import run_experiment; run_experiment("
+        "import sys, pathlib, msgspec; from opilio.lab.experiments.experiment import Experiment; "
+        "from opilio.lab.experiments.runner import run_experiment; run_experiment("
         f"msgspec.json.decode(sys.argv[1], type=Experiment), pathlib.Path(sys.argv[2]), workers={workers})"
     )
     command = [sys.executable, "-c", program, msgspec.json.encode(experiment).decode(), str(folder)]

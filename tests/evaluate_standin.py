@@ -9,11 +9,9 @@ from typing import cast
 import msgspec
 import numpy as np
 
-from opilio.analyze.keywords import term_ids
-from opilio.analyze.terms import Vocabulary
-from opilio.analyze.tokens import tokenize
-from opilio.evaluate.analysed import Analysed
-from opilio.evaluate.web import RecordedWeb
+from opilio.analyze.terms import Vocabulary, term_ids, tokenize
+from opilio.lab.experiments.analysed import Analysed
+from opilio.lab.webs.recorded import RecordedWeb
 from opilio.model import Document, Link, Region, url_key
 
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from opilio.evaluate import RecordedWeb
-from opilio.evaluate.recording import Answer, head_of, recording
+from opilio.lab.webs import RecordedWeb
+from opilio.lab.webs.recording import RecordedAnswer, head_of, recording
 
 HTML = "text/html; charset=utf-8"
 
@@ -17,17 +17,19 @@ def page(
     status: int = 200,
     headers: Iterable[tuple[str, str]] = (("Content-Type", HTML),),
     date_s: float = 0.0,
-) -> Answer:
+) -> RecordedAnswer:
     """An answer with a body."""
-    return Answer(url, head_of(status, headers), html.encode() if isinstance(html, str) else html, topics, date_s)
+    return RecordedAnswer(
+        url, head_of(status, headers), html.encode() if isinstance(html, str) else html, topics, date_s
+    )
 
 
-def redirect(url: str, target: str, status: int = 301) -> Answer:
+def redirect(url: str, target: str, status: int = 301) -> RecordedAnswer:
     """An answer that leads elsewhere."""
-    return Answer(url, head_of(status, [("Location", target)]), b"")
+    return RecordedAnswer(url, head_of(status, [("Location", target)]), b"")
 
 
-def make_web(folder: Path, answers: Iterable[Answer]) -> RecordedWeb:
+def make_web(folder: Path, answers: Iterable[RecordedAnswer]) -> RecordedWeb:
     """The recorded web of `answers`."""
     with recording(folder) as recorder:
         for answer in answers:
@@ -35,7 +37,7 @@ def make_web(folder: Path, answers: Iterable[Answer]) -> RecordedWeb:
         return recorder.finish(["a test"])
 
 
-def town(hosts: int = 4, pages: int = 12) -> list[Answer]:
+def town(hosts: int = 4, pages: int = 12) -> list[RecordedAnswer]:
     """A web of some hosts whose pages link to each other, with redirects, dead links, rules and odd answers."""
     answers = []
     for host in range(hosts):

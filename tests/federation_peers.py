@@ -7,16 +7,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from opilio.federation.peers import Answer, Found, Offer, PeerError, Summary, WordStatistics
+from opilio.federation.peers import Offer, PeerAnswer, PeerError, PeerHit, PeerSummary, WordStatistics
 
 
-def summary_of(name: str, pages: int = 100, **words: int) -> Summary:
+def summary_of(name: str, pages: int = 100, **words: int) -> PeerSummary:
     """A summary in which so many pages have each word."""
     told = {word: WordStatistics(count, 1.5, 0.4) for word, count in words.items()}
-    return Summary(name, f"{name}-1", pages, 100.0, [], told, lengths={"stems": 100.0, "text": 100.0})
+    return PeerSummary(name, f"{name}-1", pages, 100.0, [], told, lengths={"stems": 100.0, "text": 100.0})
 
 
-def found(url: str, **words: float) -> Found:
+def found(url: str, **words: float) -> PeerHit:
     """A page that has these words so often."""
     result = {
         "oid": 1, "url": url, "title": url, "host": "h", "topic": "Birds", "relevance": 0.5, "authority": 0.0,
@@ -24,20 +24,20 @@ def found(url: str, **words: float) -> Found:
         "snippet": [("a ", False), ("owl", True)], "score": 0.5, "folded": 0,
         "parts": {"bm25": 1.0, "cosine": 0.0, "confidence": 0.5, "authority": 0.0},
     }  # fmt: skip
-    return Found(result, {f"stems:{word}": count for word, count in words.items()}, {"stems": 100.0})
+    return PeerHit(result, {f"stems:{word}": count for word, count in words.items()}, {"stems": 100.0})
 
 
 class FakePeer:
     """A peer that has one page with an owl, unless it is told to be slow or to fail."""
 
-    def __init__(self, name: str, told: Summary | None = None) -> None:
+    def __init__(self, name: str, told: PeerSummary | None = None) -> None:
         self.name, self.place = name, f"place of {name}"
         self.told = told or summary_of(name, owl=10)
         self.fails = self.summary_fails = False
         self.slow_s = 0.0
         self.asked = self.summary_asked = 0
 
-    def summary(self, known: Summary | None = None) -> Summary:
+    def summary(self, known: PeerSummary | None = None) -> PeerSummary:
         self.summary_asked += 1
         if self.summary_fails:
             raise PeerError(f"{self.name} is silent")
@@ -51,13 +51,13 @@ class FakePeer:
         filters: Sequence[tuple[str, str]],
         most: int,
         timeout_s: float,
-    ) -> Answer:
+    ) -> PeerAnswer:
         self.asked += 1
         time.sleep(self.slow_s)
         if self.fails:
             raise PeerError(f"{self.name} has failed")
         page = found(f"http://{self.name}.example/", owl=3.0)
-        return Answer(10, [page], pages_indexed=100, frequencies={"stems:owl": 10}, lengths={"stems": 100.0})
+        return PeerAnswer(10, [page], pages_indexed=100, frequencies={"stems:owl": 10}, lengths={"stems": 100.0})
 
     def feedback(self, url: str, topic: str, *, relevant: bool) -> str:
         return "learned"

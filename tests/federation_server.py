@@ -13,7 +13,7 @@ import uvicorn
 
 from opilio.federation.peers import Peer
 from opilio.web.federated import Federation
-from opilio.web.federating import create_federation_app
+from opilio.web.federation_pages import create_federation_app
 from opilio.web.security import Security
 from web_portal import TOKEN, Portal
 

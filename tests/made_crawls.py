@@ -10,8 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from opilio.analyze.terms import Vocabulary
-from opilio.analyze.tokens import tokenize
+from opilio.analyze.terms import Vocabulary, tokenize
 from opilio.store import Store
 
 BEGAN = datetime.datetime(2024, 1, 1)

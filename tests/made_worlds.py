@@ -12,9 +12,9 @@ import pyarrow as pa
 
 from opilio.classify import Model
 from opilio.classify.keywords import KeywordJudge
-from opilio.crawl.settings_file import write_settings
 from opilio.model import host_of, url_key
 from opilio.settings import Settings
+from opilio.settings.files import write_settings
 from opilio.store import Store
 
 BEGAN = datetime.datetime(2024, 1, 1)

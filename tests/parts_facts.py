@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from opilio.parts.rules import RULES
 from opilio.store import Store
-from opilio.store.part_rules import RULES
 
 _OIDS = {"oid", "oid_src", "oid_dst", "of_oid", "parent"}
 _SIDS = {"sid", "sid_src", "sid_dst"}

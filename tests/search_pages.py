@@ -6,8 +6,7 @@ from pathlib import Path
 
 from opilio import Collection
 from opilio.analyze.sketch import sketch
-from opilio.analyze.terms import Vocabulary
-from opilio.analyze.tokens import tokenize
+from opilio.analyze.terms import Vocabulary, tokenize
 from opilio.model import host_of, url_key
 from opilio.store import Batch, Store
 

@@ -18,11 +18,11 @@ from analyze_documents import SENTENCE, doc, docx, epub, pdf, ppt, rtf, zipped
 from opilio.analyze import Analyzer, Content, Extractor, Failure, FileReader, extractor
 from opilio.errors import InputError
 from opilio.model import Outcome
-from opilio.settings import MIB, Documents, Robots, Settings, Storage, Traps
+from opilio.settings import MIB, DocumentSettings, RobotsSettings, Settings, StoreSettings, TrapSettings
 
 URL = "http://site.test/papers/file"
 NASTY = (sys.executable, str(Path(__file__).parent / "analyze_nasty_process.py"))
-QUICK = Settings(documents=Documents(timeout_s=1.0, memory_bytes=512 * MIB))
+QUICK = Settings(documents=DocumentSettings(timeout_s=1.0, memory_bytes=512 * MIB))
 
 
 @pytest.fixture(scope="module")
@@ -88,14 +88,14 @@ class TestReading:
 
     def test_bomb_has_its_own_outcome(self) -> None:
         """A file that unfolds too far is counted as a bomb, with the limit in words."""
-        reader = Extractor(Settings(documents=Documents(max_unfolded_bytes=MIB)))
+        reader = Extractor(Settings(documents=DocumentSettings(max_unfolded_bytes=MIB)))
         result = reader.read_now(zipped({"a.txt": b"a" * 3 * MIB}), "application/zip", URL)
         reader.close()
         assert result == Failure("unfolds to more than 1 MiB", Outcome.BOMB)
 
     def test_html_sent_as_a_document(self, real: Extractor) -> None:
         """An error page sent as a PDF is not risky, and read as the page that it is."""
-        analyzer = Analyzer(Traps(), Robots(), Storage())
+        analyzer = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings())
         body = b"<html><title>Not found</title><p>Sorry"
         assert not analyzer.is_risky(body, "application/pdf", URL)
         document = analyzer.analyze(body, "application/pdf", URL)
@@ -117,12 +117,12 @@ class TestReading:
     )
     def test_what_is_risky(self, body: bytes, content_type: str, name: str, risky: bool) -> None:
         """Bytes first, then the type; what we know nothing of is not sent to the process."""
-        analyzer = Analyzer(Traps(), Robots(), Storage())
+        analyzer = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings())
         assert analyzer.is_risky(body, content_type, f"http://site.test/{name}") is risky
 
     def test_octet_stream_by_suffix(self) -> None:
         """A file of no type is read when its name and its bytes agree that it is text or HTML, else not at all."""
-        analyzer = Analyzer(Traps(), Robots(), Storage())
+        analyzer = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings())
         names = {"a.txt": b"text", "a.html": b"text", "a.txt?x=1": b"text"}
         for name, body in names.items():
             assert analyzer.analyze(body, "application/octet-stream", f"http://site.test/{name}") is not None
@@ -215,7 +215,7 @@ class TestLife:
 
     def test_closed_in_the_middle(self) -> None:
         """Closing does not wait for a file that takes long."""
-        reader = Extractor(Settings(documents=Documents(timeout_s=30.0)), NASTY)
+        reader = Extractor(Settings(documents=DocumentSettings(timeout_s=30.0)), NASTY)
         pid = int(text_of(reader.read_now(b"", "test/process", URL)))
 
         async def close() -> Content | Failure:
@@ -258,7 +258,7 @@ time.sleep(100)
         program = (
             "import sys; from opilio.analyze import Analyzer, Extractor, FileReader; import opilio.settings as s;"
             "Analyzer(s.Traps(), s.Robots(), s.Storage());"
-            "print([m for m in ('pypdfium2', 'olefile', 'tarfile', 'pyexpat', 'opilio.analyze.pdf') if m in sys.modules])"
+            "print([m for m in ('pypdfium2', 'olefile', 'tarfile', 'pyexpat', 'opilio.analyze.documents.pdf') if m in sys.modules])"
         )
         printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
         assert printed.strip() == "[]"

@@ -10,7 +10,7 @@ import pytest
 from opilio.analyze import FORMATS, Analyzer, Content, Source
 from opilio.analyze.language import language_of
 from opilio.model import Document
-from opilio.settings import Robots, Storage, Traps
+from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
 
 URL = "http://site.test/"
 
@@ -35,7 +35,7 @@ SAMPLES = {
 
 def analyze(body: bytes, content_type: str) -> Document | None:
     """The document of a fresh analyzer."""
-    return Analyzer(Traps(), Robots(), Storage()).analyze(body, content_type, URL)
+    return Analyzer(TrapSettings(), RobotsSettings(), StoreSettings()).analyze(body, content_type, URL)
 
 
 class TestDispatch:

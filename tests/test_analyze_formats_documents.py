@@ -31,24 +31,24 @@ from analyze_documents import (
     tarred,
     zipped,
 )
-from opilio.analyze import Analyzer, Content, Source, extraction_process, postscript
-from opilio.analyze.formats import read_as
-from opilio.analyze.kinds import kind_of
-from opilio.analyze.reading import Bomb, Budget, Reading, Unreadable
-from opilio.analyze.targets import Targets
+from opilio.analyze import Analyzer, Content, Source, extraction_process
+from opilio.analyze.content import Targets
+from opilio.analyze.documents import postscript
+from opilio.analyze.documents.reading import Bomb, ReadingContext, UnpackBudget, Unreadable
+from opilio.analyze.formats import kind_of, read_as
 from opilio.model import Link
-from opilio.settings import Documents, Robots, Storage, Traps
+from opilio.settings import DocumentSettings, RobotsSettings, StoreSettings, TrapSettings
 
 assert extraction_process  # its import registers the readers
 
-DEFAULTS = Documents()
+DEFAULTS = DocumentSettings()
 URL = "http://site.test/papers/file"
 
 
-def read(body: bytes, name: str = "file", limits: Documents = DEFAULTS) -> Content:
+def read(body: bytes, name: str = "file", limits: DocumentSettings = DEFAULTS) -> Content:
     """Read bytes as the process for documents does, but here."""
     source = Source(URL, "", Targets(), 100)
-    return read_as(kind_of("", body, name), body, Reading(source, Budget(limits), name))
+    return read_as(kind_of("", body, name), body, ReadingContext(source, UnpackBudget(limits), name))
 
 
 def links(content: Content) -> list[tuple[str, str]]:
@@ -81,7 +81,7 @@ class TestEveryFormat:
     @pytest.mark.parametrize("name", FILES)
     def test_becomes_a_document(self, name: str) -> None:
         """The content of any format gets language, terms and hashes like a web page, in the analyzer."""
-        document = Analyzer(Traps(), Robots(), Storage()).document_of(
+        document = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings()).document_of(
             read(FILES[name]), URL, {"x-robots-tag": "noindex"}
         )
         assert "harvestmen" in {stem for _, stem in document.new_terms}
@@ -109,7 +109,7 @@ class TestPdf:
 
     def test_page_limit(self) -> None:
         """No more pages are read than the settings say."""
-        content = read(pdf("one", "two", "three"), limits=Documents(max_pages=2))
+        content = read(pdf("one", "two", "three"), limits=DocumentSettings(max_pages=2))
         assert content.text == "one\ntwo"
 
     def test_titles_of_programs(self) -> None:
@@ -263,9 +263,9 @@ class TestArchives:
         middle = tarred({"inner.zip": inner, "note.txt": b"A note"}, "w:gz")
         outer = zipped({"middle.tgz": middle})
         assert read(outer).text == "middle.tgz\ninner.zip\ninner.txt\nDeep text\nnote.txt\nA note"
-        assert read(outer, limits=Documents(max_nesting=2)).text == "middle.tgz\nnote.txt\nA note"
+        assert read(outer, limits=DocumentSettings(max_nesting=2)).text == "middle.tgz\nnote.txt\nA note"
         with pytest.raises(Unreadable, match=r"nothing in it can be read \(middle.tgz: stands in more than 1 archive"):
-            read(outer, limits=Documents(max_nesting=1))
+            read(outer, limits=DocumentSettings(max_nesting=1))
 
     @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
     def test_single_file(self, compress: object) -> None:
@@ -288,7 +288,7 @@ class TestArchives:
     def test_member_limit(self) -> None:
         """No more members are read than the settings say, over all nested archives."""
         many = {f"{number}.txt": b"x" for number in range(50)}
-        text = read(zipped({"in.zip": zipped(many), **many}), limits=Documents(max_members=10)).text
+        text = read(zipped({"in.zip": zipped(many), **many}), limits=DocumentSettings(max_members=10)).text
         assert text.count(".txt") == 9
 
 
@@ -322,7 +322,7 @@ class TestLimits:
 
         tracemalloc.start()
         with pytest.raises(Bomb, match="unfolds to more than 2 MiB"):
-            read(bomb, limits=Documents(max_unfolded_bytes=2 << 20))
+            read(bomb, limits=DocumentSettings(max_unfolded_bytes=2 << 20))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 8 << 20
@@ -331,13 +331,13 @@ class TestLimits:
     def test_compressed_bombs(self, compress: object) -> None:
         """A bomb in any compression is found."""
         with pytest.raises(Bomb):
-            read(compress(b"a" * 3_000_000), limits=Documents(max_unfolded_bytes=1 << 20))  # type: ignore[operator]
+            read(compress(b"a" * 3_000_000), limits=DocumentSettings(max_unfolded_bytes=1 << 20))  # type: ignore[operator]
 
     def test_many_small_bombs(self) -> None:
         """The limit is for the file and all that is in it, not for each member."""
         inner = zipped({f"{number}.txt": b" " * 400_000 + b"a" for number in range(3)})
         with pytest.raises(Bomb):
-            read(zipped({"1.zip": inner, "2.zip": inner}), limits=Documents(max_unfolded_bytes=2 << 20))
+            read(zipped({"1.zip": inner, "2.zip": inner}), limits=DocumentSettings(max_unfolded_bytes=2 << 20))
 
     def test_entities(self) -> None:
         """XML that declares entities, as every bomb of XML must, is refused; entities of files are never opened."""
@@ -362,7 +362,7 @@ class TestLimits:
         header[148:156] = b"        "
         header[148:156] = b"%06o\0 " % sum(header)
         with pytest.raises((Bomb, Unreadable)):
-            read(bytes(header) + bytes(1024), "x.tar", Documents(max_unfolded_bytes=1 << 20))
+            read(bytes(header) + bytes(1024), "x.tar", DocumentSettings(max_unfolded_bytes=1 << 20))
 
     def test_password(self) -> None:
         """A zip file that is locked says so."""

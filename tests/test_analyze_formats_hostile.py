@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from analyze_documents import doc, docx, dvips, epub, opendocument, pdf, ppt, pptx, rtf, tarred, zipped
 from opilio.analyze import Content, Extractor, Failure
-from opilio.analyze.kinds import DOCUMENT_KINDS
-from opilio.settings import Documents, Settings
+from opilio.analyze.formats import DOCUMENT_KINDS
+from opilio.settings import DocumentSettings, Settings
 
 URL = "http://site.test/papers/file"
 WHOLE = {
@@ -37,7 +37,7 @@ QUICKLY_S = 5.0
 
 @pytest.fixture(scope="module")
 def extractor() -> Iterator[Extractor]:
-    reader = Extractor(Settings(documents=Documents(timeout_s=10.0)))
+    reader = Extractor(Settings(documents=DocumentSettings(timeout_s=10.0)))
     yield reader
     reader.close()
 

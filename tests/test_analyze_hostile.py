@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from opilio.analyze import Analyzer
 from opilio.analyze.markup import read_markup
 from opilio.model import Document, normalize, url_key
-from opilio.settings import Robots, Storage, Traps
+from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
 
 URL = "http://site.test/docs/page.html"
 MAX_CPU_S = 3.0
@@ -65,7 +65,7 @@ def check(page: Document | None) -> None:
     assert len(page.text) <= 500_000
     assert len(page.term_ids) == 2 * len(page.term_counts)
     assert len(page.shingles) in (0, 256)
-    assert len(page.links) <= Traps().max_links_per_page
+    assert len(page.links) <= TrapSettings().max_links_per_page
     assert len({(link.url, link.anchor) for link in page.links}) == len(page.links)
     assert [link.position for link in page.links] == sorted({link.position for link in page.links})
     for link in page.links:
@@ -80,7 +80,7 @@ def check(page: Document | None) -> None:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_page(name: str, mime: str) -> None:
     """Each page is read within seconds of CPU time, whatever it does."""
-    analyzer = Analyzer(Traps(), Robots(), Storage())
+    analyzer = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings())
     started_s = time.process_time()
     page = analyzer.analyze(HOSTILE[name], mime, URL)
     assert time.process_time() - started_s < MAX_CPU_S
@@ -90,16 +90,20 @@ def test_hostile_page(name: str, mime: str) -> None:
 @pytest.mark.parametrize("name", ["brackets", "spaces", "long word", "nothing", "entities"])
 def test_hostile_text(name: str) -> None:
     """The same bytes as plain text."""
-    check(Analyzer(Traps(), Robots(), Storage()).analyze(HOSTILE[name], "text/plain", URL))
+    check(Analyzer(TrapSettings(), RobotsSettings(), StoreSettings()).analyze(HOSTILE[name], "text/plain", URL))
 
 
 def test_surrogates() -> None:
     """Surrogates, as entities or as bytes, in text, attributes and addresses, come out as replacement characters."""
     body = b"<title>&#xD800;\xed\xa0\x80</title><a href='/&#xDFFF;\xed\xb0\x80' title='&#55357;'></a>&#xDABC;"
     for charset in ("utf-8", "utf-16", "windows-1252", "x"):
-        page = Analyzer(Traps(), Robots(), Storage()).analyze(body, f"text/html; charset={charset}", URL)
+        page = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings()).analyze(
+            body, f"text/html; charset={charset}", URL
+        )
         check(page)
-    page = Analyzer(Traps(), Robots(), Storage()).analyze(b"\x00\xd8x\x00\x00\xdc", "text/html; charset=utf-16le", URL)
+    page = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings()).analyze(
+        b"\x00\xd8x\x00\x00\xdc", "text/html; charset=utf-16le", URL
+    )
     check(page)
 
 
@@ -122,7 +126,11 @@ _PIECES = [
 @given(st.lists(st.sampled_from(_PIECES) | st.text(max_size=8), max_size=60).map("".join))
 def test_random_soup(html: str) -> None:
     """Tags in any order and nesting make a sound document."""
-    check(Analyzer(Traps(), Robots(), Storage()).analyze(html.encode("utf-8", "replace"), "text/html", URL))
+    check(
+        Analyzer(TrapSettings(), RobotsSettings(), StoreSettings()).analyze(
+            html.encode("utf-8", "replace"), "text/html", URL
+        )
+    )
 
 
 @settings(max_examples=100)
@@ -135,7 +143,9 @@ def test_random_soup(html: str) -> None:
 )
 def test_random_bytes(body: bytes, charset: str, headers: dict[str, str]) -> None:
     """So do any bytes in any charset, with any headers."""
-    page = Analyzer(Traps(), Robots(), Storage()).analyze(b"<p>" + body, f"text/html; charset={charset}", URL, headers)
+    page = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings()).analyze(
+        b"<p>" + body, f"text/html; charset={charset}", URL, headers
+    )
     check(page)
 
 
@@ -144,7 +154,7 @@ def test_random_bytes(body: bytes, charset: str, headers: dict[str, str]) -> Non
 def test_anchors_are_those_of_the_tree(pieces: list[str]) -> None:
     """Numbered links in any soup keep their own number as anchor: places are never shifted from one link to another."""
     html = "".join(f"{piece}<a href=/link{number}>n{number}</a>" for number, piece in enumerate(pieces))
-    page = Analyzer(Traps(), Robots(), Storage()).analyze(html.encode(), "text/html", URL)
+    page = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings()).analyze(html.encode(), "text/html", URL)
     assert page is not None
     for link in page.links:
         if link.url.startswith("http://site.test/link") and link.anchor:

@@ -6,7 +6,7 @@ import pytest
 
 from opilio.analyze import Analyzer
 from opilio.model import Document, Link, LinkKind, Region, url_key
-from opilio.settings import Robots, Storage, Traps
+from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
 
 URL = "http://site.test/docs/page.html"
 BLOCKS = (
@@ -18,7 +18,7 @@ FILLER = "Plenty of plain words stand in this paragraph so that it is taken for 
 
 def analyze(html: str, **headers: str) -> Document:
     """The document of a page, made by a fresh analyzer."""
-    document = Analyzer(Traps(), Robots(), Storage()).analyze(
+    document = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings()).analyze(
         html.encode(),
         "text/html; charset=utf-8",
         URL,
@@ -161,7 +161,7 @@ class TestLinks:
 
     def test_context_can_be_switched_off(self) -> None:
         """With store.link_context off, links have no context."""
-        analyzer = Analyzer(Traps(), Robots(), Storage(link_context=False))
+        analyzer = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings(link_context=False))
         page = analyzer.analyze(b"<p>before <a href=x>a</a> after", "text/html", URL)
         assert page is not None
         assert [(link.anchor, link.context) for link in page.links] == [("a", "")]
@@ -264,7 +264,9 @@ class TestLinks:
         rels = ["noopener NoFollow", "ugc", "sponsored", "tag"]
         html = "".join(f"<a rel='{rel}' href={number}>x</a>" for number, rel in enumerate(rels))
         assert [link.nofollow for link in analyze(html).links] == [True, True, True, False]
-        page = Analyzer(Traps(), Robots(obey_rel_nofollow=False), Storage()).analyze(html.encode(), "text/html", URL)
+        page = Analyzer(TrapSettings(), RobotsSettings(obey_rel_nofollow=False), StoreSettings()).analyze(
+            html.encode(), "text/html", URL
+        )
         assert page is not None
         assert not any(link.nofollow for link in page.links)
 
@@ -277,7 +279,9 @@ class TestLinks:
     def test_limit_of_links(self) -> None:
         """Links past the limit are counted, not kept."""
         html = "".join(f"<a href=/{number}>n{number}</a>" for number in range(30)).encode()
-        page = Analyzer(Traps(max_links_per_page=5), Robots(), Storage()).analyze(html, "text/html", URL)
+        page = Analyzer(TrapSettings(max_links_per_page=5), RobotsSettings(), StoreSettings()).analyze(
+            html, "text/html", URL
+        )
         assert page is not None
         assert [link.anchor for link in page.links] == [f"n{number}" for number in range(5)]
         assert page.links_dropped == 25
@@ -290,7 +294,7 @@ class TestLinks:
 
     def test_query_only_addresses(self) -> None:
         """Addresses that are only a query keep the page's path; remembered ones are not mixed up between pages."""
-        analyzer = Analyzer(Traps(), Robots(), Storage())
+        analyzer = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings())
         for name in ("one", "two"):
             page = analyzer.analyze(b"<a href='?p=2'>n</a><a href=x>x</a>", "text/html", f"http://s.test/d/{name}?p=1")
             assert page is not None
@@ -322,7 +326,9 @@ class TestRobots:
     def test_not_obeyed(self) -> None:
         """With robots.obey_meta off, no page says noindex."""
         html = b"<meta name=robots content=none>"
-        page = Analyzer(Traps(), Robots(obey_meta=False), Storage()).analyze(html, "text/html", URL)
+        page = Analyzer(TrapSettings(), RobotsSettings(obey_meta=False), StoreSettings()).analyze(
+            html, "text/html", URL
+        )
         assert page is not None
         assert (page.noindex, page.nofollow) == (False, False)
 

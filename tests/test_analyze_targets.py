@@ -3,8 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opilio.analyze.targets import Targets, base_of
-from opilio.analyze.tokens import tokenize
+from opilio.analyze.content import Targets, base_of
+from opilio.analyze.terms import tokenize
 from opilio.model import normalize
 
 BASES = ["http://a.example/d/e/p.html", "https://b.example/", "http://a.example:81/x?y=/z/"]

@@ -13,11 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opilio.analyze import Analyzer
-from opilio.analyze.stopwords import ENGLISH
-from opilio.analyze.terms import MAX_TERMS, Vocabulary
-from opilio.analyze.tokens import tokenize
+from opilio.analyze.terms import ENGLISH, MAX_TERMS, Vocabulary, tokenize
 from opilio.model import Document
-from opilio.settings import Robots, Storage, Traps
+from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
 
 URL = "http://site.test/"
 WORDS = "the of running runs runner crawled crawling web 1999 123456 x naïve"
@@ -29,7 +27,7 @@ GERMAN = (
 
 def analyze(text: str, analyzer: Analyzer | None = None, title: str = "") -> Document:
     """The document of a page with this title and text."""
-    analyzer = analyzer or Analyzer(Traps(), Robots(), Storage())
+    analyzer = analyzer or Analyzer(TrapSettings(), RobotsSettings(), StoreSettings())
     page = analyzer.analyze(f"<title>{title}</title><p>{text}".encode(), "text/html; charset=utf-8", URL)
     assert page is not None
     return page
@@ -102,7 +100,7 @@ class TestTerms:
 
     def test_new_terms_are_reported_once(self) -> None:
         """Each stem is reported with its hash the first time this analyzer meets it."""
-        analyzer = Analyzer(Traps(), Robots(), Storage())
+        analyzer = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings())
         first = analyze("crawling spiders", analyzer)
         assert sorted(first.new_terms) == sorted([(term("crawl"), "crawl"), (term("spider"), "spider")])
         assert analyze("spider crawls webs", analyzer).new_terms == [(term("web"), "web")]
@@ -132,7 +130,7 @@ class TestTerms:
 
     def test_switched_off(self) -> None:
         """Without terms in the store none are made, but the sketch still is."""
-        page = analyze(GERMAN, Analyzer(Traps(), Robots(), Storage(terms=False)))
+        page = analyze(GERMAN, Analyzer(TrapSettings(), RobotsSettings(), StoreSettings(terms=False)))
         assert (page.term_ids, page.term_counts, page.new_terms) == (b"", b"", [])
         assert page.shingles == analyze(GERMAN).shingles != b""
 

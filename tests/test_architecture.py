@@ -8,8 +8,8 @@ import opilio
 
 ROOT = Path(opilio.__file__).parent
 ORDER = [
-    "errors", "lazy", "threads", "registry", "settings", "model", "topics", "frontier", "fetch", "analyze", "features", "classify", "store",
-    "distill", "learn", "search", "federation", "crawl", "cluster", "evaluate", "localweb", "web", "cli", "__main__",
+    "errors", "process", "registry", "settings", "model", "topics", "frontier", "fetch", "analyze", "features", "classify", "store",
+    "distill", "learn", "search", "federation", "crawl", "parts", "cluster", "lab", "evaluate", "localweb", "web", "cli", "__main__",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))
 

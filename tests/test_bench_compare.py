@@ -8,14 +8,14 @@ import pytest
 
 from evaluate_webs import make_web as record_pages
 from evaluate_webs import page, redirect
-from opilio.evaluate import RecordedWeb
-from opilio.evaluate.experiment import Experiment, from_table
-from opilio.evaluate.made_web import make_web
-from opilio.evaluate.plan import Selection
-from opilio.evaluate.runner import run_experiment
-from opilio.evaluate.scores import MEASURES
-from opilio.evaluate.serving_process import Request
-from opilio.evaluate.summary import Summary
+from opilio.lab.experiments.experiment import Experiment, from_table
+from opilio.lab.experiments.plan import Selection
+from opilio.lab.experiments.runner import run_experiment
+from opilio.lab.experiments.scores import MEASURES
+from opilio.lab.experiments.summary import ExperimentSummary
+from opilio.lab.webs import RecordedWeb
+from opilio.lab.webs.generated import make_web
+from opilio.lab.webs.serving_process import Request
 
 BENCH = Path(__file__).parent.parent / "bench"
 LIAR = """
@@ -88,10 +88,10 @@ def test_opilio_over_http_has_the_values_of_the_simulation(
     """The same strategy has the same recall by `opilio crawl` over HTTP as in process, for a single worker; runs that
     are in the folder are not made again."""
     experiment = small(made.folder)
-    inside = Summary(run_experiment(experiment, tmp_path / "inside", workers=1))
+    inside = ExperimentSummary(run_experiment(experiment, tmp_path / "inside", workers=1))
     comparison = compare.Comparison(experiment, tmp_path / "outside", Selection())
     comparison.add_web(made.folder.name)
-    outside = Summary(comparison.results())
+    outside = ExperimentSummary(comparison.results())
     where = (made.folder.name, "from examples", "breadth-first")
     for column in ("recall@20", "recall", "precision", "pages"):
         assert outside.values(*where, column) == inside.values(*where, column)

@@ -19,7 +19,7 @@ from opilio.classify.judge import CLASSIFIERS, Example, TrainingSet
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence
 from opilio.model import Judgement
-from opilio.settings import Classify, Settings
+from opilio.settings import ClassifySettings, Settings
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node, marks_of
 
 # -- what the tests are about: trees, documents and a model of the model
@@ -54,7 +54,7 @@ class World:
         return hierarchy_of(self.parents, self.good)
 
     def settings(self, focus: str = "soft") -> Settings:
-        return Settings(classify=Classify(features=self.features, focus=focus))
+        return Settings(classify=ClassifySettings(features=self.features, focus=focus))
 
     def train(self, focus: str = "soft") -> BayesTree:
         examples = tuple(Example(kcid, page(tids), positive) for kcid, tids, positive in self.examples)
@@ -149,7 +149,7 @@ def two_topics(**classify: object) -> BayesTree:
     examples = [Example(1, page(tids)) for tids in birds] + [Example(2, page(tids)) for tids in bikes]
     terms = {7: "owl", 11: "nest", 902: "wheel"}
     return BayesTree.train(
-        TrainingSet(hierarchy, tuple(examples), terms=terms), Settings(classify=Classify(**classify))
+        TrainingSet(hierarchy, tuple(examples), terms=terms), Settings(classify=ClassifySettings(**classify))
     )
 
 

@@ -10,9 +10,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opilio.classify.hierarchy_walk import RELEVANCE_SLOPE, Stage, path_confidence, relevance, walk
-from opilio.classify.meta import DOUBT, NOTHING_SEEN, RULES, Verdicts, decide
-from opilio.settings.checking import _CHOICES
+from opilio.classify.decision import (
+    DOUBT,
+    NOTHING_SEEN,
+    RELEVANCE_SLOPE,
+    RULES,
+    Verdicts,
+    WalkStage,
+    decide,
+    path_confidence,
+    relevance,
+    walk,
+)
+from opilio.settings.files import _CHOICES
 from opilio.topics.hierarchy import Hierarchy, Node, marks_of
 
 votes_of_spaces = st.lists(
@@ -90,7 +100,7 @@ def tree(good: set[int]) -> Hierarchy:
     return Hierarchy(Node(kcid, parent, str(kcid), str(kcid), marks[kcid]) for kcid, parent in PARENTS.items())
 
 
-def walked(hierarchy: Hierarchy, confidences: dict[int, float]) -> list[Stage[Asked]]:
+def walked(hierarchy: Hierarchy, confidences: dict[int, float]) -> list[WalkStage[Asked]]:
     """The walk of a page for which each topic has this confidence."""
 
     def ask(node: int) -> Asked | None:
@@ -103,7 +113,7 @@ def walked(hierarchy: Hierarchy, confidences: dict[int, float]) -> list[Stage[As
     return walk(hierarchy, ask)
 
 
-def path(stages: list[Stage[Asked]]) -> list[int]:
+def path(stages: list[WalkStage[Asked]]) -> list[int]:
     return [stage.asked.topics[stage.taken] for stage in stages if stage.taken >= 0]
 
 

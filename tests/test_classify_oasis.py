@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 
 from opilio.classify import CLASSIFIERS, Example, TrainingSet
 from opilio.classify import oasis as oasis_module
-from opilio.classify.oasis import METRICS, OasisFilter, directory_of, relevance
-from opilio.classify.oasis_proposal import Count, proposals
-from opilio.classify.oasis_training import middle, threshold
+from opilio.classify.oasis import METRICS, OasisFilter, directory_of, middle, relevance, threshold
+from opilio.classify.oasis_filter import ElementCount, proposals
 from opilio.errors import InputError, SettingsError
 from opilio.features.evidence import Evidence, TextReader
-from opilio.settings import Oasis, Settings
+from opilio.settings import OasisSettings, Settings
 from opilio.topics.hierarchy import Hierarchy, Mark, Node
 
 
@@ -119,7 +118,7 @@ def test_votes_agree_with_what_is_agreed(library: Library, trained: OasisFilter)
 def test_thresholds_let_the_wanted_share_of_the_core_pass(library: Library, share: float) -> None:
     """Of the core, at least the wanted share passes each metric, and the threshold could not be raised."""
     training = library.three_topics(size=11)
-    judge = OasisFilter.train(training, dataclasses.replace(Settings(), oasis=Oasis(core_share=share)))
+    judge = OasisFilter.train(training, dataclasses.replace(Settings(), oasis=OasisSettings(core_share=share)))
     for kcid in (1, 2, 3):
         steps = [
             next(step for step in judge.explain(example.evidence).steps if step.topic == kcid)
@@ -158,7 +157,7 @@ def test_passages_have_half_the_threshold(library: Library) -> None:
     page = library.page(TREES, 5)
     votes = {}
     for share in (0.5, 1.0, 0.0):
-        judge = OasisFilter.train(training, dataclasses.replace(Settings(), oasis=Oasis(passage_share=share)))
+        judge = OasisFilter.train(training, dataclasses.replace(Settings(), oasis=OasisSettings(passage_share=share)))
         votes[share] = judge.judge(page).votes
     assert votes[0.5]["passages"] == pytest.approx(2 * votes[1.0]["passages"])
     assert "passages" not in votes[0.0]
@@ -308,7 +307,7 @@ def test_explanation_names_what_was_found(library: Library, trained: OasisFilter
 def test_proposals_rank_what_the_topic_shares(library: Library) -> None:
     """Terms of the topic come before words that all topics use, with their true counts."""
     training = library.three_topics()
-    trees = proposals(training, Oasis())[0]
+    trees = proposals(training, OasisSettings())[0]
     position = {element.words: place for place, element in enumerate(trees.terms)}
     stems = {library.reader.terms[stem] for word in TREES for stem in library.reader.stems(word, "en").tolist()}
     common = [position[word] for word in ("home", "good", "year") if word in position]
@@ -324,7 +323,7 @@ def test_proposals_rank_what_the_topic_shares(library: Library) -> None:
 
 def test_sizes_of_the_filter_are_those_of_the_settings(library: Library) -> None:
     """Without an expert so many elements are taken as the settings say; none of a class, if they say so."""
-    settings = dataclasses.replace(Settings(), oasis=Oasis(terms=7, pairs=3, triples=0))
+    settings = dataclasses.replace(Settings(), oasis=OasisSettings(terms=7, pairs=3, triples=0))
     judge = OasisFilter.train(library.three_topics(), settings)
     assert {tuple(len(topic.elements.of_size(size)) for size in (1, 2, 3)) for topic in judge.filters} == {(7, 3, 0)}
     assert judge.judge(library.page(TREES, 1)).accepted
@@ -332,7 +331,7 @@ def test_sizes_of_the_filter_are_those_of_the_settings(library: Library) -> None
 
 def test_redrawing_makes_another_filter(library: Library) -> None:
     """A new variable part: 30 % of the permanent size, nothing permanent, damped; the old filter is untouched."""
-    settings = dataclasses.replace(Settings(), oasis=Oasis(terms=10, pairs=10, triples=10))
+    settings = dataclasses.replace(Settings(), oasis=OasisSettings(terms=10, pairs=10, triples=10))
     judge = OasisFilter.train(library.three_topics(), settings)
     before = judge.to_bytes()
     words = [*TREES, *(f"{a}{b}ing" for a in ("zipp", "hash", "merg", "sort", "prun") for b in ("l", "t", "r", "n"))]
@@ -366,7 +365,7 @@ def test_the_middle_is_neither_frequent_nor_rare() -> None:
     """Elements are drawn from the middle third of the ranking; those of one document only when others do not suffice."""
     counts = []
     for documents in range(1, 31):
-        entry = Count((documents,))
+        entry = ElementCount((documents,))
         entry.documents = entry.occurrences = documents
         counts.append(entry)
     for seed in range(20):
@@ -422,7 +421,7 @@ def test_no_examples_are_refused(library: Library) -> None:
 )
 def test_unusable_settings_are_refused(library: Library, bad: dict[str, float]) -> None:
     """Settings that would divide by zero or let nothing pass are errors that name the key."""
-    settings = dataclasses.replace(Settings(), oasis=msgspec.convert(bad, Oasis))
+    settings = dataclasses.replace(Settings(), oasis=msgspec.convert(bad, OasisSettings))
     with pytest.raises(SettingsError, match=next(iter(bad))):
         OasisFilter.train(library.three_topics(2), settings)
 

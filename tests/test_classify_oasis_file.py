@@ -9,11 +9,10 @@ from hypothesis import strategies as st
 
 from opilio.classify import Example, TrainingSet
 from opilio.classify.oasis import OasisFilter
-from opilio.classify.oasis_file import read_filter, write_proposal
-from opilio.classify.oasis_proposal import Element, Proposal, proposals
+from opilio.classify.oasis_filter import Element, FilterProposal, proposals, read_filter, write_proposal
 from opilio.errors import InputError
 from opilio.features.evidence import TextReader
-from opilio.settings import Oasis, Settings
+from opilio.settings import OasisSettings, Settings
 from opilio.topics.hierarchy import Hierarchy, Mark, Node
 
 READER = TextReader()
@@ -38,19 +37,19 @@ def training(*, named: bool = True) -> TrainingSet:
     return TrainingSet(HIERARCHY, examples, terms=dict(READER.terms) if named else {})
 
 
-def read(path: Path) -> dict[int, Proposal]:
+def read(path: Path) -> dict[int, FilterProposal]:
     return read_filter(path, HIERARCHY, READER.terms, {2: "en"})
 
 
 def with_filter(path: Path) -> Settings:
-    return dataclasses.replace(Settings(), oasis=Oasis(filter=str(path)))
+    return dataclasses.replace(Settings(), oasis=OasisSettings(filter=str(path)))
 
 
 @pytest.mark.parametrize("named", [True, False])
 def test_an_untouched_proposal_is_read_back_as_it_was(tmp_path: Path, named: bool) -> None:
     """Stems, frequencies and order survive the file, also stems that stemming again would change."""
     file = tmp_path / "filter.toml"
-    found = proposals(training(named=named), Oasis())
+    found = proposals(training(named=named), OasisSettings())
     write_proposal(file, found, HIERARCHY)
     back = read(file)[2]
     for size in (1, 2, 3):
@@ -63,7 +62,7 @@ def test_an_untouched_proposal_is_read_back_as_it_was(tmp_path: Path, named: boo
 def test_the_file_is_made_for_people(tmp_path: Path) -> None:
     """It says what to do, and in how many documents each element was found."""
     file = tmp_path / "filter.toml"
-    write_proposal(file, proposals(training(), Oasis()), HIERARCHY)
+    write_proposal(file, proposals(training(), OasisSettings()), HIERARCHY)
     text = file.read_text()
     assert text.startswith("# ")
     assert '"binari search tree" = 5    # in 3 of 3 documents' in text
@@ -72,7 +71,7 @@ def test_the_file_is_made_for_people(tmp_path: Path) -> None:
 def test_what_the_expert_changes_changes_the_filter(tmp_path: Path) -> None:
     """A line deleted drops an element; one added, in whole words, adds its stems; frequencies weigh."""
     file = tmp_path / "filter.toml"
-    write_proposal(file, proposals(training(), Oasis()), HIERARCHY)
+    write_proposal(file, proposals(training(), OasisSettings()), HIERARCHY)
     lines = [line for line in file.read_text().splitlines() if not line.startswith('"databas"')]
     at = lines.index(f'["{TREES}".pairs]')
     lines.insert(at + 1, '"Indexing Structures" = 900')
@@ -165,6 +164,6 @@ def test_any_name_of_a_topic_survives_the_file(tmp_path_factory: pytest.TempPath
     """Quotes, line breaks and control characters in names of topics are written so that they are read back."""
     file = tmp_path_factory.mktemp("names") / "filter.toml"
     hierarchy = Hierarchy([Node(0, -1, "", "", Mark.PATH), Node(5, 0, name, f"{name} / {other}", Mark.GOOD)])
-    chosen = Proposal(5, 1, (Element((4711,), "#4711", 2, 1),), (), ())
+    chosen = FilterProposal(5, 1, (Element((4711,), "#4711", 2, 1),), (), ())
     write_proposal(file, [chosen], hierarchy)
     assert read_filter(file, hierarchy, {}, {})[5].terms[0].stems == (4711,)

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opilio.analyze.tokens import tokenize
+from opilio.analyze.terms import tokenize
 from opilio.classify.collocations import SIZES, code_of, phrases, words_of
+from opilio.classify.oasis_filter import Element, FilterProposal, count
 from opilio.classify.oasis_metrics import Metrics
-from opilio.classify.oasis_proposal import Element, Proposal, count
 from opilio.features.evidence import Evidence, TextReader
-from opilio.settings import Oasis
+from opilio.settings import OasisSettings
 
 VOCABULARY = ["tree", "search", "trees", "binary", "the", "of", "a", "graph", "42", "123456", "sorting", "x" * 230]
 SEPARATORS = [" ", " ", " ", "  ", "-", ", ", ". ", "\n", " - ", "_", "'", " (", "—", "\u2010"]
@@ -80,14 +80,14 @@ def element(words: str, frequency: int = 1, *, variable: bool = False) -> Elemen
     return Element(stems, words, frequency, variable=variable)
 
 
-TREES = Proposal(
+TREES = FilterProposal(
     1, 9, (element("tree", 12), element("binary", 5), element("heap", 2, variable=True)),
     (element("binary tree", 4), element("search tree", 2)), (element("binary search tree", 2),),
 )  # fmt: skip
-GRAPHS = Proposal(2, 9, (element("graph", 7), element("search", 3)), (element("graph search", 1),), ())
+GRAPHS = FilterProposal(2, 9, (element("graph", 7), element("search", 3)), (element("graph search", 1),), ())
 
 
-def weights_of(proposal: Proposal, damping: float) -> dict[int, float]:
+def weights_of(proposal: FilterProposal, damping: float) -> dict[int, float]:
     return {
         entry.stems[0]: (1 + math.log(entry.frequency)) * (damping if entry.variable else 1.0)
         for entry in proposal.terms
@@ -150,7 +150,7 @@ def test_codes_depend_on_the_order_of_words() -> None:
 def test_passages_equal_those_cut_one_by_one(text: str, window: tuple[int, int]) -> None:
     """The largest cosine over passages is that of slicing the text as the paper says, whatever the window."""
     chars, step = window
-    oasis = Oasis(passage_chars=chars, passage_step_chars=step)
+    oasis = OasisSettings(passage_chars=chars, passage_step_chars=step)
     measures = Metrics([TREES, GRAPHS], oasis).measure(words_of(read(text)))
     expected = [naive_passages(text, weights_of(topic, oasis.damping), chars, step) for topic in (TREES, GRAPHS)]
     if measures.passages is None:
@@ -162,7 +162,7 @@ def test_passages_equal_those_cut_one_by_one(text: str, window: tuple[int, int])
 @given(texts, st.text(alphabet="ab treshinyg-", max_size=40))
 def test_shares_and_cosine_equal_the_formula(text: str, title: str) -> None:
     """Shares count what is found, variable elements by the damping factor; the cosine is that of the textbook."""
-    oasis = Oasis()
+    oasis = OasisSettings()
     measures = Metrics([TREES, GRAPHS], oasis).measure(words_of(read(text, title)))
     whole = f"{title}\n{text}"
     for place, topic in enumerate((TREES, GRAPHS)):
@@ -179,7 +179,7 @@ def test_shares_and_cosine_equal_the_formula(text: str, title: str) -> None:
 @given(texts)
 def test_hits_add_up_to_the_measures(text: str) -> None:
     """What an explanation names, element by element, sums to the measured shares and cosines."""
-    metrics, words = Metrics([TREES, GRAPHS], Oasis()), words_of(read(text))
+    metrics, words = Metrics([TREES, GRAPHS], OasisSettings()), words_of(read(text))
     measures = metrics.measure(words)
     for share, hits in zip(measures.shares, metrics.hits(words), strict=True):
         np.testing.assert_allclose(np.bincount(hits.topics, hits.shares, 2), share, atol=1e-12)
@@ -190,7 +190,7 @@ def test_hits_add_up_to_the_measures(text: str) -> None:
 def test_every_word_is_whole_in_some_passage() -> None:
     """Wherever a term of up to 150 characters stands, one passage has it: nothing is lost at borders."""
     word = "tree"
-    metrics = Metrics([TREES], Oasis())
+    metrics = Metrics([TREES], OasisSettings())
     for before in range(420):
         measures = metrics.measure(words_of(read("." * before + word + "." * 300)))
         assert measures.passages is not None
@@ -200,7 +200,9 @@ def test_every_word_is_whole_in_some_passage() -> None:
 def test_a_small_relevant_part_is_found_by_passages_only() -> None:
     """A paragraph on the topic in a long page about something else moves the passages, hardly the whole."""
     filler = " ".join(f"filler{chr(97 + i % 26)}{chr(97 + i // 26 % 26)} noise" for i in range(600))
-    measures = Metrics([TREES], Oasis()).measure(words_of(read(f"{filler}. Binary tree, tree, binary. {filler}")))
+    measures = Metrics([TREES], OasisSettings()).measure(
+        words_of(read(f"{filler}. Binary tree, tree, binary. {filler}"))
+    )
     assert measures.passages is not None
     assert measures.passages[0] > 5 * measures.vector[0] > 0
 
@@ -210,7 +212,7 @@ def test_without_the_text_stop_words_alone_part_words() -> None:
     read_fully = read("binary search tree of search")
     words = words_of(Evidence(read_fully.stems))
     assert {entry.stems for entry in count([words], 3).values()} == {tuple(stems_of("binary search tree"))}
-    measures = Metrics([TREES], Oasis()).measure(words)
+    measures = Metrics([TREES], OasisSettings()).measure(words)
     assert measures.passages is None
     assert measures.shares[2][0] == 1.0
 

@@ -14,20 +14,18 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from sklearn.svm import SVC
 
-from opilio.analyze.keywords import term_ids
-from opilio.classify.hyperplane import costs, fit_hyperplane
+from opilio.analyze.terms import term_ids
+from opilio.classify.decision import NOTHING_SEEN
 from opilio.classify.judge import CLASSIFIERS, Example, TrainingSet
-from opilio.classify.lens import Lens
-from opilio.classify.meta import NOTHING_SEEN
-from opilio.classify.space_rows import SpaceRows
-from opilio.classify.svm import SvmTree
+from opilio.classify.svm import SpaceView, SvmTree
+from opilio.classify.svm_training import SpaceRows, costs, fit_hyperplane
 from opilio.classify.xi_alpha import USUAL_RHO, estimate
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence
 from opilio.features.selection import select
 from opilio.features.spaces import SPACES, Space, Vector, make_space
 from opilio.features.weights import Idf
-from opilio.settings import Classify, Settings
+from opilio.settings import ClassifySettings, Settings
 from opilio.topics.hierarchy import ROOT, Hierarchy, Node, marks_of
 
 COMMON = range(1, 400)
@@ -79,7 +77,7 @@ def training_of(
 
 
 def trained(training: TrainingSet, spaces: tuple[str, ...] = ALL, **changes: object) -> SvmTree:
-    return SvmTree.train(training, Settings(classify=dataclasses.replace(Classify(spaces=spaces), **changes)))  # type: ignore[arg-type]
+    return SvmTree.train(training, Settings(classify=dataclasses.replace(ClassifySettings(spaces=spaces), **changes)))  # type: ignore[arg-type]
 
 
 @cache
@@ -102,7 +100,7 @@ def deep() -> SvmTree:
 
 def oracle(training: TrainingSet, topic: int, pages: list[Evidence], features: int) -> list[float]:
     """Confidences in a topic of a flat tree, with scikit-learn for the machine and plain loops for the rest."""
-    space = make_space("terms", Classify())
+    space = make_space("terms", ClassifySettings())
     vectors = [space.vector(example.evidence) for example in training]
     idf = Idf().fit(vectors)
     ours = np.array([example.positive and example.kcid == topic for example in training])
@@ -249,7 +247,7 @@ class Circle:
 
     name, dense = "test-circle", True
 
-    def __init__(self, settings: Classify) -> None:
+    def __init__(self, settings: ClassifySettings) -> None:
         self.settings = settings
 
     def vector(self, evidence: Evidence) -> Vector:
@@ -267,7 +265,7 @@ def test_a_dense_space() -> None:
     """All its features are kept, negative ones too, and pages of any length of vector are judged by its direction."""
     training = training_of(FLAT, {1, 2}, others=0)
     judge = trained(training, ("test-circle",), features=1)
-    rows = np.array([Circle(Classify()).vector(example.evidence).values / 7.0 for example in training])
+    rows = np.array([Circle(ClassifySettings()).vector(example.evidence).values / 7.0 for example in training])
     first = np.array([example.kcid == 1 for example in training])
     plane = fit_hyperplane(csr_matrix(rows), first, costs(first, 1.0))
     assert (rows @ rows.T).min() < -0.5  # so that x.x - x.x' may be far greater than the length of x
@@ -307,7 +305,7 @@ def test_votes_are_sums_over_features() -> None:
     one = page((1, 11), 500)
     found = {step.topic: step.votes for step in deep().explain(one).steps}
     for plane in deep().trained.planes:
-        space = make_space(ALL[plane.space], Classify())
+        space = make_space(ALL[plane.space], ClassifySettings())
         weighed = deep().trained.idfs[plane.space].weigh(space.vector(one))
         values = dict(zip(weighed.ids.tolist(), weighed.values.tolist(), strict=True))
         pairs = zip(plane.ids.tolist(), plane.weights.tolist(), strict=True)
@@ -508,7 +506,7 @@ vectors = st.dictionaries(st.integers(1, 30), st.integers(1, 5), min_size=1, max
 )
 def test_selection_on_a_matrix(ours: list[Evidence], others: list[Evidence], candidates: int, features: int) -> None:
     """The features are those, in that order, which `select` chooses from vectors, and the rows what `weigh` gives."""
-    space = make_space("terms", Classify())
+    space = make_space("terms", ClassifySettings())
     rows = SpaceRows(space, [*ours, *others], 0, {})
     everyone = np.arange(len(ours) + len(others))
     mine = everyone[: len(ours)]
@@ -533,10 +531,10 @@ def test_selection_on_a_matrix(ours: list[Evidence], others: list[Evidence], can
 )
 def test_a_lens_weighs_as_idf_does(seen: list[Evidence], new: Evidence, chosen: set[int], spec: str) -> None:
     """Through a lens a page has the chosen features only, with the very weights they have among all of them."""
-    space: Space = make_space(spec, Classify())
+    space: Space = make_space(spec, ClassifySettings())
     idf = Idf().fit([space.vector(one) for one in seen], 100, {1: 60, 2: 3, 35: 9})
     new = dataclasses.replace(new, anchors=new.stems)
-    lens = Lens(space, idf, np.array(sorted(chosen), np.uint64))
+    lens = SpaceView(space, idf, np.array(sorted(chosen), np.uint64))
     whole = idf.weigh(space.vector(new))
     kept = np.isin(whole.ids, lens.chosen)
     found = lens.see(new)

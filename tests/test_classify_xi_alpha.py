@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from sklearn.svm import SVC
 
-from opilio.classify.hyperplane import TOLERANCE, costs, fit_hyperplane, moved
 from opilio.classify.judge import Estimate
+from opilio.classify.svm_training import TOLERANCE, costs, fit_hyperplane, moved
 from opilio.classify.xi_alpha import RHO, USUAL_RHO, estimate, quality
 
 Data = tuple[np.ndarray, np.ndarray]

@@ -6,7 +6,7 @@ import pytest
 
 from opilio import Collection
 from opilio.errors import InputError
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
 from test_cli_commands import call
 
 OWLS = (

@@ -14,8 +14,8 @@ from conftest import MakeTaught
 from made_crawls import mutual_funds
 from opilio import Collection
 from opilio.cli import cli
-from opilio.cli.census import BAR_CELLS, bar
 from opilio.cli.display import sparkline
+from opilio.cli.distill import BAR_CELLS, bar
 from opilio.cli.panel import panel
 from opilio.crawl.control import NOTE
 from opilio.store import Store

@@ -16,9 +16,8 @@ import pytest
 
 from opilio import Collection
 from opilio.cli import display, main
-from opilio.cli.display import sparkline
-from opilio.cli.units import show_bytes, show_duration
-from opilio.localweb import LocalServer
+from opilio.cli.display import show_bytes, show_duration, sparkline
+from opilio.lab.local_web import LocalServer
 
 COMMANDS = ("crawl", "status", "sql", "policy", "stop", "export", "settings", "demo", "localweb")
 WAIT_S = 30.0

@@ -16,7 +16,7 @@ import pytest
 
 from opilio import Collection
 from opilio.cli import main
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
 from opilio.settings import Settings
 
 PR_CAPBSET_DROP, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH = 24, 1, 2  # of Linux
@@ -366,7 +366,7 @@ def test_warc_files_that_are_damaged(collection: Collection) -> None:
 # -- the machine
 
 
-@pytest.mark.parametrize("program", [["opilio.localweb"], ["opilio", "localweb"]])
+@pytest.mark.parametrize("program", [["opilio.lab.local_web"], ["opilio", "localweb"]])
 def test_a_port_that_is_in_use(program: list[str]) -> None:
     """The local web says which port is taken and how to get another."""
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -11,10 +11,10 @@ import pytest
 
 import opilio
 from evaluate_local import record_local
-from opilio.cli.evaluate import time_left
-from opilio.evaluate import plots
-from opilio.evaluate.records import LOG_FILE, read_log
-from opilio.evaluate.runner import Progress
+from opilio.cli.lab import time_left
+from opilio.lab.experiments import plots
+from opilio.lab.experiments.records import LOG_FILE, read_log
+from opilio.lab.experiments.runner import Progress
 from test_cli_commands import call
 
 FILE = """
@@ -101,7 +101,7 @@ def test_mistakes_are_named(
 def test_without_matplotlib_there_is_a_hint(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables come, figures do not, and how to get them is said."""
     monkeypatch.setattr(plots, "find_spec", lambda name: None)
-    monkeypatch.setattr("opilio.cli.evaluate.can_plot", plots.can_plot)
+    monkeypatch.setattr("opilio.cli.lab.can_plot", plots.can_plot)
     ended = call("evaluate", "--report", out)
     assert ended.returncode == 0
     assert "recall@20" in ended.stdout

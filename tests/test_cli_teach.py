@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from opilio import Collection
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
 from test_cli_commands import call
 
 TOPICS = ["cryptography", "statistics"]

@@ -18,7 +18,7 @@ import pytest
 
 from conftest import MakeCollection
 from opilio import Collection
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
 
 COLUMNS, ROWS = 100, 30
 CTRL_C = b"\x03"

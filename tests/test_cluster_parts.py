@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 import opilio
 from opilio.cluster.actor import WorkerActor
-from opilio.cluster.parcels import Parcel, parcels_decoder, placed
-from opilio.cluster.placing import Placing
+from opilio.cluster.placement import Placing
+from opilio.cluster.workers import Parcel, parcels_decoder, placed
 from opilio.crawl.messages import WorkerSetup, encoder, visits_decoder
 from opilio.errors import OpilioError
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
 from opilio.model import Fetch, HostReport, Lease, Outcome, Visit
 from opilio.settings import Settings, override
 

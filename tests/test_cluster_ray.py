@@ -28,9 +28,9 @@ from opilio.cli.crawl import crawl
 from opilio.cluster import on_ray
 from opilio.crawl import Status
 from opilio.crawl.messages import WorkerSetup
-from opilio.crawl.pool import Workers
+from opilio.crawl.worker_pool import Workers
 from opilio.errors import OpilioError, SettingsError
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
 from opilio.model import Visit
 from opilio.settings import Settings, override
 from ray_cluster import SmallCluster, bridges, kill_one

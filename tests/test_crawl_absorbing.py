@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from opilio.analyze.sketch import bands
 from opilio.crawl.absorb import TELL_APART_S, Absorber
-from opilio.crawl.counters import Counters
+from opilio.crawl.status import Counters
 from opilio.frontier import AllEvidence, Duplicates, Frontier, ScopeFilter, make_strategy
 from opilio.model import (
     Document,

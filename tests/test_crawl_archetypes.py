@@ -23,10 +23,10 @@ from opilio.cli import cli
 from opilio.crawl import engine
 from opilio.crawl.control import NOTE
 from opilio.crawl.taught import examples_in, examples_to_fetch
-from opilio.crawl.teaching import Teacher
+from opilio.crawl.teacher import Teacher
 from opilio.errors import InputError, SettingsError
-from opilio.learn.folding import confidences
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
+from opilio.learn.guard import confidences
 from opilio.store import Store
 
 

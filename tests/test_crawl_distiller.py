@@ -13,13 +13,13 @@ import pytest
 from evaluate_webs import make_web, page
 from opilio import Collection
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.counters import Counters
 from opilio.crawl.distiller import ANALYSED_AT, Distiller
 from opilio.crawl.engine import Engine
-from opilio.evaluate import RecordedWeb
-from opilio.evaluate.transport import RecordedTransport
+from opilio.crawl.status import Counters
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
+from opilio.lab.webs import RecordedWeb
+from opilio.lab.webs.transport import RecordedTransport
 from opilio.settings import Settings, override
 from opilio.store import Store
 from test_crawl_crash import ORDERLESS, fetched, kill_a_crawl

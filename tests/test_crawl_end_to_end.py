@@ -15,7 +15,7 @@ from conftest import MakeCollection, hurried_web
 from opilio import Collection
 from opilio.crawl import Status
 from opilio.errors import CollectionBusy, CollectionError, InputError, QueryError, SettingsError
-from opilio.localweb import LocalServer, Request
+from opilio.lab.local_web import LocalServer, Request
 from opilio.model import Outcome
 
 START = ["http://directory.test/"]

@@ -8,13 +8,11 @@ import numpy as np
 import pytest
 
 from conftest import MakeCollection
-from opilio.analyze.keywords import term_ids
-from opilio.analyze.link_words import link_words
-from opilio.analyze.terms import Vocabulary
+from opilio.analyze.terms import Vocabulary, link_words, term_ids
 from opilio.crawl import Collection
 from opilio.errors import InputError
-from opilio.frontier import ABSENT, AllEvidence, Frontier, ScopeFilter, Waiting, make_strategy
-from opilio.localweb import LocalServer
+from opilio.frontier import ABSENT, AllEvidence, Frontier, QueuedUrl, ScopeFilter, make_strategy
+from opilio.lab.local_web import LocalServer
 from opilio.model import Document, Judgement, Link, Region
 from opilio.settings import Settings, override
 
@@ -81,7 +79,7 @@ def test_the_parts_of_a_priority_make_it_up() -> None:
     strategy = make_strategy(override(Settings(), {"frontier.strategy": "evidence"}).frontier)
     assert isinstance(strategy, AllEvidence)
     hosts = Frontier(Settings(), strategy, ScopeFilter(Settings().scope), lambda url, outcome: None)
-    urls = [Waiting(oid, f"http://a.example/{oid}", hosts.host("a.example"), 0, 1, 0.5) for oid in range(6)]
+    urls = [QueuedUrl(oid, f"http://a.example/{oid}", hosts.host("a.example"), 0, 1, 0.5) for oid in range(6)]
     document = Document(
         "", "", "", "", "", "", [link(url.url, "owls") for url in urls[1:]], b"", b"", [], 0, b"",
     )  # fmt: skip

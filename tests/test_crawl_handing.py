@@ -17,14 +17,14 @@ from conftest import MakeTaught
 from made_crawls import COOKING, FUNDS, GARDENING, MadeCrawl
 from opilio import Collection
 from opilio.cli import cli
-from opilio.crawl import delivering, handing, receiving
+from opilio.crawl import delivering, forwarding, receiving
 from opilio.crawl.delivering import FIRST_DELAY_S, SUMMARY_S, Delivery
-from opilio.crawl.handing import HANDED_OVER, NOTICE
+from opilio.crawl.forwarding import HANDED_OVER, NOTICE
 from opilio.crawl.receiving import MAX_OFFERS, MAX_RELEVANCE, RECEIVED, receive
-from opilio.crawl.standing_out import Lens, Usual
 from opilio.errors import InputError
-from opilio.federation.peers import Offer, PeerError, Summary, TopicProfile
-from opilio.localweb import LocalServer
+from opilio.federation.distinctive import TopicLens, Usual
+from opilio.federation.peers import Offer, PeerError, PeerSummary, TopicProfile
+from opilio.lab.local_web import LocalServer
 from opilio.model import normalize
 from opilio.store import Store
 from search_pages import Page, make_collection
@@ -189,11 +189,11 @@ class FakePeer:
         self.calls: list[list[Offer]] = []
         self.summaries = 0
 
-    def summary(self, known: Summary | None = None) -> Summary:
+    def summary(self, known: PeerSummary | None = None) -> PeerSummary:
         self._answer()
         self.summaries += 1
         profile = TopicProfile("Cooking", "", 9, {"oven": 0.7, "flour": 0.7, "yeast": 0.14}, 0.8)
-        return Summary(self.name, "1", 9, 5.0, [profile], {})
+        return PeerSummary(self.name, "1", 9, 5.0, [profile], {})
 
     def offer(self, sender: str, offers: Sequence[Offer]) -> int:
         self._answer()
@@ -344,11 +344,11 @@ def test_how_a_page_stands_out(
     """It is a share, of any pages and any profile; a page that is like all others does not stand out."""
     topic = TopicProfile("Birds", "", 3, profile, typical)
     usual = Usual(pages)
-    lens = Lens(topic, usual)
+    lens = TopicLens(topic, usual)
     assert 0 <= lens.relevance(page, usual.vector(page)) <= 1
     assert sum(weight**2 for weight in usual.vector(page).values()) == pytest.approx(1) or not usual.vector(page)
     alike = Usual([page] * 5)
-    assert Lens(topic, alike).relevance(page, alike.vector(page)) == 0
+    assert TopicLens(topic, alike).relevance(page, alike.vector(page)) == 0
 
 
 # -- two crawls
@@ -452,7 +452,7 @@ def test_a_peer_that_holds_us_up_keeps_no_crawl_from_its_end(
     make_taught: MakeTaught, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A peer that takes a connection and says nothing costs the end of a crawl no more than the time that is set."""
-    monkeypatch.setattr(handing, "LAST_S", 0.5)
+    monkeypatch.setattr(forwarding, "LAST_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         file = tmp_path / "peers.toml"
         file.write_text(f'[[peer]]\nname = "b"\nat = "http://127.0.0.1:{listener.getsockname()[1]}/c/b"\ntoken = "x"\n')

@@ -8,11 +8,11 @@ import pytest
 
 from conftest import MakeTaught
 from opilio import Collection
-from opilio.crawl.counters import Status
+from opilio.crawl.status import Status
 from opilio.errors import CollectionBusy
+from opilio.process import start_beside
 from opilio.search import updating_process
 from opilio.search.finding import open_reader
-from opilio.threads import start_beside
 
 
 def test_a_crawl_leaves_an_index(make_taught: MakeTaught) -> None:

@@ -13,11 +13,11 @@ import pytest
 
 from conftest import MakeCollection
 from opilio import Collection, merge, split
-from opilio.crawl import building
-from opilio.crawl.warc_files import known_ends
 from opilio.errors import CollectionBusy, CollectionError, InputError
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
+from opilio.parts import building
 from opilio.store import Store
+from opilio.store.warc_files import known_ends
 from parts_facts import differences, facts
 from test_crawl_steering import PLAIN, SEEDS, running, wait_for
 

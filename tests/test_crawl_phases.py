@@ -9,8 +9,8 @@ from conftest import MakeTaught
 from opilio import Collection
 from opilio.crawl.phases import PAUSED, Phase, phase_at_start, settings_in
 from opilio.errors import InputError, SettingsError
-from opilio.frontier import Frontier, ScopeFilter, Waiting
-from opilio.frontier.sharp import SharpFocus
+from opilio.frontier import Frontier, QueuedUrl, ScopeFilter
+from opilio.frontier.classic import SharpFocus
 from opilio.model import Judgement
 from opilio.settings import Settings, override
 
@@ -111,7 +111,7 @@ def test_sharp_focus() -> None:
     frontier = Frontier(settings, strategy, ScopeFilter(settings.scope, frozenset()), lambda url, outcome: None)
 
     def add(oid: int, host: str, depth: int, steps: int = 0) -> None:
-        url = Waiting(oid, f"http://{host}/{oid}", frontier.host(host), 0, depth, 0.5)
+        url = QueuedUrl(oid, f"http://{host}/{oid}", frontier.host(host), 0, depth, 0.5)
         url.steps = steps
         frontier.prioritise([url])
         frontier.add(url)
@@ -127,7 +127,7 @@ def test_sharp_focus() -> None:
         host.met_s = 1.0
     assert [lease.oid for lease in frontier.take(2.0, 10)] == [4, 1, 5, 0]
     assert frontier.waiting == 3
-    page = Waiting(9, "http://a.test/9", frontier.host("a.test"), 2, 1, 0.5)
+    page = QueuedUrl(9, "http://a.test/9", frontier.host("a.test"), 2, 1, 0.5)
     page.steps = 1
     assert strategy.steps_at(page, Judgement(2, True, 0.9, 0.9)) == 0
     assert strategy.steps_at(page, Judgement(3, True, 0.9, 0.9)) == 2

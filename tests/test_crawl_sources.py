@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from evaluate_webs import make_web, page
 from opilio import Collection
-from opilio.crawl.sources import FROM_BACK_LINKS, FROM_PATHS, MAX_BACK_LINKS, BackLinks, folders_above
+from opilio.crawl.extra_urls import FROM_BACK_LINKS, FROM_PATHS, MAX_BACK_LINKS, BackLinks, folders_above
 from opilio.errors import InputError, SettingsError
-from opilio.evaluate import RecordedWeb
-from opilio.evaluate.transport import RecordedTransport
+from opilio.lab.webs import RecordedWeb
+from opilio.lab.webs.transport import RecordedTransport
 from opilio.model import normalize
 from opilio.store import Store
 

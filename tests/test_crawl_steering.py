@@ -15,7 +15,7 @@ from conftest import MakeCollection
 from opilio import Collection
 from opilio.crawl import Status
 from opilio.errors import CollectionError, InputError, QueryError
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
 from opilio.settings import load
 from test_crawl_teaching import wait_for
 from test_frontier_politeness import add, make_frontier, pages_in_order

@@ -9,7 +9,7 @@ import pytest
 from fetch_servers import WebServer
 from learn_webs import OwlWeb
 from opilio import Collection
-from opilio.crawl.strangers import LOOKS, MET
+from opilio.crawl.training_rounds import LOOKS, MET
 from opilio.model import RELEVANT
 
 

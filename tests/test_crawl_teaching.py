@@ -12,7 +12,7 @@ from conftest import TAUGHT_TOPICS, MakeTaught
 from opilio import Collection
 from opilio.crawl.control import NOTE
 from opilio.errors import InputError, QueryError
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
 from opilio.model import RELEVANT
 
 

@@ -14,10 +14,10 @@ from made_crawls import COOKING, FUNDS, GARDENING, MadeCrawl, drifting, mutual_f
 from opilio.analyze.sketch import bands
 from opilio.cli import display
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.counters import Counters, Status
+from opilio.crawl.status import Counters, Status
 from opilio.crawl.watcher import STEPS, Harvest, Said, Watcher
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
 from opilio.settings import Settings, override
 from opilio.store import Store
 

@@ -17,13 +17,12 @@ import pytest
 
 from conftest import MakeCollection
 from opilio.classify import KeywordJudge, Model
-from opilio.crawl.child import Program
 from opilio.crawl.messages import visits_decoder
-from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
-from opilio.crawl.process import _Sender
 from opilio.crawl.worker import WorkerSetup
+from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Program, Workers
+from opilio.crawl.worker_process import _Sender
 from opilio.errors import OpilioError
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
 from opilio.model import Fetch, Lease, LeaseKind, Outcome, Visit
 from opilio.settings import Settings, override
 
@@ -76,7 +75,7 @@ def page_leases(server: LocalServer, count: int) -> list[Lease]:
 
 def children() -> set[int]:
     """Worker processes of this process that are alive."""
-    command = ["pgrep", "-P", str(os.getpid()), "-f", "opilio.crawl.process"]
+    command = ["pgrep", "-P", str(os.getpid()), "-f", "opilio.crawl.worker_process"]
     return set(map(int, subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()))
 
 
@@ -236,7 +235,7 @@ def test_processes_that_die_at_once_end_the_crawl(
 ) -> None:
     """When worker processes cannot live, there is an error with a hint after some tries, not an endless loop."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import os, sys\nif 'opilio.crawl.process' in sys.orig_argv: os._exit(3)"
+        "import os, sys\nif 'opilio.crawl.worker_process' in sys.orig_argv: os._exit(3)"
     )
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
 
@@ -340,7 +339,7 @@ def test_workers_do_not_outlive_their_engine(setup: WorkerSetup, small_server: L
 def is_worker(pid: str) -> bool:
     """Whether a process is alive and one of ours."""
     try:
-        return b"opilio.crawl.process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"opilio.crawl.worker_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 

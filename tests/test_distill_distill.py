@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distill_webs import URLS, Web, webs
-from opilio.distill import METHODS, Options, Scores, WebGraph, distill, listing, neglected
+from opilio.distill import METHODS, DistillOptions, Scores, WebGraph, distill, listing, neglected
 from opilio.errors import InputError
 from opilio.store import Store
 
@@ -39,7 +39,7 @@ def test_pagerank_agrees_with_networkx(store: Store, web: Web, damping: float, u
     graph = networkx.DiGraph()
     graph.add_nodes_from(pages)
     graph.add_edges_from((u, v) for u, v in web.edges() if u in pages and v in pages)
-    options = Options(damping=damping, unvisited=unvisited, tolerance=1e-12, max_rounds=2000)
+    options = DistillOptions(damping=damping, unvisited=unvisited, tolerance=1e-12, max_rounds=2000)
     found = distill(web.fill(store), method="pagerank", options=options)
     expected = networkx.pagerank(graph, alpha=damping, tol=1e-13, max_iter=5000) if pages else {}
     assert found.oids.tolist() == pages
@@ -109,7 +109,7 @@ def test_without_judgements_all_pages_are_meant(store: Store) -> None:
 def test_given_pages_are_the_base_set(store: Store) -> None:
     """In any order and more than once; a redirected one stands for its target, an unknown one for nothing."""
     web = Web([0, 1, 2, 3], [(0, 1), (2, 1)], redirects={3: 2})
-    found = distill(web.fill(store), base=[3, 3, 999], options=Options(max_predecessors=0))
+    found = distill(web.fill(store), base=[3, 3, 999], options=DistillOptions(max_predecessors=0))
     assert found.oids.tolist() == [1, 2]
     with pytest.raises(InputError, match="relevance"):
         distill(store, method="focus", base=[0])

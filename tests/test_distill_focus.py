@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distill_webs import URLS, Web, webs
-from opilio.distill import Options, Scores, distill
+from opilio.distill import DistillOptions, Scores, distill
 from opilio.store import Batch, Store
 
 
@@ -53,7 +53,7 @@ def scores_of(found: Scores) -> tuple[dict[int, float], dict[int, float]]:
 @given(web=webs(), rho=st.sampled_from([0.0, 0.25, 0.6]), rounds=st.integers(1, 6))
 def test_scores_are_those_of_the_paper(store: Store, web: Web, rho: float, rounds: int) -> None:
     """Relevance as weights, nepotism left out, the filter rho, redirects and duplicates merged, sums of 1."""
-    options = Options(rho=rho, max_sql_rounds=rounds, tolerance=0.0)
+    options = DistillOptions(rho=rho, max_sql_rounds=rounds, tolerance=0.0)
     hubs, authorities = scores_of(distill(web.fill(store), method="focus", options=options))
     expected_hubs, expected_authorities = by_hand(web, rho, rounds)
     assert hubs == pytest.approx(expected_hubs, rel=1e-5)
@@ -135,7 +135,7 @@ def test_threads_do_not_change_a_bit(tmp_path: Path) -> None:
     found = []
     for threads in (1, 4, 4):
         with Store.open(tmp_path, read_only=True, threads=threads) as store:
-            found.append(distill(store, method="focus", options=Options(max_sql_rounds=3)))
+            found.append(distill(store, method="focus", options=DistillOptions(max_sql_rounds=3)))
     assert len(found[0]) > 10_000
     for other in found[1:]:
         assert other.oids.tobytes() == found[0].oids.tobytes()

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distill_webs import Web, webs
-from opilio.distill.graph import WebGraph
-from opilio.distill.merging import NOWHERE, follow, load_merged
+from opilio.distill.graph import NOWHERE, WebGraph, follow, load_merged
 from opilio.store import Store
 
 

@@ -9,8 +9,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from distill_webs import URLS, Web, webs
-from opilio.distill import Options, WebGraph
-from opilio.distill.hits import hits, neighbourhood, weights
+from opilio.distill import DistillOptions, WebGraph
+from opilio.distill.rankings import hits, neighbourhood, weights
 from opilio.store import Store
 
 ALL = np.arange(URLS)
@@ -52,7 +52,7 @@ def test_weights_are_those_of_the_paper(store: Store, web: Web) -> None:
 @given(web=webs(), rounds=st.integers(1, 30))
 def test_scores_after_some_rounds(store: Store, web: Web, rounds: int) -> None:
     """Against the same rounds over a Python dictionary; links inside a host and circles of redirects have no part."""
-    found = hits(WebGraph.of(web.fill(store)), ALL, Options(max_rounds=rounds, tolerance=0.0))
+    found = hits(WebGraph.of(web.fill(store)), ALL, DistillOptions(max_rounds=rounds, tolerance=0.0))
     edges = transverse(web)
     conferring, reflecting = paper_weights(web, edges)
     hub, authority = dict.fromkeys(range(URLS), 1.0 if edges else 0.0), dict.fromkeys(range(URLS), 0.0)
@@ -78,7 +78,7 @@ def test_hits_agrees_with_networkx(store: Store, web: Web) -> None:
         matrix[u, v] = 1.0
     values = np.linalg.svd(matrix, compute_uv=False)
     assume(values[1] < 0.98 * values[0])  # else the best community is not one, and networkx picks any
-    found = hits(WebGraph.of(web.fill(store)), ALL, Options(tolerance=1e-13, max_rounds=5000))
+    found = hits(WebGraph.of(web.fill(store)), ALL, DistillOptions(tolerance=1e-13, max_rounds=5000))
     hubs, authorities = networkx.hits(graph, tol=1e-12)
     assert found.converged
     assert found.hub == pytest.approx([hubs.get(p, 0.0) for p in range(URLS)], abs=1e-8)
@@ -95,7 +95,7 @@ def test_authorities_are_the_principal_eigenvector(store: Store, web: Web) -> No
     conferring, reflecting = paper_weights(web, edges)
     for u, v in edges:
         forward[u, v], backward[u, v] = conferring[u, v], reflecting[u, v]
-    found = hits(WebGraph.of(web.fill(store)), ALL, Options(tolerance=1e-12, max_rounds=50_000))
+    found = hits(WebGraph.of(web.fill(store)), ALL, DistillOptions(tolerance=1e-12, max_rounds=50_000))
     assume(found.converged)
     for matrix, scores in ((forward.T @ backward, found.authority), (backward @ forward.T, found.hub)):
         largest = max(abs(np.linalg.eigvals(matrix)))
@@ -129,7 +129,7 @@ def test_a_host_has_one_voice(store: Store) -> None:
     """Nine pages of one host that praise a page count as much as one page of another host, in each round."""
     farm = [(page, 20) for page in range(9)]
     web = Web([0] * 9 + [1] * 11 + [2, 3], [*farm, (9, 21)])
-    found = hits(WebGraph.of(web.fill(store)), np.arange(22), Options(max_rounds=1))
+    found = hits(WebGraph.of(web.fill(store)), np.arange(22), DistillOptions(max_rounds=1))
     scores = dict(zip(found.oids.tolist(), found.authority.tolist(), strict=True))
     assert scores[20] == pytest.approx(scores[21])
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from distill_webs import Web, webs
 from opilio.distill import Recommended, Scores, WebGraph, analyse, distill, keep, neglected
-from opilio.distill.recommending import PATIENCE, Estimates, recommended
+from opilio.distill.recommendations import PATIENCE, Estimates, recommended
 from opilio.store import Store
 
 TOPICS = [

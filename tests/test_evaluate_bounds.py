@@ -9,12 +9,11 @@ from hypothesis import strategies as st
 
 from evaluate_standin import make_analysed, plain_heap
 from opilio.errors import SettingsError
-from opilio.evaluate.answers import Answers
-from opilio.evaluate.bounds import Foresight, Oracle, foreseen, links_to_go
-from opilio.evaluate.experiment import from_table
-from opilio.evaluate.graph import LinkGraph
-from opilio.evaluate.simulate import Simulation
-from opilio.evaluate.tasks import Topic
+from opilio.lab.experiments.bounds import Foresight, Oracle, foreseen, links_to_go
+from opilio.lab.experiments.experiment import from_table
+from opilio.lab.experiments.graph import LinkGraph
+from opilio.lab.experiments.simulate import Answers, Simulation
+from opilio.lab.experiments.tasks import TaskTopic
 from opilio.model import Judgement
 from opilio.settings import Settings, override
 
@@ -55,7 +54,7 @@ def test_the_oracle_goes_to_targets_by_the_shortest_way(web: tuple[list[list[int
     simulation = Simulation(Answers(analysed), settings, (0,), np.zeros(len(links)))
     strategy = simulation.absorber.frontier.strategy
     assert isinstance(strategy, Oracle)
-    strategy.know(links_to_go(analysed, LinkGraph.of(analysed), Topic("x", 0, (), (), "", (), (target,), ())))
+    strategy.know(links_to_go(analysed, LinkGraph.of(analysed), TaskTopic("x", 0, (), (), "", (), (target,), ())))
     worth = [1.0 / (1 + count) if count < far else 0.0 for count in to_go]
     assert simulation.run().pages.tolist() == plain_heap(links, [0], lambda _, link: worth[link])
 

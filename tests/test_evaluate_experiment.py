@@ -19,15 +19,16 @@ from hypothesis import strategies as st
 import opilio
 from evaluate_local import TABLE, begin, children, is_alive, record_local
 from opilio.errors import InputError, SettingsError
-from opilio.evaluate import RecordedWeb, plots
-from opilio.evaluate.experiment import Experiment, Web, from_table, load
-from opilio.evaluate.plan import Plan, Selection
-from opilio.evaluate.records import LOG_FILE, Place, Run, RunLog, read_log
-from opilio.evaluate.report import html, write_report
-from opilio.evaluate.results import RESULTS_FILE, RUNS_FILE, SCORES_FILE, Results, ScoreRow, read
-from opilio.evaluate.runner import Progress, run_experiment
-from opilio.evaluate.summary import Finding, Summary
-from opilio.evaluate.tasks import is_development
+from opilio.lab.experiments import plots
+from opilio.lab.experiments.experiment import Experiment, Web, from_table, load
+from opilio.lab.experiments.plan import Plan, Selection
+from opilio.lab.experiments.records import LOG_FILE, RunLog, RunPlace, RunRecord, read_log
+from opilio.lab.experiments.report import html, write_report
+from opilio.lab.experiments.results import RESULTS_FILE, RUNS_FILE, SCORES_FILE, Results, ScoreRow, read
+from opilio.lab.experiments.runner import Progress, run_experiment
+from opilio.lab.experiments.summary import ExperimentSummary, Finding
+from opilio.lab.experiments.tasks import is_development
+from opilio.lab.webs import RecordedWeb
 
 ROOT = Path(__file__).parent.parent
 
@@ -48,7 +49,7 @@ def tiny(local: Path, **changes: Any) -> Experiment:
 def finished(local: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of an experiment that was run with one worker."""
     folder = tmp_path_factory.mktemp("finished")
-    write_report(Summary(run_experiment(tiny(local), folder, workers=1)), folder)
+    write_report(ExperimentSummary(run_experiment(tiny(local), folder, workers=1)), folder)
     return folder
 
 
@@ -140,8 +141,8 @@ def test_settings_of_strategies_add_up(local: Path) -> None:
 
 
 runs = st.builds(
-    Run,
-    st.builds(Place, st.text(), st.text(), st.text(), st.integers(0, 9), st.text()),
+    RunRecord,
+    st.builds(RunPlace, st.text(), st.text(), st.text(), st.integers(0, 9), st.text()),
     st.uuids().map(str),
     st.binary(max_size=40),
 )
@@ -150,7 +151,7 @@ runs = st.builds(
 @settings(max_examples=20)
 @given(st.lists(runs, max_size=3), st.integers(0, 400), st.integers(0, 255))
 def test_a_torn_log_keeps_its_whole_runs(
-    tmp_path_factory: pytest.TempPathFactory, written: list[Run], cut: int, byte: int
+    tmp_path_factory: pytest.TempPathFactory, written: list[RunRecord], cut: int, byte: int
 ) -> None:
     """However much is missing or wrong at the end, the runs before it are there, and appending goes on."""
     folder = tmp_path_factory.mktemp("log")
@@ -165,7 +166,7 @@ def test_a_torn_log_keeps_its_whole_runs(
     whole = [run for run, end in zip(written, ends[1:], strict=True) if data[:end] == damaged[:end]]
     with RunLog(folder) as log:
         assert list(log.runs.values()) == whole
-        log.append(Run(Place("w", "t", "l", 0, "s"), "new"))
+        log.append(RunRecord(RunPlace("w", "t", "l", 0, "s"), "new"))
     assert list(read_log(folder)) == [*(run.key for run in whole), "new"]
 
 
@@ -186,10 +187,9 @@ def test_results_repeat_bit_for_bit(local: Path, finished: Path, tmp_path: Path)
 
 def test_a_run_is_what_a_simulation_gives(local: Path, finished: Path) -> None:
     """A run of the file is the crawl that the simulator makes of the same task, judge and settings."""
-    from opilio.evaluate.analysed import analyse
-    from opilio.evaluate.answers import Answers
-    from opilio.evaluate.simulate import Simulation
-    from opilio.evaluate.tasks import Start, TaskMaker
+    from opilio.lab.experiments.analysed import analyse
+    from opilio.lab.experiments.simulate import Answers, Simulation
+    from opilio.lab.experiments.tasks import Start, TaskMaker
 
     experiment = tiny(local)
     analysed = analyse(RecordedWeb.open(local), workers=1)
@@ -294,9 +294,9 @@ def test_what_cannot_be_run_is_left_out_for_all(local: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize("kind", ["keywords", "bayes", "svm", "oasis"])
 def test_each_classifier_can_judge(local: Path, tmp_path: Path, kind: str) -> None:
     """Each classifier learns from the examples of a task and tells its topic from the rest better than chance."""
-    from opilio.evaluate.analysed import analyse
-    from opilio.evaluate.judges import make_judge
-    from opilio.evaluate.tasks import TaskMaker
+    from opilio.lab.experiments.analysed import analyse
+    from opilio.lab.experiments.crawls import make_judge
+    from opilio.lab.experiments.tasks import TaskMaker
 
     experiment = tiny(local, judge=kind)
     analysed = analyse(RecordedWeb.open(local), workers=1)
@@ -321,7 +321,7 @@ def test_strategies_must_read_pages_alike(local: Path) -> None:
 # -- findings and reports
 
 
-def made_up(values: dict[str, list[float]], measure: str = "recall") -> Summary:
+def made_up(values: dict[str, list[float]], measure: str = "recall") -> ExperimentSummary:
     """Results with these values, one for each topic."""
     table = {
         **TABLE,
@@ -333,14 +333,14 @@ def made_up(values: dict[str, list[float]], measure: str = "recall") -> Summary:
         "strategies": list(values), "settings": {}, "tasks": ["from examples"], "runs": 0, "skipped": [],
         "webs": [{"name": "local", "digest": "d", "pages": 9, "hosts": 1, "budget_pages": 9, "topics": []}],
     }  # fmt: skip
-    from opilio.evaluate.results import Facts
+    from opilio.lab.experiments.results import ExperimentFacts
 
     scores = [
         ScoreRow("local", "from examples", f"topic{i}", 0, name, measure, 10, value)
         for name, found in values.items()
         for i, value in enumerate(found)
     ]
-    return Summary(Results(msgspec.convert(facts, Facts), [], scores))
+    return ExperimentSummary(Results(msgspec.convert(facts, ExperimentFacts), [], scores))
 
 
 LOW = [0.1, 0.2, 0.15, 0.3, 0.25, 0.12, 0.18, 0.22]
@@ -415,7 +415,7 @@ def test_reports_repeat_bit_for_bit(finished: Path, tmp_path: Path) -> None:
     """A report made anew from the files alone is the same, figures included."""
     for name in (SCORES_FILE, RESULTS_FILE):
         (tmp_path / name).write_bytes((finished / name).read_bytes())
-    write_report(Summary(read(tmp_path)), tmp_path)
+    write_report(ExperimentSummary(read(tmp_path)), tmp_path)
     for path in ("report.html", "tables.md", *(f"figures/{file.name}" for file in (finished / "figures").glob("*"))):
         assert (tmp_path / path).read_bytes() == (finished / path).read_bytes(), path
 
@@ -434,11 +434,11 @@ def test_without_matplotlib_tables_still_come(finished: Path, tmp_path: Path, mo
     """Figures are left out with a hint; the rest of the report is there."""
     monkeypatch.setattr(plots, "can_plot", lambda: False)
     results = read(finished)
-    text = write_report(Summary(results), tmp_path).read_text("utf-8")
+    text = write_report(ExperimentSummary(results), tmp_path).read_text("utf-8")
     assert "pip install 'opilio[evaluate]'" in text
     assert "recall@20" in text
     with pytest.raises(InputError, match="matplotlib"):
-        plots.draw(Summary(results), "local", "from examples")
+        plots.draw(ExperimentSummary(results), "local", "from examples")
 
 
 def test_results_are_plain_files(finished: Path) -> None:

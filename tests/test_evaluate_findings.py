@@ -12,13 +12,11 @@ from hypothesis import strategies as st
 
 from evaluate_local import TABLE, record_local
 from evaluate_standin import make_analysed
-from opilio.evaluate import RecordedWeb
-from opilio.evaluate.authorities import authority_distances, distance_shares, whole_web
-from opilio.evaluate.experiment import Web, from_table
-from opilio.evaluate.findings import (
+from opilio.lab.experiments.experiment import Web, from_table
+from opilio.lab.experiments.findings import (
     ALONE,
     Accuracy,
-    Counted,
+    LabelCounts,
     accepted,
     accuracy,
     alone,
@@ -30,12 +28,13 @@ from opilio.evaluate.findings import (
     model_accuracy,
     undoubted,
 )
-from opilio.evaluate.graph import LinkGraph
-from opilio.evaluate.records import UNDOUBTED, ModelRun
-from opilio.evaluate.results import Results
-from opilio.evaluate.runner import run_experiment
-from opilio.evaluate.scores import MEASURES
-from opilio.evaluate.summary import Summary
+from opilio.lab.experiments.graph import LinkGraph, authority_distances, distance_shares, whole_web
+from opilio.lab.experiments.records import UNDOUBTED, ModelRun
+from opilio.lab.experiments.results import Results
+from opilio.lab.experiments.runner import run_experiment
+from opilio.lab.experiments.scores import MEASURES
+from opilio.lab.experiments.summary import ExperimentSummary
+from opilio.lab.webs import RecordedWeb
 
 pages = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), max_size=30)
 METRICS = ("collocations", "directory", "passages", "terms", "vector")
@@ -45,7 +44,7 @@ METRICS = ("collocations", "directory", "passages", "terms", "vector")
 def test_accuracy_is_counted_without_examples(rows: list[tuple[bool, bool, bool]]) -> None:
     """Precision and recall are what counting by hand gives, examples left out; a share of nothing is not known."""
     chosen, right, telling = (np.array([row[at] for row in rows], bool) for at in range(3))
-    found = accuracy(chosen, Counted(right, telling))
+    found = accuracy(chosen, LabelCounts(right, telling))
     kept = [row for row in rows if row[2]]
     hits = sum(c and r for c, r, _ in kept)
     for value, of in ((found.precision, sum(c for c, _, _ in kept)), (found.recall, sum(r for _, r, _ in kept))):
@@ -98,7 +97,7 @@ def model(version: int, trained_after: int, judged: list[float]) -> ModelRun:
 def test_models_are_measured_on_the_same_pages_and_as_they_left_them() -> None:
     """The first model is asked about all pages, but the collection it left ends where the second was trained."""
     models = [model(1, 1, [1, 1, 1, 0, 1, 1]), model(2, 4, [1, 0, 1, 1, 0, 1])]
-    counted = Counted(np.array([1, 0, 1, 1, 0, 1], bool), np.array([0, 1, 1, 1, 1, 1], bool))
+    counted = LabelCounts(np.array([1, 0, 1, 1, 0, 1], bool), np.array([0, 1, 1, 1, 1, 1], bool))
     assert model_accuracy(models, counted) == [Accuracy(2 / 4, 2 / 3), Accuracy(1.0, 1.0)]
     assert kept_accuracy(models, counted) == [Accuracy(1 / 2, 1 / 2), Accuracy(1.0, 1.0)]
 
@@ -176,7 +175,7 @@ def test_a_value_that_is_not_there_is_left_out(results: Results) -> None:
     rows = [s for s in results.scores if s.measure == "accepted precision" and s.strategy == "bfs1"]
     some = [run for run in runs if (run.relevances[5:] >= 0.5).any()]
     assert len(rows) == len(some)
-    summary = Summary(results)
+    summary = ExperimentSummary(results)
     assert summary.verdicts("local", "from examples", "hosts") == {}
     for verdict in summary.verdicts("local", "from examples", "accepted precision").values():
         assert verdict.comparison.topics <= 3
@@ -203,9 +202,11 @@ def test_every_measure_says_what_it_is() -> None:
 
 def test_figures_of_all_axes(results: Results, tmp_path: Path) -> None:
     """Curves over models and pages and histograms of distances are drawn, also where some crawls have no value."""
-    from opilio.evaluate import plots
-    from opilio.evaluate.report import write_report
+    from opilio.lab.experiments import plots
+    from opilio.lab.experiments.report import write_report
 
-    text = write_report(Summary(results), tmp_path).read_text("utf-8")
-    assert "links from the start set" in plots.draw(Summary(results), "local", "from examples").decode() or text
+    text = write_report(ExperimentSummary(results), tmp_path).read_text("utf-8")
+    assert (
+        "links from the start set" in plots.draw(ExperimentSummary(results), "local", "from examples").decode() or text
+    )
     assert "authorities@2" in text

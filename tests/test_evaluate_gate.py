@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opilio.errors import InputError
-from opilio.evaluate import RecordedWeb
-from opilio.evaluate.experiment import Experiment, from_table, load
-from opilio.evaluate.floors import Floor, Pinned, Pins, State, check, measured, pin, read_pins, write_pins
-from opilio.evaluate.made_web import NAME, make_web
-from opilio.evaluate.plan import Selection
-from opilio.evaluate.results import Facts, Results, ScoreRow, WebFacts
-from opilio.evaluate.runner import run_experiment
-from opilio.evaluate.summary import Summary
 from opilio.frontier.strategies import BestFirst
+from opilio.lab.experiments.experiment import Experiment, from_table, load
+from opilio.lab.experiments.floors import Floor, Pinned, Pins, State, check, measured, pin, read_pins, write_pins
+from opilio.lab.experiments.plan import Selection
+from opilio.lab.experiments.results import ExperimentFacts, Results, ScoreRow, WebFacts
+from opilio.lab.experiments.runner import run_experiment
+from opilio.lab.experiments.summary import ExperimentSummary
+from opilio.lab.webs import RecordedWeb
+from opilio.lab.webs.generated import NAME, make_web
 
 ROOT = Path(__file__).parent.parent
 FLOORS = ROOT / "bench" / "quality_floors.json"
@@ -39,7 +39,7 @@ def experiment(made: RecordedWeb) -> Experiment:
 
 
 @pytest.fixture(scope="module")
-def summary() -> Summary:
+def summary() -> ExperimentSummary:
     """Results that were not crawled for: of two strategies on a web that is called as the made one."""
     table = {"name": "gate", "webs": [NAME], "strategies": ["bfs1", "breadth-first"], "topics": {"split": "all"}}
     tasks = ["from examples", "from neighbours"]
@@ -53,11 +53,11 @@ def summary() -> Summary:
         for name in names
         for point in (100, 200)
     ]
-    return Summary(Results(Facts(found, "0", "", "bfs1", names, {}, [web], tasks, 8, []), [], rows))
+    return ExperimentSummary(Results(ExperimentFacts(found, "0", "", "bfs1", names, {}, [web], tasks, 8, []), [], rows))
 
 
 @pytest.fixture
-def pins(summary: Summary) -> Pins:
+def pins(summary: ExperimentSummary) -> Pins:
     """Floors that are just what was measured."""
     return pin(summary, {})
 
@@ -84,7 +84,7 @@ def changed(pins: Pins, by: float) -> Pins:
 
 def test_the_quality_is_what_was_pinned(experiment: Experiment, tmp_path: Path) -> None:
     """The gate's fast part: each strategy and classifier finds as much of the made web as when it was pinned."""
-    checks = check(Summary(run_experiment(experiment, tmp_path, workers=1)), read_pins(FLOORS))
+    checks = check(ExperimentSummary(run_experiment(experiment, tmp_path, workers=1)), read_pins(FLOORS))
     assert [str(found) for found in checks if found.state is not State.HELD] == []
     assert len(checks) == len(experiment.tasks) * len(experiment.strategies) * len(experiment.measures.table)
 
@@ -103,7 +103,7 @@ def test_a_strategy_made_worse_shuts_the_gate(
     """When best-first no longer looks at how good a link is, its floors are not held, and the gate says which."""
     monkeypatch.setattr(BestFirst, "priority", lambda self, link: 0.5)
     only = Selection.parse([f"strategy={KEYWORDS}", "strategy=breadth-first"])
-    worse = Summary(run_experiment(experiment, tmp_path, workers=1, selection=only))
+    worse = ExperimentSummary(run_experiment(experiment, tmp_path, workers=1, selection=only))
     checks = {(found.state, found.says.partition(" = ")[0]) for found in check(worse, read_pins(FLOORS))}
     for task in ("from examples", "from neighbours"):
         assert (State.WORSE, f"{task}, {KEYWORDS}: recall") in checks
@@ -114,7 +114,7 @@ def test_a_strategy_made_worse_shuts_the_gate(
 # -- comparing
 
 
-def test_a_figure_below_its_bound_is_worse(summary: Summary, pins: Pins) -> None:
+def test_a_figure_below_its_bound_is_worse(summary: ExperimentSummary, pins: Pins) -> None:
     """Within the margin a floor is held, beyond it is not; a figure that is better holds."""
     assert {found.state for found in check(summary, pins)} == {State.HELD}
     assert {found.state for found in check(summary, changed(pins, 1.04))} == {State.HELD}
@@ -122,7 +122,7 @@ def test_a_figure_below_its_bound_is_worse(summary: Summary, pins: Pins) -> None
     assert {found.state for found in check(summary, changed(pins, 0.5))} == {State.HELD}
 
 
-def test_another_web_is_refused(summary: Summary, pins: Pins) -> None:
+def test_another_web_is_refused(summary: ExperimentSummary, pins: Pins) -> None:
     """Floors of a web with another digest are not compared, not even when they are held, and the gate is shut."""
     other = {NAME: Pinned("0" * 64, changed(pins, 0.1)[NAME].floors)}
     (found,) = check(summary, other)
@@ -135,7 +135,7 @@ def test_another_web_is_refused(summary: Summary, pins: Pins) -> None:
     assert pin(summary, other, lower=True) == pins
 
 
-def test_a_floor_cannot_be_lost(summary: Summary, pins: Pins) -> None:
+def test_a_floor_cannot_be_lost(summary: ExperimentSummary, pins: Pins) -> None:
     """A floor whose strategy is gone shuts the gate, and stays when others are pinned; --lower drops it."""
     gone = Floor("from examples", "gone", "recall", 0.5)
     more = {NAME: Pinned(pins[NAME].digest, [*pins[NAME].floors, gone])}
@@ -145,7 +145,7 @@ def test_a_floor_cannot_be_lost(summary: Summary, pins: Pins) -> None:
     assert gone not in pin(summary, more, lower=True)[NAME].floors
 
 
-def test_what_is_new_is_pinned_without_shutting_the_gate(summary: Summary, pins: Pins) -> None:
+def test_what_is_new_is_pinned_without_shutting_the_gate(summary: ExperimentSummary, pins: Pins) -> None:
     """A web or a strategy without floors is told of; --pin adds it and leaves the others."""
     assert [found.state for found in check(summary, {})] == [State.NOT_PINNED]
     fewer = {NAME: Pinned(pins[NAME].digest, pins[NAME].floors[2:])}
@@ -155,7 +155,7 @@ def test_what_is_new_is_pinned_without_shutting_the_gate(summary: Summary, pins:
     assert set(pin(summary, fewer)[NAME].floors) == set(pins[NAME].floors)
 
 
-def test_pinning_raises_and_only_lower_lowers(summary: Summary, pins: Pins) -> None:
+def test_pinning_raises_and_only_lower_lowers(summary: ExperimentSummary, pins: Pins) -> None:
     """Floors below what was measured are raised, those above are kept unless --lower says otherwise."""
     assert pin(summary, changed(pins, 0.5)) == pins
     high = changed(pins, 1.5)
@@ -163,7 +163,7 @@ def test_pinning_raises_and_only_lower_lowers(summary: Summary, pins: Pins) -> N
     assert pin(summary, high, lower=True) == pins
 
 
-def test_webs_that_were_not_measured_keep_their_floors(summary: Summary, pins: Pins) -> None:
+def test_webs_that_were_not_measured_keep_their_floors(summary: ExperimentSummary, pins: Pins) -> None:
     """Pinning on a machine without a corpus does not lose the floors of that corpus."""
     elsewhere = Pinned("1" * 64, [Floor("from examples", "x", "recall", 0.5)])
     assert pin(summary, {**pins, "elsewhere": elsewhere}, lower=True)["elsewhere"] == elsewhere
@@ -195,7 +195,7 @@ def test_floors_are_read_as_written(pins: Pins, tmp_path: Path) -> None:
 
 def test_the_program_fails_when_a_floor_is_not_held(
     gate: ModuleType,
-    summary: Summary,
+    summary: ExperimentSummary,
     pins: Pins,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -227,7 +227,7 @@ def test_the_program_fails_when_a_floor_is_not_held(
 
 def test_missing_webs_are_left_out(
     gate: ModuleType,
-    summary: Summary,
+    summary: ExperimentSummary,
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluate_standin import make_analysed, terms_of, url_of
-from opilio.analyze.keywords import term_ids
-from opilio.evaluate import measures, quality
-from opilio.evaluate.graph import UNREACHABLE, LinkGraph, pagerank
+from opilio.analyze.terms import term_ids
+from opilio.lab.experiments import measures, quality
+from opilio.lab.experiments.graph import UNREACHABLE, LinkGraph, pagerank
 from opilio.model import Judgement
 
 PAGES = 30

@@ -12,15 +12,17 @@ import pytest
 
 from evaluate_local import TABLE, begin, children, is_alive, record_local
 from opilio import Collection, learn
-from opilio.crawl.strangers import MET
+from opilio.crawl.training_rounds import MET
 from opilio.errors import SettingsError
-from opilio.evaluate import RecordedWeb, analyse, real
-from opilio.evaluate.experiment import Experiment, Judge, Web, from_table
-from opilio.evaluate.judges import training_of
-from opilio.evaluate.records import LOG_FILE, Run, read_log
-from opilio.evaluate.results import MODELS_FILE
-from opilio.evaluate.runner import run_experiment
-from opilio.evaluate.tasks import TaskMaker
+from opilio.lab.experiments import analyse
+from opilio.lab.experiments import crawls as real
+from opilio.lab.experiments.crawls import training_of
+from opilio.lab.experiments.experiment import Experiment, JudgeChoice, Web, from_table
+from opilio.lab.experiments.records import LOG_FILE, RunRecord, read_log
+from opilio.lab.experiments.results import MODELS_FILE
+from opilio.lab.experiments.runner import run_experiment
+from opilio.lab.experiments.tasks import TaskMaker
+from opilio.lab.webs import RecordedWeb
 from opilio.settings import Settings, override
 from opilio.store import Store
 
@@ -44,7 +46,7 @@ def make(local: Path, strategies: list[Any], **changes: Any) -> Experiment:
     return msgspec.structs.replace(from_table(table), webs=(Web(str(local)),))
 
 
-def runs_of(experiment: Experiment, folder: Path) -> dict[tuple[str, str], Run]:
+def runs_of(experiment: Experiment, folder: Path) -> dict[tuple[str, str], RunRecord]:
     runs = run_experiment(experiment, folder, workers=1).runs
     return {(run.place.task, run.place.strategy): run for run in runs}
 
@@ -72,7 +74,7 @@ def test_a_real_crawl_goes_where_the_simulation_goes(local: Path, tmp_path: Path
 
 
 @pytest.fixture(scope="module")
-def trained(local: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[tuple[str, str], Run]]:
+def trained(local: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[tuple[str, str], RunRecord]]:
     """A real and a simulated crawl, led by what they learned, with the folder of their results."""
     folder = tmp_path_factory.mktemp("trained")
     strategies = [
@@ -83,7 +85,7 @@ def trained(local: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path
     return folder, runs_of(make(local, strategies, measures=measures), folder)
 
 
-def test_a_real_crawl_learns_first(trained: tuple[Path, dict[tuple[str, str], Run]]) -> None:
+def test_a_real_crawl_learns_first(trained: tuple[Path, dict[tuple[str, str], RunRecord]]) -> None:
     """From examples they are fetched first, and the model is trained on all five before anything else is fetched; from
     neighbours it is trained before the first page, on the same number of documents."""
     _, runs = trained
@@ -115,7 +117,7 @@ def test_both_see_the_same_documents(local: Path, tmp_path: Path) -> None:
     examples and the same OTHERS, word by word."""
     analysed = analyse(RecordedWeb.open(local), workers=1)
     topic = TaskMaker(analysed).topic("cryptography")
-    judge = Judge("bayes", negatives=20)
+    judge = JudgeChoice("bayes", negatives=20)
     real._write_others(tmp_path / "others", judge, analysed, topic, 0)
     (tmp_path / "seeds.txt").write_text("http://nowhere.test/\n")
     settings = override(Settings(), {"classify.others": str(tmp_path / "others")})
@@ -134,7 +136,7 @@ def test_both_see_the_same_documents(local: Path, tmp_path: Path) -> None:
     assert mine.keywords == theirs.keywords
 
 
-def test_models_are_kept_for_everybody(trained: tuple[Path, dict[tuple[str, str], Run]]) -> None:
+def test_models_are_kept_for_everybody(trained: tuple[Path, dict[tuple[str, str], RunRecord]]) -> None:
     """Each model of a real crawl is a row of a file, with what it says of all pages."""
     folder, runs = trained
     rows = pq.read_table(folder / MODELS_FILE).to_pylist()
@@ -145,7 +147,9 @@ def test_models_are_kept_for_everybody(trained: tuple[Path, dict[tuple[str, str]
     assert rows[0]["judged"] == runs["from examples", "real"].models[0].relevances.tolist()
 
 
-def test_a_real_crawl_repeats(local: Path, trained: tuple[Path, dict[tuple[str, str], Run]], tmp_path: Path) -> None:
+def test_a_real_crawl_repeats(
+    local: Path, trained: tuple[Path, dict[tuple[str, str], RunRecord]], tmp_path: Path
+) -> None:
     """Made again, a crawl that trains while it runs is the same in all that is kept of it but the time it took."""
     again = runs_of(make(local, [{"strategy": "best-first", "label": "real", "judge": BAYES, "real": True}]), tmp_path)
     for task in ("from examples", "from neighbours"):
@@ -169,7 +173,7 @@ def test_examples_that_ask_not_to_be_kept_are_given_as_text(tmp_path: Path) -> N
     settings = override(Settings(), {"classify.classifier": "bayes", "fetch.in_flight": 1, "run.workers": -1,
                                      "fetch.host_delay_s": 0.0, "learn.wait": True, "store.warc": False})  # fmt: skip
     found = real.crawl_for_real(
-        analysed, topic, topic.examples, Judge("bayes", negatives=10), settings, max_pages=5, seed=0
+        analysed, topic, topic.examples, JudgeChoice("bayes", negatives=10), settings, max_pages=5, seed=0
     )
     assert [model.documents for model in found.models] == [3]
     assert found.crawl.outcomes["noindex"] > 5, "none of them was kept"

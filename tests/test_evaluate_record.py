@@ -17,9 +17,9 @@ from evaluate_webs import make_web, page, redirect, town
 from opilio.analyze import Analyzer
 from opilio.cli import cli
 from opilio.errors import InputError
-from opilio.evaluate import RecordedWeb, record
-from opilio.evaluate.spreading import Spread
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
+from opilio.lab.webs import RecordedWeb, record
+from opilio.lab.webs.spreading import HostSpread
 from opilio.model import host_of
 from opilio.settings import Settings
 from opilio.store.warc import WarcWriter
@@ -303,7 +303,7 @@ def test_spreading_keeps_the_graph(base: str, coded: str, tmp_path: Path) -> Non
     headers = [("Content-Type", "text/html; charset=utf-8")] + ([("Content-Encoding", coded)] if coded else [])
     source = make_web(tmp_path / "source", [page(url, gzip.compress(text) if coded else text, headers=headers)])
     web = record(tmp_path / "web", [source.folder], spread_hosts=7).web
-    spread = Spread(7)
+    spread = HostSpread(7)
     list(spread.answers(page(url)))  # it learns the host from the first page
     settings = Settings()
     analyzer = Analyzer(settings.traps, settings.robots, settings.store)
@@ -333,7 +333,7 @@ def test_spreading_a_site(tmp_path: Path) -> None:
     assert hosts == {*(f"one-test-{i}.test" for i in range(4)), "two.test"}
     assert sum(url.endswith("/robots.txt") for url in web.urls) == 4
     assert len(web) == 60 + 1 + 1 + 4
-    spread = Spread(4)
+    spread = HostSpread(4)
     list(spread.answers(site[0]))
     for n in range(60):
         number = web.number(spread.url(f"http://one.test/{n}"))

@@ -19,10 +19,10 @@ import opilio
 from evaluate_webs import HTML, make_web, page, redirect, town
 from opilio import Collection
 from opilio.errors import InputError, OpilioError
-from opilio.evaluate import RecordedTransport, RecordedWeb, Serving, record
-from opilio.evaluate.recording import Answer
-from opilio.evaluate.serving_process import Config, Server
 from opilio.fetch import Client, Response
+from opilio.lab.webs import RecordedTransport, RecordedWeb, Serving, record
+from opilio.lab.webs.recording import RecordedAnswer
+from opilio.lab.webs.serving_process import Config, Server
 from opilio.model import Lease, LeaseKind, Outcome
 from opilio.settings import Settings, override
 from opilio.store import recover
@@ -31,10 +31,10 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(opilio.__file__).parent.pare
 PAGE = "<title>Owls</title><p>Owls of the night."
 
 
-def odd_answers() -> list[Answer]:
+def odd_answers() -> list[RecordedAnswer]:
     """Answers that a crawler must look at twice."""
 
-    def at(name: str, body: str | bytes = PAGE, status: int = 200, **headers: str) -> Answer:
+    def at(name: str, body: str | bytes = PAGE, status: int = 200, **headers: str) -> RecordedAnswer:
         named = [(key.replace("_", "-"), value) for key, value in headers.items()]
         return page(f"http://odd.test/{name}", body, status=status, headers=named)
 
@@ -63,8 +63,10 @@ def odd_answers() -> list[Answer]:
         at("closing", content_type=HTML, connection="close"),
         at("sitemap.xml", "<urlset/>", content_type="application/xml"),
         at("robots.txt", "User-agent: *\nDisallow: /x\n" * 99, content_type="text/plain"),
-        Answer("http://odd.test/ancient", b"HTTP/1.0 200 Document follows\nContent-type: text/html\n\n", PAGE.encode()),
-        Answer("https://odd.test/safe", b"HTTP/1.1 200 OK\r\n\r\n", PAGE.encode()),
+        RecordedAnswer(
+            "http://odd.test/ancient", b"HTTP/1.0 200 Document follows\nContent-type: text/html\n\n", PAGE.encode()
+        ),
+        RecordedAnswer("https://odd.test/safe", b"HTTP/1.1 200 OK\r\n\r\n", PAGE.encode()),
     ]
 
 

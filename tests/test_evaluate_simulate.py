@@ -18,11 +18,11 @@ from opilio import Collection
 from opilio.classify import KeywordJudge, Model
 from opilio.crawl.judging import PageJudge
 from opilio.errors import InputError
-from opilio.evaluate import RecordedTransport, analyse, record
-from opilio.evaluate.answers import Answers
-from opilio.evaluate.many import run_all
-from opilio.evaluate.simulate import Crawl, Simulation
 from opilio.features.evidence import Evidence
+from opilio.lab.experiments import analyse
+from opilio.lab.experiments.many import run_all
+from opilio.lab.experiments.simulate import Answers, Crawl, Simulation
+from opilio.lab.webs import RecordedTransport, record
 from opilio.model import Judgement
 from opilio.settings import Settings, override
 
@@ -182,8 +182,8 @@ _PROGRAM = """
 import sys; sys.path.insert(0, {tests!r})
 import hashlib, numpy as np
 from evaluate_standin import make_analysed
-from opilio.evaluate.answers import Answers
-from opilio.evaluate.simulate import Simulation
+from opilio.lab.experiments.simulate import Answers
+from opilio.lab.experiments.simulate import Simulation
 from opilio.settings import Settings, override
 rng = np.random.default_rng(3)
 analysed = make_analysed(rng.integers(0, 200, (200, 6)).tolist(), hosts=9)

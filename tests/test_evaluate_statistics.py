@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from opilio.errors import InputError
-from opilio.evaluate import statistics
+from opilio.lab.experiments import statistics
 
 values = st.lists(st.floats(-1, 1).map(lambda value: round(value, 2)), min_size=2, max_size=8)
 
@@ -113,7 +113,7 @@ def test_equal_values_have_no_width() -> None:
     found = statistics.compare("a", by_topic([0.0] * 5), "b", by_topic([0.0] * 5))
     assert (found.difference.low, found.difference.high, found.p, found.wilcoxon_p) == (0.0, 0.0, 1.0, 1.0)
     assert math.isnan(found.ratio.value)
-    assert statistics.mean_of([0.5]).interval == statistics.Interval(0.5, 0.5, 0.5)
+    assert statistics.mean_of([0.5]).interval == statistics.ConfidenceInterval(0.5, 0.5, 0.5)
     rounded = statistics.compare("a", by_topic([0.1 + 0.2, 0.3, 0.6]), "b", by_topic([0.2, 0.2, 0.5]))
     assert not math.isnan(rounded.difference.low), "differences that are the same but for rounding"
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from evaluate_standin import make_analysed, terms_of, url_of
-from opilio.analyze.keywords import term_ids
+from opilio.analyze.terms import term_ids
 from opilio.errors import InputError
-from opilio.evaluate.analysed import Analysed
-from opilio.evaluate.tasks import (
+from opilio.lab.experiments.analysed import Analysed
+from opilio.lab.experiments.tasks import (
     BACK_AND_FORTH,
     IN_LINKS,
     NEIGHBOURS,

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from evaluate_webs import make_web, page, redirect, town
 from opilio.analyze import Analyzer
 from opilio.errors import InputError
-from opilio.evaluate import Analysed, RecordedWeb, analyse, analysed
-from opilio.evaluate.recording import Answer, recording
+from opilio.lab.experiments import Analysed, analyse, analysed
+from opilio.lab.webs import RecordedWeb
+from opilio.lab.webs.recording import RecordedAnswer, recording
 from opilio.settings import Settings, override
 
 
@@ -49,7 +50,7 @@ def test_what_is_recorded_is_what_is_read(
 
 
 BASE = [page("http://a.test/", "one", ("x",)), redirect("http://a.test/old", "/"), page("http://a.test/2", "two")]
-CHANGES: dict[str, list[Answer]] = {
+CHANGES: dict[str, list[RecordedAnswer]] = {
     "url": [BASE[0]._replace(url="http://a.test/b"), *BASE[1:]],
     "status": [BASE[0], redirect("http://a.test/old", "/", 302), BASE[2]],
     "target": [BASE[0], redirect("http://a.test/old", "/2"), BASE[2]],

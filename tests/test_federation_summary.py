@@ -18,10 +18,10 @@ from federation_pages import BIRDS, make_federation
 from opilio import Collection
 from opilio.crawl.peer import SUMMARY_FILE, LocalPeer, SharedCollection
 from opilio.federation.checking import check_summary
-from opilio.federation.peers import MAX_TOPIC_CHARS, PeerError, Summary, TopicProfile, WordStatistics
+from opilio.federation.peers import MAX_TOPIC_CHARS, PeerError, PeerSummary, TopicProfile, WordStatistics
 from opilio.federation.profiles import profiles_from, suits, tid_of, topic_profiles
 from opilio.search.finding import open_reader
-from opilio.search.leaves import leaves_of
+from opilio.search.matching import leaves_of
 from opilio.search.query import Word
 from opilio.store import Store
 from search_pages import Page, add_pages
@@ -96,7 +96,7 @@ def test_a_folder_that_is_none_is_said_so(tmp_path: Path) -> None:
 def test_a_summary_survives_the_way(place: Path) -> None:
     """As JSON and through the check of what strangers send, an honest summary stays as it is."""
     made = SharedCollection(place / "both").summarize()
-    assert check_summary(msgspec.json.decode(msgspec.json.encode(made), type=Summary)) == made
+    assert check_summary(msgspec.json.decode(msgspec.json.encode(made), type=PeerSummary)) == made
 
 
 def test_profiles_tell_whose_page_it_is(crawled_taught: Path) -> None:
@@ -107,14 +107,14 @@ def test_profiles_tell_whose_page_it_is(crawled_taught: Path) -> None:
         for oid, tid, freq in store.query("SELECT oid, tid, freq FROM terms", max_rows=10**6).rows:
             terms.setdefault(oid, {})[tid] = freq
         rows = store.query("SELECT oid, path, relevance FROM pages LEFT JOIN topics USING (kcid)", max_rows=10**4).rows
-    summary = Summary("c", "1", len(rows), 100.0, profiles, {})
+    summary = PeerSummary("c", "1", len(rows), 100.0, profiles, {})
     assert {profile.path for profile in profiles} == {"cryptography", "data compression", "statistics"}
     for profile in profiles:
         assert sum(weight**2 for weight in profile.terms.values()) == pytest.approx(1, abs=0.01)
     relevant = [(path, *suits(terms.get(oid, {}), summary)) for oid, path, relevance in rows if relevance >= 0.5]
     assert np.mean([path == topic for path, topic, _ in relevant]) > 0.8
     assert np.mean([relevance >= 0.5 for *_, relevance in relevant]) > 0.6
-    without = Summary("c", "1", len(rows), 100.0, [one for one in profiles if one.path != "statistics"], {})
+    without = PeerSummary("c", "1", len(rows), 100.0, [one for one in profiles if one.path != "statistics"], {})
     others = [suits(terms.get(oid, {}), without)[1] for oid, path, _ in rows if path == "statistics"]
     assert len(others) > 10
     assert np.mean([relevance >= 0.5 for relevance in others]) < 0.2
@@ -124,7 +124,7 @@ def test_likeness_by_hand() -> None:
     """A page with one of two equal terms of a profile, and nothing else, has the cosine 1 / sqrt 2."""
     half = math.sqrt(0.5)
     profile = TopicProfile("Birds", "", 9, {"owl": half, "nest": half}, 1.0)
-    summary = Summary("c", "1", 9, 9.0, [profile], {})
+    summary = PeerSummary("c", "1", 9, 9.0, [profile], {})
     topic, relevance = suits({tid_of("owl"): 1}, summary)
     assert (topic, relevance) == ("Birds", pytest.approx(0.5 * half))
     assert suits({tid_of("owl"): 3, tid_of("nest"): 3}, summary) == ("Birds", pytest.approx(0.5))
@@ -135,7 +135,7 @@ def test_likeness_by_hand() -> None:
 def test_what_strangers_say_of_themselves_is_bounded() -> None:
     """Absurd numbers become possible ones; a topic that everything would suit does not; a version is a plain word."""
     profile = TopicProfile("x" * 9999, "\x1b[31m", -5, {"owl": 1e300}, 1e-300)
-    absurd = Summary(
+    absurd = PeerSummary(
         "evil\x07", "v-1", 10**15, float("inf"), [profile], {"owl": WordStatistics(10**12, 1e9, -4.0, 10**12, -1)},
         b"\xff" * 2**23, (7.0, -1.0), {"host": {"h": 10**12}, "rubbish": {"x": 1}}, ["host", "all"], {"stems": -3.0},
     )  # fmt: skip

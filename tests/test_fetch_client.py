@@ -15,7 +15,7 @@ from fetch_servers import Handler, WebServer, closed_port, fetch, html, reply, r
 from opilio.errors import SettingsError
 from opilio.fetch import Client
 from opilio.model import Lease, LeaseKind, Outcome
-from opilio.settings import Robots
+from opilio.settings import RobotsSettings
 
 PAGE = b"<!doctype html><html><title>Spiders</title>" + b"<p>Opiliones have eight legs.</p>" * 400
 
@@ -195,7 +195,7 @@ def test_sitemap_lease_takes_any_type(server: WebServer) -> None:
 def test_host_lease_without_robots_asks_nothing(server: WebServer) -> None:
     """When robots.txt is not obeyed, a HOST lease gives the address and makes no request."""
     before = len(server.requests)
-    config = dataclasses.replace(to_server(server.address), robots=Robots(obey=False))
+    config = dataclasses.replace(to_server(server.address), robots=RobotsSettings(obey=False))
     response = fetch(config, "http://a.test/robots.txt", LeaseKind.HOST)
     assert (response.fetch.outcome, response.fetch.ip) == (Outcome.OK, "127.0.0.1")
     assert len(server.requests) == before

@@ -16,8 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opilio.fetch.decoding import CodingError, Decoder, codings_of
-from opilio.fetch.headers import parse_headers, retry_after_s
-from opilio.fetch.mime import media_type, sniff
+from opilio.fetch.headers import media_type, parse_headers, retry_after_s, sniff
 
 
 def raw_deflate(data: bytes) -> bytes:

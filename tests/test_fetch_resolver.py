@@ -14,10 +14,10 @@ from opilio.errors import SettingsError
 from opilio.fetch import Client
 from opilio.fetch.addresses import Endpoint, is_public
 from opilio.fetch.client import Handle
-from opilio.fetch.resolver import NEGATIVE_TTL_S, Answer, Resolver
-from opilio.fetch.transfer import Terms
+from opilio.fetch.resolver import NEGATIVE_TTL_S, DnsAnswer, Resolver
+from opilio.fetch.transfer import BodyLimits
 from opilio.model import Lease, Outcome
-from opilio.settings import Fetching
+from opilio.settings import FetchSettings
 
 
 class Clock:
@@ -30,10 +30,10 @@ class Clock:
         return self.now_s
 
 
-def using(resolver: Resolver, *names: str) -> list[Answer]:
+def using(resolver: Resolver, *names: str) -> list[DnsAnswer]:
     """Resolve names one after the other and close."""
 
-    async def run() -> list[Answer]:
+    async def run() -> list[DnsAnswer]:
         try:
             return [await resolver.resolve(name) for name in names]
         finally:
@@ -46,7 +46,7 @@ def test_both_families_are_asked() -> None:
     """A and AAAA records come together, IPv4 first."""
     with DnsServer({"a.example": (60, ["2606:4700::1", "93.184.216.34"])}) as server:
         (answer,) = using(Resolver([server.address]), "a.example")
-    assert answer == Answer(("93.184.216.34", "2606:4700::1"))
+    assert answer == DnsAnswer(("93.184.216.34", "2606:4700::1"))
     assert {kind for _, kind in server.asked} == {"A", "AAAA"}
 
 
@@ -139,7 +139,7 @@ def test_one_question_for_many_who_wait() -> None:
         tasks[0].cancel()
         answers = await asyncio.gather(*tasks, return_exceptions=True)
         assert isinstance(answers[0], asyncio.CancelledError)
-        assert all(answer == Answer(("93.184.216.34",)) for answer in answers[1:])
+        assert all(answer == DnsAnswer(("93.184.216.34",)) for answer in answers[1:])
         resolver.close()
 
     with DnsServer({"a.example": (60, ["93.184.216.34"])}) as server:
@@ -203,12 +203,12 @@ def test_connection_goes_to_the_resolved_address() -> None:
 
 def test_no_socket_to_an_unchecked_address() -> None:
     """Should libcurl ever head for another address than the checked one, the socket is refused before it connects."""
-    handle = Handle(Fetching())
+    handle = Handle(FetchSettings())
     with WebServer({"/": html()}) as web:
-        handle.prepare("http://a.example/", Endpoint("127.0.0.1", web.port), [], Terms(max_bytes=1000))
+        handle.prepare("http://a.example/", Endpoint("127.0.0.1", web.port), [], BodyLimits(max_bytes=1000))
         handle.curl.perform()
         assert handle.transfer.status == 200
-        handle.prepare("http://b.example/", Endpoint("127.0.0.1", web.port), [], Terms(max_bytes=1000))
+        handle.prepare("http://b.example/", Endpoint("127.0.0.1", web.port), [], BodyLimits(max_bytes=1000))
         handle._pinned = "93.184.216.34"
         with pytest.raises(pycurl.error) as failed:
             handle.curl.perform()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opilio.frontier import Frontier, Strategy, Waiting
+from opilio.frontier import Frontier, QueuedUrl, Strategy
 from opilio.model import Outcome
 from test_frontier_politeness import add, make_frontier, pages_in_order
 
@@ -39,7 +39,7 @@ def test_a_cold_url_that_rises_comes_into_memory() -> None:
     frontier = filled("best-first", [0.1 * (10 - oid) for oid in range(10)], **{"frontier.hot_urls": 5})
     cold = [oid for oid in range(10) if not frontier.is_hot(oid)]
     assert 9 in cold and frontier.cold[0] == len(cold)
-    waiting = [Waiting(oid, f"http://h{oid}.test/", frontier.host(f"h{oid}.test"), 0, 1, 0.1) for oid in (0, 9)]
+    waiting = [QueuedUrl(oid, f"http://h{oid}.test/", frontier.host(f"h{oid}.test"), 0, 1, 0.1) for oid in (0, 9)]
     frontier.warm(waiting)
     frontier.raise_urls({9: 2.0})
     assert frontier.cold[0] == len(cold) - 1 and frontier.waiting == 10
@@ -50,7 +50,7 @@ def test_what_rises_fills_no_queue_beyond_its_size() -> None:
     """When a queue is full, its worst URLs go back to the database, as ever."""
     frontier = filled("best-first", [0.1 * (10 - oid) for oid in range(10)], **{"frontier.hot_urls": 5})
     cold = [oid for oid in range(10) if not frontier.is_hot(oid)]
-    frontier.warm([Waiting(oid, f"http://h{oid}.test/", frontier.host(f"h{oid}.test"), 0, 1, 0.1) for oid in cold])
+    frontier.warm([QueuedUrl(oid, f"http://h{oid}.test/", frontier.host(f"h{oid}.test"), 0, 1, 0.1) for oid in cold])
     frontier.raise_urls(dict.fromkeys(cold, 2.0))
     assert frontier.hot <= 5 and frontier.waiting == 10
     assert set(pages_in_order(frontier)) <= set(cold)
@@ -61,7 +61,7 @@ def test_a_refill_under_way_brings_the_new_estimate() -> None:
     frontier = filled("best-first", [0.5])
     frontier.wait_in_database({0: 2})
     frontier.raise_urls({1: 0.75, 2: 0.25})
-    rows = [Waiting(oid, f"http://h{oid}.test/", frontier.host(f"h{oid}.test"), 0, 1, 0.4) for oid in (1, 2)]
+    rows = [QueuedUrl(oid, f"http://h{oid}.test/", frontier.host(f"h{oid}.test"), 0, 1, 0.4) for oid in (1, 2)]
     frontier.refill(0, rows, 2)
     assert [row.relevance for row in rows] == [0.75, 0.4]
     assert pages_in_order(frontier) == [1, 0, 2]
@@ -111,13 +111,13 @@ def test_a_learned_order_hears_of_the_hubs() -> None:
         def recommend(self, relevance: Mapping[int, float], hub_scores: Mapping[int, float]) -> None:
             self.told = dict(hub_scores)
 
-        def priority(self, link: Waiting) -> float:
+        def priority(self, link: QueuedUrl) -> float:
             return getattr(self, "told", {}).get(link.oid, 0.0) or link.relevance
 
     frontier = filled("best-first", [])
     frontier.change_strategy(Told(frontier.settings.frontier))
     frontier.wait_in_database({0: 0})
-    urls = [Waiting(oid, f"http://h{oid}.test/", frontier.host(f"h{oid}.test"), 0, 1, 0.5) for oid in range(3)]
+    urls = [QueuedUrl(oid, f"http://h{oid}.test/", frontier.host(f"h{oid}.test"), 0, 1, 0.5) for oid in range(3)]
     frontier.refill(0, urls, 3)
     noted: list[int] = []
     frontier.on_spill = lambda moved: noted.extend(url.oid for url in moved)

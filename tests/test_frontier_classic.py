@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from opilio.analyze.keywords import term_ids
-from opilio.frontier import ABSENT, Frontier, ScopeFilter, Waiting, make_strategy
+from opilio.analyze.terms import term_ids
+from opilio.frontier import ABSENT, Frontier, QueuedUrl, ScopeFilter, make_strategy
 from opilio.frontier.strategies import Strategy
 from opilio.model import Document, Judgement, Link, Region
 from opilio.settings import Settings, override
@@ -21,10 +21,10 @@ def strategy_of(name: str) -> Strategy:
     return make_strategy(override(Settings(), {"frontier.strategy": name}).frontier)
 
 
-def url(oid: int, *, depth: int = 1, steps: int = 0, priority: float = 0.0) -> Waiting:
+def url(oid: int, *, depth: int = 1, steps: int = 0, priority: float = 0.0) -> QueuedUrl:
     settings = Settings()
     frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope), lambda u, o: None)
-    waiting = Waiting(oid, f"http://a.example/{oid}", frontier.host("a.example"), 0, depth, 0.0)
+    waiting = QueuedUrl(oid, f"http://a.example/{oid}", frontier.host("a.example"), 0, depth, 0.0)
     waiting.steps, waiting.priority = steps, priority
     return waiting
 

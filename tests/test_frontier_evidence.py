@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from opilio.errors import SettingsError
 from opilio.frontier import ABSENT, AllEvidence, link_memory
-from opilio.frontier.evidence import FEATURES, NEAR, PATIENCE, LinkEvidence
+from opilio.frontier.link_evidence import FEATURES, NEAR, PATIENCE, JudgedAnew, LinkEvidence
 from opilio.frontier.link_words import CAUTION, WordOdds
-from opilio.frontier.reconsidering import JudgedAnew
 from opilio.model import Document, Link, Region
 from opilio.settings import Settings, override
 

@@ -4,10 +4,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opilio.frontier import Frontier, ScopeFilter, Waiting
-from opilio.frontier.evidence import FEATURES
-from opilio.frontier.exploring import LEAST, MOST, Explorer
-from opilio.frontier.learned import EXPLORED_PRIORITY, AllEvidence
+from opilio.frontier import Frontier, QueuedUrl, ScopeFilter
+from opilio.frontier.evidence_strategy import EXPLORED_PRIORITY, LEAST, MOST, AllEvidence, Explorer
+from opilio.frontier.link_evidence import FEATURES
 from opilio.model import Document, Judgement, Link, Region
 from opilio.settings import Settings, override
 
@@ -56,7 +55,7 @@ def test_explored_urls_come_first() -> None:
         strategy = AllEvidence(settings.frontier)
         hosts = Frontier(settings, strategy, ScopeFilter(settings.scope), lambda url, outcome: None)
         names = ["a.example", *["known.example"] * 4, "new.example"]
-        urls = [Waiting(oid, f"http://{name}/{oid}", hosts.host(name), 0, 1, 0.5) for oid, name in enumerate(names)]
+        urls = [QueuedUrl(oid, f"http://{name}/{oid}", hosts.host(name), 0, 1, 0.5) for oid, name in enumerate(names)]
         links = [Link(url.url, 0, "owl" if url.oid < 5 else "", "", Region.MAIN, 0) for url in urls[1:]]
         document = Document("", "", "", "", "", "", links, b"", b"", [], 0, b"")
         sids = [url.host.sid for url in urls[1:]]

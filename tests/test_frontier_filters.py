@@ -6,27 +6,28 @@ import pytest
 from opilio.analyze import Analyzer, bands
 from opilio.frontier import Duplicates, ScopeFilter, TrapGuard
 from opilio.model import Document, Outcome
-from opilio.settings import Duplicates as DuplicateSettings
-from opilio.settings import Robots, Scope, Storage, Traps
+from opilio.settings import DuplicateSettings, RobotsSettings, ScopeSettings, StoreSettings, TrapSettings
 
 WORDS = [f"word{i}" for i in range(400)]
 
 
 def document(text: str) -> Document:
-    found = Analyzer(Traps(), Robots(), Storage()).analyze(text.encode(), "text/plain", "http://x.example/")
+    found = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings()).analyze(
+        text.encode(), "text/plain", "http://x.example/"
+    )
     assert found is not None
     return found
 
 
 def test_locked_and_restricted_domains() -> None:
     """A domain covers its subdomains, and nothing that only ends alike."""
-    scope = ScopeFilter(Scope(locked_domains=("google.com",)))
+    scope = ScopeFilter(ScopeSettings(locked_domains=("google.com",)))
     assert scope.refusal("www.google.com:80") is Outcome.LOCKED
     assert scope.refusal("notgoogle.com") is None
-    only = ScopeFilter(Scope(only_domains=("example.org",)))
+    only = ScopeFilter(ScopeSettings(only_domains=("example.org",)))
     assert only.refusal("a.example.org") is None
     assert only.refusal("example.com") is Outcome.OUT_OF_SCOPE
-    seeds = ScopeFilter(Scope(stay_on_seed_domains=True), frozenset({"example.net"}))
+    seeds = ScopeFilter(ScopeSettings(stay_on_seed_domains=True), frozenset({"example.net"}))
     assert seeds.refusal("www.example.net") is None
     assert seeds.refusal("example.com") is Outcome.OUT_OF_SCOPE
 
@@ -41,17 +42,17 @@ def test_locked_and_restricted_domains() -> None:
 )
 def test_shapes_of_traps(url: str) -> None:
     """Endless paths, repeated segments and endless query strings are refused at first sight."""
-    assert TrapGuard(Traps()).refusal(url, 0) is Outcome.TRAP
+    assert TrapGuard(TrapSettings()).refusal(url, 0) is Outcome.TRAP
 
 
 def test_a_url_that_is_too_long_is_told_apart() -> None:
     """BINGO's bound of 1000 characters."""
-    assert TrapGuard(Traps()).refusal("http://a.example/" + "x" * 1000, 0) is Outcome.URL_TOO_LONG
+    assert TrapGuard(TrapSettings()).refusal("http://a.example/" + "x" * 1000, 0) is Outcome.URL_TOO_LONG
 
 
 def test_countless_pages_are_bounded() -> None:
     """A calendar and a page with endless queries give a bounded number of URLs; articles with a date are no calendar."""
-    guard = TrapGuard(Traps(max_queries_per_path=10, max_calendar_urls_per_host=5))
+    guard = TrapGuard(TrapSettings(max_queries_per_path=10, max_calendar_urls_per_host=5))
     asked = sum(guard.refusal(f"http://a.example/list?page={i}", 0) is None for i in range(100))
     assert asked == 10
     asked = sum(guard.refusal(f"http://b.example/events/{1990 + i}/05/", 1) is None for i in range(30))

@@ -13,19 +13,18 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from fetch_servers import WebServer, html
 from opilio import Collection
-from opilio.analyze.keywords import term_ids
+from opilio.analyze.terms import term_ids
 from opilio.classify import Example, TrainingSet
 from opilio.errors import SettingsError
 from opilio.features.evidence import Evidence
-from opilio.features.stem_vectors import stem_vectors
-from opilio.frontier import Host, Waiting
+from opilio.features.word_vectors import stem_vectors
+from opilio.frontier import Host, QueuedUrl
+from opilio.frontier.evidence_strategy import AllEvidence
 from opilio.frontier.hosts import Domain
-from opilio.frontier.kindred import MAX_POINTS, KindredWords, WordVectors
-from opilio.frontier.learned import AllEvidence
-from opilio.frontier.link_words import SLOTS, WordOdds
-from opilio.frontier.reconsidering import JudgedAnew
-from opilio.frontier.strategies import Taught
-from opilio.learn.briefing import documents_of
+from opilio.frontier.link_evidence import JudgedAnew
+from opilio.frontier.link_words import MAX_POINTS, SLOTS, KindredWords, WordOdds, WordVectors
+from opilio.frontier.strategies import KnownDocument
+from opilio.learn.strategy_history import documents_of
 from opilio.model import Document, Judgement, Link, Region
 from opilio.settings import Settings
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node
@@ -126,15 +125,16 @@ def page_of(*anchors: str) -> Document:
     )  # fmt: skip
 
 
-def waiting(oid: int) -> Waiting:
-    return Waiting(oid, f"http://a.org/{oid}", HOST, topic=0, depth=1, relevance=0.5)
+def waiting(oid: int) -> QueuedUrl:
+    return QueuedUrl(oid, f"http://a.org/{oid}", HOST, topic=0, depth=1, relevance=0.5)
 
 
 def test_a_link_is_told_by_words_that_mean_the_same(tmp_path: Path) -> None:
     """Nobody has met egrets or chisels: beside herons the first is expected, beside lathes the second is not."""
     strategy = AllEvidence(Settings().frontier)
     documents = [
-        Taught(NO_WORDS, np.array(term_ids(word), np.uint32), good) for word, good in (("heron", 1.0), ("lathe", 0.0))
+        KnownDocument(NO_WORDS, np.array(term_ids(word), np.uint32), good)
+        for word, good in (("heron", 1.0), ("lathe", 0.0))
     ]
     strategy.brief([], documents, stem_vectors(model(tmp_path)))
     strategy.observe(waiting(10), Judgement(0, True, 1.0, 1.0), page_of("chisel", "egret"), [0, 1], [0, 0])
@@ -171,7 +171,8 @@ def test_what_is_taught_meanwhile_counts(tmp_path: Path) -> None:
     assert strategy.parts(0)["kindred words"] == 0.0
     strategy.evidence.pages_seen()
     documents = [
-        Taught(NO_WORDS, np.array(term_ids(word), np.uint32), good) for word, good in (("heron", 1.0), ("lathe", 0.0))
+        KnownDocument(NO_WORDS, np.array(term_ids(word), np.uint32), good)
+        for word, good in (("heron", 1.0), ("lathe", 0.0))
     ]
     nothing = np.zeros(0)
     strategy.judge_anew(JudgedAnew(nothing.astype(np.int64), nothing, nothing, WordOdds(), documents), [])

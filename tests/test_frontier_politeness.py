@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opilio.frontier import Frontier, HostState, ScopeFilter, Waiting, make_strategy
+from opilio.frontier import Frontier, HostState, QueuedUrl, ScopeFilter, make_strategy
 from opilio.model import LeaseKind, Outcome, host_of, registered_domain
 from opilio.settings import Settings, override
 
@@ -28,8 +28,8 @@ def make_frontier(
     return frontier, dropped
 
 
-def add(frontier: Frontier, oid: int, url: str, relevance: float = 0.0, depth: int = 0, topic: int = 0) -> Waiting:
-    waiting = Waiting(oid, url, frontier.host(host_of(url)), topic, depth, relevance)
+def add(frontier: Frontier, oid: int, url: str, relevance: float = 0.0, depth: int = 0, topic: int = 0) -> QueuedUrl:
+    waiting = QueuedUrl(oid, url, frontier.host(host_of(url)), topic, depth, relevance)
     frontier.prioritise([waiting])
     frontier.add(waiting)
     return waiting

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opilio.frontier import Host, Waiting
+from opilio.frontier import Host, QueuedUrl
 from opilio.frontier.hosts import Domain
 from opilio.frontier.queue import TopicQueue
 
@@ -19,7 +19,7 @@ def test_the_best_stay(given_urls: list[tuple[int, float]], keep: int, parked: s
     queue = TopicQueue(0)
     waiting = []
     for oid, (sid, priority) in enumerate(given_urls):
-        url = Waiting(oid, f"http://h{sid}.example/{oid}", hosts[sid], 0, 1, 0.5)
+        url = QueuedUrl(oid, f"http://h{sid}.example/{oid}", hosts[sid], 0, 1, 0.5)
         url.priority = priority
         queue.push(url)
         waiting.append(url)

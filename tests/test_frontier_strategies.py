@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from opilio.errors import QueryError, SettingsError
-from opilio.frontier import Frontier, Strategy, Waiting, make_strategy, strategies
+from opilio.frontier import Frontier, QueuedUrl, Strategy, make_strategy, strategies
 from opilio.model import Outcome, url_key
-from opilio.settings import Frontier as FrontierSettings
+from opilio.settings import FrontierSettings
 from opilio.store import Batch, Store
 from test_frontier_politeness import add, make_frontier, meet, pages_in_order
 
@@ -21,11 +21,11 @@ class ShortestUrl(Strategy):
 
     order_by = "length(url)"
 
-    def priority(self, link: Waiting) -> float:
+    def priority(self, link: QueuedUrl) -> float:
         return -len(link.url)
 
 
-def store_waiting(store: Store, frontier: Frontier, urls: list[Waiting]) -> None:
+def store_waiting(store: Store, frontier: Frontier, urls: list[QueuedUrl]) -> None:
     """Write URLs to the table `crawl` as the engine does."""
     batch = Batch()
     for url in urls:
@@ -36,14 +36,16 @@ def store_waiting(store: Store, frontier: Frontier, urls: list[Waiting]) -> None
     store.write(batch)
 
 
-def some_urls(frontier: Frontier, count: int) -> list[Waiting]:
+def some_urls(frontier: Frontier, count: int) -> list[QueuedUrl]:
     rng = random.Random(5)
     urls = []
     for oid in range(count):
         host = frontier.host(f"h{oid % 9}.example")
         name = "x" * rng.randrange(1, 30)
         # Numbers that a 32-bit float holds exactly: the table's column is one.
-        urls.append(Waiting(oid, f"http://{host.name}/{name}/{oid}", host, 0, rng.randrange(6), rng.randrange(64) / 64))
+        urls.append(
+            QueuedUrl(oid, f"http://{host.name}/{name}/{oid}", host, 0, rng.randrange(6), rng.randrange(64) / 64)
+        )
     return urls
 
 

@@ -20,27 +20,26 @@ from made_crawls import COOKING, FUNDS, MadeCrawl
 from opilio.cli import cli
 from opilio.cli.federate import entries_at
 from opilio.crawl import offerable
-from opilio.crawl.counters import Counters
 from opilio.crawl.delivering import Delivery
-from opilio.crawl.handing import HANDED_OVER, TAKEN
+from opilio.crawl.forwarding import HANDED_OVER, TAKEN
 from opilio.crawl.peer import SUMMARY_FILE, LocalPeer, SharedCollection
 from opilio.crawl.receiving import RECEIVED, receive, take_up
+from opilio.crawl.status import Counters
 from opilio.errors import CollectionError, InputError
 from opilio.federation.asking import FederatedSearch
 from opilio.federation.checking import check_offers, check_summary
-from opilio.federation.peers import Answer, Offer, PeerError, Summary, TopicProfile, check_address, read_peers
+from opilio.federation.peers import Offer, PeerAnswer, PeerError, PeerSummary, TopicProfile, check_address, read_peers
 from opilio.federation.remote import RemotePeer
 from opilio.store import Store
-from opilio.web.federated import Federation
-from opilio.web.federated_words import Spool, Word
+from opilio.web.federated import Federation, Spool, SpooledFeedback
 from opilio.web.peering import Offered
 from search_pages import Page, make_collection
 
-GOOD = msgspec.json.encode(Answer(1, [found("http://owl.example/", owl=2.0)], pages_indexed=9))
+GOOD = msgspec.json.encode(PeerAnswer(1, [found("http://owl.example/", owl=2.0)], pages_indexed=9))
 DEEP = b"[" * 100_000
 
 
-def ask(address: str, timeout_s: float = 5.0) -> Answer:
+def ask(address: str, timeout_s: float = 5.0) -> PeerAnswer:
     return RemotePeer("birds", address, "t0ken").ask("owl", weights=None, filters=[], most=10, timeout_s=timeout_s)
 
 
@@ -166,7 +165,7 @@ class Hanging(FakePeer):
         super().__init__("hangs")
         self.may = threading.Event()
 
-    def summary(self, known: Summary | None = None) -> Summary:
+    def summary(self, known: PeerSummary | None = None) -> PeerSummary:
         self.may.wait(30)
         return self.told
 
@@ -199,7 +198,7 @@ def test_long_paths_of_topics_stay_whole() -> None:
 class Copying(FakePeer):
     """Has the page of another, and more that it does not send."""
 
-    def ask(self, question: str, **options: Any) -> Answer:
+    def ask(self, question: str, **options: Any) -> PeerAnswer:
         page = found("http://birds.example/", owl=3.0)
         return msgspec.structs.replace(super().ask(question, **options), pages=[page])
 
@@ -230,8 +229,8 @@ def test_nobody_is_blamed_for_how_slow_others_are() -> None:
 # -- what was kept
 
 
-def word(*, relevant: bool, said_s: float, tries: int = 0) -> Word:
-    return Word("birds", "place of birds", "http://owl.example/", "", relevant, said_s, tries)
+def word(*, relevant: bool, said_s: float, tries: int = 0) -> SpooledFeedback:
+    return SpooledFeedback("birds", "place of birds", "http://owl.example/", "", relevant, said_s, tries)
 
 
 def test_a_damaged_file_of_feedback_is_left_out(tmp_path: Path) -> None:
@@ -398,7 +397,7 @@ class Cooks(FakePeer):
     def __init__(self) -> None:
         super().__init__("cooks")
         profile = TopicProfile("Cooking", "", 9, {"oven": 0.7, "flour": 0.7, "yeast": 0.14}, 0.8)
-        self.told = Summary("cooks", "1", 9, 5.0, [profile], {})
+        self.told = PeerSummary("cooks", "1", 9, 5.0, [profile], {})
         self.urls: list[str] = []
 
     def offer(self, sender: str, offers: Sequence[Offer]) -> int:

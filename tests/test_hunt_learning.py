@@ -17,8 +17,8 @@ from opilio.cli import demo
 from opilio.crawl import judging
 from opilio.crawl.control import NOTE
 from opilio.errors import InputError, OpilioError, QueryError, SettingsError
-from opilio.learn import lessons, rejudging
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
+from opilio.learn import rejudging, training_data
 from opilio.model import Document, Judgement, Lease
 from opilio.store import judging as store_judging
 
@@ -193,7 +193,7 @@ def test_nothing_is_learned_where_no_terms_are_kept(make_taught: MakeTaught) -> 
 def test_teaching_at_the_same_time(make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch) -> None:
     """Three commands take the mark of one topic each away; the last of them is refused, for one must stay good."""
     collection = make_taught(limits__max_pages=0, fetch__host_delay_s=0.5)
-    monkeypatch.setattr(lessons, "apply", slowly(lessons.apply, 0.5))
+    monkeypatch.setattr(training_data, "apply", slowly(training_data.apply, 0.5))
     crawl = crawl_beside(collection)
     refused: list[str] = []
 
@@ -267,7 +267,7 @@ def test_an_example_that_moved_is_learned_from(tmp_path: Path) -> None:
 def test_training_ends_with_its_engine() -> None:
     """A process whose model nobody would take does not stay behind."""
     with subprocess.Popen(
-        [sys.executable, "-m", "opilio.learn.process"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        [sys.executable, "-m", "opilio.learn.training_process"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdout is not None
         process.stdout.close()

@@ -17,11 +17,11 @@ from learn_webs import text
 from opilio import Collection, learn
 from opilio.crawl.engine import Engine
 from opilio.crawl.phases import Phase, Phases
-from opilio.crawl.teaching import Teacher
+from opilio.crawl.teacher import Teacher
 from opilio.errors import QueryError, SettingsError
-from opilio.frontier import Frontier, ScopeFilter, Waiting, make_strategy
-from opilio.frontier.learned import EXPLORED_PRIORITY, AllEvidence
-from opilio.frontier.sharp import SharpFocus
+from opilio.frontier import Frontier, QueuedUrl, ScopeFilter, make_strategy
+from opilio.frontier.classic import SharpFocus
+from opilio.frontier.evidence_strategy import EXPLORED_PRIORITY, AllEvidence
 from opilio.model import Document, Judgement, Link, Region
 from opilio.settings import Settings, override
 from opilio.store import Store
@@ -190,10 +190,10 @@ def test_a_refill_keeps_the_focus(stray: Callable[..., Collection], monkeypatch:
     assert status.waiting == waiting > 100
 
 
-def focus(**changes: Any) -> tuple[Frontier, list[Waiting]]:
+def focus(**changes: Any) -> tuple[Frontier, list[QueuedUrl]]:
     """A frontier that learns near a.test, and what it has dropped."""
     settings = override(Settings(), {key.replace("__", "."): value for key, value in changes.items()})
-    dropped: list[Waiting] = []
+    dropped: list[QueuedUrl] = []
     strategy = SharpFocus(settings.frontier, ["a.test"], max_depth=3)
     scope = ScopeFilter(settings.scope, frozenset())
     return Frontier(settings, strategy, scope, lambda url, outcome: dropped.append(url)), dropped
@@ -203,7 +203,7 @@ def test_hubs_do_not_break_the_focus() -> None:
     """What great hubs recommend stays in the database while learning when it is not near the seeds, and is there when
     another order comes."""
     frontier, _ = focus()
-    url = Waiting(0, "http://b.test/0", frontier.host("b.test"), 0, 1, 0.5)
+    url = QueuedUrl(0, "http://b.test/0", frontier.host("b.test"), 0, 1, 0.5)
     frontier.prioritise([url])
     frontier.add(url)
     frontier.warm([url])
@@ -290,7 +290,7 @@ def test_pages_told_again_earn_no_exploration() -> None:
     settings = override(Settings(), {"frontier.explore_share": 0.1, "frontier.strategy": "evidence"})
     strategy = AllEvidence(settings.frontier)
     frontier = Frontier(settings, strategy, ScopeFilter(settings.scope), lambda url, outcome: None)
-    urls = [Waiting(oid, f"http://a.test/{oid}", frontier.host("a.test"), 0, 1, 0.5) for oid in range(1, 500)]
+    urls = [QueuedUrl(oid, f"http://a.test/{oid}", frontier.host("a.test"), 0, 1, 0.5) for oid in range(1, 500)]
     links = [Link(url.url, 0, "owl", "", Region.MAIN, place) for place, url in enumerate(urls)]
     page = Document("", "", "", "", "", "", links, b"", b"", [], 0, b"")
     judgement = Judgement(0, True, 0.9, 0.9)
@@ -316,7 +316,7 @@ def test_the_best_are_not_evicted() -> None:
     frontier = Frontier(settings, strategy, scope, lambda url, outcome: dropped.append(url.oid))
 
     def add(oid: int, priority: float) -> None:
-        url = Waiting(oid, f"http://h{oid % 7}.test/{oid}", frontier.host(f"h{oid % 7}.test"), 0, 1, 0.5)
+        url = QueuedUrl(oid, f"http://h{oid % 7}.test/{oid}", frontier.host(f"h{oid % 7}.test"), 0, 1, 0.5)
         url.priority = priority
         frontier.add(url)
 

@@ -13,11 +13,11 @@ from click.testing import CliRunner
 from made_worlds import at, make_world
 from opilio import Collection, merge, split
 from opilio.cli import cli
-from opilio.crawl.warc_files import known_ends
 from opilio.errors import CollectionError, InputError
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
 from opilio.store import Store
-from opilio.store.warc import Records, WarcFiles
+from opilio.store.warc import WarcFiles, WarcRecords
+from opilio.store.warc_files import known_ends
 from opilio.web.shelf import Shelf
 from parts_facts import differences, facts
 from test_crawl_parts import asked_for, urls_in
@@ -162,7 +162,7 @@ def written(folder: Path, name: str, records: int, known: int, seed: int) -> Pat
     collection = make_world(folder, seed, sites=(f"{folder.name}.org",), urls=8)
     files = WarcFiles(collection / "warc", "w0")
     (collection / "warc").mkdir()
-    places = [files.append(Records(f"{folder.name} {n} ".encode() * 50, 0)) for n in range(records)]
+    places = [files.append(WarcRecords(f"{folder.name} {n} ".encode() * 50, 0)) for n in range(records)]
     files.close()
     (collection / "warc" / places[0].file).rename(collection / "warc" / name)
     end = places[known - 1].offset + places[known - 1].length
@@ -194,7 +194,7 @@ def test_what_one_has_not_read_is_not_taken_for_read_since_another_has_a_file_of
 
 def test_two_collections_never_write_files_of_one_name(tmp_path: Path) -> None:
     """Parts that are crawled at the same time move their files to the same place: none may be written over."""
-    names = [WarcFiles(tmp_path / str(n), "w0").append(Records(b"x", 0)).file for n in range(4)]
+    names = [WarcFiles(tmp_path / str(n), "w0").append(WarcRecords(b"x", 0)).file for n in range(4)]
     assert len(set(names)) == 4, names
 
 

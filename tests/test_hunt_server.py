@@ -20,7 +20,7 @@ from conftest import MakeCollection, MakeTaught
 from opilio import Collection
 from opilio.crawl.control import NOTE, ask, is_running
 from opilio.errors import InputError, QueryError
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
 from opilio.settings import FILE_NAME, load
 from opilio.store import Store
 from web_portal import TOKEN, Portal

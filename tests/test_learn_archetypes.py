@@ -15,9 +15,9 @@ from opilio.classify import CLASSIFIERS, Model, TrainingSet
 from opilio.distill import distill
 from opilio.errors import InputError
 from opilio.learn.archetypes import Archetype, TopicSurvey, merge_ranks
-from opilio.learn.folding import confidences, split
-from opilio.learn.lessons import fingerprint
-from opilio.settings import Learn, override
+from opilio.learn.guard import confidences, split
+from opilio.learn.training_data import fingerprint
+from opilio.settings import LearnSettings, override
 from opilio.store import Store
 
 
@@ -60,7 +60,7 @@ def test_the_rule(
     """Only what is above the mean joins, at most min(N_auth, N_conf), in the order of the candidates; archetypes below
     the mean leave, and nobody else; without the rule all may join, and those leave that their topic does not take."""
     about = TopicSurvey(mean, pages(candidates), pages(current))
-    joining, leaving = about.choose(Learn(authorities=authorities, confident=confident, above_mean=above))
+    joining, leaving = about.choose(LearnSettings(authorities=authorities, confident=confident, above_mean=above))
     allowed = [oid for oid, value in enumerate(candidates) if not above or value > mean]
     assert [page.oid for page in joining] == allowed[: min(authorities, confident)]
     limit = mean if above else 0.0

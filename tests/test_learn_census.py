@@ -17,9 +17,8 @@ from made_crawls import COOKING, FUNDS, GARDENING, INVESTMENT, TOPICS, MadeCrawl
 from opilio.cli import cli
 from opilio.errors import InputError
 from opilio.learn import take_census
-from opilio.learn.census import Share, starving_topics
-from opilio.learn.drift import likeness, measure_drift
-from opilio.learn.instead import PRIOR_PAGES, odds_scores, words_instead
+from opilio.learn.census import PRIOR_PAGES, TopicShare, odds_scores, starving_topics, words_instead
+from opilio.learn.crawl_health import likeness, measure_drift
 from opilio.learn.remedies import propose_mark
 from opilio.store import Store
 from opilio.topics import hierarchy_of
@@ -145,12 +144,14 @@ def test_words_without_texts_are_stems(store: Store) -> None:
 
 def test_who_starves() -> None:
     """A topic starves that both found and has waiting less than a quarter of the mean; one alone never does."""
-    fed = [Share(1, 40, 100), Share(2, 60, 300)]
-    assert starving_topics([*fed, Share(3, 2, 5)]) == [Share(3, 2, 5)]
-    assert starving_topics([*fed, Share(3, 2, 100)]) == [], "much waits: its turn comes"
-    assert starving_topics([*fed, Share(3, 30, 5)]) == [], "it finds enough"
-    assert starving_topics([Share(1, 0, 0)]) == []
-    assert starving_topics([Share(1, 2, 9), Share(2, 3, 9), Share(3, 0, 0)]) == [], "nobody has found much"
+    fed = [TopicShare(1, 40, 100), TopicShare(2, 60, 300)]
+    assert starving_topics([*fed, TopicShare(3, 2, 5)]) == [TopicShare(3, 2, 5)]
+    assert starving_topics([*fed, TopicShare(3, 2, 100)]) == [], "much waits: its turn comes"
+    assert starving_topics([*fed, TopicShare(3, 30, 5)]) == [], "it finds enough"
+    assert starving_topics([TopicShare(1, 0, 0)]) == []
+    assert starving_topics([TopicShare(1, 2, 9), TopicShare(2, 3, 9), TopicShare(3, 0, 0)]) == [], (
+        "nobody has found much"
+    )
 
 
 def test_what_is_below_a_topic_counts_for_it(store: Store) -> None:

@@ -19,8 +19,8 @@ from opilio import Collection
 from opilio.cli import cli
 from opilio.errors import InputError
 from opilio.learn.feedback import give_feedback
-from opilio.learn.noting import forget, noting, pending
-from opilio.learn.refusing import Refused
+from opilio.learn.rejudging import Refused
+from opilio.learn.training_data import forget, noting, pending
 from opilio.model import Judgement
 from opilio.store import Batch, Store
 from opilio.topics.hierarchy import Hierarchy, Mark, Node

@@ -8,7 +8,7 @@ import pytest
 from learn_webs import OTHERS, documents, hierarchy
 from opilio.classify import Example, TrainingSet
 from opilio.errors import SettingsError
-from opilio.learn import Trial, Verdict, check_guard, try_beside, try_out
+from opilio.learn import GuardVerdict, Trial, check_guard, try_beside, try_out
 from opilio.settings import Settings, override
 
 HELD_OUT = Settings()
@@ -75,7 +75,7 @@ def test_the_estimate_of_the_classifier_does_not_see_it() -> None:
 def test_no_guard_compares_nothing() -> None:
     """With `off` whatever was found is learned."""
     verdict, trained = try_out(trial([*OWLS, *BETS], SPAM), override(HELD_OUT, {"learn.guard": "off"}), 2)
-    assert verdict == Verdict(accepted=True, guard="off")
+    assert verdict == GuardVerdict(accepted=True, guard="off")
     assert math.isnan(verdict.before)
     assert trained is not None
 

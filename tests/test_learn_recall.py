@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from made_crawls import MadeCrawl
 from opilio.learn import estimate_recall
-from opilio.learn.recall import MAX_GROWTH, MIN_FOUND, MIN_REQUESTS, PIECES, STEEPEST, recall_of, to_come
+from opilio.learn.crawl_health import MAX_GROWTH, MIN_FOUND, MIN_REQUESTS, PIECES, STEEPEST, recall_of, to_come
 from opilio.store import Store
 
 GARDENING = 4

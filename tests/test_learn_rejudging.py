@@ -14,9 +14,9 @@ from opilio.classify import Model
 from opilio.classify.keywords import KeywordJudge
 from opilio.errors import OpilioError
 from opilio.learn import rejudging
+from opilio.process import NICENESS
 from opilio.settings import Settings
 from opilio.store import Batch, Store
-from opilio.threads import NICENESS
 
 MODEL = Model(1, "keywords", KeywordJudge({1: "owl owlet feather nest", 2: "river delta stream"})).to_bytes()
 PAGES = 30

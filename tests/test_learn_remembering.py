@@ -12,8 +12,8 @@ from opilio.crawl import Collection
 from opilio.crawl import collection as collections
 from opilio.crawl.engine import Engine
 from opilio.frontier import AllEvidence, make_strategy
-from opilio.frontier.evidence import FEATURES
-from opilio.localweb import LocalServer
+from opilio.frontier.link_evidence import FEATURES
+from opilio.lab.local_web import LocalServer
 from opilio.store import Store
 from test_crawl_evidence import ORDERLESS
 

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from opilio import Collection, learn
+from opilio.analyze.files import read_file
 from opilio.classify import CLASSIFIERS, Example, TrainingSet
-from opilio.learn.folding import confidences
-from opilio.learn.strangers import choose_strangers
+from opilio.learn import training_data
+from opilio.learn.guard import confidences
+from opilio.learn.mined_negatives import choose_strangers
 from opilio.settings import Settings, override
 from opilio.store import Store
 from opilio.topics.hierarchy import ABOVE_ROOT
@@ -92,7 +94,7 @@ def test_what_the_user_has_spoken_of_is_no_stranger(store: Store, settings: Sett
     [(oid,)] = store.query("SELECT oid FROM crawl WHERE url = $1", [reviewed]).rows
     store.query("INSERT INTO reviews VALUES (now()::TIMESTAMP, 1, $1, 'yes', '')", [oid], write=True)
     path = next(topic.path for topic in store.load_topics() if topic.path)
-    learn.lessons.add_example(store, path, confirmed, True, Path(), learn.read_file)
+    training_data.add_example(store, path, confirmed, True, Path(), read_file)
     left = {stranger.name for stranger in strangers_of(store, settings)}
     assert left
     assert not left & {reviewed, confirmed}
@@ -104,15 +106,15 @@ def test_a_user_who_shows_what_is_not_wanted_needs_none(store: Store, settings: 
     [topic, other, *_] = [topic for topic in store.load_topics() if topic.path]
     pages = unasked(store)[:20]
     if kind != "counter-examples":
-        learn.lessons.mark(store, other.path, good=False)
+        training_data.mark(store, other.path, good=False)
         for record in list(store.load_training()):
             if record.kcid == other.kcid:
-                learn.lessons.drop_example(store, other.path, record.name)
+                training_data.drop_example(store, other.path, record.name)
     for number, url in enumerate(pages, 1):
         if kind == "counter-examples":
-            learn.lessons.add_example(store, topic.path, url, False, Path(), learn.read_file)
+            training_data.add_example(store, topic.path, url, False, Path(), read_file)
         else:
-            learn.lessons.add_example(store, other.path, url, True, Path(), learn.read_file)
+            training_data.add_example(store, other.path, url, True, Path(), read_file)
         if number >= 19:
             assert bool(strangers_of(store, settings)) == (number == 19), number
 

@@ -11,8 +11,8 @@ import pytest
 from learn_webs import OTHERS, documents, hierarchy
 from opilio.classify import TrainingSet
 from opilio.learn import train_beside
+from opilio.process import NICENESS
 from opilio.settings import Settings
-from opilio.threads import NICENESS
 
 
 @pytest.mark.parametrize(("version", "niceness"), [(1, 0), (2, NICENESS)])

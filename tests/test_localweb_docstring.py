@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opilio.localweb.docstring import Block, parse
-from opilio.localweb.harvest import summary, without_chance
+from opilio.lab.local_web.documentation import Block, parse
+from opilio.lab.local_web.harvest import summary, without_chance
 
 _LINES = st.lists(
     st.one_of(

@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from opilio.errors import OpilioError
-from opilio.localweb import LocalServer, LocalWeb, build
+from opilio.lab.local_web import LocalServer, LocalWeb, build
 
 PAGE = "http://math.python.test/"
 
@@ -351,7 +351,7 @@ def test_a_server_that_is_gone_is_said_so(web: LocalWeb) -> None:
 def test_the_server_ends_with_the_process_that_started_it(web: LocalWeb, tmp_path: Path) -> None:
     """Even when that process is killed, the port is free again at once: no server is ever left behind."""
     program = (
-        "import time\nfrom opilio.localweb import LocalServer\n"
+        "import time\nfrom opilio.lab.local_web import LocalServer\n"
         "with LocalServer('small') as server:\n print(server.port, flush=True)\n time.sleep(60)\n"
     )
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
@@ -368,9 +368,9 @@ def test_the_server_ends_with_the_process_that_started_it(web: LocalWeb, tmp_pat
 
 
 def test_the_command_serves_until_interrupted(web: LocalWeb) -> None:
-    """`python -m opilio.localweb` prints where it serves, serves, and ends in order at Ctrl-C."""
+    """`python -m opilio.lab.local_web` prints where it serves, serves, and ends in order at Ctrl-C."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    command = [sys.executable, "-m", "opilio.localweb", "--size", "small", "--port", "0"]
+    command = [sys.executable, "-m", "opilio.lab.local_web", "--size", "small", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as program:
         assert program.stdout is not None
         said = ""

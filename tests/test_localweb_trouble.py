@@ -12,8 +12,8 @@ from html import unescape
 
 import pytest
 
-from opilio.localweb import LocalServer, LocalWeb, build
-from opilio.localweb.trouble import ADDRESSES
+from opilio.lab.local_web import LocalServer, LocalWeb, build
+from opilio.lab.local_web.trouble import ADDRESSES
 
 zstandard = pytest.importorskip("zstandard")
 brotli = pytest.importorskip("brotli")

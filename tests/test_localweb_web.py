@@ -18,10 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opilio.errors import InputError
-from opilio.localweb import LocalWeb, build
-from opilio.localweb.harvest import Doc, harvest, signature_of
-from opilio.localweb.sections import SECTIONS
-from opilio.localweb.weave import DocPages, Traits, sites_of
+from opilio.lab.local_web import LocalWeb, build
+from opilio.lab.local_web.harvest import Doc, harvest, signature_of
+from opilio.lab.local_web.sections import SECTIONS
+from opilio.lab.local_web.weave import DocPages, Traits, sites_of
 
 HOST = "math.python.test"
 

@@ -15,10 +15,9 @@ from sklearn.metrics import adjusted_rand_score, homogeneity_score
 
 from made_crawls import COOKING, GARDENING, MadeCrawl
 from opilio.errors import InputError
-from opilio.learn.noting import noting, pending
+from opilio.learn.training_data import noting, pending
 from opilio.search import clusters
-from opilio.search.clusters import find_clusters, fit, impurity_bits
-from opilio.search.splitting import split_topic
+from opilio.search.clusters import find_clusters, fit, impurity_bits, split_topic
 from opilio.store import Store
 from opilio.topics import hierarchy_of
 

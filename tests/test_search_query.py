@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opilio.errors import InputError
-from opilio.search.query import All, Any, Filter, Question, Without, Word, parse
+from opilio.search.query import AllOf, AnyOf, Filter, Question, Without, Word, parse
 
 A, B, C = Word("a1"), Word("b1"), Word("c1")
 
@@ -14,12 +14,12 @@ A, B, C = Word("a1"), Word("b1"), Word("c1")
     ("text", "tree"),
     [
         ("a1", A),
-        ("a1 b1", All((A, B))),
-        ("a1 AND b1", All((A, B))),
-        ("a1 b1 OR c1", Any((All((A, B)), C))),
-        ("a1 (b1 OR c1)", All((A, Any((B, C))))),
-        ("a1 -b1", All((A, Without(B)))),
-        ("-(a1 OR b1)", Without(Any((A, B)))),
+        ("a1 b1", AllOf((A, B))),
+        ("a1 AND b1", AllOf((A, B))),
+        ("a1 b1 OR c1", AnyOf((AllOf((A, B)), C))),
+        ("a1 (b1 OR c1)", AllOf((A, AnyOf((B, C))))),
+        ("a1 -b1", AllOf((A, Without(B)))),
+        ("-(a1 OR b1)", Without(AnyOf((A, B)))),
         ("NOT a1", Without(A)),
         ('"a1 b1"', Word("a1 b1", is_phrase=True)),
         ('title:"a1"', Word("a1", "title", is_phrase=True)),
@@ -37,7 +37,7 @@ def test_words_are_read(text: str, tree: object) -> None:
 def test_filters_are_about_the_whole_question() -> None:
     """Filters are taken out of the words, with what is left out marked so."""
     read = parse('a1 host:x.org -type:pdf topic:"Birds / Owls" OR b1')
-    assert read.tree == Any((A, B))
+    assert read.tree == AnyOf((A, B))
     assert read.filters == (
         Filter("host", "x.org"),
         Filter("type", "pdf", is_not=True),

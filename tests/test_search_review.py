@@ -15,9 +15,8 @@ from scipy.stats import binomtest
 from made_crawls import COOKING, GARDENING, MadeCrawl
 from opilio.errors import InputError
 from opilio.search import review
-from opilio.search.review_estimates import Interval, Stratum, estimate, recall, wilson, z_of
-from opilio.search.review_groups import Group, next_page
-from opilio.search.review_lessons import learn_review
+from opilio.search.review import learn_review
+from opilio.search.review_sampling import ReviewGroup, ShareInterval, Stratum, estimate, next_page, recall, wilson, z_of
 from opilio.store import Store
 
 TOPIC = "Gardening"
@@ -92,7 +91,7 @@ def test_nothing_is_claimed_before_every_group_was_looked_at() -> None:
 
 def test_recall_is_exact_when_all_is_known() -> None:
     """90 relevant of 100 taken, 30 of 300 left: three quarters were found."""
-    found = recall((100, Interval(0.9, 0.9, 0.9)), (300, Interval(0.1, 0.1, 0.1)))
+    found = recall((100, ShareInterval(0.9, 0.9, 0.9)), (300, ShareInterval(0.1, 0.1, 0.1)))
     assert (found.value, found.low, found.high) == pytest.approx((0.75, 0.75, 0.75))
 
 
@@ -104,14 +103,14 @@ def test_recall_is_exact_when_all_is_known() -> None:
 )
 def test_a_group_is_kept_when_more_than_three_quarters_are_relevant(yes: int, no: int, decision: str) -> None:
     """OASIS 4.7: exactly 75 % is not more than 75 %, and nothing is decided before the sample is judged."""
-    assert Group("doubtful", "terms", "", 20, yes, no, 0, 0, None, None).decision == decision
+    assert ReviewGroup("doubtful", "terms", "", 20, yes, no, 0, 0, None, None).decision == decision
 
 
 def test_skipped_pages_come_last_and_a_judged_group_is_left() -> None:
     """The order of a review: fresh pages group by group, then those that were skipped."""
-    done = Group("doubtful", "a", "", 10, 2, 0, 0, 0, 7, None)
-    skipped = Group("doubtful", "b", "", 10, 1, 0, 0, 1, 8, 9)
-    fresh = Group("undoubted", "", "", 10, 0, 0, 0, 0, 5, None)
+    done = ReviewGroup("doubtful", "a", "", 10, 2, 0, 0, 0, 7, None)
+    skipped = ReviewGroup("doubtful", "b", "", 10, 1, 0, 0, 1, 8, 9)
+    fresh = ReviewGroup("undoubted", "", "", 10, 0, 0, 0, 0, 5, None)
     assert next_page([done, skipped, fresh]) == (5, fresh)
     assert next_page([done, skipped]) == (9, skipped)
     assert next_page([done]) is None

@@ -16,7 +16,8 @@ import pytest
 
 from opilio.errors import CollectionBusy, CollectionError, StoreError
 from opilio.model import UrlState
-from opilio.store import Batch, Store, schema
+from opilio.store import Batch, Store
+from opilio.store import connection as schema
 from opilio.store.connection import FILE_NAME
 from test_store_database import add_url, filled
 

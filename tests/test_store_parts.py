@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from made_worlds import make_world
 from opilio import merge, split
 from opilio.classify import Model
-from opilio.crawl.part_plan import plan_parts
 from opilio.errors import InputError
+from opilio.parts.rules import RULES
+from opilio.parts.split import plan_parts
 from opilio.store import Store
-from opilio.store.part_rules import RULES
 from opilio.topics import TopicRecord
 from parts_facts import differences, facts
 

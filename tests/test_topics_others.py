@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opilio.analyze.keywords import term_ids
 from opilio.analyze.language import language_of
+from opilio.analyze.terms import term_ids
 from opilio.errors import InputError
 from opilio.topics import OthersDocument, default_others, read_others
 from opilio.topics.others import parse_others

@@ -14,8 +14,8 @@ from browsed import SCRIPT, crawled
 from browser import chromium, signed_in
 from conftest import MakeTaught
 from opilio import Collection
-from opilio.localweb import LocalServer
-from opilio.web.drawing import cut, draw, look_of
+from opilio.lab.local_web import LocalServer
+from opilio.web.browsing import cut, draw, look_of
 from web_portal import Portal
 
 NAME = quote("birds & bees")

@@ -12,7 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 from browser import chromium, signed_in
 from conftest import TAUGHT_TOPICS
 from opilio import Collection
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
 from opilio.store.questions import QUESTIONS
 from web_portal import Portal
 

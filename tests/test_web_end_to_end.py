@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from browser import chromium, signed_in
 from conftest import TAUGHT_TOPICS
 from opilio import Collection
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
 from web_portal import Portal
 
 PAGES = 80

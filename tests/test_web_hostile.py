@@ -8,7 +8,7 @@ import pytest
 
 from browser import chromium, signed_in
 from opilio import Collection
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
 from web_portal import Portal
 
 SEEDS = [f"http://title.test/{path}" for path in ("escaped", "raw", "attribute", "huge", "control", "sql")]

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from opilio.web.locks import ReadersOrWriter
+from opilio.web.shelf import ReadersOrWriter
 
 
 def test_readers_share_and_a_writer_is_alone() -> None:

@@ -15,7 +15,7 @@ from conftest import MakeCollection
 from opilio import Collection
 from opilio.cli import cli
 from opilio.errors import InputError
-from opilio.localweb import LocalServer
+from opilio.lab.local_web import LocalServer
 from opilio.web.publishing import MARKER, file_name, publish, script_json
 
 PER_TOPIC = 8

@@ -18,8 +18,8 @@ from browser import chromium, signed_in
 from conftest import TAUGHT_TOPICS
 from made_crawls import MadeCrawl
 from opilio import Collection
-from opilio.crawl.watching import WINDOW_PAGES, list_hosts, series
-from opilio.localweb import LocalServer
+from opilio.crawl.history import WINDOW_PAGES, list_hosts, series
+from opilio.lab.local_web import LocalServer
 from opilio.store import Store
 from test_crawl_teaching import wait_for
 from web_portal import Portal

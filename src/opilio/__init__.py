@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from opilio.crawl import Collection
-    from opilio.crawl.merging import merge
-    from opilio.crawl.parts import split
     from opilio.errors import OpilioError
+    from opilio.parts.merge import merge
+    from opilio.parts.split import split
 
 __version__ = "0.1.0"
 __all__ = ["Collection", "OpilioError", "__version__", "merge", "split"]
@@ -27,11 +27,11 @@ def __getattr__(name: str) -> Any:
 
         return Collection
     if name == "split":
-        from opilio.crawl.parts import split  # noqa: PLC0415
+        from opilio.parts.split import split  # noqa: PLC0415
 
         return split
     if name == "merge":
-        from opilio.crawl.merging import merge  # noqa: PLC0415
+        from opilio.parts.merge import merge  # noqa: PLC0415
 
         return merge
     if name == "OpilioError":

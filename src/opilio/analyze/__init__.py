@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from opilio.analyze.content import Content, Failure, Source
     from opilio.analyze.extractor import Extractor
     from opilio.analyze.files import FileReader
-    from opilio.analyze.formats import DOCUMENTS, FORMATS, DocumentReader, Reader
+    from opilio.analyze.formats import DOCUMENTS, FORMATS, DocumentReader, FormatReader
     from opilio.analyze.sketch import bands, jaccard
 
 __all__ = [
@@ -51,7 +51,7 @@ __all__ = [
     "Extractor",
     "Failure",
     "FileReader",
-    "Reader",
+    "FormatReader",
     "Source",
     "bands",
     "jaccard",
@@ -66,7 +66,7 @@ _MODULES = {
     "FORMATS": "analyzer",
     "Failure": "content",
     "FileReader": "files",
-    "Reader": "formats",
+    "FormatReader": "formats",
     "Source": "content",
     "bands": "sketch",
     "jaccard": "sketch",

@@ -8,21 +8,15 @@ from types import MappingProxyType
 
 import xxhash
 
-from opilio.analyze import html, plain  # readers register on import
-from opilio.analyze.content import Content, Source
-from opilio.analyze.directives import Directives, decide, from_header
-from opilio.analyze.formats import DOCUMENTS, FORMATS, Reader
-from opilio.analyze.kinds import DOCUMENT_KINDS, charset_of, kind_of, media_type
+from opilio.analyze import draft  # noqa: F401  # readers register on import
+from opilio.analyze.content import Content, Source, Targets, base_of
+from opilio.analyze.formats import DOCUMENT_KINDS, DOCUMENTS, FORMATS, FormatReader, charset_of, kind_of, media_type
+from opilio.analyze.html import Directives, decide, from_header
 from opilio.analyze.language import language_of
-from opilio.analyze.link_words import LinkWords, link_words
 from opilio.analyze.sketch import sketch
-from opilio.analyze.targets import Targets, base_of
-from opilio.analyze.terms import Terms, Vocabulary
-from opilio.analyze.tokens import tokenize
+from opilio.analyze.terms import LinkWords, Terms, Vocabulary, link_words, tokenize
 from opilio.model import Document
-from opilio.settings import Robots, Storage, Traps
-
-__all__ = ["Analyzer", "html", "plain"]
+from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
 
 _LINK_HEADER = re.compile(r"<([^<>]*)>([^<]*)")
 _LINK_CANONICAL = re.compile(r";\s*rel\s*=\s*(?:canonical\b|\"[^\"]*\bcanonical\b)", re.IGNORECASE)
@@ -33,7 +27,7 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 class Analyzer:
     """Makes documents of bytes. Keeps what it has learned of words and addresses; one per worker, not thread-safe."""
 
-    def __init__(self, traps: Traps, robots: Robots, store: Storage) -> None:
+    def __init__(self, traps: TrapSettings, robots: RobotsSettings, store: StoreSettings) -> None:
         self._traps = traps
         self._robots = robots
         self._store = store
@@ -41,7 +35,7 @@ class Analyzer:
         """Whether documents have the words of their links as hash codes."""
         self._targets = Targets()
         self._vocabulary = Vocabulary()
-        self._readers: dict[str, Reader] = {mime: FORMATS.get(mime) for mime in FORMATS}
+        self._readers: dict[str, FormatReader] = {mime: FORMATS.get(mime) for mime in FORMATS}
         self._risky = frozenset({*DOCUMENT_KINDS, *DOCUMENTS})
 
     def is_risky(self, body: bytes, content_type: str, url: str) -> bool:

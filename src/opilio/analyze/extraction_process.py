@@ -16,9 +16,11 @@ import socket
 import sys
 import threading
 
-from opilio.analyze import archives, html, ole, pdf, plain, postscript, rtf  # readers register on import
-from opilio.analyze.content import Failure, Source
-from opilio.analyze.extraction import (
+from opilio.analyze import draft, html  # readers register on import
+from opilio.analyze.content import Failure, Source, Targets
+from opilio.analyze.documents import archives, legacy_office, pdf, postscript, rtf  # readers register on import
+from opilio.analyze.documents.reading import ReadingContext, UnpackBudget, Unreadable
+from opilio.analyze.extractor import (
     BEGUN,
     READY,
     Reply,
@@ -30,18 +32,16 @@ from opilio.analyze.extraction import (
     send,
 )
 from opilio.analyze.formats import read_as
-from opilio.analyze.reading import Budget, Reading, Unreadable
-from opilio.analyze.targets import Targets
-from opilio.settings import MIB, Documents
+from opilio.settings import MIB, DocumentSettings
 
-__all__ = ["archives", "html", "main", "ole", "pdf", "plain", "postscript", "rtf"]
+__all__ = ["archives", "draft", "html", "legacy_office", "main", "pdf", "postscript", "rtf"]
 
 GRACE_S = 5.0
 """So much after the time a file may take, the process ends itself; its parent ends it before, when there is one."""
 _MAX_OPEN_FILES = 64
 
 
-def limit_resources(documents: Documents) -> None:
+def limit_resources(documents: DocumentSettings) -> None:
     """Bound what this process and its children can use."""
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_FSIZE, 0)
@@ -54,7 +54,7 @@ def _limit(what: int, most: int) -> None:
         resource.setrlimit(what, (most, most))
 
 
-def limit_time(documents: Documents) -> None:
+def limit_time(documents: DocumentSettings) -> None:
     """Start the clock for one file."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     cpu_s = int(used.ru_utime + used.ru_stime + documents.timeout_s) + 2
@@ -63,13 +63,13 @@ def limit_time(documents: Documents) -> None:
     signal.setitimer(signal.ITIMER_REAL, documents.timeout_s + GRACE_S)
 
 
-def read(request: Request, documents: Documents, targets: Targets) -> Reply:
+def read(request: Request, documents: DocumentSettings, targets: Targets) -> Reply:
     """Read one file. Whatever is wrong with it is a failure in words."""
     source = Source(
         request.url, request.charset, targets, request.max_links, request.link_context, request.obey_rel_nofollow
     )
     try:
-        return Reply(read_as(request.kind, request.body, Reading(source, Budget(documents), request.name)))
+        return Reply(read_as(request.kind, request.body, ReadingContext(source, UnpackBudget(documents), request.name)))
     except Unreadable as error:
         return Reply(failure=Failure(str(error), error.outcome))
     except MemoryError:

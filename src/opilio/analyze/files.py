@@ -1,4 +1,7 @@
-"""Reads files on disk, for commands and for training: any format, one after the other."""
+"""Reads files on disk, for commands and for training: any format, one after the other.
+
+Files of the user's, of any format we can read.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from opilio.analyze.analyzer import Analyzer
 from opilio.analyze.content import Failure
 from opilio.analyze.extractor import Extractor
 from opilio.errors import InputError
+from opilio.learn.training_data import FileText
 from opilio.model import Document
 from opilio.settings import Settings
 
@@ -48,3 +52,24 @@ class FileReader:
         if isinstance(content, Failure):
             raise InputError(f"{path}: {content.detail}")
         return self._analyzer.document_of(content, url)
+
+
+MAX_FILE_BYTES = 100 * 2**20
+
+
+def read_file(path: Path) -> FileText:
+    """The title and text of a file."""
+    from opilio.analyze import FileReader  # noqa: PLC0415  (most crawls begin without files, and it takes long to load)
+
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise InputError(f"{path}: larger than {MAX_FILE_BYTES:,} bytes", "Give a part of it.")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}", "Give a file that can be read.") from None
+    with FileReader(Settings()) as reader:
+        try:
+            document = reader.read(path)
+        except InputError as error:
+            hint = error.hint or "docs/guides/formats.md lists the formats that can be read."
+            raise InputError(error.message, hint) from None
+    return FileText(document.title, document.text)

@@ -1,4 +1,10 @@
-"""Which MIME types we can read. A reader registers under its MIME type, ours exactly as those of other packages.
+"""What kind of file some bytes are: by the bytes themselves, by the type the server named, by the end of the name.
+
+The bytes are believed first, because servers send RTF as Word, HTML as PDF, and anything as `octet-stream`. A *kind* is
+a MIME type, and one kind stands for a family: all that is a zip file inside (docx, odt, epub) is `ZIP`, all that is an
+OLE file inside (doc, ppt) is `OLE`. Which of the family it is, its reader sees when it has opened it.
+
+Which MIME types we can read. A reader registers under its MIME type, ours exactly as those of other packages.
 
 There are two lists, because there are two places to read in. Readers of `FORMATS` (HTML, plain text) run in the worker
 itself: they must be fast and never raise. Readers of `DOCUMENTS` (PDF, office files, archives) run in a process of
@@ -7,15 +13,152 @@ their own, which is ended when it takes too long or too much memory; they may ra
 
 from __future__ import annotations
 
+import re
 from typing import Protocol
 
 from opilio.analyze.content import Content, Source
-from opilio.analyze.kinds import DOCUMENT_KINDS
-from opilio.analyze.reading import Reading, Unreadable
+from opilio.analyze.documents.reading import ReadingContext, Unreadable
 from opilio.registry import Registry
 
+HTML, XHTML, PLAIN = "text/html", "application/xhtml+xml", "text/plain"
+PDF, POSTSCRIPT, RTF = "application/pdf", "application/postscript", "application/rtf"
+ZIP, OLE, TAR = "application/zip", "application/x-ole-storage", "application/x-tar"
+GZIP, BZIP2, XZ = "application/gzip", "application/x-bzip2", "application/x-xz"
 
-class Reader(Protocol):
+DOCUMENT_KINDS = {
+    PDF: "PDF",
+    POSTSCRIPT: "PostScript file",
+    RTF: "RTF file",
+    ZIP: "zip file",
+    OLE: "Word or PowerPoint file",
+    TAR: "tar file",
+    GZIP: "gzip file",
+    BZIP2: "bzip2 file",
+    XZ: "xz file",
+}
+"""The kinds that are read in a process of their own, and what we call them."""
+
+SNIFF_BYTES = 1024
+
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"%PDF-", PDF),
+    (b"%!PS", POSTSCRIPT),
+    (b"\x04%!", POSTSCRIPT),
+    (b"{\\rtf", RTF),
+    (b"PK\x03\x04", ZIP),
+    (b"PK\x05\x06", ZIP),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", OLE),
+    (b"\x1f\x8b\x08", GZIP),
+    (b"BZh", BZIP2),
+    (b"\xfd7zXZ\x00", XZ),
+)
+_MAGIC_STARTS = tuple(start for start, _ in _MAGIC)
+_TAR_MAGIC_AT, _TAR_MAGIC = 257, b"ustar"
+
+_OFFICE_XML = "application/vnd.openxmlformats-officedocument."
+_OPENDOCUMENT = "application/vnd.oasis.opendocument."
+_ALIASES: dict[str, tuple[str, ...]] = {
+    PDF: ("application/x-pdf", "application/acrobat", "application/vnd.pdf", "text/pdf"),
+    POSTSCRIPT: ("application/ps", "application/x-ps", "application/x-postscript", "text/postscript"),
+    RTF: ("text/rtf", "text/richtext", "application/x-rtf"),
+    ZIP: (
+        *("application/x-zip", "application/x-zip-compressed", "multipart/x-zip", "application/epub+zip"),
+        *(f"{_OFFICE_XML}wordprocessingml.{part}" for part in ("document", "template")),
+        *(f"{_OFFICE_XML}presentationml.{part}" for part in ("presentation", "slideshow", "template")),
+        f"{_OFFICE_XML}spreadsheetml.sheet",
+        "application/vnd.ms-word.document.macroenabled.12",
+        "application/vnd.ms-powerpoint.presentation.macroenabled.12",
+        *(f"{_OPENDOCUMENT}{part}" for part in ("text", "presentation", "spreadsheet", "text-template")),
+    ),
+    OLE: (
+        *("application/msword", "application/x-msword", "application/vnd.ms-word", "application/doc"),
+        *("application/vnd.ms-powerpoint", "application/mspowerpoint", "application/powerpoint"),
+        "application/x-mspowerpoint",
+    ),
+    TAR: ("application/tar", "application/x-gtar", "application/x-ustar"),
+    GZIP: (
+        *("application/x-gzip", "application/gzip-compressed", "application/x-gunzip", "application/x-tgz"),
+        *("application/x-gtar-compressed", "application/x-compressed-tar", "application/x-tar-gz"),
+    ),
+    BZIP2: ("application/bzip2", "application/x-bzip", "application/x-bzip-compressed-tar"),
+    XZ: ("application/xz", "application/x-xz-compressed-tar"),
+}  # fmt: skip
+_KIND_OF_TYPE = {alias: kind for kind, aliases in _ALIASES.items() for alias in (kind, *aliases)}
+# Types that servers give to files they know nothing of.
+_SAYS_NOTHING = frozenset(
+    {
+        *("", "application/octet-stream", "binary/octet-stream", "application/x-download", "application/download"),
+        *("application/force-download", "application/x-octet-stream", "application/unknown"),
+    }
+)
+_KIND_OF_SUFFIX = {
+    **dict.fromkeys(("html", "htm", "shtml"), HTML),
+    **dict.fromkeys(("xhtml", "xht"), XHTML),
+    **dict.fromkeys(("txt", "text", "md", "rst"), PLAIN),
+    "tar": TAR,
+}
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s\"';,]+)", re.IGNORECASE)
+_SUFFIX = re.compile(r"\.([A-Za-z0-9]{1,8})$")
+_HTML_STARTS = (b"<!doctype html", b"<html", b"<head", b"<body", b"<title", b"<!--")
+# Text for machines, which an archive has much of.
+_DATA_SUFFIXES = frozenset({"css", "js", "json", "map", "svg", "xml", "lock", "csv", "tsv"})
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # UTF-16, in which zero bytes are normal
+# Bytes that no text has.
+_BINARY = bytes({*range(9), 11, *range(14, 27), *range(28, 32)})
+
+
+def media_type(content_type: str) -> str:
+    """The MIME type of a Content-Type header, in lower case."""
+    return content_type.partition(";")[0].strip().lower()
+
+
+def charset_of(content_type: str) -> str:
+    """The charset of a Content-Type header, '' when it names none."""
+    found = _CHARSET.search(content_type)
+    return found.group(1) if found else ""
+
+
+def kind_of(mime: str, body: bytes, name: str = "") -> str:
+    """The kind of `body`, sent as `mime` ('' when unknown) under a name or URL; `mime` itself when we know none."""
+    if body.startswith(_MAGIC_STARTS):
+        return next(kind for start, kind in _MAGIC if body.startswith(start))
+    kind = _KIND_OF_TYPE.get(mime)
+    if kind is None and mime not in _SAYS_NOTHING:
+        return mime
+    if body[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)] == _TAR_MAGIC:
+        return TAR
+    looks_like_html = body[:512].lstrip().lower().startswith(_HTML_STARTS)
+    if kind is not None:
+        return HTML if looks_like_html else kind
+    by_suffix = _KIND_OF_SUFFIX.get(suffix_of(name), "")
+    if by_suffix and (by_suffix == TAR or not is_binary(body)):
+        return by_suffix
+    if mime:
+        return mime
+    return HTML if looks_like_html else PLAIN
+
+
+def kind_of_member(head: bytes, name: str) -> str:
+    """The kind of an archive's member by its first bytes and its name; '' when it is nothing to read."""
+    if suffix_of(name) in _DATA_SUFFIXES:
+        return ""
+    kind = kind_of("", head, name)
+    return "" if kind in (HTML, XHTML, PLAIN) and is_binary(head) else kind
+
+
+def suffix_of(name: str) -> str:
+    """The suffix of a file name or of the path of a URL, in lower case and without its dot."""
+    found = _SUFFIX.search(name.partition("?")[0])
+    return found.group(1).lower() if found else ""
+
+
+def is_binary(body: bytes) -> bool:
+    """Whether the first bytes have some that no text has."""
+    head = body[:SNIFF_BYTES]
+    return not head.startswith(_WIDE_MARKS) and len(head.translate(None, _BINARY)) < len(head)
+
+
+class FormatReader(Protocol):
     """Reads one format. Must never raise, whatever the bytes; None says that they are not of this format."""
 
     def __call__(self, body: bytes, source: Source) -> Content | None:
@@ -26,16 +169,16 @@ class Reader(Protocol):
 class DocumentReader(Protocol):
     """Reads one format that cannot be trusted. `Unreadable` says in words for the user why it could not be read."""
 
-    def __call__(self, body: bytes, reading: Reading) -> Content:
+    def __call__(self, body: bytes, reading: ReadingContext) -> Content:
         """The content of `body`; asks the budget of `reading` before it unfolds anything."""
         ...  # pragma: no cover
 
 
-FORMATS: Registry[Reader] = Registry("formats")
+FORMATS: Registry[FormatReader] = Registry("formats")
 DOCUMENTS: Registry[DocumentReader] = Registry("documents")
 
 
-def read_as(kind: str, body: bytes, reading: Reading) -> Content:
+def read_as(kind: str, body: bytes, reading: ReadingContext) -> Content:
     """Read `body` as a file of `kind`, from whichever list. Whatever is wrong with it is `Unreadable`."""
     if kind in FORMATS:
         content = FORMATS.get(kind)(body, reading.source)

@@ -1,18 +1,55 @@
-"""HTML and XHTML: from markup to content."""
+"""HTML and XHTML: from markup to content, with what a page asks of crawlers in meta elements and headers.
+
+Directives addressed to us (`<meta name="opilio">`, `X-Robots-Tag: opilio: ...`) replace those addressed to all."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
+from typing import NamedTuple
 
-from opilio.analyze.content import Content, Source
-from opilio.analyze.directives import EVERYONE, OUR_NAME
+from opilio.analyze.content import Content, Source, base_of
 from opilio.analyze.formats import FORMATS
 from opilio.analyze.layout import MAX_ANCHOR_CHARS, Layout, Place
 from opilio.analyze.markup import BLANK, Markup, RawLink, read_markup
-from opilio.analyze.targets import base_of
 from opilio.model import Link, LinkKind, Region, normalize
+
+OUR_NAME = "opilio"
+EVERYONE = "robots"
+
+# Directives that have a value after a colon; any other word before a colon in the header names a crawler.
+_WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
+
+
+class Directives(NamedTuple):
+    """May the page be stored, and may its links be followed?"""
+
+    noindex: bool
+    nofollow: bool
+
+
+def from_header(value: str) -> list[tuple[str, str]]:
+    """The pairs (whom, what) of an X-Robots-Tag header. A crawler's name holds until the next one."""
+    whom, pairs = EVERYONE, []
+    for part in value.split(","):
+        name, colon, rest = part.lower().partition(":")
+        if colon and name.strip() not in _WITH_VALUE:
+            whom = name.strip()
+            pairs.append((whom, rest))
+        else:
+            pairs.append((whom, part))
+    return pairs
+
+
+def decide(pairs: Iterable[tuple[str, str]]) -> Directives:
+    """What holds for us."""
+    said: dict[str, set[str]] = {}
+    for whom, what in pairs:
+        said.setdefault(whom, set()).update(what.replace(",", " ").lower().split())
+    words = said.get(OUR_NAME, said.get(EVERYONE, set()))
+    return Directives("noindex" in words or "none" in words, "nofollow" in words or "none" in words)
+
 
 MAX_TITLE_CHARS = 500
 MAX_DESCRIPTION_CHARS = 1000

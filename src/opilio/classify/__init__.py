@@ -18,12 +18,12 @@ from opilio.classify.judge import (
     Example,
     Explanation,
     Judge,
+    Model,
     Reason,
     Step,
     TrainingSet,
 )
 from opilio.classify.keywords import KeywordJudge
-from opilio.classify.model import Model
 
 __all__ = [
     "CLASSIFIERS",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from opilio.analyze.tokens import tokenize
+from opilio.analyze.terms import tokenize
 from opilio.features.evidence import Evidence
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
 
 
-class Words(NamedTuple):
+class PlacedWords(NamedTuple):
     """The words of a page, title first."""
 
     stems: Stems
@@ -63,7 +63,7 @@ class Phrases(NamedTuple):
     """Which word is its first."""
 
 
-def words_of(evidence: Evidence) -> Words:
+def words_of(evidence: Evidence) -> PlacedWords:
     """The words of a page. Without its text only stop words are known to part them."""
     stems = evidence.stems
     text = f"{evidence.title}\n{evidence.text}" if evidence.title else evidence.text
@@ -71,11 +71,11 @@ def words_of(evidence: Evidence) -> Words:
         kinds = _kinds(text)
         starts, ends = _spans(kinds)
         if len(starts) == len(stems):
-            return Words(stems, _joined(kinds, starts, ends), starts, ends, len(kinds))
-    return Words(stems, np.ones(len(stems), np.bool_), _NOWHERE, _NOWHERE, 0)
+            return PlacedWords(stems, _joined(kinds, starts, ends), starts, ends, len(kinds))
+    return PlacedWords(stems, np.ones(len(stems), np.bool_), _NOWHERE, _NOWHERE, 0)
 
 
-def phrases(words: Words, size: int) -> Phrases:
+def phrases(words: PlacedWords, size: int) -> Phrases:
     """The collocations of `size` words; of one word: the terms themselves."""
     stems = words.stems
     last = len(stems) - size + 1

@@ -9,7 +9,7 @@ from typing import Self
 import msgspec
 import numpy as np
 
-from opilio.analyze.keywords import term_ids
+from opilio.analyze.terms import term_ids
 from opilio.classify.judge import CLASSIFIERS, Explanation, Reason, Step, TrainingSet
 from opilio.features.evidence import Evidence
 from opilio.model import Judgement

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from opilio.classify.collocations import SIZES, Words, code_of, phrases
-from opilio.classify.oasis_proposal import Proposal
-from opilio.settings import Oasis
+from opilio.classify.collocations import SIZES, PlacedWords, code_of, phrases
+from opilio.classify.oasis_filter import FilterProposal
+from opilio.settings import OasisSettings
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Values = npt.NDArray[np.float64]
 
 
-class Measures(NamedTuple):
+class MetricValues(NamedTuple):
     """What the metrics found of one page, an array over the topics each."""
 
     shares: tuple[Values, Values, Values]
@@ -39,7 +39,7 @@ class Measures(NamedTuple):
     """None when the places of the words are not known."""
 
 
-class Hits(NamedTuple):
+class FilterHits(NamedTuple):
     """The elements of filters that a page has, one row for each element of each topic."""
 
     topics: Places
@@ -54,7 +54,7 @@ class Hits(NamedTuple):
 class Index:
     """All elements of one size, by code: which topics have them, and what they weigh there."""
 
-    def __init__(self, filters: Sequence[Proposal], size: int, damping: float) -> None:
+    def __init__(self, filters: Sequence[FilterProposal], size: int, damping: float) -> None:
         rows = [
             (code_of(element.stems), topic, place, element)
             for topic, chosen in enumerate(filters)
@@ -84,12 +84,12 @@ class Index:
 class Metrics:
     """The filters of all topics, made ready to measure pages."""
 
-    def __init__(self, filters: Sequence[Proposal], settings: Oasis) -> None:
+    def __init__(self, filters: Sequence[FilterProposal], settings: OasisSettings) -> None:
         self._count = len(filters)
         self._chars, self._step_chars = settings.passage_chars, settings.passage_step_chars
         self._indices = [Index(filters, size, settings.damping) for size in SIZES]
 
-    def measure(self, words: Words) -> Measures:
+    def measure(self, words: PlacedWords) -> MetricValues:
         """Measure one page."""
         terms = self._indices[0]
         ids, inverse, counts = np.unique(phrases(words, 1).codes, return_inverse=True, return_counts=True)
@@ -99,13 +99,13 @@ class Metrics:
         pairs, triples = (self._share(index, phrases(words, size)[0]) for index, size in self._collocations())
         dots = self._sum(terms.topics[hits], terms.weights[hits] * damped[owners])
         whole = np.sqrt(np.dot(damped, damped))
-        return Measures(
+        return MetricValues(
             (self._sum(terms.topics[hits], terms.shares[hits]), pairs, triples),
             np.minimum(dots / whole, 1.0) if len(ids) else dots,
             self._passages(words, inverse, starts, rows) if len(words.starts) else None,
         )
 
-    def hits(self, words: Words) -> list[Hits]:
+    def hits(self, words: PlacedWords) -> list[FilterHits]:
         """What exactly a page has of the terms, pairs and triples: the reasons behind its measures."""
         found = []
         for index, size in zip(self._indices, SIZES, strict=True):
@@ -114,7 +114,7 @@ class Metrics:
             damped = (1.0 + np.log(counts)) * (size == 1)
             whole = np.sqrt(np.dot(damped, damped)) or 1.0
             cosines = index.weights[rows] * damped[owners] / whole
-            found.append(Hits(index.topics[rows], index.places[rows], index.shares[rows], cosines))
+            found.append(FilterHits(index.topics[rows], index.places[rows], index.shares[rows], cosines))
         return found
 
     def _collocations(self) -> list[tuple[Index, int]]:
@@ -129,7 +129,7 @@ class Metrics:
     def _sum(self, topics: Places, values: Values) -> Values:
         return _sums(topics, values, self._count)
 
-    def _passages(self, words: Words, inverse: Places, starts: Places, rows: Places) -> Values:
+    def _passages(self, words: PlacedWords, inverse: Places, starts: Places, rows: Places) -> Values:
         """The largest cosine of any passage. `inverse` numbers the distinct terms of the page in reading order."""
         terms, kinds = self._indices[0], max(1, len(starts))
         passages = 1 + max(0, -((self._chars - words.chars) // self._step_chars))

@@ -1,4 +1,12 @@
-"""The SVM tree: one linear support vector machine per topic, feature space and competition (BINGO 2.4, 3.4, 3.5).
+"""Pages as a trained tree sees them: in one feature space, weighed, and only by the features it knows.
+
+This is most of the work of judging a page: it has thousands of pairs of words, the training documents had millions. So
+features are searched for once, in one table that tells both the weight and whether any topic chose the feature; after
+that only the few chosen ones are looked at. (A hash table of arrays was no faster to ask, and took seconds to load.)
+
+The topics that compete below a node, and what their hyperplanes say of a page.
+
+The SVM tree: one linear support vector machine per topic, feature space and competition (BINGO 2.4, 3.4, 3.5).
 
 A page goes down the topic tree (`hierarchy_walk.py`). At each node every feature space gives its distance from the
 hyperplane of every competing topic, and the meta classifier (`meta.py`) makes them one decision a topic.
@@ -10,27 +18,176 @@ hyperplane of every competing topic, and the meta classifier (`meta.py`) makes t
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import msgspec
 import numpy as np
 
-from opilio.classify.competition import Asked, Competition, union
-from opilio.classify.hierarchy_walk import Stage, path_confidence, relevance, walk
+from opilio.classify.decision import RULES, MetaRule, Verdicts, WalkStage, decide, path_confidence, relevance, walk
 from opilio.classify.judge import CLASSIFIERS, Estimate, Example, Explanation, Reason, Step, TrainingSet
-from opilio.classify.lens import Lens, Sight
-from opilio.classify.meta import RULES, Rule, decide
-from opilio.classify.svm_training import Plane, Trained, train_tree
+from opilio.classify.svm_training import Plane, TrainedPlanes, train_tree, weigh
 from opilio.classify.xi_alpha import quality
 from opilio.features.evidence import Evidence
-from opilio.features.spaces import make_space
-from opilio.features.weights import Idf
+from opilio.features.spaces import TERMS_END, Space, Vector, make_space
+from opilio.features.weights import Idf, project
 from opilio.model import Judgement
-from opilio.settings import Classify, Settings
+from opilio.settings import ClassifySettings, Settings
 from opilio.topics.hierarchy import ROOT, Hierarchy, Node
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Ids = npt.NDArray[np.uint64]
+    Places = npt.NDArray[np.intp]
+    Numbers = npt.NDArray[np.float64]
+
+_NOT_CHOSEN = -1
+
+
+class Sight(NamedTuple):
+    """A page seen through a lens."""
+
+    places: Places
+    """Which of the chosen features it has, ascending."""
+    values: npt.NDArray[np.float32]
+
+
+class SpaceView:
+    """One feature space of a trained tree."""
+
+    def __init__(self, space: Space, idf: Idf, chosen: Ids) -> None:
+        """`chosen` are the features that any topic chose, ascending."""
+        self.space = space
+        self.chosen = chosen
+        self._idf = idf
+        places, _ = project(Vector(idf.ids_, np.zeros(len(idf.ids_))), chosen)
+        unknown = np.delete(chosen, places)
+        self._ids = np.insert(idf.ids_, np.searchsorted(idf.ids_, unknown), unknown)
+        # Two more rows follow, for terms and for other features that are in neither.
+        self._weights = idf.idf(np.concatenate((self._ids, _not_in(self._ids))))
+        self._chosen_places = np.full(len(self._weights), _NOT_CHOSEN)
+        self._chosen_places[np.searchsorted(self._ids, chosen)] = np.arange(len(chosen))
+
+    def see(self, evidence: Evidence) -> Sight:
+        """The chosen features of a page, as `Idf.weigh` weighs them: over the length of all of its features."""
+        vector = self.space.vector(evidence)
+        if self.space.dense or not len(vector.ids) or not len(self.chosen):
+            places, values = project(weigh(self.space, self._idf, vector), self.chosen)
+            return Sight(places, values.astype(np.float32))
+        rows = np.searchsorted(self._ids, vector.ids)
+        is_known = self._ids.take(rows, mode="clip") == vector.ids
+        rows = np.where(is_known, rows, len(self._ids) + (vector.ids >= TERMS_END))
+        weights = (1.0 + np.log(vector.values)) * self._weights[rows]
+        places = self._chosen_places[rows]
+        seen = np.flatnonzero(places != _NOT_CHOSEN)
+        return Sight(places[seen], (weights[seen] / np.sqrt(weights @ weights)).astype(np.float32))
+
+
+def _not_in(ids: Ids) -> Ids:
+    """A term and a feature of another kind that are not among `ids`, ascending: to ask what unknown ones weigh."""
+    some = []
+    for start in (0, TERMS_END):
+        end = start + len(ids) + 1
+        taken = ids[np.searchsorted(ids, np.uint64(start)) : np.searchsorted(ids, np.uint64(end))]
+        free = np.flatnonzero(taken != np.arange(start, start + len(taken), dtype=np.uint64))
+        some.append(start + (int(free[0]) if len(free) else len(taken)))
+    return np.array(some, np.uint64)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """The hyperplanes of all topics that compete at a node, in one space, side by side over all their features."""
+
+    ids: Ids
+    weights: npt.NDArray[np.float32]
+    """A row for each feature, a column for each topic."""
+    biases: Numbers
+    """NaN: the topic has no hyperplane in this space."""
+    rows: npt.NDArray[np.int32] | None
+    """The row of each feature of the lens, -1 for one of other nodes; None when the features are the same."""
+
+    @classmethod
+    def of(cls, topics: Sequence[int], planes: Mapping[int, Plane], seen: Ids) -> Panel:
+        """Put `planes`, by topic, side by side; `seen` are the features of the lens."""
+        ids = union(planes.values())
+        weights = np.zeros((len(ids), len(topics)), np.float32)
+        biases = np.full(len(topics), np.nan)
+        for column, topic in enumerate(topics):
+            if topic in planes:
+                weights[np.searchsorted(ids, planes[topic].ids), column] = planes[topic].weights
+                biases[column] = planes[topic].bias
+        rows = np.full(len(seen), -1, np.int32)
+        rows[np.searchsorted(seen, ids)] = np.arange(len(ids))
+        return cls(ids, weights, biases, rows if len(ids) < len(seen) else None)
+
+    def votes(self, sight: Sight) -> Numbers:
+        """The confidence in each topic; NaN for all when the page has none of their features."""
+        rows, values = self._here(sight)
+        if not len(rows):
+            return np.full(len(self.biases), np.nan)
+        votes: Numbers = values @ self.weights.take(rows, axis=0) + self.biases
+        return votes
+
+    def parts(self, sight: Sight, column: int) -> dict[int, float]:
+        """What each feature of a page added to the vote for one topic."""
+        rows, values = self._here(sight)
+        added = values * self.weights[rows, column]
+        return dict(zip(self.ids[rows].tolist(), added.tolist(), strict=True))
+
+    def _here(self, sight: Sight) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32]]:
+        if self.rows is None:
+            return sight.places, sight.values
+        rows = self.rows[sight.places]
+        return rows[rows >= 0], sight.values[rows >= 0]
+
+
+@dataclass(frozen=True)
+class Competition:
+    """The topics that compete below a node."""
+
+    topics: tuple[int, ...]
+    panels: tuple[Panel, ...]
+    """By space."""
+    estimates: tuple[tuple[Estimate | None, ...], ...]
+    """By space and topic."""
+    precisions: Numbers
+    """The same, only those."""
+
+    @classmethod
+    def of(
+        cls, topics: Sequence[int], planes: Mapping[tuple[int, int], Plane], lenses: Mapping[int, SpaceView]
+    ) -> Competition:
+        """`planes` are by space and topic; those of the spaces with a lens are used."""
+        by_space = [{topic: planes[space, topic] for topic in topics if (space, topic) in planes} for space in lenses]
+        estimates = tuple(tuple(one[t].estimate if t in one else None for t in topics) for one in by_space)
+        precisions = [[estimate.precision if estimate else 0.0 for estimate in row] for row in estimates]
+        pairs = zip(by_space, lenses.values(), strict=True)
+        panels = tuple(Panel.of(topics, one, lens.chosen) for one, lens in pairs)
+        return cls(tuple(topics), panels, estimates, np.array(precisions, np.float64))
+
+
+@dataclass(frozen=True)
+class CompetitionResult:
+    """A competition, and what was said of a page there."""
+
+    competition: Competition
+    votes: Numbers
+    """By space and topic."""
+    verdicts: Verdicts
+
+    @property
+    def topics(self) -> Sequence[int]:
+        """The competing topics."""
+        return self.competition.topics
+
+
+def union(planes: Iterable[Plane]) -> Ids:
+    """The features of all of them, ascending."""
+    return np.unique(np.concatenate([np.zeros(0, np.uint64), *(plane.ids for plane in planes)]))
+
 
 MAX_REASONS = 10
 
@@ -38,7 +195,7 @@ MAX_REASONS = 10
 class _Table(msgspec.Struct, array_like=True):
     """A trained tree as plain values."""
 
-    settings: Classify
+    settings: ClassifySettings
     nodes: list[Node]
     idfs: list[dict[str, Any]]
     planes: list[tuple[int, int, int, bytes, bytes, float, Estimate]]
@@ -51,8 +208,8 @@ class SvmTree:
     """A trained tree of support vector machines."""
 
     hierarchy: Hierarchy
-    settings: Classify
-    trained: Trained
+    settings: ClassifySettings
+    trained: TrainedPlanes
 
     @classmethod
     def train(cls, training: TrainingSet, settings: Settings) -> Self:
@@ -108,7 +265,7 @@ class SvmTree:
             Plane(node, topic, space, np.frombuffer(ids, "<u8"), np.frombuffer(weights, "<f4"), bias, estimate)
             for node, topic, space, ids, weights, bias, estimate in table.planes
         )
-        trained = Trained(tuple(map(Idf.from_table, table.idfs)), planes, table.stems)
+        trained = TrainedPlanes(tuple(map(Idf.from_table, table.idfs)), planes, table.stems)
         return cls(Hierarchy(table.nodes), table.settings, trained)
 
     def estimates(self) -> dict[int, dict[str, Estimate]]:
@@ -131,10 +288,10 @@ class SvmTree:
         return sum(quality(plane.estimate) for plane in self.trained.planes if plane.space == space)
 
     @cached_property
-    def _lenses(self) -> dict[int, Lens]:
+    def _lenses(self) -> dict[int, SpaceView]:
         """By the places of the spaces that vote."""
         return {
-            number: Lens(
+            number: SpaceView(
                 make_space(self.settings.spaces[number], self.settings),
                 self.trained.idfs[number],
                 union(plane for plane in self.trained.planes if plane.space == number),
@@ -143,7 +300,7 @@ class SvmTree:
         }
 
     @cached_property
-    def _rule(self) -> Rule:
+    def _rule(self) -> MetaRule:
         return RULES[self.settings.meta]
 
     @cached_property
@@ -158,22 +315,22 @@ class SvmTree:
     def _look(self, evidence: Evidence) -> list[Sight]:
         return [lens.see(evidence) for lens in self._lenses.values()]
 
-    def _ask(self, node: int, sights: Sequence[Sight]) -> Asked | None:
+    def _ask(self, node: int, sights: Sequence[Sight]) -> CompetitionResult | None:
         competition = self._competitions.get(node)
         if competition is None:
             return None
         pairs = zip(competition.panels, sights, strict=True)
         votes = np.array([panel.votes(sight) for panel, sight in pairs])
-        return Asked(competition, votes, decide(self._rule, votes, competition.precisions))
+        return CompetitionResult(competition, votes, decide(self._rule, votes, competition.precisions))
 
-    def _walk(self, sights: Sequence[Sight]) -> list[Stage[Asked]]:
+    def _walk(self, sights: Sequence[Sight]) -> list[WalkStage[CompetitionResult]]:
         return walk(self.hierarchy, lambda node: self._ask(node, sights))
 
     def _confidence(self, topic: int, sights: Sequence[Sight]) -> float:
         asked = self._ask(self.hierarchy.nodes[topic].parent, sights)
         return float(asked.verdicts.confidences[asked.topics.index(topic)]) if asked else 0.0
 
-    def _judgement(self, stages: Sequence[Stage[Asked]]) -> Judgement:
+    def _judgement(self, stages: Sequence[WalkStage[CompetitionResult]]) -> Judgement:
         taken = [stage for stage in stages if stage.taken >= 0]
         # By space the weakest vote on the way; a rejected page shows those for the topic that came nearest.
         votes = np.array([stage.asked.votes[:, stage.best] for stage in taken or stages]).min(axis=0)
@@ -190,7 +347,9 @@ class SvmTree:
             undoubted=bool(taken) and len(agreed) == len(voted) >= 2,
         )
 
-    def _step(self, stage: Stage[Asked], column: int, sights: Sequence[Sight], names: Mapping[int, str]) -> Step:
+    def _step(
+        self, stage: WalkStage[CompetitionResult], column: int, sights: Sequence[Sight], names: Mapping[int, str]
+    ) -> Step:
         asked = stage.asked
         votes: dict[str, float] = {}
         estimates: dict[str, Estimate] = {}

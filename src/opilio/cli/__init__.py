@@ -16,13 +16,13 @@ import click
 
 from opilio import __version__
 from opilio.errors import CollectionError, InputError, OpilioError, QueryError, SettingsError
-from opilio.threads import use_one_thread
+from opilio.process import use_one_thread
 
 INTERRUPTED = 130  # exit code after Ctrl-C, as shells have it
 
 _COMMANDS = {  # where each is, and what the list of commands says of it
     "crawl": ("opilio.cli.crawl:crawl", "Make a collection, or go on with one."),
-    "serve": ("opilio.cli.serve:serve", "Show the portal: browse, search, teach, watch."),
+    "serve": ("opilio.cli.portal:serve", "Show the portal: browse, search, teach, watch."),
     "federate": ("opilio.cli.federate:federate", "Search several collections as one, here and elsewhere."),
     "search": ("opilio.cli.search:search", "Search the stored pages."),
     "status": ("opilio.cli.ask:status", "Show how a crawl stands, while it runs or after."),
@@ -35,24 +35,24 @@ _COMMANDS = {  # where each is, and what the list of commands says of it
     "topics": ("opilio.cli.teach:topics", "Look at the topics, and teach what is wanted."),
     "explain": ("opilio.cli.teach:explain", "Show why a page is judged as it is."),
     "models": ("opilio.cli.teach:models", "List, compare and choose the models that judge."),
-    "census": ("opilio.cli.census:census", "Show which topics the pages fell into, and what to do about it."),
+    "census": ("opilio.cli.distill:census", "Show which topics the pages fell into, and what to do about it."),
     "archetypes": (
         "opilio.cli.archetypes:archetypes",
         "Look at what a crawl learns from by itself; confirm, reject, trim.",
     ),
-    "feedback": ("opilio.cli.feedback:feedback", "Say of a page whether it is relevant, or where it belongs."),
-    "clusters": ("opilio.cli.clusters:clusters", "Find clusters in a topic, and make subtopics of them."),
+    "feedback": ("opilio.cli.review:feedback", "Say of a page whether it is relevant, or where it belongs."),
+    "clusters": ("opilio.cli.review:clusters", "Find clusters in a topic, and make subtopics of them."),
     "review": ("opilio.cli.review:review", "Judge a sample of a topic, and know how good all of it is."),
     "distill": ("opilio.cli.distill:distill", "List the best hubs and authorities."),
     "export": ("opilio.cli.ask:export", "Write the pages to a file."),
     "offer": ("opilio.cli.federate:offer", "Hand over to other collections the URLs that suit them."),
     "split": ("opilio.cli.parts:split", "Divide a collection by topic."),
     "merge": ("opilio.cli.parts:merge", "Make one collection of several."),
-    "publish": ("opilio.cli.publish:publish", "Write the portal as a site that needs no server."),
+    "publish": ("opilio.cli.portal:publish", "Write the portal as a site that needs no server."),
     "settings": ("opilio.cli.ask:settings", "Show the settings of a collection, or all defaults."),
-    "record": ("opilio.cli.record:record", "Record a web, on which crawls can be repeated and compared."),
-    "replay": ("opilio.cli.record:replay", "Serve a recorded web on this machine."),
-    "evaluate": ("opilio.cli.evaluate:evaluate", "Compare strategies on recorded webs."),
+    "record": ("opilio.cli.lab:record", "Record a web, on which crawls can be repeated and compared."),
+    "replay": ("opilio.cli.lab:replay", "Serve a recorded web on this machine."),
+    "evaluate": ("opilio.cli.lab:evaluate", "Compare strategies on recorded webs."),
     "demo": ("opilio.cli.demo:demo", "See it at work on this machine, offline."),
     "localweb": ("opilio.cli.demo:localweb", "Serve the web of the demo, for crawls of your own."),
 }

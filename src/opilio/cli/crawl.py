@@ -10,11 +10,8 @@ from typing import Any
 import click
 
 from opilio.cli import INTERRUPTED
-from opilio.cli.beside import portal_beside, stay
-from opilio.cli.display import print_json, summary
-from opilio.cli.serve import PORT
-from opilio.cli.units import DURATION, SIZE
-from opilio.cli.watching import make_display
+from opilio.cli.display import DURATION, SIZE, JsonLines, LogLines, Silence, print_json, summary
+from opilio.cli.portal import PORT, portal_beside, stay
 from opilio.cluster.workers import check_ray, on_ray
 from opilio.crawl import Collection
 from opilio.errors import InputError
@@ -156,3 +153,16 @@ def _warn_without_contact(settings: Settings) -> None:
         click.echo(
             "warning: no contact URL is set, so owners of sites cannot reach you; set one: --contact URL", err=True
         )
+
+
+def make_display(*, quiet: bool, as_json: bool) -> Silence:
+    """A live panel on a terminal, log lines elsewhere, JSON lines or nothing on request."""
+    if as_json:
+        return JsonLines()
+    if quiet:
+        return Silence()
+    if not sys.stderr.isatty():
+        return LogLines()
+    from opilio.cli.panel import Panels  # noqa: PLC0415  (what draws it takes long to load)
+
+    return Panels()

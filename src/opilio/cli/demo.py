@@ -9,13 +9,13 @@ from pathlib import Path
 import click
 
 from opilio.cli.ask import show_table
+from opilio.cli.crawl import make_display
 from opilio.cli.display import summary
-from opilio.cli.serve import serve_place
-from opilio.cli.watching import make_display
+from opilio.cli.portal import serve_place
 from opilio.crawl import Collection, Status
 from opilio.errors import CollectionError
-from opilio.localweb import LocalServer, LocalWeb
-from opilio.localweb.__main__ import main as serve_local_web
+from opilio.lab.local_web import LocalServer, LocalWeb
+from opilio.lab.local_web.__main__ import main as serve_local_web
 from opilio.web.publishing import publish
 
 MARK = "made-by-opilio-demo"

@@ -1,4 +1,7 @@
-"""The command that lists hubs and authorities."""
+"""The command that shows what a crawl found instead of what it should.
+
+The command that lists hubs and authorities.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,88 @@ from rich.text import Text
 from opilio.cli import one_line
 from opilio.crawl import Collection
 from opilio.distill import METHODS
+
+BAR_CELLS = 24
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--last", type=click.IntRange(1), default=None, help="Only the latest so many pages.")
+@click.option("--topic", default=None, help="Only pages of this topic, all below it, and what they led to.")
+@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+def census(folder: Path, last: int | None, topic: str | None, as_json: bool) -> None:
+    """Show which topics the pages of FOLDER fell into, what the others are about, and what to do about it.
+
+    When a crawl stagnates, this says why: most of what it finds may be about a topic above or beside yours, which you
+    can mark good too. Also while a crawl runs.
+
+    \b
+    opilio census funds
+    opilio census funds --last 500
+    opilio census funds --topic "Business/Investment/Mutual Funds"
+    """
+    told = Collection(folder).census(last or 0, topic)
+    if as_json:
+        click.echo(json.dumps(told))
+    else:
+        _show_census(told)
+
+
+def _show_census(told: dict[str, Any]) -> None:
+    latest = "latest " if told["last_pages"] else ""
+    around = f" of {one_line(told['topic'])} and around it" if told["topic"] else ""
+    click.echo(f"{told['pages']:,} {latest}pages{around}: {told['relevant']:,} relevant, {told['waiting']:,} URLs wait")
+    _show_topics(told)
+    _show_hosts(told["hosts"])
+    if told["instead"]:
+        click.echo("\nwhat is not wanted is about")
+        click.echo("  " + ", ".join(one_line(word["word"]) for word in told["instead"]))
+    for near in told["nearby"]:
+        click.echo(f"  {near['pages']:,} pages about {one_line(near['topic'])}, {near['where']}")
+    if told["remedies"]:
+        click.echo("\nwhat can be done")
+        for remedy in told["remedies"]:
+            click.echo(f"  {one_line(remedy['why'])}:\n    {one_line(remedy['command'])}")
+
+
+def _show_topics(told: dict[str, Any]) -> None:
+    rows = [topic for topic in told["topics"] if topic["pages"] or topic["waiting"] or topic["mark"] == "good"]
+    table = _table("topic", "mark", "pages", "relevant", "waiting", "")
+    most = max([told["untaken"], *(topic["pages"] for topic in rows)], default=0)
+    for topic in rows:
+        mark = topic["mark"] + (", starves" if topic["starves"] else "")
+        figures = (f"{topic[name]:,}" for name in ("pages", "relevant", "waiting"))
+        table.add_row(Text(one_line(topic["topic"])), mark, *figures, bar(topic["pages"], most))
+    table.add_row("(no topic took it)", "", f"{told['untaken']:,}", "", "", bar(told["untaken"], most))
+    _print(table)
+
+
+def _show_hosts(hosts: list[dict[str, Any]]) -> None:
+    if hosts:
+        click.echo()
+        table = _table("host", "pages", "relevant", "")
+        for host in hosts:
+            figures = (f"{host[name]:,}" for name in ("pages", "relevant"))
+            table.add_row(Text(one_line(host["host"])), *figures, bar(host["pages"], hosts[0]["pages"]))
+        _print(table)
+
+
+def bar(value: int, most: int) -> str:
+    """A bar as long as its share of the largest value."""
+    eighths = round(8 * BAR_CELLS * value / most) if most else 0
+    return _EIGHTHS[8] * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+
+
+def _table(*names: str) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in names:
+        table.add_column(name, justify="right" if name in ("pages", "relevant", "waiting") else "left", overflow="fold")
+    return table
+
+
+def _print(table: Table) -> None:
+    Console(markup=False, highlight=False).print(table)
 
 
 @click.command()

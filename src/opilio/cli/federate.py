@@ -12,7 +12,7 @@ from urllib.parse import unquote
 import click
 
 from opilio.cli import one_line
-from opilio.cli.serve import TOKEN_VARIABLE, listen
+from opilio.cli.portal import TOKEN_VARIABLE, listen
 from opilio.errors import InputError
 from opilio.federation.peers import PeerEntry, PeerError, check_address, check_token, read_peers
 
@@ -49,7 +49,7 @@ def federate(places: tuple[str, ...], file: Path | None, host: str, port: int, s
     opilio federate --peers peers.toml --state ~/federation
     """
     from opilio.crawl.peer import open_peer  # noqa: PLC0415
-    from opilio.web.federated_serving import serve_federation  # noqa: PLC0415
+    from opilio.web.federation_pages import serve_federation  # noqa: PLC0415
 
     entries = [] if file is None else read_peers(file, _warn)
     entries += [entry for place in places for entry in entries_at(place)]

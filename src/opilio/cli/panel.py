@@ -8,9 +8,8 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from opilio.cli.display import Silence, grouped, notice_lines, sparkline
-from opilio.cli.units import show_bytes, show_duration
-from opilio.crawl.counters import Status
+from opilio.cli.display import Silence, grouped, notice_lines, show_bytes, show_duration, sparkline
+from opilio.crawl.status import Status
 from opilio.model import OutcomeKind
 
 SHOWN_NOTICES = 2

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from opilio.cli import one_line
-from opilio.crawl.parts import PartReport
+from opilio.parts.split import PartReport
 
 TOLD_EVERY_S = 2.0
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Tell what went where as one JSON object.")
@@ -45,7 +45,7 @@ def split(folder: Path, target: Path, topics: tuple[str, ...], dry_run: bool, as
     opilio serve parts
     opilio crawl parts/Birds-Owls
     """
-    from opilio.crawl.parts import split as divide  # noqa: PLC0415
+    from opilio.parts.split import split as divide  # noqa: PLC0415
 
     reports = divide(folder, target, topics, dry_run=dry_run, on_progress=_Progress().tell)
     if as_json:
@@ -76,7 +76,7 @@ def merge(target: Path, folders: tuple[Path, ...], train: bool, as_json: bool) -
     opilio merge birds-again parts/Owls parts/Ducks parts/rest
     opilio merge animals birds insects --train
     """
-    from opilio.crawl.merging import merge as join  # noqa: PLC0415
+    from opilio.parts.merge import merge as join  # noqa: PLC0415
 
     report = join(target, folders, train=train, on_progress=_Progress().tell)
     if as_json:

@@ -1,4 +1,9 @@
-"""The command for the assisted review."""
+"""The command that says of a page whether it is relevant.
+
+The command that finds clusters in a topic.
+
+The command for the assisted review.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,108 @@ import click
 
 from opilio.cli import one_line
 from opilio.crawl import Collection
+
+SIDES = ("relevant", "irrelevant")
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("url", required=False)
+@click.argument("verdict", required=False, metavar="[relevant|irrelevant|TOPIC]")
+@click.option("--topic", default=None, help="The topic that is meant, when it is not the one that took the page.")
+@click.option(
+    "--undo", "version", type=int, default=0, metavar="MODEL", help="Take back what was taught since a model."
+)
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def feedback(
+    folder: Path, url: str | None, verdict: str | None, topic: str | None, version: int, as_json: bool
+) -> None:
+    """Say of a page that it is relevant, that it is not, or to which TOPIC it belongs; without one, show what waits.
+
+    A crawl that runs learns at once. Otherwise changes wait until a model is trained.
+
+    \b
+    opilio feedback birds https://owls.example/barn-owl relevant
+    opilio feedback birds https://shop.example/owl-mugs irrelevant
+    opilio feedback birds https://ducks.example/eider "Birds / Ducks"
+    opilio feedback birds                      (what no model has learned yet)
+    opilio topics train birds                  (learn it, and judge all pages anew)
+    opilio models birds --compare 1 2          (what that changed)
+    opilio feedback birds --undo 1             (take it back; then: opilio models birds --use 1)
+    """
+    collection = Collection(folder)
+    if version:
+        count = collection.forget_lessons(version)
+        click.echo(json.dumps({"forgotten": count}) if as_json else f"{count} documents are as they were")
+        return
+    if url is None or verdict is None:
+        if url is not None:
+            raise click.UsageError("say what the page is: relevant, irrelevant, or a topic")
+        _show_feedback(collection, as_json)
+        return
+    belongs = verdict not in SIDES
+    if belongs and topic is not None:
+        raise click.UsageError("name the topic once")
+    said = collection.feedback(url, "belongs" if belongs else verdict, verdict if belongs else topic)
+    waits = collection.pending()["count"]
+    if as_json:
+        click.echo(json.dumps({**said, "pending": waits}))
+        return
+    click.echo(f"{one_line(url)}: {one_line(said['said'])}")
+    if waits:
+        click.echo(f"{_changes(waits)} not yet learned: opilio topics train {folder}")
+
+
+def _show_feedback(collection: Collection, as_json: bool) -> None:
+    waits = collection.pending()
+    if as_json:
+        click.echo(json.dumps(waits))
+        return
+    click.echo(f"{_changes(waits['count'])} not yet learned by model {waits['model']}")
+    for change in waits["changes"]:
+        named = one_line(change["title"] or change["name"])
+        click.echo(f"  {change['change']}: {one_line(change['topic'])}{f': {named}' if named else ''}")
+
+
+def _changes(count: int) -> str:
+    return f"{count} change{'s' if count != 1 else ''}"
+
+
+SHOWN_PAGES = 3
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("topic")
+@click.option("--k", default=0, show_default=True, help="How many clusters; 0: as many as entropy suggests.")
+@click.option("--split", is_flag=True, help="Make each cluster a subtopic, with its most central pages as examples.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def clusters(folder: Path, topic: str, k: int, split: bool, as_json: bool) -> None:
+    """Find what the pages of a TOPIC are about in particular, and make subtopics of it. Also while a crawl runs.
+
+    \b
+    opilio clusters birds Owls
+    opilio clusters birds Owls --k 4
+    opilio clusters birds Owls --k 4 --split
+    opilio topics train birds                  (then pages are judged by the subtopics, too)
+    """
+    collection = Collection(folder)
+    found = collection.clusters(topic, k)
+    made = collection.split_topic(topic, found["clusters"]) if split else []
+    if as_json:
+        click.echo(json.dumps({**found, "made": made}))
+        return
+    why = ", the number of the least entropy" if found["chosen"] else ""
+    click.echo(f"{one_line(found['topic'])}: {found['pages']:,} relevant pages in {found['k']} clusters{why}")
+    for cluster in found["clusters"]:
+        click.echo(f"{one_line(cluster['name'])}: {cluster['pages']:,} pages, homogeneity {cluster['homogeneity']:.2f}")
+        click.echo(f"    {one_line(', '.join(cluster['terms']))}")
+        for page in cluster["central"][:SHOWN_PAGES]:
+            click.echo(f"    {page['cosine']:.2f}  {one_line(page['title'])}  {one_line(page['url'])}")
+    if made:
+        click.echo(f"made {len(made)} subtopics: {one_line('; '.join(made))}")
+        click.echo(f"learn them: opilio topics train {folder}")
+
 
 SHOWN_CHARS = 700
 KEYS = {"y": "yes", "n": "no", "u": "unsure", "s": "skip"}

@@ -1,8 +1,8 @@
 """A crawl on many machines: its workers are actors of a Ray cluster, everything else is as on one.
 
-The engine decides as always, and speaks as always to a process over a socket (`opilio.crawl.pool`). That process is the
-bridge (`process.py`): a Ray driver that passes leases on to actors and their visits back. It stands between because a
-Ray driver ends, as a whole and at once, when the node it is connected to is lost: the engine must not.
+The engine decides as always, and speaks as always to a process over a socket (`opilio.crawl.worker_pool`). That process
+is the bridge (`process.py`): a Ray driver that passes leases on to actors and their visits back. It stands between
+because a Ray driver ends, as a whole and at once, when the node it is connected to is lost: the engine must not.
 
 Ray places the actors, moves bytes, notices deaths. What is ours: how many actors there are (`capacity.py`), which of
 them has a host's leases (`placing.py`), that calls to one are repeated without harm (`hand.py`, `actor.py`), and that
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opilio.lazy import loader
+from opilio.process import loader
 
 if TYPE_CHECKING:
     from opilio.cluster.workers import on_ray

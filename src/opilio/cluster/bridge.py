@@ -18,17 +18,15 @@ import msgspec
 import ray
 from ray.exceptions import RayError
 
-from opilio.cluster.capacity import Capacity
-from opilio.cluster.hand import Hand, first_line
-from opilio.cluster.parcels import ClosedParcel, parcels_decoder, placed
-from opilio.cluster.placing import Placing
-from opilio.cluster.workers import orphaned_s
-from opilio.crawl.messages import Order, WorkerSetup, encoder
-from opilio.crawl.pool import PATIENCE
+from opilio.cluster.actor import Hand, first_line
+from opilio.cluster.placement import Capacity, Placing
+from opilio.cluster.workers import ClosedParcel, orphaned_s, parcels_decoder, placed
+from opilio.crawl.messages import WorkerOrder, WorkerSetup, encoder
+from opilio.crawl.worker_pool import PATIENCE
 from opilio.errors import StoreError
 from opilio.model import Fetch, Lease, Outcome, Visit, host_of
 from opilio.settings import from_table
-from opilio.store.warc import Records, WarcFiles
+from opilio.store.warc import WarcFiles, WarcRecords
 
 LOOK_S = 3.0  # how often the number of slots follows the size of the cluster
 AGAIN_S = 2.0  # before an actor is made again in a slot where one could not be made; longer each time
@@ -86,7 +84,7 @@ class Bridge:
                 break
         return self._problem
 
-    def take(self, order: Order) -> None:
+    def take(self, order: WorkerOrder) -> None:
         """Do what the engine asks."""
         if order.model:
             self._model = ray.put(order.model)
@@ -212,7 +210,7 @@ class Bridge:
             return visit
         response_at = fetch.warc_offset if fetch.warc_bytes else 0
         try:
-            file, offset, size = self._files.append(Records(parcel.records, response_at))
+            file, offset, size = self._files.append(WarcRecords(parcel.records, response_at))
         except StoreError as error:
             lost = Fetch(Outcome.WORKER_LOST, started_s=time.time(), detail=error.message[:300])
             return placed(visit, lost, fatal=error.message)

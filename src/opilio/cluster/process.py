@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 import uvloop
 
 from opilio.cluster.workers import AUTO
-from opilio.crawl.garbage import collect_rarely
 from opilio.crawl.messages import encoder, frame, order_decoder, read_message, setup_decoder
 from opilio.errors import told
+from opilio.process import collect_rarely
 
 if TYPE_CHECKING:
     from opilio.cluster.bridge import Bridge

@@ -19,15 +19,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opilio.lazy import loader
+from opilio.process import loader
 
 if TYPE_CHECKING:
     from opilio.crawl.collection import Collection
-    from opilio.crawl.counters import Status
     from opilio.crawl.peer import open_peer
+    from opilio.crawl.status import Status
 
 __all__ = ["Collection", "Status", "open_peer"]
 
-_MODULES = {"Collection": "collection", "Status": "counters", "open_peer": "peer"}
+_MODULES = {"Collection": "collection", "Status": "status", "open_peer": "peer"}
 
 __getattr__ = loader(__name__, _MODULES)

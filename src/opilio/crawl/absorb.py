@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from opilio.crawl import rows
-from opilio.crawl.counters import Counters
+from opilio.crawl.extra_urls import STEP_DECAY, Sources
 from opilio.crawl.meeting import Meeting
 from opilio.crawl.offering import MAX_NOTICES, OPEN, SETTLED, STORED, NewUrl
-from opilio.crawl.recorder import Recorder
-from opilio.crawl.sources import STEP_DECAY, Sources
-from opilio.frontier import ABSENT, Duplicates, Frontier, HostState, Waiting
+from opilio.crawl.rows import VisitRecorder
+from opilio.crawl.status import Counters
+from opilio.frontier import ABSENT, Duplicates, Frontier, HostState, QueuedUrl
 from opilio.model import Document, Fetch, Judgement, LeaseKind, Outcome, UrlState, Visit, url_key
 from opilio.model.url import path_of
 from opilio.settings import Settings
@@ -36,7 +36,7 @@ class Absorber(Meeting):
         frontier: Frontier,
         duplicates: Duplicates,
         counters: Counters,
-        recorder: Recorder = rows,
+        recorder: VisitRecorder = rows,
     ) -> None:
         super().__init__(settings, frontier, duplicates, counters, recorder)
         self._lost = Counter()
@@ -67,12 +67,12 @@ class Absorber(Meeting):
             return
         self._take_in(url, visit, now_s)
 
-    def page(self, url: Waiting, visit: Visit, now_s: float) -> None:
+    def page(self, url: QueuedUrl, visit: Visit, now_s: float) -> None:
         """Take in the visit of a page that is no longer in the frontier."""
         self._take_in(url, visit, now_s)
         self.catch_up()
 
-    def _take_in(self, url: Waiting, visit: Visit, now_s: float) -> None:
+    def _take_in(self, url: QueuedUrl, visit: Visit, now_s: float) -> None:
         fetch = visit.fetch
         url.numtries += 1
         url.host.bytes += fetch.received_bytes
@@ -87,7 +87,7 @@ class Absorber(Meeting):
         else:
             self._settle(url, fetch.outcome, now_s, None)
 
-    def _retries(self, url: Waiting, fetch: Fetch, now_s: float) -> bool:
+    def _retries(self, url: QueuedUrl, fetch: Fetch, now_s: float) -> bool:
         """Let a URL wait for another try, if it may have one."""
         fetching = self.settings.fetch
         if url.numtries >= fetching.max_tries or url.host.state is HostState.BAD:
@@ -101,7 +101,7 @@ class Absorber(Meeting):
         self.recorder.change_url(self.batch, url, UrlState.WAITING, fetch.outcome, now_s, now_s + wait_s)
         return True
 
-    def _redirect(self, url: Waiting, fetch: Fetch, now_s: float) -> None:
+    def _redirect(self, url: QueuedUrl, fetch: Fetch, now_s: float) -> None:
         target = fetch.redirect_url
         hops = url.hops + 1
         if hops > self.settings.fetch.max_redirects:
@@ -116,7 +116,7 @@ class Absorber(Meeting):
                 self.examples[oid] = self.examples[url.oid]
         self._settle(url, Outcome.REDIRECT, now_s, None)
 
-    def _document(self, url: Waiting, visit: Visit, document: Document, now_s: float) -> None:
+    def _document(self, url: QueuedUrl, visit: Visit, document: Document, now_s: float) -> None:
         fetch, judgement = visit.fetch, self._judgement(url, visit)
         self.recorder.add_words(self.batch, document)
         if document.noindex and self.settings.robots.obey_meta:
@@ -141,7 +141,9 @@ class Absorber(Meeting):
         self.counters.page(judgement.relevance if judgement else None)
         self._store(url, visit, document, judgement, now_s)
 
-    def _store(self, url: Waiting, visit: Visit, document: Document, judgement: Judgement | None, now_s: float) -> None:
+    def _store(
+        self, url: QueuedUrl, visit: Visit, document: Document, judgement: Judgement | None, now_s: float
+    ) -> None:
         self.recorder.add_page(self.batch, visit, document, judgement, self.settings.store)
         if judgement is not None:
             self.batch.judgements.put(url.oid, judgement)
@@ -153,7 +155,7 @@ class Absorber(Meeting):
         if judgement is not None and judgement.is_relevant:
             self._look_around(url, judgement, now_s)
 
-    def _look_around(self, url: Waiting, judgement: Judgement, now_s: float) -> None:
+    def _look_around(self, url: QueuedUrl, judgement: Judgement, now_s: float) -> None:
         """Offer what is worth a try beside the links of a relevant page, each URL once."""
         for found in self._sources.around(url.url):
             if self.frontier.known.get(url_key(found.url)) == ABSENT:
@@ -164,7 +166,7 @@ class Absorber(Meeting):
                 )
                 self.counters.add(found.counter, oid != ABSENT)
 
-    def _judgement(self, url: Waiting, visit: Visit) -> Judgement | None:
+    def _judgement(self, url: QueuedUrl, visit: Visit) -> Judgement | None:
         """What is to be thought of a page: of an example, what the user says; else what the model says."""
         kcid = self.examples.get(url.oid)
         if visit.judgement is None or kcid not in self.wanted:
@@ -173,7 +175,7 @@ class Absorber(Meeting):
 
     def _refreshed(
         self,
-        url: Waiting,
+        url: QueuedUrl,
         visit: Visit,
         document: Document,
         judgement: Judgement | None,
@@ -190,7 +192,7 @@ class Absorber(Meeting):
         self.batch.replaced.append(url.oid)
         self._store(url, visit, document, judgement, now_s)
 
-    def _canonical_twin(self, url: Waiting, document: Document) -> tuple[Outcome, int] | None:
+    def _canonical_twin(self, url: QueuedUrl, document: Document) -> tuple[Outcome, int] | None:
         canonical = document.canonical
         if not self.settings.duplicates.canonical or not canonical or canonical == url.url:
             return None
@@ -201,7 +203,7 @@ class Absorber(Meeting):
             return Outcome.DUP_CANONICAL, twin
         return None
 
-    def _links(self, url: Waiting, judgement: Judgement | None, document: Document, now_s: float) -> None:
+    def _links(self, url: QueuedUrl, judgement: Judgement | None, document: Document, now_s: float) -> None:
         """Offer the links of a page to the frontier, and note them."""
         if document.links_dropped:
             self.counters.add("links past the limit of a page", document.links_dropped)
@@ -227,7 +229,7 @@ class Absorber(Meeting):
                 link = links[index]
                 oids[index] = known.get(link.key) if new else ABSENT  # it may have stood on this very page before
                 if oids[index] == ABSENT:
-                    found = Waiting(self.next_oid, link.url, url.host, url.topic, url.depth + 1, relevance)
+                    found = QueuedUrl(self.next_oid, link.url, url.host, url.topic, url.depth + 1, relevance)
                     found.anchor, found.neighbours = link.anchor, document.significant
                     found.steps = url.steps
                     oids[index] = self._name(found, link.key, url.oid, new)

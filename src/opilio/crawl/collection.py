@@ -22,40 +22,41 @@ import uvloop
 
 import opilio
 from opilio import learn
+from opilio.analyze.files import read_file
 from opilio.analyze.sketch import bands
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.browsable import Browsable
-from opilio.crawl.claiming import claim
 from opilio.crawl.control import ASK_TIMEOUT_S, ControlServer, ask, is_running
-from opilio.crawl.counters import PHASE, Counters, Status
 from opilio.crawl.engine import Engine
 from opilio.crawl.findable import Findable
-from opilio.crawl.garbage import collect_rarely
-from opilio.crawl.inputs import read_inputs
 from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.offerable import Offerable
 from opilio.crawl.phases import phase_at_start, strategy_in
-from opilio.crawl.pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.crawl.receiving import take_up
 from opilio.crawl.restore import recover_pages, reopen, restore
 from opilio.crawl.reviewable import Reviewable
-from opilio.crawl.settings_file import changing, write_settings
+from opilio.crawl.status import PHASE, Counters, Status
 from opilio.crawl.steerable import Steerable
+from opilio.crawl.steering import claim
 from opilio.crawl.stored import stored_status
 from opilio.crawl.taught import KEYWORDS
 from opilio.crawl.teachable import Teachable
+from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
-from opilio.features.stem_vectors import INSTALLED, check_vectors
+from opilio.features.word_vectors import INSTALLED, check_vectors
 from opilio.fetch.transport import Transport
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
-from opilio.learn import lessons
+from opilio.learn import training_data
 from opilio.model import host_of, registered_domain
+from opilio.process import collect_rarely
 from opilio.settings import FILE_NAME, Settings, load, override, to_toml
+from opilio.settings.files import changing, write_settings
 from opilio.store import Result, Store, export_pages
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.store.export import DEFAULT_COLUMNS, STDOUT
 from opilio.store.loading import SeedRecord
 from opilio.store.storage import check_url
+from opilio.topics.inputs import read_inputs
 
 WARC_FOLDER = "warc"
 MakeWorkers = Callable[[WorkerSetup], Workers]
@@ -115,7 +116,7 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
         write_settings(folder, chosen)
         try:
             with Store.create(folder, memory_bytes=chosen.store.memory_bytes) as store:
-                lessons.add_inputs(store, tree, "given", learn.read_file)
+                training_data.add_inputs(store, tree, "given", read_file)
         except BaseException:  # half a collection would stand in the way of the next try
             for file in folder.glob(f"{DATABASE_NAME}*"):
                 file.unlink()
@@ -133,7 +134,7 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
         """Add seeds, topics and examples to a collection that is not being crawled. Returns how many seeds were new."""
         tree = read_inputs(bookmarks, seeds, "", examples, topics)
         with self._store() as store:
-            added = lessons.add_inputs(store, tree, "added", learn.read_file)
+            added = training_data.add_inputs(store, tree, "added", read_file)
             claim(store, [*(seed.url for seed in tree.seeds), *(example.value for example in tree.training())])
         return added
 
@@ -198,7 +199,7 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
         transport: Transport | None,
         make_workers: MakeWorkers | None,
     ) -> Status:
-        if self.settings.learn.phases and not lessons.has_documents(store):
+        if self.settings.learn.phases and not training_data.has_documents(store):
             raise InputError(
                 "a phase of learning needs examples to learn from",
                 "Give --bookmarks, --examples or --topics, or turn it off: --set learn.phases=false",
@@ -242,7 +243,7 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
         """The settings, `auto` decided: where nothing says what is wanted there is no evidence to weigh."""
         if self.settings.frontier.strategy != AUTO:
             return self.settings
-        is_told = bool(self._model(store)) or lessons.has_documents(store)
+        is_told = bool(self._model(store)) or training_data.has_documents(store)
         return override(self.settings, {"frontier.strategy": "evidence" if is_told else "best-first"})
 
     def _worker_setup(self, store: Store, settings: Settings) -> WorkerSetup:

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from opilio.crawl.receiving import MAX_TITLE_CHARS, note, plain
-from opilio.crawl.standing_out import Lens, Usual
-from opilio.federation.peers import MAX_NAME_CHARS, Offer, Peer, PeerError, Summary, read_peers
+from opilio.federation.distinctive import TopicLens, Usual
+from opilio.federation.peers import MAX_NAME_CHARS, Offer, Peer, PeerError, PeerSummary, read_peers
 from opilio.federation.profiles import profiles_from, suits, topic_profiles
-from opilio.model.judgement import RELEVANT
+from opilio.model.page import RELEVANT
 from opilio.store import Store
 
 SLICE_PAGES = 200
@@ -50,7 +50,7 @@ _TERMS = "SELECT oid, list(tid), list(freq) FROM terms WHERE oid IN (SELECT unne
 _HANDED = "SELECT url FROM offers WHERE peer = $1 AND url IN (SELECT unnest($2::VARCHAR[]))"
 
 
-class StoredPage(NamedTuple):
+class ForwardCandidate(NamedTuple):
     """A page to be compared with the topics of others."""
 
     url: str
@@ -67,8 +67,8 @@ class Outbox:
     """What waits for one peer."""
 
     peer: Peer
-    summary: Summary | None = None
-    lenses: list[Lens] = field(default_factory=list)
+    summary: PeerSummary | None = None
+    lenses: list[TopicLens] = field(default_factory=list)
     """Its topics, by what is usual here."""
     asked_s: float = 0.0
     looked_at: int = 0
@@ -122,7 +122,7 @@ class Delivery:
         self._newest_s = 0.0
         self._usual: Usual | None = None
         self._usual_at = 0
-        self._own: Summary | None = None
+        self._own: PeerSummary | None = None
 
     def round(self, most_s: float) -> Delivered:
         """Hear what the peers want, look at pages, hand over; for about so long at most."""
@@ -231,21 +231,21 @@ class Delivery:
     def _wants_more(self, box: Outbox) -> bool:
         return box.summary is not None and len(box.waiting) < MAX_WAITING and box.looked_at < len(self._pages)
 
-    def _load(self, oids: list[int]) -> list[StoredPage]:
+    def _load(self, oids: list[int]) -> list[ForwardCandidate]:
         assert self._usual is not None
         terms = self._terms(oids)
         rows = self._store.query(_PAGES, [oids], max_rows=len(oids)).rows
         return [
-            StoredPage(url, title, relevant, terms[oid], self._usual.vector(terms[oid]))
+            ForwardCandidate(url, title, relevant, terms[oid], self._usual.vector(terms[oid]))
             for oid, url, title, relevant in rows
             if oid in terms
         ]
 
-    def _compare(self, box: Outbox, pages: Sequence[StoredPage]) -> None:
+    def _compare(self, box: Outbox, pages: Sequence[ForwardCandidate]) -> None:
         """Let what suits a peer wait for it."""
         assert self._usual is not None
         assert box.summary is not None
-        box.lenses = box.lenses or [Lens(topic, self._usual) for topic in box.summary.topics]
+        box.lenses = box.lenses or [TopicLens(topic, self._usual) for topic in box.summary.topics]
         found = [offer for page in pages if (offer := self._offer(page, box)) is not None]
         if not found:
             return
@@ -253,7 +253,7 @@ class Delivery:
         handed = {url for (url,) in rows}
         box.waiting += [offer for offer in found if offer.url not in handed]
 
-    def _offer(self, page: StoredPage, box: Outbox) -> Offer | None:
+    def _offer(self, page: ForwardCandidate, box: Outbox) -> Offer | None:
         told = [(lens.relevance(page.terms, page.vector), lens) for lens in box.lenses]
         relevance, lens = max(told, key=lambda one: one[0], default=(0.0, None))
         if lens is None or not relevance:
@@ -262,11 +262,11 @@ class Delivery:
             return None
         return Offer(page.url, lens.path, relevance, plain(page.title, MAX_TITLE_CHARS))
 
-    def _of_ours(self) -> Summary:
+    def _of_ours(self) -> PeerSummary:
         """Our own topics, by the measure by which the others' are compared; anew when there are twice as many pages."""
         if self._own is None or len(self._pages) > 2 * self._own.pages:
             profiles = profiles_from(topic_profiles(self._store))
-            self._own = Summary(self._sender, "", len(self._pages), 0.0, profiles, {})
+            self._own = PeerSummary(self._sender, "", len(self._pages), 0.0, profiles, {})
         return self._own
 
     def _hand_over(self, box: Outbox) -> None:

@@ -5,7 +5,7 @@ a collection is small, whenever its pages have doubled, for then every neighbour
 not analysed all the time: between two analyses passes ten times the time for which the last one kept a core busy.
 
 What rises: the estimate of a URL that great hubs of other hosts recommend, to the quality of the best of these hubs
-(`opilio.distill.recommending`). No estimate is ever lowered. First it rises in memory, where the URL takes the place
+(`opilio.distill.recommendations`). No estimate is ever lowered. First it rises in memory, where the URL takes the place
 that the strategy gives it now, being brought there when it waited in the database only; then in the database, together
 with the new scores. Whatever is written of such a URL from then on has the new estimate.
 """
@@ -21,10 +21,10 @@ import numpy as np
 import pyarrow as pa
 
 from opilio.crawl.absorb import OPEN, Absorber
-from opilio.crawl.companion import finish
+from opilio.crawl.background import finish
 from opilio.distill import Analysis, Scores, analyse, keep
 from opilio.errors import told
-from opilio.frontier import Waiting
+from opilio.frontier import QueuedUrl
 from opilio.settings import Settings
 from opilio.store import Store, refill
 
@@ -128,7 +128,7 @@ class Distiller:
             counters.add("link analyses")
             return found.by_topic
 
-    def _analyse(self, wanted: frozenset[int]) -> tuple[Analysis | None, list[Waiting], float]:
+    def _analyse(self, wanted: frozenset[int]) -> tuple[Analysis | None, list[QueuedUrl], float]:
         """In a thread: the analysis, the recommended URLs, which may have to be brought into memory, and its cost."""
         began_s = time.thread_time()
         percentile = self._settings.frontier.hub_percentile
@@ -136,20 +136,20 @@ class Distiller:
         urls = [] if found is None else self._load(found.recommended.oids)
         return found, urls, time.thread_time() - began_s
 
-    def _load(self, oids: npt.NDArray[np.int64]) -> list[Waiting]:
+    def _load(self, oids: npt.NDArray[np.int64]) -> list[QueuedUrl]:
         with self._store.reading() as cursor:
             rows = refill.waiting_among(cursor, oids)
         ways = self._ways_to([row.oid for row in rows])
         return [self._waiting(row, ways.get(row.oid, ("", b""))) for row in rows]
 
-    def _waiting(self, row: refill.Waiting, way: tuple[str, bytes]) -> Waiting:
+    def _waiting(self, row: refill.StoredUrl, way: tuple[str, bytes]) -> QueuedUrl:
         host = self._absorber.frontier.hosts[row.sid]
-        url = Waiting(row.oid, row.url, host, row.topic, row.depth, row.relevance, row.hops, row.numtries)
+        url = QueuedUrl(row.oid, row.url, host, row.topic, row.depth, row.relevance, row.hops, row.numtries)
         url.priority = row.priority
         url.anchor, url.neighbours = way
         return url
 
-    def _raise(self, found: Analysis, urls: Sequence[Waiting]) -> None:
+    def _raise(self, found: Analysis, urls: Sequence[QueuedUrl]) -> None:
         frontier, recommended = self._absorber.frontier, found.recommended
         oids = recommended.oids.tolist()
         relevance = dict(zip(oids, recommended.relevance.tolist(), strict=True))
@@ -160,7 +160,7 @@ class Distiller:
         frontier.raise_urls(relevance, hub_scores)
         self._absorber.counters.add("URLs raised by hubs", len(rising))
 
-    def _open(self, urls: Iterable[Waiting]) -> list[Waiting]:
+    def _open(self, urls: Iterable[QueuedUrl]) -> list[QueuedUrl]:
         """Those that still wait, and of which no page is stored."""
         absorber = self._absorber
         return [url for url in urls if absorber.settled[url.oid] == OPEN and url.oid not in absorber.recrawls]
@@ -182,7 +182,7 @@ class Distiller:
             await asyncio.to_thread(self._bring_forward, oids)
             return len(urls)
 
-    def _from_hubs(self, limit: int) -> list[Waiting]:
+    def _from_hubs(self, limit: int) -> list[QueuedUrl]:
         found = self._store.query(_FROM_HUBS, {"hubs": limit, "urls": MAX_FORWARD}, max_rows=MAX_FORWARD).rows
         return self._load(np.array([oid for (oid,) in found], np.int64))
 

@@ -16,18 +16,18 @@ from typing import Any
 
 from opilio import learn
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.companion import Companion
-from opilio.crawl.counters import PHASE, Status
+from opilio.crawl.background import BackgroundTask
 from opilio.crawl.distiller import Distiller
-from opilio.crawl.handing import HandOver
+from opilio.crawl.forwarding import HandOver
 from opilio.crawl.indexer import Indexer
 from opilio.crawl.keeping import Keeping
 from opilio.crawl.phases import Phases, phase_at_start, settings_in
-from opilio.crawl.pool import Workers
 from opilio.crawl.shipping import Shipper
+from opilio.crawl.status import PHASE, Status
 from opilio.crawl.steering import Steering
-from opilio.crawl.teaching import Teacher
+from opilio.crawl.teacher import Teacher
 from opilio.crawl.watcher import Watcher
+from opilio.crawl.worker_pool import Workers
 from opilio.errors import OpilioError, QueryError, StoreError
 from opilio.frontier import AllEvidence, HostState, Strategy, make_strategy
 from opilio.settings import Settings
@@ -63,7 +63,7 @@ class Engine(Keeping):
         self.watcher = Watcher(settings, store, absorber, commit, self.end)
         self.phases = Phases(settings, store, absorber, self.teacher, self.distiller, self.order_by_settings, self.end)
         self.steering = Steering(store, absorber, commit, self._let_refill_end)
-        self.companions: list[Companion] = [self.teacher, self.distiller, self.watcher, self.phases, self.steering]
+        self.companions: list[BackgroundTask] = [self.teacher, self.distiller, self.watcher, self.phases, self.steering]
         self.companions += [kind(settings, store, absorber, commit) for kind in (Indexer, Shipper, HandOver)]
 
     # -- running

@@ -11,7 +11,7 @@ from opilio.errors import CollectionBusy, StoreError
 from opilio.store.connection import FILE_NAME
 
 if TYPE_CHECKING:  # it takes a while to import
-    from opilio.search.index import Reader
+    from opilio.search.index import IndexReader
 
 T = TypeVar("T")
 
@@ -52,7 +52,7 @@ class Findable(Askable):
             if value
         ]
 
-        def find(reader: Reader) -> dict[str, Any]:
+        def find(reader: IndexReader) -> dict[str, Any]:
             from opilio.search.finding import search  # noqa: PLC0415
 
             return search(reader, question, weights=weights, filters=filters, copies_of=copies_of, page=page, size=size)
@@ -63,8 +63,8 @@ class Findable(Askable):
         """The stored pages most like the page of a URL, best first; neither itself nor copies of it."""
         address = address_of(url, "Give the address of a stored page.")
 
-        def find(reader: Reader) -> list[dict[str, Any]]:
-            from opilio.search.similar import similar  # noqa: PLC0415
+        def find(reader: IndexReader) -> list[dict[str, Any]]:
+            from opilio.search.finding import similar  # noqa: PLC0415
 
             return similar(reader, address, n)
 
@@ -85,7 +85,7 @@ class Findable(Askable):
                 f"{self.folder}: the index cannot be written: {error}", "Make room, then search again."
             ) from None
 
-    def _with_index(self, find: Callable[[Reader], T]) -> T:
+    def _with_index(self, find: Callable[[IndexReader], T]) -> T:
         """Look into the index, brought up to date first unless a crawl does so. A damaged one is made anew."""
         from opilio.search.index import READERS, Damaged, forget  # noqa: PLC0415
 

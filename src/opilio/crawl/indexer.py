@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.companion import Aside, finish
+from opilio.crawl.background import Aside, finish
 from opilio.errors import told
 from opilio.settings import Settings
 from opilio.store import Store

@@ -5,13 +5,13 @@ from __future__ import annotations
 from opilio.classify import Model
 from opilio.features.evidence import Evidence, significant_stems
 from opilio.model import Document, Judgement, Lease
-from opilio.settings import Classify
+from opilio.settings import ClassifySettings
 
 
 class PageJudge:
     """A model at work."""
 
-    def __init__(self, model: bytes, settings: Classify) -> None:
+    def __init__(self, model: bytes, settings: ClassifySettings) -> None:
         self._model = Model.from_bytes(model)
         self._tells_neighbours = any("neighbours" in space for space in settings.spaces)
 

@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from opilio.crawl.absorb import OPEN, Absorber
-from opilio.crawl.counters import Counters
+from opilio.crawl.status import Counters
 from opilio.crawl.steering import Steering
-from opilio.crawl.teaching import Teacher
+from opilio.crawl.teacher import Teacher
 from opilio.errors import QueryError
-from opilio.frontier import Frontier, Waiting
+from opilio.frontier import Frontier, QueuedUrl
 from opilio.settings import Settings
 from opilio.store import Store
 
@@ -156,9 +156,9 @@ class Keeping:
 
     def _from_row(
         self, row: Any, validators: dict[int, tuple[str, str]], ways: dict[int, tuple[str, bytes]]
-    ) -> Waiting:
+    ) -> QueuedUrl:
         host = self.frontier.hosts[row.sid]
-        url = Waiting(row.oid, row.url, host, row.topic, row.depth, row.relevance, row.hops, row.numtries)
+        url = QueuedUrl(row.oid, row.url, host, row.topic, row.depth, row.relevance, row.hops, row.numtries)
         url.priority = row.priority
         url.etag, url.last_modified = validators.get(row.oid, ("", ""))
         url.anchor, url.neighbours = ways.get(row.oid, ("", b""))

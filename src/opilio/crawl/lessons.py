@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from opilio import learn
-from opilio.crawl.claiming import claim
+from opilio.analyze.files import read_file
+from opilio.crawl.steering import claim
 from opilio.crawl.taught import KEYWORDS, again, examples_in, why_nothing_is_learned
 from opilio.errors import InputError
-from opilio.learn import lessons
-from opilio.learn.noting import forget, noting
+from opilio.learn import training_data
+from opilio.learn.training_data import forget, noting
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.topics import hierarchy_of
@@ -58,15 +59,15 @@ def list_examples(store: Store) -> list[dict[str, Any]]:
 
 
 def _mark(store: Store, topic: str, good: bool) -> list[str]:
-    return lessons.mark(store, topic, good=good)
+    return training_data.mark(store, topic, good=good)
 
 
 def _add_example(store: Store, topic: str, example: str, positive: bool, relative_to: str) -> str:
-    return lessons.add_example(store, topic, example, positive, Path(relative_to), learn.read_file)
+    return training_data.add_example(store, topic, example, positive, Path(relative_to), read_file)
 
 
 def _drop_example(store: Store, topic: str, name: str) -> None:
-    lessons.drop_example(store, topic, name)
+    training_data.drop_example(store, topic, name)
 
 
 def _confirm_archetype(store: Store, topic: str, url: str) -> None:
@@ -88,13 +89,13 @@ def _feedback(store: Store, url: str, verdict: str, topic: str | None = None) ->
 
 
 def _split_topic(store: Store, topic: str, clusters: list[dict[str, Any]]) -> list[str]:
-    from opilio.search.splitting import split_topic  # noqa: PLC0415
+    from opilio.search.clusters import split_topic  # noqa: PLC0415
 
     return split_topic(store, topic, clusters)
 
 
 def _learn_review(store: Store, topic: str) -> dict[str, int]:
-    from opilio.search.review_lessons import learn_review  # noqa: PLC0415
+    from opilio.search.review import learn_review  # noqa: PLC0415
 
     return learn_review(store, topic)
 
@@ -158,7 +159,7 @@ def teach(store: Store, what: str, **request: Any) -> Any:
 def use_model_now(store: Store, settings: Settings, version: int) -> int:
     """Judge by an older model again where no crawl runs; the version it has now."""
     renewed = learn.renew(store, version)
-    learn.store_model(store, renewed, again(version), settings, lessons.fingerprint(store, settings))
+    learn.store_model(store, renewed, again(version), settings, training_data.fingerprint(store, settings))
     learn.rejudge(store, renewed.model, examples_in(store), settings.classify)
     return renewed.version
 
@@ -167,10 +168,10 @@ def train_now(store: Store, settings: Settings, reason: str, *, judge_anew: bool
     """Train a model where no crawl runs, and judge the stored pages by it; its version."""
     if settings.classify.classifier == KEYWORDS:
         raise InputError(*why_nothing_is_learned(settings))
-    if not lessons.has_documents(store):
+    if not training_data.has_documents(store):
         raise InputError("no examples to learn from", "Add some: opilio topics add FOLDER TOPIC URL")
     models = store.load_models()
-    taught = lessons.fingerprint(store, settings)
+    taught = training_data.fingerprint(store, settings)
     training = learn.with_strangers(store, settings, learn.gather(store, settings))
     trained = learn.train(training, settings, (models[0].version if models else 0) + 1)
     learn.store_model(store, trained, reason, settings, taught)

@@ -28,7 +28,7 @@ class WorkerSetup(msgspec.Struct, frozen=True):
     """How many processes had this place before in this crawl."""
 
 
-class Order(msgspec.Struct, frozen=True, array_like=True):
+class WorkerOrder(msgspec.Struct, frozen=True, array_like=True):
     """What the engine asks of a worker that runs."""
 
     leases: list[Lease] = []
@@ -39,7 +39,7 @@ class Order(msgspec.Struct, frozen=True, array_like=True):
 
 encoder = msgspec.msgpack.Encoder()
 visits_decoder = msgspec.msgpack.Decoder(list[Visit])
-order_decoder = msgspec.msgpack.Decoder(Order)
+order_decoder = msgspec.msgpack.Decoder(WorkerOrder)
 greeting_decoder = msgspec.msgpack.Decoder(tuple[str, str])  # what is wrong, and what to do; ('', ''): nothing
 setup_decoder = msgspec.msgpack.Decoder(WorkerSetup)
 

@@ -11,7 +11,7 @@ import msgspec
 
 from opilio.crawl.asking import Askable
 from opilio.crawl.control import ASK_TIMEOUT_S
-from opilio.crawl.handing import HANDED_OVER, TAKEN
+from opilio.crawl.forwarding import HANDED_OVER, TAKEN
 from opilio.crawl.receiving import receive_at_rest
 from opilio.errors import SettingsError
 from opilio.federation.peers import Offer

@@ -10,9 +10,9 @@ from itertools import chain
 from typing import NamedTuple
 
 from opilio.crawl import rows
-from opilio.crawl.counters import Counters
-from opilio.crawl.recorder import Recorder
-from opilio.frontier import ABSENT, Duplicates, Frontier, Waiting
+from opilio.crawl.rows import VisitRecorder
+from opilio.crawl.status import Counters
+from opilio.frontier import ABSENT, Duplicates, Frontier, QueuedUrl
 from opilio.model import Document, Judgement, Link, Outcome, OutcomeKind, UrlState, url_key
 from opilio.model.url import host_of
 from opilio.settings import Settings
@@ -27,7 +27,7 @@ MAX_UNPLACED_PAGES = 128
 class NewUrl(NamedTuple):
     """A URL met for the first time."""
 
-    url: Waiting
+    url: QueuedUrl
     key: int
     parent: int
     refusal: Outcome | None
@@ -42,7 +42,7 @@ class Offering:
         frontier: Frontier,
         duplicates: Duplicates,
         counters: Counters,
-        recorder: Recorder = rows,
+        recorder: VisitRecorder = rows,
     ) -> None:
         self.settings = settings
         self.recorder = recorder
@@ -105,7 +105,7 @@ class Offering:
             return oid
         host = self.frontier.host(host_of(url), url[: url.index(":")])
         new: list[NewUrl] = []
-        oid = self._name(Waiting(self.next_oid, url, host, topic, depth, relevance, hops), key, parent, new)
+        oid = self._name(QueuedUrl(self.next_oid, url, host, topic, depth, relevance, hops), key, parent, new)
         if self._unplaced:  # URLs are written down in the order of their oids
             self._unplaced.append(((), new, now_s))
         else:
@@ -115,7 +115,7 @@ class Offering:
 
     def _observe(
         self,
-        url: Waiting,
+        url: QueuedUrl,
         judgement: Judgement | None,
         document: Document,
         links: Sequence[Link],
@@ -143,7 +143,7 @@ class Offering:
             for _, new, now_s in unplaced:
                 self._admit(new, now_s)
 
-    def _name(self, url: Waiting, key: int, parent: int, new: list[NewUrl]) -> int:
+    def _name(self, url: QueuedUrl, key: int, parent: int, new: list[NewUrl]) -> int:
         """Give a URL met for the first time its oid, unless it is not worth one; it joins the `new` ones."""
         url.host, refusal = self.frontier.judge_new(url.url, url.depth)
         if refusal is Outcome.URL_TOO_LONG:
@@ -174,7 +174,7 @@ class Offering:
             self.recrawls.add(oid)
         self.settled[oid] = OPEN
 
-    def _known_elsewhere(self, url: Waiting) -> Outcome | None:
+    def _known_elsewhere(self, url: QueuedUrl) -> Outcome | None:
         found = self.duplicates.known_elsewhere(url.oid, url.url, url.host.sid, url.host.ip)
         if found is None:
             return None
@@ -182,18 +182,18 @@ class Offering:
         self.batch.duplicates.add(url.oid, twin, outcome)
         return outcome
 
-    def _note_priorities(self, urls: Sequence[Waiting]) -> None:
+    def _note_priorities(self, urls: Sequence[QueuedUrl]) -> None:
         """Record the priorities of waiting URLs as they are by now."""
         for url in urls:
             if url.oid in self.recrawls:  # its row says by its outcome that a page of it is stored
                 continue
             self.recorder.change_url(self.batch, url, UrlState.WAITING, None, rows.NEVER_S, rows.NEVER_S)
 
-    def drop(self, url: Waiting, outcome: Outcome) -> None:
+    def drop(self, url: QueuedUrl, outcome: Outcome) -> None:
         """Record that a waiting URL was given up."""
         self._settle(url, outcome, rows.NEVER_S, None)
 
-    def _settle(self, url: Waiting, outcome: Outcome, now_s: float, relevance: float | None) -> None:
+    def _settle(self, url: QueuedUrl, outcome: Outcome, now_s: float, relevance: float | None) -> None:
         """Speak the last word about a URL."""
         self.settled[url.oid] = STORED if outcome in (Outcome.OK, Outcome.NOT_MODIFIED) else SETTLED
         if self.frontier.strategy.learns:

@@ -13,11 +13,11 @@ import msgspec
 
 from opilio.crawl.collection import Collection
 from opilio.errors import InputError, OpilioError, QueryError
-from opilio.federation.peers import Answer, Offer, Peer, PeerEntry, PeerError, PeerRefusal, Summary
+from opilio.federation.peers import Offer, Peer, PeerAnswer, PeerEntry, PeerError, PeerRefusal, PeerSummary
 from opilio.federation.remote import RemotePeer
 
 if TYPE_CHECKING:  # it takes a while to import
-    from opilio.search.index import Reader
+    from opilio.search.index import IndexReader
 
 SUMMARY_FILE = "summary.msgpack"
 """In the folder of the index, and thrown away with it."""
@@ -32,7 +32,7 @@ MOST_GROWTH = 0.1
 class SharedCollection(Collection):
     """A collection as a federation sees it."""
 
-    def summarize(self, known: Summary | None = None) -> Summary:
+    def summarize(self, known: PeerSummary | None = None) -> PeerSummary:
         """What it says of itself: as it was made lately, or anew if it has changed since; `known` if it is the same."""
         with _LOCKS.of(self.folder):
             summary = self._with_index(self._summary)
@@ -46,10 +46,10 @@ class SharedCollection(Collection):
         filters: Sequence[tuple[str, str]] = (),
         most: int = 50,
         cut: bool = True,
-    ) -> Answer:
+    ) -> PeerAnswer:
         """Its best pages for a question, with what their scores are made of; `cut` is explained in `answering`."""
 
-        def find(reader: Reader) -> Answer:
+        def find(reader: IndexReader) -> PeerAnswer:
             from opilio.federation.answering import answer  # noqa: PLC0415
 
             return answer(reader, question, weights=weights, filters=filters, most=most, cut=cut)
@@ -60,7 +60,7 @@ class SharedCollection(Collection):
         """Learn what a user elsewhere says of a page; a sentence for that user."""
         return str(self.feedback(url, "relevant" if relevant else "irrelevant", topic or None)["said"])
 
-    def _summary(self, reader: Reader) -> Summary:
+    def _summary(self, reader: IndexReader) -> PeerSummary:
         from opilio.federation.profiles import profiles_from  # noqa: PLC0415
         from opilio.federation.summary import make_summary  # noqa: PLC0415
         from opilio.search.columns import FILE_NAME  # noqa: PLC0415
@@ -79,17 +79,17 @@ class SharedCollection(Collection):
         return made
 
 
-def _load(file: Path) -> tuple[Summary | None, float]:
+def _load(file: Path) -> tuple[PeerSummary | None, float]:
     """A summary that was kept, and how old it is; None when there is none that can be used."""
     try:
-        kept = msgspec.msgpack.decode(file.read_bytes(), type=Summary)
+        kept = msgspec.msgpack.decode(file.read_bytes(), type=PeerSummary)
         age_s = time.time() - file.stat().st_mtime
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None, 0.0
     return (kept if kept.version.startswith(f"{FORM}-") else None), age_s
 
 
-def _save(file: Path, summary: Summary) -> None:
+def _save(file: Path, summary: PeerSummary) -> None:
     """Keep a summary, if there is room: without one it is made anew each time."""
     new = file.with_name(f"{file.name}.new")
     with contextlib.suppress(OSError):
@@ -129,7 +129,7 @@ class LocalPeer:
         """Its folder."""
         return str(self._folder)
 
-    def summary(self, known: Summary | None = None) -> Summary:
+    def summary(self, known: PeerSummary | None = None) -> PeerSummary:
         """What it says of itself; `known` itself when nothing has changed since."""
         with self._opened() as collection:
             return collection.summarize(known)
@@ -142,7 +142,7 @@ class LocalPeer:
         filters: Sequence[tuple[str, str]],
         most: int,
         timeout_s: float,
-    ) -> Answer:
+    ) -> PeerAnswer:
         """Its best `most` pages for a question. It takes what time it takes: who asks waits no longer than it likes."""
         with self._opened() as collection:
             return collection.reply(question, weights=weights, filters=filters, most=most, cut=False)

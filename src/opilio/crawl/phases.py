@@ -19,14 +19,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from enum import IntEnum
 
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.companion import finish
-from opilio.crawl.counters import PHASE
+from opilio.crawl.background import finish
 from opilio.crawl.distiller import Distiller
-from opilio.crawl.teaching import Teacher
+from opilio.crawl.status import PHASE
+from opilio.crawl.teacher import Teacher
 from opilio.errors import told
 from opilio.frontier import Strategy, make_strategy
-from opilio.frontier.sharp import SharpFocus
-from opilio.learn.lessons import MIN_EXAMPLE_WORDS
+from opilio.frontier.classic import SharpFocus
+from opilio.learn.training_data import MIN_EXAMPLE_WORDS
 from opilio.settings import Settings, override
 from opilio.store import Store
 

@@ -17,24 +17,24 @@ READS: Mapping[str, str] = {
     "refused_models": "opilio.learn.models:list_refused",
     "compare_models": "opilio.learn:compare_models",
     # feedback, clusters, reviews
-    "pending": "opilio.learn.noting:pending",
+    "pending": "opilio.learn.training_data:pending",
     "examples": "opilio.crawl.lessons:list_examples",
-    "compare_topics": "opilio.learn.comparing:compare_topics",
+    "compare_topics": "opilio.learn.models:compare_topics",
     "clusters": "opilio.search.clusters:find_clusters",
     "review": "opilio.search.review:look",
     "verdicts": "opilio.search.review:list_verdicts",
     # watching
-    "series": "opilio.crawl.watching:series",
-    "hosts": "opilio.crawl.watching:list_hosts",
+    "series": "opilio.crawl.history:series",
+    "hosts": "opilio.crawl.history:list_hosts",
     # SQL
-    "answer": "opilio.store.answering:answer",
-    "tables": "opilio.store.tables:list_tables",
+    "answer": "opilio.store.answers:answer",
+    "tables": "opilio.store.answers:list_tables",
     # browsing
     "portal": "opilio.search.browsing:portal",
     "topic_pages": "opilio.search.browsing:topic_pages",
-    "page": "opilio.search.browsing_page:page",
-    "pages": "opilio.search.browsing_page:pages",
-    "neighbours": "opilio.search.neighbours:neighbours",
+    "page": "opilio.search.pages:page",
+    "pages": "opilio.search.pages:pages",
+    "neighbours": "opilio.search.pages:neighbours",
     # federation
     "peer_topics": "opilio.federation.profiles:topic_profiles",
 }

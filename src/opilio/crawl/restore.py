@@ -13,13 +13,13 @@ import numpy as np
 
 from opilio.crawl.absorb import OPEN, SETTLED, STORED, Absorber
 from opilio.crawl.messages import WorkerSetup
-from opilio.crawl.warc_files import known_ends
 from opilio.fetch.robots import RobotsRules
-from opilio.frontier import ABSENT, Frontier, HostState, ScopeFilter, Waiting
+from opilio.frontier import ABSENT, Frontier, HostState, QueuedUrl, ScopeFilter
 from opilio.model import HostReport, Lease, UrlState, normalize, url_key
-from opilio.settings import Limits
+from opilio.settings import LimitSettings
 from opilio.store import Store, WarcRecord, recover, truncate_torn
 from opilio.store.loading import STATES
+from opilio.store.warc_files import known_ends
 
 if TYPE_CHECKING:
     from opilio.crawl.worker import Worker
@@ -47,7 +47,7 @@ def restore(store: Store, absorber: Absorber) -> None:
     absorber.recrawls.update(oid for (oid,) in _rows(store, _RECRAWLED))
 
 
-def reopen(store: Store, limits: Limits, scope: ScopeFilter) -> int:
+def reopen(store: Store, limits: LimitSettings, scope: ScopeFilter) -> int:
     """Let URLs wait again that were dropped by a limit or a scope that has been widened since. Returns how many."""
     conditions = [f"outcome = 'too-deep' AND (depth <= {limits.max_depth} OR {limits.max_depth} = 0)"]
     room = f"SELECT sid FROM hosts WHERE pages < {limits.max_pages_per_host} OR {limits.max_pages_per_host} = 0"
@@ -152,7 +152,7 @@ def _reader(setup: WorkerSetup) -> Worker:
     return Worker(setup, archive=False)
 
 
-def _waiting(store: Store, absorber: Absorber, oid: int) -> Waiting:
+def _waiting(store: Store, absorber: Absorber, oid: int) -> QueuedUrl:
     """A URL that waits, taken out of the frontier: for another try, in the open batch, or in the database."""
     frontier = absorber.frontier
     again = frontier.take_back(oid)
@@ -169,6 +169,6 @@ def _waiting(store: Store, absorber: Absorber, oid: int) -> Waiting:
             f"SELECT {columns} FROM crawl WHERE oid = ?", [oid]
         ).rows[0]
     frontier.forget_cold(topic)
-    waiting = Waiting(oid, url, frontier.hosts[sid], topic, depth, relevance, hops, numtries)
+    waiting = QueuedUrl(oid, url, frontier.hosts[sid], topic, depth, relevance, hops, numtries)
     waiting.priority = priority
     return waiting

@@ -1,18 +1,22 @@
-"""Which rows of the database a visit becomes. Column by column: this runs for each link of each page."""
+"""Which rows of the database a visit becomes. Column by column: this runs for each link of each page.
+
+What the absorber tells of each visit: the seam between a crawl's decisions and what is kept of them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
-from opilio.frontier import Host, Waiting
+from opilio.frontier import Host, QueuedUrl
 from opilio.model import Document, Fetch, Judgement, Lease, Link, Outcome, UrlState, Visit
-from opilio.settings import Storage
+from opilio.settings import StoreSettings
 from opilio.store import Batch
 
 NEVER_S = 0.0
 
 
-def add_url(batch: Batch, url: Waiting, key: int, parent: int, found_s: float, refusal: Outcome | None) -> None:
+def add_url(batch: Batch, url: QueuedUrl, key: int, parent: int, found_s: float, refusal: Outcome | None) -> None:
     """A URL met for the first time, waiting or refused at once."""
     rows = batch.urls
     rows.oid.append(url.oid)
@@ -34,7 +38,7 @@ def add_url(batch: Batch, url: Waiting, key: int, parent: int, found_s: float, r
 
 
 def change_url(
-    batch: Batch, url: Waiting, state: UrlState, outcome: Outcome | None, visited_s: float, not_before_s: float
+    batch: Batch, url: QueuedUrl, state: UrlState, outcome: Outcome | None, visited_s: float, not_before_s: float
 ) -> None:
     """A URL's new state."""
     rows = batch.changes
@@ -57,7 +61,9 @@ def add_visit(batch: Batch, lease: Lease, fetch: Fetch) -> None:
     )  # fmt: skip
 
 
-def add_page(batch: Batch, visit: Visit, document: Document, judgement: Judgement | None, storage: Storage) -> None:
+def add_page(
+    batch: Batch, visit: Visit, document: Document, judgement: Judgement | None, storage: StoreSettings
+) -> None:
     """A page and its terms."""
     oid, fetch = visit.lease.oid, visit.fetch
     batch.pages.add(
@@ -81,7 +87,7 @@ def add_words(batch: Batch, document: Document) -> None:
         batch.lexicon.term.append(term)
 
 
-def add_links(batch: Batch, source: Waiting, links: Sequence[Link], oids: Sequence[int], sids: Sequence[int]) -> None:
+def add_links(batch: Batch, source: QueuedUrl, links: Sequence[Link], oids: Sequence[int], sids: Sequence[int]) -> None:
     """The links of a page; `oids` and `sids` of their targets are parallel to them."""
     rows, count = batch.links, len(links)
     rows.oid_src.extend([source.oid] * count)
@@ -102,3 +108,49 @@ def add_host(batch: Batch, host: Host) -> None:
         host.sid, host.name, host.domain_name, host.ip or None, host.state, host.failures, host.pages, host.bytes,
         host.requests, host.robots_status if host.met_s else None, host.crawl_delay_s, host.met_s, host.next_s,
     )  # fmt: skip
+
+
+class VisitRecorder(Protocol):
+    """Keeps what happened. The module `opilio.crawl.rows` is one, for the database; a simulation has its own."""
+
+    def add_url(
+        self, batch: Batch, url: QueuedUrl, key: int, parent: int, found_s: float, refusal: Outcome | None
+    ) -> None:
+        """A URL was met for the first time, and waits unless it was refused."""
+        ...  # pragma: no cover
+
+    def change_url(
+        self,
+        batch: Batch,
+        url: QueuedUrl,
+        state: UrlState,
+        outcome: Outcome | None,
+        visited_s: float,
+        not_before_s: float,
+    ) -> None:
+        """A URL has another state."""
+        ...  # pragma: no cover
+
+    def add_visit(self, batch: Batch, lease: Lease, fetch: Fetch) -> None:
+        """A request was made."""
+        ...  # pragma: no cover
+
+    def add_page(
+        self, batch: Batch, visit: Visit, document: Document, judgement: Judgement | None, storage: StoreSettings
+    ) -> None:
+        """A page is to be stored."""
+        ...  # pragma: no cover
+
+    def add_words(self, batch: Batch, document: Document) -> None:
+        """A worker met stems for the first time."""
+        ...  # pragma: no cover
+
+    def add_links(
+        self, batch: Batch, source: QueuedUrl, links: Sequence[Link], oids: Sequence[int], sids: Sequence[int]
+    ) -> None:
+        """A page has links."""
+        ...  # pragma: no cover
+
+    def add_host(self, batch: Batch, host: Host) -> None:
+        """A host is new or has changed."""
+        ...  # pragma: no cover

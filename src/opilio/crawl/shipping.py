@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.companion import Aside, finish
+from opilio.crawl.background import Aside, finish
 from opilio.errors import told
 from opilio.settings import Settings
 from opilio.store import Store

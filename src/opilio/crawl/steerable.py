@@ -6,12 +6,12 @@ from typing import Any
 
 from opilio.crawl.asking import Askable
 from opilio.crawl.control import ASK_TIMEOUT_S, ask
-from opilio.crawl.settings_file import changing, write_settings
 from opilio.crawl.steering import name_of_host, relock_at_rest
 from opilio.errors import CollectionError, InputError
 from opilio.frontier import ScopeFilter, covering
 from opilio.model import Outcome
-from opilio.settings import Scope, Settings, override
+from opilio.settings import ScopeSettings, Settings, override
+from opilio.settings.files import changing, write_settings
 from opilio.store import Store
 
 POINTS = 300
@@ -91,7 +91,7 @@ class Steerable(Askable):
 
     def hosts(self, top: int = 15) -> list[dict[str, Any]]:
         """The hosts that gave most, those that fail, those with most URLs waiting: at most `top` of each."""
-        scope = ScopeFilter(Scope(locked_domains=self.settings.scope.locked_domains))
+        scope = ScopeFilter(ScopeSettings(locked_domains=self.settings.scope.locked_domains))
         return [
             {**host, "locked": scope.refusal(host["host"]) is Outcome.LOCKED} for host in self._read("hosts", top=top)
         ]

@@ -1,4 +1,9 @@
-"""Steering a crawl by hand: pause it, lock a host, let a host have its turn sooner, claim a URL of another part.
+"""URLs that belong to another part of a divided collection, and that the user names here all the same.
+
+A part knows URLs of other parts, with the outcome `elsewhere`, and leaves them alone (`store.dividing`). When its user
+adds one as a seed or an example, the user's word counts: it waits here from then on, like any seed.
+
+Steering a crawl by hand: pause it, lock a host, let a host have its turn sooner, claim a URL of another part.
 
 A pause stops leases only: requests under way come to their ends, and the companions go on. It ends with the crawl.
 A lock is a setting (`scope.locked_domains`): URLs that wait there are dropped, and wait again once it is taken back.
@@ -17,13 +22,42 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import Any
 
 from opilio.crawl.absorb import OPEN, SETTLED, Absorber
-from opilio.crawl.claiming import claim, elsewhere
 from opilio.errors import InputError
 from opilio.frontier import ScopeFilter
 from opilio.model import Outcome, host_of, normalize
 from opilio.model.url import host_name
-from opilio.settings import Scope
+from opilio.settings import ScopeSettings
 from opilio.store import Store
+
+FIRST = 1e6
+"""A priority that brings a URL into memory with the first; there the strategy gives it one by its own measure."""
+_ELSEWHERE = f"""
+    SELECT c.oid, coalesce(t.kcid, s.kcid, c.topic)
+    FROM crawl c
+    LEFT JOIN (SELECT name, arg_max(kcid, rowid) AS kcid FROM training WHERE kind = 'url' GROUP BY name) t
+        ON t.name = c.url
+    LEFT JOIN (SELECT url, arg_max(kcid, rowid) AS kcid FROM seeds GROUP BY url) s ON s.url = c.url
+    WHERE c.outcome = '{Outcome.ELSEWHERE}' AND c.url IN (SELECT unnest(?::VARCHAR[]))
+"""
+_CLAIM = f"""
+    UPDATE crawl SET state = 'waiting', outcome = NULL, topic = g.topic, depth = 0, relevance = 1.0, priority = {FIRST}
+    FROM (SELECT unnest(?::BIGINT[]) AS oid, unnest(?::SMALLINT[]) AS topic) g WHERE g.oid = crawl.oid
+"""
+
+
+def elsewhere(store: Store, urls: Sequence[str]) -> list[tuple[int, int]]:
+    """Those of some URLs that are left to another part: oid of each, and the topic for which the user named it."""
+    return [(oid, topic) for oid, topic in store.query(_ELSEWHERE, [list(urls)], max_rows=len(urls) + 1).rows]
+
+
+def claim(store: Store, urls: Sequence[str]) -> list[tuple[int, int]]:
+    """Let those of some URLs wait here that were left to another part; oid and topic of each."""
+    found = elsewhere(store, urls)
+    if found:
+        oids, topics = zip(*found, strict=True)
+        store.query(_CLAIM, [list(oids), list(topics)], write=True)
+    return found
+
 
 NOTICE = "steering"
 CLAIMED = "URLs of other parts that the user named"
@@ -69,9 +103,11 @@ def take_up(store: Store, sids: Sequence[int]) -> list[tuple[int, int, bool]]:
     return found
 
 
-def relock_at_rest(store: Store, scope: Scope) -> dict[str, int]:
+def relock_at_rest(store: Store, scope: ScopeSettings) -> dict[str, int]:
     """Carry locks into the database of a collection in which no crawl runs."""
-    free = ScopeFilter(Scope(locked_domains=scope.locked_domains))  # other limits of the scope are the next crawl's
+    free = ScopeFilter(
+        ScopeSettings(locked_domains=scope.locked_domains)
+    )  # other limits of the scope are the next crawl's
     closed: list[int] = []
     opened: list[int] = []
     for host in store.load_hosts():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from opilio import learn
 from opilio.crawl.absorb import MAX_NOTICES
-from opilio.crawl.counters import Counters, Status
+from opilio.crawl.status import Counters, Status
 from opilio.crawl.taught import describe
 from opilio.settings import Settings
 from opilio.store import Store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opilio.learn.lessons import ARCHETYPE
+from opilio.learn.training_data import ARCHETYPE
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.loading import ExampleRecord, ModelRecord

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from opilio import learn
+from opilio.analyze.files import read_file
 from opilio.crawl.asking import Askable, address_of
 from opilio.crawl.control import ASK_TIMEOUT_S, ask
 from opilio.crawl.lessons import train_now, use_model_now
@@ -91,7 +92,7 @@ class Teachable(Askable):
         """Why a page or a file is judged as it is: topic, confidence, votes, terms for and against, the way to it."""
         path = Path(target)
         if "://" not in target and path.is_file():
-            said = learn.read_file(path)
+            said = read_file(path)
             request: dict[str, Any] = {"title": said.title, "text": said.text, "url": ""}
         else:
             url = address_of(target, "Give a file, or a URL of the collection.")

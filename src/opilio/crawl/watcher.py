@@ -18,7 +18,7 @@ from typing import Any
 
 from opilio import learn
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.companion import finish
+from opilio.crawl.background import finish
 from opilio.errors import told
 from opilio.settings import Settings
 from opilio.store import Store

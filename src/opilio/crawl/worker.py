@@ -15,10 +15,10 @@ from opilio.analyze import Analyzer, Content, Extractor, Failure
 from opilio.crawl.messages import WorkerSetup
 from opilio.errors import StoreError
 from opilio.fetch import Client, Response, Transport, meet_host, parse_sitemap
-from opilio.fetch.replay import replay
+from opilio.fetch.response import replay
 from opilio.model import Document, Fetch, Lease, LeaseKind, Outcome, Visit
 from opilio.settings import Settings, from_table
-from opilio.store.warc import Place, WarcWriter
+from opilio.store.warc import WarcPlace, WarcWriter
 
 if TYPE_CHECKING:
     from opilio.crawl.judging import PageJudge
@@ -37,7 +37,7 @@ class Archive(Protocol):
 
     def write(
         self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes
-    ) -> Place:
+    ) -> WarcPlace:
         """Keep an answer with the request that caused it."""
         ...
 

@@ -24,41 +24,37 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opilio.lazy import loader
+from opilio.process import loader
 
 if TYPE_CHECKING:
-    from opilio.distill.beside import Analysis, analyse
-    from opilio.distill.best import list_best, listing
-    from opilio.distill.distilling import METHODS, distill
+    from opilio.distill.analysis import METHODS, Analysis, analyse, distill, list_best, listing
+    from opilio.distill.focus import Neglected, neglected
     from opilio.distill.graph import WebGraph
-    from opilio.distill.keeping import keep
-    from opilio.distill.neglect import Neglected, neglected
-    from opilio.distill.options import Options
-    from opilio.distill.recommending import Recommended
-    from opilio.distill.scores import Scored, Scores
+    from opilio.distill.recommendations import Recommended, keep
+    from opilio.distill.scores import DistillOptions, Scored, Scores
 
 _MODULES = {
-    "Analysis": "beside",
-    "METHODS": "distilling",
-    "Neglected": "neglect",
-    "Options": "options",
-    "Recommended": "recommending",
+    "Analysis": "analysis",
+    "METHODS": "analysis",
+    "Neglected": "focus",
+    "DistillOptions": "scores",
+    "Recommended": "recommendations",
     "Scored": "scores",
     "Scores": "scores",
     "WebGraph": "graph",
-    "analyse": "beside",
-    "distill": "distilling",
-    "keep": "keeping",
-    "list_best": "best",
-    "listing": "best",
-    "neglected": "neglect",
+    "analyse": "analysis",
+    "distill": "analysis",
+    "keep": "recommendations",
+    "list_best": "analysis",
+    "listing": "analysis",
+    "neglected": "focus",
 }
 
 __all__ = [
     "METHODS",
     "Analysis",
+    "DistillOptions",
     "Neglected",
-    "Options",
     "Recommended",
     "Scored",
     "Scores",

@@ -11,19 +11,23 @@ its share of memory is used up.
 
 Scores are added up as whole numbers (`ONE` stands for 1): a sum of those is the same in any order, a sum of floating
 point numbers differs with how the threads happened to run. It costs nothing that can be measured.
+
+What great hubs recommend and nobody has fetched (Focus 3.7), so that a crawl can turn to it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import duckdb
 import numpy as np
+import pyarrow as pa
 
-from opilio.distill.merging import register
-from opilio.distill.options import Options
-from opilio.distill.scores import Scores
+from opilio.distill.graph import register
+from opilio.distill.scores import DistillOptions, Scores
+from opilio.store import Store
 
 ONE = 2**60
 
@@ -76,10 +80,10 @@ ORDER BY oid
 
 
 def focus(
-    cursor: duckdb.DuckDBPyConnection, topics: Iterable[int] | None = None, options: Options | None = None
+    cursor: duckdb.DuckDBPyConnection, topics: Iterable[int] | None = None, options: DistillOptions | None = None
 ) -> Scores:
     """Hub and authority scores by the relevance of pages; with `topics`, pages of others count as irrelevant."""
-    options = options or Options()
+    options = options or DistillOptions()
     weigh_links(cursor, topics, options.rho)
     cursor.execute(_START)
     cursor.execute(_NOTHING)
@@ -110,3 +114,53 @@ def update(cursor: duckdb.DuckDBPyConnection, finished_rounds: int) -> float:
     cursor.execute(_UPDATE.format(new=hubs, old=auth, from_="oid_dst", to="oid_src", weight="wgt_rev"))
     pairs = ((auth, f"distill_auth_{old}"), (hubs, f"distill_hubs_{old}"))
     return math.fsum(cursor.execute(_CHANGE.format(new=a, old=b)).fetchall()[0][0] for a, b in pairs)
+
+
+_NEGLECTED = f"""
+WITH citation AS (
+    SELECT DISTINCT g.oid AS oid_src, g.score, coalesce(d.ends, l.oid_dst) AS oid_dst
+    FROM links l
+    LEFT JOIN merged s ON s.oid = l.oid_src
+    LEFT JOIN merged d ON d.oid = l.oid_dst
+    JOIN great_hubs g ON g.oid = coalesce(s.ends, l.oid_src)
+)
+SELECT c.oid, c.url, c.relevance, count(*), sum((score * {ONE})::BIGINT) / {ONE}::DOUBLE AS total, max(score)
+FROM citation
+JOIN crawl c ON c.oid = oid_dst
+JOIN crawl h ON h.oid = oid_src
+WHERE c.state = 'waiting' AND c.numtries = 0 AND c.sid <> h.sid
+GROUP BY c.oid, c.url, c.relevance
+ORDER BY total DESC, c.oid
+LIMIT $limit
+"""
+
+
+class Neglected(NamedTuple):
+    """A URL not yet tried to which great hubs of other hosts link."""
+
+    oid: int
+    url: str
+    relevance: float
+    """As estimated so far."""
+    hubs: int
+    """Great hubs that link to it."""
+    hub_score: float
+    """The sum of their scores."""
+    best_hub_score: float
+
+
+def neglected(store: Store, scores: Scores, percentile: float = 0.9, limit: int = 1000) -> list[Neglected]:
+    """URLs not yet tried that are cited by hubs above a percentile, those of the most hub score first.
+
+    The percentile is over pages with a hub score at all, as in the paper's table HUBS; when all of them score the same,
+    none is above.
+    """
+    is_hub = scores.hub > 0
+    if not is_hub.any():
+        return []
+    is_great = scores.hub > np.quantile(scores.hub[is_hub], percentile)
+    great = pa.table({"oid": pa.array(scores.oids[is_great], pa.int64()), "score": pa.array(scores.hub[is_great])})
+    with store.reading() as cursor:
+        register(cursor)
+        cursor.register("great_hubs", great)
+        return [Neglected(*row) for row in cursor.execute(_NEGLECTED, {"limit": limit}).fetchall()]

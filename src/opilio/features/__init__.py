@@ -17,10 +17,9 @@ same.
 
 from opilio.features import embeddings  # registers its space
 from opilio.features.evidence import Evidence
-from opilio.features.matrix import project, to_matrix
 from opilio.features.selection import mutual_information, select, select_among
 from opilio.features.spaces import SPACES, Space, Vector, make_space
-from opilio.features.weights import Idf
+from opilio.features.weights import Idf, project, to_matrix
 
 __all__ = [
     "SPACES",

@@ -19,11 +19,11 @@ from itertools import chain
 
 import numpy as np
 
-from opilio.analyze.tokens import tokenize
+from opilio.analyze.terms import tokenize
 from opilio.features.evidence import Evidence
 from opilio.features.spaces import SPACES, Vector
-from opilio.features.wordvectors import Table, load, marks_of
-from opilio.settings import Classify
+from opilio.features.word_vectors import Table, load, marks_of
+from opilio.settings import ClassifySettings
 
 EMBEDDING = 3 << 32
 """Added to the number of a dimension; see `spaces.py` for the numbers of other kinds."""
@@ -39,7 +39,7 @@ _MAX_CHARS = 10 * MAX_WORDS
 _NOTHING = Vector(np.zeros(0, np.uint64), np.zeros(0))
 
 
-class Words(dict[bytes, tuple[int, ...]]):
+class WordRows(dict[bytes, tuple[int, ...]]):
     """The words met so far, in lower case, each with the rows of its pieces; none for one that is not known.
 
     Bounded: it starts afresh.
@@ -93,9 +93,9 @@ def _without_accents(word: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def words_of(table: Table) -> Words:
+def words_of(table: Table) -> WordRows:
     """Shared by all spaces of a process that use this table."""
-    return Words(table)
+    return WordRows(table)
 
 
 @SPACES.register("embeddings")
@@ -105,7 +105,7 @@ class Embeddings:
     name = "embeddings"
     dense = True
 
-    def __init__(self, settings: Classify) -> None:
+    def __init__(self, settings: ClassifySettings) -> None:
         self.settings = settings
         table = load(settings.embedding_model)
         self._rows = table.rows

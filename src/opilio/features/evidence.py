@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opilio.analyze.keywords import term_ids
 from opilio.analyze.language import language_of
-from opilio.analyze.terms import Vocabulary
-from opilio.analyze.tokens import tokenize
+from opilio.analyze.terms import Vocabulary, term_ids, tokenize
 from opilio.model import Document
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import

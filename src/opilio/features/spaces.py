@@ -1,4 +1,6 @@
-"""Feature spaces: evidence seen in one way, as a sparse vector (BINGO 3.4).
+"""The words of links, and the phrases in them that say nothing of where they lead (BINGO 3.4: extended stop words).
+
+Feature spaces: evidence seen in one way, as a sparse vector (BINGO 3.4).
 
 Every feature is a 64-bit number, and the number tells the kind, so that spaces can be combined:
 
@@ -15,15 +17,16 @@ combination of those spaces, as in `terms+anchors`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from opilio.analyze.terms import term_ids
 from opilio.errors import SettingsError
-from opilio.features.anchors import without_stop_phrases
 from opilio.features.evidence import Evidence
 from opilio.registry import Registry
-from opilio.settings import Classify
+from opilio.settings import ClassifySettings
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -32,6 +35,107 @@ if TYPE_CHECKING:
 
     Ids = npt.NDArray[np.uint64]
     Values = npt.NDArray[np.float64]
+
+MAX_ANCHOR_WORDS = 5000
+
+# Whole links only, and only what leads around a site, not what might name a subject ("history", "jobs", "privacy").
+_ENGLISH = """
+    click, click here, click on this, click for more, click this link, press here, follow this link, tap here
+    here, this, this one, this page, this site, this website, this link, this article, that page
+    link, links, permalink, permanent link, direct link, external link, related links, useful links, quick links
+    read more, read on, read it, read this, read article, read the article, read full article, read the rest, full text
+    continue, continue reading, keep reading, learn more, find out more, see more, show more, view more, load more
+    more, more info, more information, more details, details, info, information, view, view all, see all, show all
+    all, full story, full article, full version, full screen, visit, visit site, visit website, visit page, go, open
+    home, homepage, home page, main page, main menu, start, start page, front page, index, contents
+    table of contents, toc, top, back to top, to top, top of page, go to top, up, bottom, overview, menu, navigation
+    next, next page, next article, next post, next chapter, next section, next topic, next slide, next entry
+    previous, prev, previous page, previous article, previous post, previous chapter, previous section, previous topic
+    previous slide, previous entry, older, older posts, older entries, newer, newer posts, newer entries, last
+    last page, first, first page, back, go back, forward, return, return home, page, pages, part, chapter, section
+    skip, skip to content, skip to main content, skip navigation, jump to content, jump to navigation
+    download, downloads, download now, download here, download pdf, download file, free download, get it, pdf, html
+    html version, pdf version, text version, ps, doc, zip, abstract, save, print, print this page, print version
+    printable version, printer friendly, printer friendly version, email, e-mail, mail, email this, email us
+    send to a friend, share, share this, share on facebook, share on twitter, tweet, facebook, twitter, linkedin
+    instagram, youtube, rss, rss feed, atom feed, feed, follow us, subscribe, newsletter
+    contact, contact us, contacts, feedback, about, about us, about this site, who we are, help, faq
+    site map, sitemap, search, advanced search, search results, privacy policy, privacy notice, cookie policy
+    cookie settings, terms of use, terms of service, terms and conditions, legal notice, disclaimer
+    all rights reserved, imprint, impressum, login, log in, logout, log out, sign in, sign up, sign out, register
+    join, join now, account, my account, cart, shopping cart, add to cart, buy now, order now, checkout
+    comment, comments, leave a comment, no comments, post a comment, reply, edit, edit this page, edit source
+    view source, image, thumbnail, untitled, document, file, www, http, https, website, web site
+    yes, no, ok, close, cancel, accept, submit, reset
+"""
+
+_OTHERS = {
+    "de": """
+    hier, hier klicken, klicken sie hier, klick, mehr, mehr lesen, mehr erfahren, mehr dazu, mehr infos
+    mehr informationen, weiterlesen, weiter lesen, lesen sie mehr, weiter, weitere informationen, zum artikel, zur seite
+    startseite, home, zur startseite, hauptseite, zurück, zurück zur startseite, nach oben, seitenanfang, vor, nächste
+    nächste seite, vorherige, vorherige seite, letzte, erste, seite, inhalt, inhaltsverzeichnis, übersicht, zum inhalt
+    zum inhalt springen, herunterladen, drucken, druckversion, teilen, kontakt, über uns, hilfe, suche, suchen
+    datenschutz, datenschutzerklärung, agb, nutzungsbedingungen, anmelden, abmelden, registrieren, warenkorb
+    in den warenkorb, kommentar, kommentare, kommentieren, bearbeiten, bild, schließen, link, webseite, zur webseite
+    """,
+    "fr": """
+    ici, cliquez ici, cliquer ici, plus, lire la suite, lire plus, en savoir plus, voir plus, voir tout, suite
+    la suite, suivant, suivante, page suivante, précédent, précédente, page précédente, accueil, page d'accueil, retour
+    retour à l'accueil, haut de page, haut, télécharger, imprimer, partager, contact, contactez-nous, nous contacter
+    à propos, qui sommes-nous, aide, rechercher, recherche, plan du site, mentions légales, connexion, se connecter
+    s'inscrire, panier, commentaires, aller au contenu, modifier, lien, site web, page, dernière, première
+    """,
+    "es": """
+    aquí, haga clic aquí, haz clic aquí, pulse aquí, más, leer más, ver más, saber más, más información, ver todo
+    siguiente, página siguiente, anterior, página anterior, inicio, página principal, portada, volver, volver arriba
+    arriba, descargar, imprimir, compartir, contacto, contáctenos, acerca de, quiénes somos, ayuda, buscar
+    mapa del sitio, aviso legal, política de privacidad, iniciar sesión, registrarse, carrito, comentarios
+    ir al contenido, editar, enlace, sitio web, página, última, primera
+    """,
+    "it": """
+    qui, clicca qui, cliccare qui, altro, leggi tutto, leggi di più, continua, continua a leggere, scopri di più
+    maggiori informazioni, vedi tutti, successivo, successiva, pagina successiva, precedente, pagina precedente, avanti
+    indietro, home, pagina iniziale, torna su, torna alla home, scarica, stampa, condividi, contatti, contattaci
+    chi siamo, aiuto, cerca, mappa del sito, note legali, privacy, accedi, registrati, carrello, commenti, modifica
+    vai al contenuto, sito web, pagina, ultima, prima
+    """,
+}
+
+
+def anchor_stems(lines: str, language: str = "") -> Stems:
+    """The stems of the words of links, one link a line, with a 0 between links: what `Evidence.anchors` holds."""
+    links = [codes for line in lines.splitlines() if (codes := term_ids(line, language))]
+    return np.array([code for codes in links for code in (*codes, 0)][:-1], np.uint32)
+
+
+def without_stop_phrases(stems: Stems, language: str = "") -> Stems:
+    """The stems of the links that say something; a link counts as a stop phrase only as a whole."""
+    phrases = stop_phrases(language)
+    kept: list[int] = []
+    link: list[int] = []
+    for stem in (*stems[:MAX_ANCHOR_WORDS].tolist(), 0):
+        if stem:
+            link.append(stem)
+        elif link:
+            if tuple(link) not in phrases:
+                kept += link
+            link = []
+    return np.array(kept, np.uint32)
+
+
+@lru_cache(maxsize=32)
+def stop_phrases(language: str) -> frozenset[tuple[int, ...]]:
+    """The phrases as the stems that are left of them; those of English are met in all languages."""
+    # A bare page number leads to the next page of a list, too.
+    phrases = [*_phrases(_ENGLISH), *map(str, range(100)), *(f"page {number}" for number in range(100))]
+    phrases += _phrases(_OTHERS.get(language, ""))
+    return frozenset(tuple(term_ids(phrase, language)) for phrase in phrases) - {()}
+
+
+def _phrases(text: str) -> list[str]:
+    return [phrase.strip() for line in text.splitlines() for phrase in line.split(",")]
+
 
 ANCHOR = 1 << 32
 NEIGHBOUR = 2 << 32
@@ -68,10 +172,10 @@ class Space(Protocol):
         ...  # pragma: no cover
 
 
-SPACES: Registry[Callable[[Classify], Space]] = Registry("spaces")
+SPACES: Registry[Callable[[ClassifySettings], Space]] = Registry("spaces")
 
 
-def make_space(spec: str, settings: Classify) -> Space:
+def make_space(spec: str, settings: ClassifySettings) -> Space:
     """The space called `spec`. The parts of a combination may come in any order: the space is the same."""
     parts = {name: SPACES.get(name) for name in map(str.strip, spec.split("+"))}
     ordered = [parts[name](settings) for name in SPACES if name in parts]
@@ -87,13 +191,13 @@ def make_space(spec: str, settings: Classify) -> Space:
 
 
 @SPACES.register("terms")
-class Terms:
+class TermSpace:
     """Bag of words: each stem of title and text with its count."""
 
     name = "terms"
     dense = False
 
-    def __init__(self, settings: Classify) -> None:
+    def __init__(self, settings: ClassifySettings) -> None:
         self.settings = settings
 
     def vector(self, evidence: Evidence) -> Vector:
@@ -112,7 +216,7 @@ class Pairs:
     name = "pairs"
     dense = False
 
-    def __init__(self, settings: Classify) -> None:
+    def __init__(self, settings: ClassifySettings) -> None:
         self.settings = settings
 
     def vector(self, evidence: Evidence) -> Vector:
@@ -152,7 +256,7 @@ class Anchors:
     name = "anchors"
     dense = False
 
-    def __init__(self, settings: Classify) -> None:
+    def __init__(self, settings: ClassifySettings) -> None:
         self.settings = settings
 
     def vector(self, evidence: Evidence) -> Vector:
@@ -172,7 +276,7 @@ class Neighbours:
     name = "neighbours"
     dense = False
 
-    def __init__(self, settings: Classify) -> None:
+    def __init__(self, settings: ClassifySettings) -> None:
         self.settings = settings
 
     def vector(self, evidence: Evidence) -> Vector:

@@ -15,22 +15,22 @@ import msgspec
 import numpy as np
 
 from opilio.errors import InputError
-from opilio.federation.peers import Answer, Found
+from opilio.federation.peers import PeerAnswer, PeerHit
 from opilio.search.finding import Ranked, rank, with_filters
-from opilio.search.leaves import Leaf, leaves_of, term_query
+from opilio.search.matching import Leaf, leaves_of, term_query
 from opilio.search.query import Node, Question, Without, Word, parse
 from opilio.search.ranking import check_weights
 from opilio.topics import TopicRecord, find_topic
 from opilio.topics.tree import OTHERS
 
 if TYPE_CHECKING:
-    from opilio.search.index import Reader
+    from opilio.search.index import IndexReader
 
 BEST_BY_WORDS = 3
 """Pages that are sent because their words fit best, whatever else speaks against them: scores are shares of theirs."""
 
 
-class Counted(msgspec.Struct):
+class LeafCount(msgspec.Struct):
     """What the index counted for a leaf in a page."""
 
     frequency: float = 1.0
@@ -59,14 +59,14 @@ def every_word(node: Node | None) -> list[Word]:
 
 
 def answer(
-    reader: Reader,
+    reader: IndexReader,
     question: str,
     *,
     weights: Mapping[str, float] | None,
     filters: Sequence[tuple[str, str]],
     most: int,
     cut: bool = True,
-) -> Answer:
+) -> PeerAnswer:
     """The best `most` pages for a question, in the collection's own order, and a few that fit its words best.
 
     `cut`: with the pieces of title and text that are shown of a page; else with its text, for who asks to cut them of
@@ -75,7 +75,7 @@ def answer(
     began_s = time.perf_counter()
     asked, fits = _with_known_topics(reader, with_filters(parse(question), filters))
     if not fits:
-        return Answer(0, [])
+        return PeerAnswer(0, [])
     ranked = rank(reader, asked, check_weights(weights))
     order = _candidates(ranked, most)
     leaves = {leaf.key: leaf for word in every_word(ranked.asked.tree) for leaf in leaves_of(word)}
@@ -85,7 +85,7 @@ def answer(
         _found(reader, ranked, explainer, number, result, text)
         for number, (result, text) in zip(order.tolist(), described, strict=True)
     ]
-    return Answer(
+    return PeerAnswer(
         total=len(ranked.kept),
         pages=pages,
         facets=ranked.facets(reader),
@@ -97,7 +97,7 @@ def answer(
     )
 
 
-def _with_known_topics(reader: Reader, asked: Question) -> tuple[Question, bool]:
+def _with_known_topics(reader: IndexReader, asked: Question) -> tuple[Question, bool]:
     """The question without filters by topics that other collections have; whether anything can fit it then."""
     records = [TopicRecord(**topic, type="", keywords=[]) for topic in reader.columns.topics]
     kept = [one for one in asked.filters if one.name != "topic" or _is_known(one.value, records)]
@@ -122,8 +122,8 @@ def _candidates(ranked: Ranked, most: int) -> Any:
 
 
 def _found(
-    reader: Reader, ranked: Ranked, explainer: _Explainer, number: int, result: dict[str, Any], text: str | None
-) -> Found:
+    reader: IndexReader, ranked: Ranked, explainer: _Explainer, number: int, result: dict[str, Any], text: str | None
+) -> PeerHit:
     hits, columns = ranked.hits, reader.columns
     at = int(hits.at[number])
     counted = {}
@@ -132,7 +132,7 @@ def _found(
     lengths = {key.partition(":")[0]: one.length for key, one in counted.items() if one.length}
     marks = [columns["content_hash"][at], *columns.bands[at]]
     parts = {name: float(values[number]) for name, values in hits.parts.items()}  # not rounded: near scores stay apart
-    return Found(
+    return PeerHit(
         {**result, "parts": parts},
         {key: one.frequency for key, one in counted.items()},
         lengths,
@@ -141,7 +141,7 @@ def _found(
     )
 
 
-def _frequencies(reader: Reader, leaves: Any) -> dict[str, int]:
+def _frequencies(reader: IndexReader, leaves: Any) -> dict[str, int]:
     """How many pages have each word in each field."""
     asked = {(leaf.field, term) for leaf in leaves if not leaf.is_constant for term in leaf.terms}
     return {f"{field}:{term}": reader.searcher.doc_freq(field, term) for field, term in sorted(asked)}
@@ -150,13 +150,13 @@ def _frequencies(reader: Reader, leaves: Any) -> dict[str, int]:
 class _Explainer:
     """Reads out of the index what the score of a page is made of."""
 
-    def __init__(self, reader: Reader, leaves: Sequence[Leaf]) -> None:
+    def __init__(self, reader: IndexReader, leaves: Sequence[Leaf]) -> None:
         self._searcher = reader.searcher
         self._leaves = [(leaf, leaf.query()) for leaf in leaves]
         self.pages = 0
         self.mean_lengths: dict[str, float] = {}
 
-    def explain(self, address: Any) -> dict[str, Counted]:
+    def explain(self, address: Any) -> dict[str, LeafCount]:
         """What was counted for each leaf that a page has."""
         found = {}
         for leaf, query in self._leaves:
@@ -173,18 +173,18 @@ class _Explainer:
         return found
 
 
-def explained(searcher: Any, query: Any, address: Any) -> Counted | None:
+def explained(searcher: Any, query: Any, address: Any) -> LeafCount | None:
     """What the index counted for a query of one leaf in a page; None when the page does not have it."""
     try:
         told = query.explain(searcher, address).to_json()
     except ValueError:  # so the library says that it does not fit
         return None
-    counted = Counted()
+    counted = LeafCount()
     _collect(_DECODER.decode(told), counted)
     return counted
 
 
-def _collect(explanation: _Explanation, counted: Counted) -> None:
+def _collect(explanation: _Explanation, counted: LeafCount) -> None:
     for part in explanation.details:
         if part.description.startswith("freq /"):  # frequency, k1, b, length, mean length
             counted.frequency, _, _, counted.length, counted.mean_length = (one.value for one in part.details)

@@ -1,4 +1,6 @@
-"""Asking a federation: the peers that are likely to have some of the best pages, all at the same time.
+"""Waiting for several at once, no longer than a moment; and leaving those alone who failed, for a while.
+
+Asking a federation: the peers that are likely to have some of the best pages, all at the same time.
 
 Nobody is waited for longer than a question may take. A peer that fails is left alone for a while, longer each time, and
 then tried again; the answer says of each peer whether it was asked, why, and what came of it.
@@ -7,24 +9,144 @@ then tried again; the answer says of each peer whether it was asked, why, and wh
 from __future__ import annotations
 
 import dataclasses
+import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from opilio.errors import InputError, told
 from opilio.federation.answering import every_word
 from opilio.federation.choosing import LEFT_OUT, Choice, choose
-from opilio.federation.merging import Merged, Scorer, gather, merge, merge_facets
-from opilio.federation.patience import Came, Patience
-from opilio.federation.peers import Answer, Peer, PeerError, PeerRefusal, Summary
+from opilio.federation.merging import Merged, ResultScorer, gather, merge, merge_facets
+from opilio.federation.peers import Peer, PeerAnswer, PeerError, PeerRefusal, PeerSummary
 from opilio.search.columns import Columns
 from opilio.search.finding import MAX_SIZE, pieces, with_filters
-from opilio.search.leaves import leaves_of
-from opilio.search.matching import mask_of
+from opilio.search.matching import leaves_of, mask_of
 from opilio.search.query import FILTERS, Question, parse
 from opilio.search.ranking import check_weights
 from opilio.search.snippets import Highlighter
+
+FIRST_PAUSE_S, MAX_PAUSE_S = 5.0, 300.0
+"""A peer that fails is left alone so long, twice as long each time it fails again, at most."""
+MAX_OPEN = 8
+"""Questions that a peer may be behind with; it is asked no more until it has answered some."""
+
+T = TypeVar("T")
+Came = dict[str, tuple[T | Exception | None, float]]
+"""What came of each, by name, and how long it took: None when nothing came in time."""
+
+
+def all_at_once(jobs: Mapping[str, Callable[[], T]], timeout_s: float) -> Came[T]:
+    """Do several things at the same time, each in a thread of its own. What is not done in time goes on, unheard."""
+    done: queue.SimpleQueue[tuple[str, T | Exception, float]] = queue.SimpleQueue()
+    began_s = time.monotonic()
+
+    def run(name: str, job: Callable[[], T]) -> None:
+        try:
+            found: T | Exception = job()
+        except Exception as error:
+            found = error
+        done.put((name, found, time.monotonic() - began_s))
+
+    came: Came[T] = dict.fromkeys(jobs, (None, timeout_s))
+    for name, job in jobs.items():
+        threading.Thread(target=run, args=(name, job), daemon=True, name=f"peer {name}").start()
+    waits = len(jobs)
+    while waits and (left_s := began_s + timeout_s - time.monotonic()) > 0:
+        try:
+            name, found, took_s = done.get(timeout=left_s)
+        except queue.Empty:
+            break
+        came[name] = (found, took_s)
+        waits -= 1
+    return came
+
+
+@dataclass
+class _State:
+    failures: int = 0
+    not_before_s: float = 0.0
+    open: int = 0
+
+
+class Patience:
+    """Asks peers that are not known to be in trouble."""
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        clock: Callable[[], float],
+        first_pause_s: float = FIRST_PAUSE_S,
+        max_pause_s: float = MAX_PAUSE_S,
+    ) -> None:
+        self._clock = clock
+        self._first_pause_s, self._max_pause_s = first_pause_s, max_pause_s
+        self._states = {name: _State() for name in names}
+        self._lock = threading.Lock()
+
+    def ask(self, jobs: Mapping[str, Callable[[], T]], timeout_s: float) -> Came[T]:
+        """Do these at the same time, but for those of peers that have failed lately."""
+        came: Came[T] = {}
+        asked = {}
+        for name, job in jobs.items():
+            refusal = self._refusal(name)
+            if refusal:
+                came[name] = (PeerError(refusal), 0.0)
+            else:
+                asked[name] = self._counted(name, job)
+        heard = all_at_once(asked, timeout_s)
+        for name, (found, _) in heard.items():
+            is_well = isinstance(found, PeerRefusal)  # it does not like the question; it has answered
+            self._note(name, failed=not is_well and (found is None or isinstance(found, Exception)))
+        return came | heard
+
+    def left_s(self, name: str) -> float:
+        """How long a peer is still left alone; 0: it may be asked."""
+        with self._lock:
+            return max(0.0, self._states[name].not_before_s - self._clock())
+
+    def forgive(self, name: str) -> None:
+        """A peer is known to be well: what failed before does not count."""
+        self._note(name, failed=False)
+
+    def _refusal(self, name: str) -> str:
+        left_s = self.left_s(name)
+        with self._lock:
+            state = self._states[name]
+            if left_s > 0:
+                return f"did not answer lately: it is asked again in {left_s:.0f} s"
+            if state.open >= MAX_OPEN:
+                return f"is still busy with {state.open} earlier questions"
+            return ""
+
+    def _counted(self, name: str, job: Callable[[], T]) -> Callable[[], T]:
+        state = self._states[name]
+
+        def run() -> T:
+            with self._lock:
+                state.open += 1
+            try:
+                return job()
+            finally:
+                with self._lock:
+                    state.open -= 1
+
+        return run
+
+    def _note(self, name: str, *, failed: bool) -> None:
+        with self._lock:
+            state = self._states[name]
+            if not failed:
+                state.failures, state.not_before_s = 0, 0.0
+                return
+            if state.not_before_s > self._clock():  # another question has seen the same failure
+                return
+            state.failures += 1
+            pause_s = min(self._max_pause_s, self._first_pause_s * 2.0 ** min(state.failures - 1, 60))
+            state.not_before_s = self._clock() + pause_s
+
 
 TIMEOUT_S = 5.0
 REFRESH_TIMEOUT_S = 120.0
@@ -56,7 +178,7 @@ class FederatedSearch:
         """
         self.peers = list(peers)
         self._left_out = left_out
-        self._summaries: dict[str, Summary] = {}
+        self._summaries: dict[str, PeerSummary] = {}
         names = [peer.name for peer in self.peers]
         self._patience = Patience(names, clock)
         self._hearing = Patience(names, clock, silent_s, MAX_SILENT_S)
@@ -64,7 +186,7 @@ class FederatedSearch:
         self._lock = threading.Lock()
 
     @property
-    def summaries(self) -> dict[str, Summary]:
+    def summaries(self) -> dict[str, PeerSummary]:
         """The latest summary of each peer that has given one, by the peer's name."""
         with self._lock:
             return dict(self._summaries)
@@ -86,8 +208,8 @@ class FederatedSearch:
         """
         known = self.summaries
 
-        def fetch(peer: Peer) -> Callable[[], Summary]:
-            def run() -> Summary:
+        def fetch(peer: Peer) -> Callable[[], PeerSummary]:
+            def run() -> PeerSummary:
                 try:
                     found = peer.summary(known.get(peer.name))
                 except PeerRefusal as error:  # no question is to blame for it: it is a failure like others
@@ -105,7 +227,7 @@ class FederatedSearch:
         came = self._hearing.ask({peer.name: fetch(peer) for peer in due}, timeout_s)
         with self._lock:
             for name, (found, _) in came.items():
-                if not isinstance(found, Summary):
+                if not isinstance(found, PeerSummary):
                     self._silent[name] = _said(found, timeout_s)
             return {peer.name: self._silent[peer.name] for peer in self.peers if peer.name in self._silent}
 
@@ -164,20 +286,22 @@ class FederatedSearch:
             "took_ms": round((time.perf_counter() - began_s) * 1000, 1),
         }
 
-    def _ask(self, names: Sequence[str], question: str, timeout_s: float, options: Mapping[str, Any]) -> Came[Answer]:
+    def _ask(
+        self, names: Sequence[str], question: str, timeout_s: float, options: Mapping[str, Any]
+    ) -> Came[PeerAnswer]:
         """Ask some peers at the same time."""
 
-        def ask(peer: Peer) -> Callable[[], Answer]:
+        def ask(peer: Peer) -> Callable[[], PeerAnswer]:
             return lambda: peer.ask(question, timeout_s=timeout_s, **options)
 
         return self._patience.ask({name: ask(self.peer(name)) for name in names}, timeout_s) if names else {}
 
 
-def _answers(came: Came[Answer]) -> dict[str, Answer]:
-    return {name: found for name, (found, _) in came.items() if isinstance(found, Answer)}
+def _answers(came: Came[PeerAnswer]) -> dict[str, PeerAnswer]:
+    return {name: found for name, (found, _) in came.items() if isinstance(found, PeerAnswer)}
 
 
-def _late(choices: Mapping[str, Choice], came: Came[Answer], depth: int) -> dict[str, Choice]:
+def _late(choices: Mapping[str, Choice], came: Came[PeerAnswer], depth: int) -> dict[str, Choice]:
     """Who is asked after all, because those who were have less than is shown: of few pages none should be missed."""
     if sum(answer.total for answer in _answers(came).values()) >= depth:
         return {}
@@ -189,11 +313,14 @@ def _late(choices: Mapping[str, Choice], came: Came[Answer], depth: int) -> dict
 
 
 def _merged(
-    asked: Question, answers: Mapping[str, Answer], known: Mapping[str, Summary | None], weights: Mapping[str, float]
+    asked: Question,
+    answers: Mapping[str, PeerAnswer],
+    known: Mapping[str, PeerSummary | None],
+    weights: Mapping[str, float],
 ) -> list[Merged]:
     """The pages of all answers in the common order."""
     leaves = [leaf for word in every_word(asked.tree) for leaf in leaves_of(word)]
-    return merge(answers, Scorer(asked.tree, gather(answers, known, leaves)), weights)
+    return merge(answers, ResultScorer(asked.tree, gather(answers, known, leaves)), weights)
 
 
 def _results(asked: Question, shown: Sequence[Merged]) -> list[dict[str, Any]]:
@@ -206,14 +333,14 @@ def _results(asked: Question, shown: Sequence[Merged]) -> list[dict[str, Any]]:
     ]
 
 
-def _report(peer: Peer, summary: Summary | None, choice: Choice, came: Came[Answer]) -> dict[str, Any]:
+def _report(peer: Peer, summary: PeerSummary | None, choice: Choice, came: Came[PeerAnswer]) -> dict[str, Any]:
     """What the answer says of a peer."""
     found, took_s = came.get(peer.name, (None, 0.0))
-    answered = isinstance(found, Answer)
+    answered = isinstance(found, PeerAnswer)
     return {
         "name": peer.name, "place": peer.place, "pages": summary.pages if summary else None,
         "chosen": choice.chosen, "why": choice.why, "expected": choice.expected, "answered": answered,
-        "took_ms": round(took_s * 1000, 1), "total": found.total if isinstance(found, Answer) else None,
+        "took_ms": round(took_s * 1000, 1), "total": found.total if isinstance(found, PeerAnswer) else None,
         "error": "" if answered or peer.name not in came else _said(found, took_s),
     }  # fmt: skip
 
@@ -235,7 +362,7 @@ def _checked(question: str, filters: Sequence[tuple[str, str]], page: int, size:
     return asked
 
 
-def _total(choices: Mapping[str, Choice], answers: Mapping[str, Answer], merged: int) -> tuple[int, bool]:
+def _total(choices: Mapping[str, Choice], answers: Mapping[str, PeerAnswer], merged: int) -> tuple[int, bool]:
     """How many pages fit in all, and whether that is an estimate: counted by those who answered, less the copies."""
     sent = sum(len(answer.pages) for answer in answers.values())
     fitting = sum(answer.total for answer in answers.values())

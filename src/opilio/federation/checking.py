@@ -14,15 +14,15 @@ from typing import Any
 from opilio.federation.peers import (
     FACETS,
     MAX_TOPIC_CHARS,
-    Answer,
-    Found,
     Offer,
+    PeerAnswer,
     PeerError,
-    Summary,
+    PeerHit,
+    PeerSummary,
     TopicProfile,
     WordStatistics,
 )
-from opilio.federation.word_set import MAX_BYTES
+from opilio.federation.summary import MAX_BYTES
 from opilio.model.url import MAX_URL_CHARS, host_of, normalize
 from opilio.search.ranking import RANKINGS
 
@@ -45,7 +45,7 @@ _MARK = re.compile(r"[0-9a-f]{0,16}")
 _MOMENT = re.compile(r"[0-9T:-]{10,19}")
 
 
-def check_summary(summary: Summary) -> Summary:
+def check_summary(summary: PeerSummary) -> PeerSummary:
     """A summary with what is possible of it; PeerError when nothing can be made of it."""
     if not _VERSION.fullmatch(summary.version):
         raise PeerError("the version of a summary is of another form")
@@ -57,7 +57,7 @@ def check_summary(summary: Summary) -> Summary:
             mean, variance = _within(one.mean, MAX_PART), _within(one.variance, MAX_PART**2)
             words[_text(stem)] = WordStatistics(counts[0], mean, variance, counts[1], counts[2])
     mean, variance = summary.relevance
-    return Summary(
+    return PeerSummary(
         name=_text(summary.name),
         version=summary.version,
         pages=pages,
@@ -91,12 +91,12 @@ def _profile(topic: TopicProfile, pages: int) -> TopicProfile:
     )
 
 
-def check_answer(answer: Answer, most: int) -> Answer:
+def check_answer(answer: PeerAnswer, most: int) -> PeerAnswer:
     """An answer with what is possible of it: pages whose address is none are left out."""
     indexed = int(_within(answer.pages_indexed, MAX_PAGES))
     checked = [_found(found) for found in answer.pages[: most + SPARE]]
     pages = [found for found in checked if found is not None]
-    return Answer(
+    return PeerAnswer(
         total=max(len(pages), int(_within(answer.total, max(indexed, len(pages))))),
         pages=pages,
         facets={name: _facet(answer.facets.get(name, []), indexed) for name in FACETS},
@@ -108,7 +108,7 @@ def check_answer(answer: Answer, most: int) -> Answer:
     )
 
 
-def _found(found: Found) -> Found | None:
+def _found(found: PeerHit) -> PeerHit | None:
     told = found.result
     url = normalize(told["url"]) if isinstance(told.get("url"), str) else ""
     if not url or len(url) > 2 * MAX_URL_CHARS:
@@ -126,7 +126,7 @@ def _found(found: Found) -> Found | None:
         "parts": {name: _within(parts.get(name) if isinstance(parts, dict) else 0.0, 1.0) for name in RANKINGS},
     }  # fmt: skip
     marks = [mark if _MARK.fullmatch(mark) else "" for mark in found.marks[:9]]
-    return Found(result, _counts(found.words), _counts(found.lengths), marks)
+    return PeerHit(result, _counts(found.words), _counts(found.lengths), marks)
 
 
 def _pieces(pieces: Any) -> list[tuple[str, bool]]:

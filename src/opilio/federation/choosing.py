@@ -17,8 +17,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from opilio.errors import InputError
-from opilio.federation.estimating import Estimate, Guess, Impossible, Scores, Spread, Weights, sure
-from opilio.federation.peers import Summary
+from opilio.federation.estimating import (
+    CollectionEstimate,
+    Guess,
+    Impossible,
+    ScoreDistribution,
+    ScoreSpread,
+    Weights,
+    sure,
+)
+from opilio.federation.peers import PeerSummary
 from opilio.search.query import Filter, Question
 from opilio.topics import TopicRecord, find_topic
 
@@ -46,7 +54,7 @@ class Choice:
 
 def choose(
     asked: Question,
-    summaries: Mapping[str, Summary | None],
+    summaries: Mapping[str, PeerSummary | None],
     weights: Mapping[str, float],
     best: int,
     left_out: float = LEFT_OUT,
@@ -62,7 +70,9 @@ def choose(
             continue
         try:
             share = _share(asked.filters, summary)
-            guess = Estimate(summary, weigh).node(asked.tree) if asked.tree is not None else sure(summary.pages)
+            guess = (
+                CollectionEstimate(summary, weigh).node(asked.tree) if asked.tree is not None else sure(summary.pages)
+            )
         except Impossible as reason:
             choices[name] = Choice(False, str(reason), 0.0, 0.0, possible=False)
             continue
@@ -90,7 +100,7 @@ def _cut(expected: Mapping[str, float], guesses: Mapping[str, Guess], left_out: 
 # -- filters
 
 
-def _share(filters: Iterable[Filter], summary: Summary) -> float:
+def _share(filters: Iterable[Filter], summary: PeerSummary) -> float:
     """The share of a collection's pages that filters leave, as far as its summary tells."""
     kinds: dict[str, float] = {}
     for one in filters:
@@ -129,11 +139,11 @@ def _named_pages(one: Filter, counts: Mapping[str, int]) -> int:
 
 
 def _expected(
-    guesses: Mapping[str, Guess], summaries: Mapping[str, Summary], weights: Mapping[str, float], best: int
+    guesses: Mapping[str, Guess], summaries: Mapping[str, PeerSummary], weights: Mapping[str, float], best: int
 ) -> dict[str, float]:
     """How many of the best so many pages each collection is expected to have."""
     words = weights["bm25"] + weights["cosine"]
-    top = Scores([one for guess in guesses.values() for one in guess.spreads]).at(1.0)
+    top = ScoreDistribution([one for guess in guesses.values() for one in guess.spreads]).at(1.0)
     factor = words / top if top > 0 else 0.0
     added = {}
     for name, guess in guesses.items():
@@ -141,7 +151,8 @@ def _expected(
             value * weights["confidence"] ** power for power, value in enumerate(summaries[name].relevance, 1)
         )
         added[name] = [
-            Spread(one.pages, factor * one.mean + relevance, factor**2 * one.variance + spread) for one in guess.spreads
+            ScoreSpread(one.pages, factor * one.mean + relevance, factor**2 * one.variance + spread)
+            for one in guess.spreads
         ]
-    least = Scores([one for spreads in added.values() for one in spreads]).at(float(best))
-    return {name: Scores(spreads).above(least) for name, spreads in added.items()}
+    least = ScoreDistribution([one for spreads in added.values() for one in spreads]).at(float(best))
+    return {name: ScoreDistribution(spreads).above(least) for name, spreads in added.items()}

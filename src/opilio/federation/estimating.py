@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from opilio.federation.merging import idf
-from opilio.federation.peers import Summary, WordStatistics
-from opilio.federation.word_set import may_have
-from opilio.search.leaves import BOOSTS, words_of
-from opilio.search.query import All, Node, Without, Word
+from opilio.federation.peers import PeerSummary, WordStatistics
+from opilio.federation.summary import may_have
+from opilio.search.matching import BOOSTS, words_of
+from opilio.search.query import AllOf, Node, Without, Word
 
 _PHRASE = 0.3
 """Of the pages that have all words of a phrase, so many have them in this order: a guess; it matters little."""
@@ -28,7 +28,7 @@ _UNSEEN = WordStatistics(1, 1.2, 0.5)
 """A word that a summary has no room for."""
 
 
-class Spread(NamedTuple):
+class ScoreSpread(NamedTuple):
     """So many pages, and how their scores are spread."""
 
     pages: float
@@ -40,7 +40,7 @@ class Spread(NamedTuple):
 class Guess:
     """What is expected of a collection for a part of a question: pages of several kinds."""
 
-    spreads: tuple[Spread, ...]
+    spreads: tuple[ScoreSpread, ...]
     known: bool = True
 
     @property
@@ -50,17 +50,17 @@ class Guess:
 
     def scaled(self, factor: float) -> Guess:
         """The same with more pages, or fewer."""
-        spreads = tuple(Spread(one.pages * factor, one.mean, one.variance) for one in self.spreads)
+        spreads = tuple(ScoreSpread(one.pages * factor, one.mean, one.variance) for one in self.spreads)
         return Guess(spreads, self.known)
 
-    def as_one(self) -> Spread:
+    def as_one(self) -> ScoreSpread:
         """All kinds as one."""
         pages = self.pages
         if len(self.spreads) == 1 or pages <= 0:
             return self.spreads[0]
         mean = sum(one.pages * one.mean for one in self.spreads) / pages
         squares = sum(one.pages * (one.variance + one.mean**2) for one in self.spreads) / pages
-        return Spread(pages, mean, squares - mean**2)
+        return ScoreSpread(pages, mean, squares - mean**2)
 
 
 class Impossible(Exception):
@@ -70,7 +70,7 @@ class Impossible(Exception):
 class Weights:
     """The weight of each word in all collections together."""
 
-    def __init__(self, summaries: Iterable[Summary]) -> None:
+    def __init__(self, summaries: Iterable[PeerSummary]) -> None:
         self._summaries = list(summaries)
         self._pages = sum(summary.pages for summary in self._summaries)
         self._known: dict[str, float] = {}
@@ -83,16 +83,16 @@ class Weights:
         return self._known[stem]
 
 
-def statistics_of(summary: Summary, stem: str) -> WordStatistics | None:
+def statistics_of(summary: PeerSummary, stem: str) -> WordStatistics | None:
     """What a summary says of a word; None when no page has it."""
     found = summary.words.get(stem)
     return found or (_UNSEEN if may_have(summary.rare, stem) else None)
 
 
-class Estimate:
+class CollectionEstimate:
     """What is expected of one collection."""
 
-    def __init__(self, summary: Summary, weights: Weights) -> None:
+    def __init__(self, summary: PeerSummary, weights: Weights) -> None:
         self._summary, self._weights = summary, weights
         self._pages = max(1, summary.pages)
 
@@ -102,7 +102,7 @@ class Estimate:
             return self._word(node)
         if isinstance(node, Without):
             return sure(self._pages - self._excluded(node), 1.0)
-        if isinstance(node, All):
+        if isinstance(node, AllOf):
             return self._all(node)
         told, reasons = [], []
         for part in node.parts:
@@ -114,7 +114,7 @@ class Estimate:
             raise reasons[0]
         return self._any(told)
 
-    def _all(self, node: All) -> Guess:
+    def _all(self, node: AllOf) -> Guess:
         parts = [self.node(part) for part in node.parts if not isinstance(part, Without)]
         guess = self._together(parts) if parts else sure(self._pages, 1.0)
         for part in node.parts:
@@ -139,13 +139,15 @@ class Estimate:
         spreads = []
         for mixed in itertools.product(*kinds):
             share = math.prod(one.pages / max(part.pages, 1e-9) for one, part in zip(mixed, parts, strict=True))
-            spreads.append(Spread(pages * share, sum(one.mean for one in mixed), sum(one.variance for one in mixed)))
+            spreads.append(
+                ScoreSpread(pages * share, sum(one.mean for one in mixed), sum(one.variance for one in mixed))
+            )
         return Guess(tuple(spreads), all(part.known for part in parts))
 
     def _any(self, parts: Sequence[Guess]) -> Guess:
         """Pages that have one or more, by which of them they have; of many, by the few that count most."""
         ones = sorted((part.as_one() for part in parts), key=lambda one: -one.mean)
-        spreads = [Spread(one.pages, one.mean, one.variance) for one in ones[MAX_MIXED:]]
+        spreads = [ScoreSpread(one.pages, one.mean, one.variance) for one in ones[MAX_MIXED:]]
         ones = ones[:MAX_MIXED]
         for has in itertools.product((True, False), repeat=len(ones)):
             if not any(has):
@@ -154,12 +156,12 @@ class Estimate:
             pages = math.prod(share if one else 1 - share for share, one in zip(shares, has, strict=True))
             mixed = list(itertools.compress(ones, has))
             mean, variance = sum(one.mean for one in mixed), sum(one.variance for one in mixed)
-            spreads.append(Spread(self._pages * pages, mean, variance))
+            spreads.append(ScoreSpread(self._pages * pages, mean, variance))
         return Guess(tuple(spreads), all(part.known for part in parts))
 
     def _word(self, word: Word) -> Guess:
         if word.is_prefix or word.distance:
-            return Guess((Spread(self._pages, 1.0, 1.0),), known=False)
+            return Guess((ScoreSpread(self._pages, 1.0, 1.0),), known=False)
         stems = words_of(word.text, stems=True)
         guess = self._together([self._stem(stem, word.field) for stem in stems])
         return guess.scaled(_PHRASE) if len(stems) > 1 else guess
@@ -174,31 +176,31 @@ class Estimate:
             if not pages:
                 where = "its title" if field == "title" else "a link to it"
                 raise Impossible(f"none of its pages has {stem!r} in {where}")
-            return Guess((Spread(pages, weight * found.mean, weight**2 * found.variance),))
-        spreads = [Spread(one.pages, weight * one.mean, weight**2 * one.variance) for one in _by_title(found)]
+            return Guess((ScoreSpread(pages, weight * found.mean, weight**2 * found.variance),))
+        spreads = [ScoreSpread(one.pages, weight * one.mean, weight**2 * one.variance) for one in _by_title(found)]
         return Guess(tuple(spreads), known=field != "url")
 
 
 def sure(pages: float, mean: float = 0.0) -> Guess:
     """So many pages that all score the same."""
-    return Guess((Spread(pages, mean),))
+    return Guess((ScoreSpread(pages, mean),))
 
 
-def _by_title(word: WordStatistics) -> list[Spread]:
+def _by_title(word: WordStatistics) -> list[ScoreSpread]:
     """The pages that have a word in their titles, and the others: a title counts so much that they are two kinds."""
     share = word.titles / max(1, word.pages)
     if not 0 < share < 1:
-        return [Spread(word.pages, word.mean, word.variance)]
+        return [ScoreSpread(word.pages, word.mean, word.variance)]
     more = min(BOOSTS["title_stems"], 0.8 * word.mean / share, math.sqrt(0.9 * word.variance / (share * (1 - share))))
     rest = word.variance - share * (1 - share) * more**2
     low = word.mean - share * more
-    return [Spread(word.titles, low + more, rest), Spread(word.pages - word.titles, low, rest)]
+    return [ScoreSpread(word.titles, low + more, rest), ScoreSpread(word.pages - word.titles, low, rest)]
 
 
-class Scores:
+class ScoreDistribution:
     """The scores of pages of several kinds, each kind spread as a Gamma distribution."""
 
-    def __init__(self, spreads: Sequence[Spread]) -> None:
+    def __init__(self, spreads: Sequence[ScoreSpread]) -> None:
         self._pages, mean, variance = np.array(spreads, np.float64).reshape(-1, 3).T
         mean, variance = np.maximum(mean, 1e-9), np.maximum(variance, 1e-6)
         self._shape, self._scale = mean * mean / variance, variance / mean

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from opilio.federation.peers import FACETS, Answer, Found, Summary
-from opilio.search.copies import SHARED_BANDS
-from opilio.search.leaves import STEMMED, Leaf, leaves_of, words_of
-from opilio.search.query import All, Node, Without, Word
+from opilio.federation.peers import FACETS, PeerAnswer, PeerHit, PeerSummary
+from opilio.search.columns import SHARED_BANDS
+from opilio.search.matching import STEMMED, Leaf, leaves_of, words_of
+from opilio.search.query import AllOf, Node, Without, Word
 from opilio.search.ranking import as_share, combine
 
 K1, B = 1.2, 0.75
@@ -48,7 +48,9 @@ def idf(pages: float, pages_with: float) -> float:
     return math.log(1 + (pages - pages_with + 0.5) / (pages_with + 0.5))
 
 
-def gather(answers: Mapping[str, Answer], known: Mapping[str, Summary | None], leaves: Iterable[Leaf]) -> Statistics:
+def gather(
+    answers: Mapping[str, PeerAnswer], known: Mapping[str, PeerSummary | None], leaves: Iterable[Leaf]
+) -> Statistics:
     """The statistics of all: as those who answered counted them; as their summaries say of those who did not."""
     asked = {(leaf.field, term) for leaf in leaves for term in leaf.terms}
     told: list[tuple[int, Mapping[str, float], Mapping[str, int]]] = []
@@ -70,7 +72,7 @@ def gather(answers: Mapping[str, Answer], known: Mapping[str, Summary | None], l
     return found
 
 
-def pages_with(summary: Summary, field_name: str, term: str) -> int:
+def pages_with(summary: PeerSummary, field_name: str, term: str) -> int:
     """How many pages have a word in a field, as far as a summary tells."""
     stem = term if field_name in STEMMED else next(iter(words_of(term, stems=True)), term)
     word = summary.words.get(stem)
@@ -83,33 +85,33 @@ def pages_with(summary: Summary, field_name: str, term: str) -> int:
 # -- scores
 
 
-class Scorer:
+class ResultScorer:
     """Scores pages by the words of a question."""
 
     def __init__(self, tree: Node | None, statistics: Statistics) -> None:
         self._tree, self._statistics = tree, statistics
         self._leaves: dict[Word, list[tuple[Leaf, str, float]]] = {}
 
-    def score(self, found: Found) -> float:
+    def score(self, found: PeerHit) -> float:
         """BM25 of a page."""
         if self._tree is None:
             return 0.0
         fits, score = self._node(self._tree, found)
         return score if fits else 0.0
 
-    def _node(self, node: Node, found: Found) -> tuple[bool, float]:
+    def _node(self, node: Node, found: PeerHit) -> tuple[bool, float]:
         """Whether a page fits a part of the question, and what that adds: as the index does it."""
         if isinstance(node, Word):
             return self._word(node, found)
         if isinstance(node, Without):
             return not self._node(node.part, found)[0], 1.0
         told = [self._node(part, found) for part in node.parts]
-        if isinstance(node, All):
+        if isinstance(node, AllOf):
             wanted = [score for part, (_, score) in zip(node.parts, told, strict=True) if not isinstance(part, Without)]
             return all(fits for fits, _ in told), sum(wanted) if wanted else 1.0
         return any(fits for fits, _ in told), sum(score for fits, score in told if fits)
 
-    def _word(self, word: Word, found: Found) -> tuple[bool, float]:
+    def _word(self, word: Word, found: PeerHit) -> tuple[bool, float]:
         fits, score = False, 0.0
         for leaf, key, weight in self._weighed(word):
             frequency = found.words.get(key, 0.0)
@@ -127,7 +129,7 @@ class Scorer:
             ]
         return self._leaves[word]
 
-    def _share(self, field_name: str, frequency: float, found: Found) -> float:
+    def _share(self, field_name: str, frequency: float, found: PeerHit) -> float:
         mean = self._statistics.lengths.get(field_name, 0.0)
         length = found.lengths.get(field_name, mean)
         norm = K1 * (1 - B + B * (length / mean if mean > 0 else 1.0))
@@ -147,7 +149,7 @@ class Merged:
     """As `Found` has it."""
 
 
-def merge(answers: Mapping[str, Answer], scorer: Scorer, weights: Mapping[str, float]) -> list[Merged]:
+def merge(answers: Mapping[str, PeerAnswer], scorer: ResultScorer, weights: Mapping[str, float]) -> list[Merged]:
     """The pages of all answers by their common scores, each once, with all collections that have it."""
     pages = [(name, found) for name, answer in answers.items() for found in answer.pages]
     if not pages:
@@ -177,7 +179,7 @@ def _share(value: float) -> float:
     return min(1.0, max(0.0, float(value)))
 
 
-def _marks(found: Found) -> list[tuple[str, ...]]:
+def _marks(found: PeerHit) -> list[tuple[str, ...]]:
     """By what a page is known to be a copy of another: the same URL, the same text, or much the same (`search.copies`).
 
     A page is compared with those that are shown only, not with their copies in turn: nobody can hide a page behind
@@ -189,7 +191,7 @@ def _marks(found: Found) -> list[tuple[str, ...]]:
     return marks + list(itertools.combinations(bands, SHARED_BANDS))
 
 
-def merge_facets(answers: Iterable[Answer]) -> dict[str, list[dict[str, Any]]]:
+def merge_facets(answers: Iterable[PeerAnswer]) -> dict[str, list[dict[str, Any]]]:
     """The facets of all answers, added up; empty ones, when nobody answered."""
     added: dict[str, dict[str, int]] = {facet: {} for facet in FACETS}
     for answer in answers:

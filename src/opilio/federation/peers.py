@@ -60,7 +60,7 @@ class TopicProfile(msgspec.Struct, frozen=True):
     """Three quarters of the pages of the topic are at least this like the profile (cosine)."""
 
 
-class Summary(msgspec.Struct, frozen=True):
+class PeerSummary(msgspec.Struct, frozen=True):
     """What a collection says of itself."""
 
     name: str
@@ -83,7 +83,7 @@ class Summary(msgspec.Struct, frozen=True):
     """Words in each field of the index, on average."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class PeerHit(msgspec.Struct, frozen=True):
     """One page of an answer."""
 
     result: dict[str, Any]
@@ -98,11 +98,11 @@ class Found(msgspec.Struct, frozen=True):
     """Of a peer on this machine: its text, from which pieces are cut if it is shown. None: `result` has the pieces."""
 
 
-class Answer(msgspec.Struct, frozen=True):
+class PeerAnswer(msgspec.Struct, frozen=True):
     """What a peer says to a question."""
 
     total: int
-    pages: list[Found]
+    pages: list[PeerHit]
     facets: dict[str, list[dict[str, Any]]] = {}
     took_ms: float = 0.0
     pages_indexed: int = 0
@@ -138,7 +138,7 @@ class Peer(Protocol):
         """Its folder or its address, as users know it."""
         ...
 
-    def summary(self, known: Summary | None = None) -> Summary:
+    def summary(self, known: PeerSummary | None = None) -> PeerSummary:
         """What it says of itself; `known` itself when nothing has changed since."""
         ...
 
@@ -150,7 +150,7 @@ class Peer(Protocol):
         filters: Sequence[tuple[str, str]],
         most: int,
         timeout_s: float,
-    ) -> Answer:
+    ) -> PeerAnswer:
         """Its best `most` pages for a question."""
         ...
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import xxhash
 
-from opilio.federation.peers import Summary, TopicProfile
-from opilio.model.judgement import RELEVANT
+from opilio.federation.peers import PeerSummary, TopicProfile
+from opilio.model.page import RELEVANT
 from opilio.store import Store
 from opilio.topics import hierarchy_of
 
@@ -84,7 +84,7 @@ def profiles_from(told: Iterable[Mapping[str, Any]]) -> list[TopicProfile]:
     return [TopicProfile(**one) for one in told]
 
 
-def suits(terms: Mapping[int, int], summary: Summary) -> tuple[str, float]:
+def suits(terms: Mapping[int, int], summary: PeerSummary) -> tuple[str, float]:
     """The topic of a collection that a page suits best, and how well: 0..1; ('', 0.0) when it suits none at all.
 
     `terms` are those of the page, by tid, with how often each stands there. A page that is as like the profile as the

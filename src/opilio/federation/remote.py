@@ -21,7 +21,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from opilio.federation.checking import check_answer, check_summary
-from opilio.federation.peers import Answer, Offer, PeerError, PeerRefusal, Summary
+from opilio.federation.peers import Offer, PeerAnswer, PeerError, PeerRefusal, PeerSummary
 
 MAX_ANSWER_BYTES = 2**23
 MAX_SUMMARY_BYTES = 2**26
@@ -44,13 +44,13 @@ class RemotePeer:
         above, _, collection = self._parts.path.rstrip("/").rpartition("/c/")
         self._base = quote(f"{above}/api/c/{collection}/peer/", safe=_PATH_SIGNS)
 
-    def summary(self, known: Summary | None = None) -> Summary:
+    def summary(self, known: PeerSummary | None = None) -> PeerSummary:
         """What it says of itself; `known` itself when nothing has changed since."""
         headers = {"If-None-Match": f'"{known.version}"'} if known is not None else {}
         status, body = self._request("GET", "summary", None, SUMMARY_TIMEOUT_S, MAX_SUMMARY_BYTES, headers)
         if status == 304 and known is not None:
             return known
-        told = self._decoded(body, Summary)
+        told = self._decoded(body, PeerSummary)
         try:
             return check_summary(told)
         except PeerError as error:
@@ -64,11 +64,11 @@ class RemotePeer:
         filters: Sequence[tuple[str, str]],
         most: int,
         timeout_s: float,
-    ) -> Answer:
+    ) -> PeerAnswer:
         """Its best `most` pages for a question."""
         asked = {"question": question, "weights": weights, "filters": list(filters), "most": most}
         _, body = self._request("POST", "ask", asked, timeout_s, MAX_ANSWER_BYTES)
-        return check_answer(self._decoded(body, Answer), most)
+        return check_answer(self._decoded(body, PeerAnswer), most)
 
     def feedback(self, url: str, topic: str, *, relevant: bool) -> str:
         """Tell it whether one of its pages is relevant to a topic; a sentence for the user."""

@@ -1,4 +1,9 @@
-"""What a collection says of itself: its topics, and of each word how many pages have it and what it adds to scores.
+"""A set of words in few bits (a Bloom filter): it knows surely that a word is not in it, and almost that one is.
+
+A summary has no room for every word of a large collection. The words it leaves out stand in such a set, so that no
+collection is passed over because a word is rare in it.
+
+What a collection says of itself: its topics, and of each word how many pages have it and what it adds to scores.
 
 It is made from the index alone, so that it costs a crawl that runs nothing. How many pages have a word in their text,
 their titles, or what links to them say, is exact. What a word adds to their scores is measured in a sample of the pages
@@ -14,18 +19,48 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import xxhash
 
 from opilio.federation.answering import explained
 from opilio.federation.merging import K1, B
-from opilio.federation.peers import Summary, TopicProfile, WordStatistics
-from opilio.federation.word_set import make_set
-from opilio.search.leaves import BOOSTS, term_query, words_of
+from opilio.federation.peers import PeerSummary, TopicProfile, WordStatistics
+from opilio.search.matching import BOOSTS, term_query, words_of
 from opilio.topics.tree import OTHERS
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from opilio.search.index import Reader
+    from opilio.search.index import IndexReader
+
+
+BITS_PER_WORD = 10
+PROBES = 7  # with 10 bits a word, one word of 120 that is not in the set seems to be
+MAX_BYTES = 2**21
+"""Room for 1.7 million words; with more, more words seem to be in it that are not."""
+
+
+def make_set(words: Iterable[str]) -> bytes:
+    """The set of some words."""
+    hashes = np.fromiter((xxhash.xxh3_64_intdigest(word.encode()) for word in words), np.uint64)
+    if not len(hashes):
+        return b""
+    size = min(MAX_BYTES, max(8, len(hashes) * BITS_PER_WORD // 8 + 1))
+    flags = np.zeros(size * 8, bool)
+    low, high = hashes & np.uint64(0xFFFFFFFF), hashes >> np.uint64(32)
+    for probe in range(PROBES):
+        flags[(low + np.uint64(probe) * high) % np.uint64(size * 8)] = True
+    return np.packbits(flags, bitorder="little").tobytes()
+
+
+def may_have(packed: bytes, word: str) -> bool:
+    """Whether a word may be in a set."""
+    if not packed:
+        return False
+    code, bits = xxhash.xxh3_64_intdigest(word.encode()), len(packed) * 8
+    low, high = code & 0xFFFFFFFF, code >> 32
+    places = ((low + probe * high) % bits for probe in range(PROBES))
+    return all(packed[place >> 3] >> (place & 7) & 1 for place in places)
+
 
 MAX_WORDS = 200_000
 SAMPLE_PAGES, SAMPLE_CHARS = 2_000, 30_000_000
@@ -37,7 +72,7 @@ PRIOR_PAGES = 4.0
 _MIX = np.uint64(0x9E3779B97F4A7C15)  # spreads oids evenly: the sample is no matter of when a page was found
 
 
-def make_summary(reader: Reader, name: str, version: str, topics: list[TopicProfile]) -> Summary:
+def make_summary(reader: IndexReader, name: str, version: str, topics: list[TopicProfile]) -> PeerSummary:
     """The summary of a collection from its index."""
     columns = reader.columns
     frequencies = _Frequencies(reader)
@@ -46,7 +81,7 @@ def make_summary(reader: Reader, name: str, version: str, topics: list[TopicProf
     sample = _Sample(reader, lengths)
     relevance = columns["relevance"]
     facets, cut = _facets(reader)
-    return Summary(
+    return PeerSummary(
         name=name,
         version=version,
         pages=len(columns),
@@ -64,7 +99,7 @@ def make_summary(reader: Reader, name: str, version: str, topics: list[TopicProf
 class _Frequencies:
     """How many pages have each stem: in the text, in titles, in what links say, and anywhere."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: IndexReader) -> None:
         def terms(field: str) -> list[tuple[str, int]]:
             found: list[tuple[str, int]] = reader.searcher.terms_with_prefix(field, "")
             return found
@@ -97,7 +132,7 @@ def _stemmed(words: list[tuple[str, int]]) -> Iterator[tuple[str, int]]:
             yield stem, count
 
 
-def _mean_length(reader: Reader, field: str) -> float:
+def _mean_length(reader: IndexReader, field: str) -> float:
     """Words in a field, on average: the index knows, and says so of any page that has a word there."""
     for term, _ in reader.searcher.terms_with_prefix(field, "", limit=1):
         query = term_query(field, term)
@@ -111,7 +146,7 @@ def _mean_length(reader: Reader, field: str) -> float:
 class _Sample:
     """What words add to the scores of pages, without their weights."""
 
-    def __init__(self, reader: Reader, lengths: dict[str, float]) -> None:
+    def __init__(self, reader: IndexReader, lengths: dict[str, float]) -> None:
         self._lengths = lengths
         self._numbers: defaultdict[str, int] = defaultdict()
         self._numbers.default_factory = self._numbers.__len__
@@ -122,7 +157,7 @@ class _Sample:
         self._mean = float(added.mean()) if len(added) else 1.0
         self._variance = max(0.01, float(added.var())) if len(added) else 1.0
 
-    def _look(self, reader: Reader) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    def _look(self, reader: IndexReader) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
         """For each page of the sample and each word in it: the number of the word, and what it adds."""
         oids = reader.columns["oid"]
         chosen = oids[np.argsort(oids.astype(np.uint64) * _MIX)[:SAMPLE_PAGES]]
@@ -174,7 +209,7 @@ class _Sample:
         return WordStatistics(pages, round(mean, 4), round(max(0.0001, variance), 4), titles, anchors)
 
 
-def _facets(reader: Reader) -> tuple[dict[str, dict[str, int]], list[str]]:
+def _facets(reader: IndexReader) -> tuple[dict[str, dict[str, int]], list[str]]:
     """Pages by topic, host, type and language; and which of these are not whole."""
     columns = reader.columns
 

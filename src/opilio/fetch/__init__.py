@@ -26,12 +26,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opilio.lazy import loader
+from opilio.process import loader
 
 if TYPE_CHECKING:
     from opilio.fetch.client import Client
-    from opilio.fetch.hosts import meet_host
-    from opilio.fetch.robots import RobotsRules
+    from opilio.fetch.robots import RobotsRules, meet_host
     from opilio.fetch.sitemaps import parse_sitemap
     from opilio.fetch.transport import Response, Transport
 
@@ -42,7 +41,7 @@ _MODULES = {
     "Response": "transport",
     "RobotsRules": "robots",
     "Transport": "transport",
-    "meet_host": "hosts",
+    "meet_host": "robots",
     "parse_sitemap": "sitemaps",
 }
 

@@ -11,18 +11,17 @@ from typing import Any, NamedTuple
 
 import pycurl
 
-from opilio.fetch import verdicts
+from opilio.fetch import response as verdicts
 from opilio.fetch.addresses import Endpoint, Routes, check_proxy, is_local_name, is_public, parse_address
 from opilio.fetch.decoding import ACCEPT_ENCODING
-from opilio.fetch.ending import response_of
-from opilio.fetch.headers import request_head, safe_value
-from opilio.fetch.mime import is_text
+from opilio.fetch.headers import is_text, request_head, safe_value
 from opilio.fetch.resolver import Resolver
-from opilio.fetch.transfer import Terms, Transfer, Verdict
+from opilio.fetch.response import response_of
+from opilio.fetch.transfer import BodyLimits, Transfer, Verdict
 from opilio.fetch.transport import Response
 from opilio.model import Fetch, Lease, LeaseKind, Outcome, host_of
 from opilio.model.url import host_name, path_of
-from opilio.settings import Fetching, Settings
+from opilio.settings import FetchSettings, Settings
 
 MAX_IDLE_CONNECTIONS = 1024
 MAX_SITEMAP_BYTES = 50 * 2**20  # sitemaps.org
@@ -30,7 +29,7 @@ MAX_ADDRESSES_TRIED = 3
 _SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl does not name
 
 
-class Start(NamedTuple):
+class TransferStart(NamedTuple):
     """When a lease was begun: by the wall clock for the record, by the monotonic clock for durations."""
 
     epoch_s: float
@@ -40,9 +39,9 @@ class Start(NamedTuple):
 class Handle:
     """A libcurl handle that is used for one transfer after another. Options that never change are set once."""
 
-    def __init__(self, fetching: Fetching) -> None:
+    def __init__(self, fetching: FetchSettings) -> None:
         self.curl: Any = pycurl.Curl()
-        self.transfer = Transfer(Terms())
+        self.transfer = Transfer(BodyLimits())
         self.started_s = 0.0
         self.stalled = False
         self._pinned = ""
@@ -54,7 +53,7 @@ class Handle:
         self.curl.setopt(pycurl.WRITEFUNCTION, self._on_body)
         self.curl.setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
 
-    def prepare(self, url: str, endpoint: Endpoint | None, headers: list[str], terms: Terms) -> None:
+    def prepare(self, url: str, endpoint: Endpoint | None, headers: list[str], terms: BodyLimits) -> None:
         """Make ready for one transfer, to `endpoint` and nowhere else; None leaves the way to the proxy."""
         curl = self.curl
         self.transfer = Transfer(terms)
@@ -81,7 +80,7 @@ class Handle:
             return 0.0
         return self.started_s + float(self.curl.getinfo(pycurl.PRETRANSFER_TIME))
 
-    def _set_limits(self, fetching: Fetching) -> None:
+    def _set_limits(self, fetching: FetchSettings) -> None:
         curl = self.curl
         curl.setopt(pycurl.NOSIGNAL, 1)
         curl.setopt(pycurl.FOLLOWLOCATION, 0)
@@ -93,7 +92,7 @@ class Handle:
         curl.setopt(_SUPPRESS_CONNECT_HEADERS, 1)
         curl.setopt(pycurl.PROXY, fetching.proxy)  # set even if empty: the environment's proxies are not ours
 
-    def _set_trust(self, fetching: Fetching) -> None:
+    def _set_trust(self, fetching: FetchSettings) -> None:
         if not fetching.verify_tls:
             self.curl.setopt(pycurl.SSL_VERIFYPEER, 0)
             self.curl.setopt(pycurl.SSL_VERIFYHOST, 0)
@@ -132,9 +131,9 @@ class Client:
             fetching.dns_servers, fetching.dns_timeout_s, fetching.dns_cache_hosts, fetching.dns_max_ttl_s
         )
         self._terms = {
-            LeaseKind.PAGE: Terms(accept=fetching.accept),
-            LeaseKind.HOST: Terms(max_bytes=settings.robots.max_bytes, cut=True),
-            LeaseKind.SITEMAP: Terms(max_bytes=MAX_SITEMAP_BYTES),
+            LeaseKind.PAGE: BodyLimits(accept=fetching.accept),
+            LeaseKind.HOST: BodyLimits(max_bytes=settings.robots.max_bytes, cut=True),
+            LeaseKind.SITEMAP: BodyLimits(max_bytes=MAX_SITEMAP_BYTES),
         }
         self._headers = _standing_headers(settings)
         self._multi: Any = pycurl.AsyncCurlMulti()
@@ -146,7 +145,7 @@ class Client:
 
     async def fetch(self, lease: Lease) -> Response:
         """Make one request; see `Transport.fetch`."""
-        start = Start(time.time(), time.monotonic())
+        start = TransferStart(time.time(), time.monotonic())
         endpoints, refusal = await self._endpoints(lease.url)
         if refusal is not None:
             return Response(_record(start, *refusal))
@@ -195,7 +194,7 @@ class Client:
             addresses = tuple(public)
         return ([None] if self._settings.proxy else [Endpoint(address) for address in addresses]), None
 
-    async def _ask(self, lease: Lease, endpoint: Endpoint | None, start: Start) -> Response:
+    async def _ask(self, lease: Lease, endpoint: Endpoint | None, start: TransferStart) -> Response:
         handle = self._idle.pop() if self._idle else Handle(self._settings)
         headers = self._headers if not (lease.etag or lease.last_modified) else self._headers + _conditions(lease)
         handle.prepare(lease.url, endpoint, headers, self._terms[lease.kind])
@@ -276,7 +275,7 @@ def _conditions(lease: Lease) -> list[str]:
     return [f"{name}: {safe_value(value)}" for name, value in conditions if value]
 
 
-def _record(start: Start, outcome: Outcome, detail: str, endpoint: Endpoint | None = None) -> Fetch:
+def _record(start: TransferStart, outcome: Outcome, detail: str, endpoint: Endpoint | None = None) -> Fetch:
     """The record of a lease for which no response came."""
     return Fetch(
         outcome=outcome,

@@ -29,7 +29,7 @@ class CodingError(Exception):
     """Bytes that are not what their content encoding says. Never leaves this package: it becomes an outcome."""
 
 
-class Stage(Protocol):
+class DecodingStage(Protocol):
     """One coding being undone."""
 
     def feed(self, data: bytes, room_bytes: int) -> bytes:
@@ -150,7 +150,7 @@ class _Unknown:
         raise CodingError("unknown content encoding")
 
 
-_STAGES: dict[str, type[Stage]] = {
+_STAGES: dict[str, type[DecodingStage]] = {
     "gzip": _Gzip,
     "x-gzip": _Gzip,
     "deflate": _Deflate,
@@ -171,7 +171,7 @@ class Decoder:
     def __init__(self, codings: list[str], max_bytes: int) -> None:
         names = codings if len(codings) <= MAX_STACKED else ["too many"]
         self._codings = ", ".join(codings)
-        self._stages: list[Stage] = [_STAGES.get(name, _Unknown)() for name in reversed(names)]
+        self._stages: list[DecodingStage] = [_STAGES.get(name, _Unknown)() for name in reversed(names)]
         self._given_bytes = [0] * len(names)
         self.max_bytes = max_bytes
         # Small enough that one slice of a bomb shows its ratio before the limit hides it.
@@ -226,7 +226,7 @@ class Decoder:
         self.overflowed = self.overflowed or self.body_bytes > self.max_bytes
         return not self.overflowed
 
-    def _through(self, index: int, stage: Stage, data: bytes) -> bytes:
+    def _through(self, index: int, stage: DecodingStage, data: bytes) -> bytes:
         """One stage's share. A stage between others is limited too: its output need not show in the end."""
         if not data or self.overflowed:
             return b""

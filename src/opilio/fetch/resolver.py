@@ -25,7 +25,7 @@ ROUNDS = 2  # how often all servers are asked
 _NO_SORT = 1 << 7  # ARES_AI_NOSORT: sorting opens a socket for each address
 
 
-class Answer(NamedTuple):
+class DnsAnswer(NamedTuple):
     """What a name resolved to: addresses, IPv4 first, or an error in one line."""
 
     addresses: tuple[str, ...]
@@ -48,14 +48,14 @@ class Resolver:
         self._max_hosts = max(max_hosts, 1)
         self._max_ttl_s = max_ttl_s
         self._clock = clock
-        self._cache: OrderedDict[str, tuple[float, Answer]] = OrderedDict()
-        self._open: dict[str, asyncio.Future[Answer]] = {}
+        self._cache: OrderedDict[str, tuple[float, DnsAnswer]] = OrderedDict()
+        self._open: dict[str, asyncio.Future[DnsAnswer]] = {}
         self._channel: pycares.Channel | None = None
 
     def __len__(self) -> int:
         return len(self._cache)
 
-    def cached(self, name: str) -> Answer | None:
+    def cached(self, name: str) -> DnsAnswer | None:
         """The answer that is still believed, without waiting."""
         entry = self._cache.get(name)
         if entry is None:
@@ -67,7 +67,7 @@ class Resolver:
         self._cache.move_to_end(name)
         return answer
 
-    async def resolve(self, name: str) -> Answer:
+    async def resolve(self, name: str) -> DnsAnswer:
         """The addresses of `name`."""
         known = self.cached(name)
         if known is not None:
@@ -86,10 +86,10 @@ class Resolver:
             future.cancel()
         self._open.clear()
 
-    def _ask(self, name: str) -> asyncio.Future[Answer]:
+    def _ask(self, name: str) -> asyncio.Future[DnsAnswer]:
         channel = self._ensure_channel()  # may raise: then nobody waits for an answer that never comes
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Answer] = loop.create_future()
+        future: asyncio.Future[DnsAnswer] = loop.create_future()
         self._open[name] = future
 
         def from_thread(result: Any, error: int | None) -> None:
@@ -101,23 +101,23 @@ class Resolver:
                 name, None, family=socket.AF_UNSPEC, type=socket.SOCK_STREAM, flags=_NO_SORT, callback=from_thread
             )
         except (pycares.AresError, UnicodeError, ValueError) as error:
-            self._remember(name, Answer((), f"not a name that can be looked up: {error}"), NEGATIVE_TTL_S)
+            self._remember(name, DnsAnswer((), f"not a name that can be looked up: {error}"), NEGATIVE_TTL_S)
         return future
 
     def _answered(self, name: str, result: Any, error: int | None) -> None:
         if result is None:
             reason = pycares.errno.strerror(error) if error is not None else "no answer"
-            self._remember(name, Answer((), str(reason)), NEGATIVE_TTL_S)
+            self._remember(name, DnsAnswer((), str(reason)), NEGATIVE_TTL_S)
             return
         nodes = sorted(result.nodes, key=lambda node: bool(node.family != socket.AF_INET))
         addresses = tuple(dict.fromkeys(node.addr[0].decode("ascii") for node in nodes))
         if not addresses:
-            self._remember(name, Answer((), "no address"), NEGATIVE_TTL_S)
+            self._remember(name, DnsAnswer((), "no address"), NEGATIVE_TTL_S)
             return
         ttl_s = min(max(min(node.ttl for node in nodes), MIN_TTL_S), self._max_ttl_s)
-        self._remember(name, Answer(addresses), ttl_s)
+        self._remember(name, DnsAnswer(addresses), ttl_s)
 
-    def _remember(self, name: str, answer: Answer, ttl_s: float) -> None:
+    def _remember(self, name: str, answer: DnsAnswer, ttl_s: float) -> None:
         self._cache[name] = (self._clock() + ttl_s, answer)
         self._cache.move_to_end(name)
         while len(self._cache) > self._max_hosts:

@@ -9,8 +9,7 @@ import time
 from dataclasses import dataclass, field
 
 from opilio.fetch.decoding import CodingError, Decoder, codings_of
-from opilio.fetch.headers import parse_headers, status_of
-from opilio.fetch.mime import SAYS_NOTHING, SNIFF_BYTES, is_text, media_type, sniff
+from opilio.fetch.headers import SAYS_NOTHING, SNIFF_BYTES, is_text, media_type, parse_headers, sniff, status_of
 from opilio.model import Outcome
 
 # The body of an error or a redirect is kept to this size; what is longer is cut, for it is of no use to a crawl.
@@ -23,7 +22,7 @@ Verdict = tuple[Outcome, str]
 
 
 @dataclass(frozen=True)
-class Terms:
+class BodyLimits:
     """Which bodies are taken."""
 
     accept: dict[str, int] = field(default_factory=dict)
@@ -45,7 +44,7 @@ class Terms:
 class Transfer:
     """The state of one response. After the transfer ended: `finish`, then read the attributes."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: BodyLimits) -> None:
         self.terms = terms
         self.lines: list[bytes] = []
         self.headers: dict[str, str] = {}

@@ -14,14 +14,14 @@ Focus's checkout from CRAWL are this one thing.
 Nothing here waits, sleeps, or reads a clock, a socket or a file.
 """
 
+from opilio.frontier.arrays import ABSENT, KeyMap, RecentKeys
 from opilio.frontier.classic import Bingo, Focus, HardFocus, Oasis, SharkSearch
 from opilio.frontier.duplicates import Duplicates
+from opilio.frontier.evidence_strategy import AllEvidence
 from opilio.frontier.filters import ScopeFilter, TrapGuard, covering
 from opilio.frontier.frontier import Frontier
 from opilio.frontier.hosts import Host, HostState
-from opilio.frontier.keymap import ABSENT, KeyMap, RecentKeys
-from opilio.frontier.learned import AllEvidence
-from opilio.frontier.queue import Waiting
+from opilio.frontier.queue import QueuedUrl
 from opilio.frontier.strategies import Strategy, make_strategy, strategies
 
 __all__ = [
@@ -36,12 +36,12 @@ __all__ = [
     "HostState",
     "KeyMap",
     "Oasis",
+    "QueuedUrl",
     "RecentKeys",
     "ScopeFilter",
     "SharkSearch",
     "Strategy",
     "TrapGuard",
-    "Waiting",
     "covering",
     "make_strategy",
     "strategies",

@@ -2,6 +2,8 @@
 
 In all of them a link's score is made of the page it stands on. They differ in what is taken from that page, in what a
 second page that links to the same URL changes, and in whether links of a page about something else are followed.
+
+The order of the learning phase (BINGO 2.6, 3.3).
 """
 
 from __future__ import annotations
@@ -12,17 +14,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opilio.frontier.keymap import ABSENT
-from opilio.frontier.queue import Waiting
-from opilio.frontier.strategies import Strategy, Taught, strategies
+from opilio.frontier.arrays import ABSENT
+from opilio.frontier.queue import QueuedUrl
+from opilio.frontier.strategies import KnownDocument, Strategy, strategies
 from opilio.model import Document, Judgement
-from opilio.settings import Frontier as FrontierSettings
+from opilio.settings import FrontierSettings
+from opilio.topics.hierarchy import ROOT
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from opilio.frontier.kindred import WordVectors
-    from opilio.frontier.link_words import Words
+    from opilio.frontier.link_words import Words, WordVectors
+
 
 SEED_SCORE = 1.0
 # Shark-Search's constants, as its authors chose them.
@@ -41,7 +44,7 @@ class Inheriting(Strategy):
         self._settled = bytearray()
         """By oid: 1 once the last word about a URL is spoken; links to it have no score any more."""
 
-    def link_scores(self, page: Waiting, judgement: Judgement, document: Document) -> Sequence[float]:
+    def link_scores(self, page: QueuedUrl, judgement: Judgement, document: Document) -> Sequence[float]:
         """The scores of a page's links; one for all of them, or one for each."""
         return [judgement.relevance]
 
@@ -50,7 +53,7 @@ class Inheriting(Strategy):
         return max(self._scores[oid], score)
 
     def observe(
-        self, page: Waiting, judgement: Judgement | None, document: Document, oids: Sequence[int], sids: Sequence[int]
+        self, page: QueuedUrl, judgement: Judgement | None, document: Document, oids: Sequence[int], sids: Sequence[int]
     ) -> None:
         """Score the links of a page."""
         found = self.link_scores(page, judgement or Judgement(), document)
@@ -82,15 +85,15 @@ class Inheriting(Strategy):
             if self.is_open(oid):
                 self._scores[oid] = max(value, self._scores.get(oid, 0.0))
 
-    def score_of(self, url: Waiting) -> float:
+    def score_of(self, url: QueuedUrl) -> float:
         """The score of a URL that waits or is under way."""
         return self._scores.get(url.oid, url.priority or self.priority(url))
 
-    def priority(self, link: Waiting) -> float:
+    def priority(self, link: QueuedUrl) -> float:
         """Of a URL that no link is known to."""
         return SEED_SCORE if link.depth == 0 else link.relevance
 
-    def priorities(self, links: Sequence[Waiting]) -> list[float]:
+    def priorities(self, links: Sequence[QueuedUrl]) -> list[float]:
         """The scores."""
         return [self.score_of(link) for link in links]
 
@@ -104,7 +107,7 @@ class Focus(Inheriting):
 class HardFocus(Inheriting):
     """Hard focus: only links of pages that a good topic took are followed. A crawl may run dry (Focus 2.1.2)."""
 
-    def follows(self, page: Waiting, judgement: Judgement | None) -> bool:
+    def follows(self, page: QueuedUrl, judgement: Judgement | None) -> bool:
         """Whether the page is of a good topic."""
         return judgement is None or judgement.is_relevant
 
@@ -117,11 +120,11 @@ class Bingo(Inheriting):
     took. Measured in distances from the hyperplane, where examples are far ahead of all that is found, it would.
     """
 
-    def follows(self, page: Waiting, judgement: Judgement | None) -> bool:
+    def follows(self, page: QueuedUrl, judgement: Judgement | None) -> bool:
         """Whether a topic took the page, or one of the last pages on the way to it."""
         return judgement is None or judgement.accepted or page.steps <= self.settings.tunnel_steps
 
-    def link_scores(self, page: Waiting, judgement: Judgement, document: Document) -> Sequence[float]:
+    def link_scores(self, page: QueuedUrl, judgement: Judgement, document: Document) -> Sequence[float]:
         """The page's own confidence, or what it was given on the way, less."""
         if judgement.accepted:
             return [judgement.relevance]
@@ -163,11 +166,13 @@ class SharkSearch(Inheriting):
         self._inherited: dict[int, float] = {}
         self._passed = 0.0
 
-    def brief(self, keywords: Iterable[int], documents: Iterable[Taught], vectors: WordVectors | None = None) -> None:
+    def brief(
+        self, keywords: Iterable[int], documents: Iterable[KnownDocument], vectors: WordVectors | None = None
+    ) -> None:
         """Take the keywords."""
         self._keywords = np.array(sorted(set(keywords)), np.uint32)
 
-    def link_scores(self, page: Waiting, judgement: Judgement, document: Document) -> Sequence[float]:
+    def link_scores(self, page: QueuedUrl, judgement: Judgement, document: Document) -> Sequence[float]:
         """One for each link."""
         own = judgement.relevance if judgement.relevance > 0.0 else self._inherited.get(page.oid, 0.0)
         inherited = SHARK_DECAY * own
@@ -179,7 +184,7 @@ class SharkSearch(Inheriting):
         return scores or [inherited]
 
     def observe(
-        self, page: Waiting, judgement: Judgement | None, document: Document, oids: Sequence[int], sids: Sequence[int]
+        self, page: QueuedUrl, judgement: Judgement | None, document: Document, oids: Sequence[int], sids: Sequence[int]
     ) -> None:
         """Score the links of a page, and note what their targets inherit."""
         super().observe(page, judgement, document, oids, sids)
@@ -209,3 +214,45 @@ def _likeness(document: Document, keywords: Words) -> list[tuple[float, float]]:
 
 def _cosine(hits: npt.NDArray[np.bool_], keywords: int) -> float:
     return float(hits.sum()) / math.sqrt(len(hits) * keywords) if len(hits) and keywords else 0.0
+
+
+SEED_PRIORITY = 1e6
+STRAYED_PRIORITY = -1.0
+"""Of a URL that was found where the focus had been lost. It is written down, so that a refill knows it too."""
+
+
+class SharpFocus(Strategy):
+    """Depth-first, within some domains, as long as pages are of the class of those that led to them.
+
+    What is not followed now waits in the database: the harvest begins with it. Through pages of other classes it goes
+    `tunnel_steps` far, as the papers' crawler did, lest it run dry at a welcome page.
+    """
+
+    def __init__(self, settings: FrontierSettings, domains: Iterable[str], max_depth: int) -> None:
+        super().__init__(settings)
+        self._domains = frozenset(domains)
+        self._max_depth = max_depth
+        names = ", ".join("'" + name.replace("'", "''") + "'" for name in sorted(self._domains)) or "''"
+        near = f"depth <= {max_depth} AND priority <> {STRAYED_PRIORITY} AND domain IN ({names})"
+        self.order_by = f"(depth = 0) desc, ({near}) desc, depth desc"
+
+    def priority(self, link: QueuedUrl) -> float:
+        """The depth; seeds come first."""
+        if not link.depth:
+            return SEED_PRIORITY
+        return float(link.depth) if link.steps <= self.settings.tunnel_steps else STRAYED_PRIORITY
+
+    def steps_at(self, page: QueuedUrl, judgement: Judgement | None) -> int:
+        """Steps since a page of the class that was sought; where none was, of any."""
+        is_same = judgement is not None and judgement.accepted and page.sought in (judgement.topic, ROOT)
+        return 0 if is_same else page.steps + 1
+
+    def admits(self, url: QueuedUrl) -> bool:
+        """Whether it is near enough, in the seeds' domains, and the way to it kept the focus.
+
+        What is not admitted comes last in `order_by`: a refill that meets some of it has brought all that is.
+        """
+        if not url.depth:
+            return True
+        near = url.depth <= self._max_depth and url.priority != STRAYED_PRIORITY
+        return near and url.host.domain_name in self._domains

@@ -15,10 +15,10 @@ from collections.abc import Callable
 import numpy as np
 import xxhash
 
-from opilio.frontier.keymap import ABSENT, KeyMap
+from opilio.frontier.arrays import ABSENT, KeyMap
 from opilio.model import Document, Outcome
 from opilio.model.url import path_of
-from opilio.settings import Duplicates as DuplicateSettings
+from opilio.settings import DuplicateSettings
 
 ALIAS_PROOFS = 3
 _SKETCH_BINS = 64

@@ -10,7 +10,7 @@ import xxhash
 
 from opilio.model import Outcome
 from opilio.model.url import MAX_HOST_CHARS, host_name
-from opilio.settings import Scope, Traps
+from opilio.settings import ScopeSettings, TrapSettings
 
 # A date at the end of the path (/events/2024/05/) or named parts of one in the query: pages of a calendar. A date with
 # a name after it (/2024/05/12/title) is an article, not a calendar.
@@ -24,7 +24,7 @@ _CALENDAR = re.compile(
 class ScopeFilter:
     """Decides on a host once, when it is first met, and again when the user locks or unlocks a domain."""
 
-    def __init__(self, scope: Scope, seed_domains: frozenset[str] = frozenset()) -> None:
+    def __init__(self, scope: ScopeSettings, seed_domains: frozenset[str] = frozenset()) -> None:
         self.locked = frozenset(scope.locked_domains)
         self._only = frozenset(scope.only_domains) | (seed_domains if scope.stay_on_seed_domains else frozenset())
         self._restricted = bool(self._only)
@@ -51,7 +51,7 @@ def covering(name: str, domains: Container[str]) -> str:
 class TrapGuard:
     """Counts what is countless. Remembers one number per path with queries and per host with a calendar."""
 
-    def __init__(self, traps: Traps) -> None:
+    def __init__(self, traps: TrapSettings) -> None:
         self._traps = traps
         self._queries: Counter[int] = Counter()  # by path
         self._calendar: Counter[int] = Counter()  # by host

@@ -7,13 +7,12 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
+from opilio.frontier.arrays import RecentKeys
 from opilio.frontier.filters import ScopeFilter, TrapGuard
-from opilio.frontier.host_table import HostTable
-from opilio.frontier.hosts import Host, HostState, delay_s
-from opilio.frontier.keymap import RecentKeys
-from opilio.frontier.levels import Drop, Levels
-from opilio.frontier.queue import Lane, TopicQueue, Waiting
+from opilio.frontier.hosts import Host, HostState, HostTable, delay_s
+from opilio.frontier.queue import Lane, QueuedUrl, TopicQueue
 from opilio.frontier.strategies import Strategy
+from opilio.frontier.tiers import Drop, Levels
 from opilio.model import Lease, LeaseKind, Outcome, host_of
 from opilio.settings import Settings
 
@@ -33,7 +32,7 @@ class Frontier(Levels):
         self.host_states = self._table.states
         self.boosts = self._table.boosts
         self.known = RecentKeys()
-        self.refuses: Callable[[Waiting], Outcome | None] = lambda url: None
+        self.refuses: Callable[[QueuedUrl], Outcome | None] = lambda url: None
         """A last look before a URL is leased (duplicates); set by the engine."""
         self.traps = TrapGuard(settings.traps)
         self._random = random.Random(settings.run.seed)
@@ -60,7 +59,7 @@ class Frontier(Levels):
             refusal = Outcome.BAD_HOST
         return host, refusal
 
-    def weigh(self, new: Sequence[Waiting], linked: Iterable[int]) -> None:
+    def weigh(self, new: Sequence[QueuedUrl], linked: Iterable[int]) -> None:
         """Pages were shown to a strategy that learns: `new` URLs get priorities, others that are `linked` move."""
         hot = self._hot
         others = [hot[oid] for oid in self.strategy.to_weigh(linked) if oid in hot]
@@ -77,7 +76,7 @@ class Frontier(Levels):
         if not (self.strategy.learns and self.strategy.is_due()):
             return
         urls = list(self._hot.values())
-        by_topic: dict[int, tuple[list[Waiting], list[float]]] = {topic: ([], []) for topic in self.queues}
+        by_topic: dict[int, tuple[list[QueuedUrl], list[float]]] = {topic: ([], []) for topic in self.queues}
         for url, priority in zip(urls, self.strategy.look_anew(urls), strict=True):
             of_topic, priorities = by_topic[url.topic]
             of_topic.append(url)
@@ -85,7 +84,7 @@ class Frontier(Levels):
         for topic, (of_topic, priorities) in by_topic.items():
             self._home(topic).reorder(of_topic, priorities)
 
-    def take_back(self, oid: int) -> Waiting | None:
+    def take_back(self, oid: int) -> QueuedUrl | None:
         """Take out a URL that waits for another try: its answer came by another way."""
         for index, (_, _, url) in enumerate(self._later):
             if url.oid == oid:
@@ -95,7 +94,7 @@ class Frontier(Levels):
                 return url
         return None
 
-    def retry(self, url: Waiting, at_s: float) -> None:
+    def retry(self, url: QueuedUrl, at_s: float) -> None:
         """Let a URL wait until `at_s`, then offer it again."""
         heapq.heappush(self._later, (at_s, url.oid, url))
         self._later_oids.add(url.oid)
@@ -179,7 +178,7 @@ class Frontier(Levels):
         fetching = self.settings.fetch
         return delay_s(host, fetching) > max(fetching.max_crawl_delay_s, fetching.host_delay_s)
 
-    def _last_look(self, url: Waiting) -> Outcome | None:
+    def _last_look(self, url: QueuedUrl) -> Outcome | None:
         host = url.host
         if host.refusal is not None:
             return host.refusal
@@ -187,7 +186,7 @@ class Frontier(Levels):
             return Outcome.ROBOTS
         return self.refuses(url)
 
-    def give_up(self, url: Waiting, outcome: Outcome) -> None:
+    def give_up(self, url: QueuedUrl, outcome: Outcome) -> None:
         """Drop a URL that is no longer in any queue, and tell the engine."""
         self._batch.discard(url.oid)
         self.on_drop(url, outcome)
@@ -198,7 +197,7 @@ class Frontier(Levels):
 
     # -- requests end
 
-    def ended(self, lease: Lease, outcome: Outcome, now_s: float, retry_after_s: float = 0.0) -> Waiting | None:
+    def ended(self, lease: Lease, outcome: Outcome, now_s: float, retry_after_s: float = 0.0) -> QueuedUrl | None:
         """A lease came back: free its host. Returns the URL of a page lease, None for a host or a sitemap."""
         url = self.leased.pop(lease.oid, None) if lease.kind is LeaseKind.PAGE else None
         host = url.host if url is not None else self.host(host_of(lease.url))
@@ -259,7 +258,7 @@ class Frontier(Levels):
         """
         if not self._pool or self._batch or any(len(queue) for queue in self.queues.values()):
             return False
-        batch: list[Waiting] = []
+        batch: list[QueuedUrl] = []
         pools = deque(pool for pool in self._pool.values() if len(pool))
         while pools and len(batch) < self.strategy.batch:
             lane = pools[0].best_ready()

@@ -3,16 +3,22 @@
 A host may be asked when it is not bad, has a free place (`per_host`; one when a delay is set, so that the delay counts
 from the end of one request to the start of the next), its registered domain has one (`per_domain`), and its time has
 come. Every request counts, robots.txt and sitemaps included.
+
+All hosts of a crawl, and how busy they are: who may be asked now, and who is to be woken when.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Protocol
 
+from opilio.frontier.filters import ScopeFilter, covering
 from opilio.model import Lease, Outcome, registered_domain
-from opilio.settings import Fetching
+from opilio.model.url import host_name
+from opilio.settings import FetchSettings
 
 
 class HostState(StrEnum):
@@ -86,19 +92,19 @@ class Host:
         self.in_domain_queue = False  # whether it waits for a place in its domain
 
 
-def delay_s(host: Host, fetching: Fetching) -> float:
+def delay_s(host: Host, fetching: FetchSettings) -> float:
     """Seconds between two requests to `host`: what we set, or what its robots.txt asks for when that is more."""
     return max(fetching.host_delay_s, host.crawl_delay_s)
 
 
-def places(host: Host, fetching: Fetching) -> int:
+def places(host: Host, fetching: FetchSettings) -> int:
     """Requests that may be open to `host` at once."""
     if delay_s(host, fetching) > 0 or host.state is HostState.SLOW or host.meeting or not host.met_s:
         return 1
     return fetching.per_host
 
 
-def next_fetch_s(host: Host, ended_s: float, fetching: Fetching) -> float:
+def next_fetch_s(host: Host, ended_s: float, fetching: FetchSettings) -> float:
     """When a host whose request ended at `ended_s` may be asked again. Failures in a row double the wait."""
     wait_s = min(delay_s(host, fetching), max(fetching.max_crawl_delay_s, fetching.host_delay_s))
     if host.failures:
@@ -106,7 +112,7 @@ def next_fetch_s(host: Host, ended_s: float, fetching: Fetching) -> float:
     return ended_s + wait_s
 
 
-def blame(host: Host, outcome: Outcome, fetching: Fetching) -> None:
+def blame(host: Host, outcome: Outcome, fetching: FetchSettings) -> None:
     """Count an outcome for or against the host: `slow` after a failure, `bad` after `host_tries` in a row."""
     if outcome is Outcome.WORKER_LOST:  # that says nothing of the host
         return
@@ -116,3 +122,126 @@ def blame(host: Host, outcome: Outcome, fetching: Fetching) -> None:
     elif host.state is not HostState.BAD:
         host.failures = 0
         host.state = HostState.OK
+
+
+WAKE_HOSTS = 8  # hosts woken for one free place in their domain: a domain of 10,000 hosts must not wake them all
+
+
+class HostTable:
+    """Hosts by name and by number, their open requests, and the times at which they may be asked again."""
+
+    def __init__(self, fetching: FetchSettings, scope: ScopeFilter) -> None:
+        self.hosts: list[Host] = []
+        self.states = dict.fromkeys(HostState, 0)
+        self.in_flight = 0
+        self._fetching = fetching
+        self._scope = scope
+        self._by_name: dict[str, Host] = {}
+        self._domains: dict[str, Domain] = {}
+        self._timer: list[tuple[float, int, Host]] = []
+        self.boosts: dict[str, float] = {}
+        """Hosts, with all below them, that have their turn sooner."""
+
+    def get(self, name: str, scheme: str = "http") -> Host:
+        """The host of that name, made when it is new."""
+        host = self._by_name.get(name)
+        if host is None:
+            domain = self._domains.setdefault(registered_domain(name), Domain())
+            host = self._by_name[name] = Host(len(self.hosts), name, scheme, domain)
+            host.refusal = self._scope.refusal(name)
+            host.boost = self._boost_of(host)
+            self.hosts.append(host)
+            self.states[host.state] += 1
+        if scheme == "https":
+            host.scheme = scheme
+        return host
+
+    def lock(self, domains: Iterable[str]) -> tuple[list[Host], list[Host]]:
+        """Ask nothing of these domains from now on, and of all others again: hosts now locked, hosts now free."""
+        self._scope.locked = frozenset(domains)
+        closed, opened = [], []
+        for host in self.hosts:
+            before, host.refusal = host.refusal, self._scope.refusal(host.name)
+            if host.refusal is before:
+                continue
+            if host.refusal is Outcome.LOCKED:
+                host.errands.clear()
+                closed.append(host)
+            elif host.refusal is None:
+                opened.append(host)
+        return closed, opened
+
+    def boost(self, name: str, factor: float) -> list[Host]:
+        """Let a host, and all below it, have their turn sooner; 1 takes it back. Returns those that are known."""
+        self.boosts.pop(name, None)
+        if factor != 1.0:
+            self.boosts[name] = factor
+        touched = [host for host in self.hosts if covering(host_name(host.name), {name})]
+        for host in touched:
+            host.boost = self._boost_of(host)
+        return touched
+
+    def _boost_of(self, host: Host) -> float:
+        return self.boosts.get(covering(host_name(host.name), self.boosts), 1.0) if self.boosts else 1.0
+
+    def may_ask(self, host: Host, now_s: float) -> bool:
+        """Whether `host` may be asked now; if not, it is woken when it may."""
+        if host.in_flight >= places(host, self._fetching):
+            return False  # woken when its request ends
+        if host.next_s > now_s:
+            if not host.in_timer:
+                host.in_timer = True
+                heapq.heappush(self._timer, (host.next_s, host.sid, host))
+            return False
+        if host.domain.in_flight >= self._fetching.per_domain:
+            if not host.in_domain_queue:
+                host.in_domain_queue = True
+                host.domain.waiting.append(host)
+            return False
+        return True
+
+    def begin(self, host: Host) -> None:
+        """A request to a host goes out."""
+        host.in_flight += 1
+        host.requests += 1
+        host.domain.in_flight += 1
+        self.in_flight += 1
+
+    def end(self, host: Host, outcome: Outcome, now_s: float, retry_after_s: float) -> None:
+        """A request to a host came to its end: judge the host by it, and wake those who waited for the place."""
+        self.states[host.state] -= 1
+        blame(host, outcome, self._fetching)
+        self.states[host.state] += 1
+        host.in_flight -= 1
+        host.domain.in_flight -= 1
+        self.in_flight -= 1
+        host.next_s = max(host.next_s, next_fetch_s(host, now_s, self._fetching))
+        if retry_after_s:
+            host.next_s = max(host.next_s, now_s + min(retry_after_s, self._fetching.max_backoff_s))
+        _wake_lanes(host)
+        self._wake_domain(host.domain)
+
+    def wake(self, now_s: float) -> None:
+        """Wake the hosts whose time has come."""
+        while self._timer and self._timer[0][0] <= now_s:
+            host = heapq.heappop(self._timer)[2]
+            host.in_timer = False
+            _wake_lanes(host)
+
+    def next_s(self) -> float | None:
+        """When the next host is to be woken."""
+        return self._timer[0][0] if self._timer else None
+
+    def _wake_domain(self, domain: Domain) -> None:
+        """Wake some hosts that lacked a place in their domain; all of them when nothing is under way in it."""
+        count = WAKE_HOSTS if domain.in_flight else len(domain.waiting)
+        for _ in range(min(count, len(domain.waiting))):
+            host = domain.waiting.popleft()
+            host.in_domain_queue = False
+            _wake_lanes(host)
+
+
+def _wake_lanes(host: Host) -> None:
+    parked, host.parked = host.parked, []
+    for lane in parked:
+        lane.wake()

@@ -1,4 +1,6 @@
-"""The links of the pages that were fetched, and what became of the URLs that they lead to.
+"""The links to each URL: a chain from the last that was found to the first.
+
+The links of the pages that were fetched, and what became of the URLs that they lead to.
 
 Every link of every page is remembered, the last `MAX_LINKS` of them. What happens is noted when it happens and worked
 in when somebody looks, many pages at a time: one array operation for the links of sixty pages takes little longer than
@@ -13,11 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from opilio.frontier.chains import Chains
-from opilio.frontier.columns import Column, once
-from opilio.frontier.keymap import ABSENT
-from opilio.frontier.kindred import KindredWords
-from opilio.frontier.link_words import WordOdds
+from opilio.frontier.arrays import ABSENT, Column, once
+from opilio.frontier.link_words import KindredWords, WordOdds
 from opilio.model import Document
 
 if TYPE_CHECKING:
@@ -27,6 +26,83 @@ if TYPE_CHECKING:
 
     Rows: TypeAlias = npt.NDArray[np.int64]
     Values: TypeAlias = npt.NDArray[np.float64]
+
+_FEW_CHAINS = 8
+"""So many chains are followed one by one: an array operation for each step would take longer."""
+
+
+class Chains:
+    """By oid the last link to a URL, and by link the one before it to the same URL.
+
+    Links are numbered from the first ever; those that are forgotten end a chain.
+    """
+
+    def __init__(self) -> None:
+        self._first = 0
+        self._last: Column[np.int64] = Column(np.int64)
+        self._previous: Column[np.int64] = Column(np.int64)
+
+    def grow(self, oids: int) -> None:
+        """See to it that there is room for so many URLs."""
+        self._last.grow(oids, ABSENT)
+
+    def has(self, oids: Rows) -> npt.NDArray[np.bool_]:
+        """Which of some URLs a link is remembered to."""
+        found: npt.NDArray[np.bool_] = self._last.values[oids] >= self._first
+        return found
+
+    def drop(self, oids: Rows) -> None:
+        """Nobody will ask for the links to some URLs any more."""
+        self._last.values[oids] = ABSENT
+
+    def add(self, targets: Rows, places: Rows) -> None:
+        """More links, to `targets`; those at some places are hung behind the last to the same URL."""
+        number = self._first + len(self._previous)
+        self._previous.grow(len(self._previous) + len(targets), ABSENT)
+        if not len(places):
+            return
+        places = places[targets[places].argsort(kind="stable")]
+        oids, links = targets[places], places + number
+        goes_on = oids[1:] == oids[:-1]
+        before = self._last.values[oids]
+        before[1:][goes_on] = links[:-1][goes_on]
+        self._previous.values[links - self._first] = before
+        is_last = np.append(~goes_on, True)
+        self._last.values[oids[is_last]] = links[is_last]
+
+    def follow(self, oids: Rows) -> tuple[Rows, Rows]:
+        """The links to some URLs, by their places among those remembered, and which of the URLs each leads to.
+
+        The latter is in ascending order.
+        """
+        last, which = self._last.values[oids], np.arange(len(oids))
+        previous, found, of = self._previous.values, [last[:0]], [which[:0]]
+        while len(last) > _FEW_CHAINS:
+            remembered = last >= self._first
+            last, which = last[remembered] - self._first, which[remembered]
+            found.append(last)
+            of.append(which)
+            last = previous[last]
+        for number, one in zip(last.tolist(), which.tolist(), strict=True):
+            rest = self._one(number)
+            found.append(rest)
+            of.append(np.full(len(rest), one))
+        links, whose = np.concatenate(found), np.concatenate(of)
+        order = whose.argsort(kind="stable")
+        return links[order], whose[order]
+
+    def _one(self, number: int) -> Rows:
+        places = []
+        while number >= self._first:
+            places.append(number - self._first)
+            number = int(self._previous.values[places[-1]])
+        return np.array(places, np.int64)
+
+    def cut(self, count: int) -> None:
+        """Forget the first `count` links."""
+        self._previous.cut(count)
+        self._first += count
+
 
 MAX_LINKS = 1_000_000
 MAX_FOLDERS = 200_000
@@ -57,7 +133,7 @@ class Seen(NamedTuple):
     """How many of the ends that are noted came before it."""
 
 
-class Records:
+class RelevanceRecords:
     """How many pages of something are known, and how good they are together."""
 
     def __init__(self) -> None:
@@ -103,9 +179,9 @@ class LinkMemory:
         self._relevance: Column[np.float64] = Column(np.float64)
         self._links: Column[np.float64] = Column(np.float64)
         self._steps: Column[np.float64] = Column(np.float64)
-        self._children = Records()
-        self._hosts = Records()
-        self._folders = Records()
+        self._children = RelevanceRecords()
+        self._hosts = RelevanceRecords()
+        self._folders = RelevanceRecords()
         self._folder_rows: dict[str, int] = {}
         self._lesson_slot: Column[np.int64] = Column(np.int64)
         self._lesson_oid: Column[np.int64] = Column(np.int64)

@@ -17,10 +17,10 @@ from typing import TypeAlias
 from opilio.frontier.hosts import Host
 
 LIFT = 0.001  # of a priority by a boost, for each 1 that its factor is above 1: else nothing would raise 0
-Rank: TypeAlias = "tuple[float, int, Waiting]"  # oids differ, so two ranks never compare their URLs
+Rank: TypeAlias = "tuple[float, int, QueuedUrl]"  # oids differ, so two ranks never compare their URLs
 
 
-class Waiting:
+class QueuedUrl:
     """A URL that waits to be asked for."""
 
     __slots__ = ("anchor", "depth", "dropped", "entry", "etag", "hops", "host", "last_modified", "neighbours",
@@ -83,7 +83,7 @@ class Lane:
         self.is_parked = False
         self.stamp = 0  # number of the lane's valid entry in the ready heap
 
-    def __iter__(self) -> Iterator[Waiting]:
+    def __iter__(self) -> Iterator[QueuedUrl]:
         return (rank[2] for rank in self.heap if _counts(rank))
 
     def wake(self) -> None:
@@ -104,7 +104,7 @@ class TopicQueue:
     def __len__(self) -> int:
         return self.count
 
-    def push(self, url: Waiting, rank: Rank | None = None) -> None:
+    def push(self, url: QueuedUrl, rank: Rank | None = None) -> None:
         """Add a URL, in its own rank or another one; its lane becomes ready unless it is parked."""
         lane = self.lanes.get(url.host.sid)
         if lane is None:
@@ -117,13 +117,13 @@ class TopicQueue:
         if not lane.is_parked and heap[0] is not was_first:
             self.make_ready(lane)
 
-    def move(self, url: Waiting, priority: float) -> None:
+    def move(self, url: QueuedUrl, priority: float) -> None:
         """Give a URL that waits here another priority."""
         url.priority = priority
         self.count -= 1
         self.push(url)
 
-    def reorder(self, urls: Iterable[Waiting], priorities: Iterable[float]) -> None:
+    def reorder(self, urls: Iterable[QueuedUrl], priorities: Iterable[float]) -> None:
         """Give all URLs that wait here new priorities."""
         for lane in self.lanes.values():
             lane.heap.clear()
@@ -168,7 +168,7 @@ class TopicQueue:
         lane.stamp = 0
         lane.host.parked.append(lane)
 
-    def pop(self, lane: Lane) -> Waiting:
+    def pop(self, lane: Lane) -> QueuedUrl:
         """Remove the best URL of a ready lane; the lane stays ready for the next."""
         url = heapq.heappop(lane.heap)[2]
         url.entry = None
@@ -180,12 +180,12 @@ class TopicQueue:
             self._forget(lane)
         return url
 
-    def drop(self, url: Waiting) -> None:
+    def drop(self, url: QueuedUrl) -> None:
         """Forget a URL wherever it is in its lane."""
         url.dropped = True
         self.count -= 1
 
-    def spill(self, keep: int) -> list[Waiting]:
+    def spill(self, keep: int) -> list[QueuedUrl]:
         """Keep the best `keep` URLs and forget the others; returns those, best first."""
         ranks = sorted([rank for lane in self.lanes.values() for rank in lane.heap if _counts(rank)])
         self.count = min(keep, len(ranks))
@@ -213,7 +213,7 @@ class TopicQueue:
         self._ready.clear()
         self.count = 0
 
-    def __iter__(self) -> Iterator[Waiting]:
+    def __iter__(self) -> Iterator[QueuedUrl]:
         for lane in self.lanes.values():
             yield from lane
 

@@ -23,17 +23,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from opilio.errors import SettingsError
-from opilio.frontier.queue import Waiting
+from opilio.frontier.queue import QueuedUrl
 from opilio.model import Document, Judgement
 from opilio.registry import Registry
-from opilio.settings import Frontier as FrontierSettings
+from opilio.settings import FrontierSettings
 
 if TYPE_CHECKING:
-    from opilio.frontier.kindred import WordVectors
-    from opilio.frontier.link_words import Words
+    from opilio.frontier.link_words import Words, WordVectors
 
 
-class Taught(NamedTuple):
+class KnownDocument(NamedTuple):
     """A document whose worth is known before the crawl."""
 
     words: Words
@@ -60,31 +59,33 @@ class Strategy:
     uses_words = False
     """Whether it looks at the words of links: then workers send them."""
 
-    def priority(self, link: Waiting) -> float:
+    def priority(self, link: QueuedUrl) -> float:
         """How early a URL that was just found should be asked for."""
         return link.relevance
 
-    def priorities(self, links: Sequence[Waiting]) -> list[float]:
+    def priorities(self, links: Sequence[QueuedUrl]) -> list[float]:
         """The same for several."""
         return [self.priority(link) for link in links]
 
-    def follows(self, page: Waiting, judgement: Judgement | None) -> bool:
+    def follows(self, page: QueuedUrl, judgement: Judgement | None) -> bool:
         """Whether the links of a page are followed at all."""
         return True
 
-    def steps_at(self, page: Waiting, judgement: Judgement | None) -> int:
+    def steps_at(self, page: QueuedUrl, judgement: Judgement | None) -> int:
         """Steps since the last page that was sought: 0 at one, else one more than at the page before."""
         return 0 if judgement is not None and judgement.is_relevant else page.steps + 1
 
-    def admits(self, url: Waiting) -> bool:
+    def admits(self, url: QueuedUrl) -> bool:
         """Whether a URL may be asked for as long as this strategy orders; else it waits in the database."""
         return True
 
-    def brief(self, keywords: Iterable[int], documents: Iterable[Taught], vectors: WordVectors | None = None) -> None:
+    def brief(
+        self, keywords: Iterable[int], documents: Iterable[KnownDocument], vectors: WordVectors | None = None
+    ) -> None:
         """What is known before the crawl: stems that name the topics, documents, and what words mean."""
 
     def observe(
-        self, page: Waiting, judgement: Judgement | None, document: Document, oids: Sequence[int], sids: Sequence[int]
+        self, page: QueuedUrl, judgement: Judgement | None, document: Document, oids: Sequence[int], sids: Sequence[int]
     ) -> None:
         """A page was fetched and judged; its links lead to `oids` (ABSENT: not followed) on the hosts `sids`."""
 
@@ -109,7 +110,7 @@ class Strategy:
         """Whether all waiting URLs should get new priorities now."""
         return False
 
-    def look_anew(self, links: Sequence[Waiting]) -> list[float]:
+    def look_anew(self, links: Sequence[QueuedUrl]) -> list[float]:
         """The priorities of all waiting URLs in memory."""
         return self.priorities(links)
 
@@ -148,7 +149,7 @@ class BreadthFirst(Strategy):
 
     order_by = "depth"
 
-    def priority(self, link: Waiting) -> float:
+    def priority(self, link: QueuedUrl) -> float:
         """Minus the depth."""
         return -float(link.depth)
 
@@ -159,7 +160,7 @@ class DepthFirst(Strategy):
 
     order_by = "depth desc"
 
-    def priority(self, link: Waiting) -> float:
+    def priority(self, link: QueuedUrl) -> float:
         """The depth."""
         return float(link.depth)
 

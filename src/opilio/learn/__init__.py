@@ -28,47 +28,43 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opilio.lazy import loader
+from opilio.process import loader
 
 if TYPE_CHECKING:
-    from opilio.learn.archetypes import Archetype, Round, Survey, survey, trial_of, write_round
-    from opilio.learn.briefing import brief, brief_from
-    from opilio.learn.census import take_census
-    from opilio.learn.checking import check_settings
-    from opilio.learn.explaining import explain, keyword_model
-    from opilio.learn.files import read_file
-    from opilio.learn.guard import Trial, Verdict, check_guard, try_beside, try_out
-    from opilio.learn.linking import explain_link
-    from opilio.learn.models import compare_models, list_models, renew
-    from opilio.learn.proposing import propose
-    from opilio.learn.recall import estimate_recall
-    from opilio.learn.reconsidering import read_anew
-    from opilio.learn.redrawing import redraw
-    from opilio.learn.rejudging import Rejudged, rejudge
-    from opilio.learn.remedies import command_line, more_examples
-    from opilio.learn.remembering import remember
-    from opilio.learn.reviewing import (
+    from opilio.learn.archetypes import (
+        Archetype,
+        Round,
+        Survey,
         confirm_archetype,
         list_archetypes,
         page_text,
         reject_archetype,
+        survey,
+        trial_of,
         trim_example,
+        write_round,
     )
-    from opilio.learn.strangers import looks_for_strangers, with_strangers
-    from opilio.learn.surroundings import Surroundings, look_around
-    from opilio.learn.trainer import Trained, store_model, train, train_beside
-    from opilio.learn.training import gather
-    from opilio.learn.ways import ways_to
+    from opilio.learn.census import take_census
+    from opilio.learn.crawl_health import Surroundings, estimate_recall, look_around
+    from opilio.learn.explanations import explain, explain_link, keyword_model
+    from opilio.learn.guard import GuardVerdict, Trial, check_guard, try_beside, try_out
+    from opilio.learn.mined_negatives import looks_for_strangers, with_strangers
+    from opilio.learn.models import compare_models, list_models, renew
+    from opilio.learn.rejudging import Rejudged, rejudge, ways_to
+    from opilio.learn.remedies import command_line, more_examples
+    from opilio.learn.strategy_history import brief, brief_from, read_anew, remember
+    from opilio.learn.trainer import TrainedModel, check_settings, propose, redraw, store_model, train, train_beside
+    from opilio.learn.training_set import gather
 
 __all__ = [
     "Archetype",
+    "GuardVerdict",
     "Rejudged",
     "Round",
     "Surroundings",
     "Survey",
-    "Trained",
+    "TrainedModel",
     "Trial",
-    "Verdict",
     "brief",
     "brief_from",
     "check_guard",
@@ -89,7 +85,6 @@ __all__ = [
     "page_text",
     "propose",
     "read_anew",
-    "read_file",
     "redraw",
     "reject_archetype",
     "rejudge",
@@ -113,36 +108,35 @@ _MODULES = {
     "Archetype": "archetypes",
     "Rejudged": "rejudging",
     "Round": "archetypes",
-    "Surroundings": "surroundings",
+    "Surroundings": "crawl_health",
     "Survey": "archetypes",
-    "Trained": "trainer",
+    "TrainedModel": "trainer",
     "Trial": "guard",
-    "Verdict": "guard",
-    "brief": "briefing",
-    "brief_from": "briefing",
+    "GuardVerdict": "guard",
+    "brief": "strategy_history",
+    "brief_from": "strategy_history",
     "check_guard": "guard",
-    "check_settings": "checking",
+    "check_settings": "trainer",
     "command_line": "remedies",
     "compare_models": "models",
-    "confirm_archetype": "reviewing",
-    "estimate_recall": "recall",
-    "explain": "explaining",
-    "explain_link": "linking",
-    "gather": "training",
-    "keyword_model": "explaining",
-    "list_archetypes": "reviewing",
+    "confirm_archetype": "archetypes",
+    "estimate_recall": "crawl_health",
+    "explain": "explanations",
+    "explain_link": "explanations",
+    "gather": "training_set",
+    "keyword_model": "explanations",
+    "list_archetypes": "archetypes",
     "list_models": "models",
-    "look_around": "surroundings",
-    "looks_for_strangers": "strangers",
+    "look_around": "crawl_health",
+    "looks_for_strangers": "mined_negatives",
     "more_examples": "remedies",
-    "page_text": "reviewing",
-    "propose": "proposing",
-    "read_anew": "reconsidering",
-    "read_file": "files",
-    "redraw": "redrawing",
-    "reject_archetype": "reviewing",
+    "page_text": "archetypes",
+    "propose": "trainer",
+    "read_anew": "strategy_history",
+    "redraw": "trainer",
+    "reject_archetype": "archetypes",
     "rejudge": "rejudging",
-    "remember": "remembering",
+    "remember": "strategy_history",
     "renew": "models",
     "store_model": "trainer",
     "survey": "archetypes",
@@ -150,11 +144,11 @@ _MODULES = {
     "train": "trainer",
     "train_beside": "trainer",
     "trial_of": "archetypes",
-    "trim_example": "reviewing",
+    "trim_example": "archetypes",
     "try_beside": "guard",
     "try_out": "guard",
-    "ways_to": "ways",
-    "with_strangers": "strangers",
+    "ways_to": "rejudging",
+    "with_strangers": "mined_negatives",
     "write_round": "archetypes",
 }
 

@@ -1,4 +1,6 @@
-"""The census of a crawl (Focus 3.7): which topics the pages fell into, what the others are about, who starves.
+"""What pages that are not wanted are about instead: the words that they have more often than those that are.
+
+The census of a crawl (Focus 3.7): which topics the pages fell into, what the others are about, who starves.
 
 In the paper a crawl for mutual funds stagnated. One query told why: most pages around those on mutual funds were on
 investment in general, the topic above; marking that good cured it. `take_census` asks this, and what else a user wants
@@ -7,14 +9,97 @@ to know then; `remedies.py` says what to do about the answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from opilio.learn.instead import words_instead
+import numpy as np
+
+from opilio.analyze.terms import Vocabulary, tokenize
 from opilio.learn.remedies import propose_mark, remedies_of
 from opilio.store import Store
 from opilio.topics import find_topic, hierarchy_of
 from opilio.topics.hierarchy import ROOT, Hierarchy, Mark
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Values = npt.NDArray[np.float64]
+
+PRIOR_PAGES = 10.0
+"""Every word counts as if so many more pages of each side were known, that have it as often as all pages together."""
+MIN_SCORE = 2.0
+"""In standard errors: less may be chance."""
+MIN_PAGES = 3
+"""A word of fewer pages says more of them than of the neighbourhood."""
+_RANKED = 60  # words looked at: some are no words to show
+_SPELLED_PAGES = 40
+
+_COUNTS = """
+    SELECT tid, count(*) FILTER (oid IN (SELECT unnest($1::BIGINT[]))),
+           count(*) FILTER (oid IN (SELECT unnest($2::BIGINT[])))
+    FROM terms WHERE oid IN (SELECT unnest($1::BIGINT[] || $2::BIGINT[])) GROUP BY tid ORDER BY tid
+"""
+_STEMS = "SELECT tid, term FROM lexicon_distinct WHERE tid IN (SELECT unnest($1::UINTEGER[]))"
+_TEXTS = "SELECT coalesce(language, ''), title, text FROM pages WHERE oid IN (SELECT unnest($1::BIGINT[]))"
+
+
+def words_instead(store: Store, unwanted: Sequence[int], wanted: Sequence[int], top: int = 15) -> list[dict[str, Any]]:
+    """The words most over-represented in the pages `unwanted` against `wanted`, both oids, the clearest first.
+
+    Words are spelled as most pages have them where texts are kept, and stems where they are not.
+    """
+    if not unwanted:
+        return []
+    pieces = [piece for piece in store.stream(_COUNTS, [list(unwanted), list(wanted)]) if len(piece)]
+    if not pieces:
+        return []
+    tids, here, there = (np.concatenate([piece.column(n).to_numpy() for piece in pieces]) for n in range(3))
+    scores = odds_scores(here, there, len(unwanted), len(wanted))
+    clear = np.flatnonzero((scores >= MIN_SCORE) & (here >= MIN_PAGES))
+    best = clear[np.lexsort((tids[clear], -scores[clear]))][:_RANKED]
+    stems = dict(store.query(_STEMS, [tids[best].tolist()]).rows)
+    shown = [n for n in best.tolist() if len(stems.get(int(tids[n]), "")) > 2 and stems[int(tids[n])].isalpha()][:top]
+    spelled = _spelled(store, [int(tids[n]) for n in shown], unwanted[:_SPELLED_PAGES])
+    return [
+        {
+            "word": spelled.get(int(tids[n])) or stems[int(tids[n])], "score": round(float(scores[n]), 2),
+            "unwanted_pages": int(here[n]), "wanted_pages": int(there[n]),
+        }
+        for n in shown
+    ]  # fmt: skip
+
+
+def odds_scores(here: Values, there: Values, here_pages: int, there_pages: int) -> Values:
+    """Of each word: by how many standard errors the log odds of a page to have it are greater here than there.
+
+    `here` and `there` count the pages that have it. A prior made of both sides together keeps rare words quiet.
+    """
+    usual = (here + there) / (here_pages + there_pages)
+    yes, no = PRIOR_PAGES * usual, PRIOR_PAGES * (1.0 - usual) + 0.5
+    odds, variance = np.zeros(len(usual)), np.zeros(len(usual))
+    for sign, have, pages in ((1.0, here, here_pages), (-1.0, there, there_pages)):
+        odds = odds + sign * (np.log(have + yes) - np.log(pages - have + no))
+        variance = variance + 1.0 / (have + yes) + 1.0 / (pages - have + no)
+    scores: Values = odds / np.sqrt(variance)
+    return scores
+
+
+def _spelled(store: Store, tids: Sequence[int], oids: Sequence[int]) -> dict[int, str]:
+    """The commonest word behind each stem in some pages."""
+    vocabulary, wanted = Vocabulary(), np.array(tids, np.uint64)
+    counts: dict[int, Counter[bytes]] = {tid: Counter() for tid in tids}
+    for language, title, text in store.query(_TEXTS, [list(oids)]).rows:
+        words = tokenize(f"{title or ''}\n{text or ''}")
+        numbers = vocabulary.numbers(words, language) & np.uint64(0xFFFFFFFF)
+        for place in np.flatnonzero(np.isin(numbers, wanted)).tolist():
+            counts[int(numbers[place])][words[place]] += 1
+    return {
+        tid: min(found, key=lambda word: (-found[word], word)).decode("utf-8", "replace")
+        for tid, found in counts.items()
+        if found
+    }
+
 
 LATELY_PAGES = 1000
 """Pages that count as the latest when nothing else is said."""
@@ -58,7 +143,7 @@ _AROUND = f"""
 """
 
 
-class Share(NamedTuple):
+class TopicShare(NamedTuple):
     """What a wanted topic, with all below it, has had lately."""
 
     kcid: int
@@ -102,17 +187,17 @@ def name_of(hierarchy: Hierarchy, kcid: int) -> str:
     return hierarchy.nodes[kcid].path or hierarchy.nodes[kcid].name
 
 
-def shares(store: Store, hierarchy: Hierarchy, waiting: Mapping[int, int], last_pages: int = 0) -> list[Share]:
+def shares(store: Store, hierarchy: Hierarchy, waiting: Mapping[int, int], last_pages: int = 0) -> list[TopicShare]:
     """What each good topic has found lately, and has waiting; all that is below it counts for it."""
     asked = {"topics": None, "last": last_pages or LATELY_PAGES}
     found = {kcid: good for kcid, _, good in store.query(_BY_TOPIC, asked, max_rows=2**16).rows}
     return [
-        Share(kcid, *(sum(counts.get(one, 0) for one in hierarchy.below(kcid)) for counts in (found, waiting)))
+        TopicShare(kcid, *(sum(counts.get(one, 0) for one in hierarchy.below(kcid)) for counts in (found, waiting)))
         for kcid in sorted(hierarchy.good)
     ]
 
 
-def starving_topics(all_shares: Iterable[Share], below_share: float = STARVES_SHARE) -> list[Share]:
+def starving_topics(all_shares: Iterable[TopicShare], below_share: float = STARVES_SHARE) -> list[TopicShare]:
     """The topics that found little lately and have little waiting, while others do."""
     topics = list(all_shares)
     if len(topics) < 2:

@@ -15,8 +15,8 @@ import time
 from typing import Any, NamedTuple
 
 from opilio.errors import InputError
-from opilio.learn.lessons import ARCHETYPE
-from opilio.learn.reviewing import CONFIRMED, REJECTED
+from opilio.learn.archetypes import CONFIRMED, REJECTED
+from opilio.learn.training_data import ARCHETYPE
 from opilio.store import Batch, Store
 from opilio.topics import Mark, TopicRecord, find_topic, hierarchy_of
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy

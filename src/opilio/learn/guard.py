@@ -1,4 +1,9 @@
-"""The guard: whether a model that the crawl made by itself may take the place of the one there is.
+"""What a classifier makes of documents that it has not learned from: some are kept aside, it learns from the others.
+
+A judge is surer of a document that it was trained on than of any page it meets: with five examples of a topic, hardly
+one page is as sure as they are on the average. So whatever is compared with pages must be judged as pages are.
+
+The guard: whether a model that the crawl made by itself may take the place of the one there is.
 
 A few documents beside the topic can lead a whole crawl astray (BINGO 3.2), and a model that learned from them is the
 last to notice. So it is asked about what the user vouched for:
@@ -18,15 +23,73 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from opilio.classify import CLASSIFIERS, Estimating, Example, Judge, TrainingSet
+from opilio.classify import CLASSIFIERS, Estimating, Example, Judge, Model, TrainingSet
 from opilio.classify.xi_alpha import quality
 from opilio.errors import InputError, SettingsError
-from opilio.learn.folding import split, train_without
-from opilio.learn.trainer import OnStart, Trained, train, work_beside
+from opilio.learn.trainer import OnStart, TrainedModel, train, work_beside
 from opilio.settings import Settings
+
+FOLDS = 3
+
+
+def split(examples: Iterable[Example], others: Collection[Example] = ()) -> Iterator[list[Example]]:
+    """The documents in folds, those of each topic spread evenly: a topic keeps some whichever fold is kept aside.
+
+    The only document of a topic is in none: without it there would be nothing to learn the topic from.
+    """
+    groups: dict[tuple[int, bool], list[Example]] = {}
+    for example in examples:
+        groups.setdefault((example.kcid, example.positive), []).append(example)
+    held = [group for (_, positive), group in groups.items() if len(group) > 1 or not positive]
+    for fold in range(FOLDS):
+        chosen = [example for group in [*held, list(others)] for example in group[fold::FOLDS]]
+        if chosen:
+            yield chosen
+
+
+def train_without(training: TrainingSet, held: Collection[Example], settings: Settings) -> Judge:
+    """A classifier that has not seen some documents. Raises InputError when the others do not suffice."""
+    aside = set(held)
+    rest = replace(
+        training,
+        examples=tuple(example for example in training.examples if example not in aside),
+        others=tuple(example for example in training.others if example not in aside),
+    )
+    return CLASSIFIERS.get(settings.classify.classifier).train(rest, settings)
+
+
+def confidences(training: TrainingSet, settings: Settings, model: bytes) -> list[float | None]:
+    """Of each example of a wanted topic, how sure a classifier is of it that has learned from the others.
+
+    The only document of a topic, and those of a fold whose others do not suffice, are judged by the model there is,
+    which has learned from them. Other documents have none.
+    """
+    return confidences_by(training, settings, Model.from_bytes(model).judge_alone)
+
+
+def confidences_by(training: TrainingSet, settings: Settings, current: Judge) -> list[float | None]:
+    """The same, with the judge there is."""
+    asked = [e for e in training.examples if e.positive and training.hierarchy.is_wanted(e.kcid)]
+    found: dict[Example, float] = {}
+    for held in split(asked):
+        try:
+            judge = train_without(training, held, settings)
+        except InputError:
+            continue
+        found |= {example: _confidence(judge, example) for example in held}
+    found |= {example: _confidence(current, example) for example in asked if example not in found}
+    return [found.get(example) for example in training.examples]
+
+
+def _confidence(judge: Judge, example: Example) -> float:
+    """Of a document that another topic took, or none, a judge is not sure at all: it counts 0, or less."""
+    judgement = judge.judge(example.evidence)
+    is_own = judgement.accepted and judgement.topic == example.kcid
+    return judgement.confidence if is_own else min(0.0, judgement.confidence)
+
 
 TOLERANCE = 0.02
 """The mean over the topics may fall by so much: two of a hundred documents judged otherwise are chance."""
@@ -39,7 +102,7 @@ Scores = Mapping[int, float]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GuardVerdict:
     """What the guard said, and why."""
 
     accepted: bool
@@ -98,7 +161,7 @@ def check_guard(settings: Settings) -> None:
         )
 
 
-def try_out(trial: Trial, settings: Settings, version: int) -> tuple[Verdict, Trained | None]:
+def try_out(trial: Trial, settings: Settings, version: int) -> tuple[GuardVerdict, TrainedModel | None]:
     """What the guard says of the later training set, and the model of it when it is accepted."""
     verdict = _judge(trial, settings)
     if not verdict.accepted:
@@ -114,21 +177,21 @@ def try_out(trial: Trial, settings: Settings, version: int) -> tuple[Verdict, Tr
 
 def try_beside(
     trial: Trial, settings: Settings, version: int, on_start: OnStart = lambda process: None
-) -> tuple[Verdict, Trained | None]:
+) -> tuple[GuardVerdict, TrainedModel | None]:
     """The same in a process of its own: with three folds it is seven trainings, which a crawl need not wait for."""
     verdict, trained = work_beside("try", (trial, settings, version), on_start)
     return verdict, trained
 
 
-def _judge(trial: Trial, settings: Settings) -> Verdict:
+def _judge(trial: Trial, settings: Settings) -> GuardVerdict:
     return _GUARDS[settings.learn.guard](trial, settings)
 
 
-def _off(trial: Trial, settings: Settings) -> Verdict:
-    return Verdict(accepted=True, guard="off")
+def _off(trial: Trial, settings: Settings) -> GuardVerdict:
+    return GuardVerdict(accepted=True, guard="off")
 
 
-def _xi_alpha(trial: Trial, settings: Settings) -> Verdict:
+def _xi_alpha(trial: Trial, settings: Settings) -> GuardVerdict:
     scores = [_expected(train_without(training, (), settings), training) for training in (trial.before, trial.after)]
     return _compared("xi-alpha", *scores)
 
@@ -146,7 +209,7 @@ def _expected(judge: Judge, training: TrainingSet) -> Scores:
     return {kcid: statistics.fmean(values) for kcid, values in found.items() if values}
 
 
-def _held_out(trial: Trial, settings: Settings) -> Verdict:
+def _held_out(trial: Trial, settings: Settings) -> GuardVerdict:
     before, after = _Tally(trial.before), _Tally(trial.before)
     own = filter(trial.is_own, trial.before.examples)
     for held in split(own, trial.before.others):
@@ -201,21 +264,21 @@ class _Tally:
         return found
 
 
-def _compared(guard: str, before: Scores, after: Scores) -> Verdict:
+def _compared(guard: str, before: Scores, after: Scores) -> GuardVerdict:
     """Refuse what is worse on the whole, or much worse for one topic."""
     topics = {kcid: (before[kcid], after[kcid]) for kcid in sorted(before.keys() & after.keys())}
     if not topics:
-        return Verdict(accepted=True, guard=guard)
+        return GuardVerdict(accepted=True, guard=guard)
     means = [statistics.fmean(pair[place] for pair in topics.values()) for place in (0, 1)]
     fell = _fell(means[0], means[1], TOLERANCE) or any(_fell(*pair, TOPIC_TOLERANCE) for pair in topics.values())
-    return Verdict(not fell, guard, means[0], means[1], topics)
+    return GuardVerdict(not fell, guard, means[0], means[1], topics)
 
 
 def _fell(before: float, after: float, tolerance: float) -> bool:
     return before - after > tolerance + _ROUNDING
 
 
-_GUARDS: Mapping[str, Callable[[Trial, Settings], Verdict]] = {
+_GUARDS: Mapping[str, Callable[[Trial, Settings], GuardVerdict]] = {
     "held-out": _held_out,
     "xi-alpha": _xi_alpha,
     "off": _off,

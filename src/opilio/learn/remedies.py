@@ -15,7 +15,7 @@ FEW_WAITING = 50
 LOW_HARVEST = 0.5
 
 
-class Proposal(NamedTuple):
+class MarkProposal(NamedTuple):
     """A topic to mark good, as the paper did."""
 
     kcid: int
@@ -26,7 +26,7 @@ class Proposal(NamedTuple):
     """Unwanted pages around that topic, of any topic."""
 
 
-def propose_mark(hierarchy: Hierarchy, around: Mapping[int, Mapping[int, int]]) -> Proposal | None:
+def propose_mark(hierarchy: Hierarchy, around: Mapping[int, Mapping[int, int]]) -> MarkProposal | None:
     """The topic that took most of the unwanted pages around a good one, when it is above or beside that.
 
     `around` has, by good topic, how many of the pages it led to fell into which unwanted topic.
@@ -38,12 +38,12 @@ def propose_mark(hierarchy: Hierarchy, around: Mapping[int, Mapping[int, int]]) 
         for kcid, pages in counts.items():
             is_near = hierarchy.nodes[kcid].mark is Mark.PATH or hierarchy.nodes[kcid].parent == parent
             if kcid != ROOT and is_near and total >= MIN_AROUND_PAGES and pages > MOST * total:
-                found.append(Proposal(kcid, good, pages, total))
+                found.append(MarkProposal(kcid, good, pages, total))
     return max(found, key=lambda one: (one.pages, -one.kcid), default=None)
 
 
 def remedies_of(
-    folder: str, hierarchy: Hierarchy, told: Mapping[str, Any], mark: Proposal | None
+    folder: str, hierarchy: Hierarchy, told: Mapping[str, Any], mark: MarkProposal | None
 ) -> list[dict[str, str]]:
     """What a census calls for, the most promising first: why, and the command."""
     found = []
@@ -57,7 +57,7 @@ def remedies_of(
     return found
 
 
-def mark_remedy(folder: str, hierarchy: Hierarchy, mark: Proposal) -> dict[str, str]:
+def mark_remedy(folder: str, hierarchy: Hierarchy, mark: MarkProposal) -> dict[str, str]:
     """Want more than was asked for, since that is what is around."""
     path, around = hierarchy.nodes[mark.kcid].path, hierarchy.nodes[mark.around].path
     why = f"{mark.pages:,} of {mark.of:,} unwanted pages around {around!r} are about {path!r}: want that too"

@@ -11,9 +11,20 @@ Records are frozen and know nothing of network, disk or time. They are msgspec s
 send them to the engine in one compact message.
 """
 
-from opilio.model.judgement import RELEVANT, Judgement
 from opilio.model.outcome import Outcome, OutcomeKind
-from opilio.model.page import Document, Fetch, HostReport, Lease, LeaseKind, Link, LinkKind, Region, Visit
+from opilio.model.page import (
+    RELEVANT,
+    Document,
+    Fetch,
+    HostReport,
+    Judgement,
+    Lease,
+    LeaseKind,
+    Link,
+    LinkKind,
+    Region,
+    Visit,
+)
 from opilio.model.state import TRANSITIONS, UrlState, may_become
 from opilio.model.url import host_of, normalize, registered_domain, url_key
 

@@ -1,4 +1,8 @@
-"""The portal's front and the pages of one topic, each in one read: few statements, over few columns.
+"""What lists say of a page: its address, title, topic and date, of stored pages and of URLs that are only known.
+
+The topic tree with the pages of each topic counted.
+
+The portal's front and the pages of one topic, each in one read: few statements, over few columns.
 
 Pages are found by oid first, and only those that are shown are described (`browsing_rows`): at 100,000 pages that
 decides whether a front takes a tenth of a second or a whole one.
@@ -6,19 +10,132 @@ decides whether a front takes a tenth of a second or a whole one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import duckdb
 
 from opilio.errors import InputError
-from opilio.model.judgement import RELEVANT
-from opilio.search.browsing_rows import DATE, TAKEN, in_order, listed
-from opilio.search.browsing_tree import Count, Counted, count_topics
+from opilio.model import host_of
+from opilio.model.page import RELEVANT
 from opilio.store import Store
-from opilio.topics import Mark, find_topic
+from opilio.topics import Hierarchy, Mark, TopicRecord, find_topic, hierarchy_of
 from opilio.topics.hierarchy import ROOT
 from opilio.topics.tree import OTHERS
+
+DATE = "%Y-%m-%d %H:%M:%S"
+TAKEN = f"(p.kcid IN (SELECT kcid FROM topics) AND (p.kcid <> {ROOT} OR p.relevance >= {RELEVANT}))"
+"""SQL: whether a topic took a page `p`. The root takes one only where it is itself what is wanted."""
+
+_LISTED = f"""
+    SELECT c.oid, c.url, coalesce(p.title, ''), coalesce(p.description, ''), coalesce(p.language, ''),
+           p.oid IS NOT NULL, coalesce(p.relevance, c.relevance), strftime(p.visited, '{DATE}'),
+           CASE WHEN p.oid IS NULL THEN '' WHEN coalesce({TAKEN}, FALSE) THEN coalesce(nullif(t.path, ''), t.name)
+                ELSE '{OTHERS}' END,
+           c.state::VARCHAR, coalesce(c.outcome, '')
+    FROM crawl c LEFT JOIN pages p ON p.oid = c.oid LEFT JOIN topics t ON t.kcid = p.kcid
+    WHERE c.oid IN (SELECT unnest($oids::BIGINT[]))
+"""
+_NAMES = (
+    "oid", "url", "title", "description", "language", "stored", "relevance", "visited", "topic", "state", "outcome",
+)  # fmt: skip
+
+
+def listed(read: duckdb.DuckDBPyConnection, oids: Iterable[int]) -> dict[int, dict[str, Any]]:
+    """What lists say of these URLs, by oid. The topic of a page that none took is OTHERS."""
+    wanted = sorted(set(oids))
+    if not wanted:
+        return {}
+    rows = read.execute(_LISTED, {"oids": wanted}).fetchall()
+    return {row[0]: dict(zip(_NAMES, row, strict=True)) | {"host": host_of(row[1])} for row in rows}
+
+
+def in_order(known: dict[int, dict[str, Any]], found: Sequence[tuple[Any, ...]], *names: str) -> list[dict[str, Any]]:
+    """The rows (oid, and values of these names) of a ranking, with what lists say of each."""
+    return [known[oid] | dict(zip(names, values, strict=True)) for oid, *values in found]
+
+
+# Of each topic, NULL standing for OTHERS, the pages; those visited in the last days of the collection are its new ones.
+_COUNTS = f"""
+    WITH span AS (SELECT max(visited) - to_days($days::INTEGER) AS since FROM pages)
+    SELECT CASE WHEN {TAKEN} THEN p.kcid END AS topic, count(*), count(*) FILTER (p.relevance >= {RELEVANT}),
+           count(*) FILTER (p.visited > since),
+           count(*) FILTER (p.visited > since AND p.relevance >= {RELEVANT}), sum(p.relevance), count(p.relevance)
+    FROM pages p, span GROUP BY 1
+"""
+
+
+class TopicCount(NamedTuple):
+    """Pages of a topic, or of several."""
+
+    pages: int = 0
+    relevant: int = 0
+    new_pages: int = 0
+    new_relevant: int = 0
+    relevance: float = 0.0
+    """The sum over the pages that were judged ..."""
+    judged: int = 0
+    """... and how many those are."""
+
+    def plus(self, other: TopicCount) -> TopicCount:
+        """The two together."""
+        return TopicCount(
+            self.pages + other.pages, self.relevant + other.relevant, self.new_pages + other.new_pages,
+            self.new_relevant + other.new_relevant, self.relevance + other.relevance, self.judged + other.judged,
+        )  # fmt: skip
+
+
+class CountedTopics(NamedTuple):
+    """The topics of a collection with their pages."""
+
+    records: dict[int, TopicRecord]
+    hierarchy: Hierarchy
+    own: dict[int, TopicCount]
+    """Pages that went to the topic itself."""
+    below: dict[int, TopicCount]
+    """... and to it or a topic below it."""
+    others: TopicCount
+    """Pages that no topic took."""
+
+    @property
+    def all(self) -> TopicCount:
+        """All pages."""
+        return self.below[ROOT].plus(self.others)
+
+    def summary(self, kcid: int) -> dict[str, Any]:
+        """One topic as plain values, without those below it."""
+        record, own, below = self.records[kcid], self.own.get(kcid, TopicCount()), self.below[kcid]
+        return {
+            "topic": record.path, "name": record.name, "mark": self.hierarchy.nodes[kcid].mark.value,
+            "wanted": self.hierarchy.is_wanted(kcid), "pages": below.pages, "relevant": below.relevant,
+            "new": below.new_relevant, "own_pages": own.pages, "own_relevant": own.relevant,
+        }  # fmt: skip
+
+    def tree(self, kcid: int = ROOT) -> dict[str, Any]:
+        """A topic with those below it in `children`, in the order of their names."""
+        children = sorted(self.hierarchy.children(kcid), key=lambda child: self.records[child].name.casefold())
+        return self.summary(kcid) | {"children": [self.tree(child) for child in children]}
+
+
+def count_topics(records: list[TopicRecord], read: duckdb.DuckDBPyConnection, days: int = 1) -> CountedTopics:
+    """Count the pages of each topic."""
+    hierarchy = hierarchy_of(records)
+    rows = read.execute(_COUNTS, {"days": days}).fetchall()
+    own = {kcid: TopicCount(*(value or 0 for value in counts)) for kcid, *counts in rows}
+    others = own.pop(None, TopicCount())
+    below: dict[int, TopicCount] = {}
+    _add_up(hierarchy, own, ROOT, below)
+    return CountedTopics({record.kcid: record for record in records}, hierarchy, own, below, others)
+
+
+def _add_up(hierarchy: Hierarchy, own: Mapping[int, TopicCount], kcid: int, below: dict[int, TopicCount]) -> TopicCount:
+    """Fill `below` for a topic and all below it; topics lie at most 30 below each other."""
+    total = own.get(kcid, TopicCount())
+    for child in hierarchy.children(kcid):
+        total = total.plus(_add_up(hierarchy, own, child, below))
+    below[kcid] = total
+    return total
+
 
 PER_PAGE = 25
 MAX_PAGE = 1_000_000
@@ -145,13 +262,13 @@ def portal(store: Store, days: int = 1) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _shown_goods(counted: Counted) -> list[int]:
+def _shown_goods(counted: CountedTopics) -> list[int]:
     """The wanted topics of the front, in the order of their paths."""
     fullest = sorted(counted.hierarchy.good, key=lambda kcid: (-counted.below[kcid].relevant, kcid))
     return sorted(fullest[:MAX_TOPICS], key=lambda kcid: counted.records[kcid].path.casefold())
 
 
-def _best(read: duckdb.DuckDBPyConnection, counted: Counted, goods: list[int]) -> list[tuple[Any, ...]]:
+def _best(read: duckdb.DuckDBPyConnection, counted: CountedTopics, goods: list[int]) -> list[tuple[Any, ...]]:
     """The best pages of some topics, each with all below it: (topic, oid)."""
     pairs = [(kcid, good) for good in goods for kcid in sorted(counted.hierarchy.below(good))]
     asked = {"kcids": [kcid for kcid, _ in pairs], "goods": [good for _, good in pairs]}
@@ -165,7 +282,7 @@ def _linked(known: Mapping[int, dict[str, Any]], rows: list[tuple[Any, ...]]) ->
     }
 
 
-def _crawl(rows: list[tuple[Any, ...]], count: Count, *, running: bool) -> dict[str, Any]:
+def _crawl(rows: list[tuple[Any, ...]], count: TopicCount, *, running: bool) -> dict[str, Any]:
     """How the crawl stands."""
     names = ("run", "started", "ended", "reason", "waiting")
     run = dict(zip(names, rows[0], strict=True)) if rows else dict.fromkeys(names)
@@ -208,7 +325,7 @@ def topic_pages(
         linked = [] if is_others else read.execute(_LINKED, {"kcid": kcid}).fetchall()
         known = listed(read, [row[0] for row in found] + [row[1] for row in linked])
         examples = [] if is_others else read.execute(_EXAMPLES, [kcid]).fetchall()
-    count = counted.others if is_others else (counted.own.get(kcid, Count()) if own else counted.below[kcid])
+    count = counted.others if is_others else (counted.own.get(kcid, TopicCount()) if own else counted.below[kcid])
     total = count.relevant if relevant else count.pages
     return {
         "about": _others(counted) if is_others else _about(counted, kcid, examples),
@@ -219,7 +336,7 @@ def topic_pages(
     }  # fmt: skip
 
 
-def _about(counted: Counted, kcid: int, rows: list[tuple[Any, ...]]) -> dict[str, Any]:
+def _about(counted: CountedTopics, kcid: int, rows: list[tuple[Any, ...]]) -> dict[str, Any]:
     record = counted.records[kcid]
     above = [counted.records[number] for number in counted.hierarchy.line(kcid)[:-1]]
     names = ("name", "kind", "positive", "source", "title")
@@ -236,7 +353,7 @@ def _about(counted: Counted, kcid: int, rows: list[tuple[Any, ...]]) -> dict[str
     }
 
 
-def _others(counted: Counted) -> dict[str, Any]:
+def _others(counted: CountedTopics) -> dict[str, Any]:
     """What stands in the place of a topic for pages that none took."""
     return {
         "topic": OTHERS, "name": OTHERS, "mark": Mark.NULL.value, "wanted": False, "pages": counted.others.pages,

@@ -1,24 +1,29 @@
-"""Searching: a question in, the best pages with snippets and facets out. Reads the files of the index, nothing else."""
+"""Searching: a question in, the best pages with snippets and facets out. Reads the files of the index, nothing else.
+
+More like this: the characteristic terms of a page as a weighted question, then the likeness of whole vectors.
+"""
 
 from __future__ import annotations
 
 import datetime
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import log, log1p
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import tantivy
 
 from opilio.errors import InputError
-from opilio.search.index import NOTHING, READERS, Packed, Reader
-from opilio.search.leaves import words_of
-from opilio.search.matching import mask_of, query_of
+from opilio.model import url_key
+from opilio.search.index import NOTHING, READERS, SCHEMA, IndexReader, Packed, signed
+from opilio.search.matching import mask_of, query_of, words_of
 from opilio.search.query import Filter, Question, parse
-from opilio.search.ranking import COSINE_PAGES, as_share, check_weights, combine
+from opilio.search.ranking import COSINE_PAGES, as_share, asked_numbers, check_weights, combine, cosines, likeness
 from opilio.search.snippets import Highlighter
-from opilio.search.vectors import asked_numbers, cosines
 from opilio.topics.tree import OTHERS
 
 if TYPE_CHECKING:
@@ -34,7 +39,7 @@ MAX_FACET_VALUES = 20
 
 
 @dataclass(frozen=True)
-class Hits:
+class SearchHits:
     """What fits a question, in no order: places in the columns, and what each ranking says."""
 
     at: Whole
@@ -45,20 +50,20 @@ class Hits:
     """... and which of these each hit is."""
     is_all: bool = True
 
-    def page(self, reader: Reader, number: int) -> Packed:
+    def page(self, reader: IndexReader, number: int) -> Packed:
         """What is stored of a hit."""
         if self.addresses is None or self.which is None:
             return packed_of(reader, int(self.at[number]))
         return reader.packed(self.addresses[self.which[number]])
 
 
-def open_reader(folder: Path) -> Reader | None:
+def open_reader(folder: Path) -> IndexReader | None:
     """The index of a collection as it is now; None when there is none."""
     return READERS.get(folder)
 
 
 def search(
-    reader: Reader,
+    reader: IndexReader,
     question: str,
     *,
     weights: Mapping[str, float] | None = None,
@@ -96,7 +101,7 @@ class Ranked:
     """What fits a question, in order when it is asked for: hits go by their numbers."""
 
     asked: Question
-    hits: Hits
+    hits: SearchHits
     scores: Values
     kept: Whole
     """Hits without all but the best of each group of copies, ..."""
@@ -109,18 +114,18 @@ class Ranked:
         """The best hits, in order."""
         return _best(self.hits, self.scores, self.kept, most)
 
-    def results(self, reader: Reader, order: Whole) -> list[dict[str, Any]]:
+    def results(self, reader: IndexReader, order: Whole) -> list[dict[str, Any]]:
         """What is shown of some hits."""
         highlighter = Highlighter(self.asked.words())
         return [{**result, **pieces(highlighter, result["title"], text)} for result, text in self.uncut(reader, order)]
 
-    def uncut(self, reader: Reader, order: Whole) -> list[tuple[dict[str, Any], str]]:
+    def uncut(self, reader: IndexReader, order: Whole) -> list[tuple[dict[str, Any], str]]:
         """The same without the `pieces`, which take most of the time, and with the text that they are cut from."""
         pages = [self.hits.page(reader, number) for number in order.tolist()]
         self.hits.parts["cosine"][order] = cosines(self.terms, pages, reader.columns)
         return [(self._result(reader, number, page), page.text) for number, page in zip(order, pages, strict=True)]
 
-    def _result(self, reader: Reader, number: int, page: Packed) -> dict[str, Any]:
+    def _result(self, reader: IndexReader, number: int, page: Packed) -> dict[str, Any]:
         return {
             **describe(reader, int(self.hits.at[number]), page),
             "score": round(float(self.scores[number]), 4),
@@ -128,7 +133,7 @@ class Ranked:
             "folded": self.folded.get(int(number), 0),
         }
 
-    def facets(self, reader: Reader) -> dict[str, list[dict[str, Any]]]:
+    def facets(self, reader: IndexReader) -> dict[str, list[dict[str, Any]]]:
         """How many of the hits each value of a filter would leave."""
         return _facets(reader, self.hits.at[self.kept])
 
@@ -143,7 +148,7 @@ def with_filters(asked: Question, filters: Sequence[tuple[str, str]]) -> Questio
     return Question(asked.tree, (*asked.filters, *(Filter(name, value) for name, value in filters)))
 
 
-def rank(reader: Reader, asked: Question, weights: Mapping[str, float], copies_of: int | None = None) -> Ranked:
+def rank(reader: IndexReader, asked: Question, weights: Mapping[str, float], copies_of: int | None = None) -> Ranked:
     """All that fits a question, with scores."""
     hits = find_hits(reader, asked, copies_of)
     terms = asked_numbers([form for word in asked.words() for form in words_of(word.text)], reader.columns)
@@ -153,7 +158,7 @@ def rank(reader: Reader, asked: Question, weights: Mapping[str, float], copies_o
     return Ranked(asked, hits, scores, kept, folded, terms)
 
 
-def find_hits(reader: Reader, asked: Question, copies_of: int | None = None) -> Hits:
+def find_hits(reader: IndexReader, asked: Question, copies_of: int | None = None) -> SearchHits:
     """What fits a question. The cosine is left for `rank_by_cosine`."""
     columns = reader.columns
     mask = mask_of(asked.filters, columns)
@@ -162,15 +167,15 @@ def find_hits(reader: Reader, asked: Question, copies_of: int | None = None) -> 
         mask &= columns["group"] == (columns["group"][at[0]] if known[0] else -1)
     if asked.tree is None:
         at = np.flatnonzero(mask)
-        return Hits(at, _parts(reader, at, np.zeros(len(at))))
+        return SearchHits(at, _parts(reader, at, np.zeros(len(at))))
     addresses, oids, scores, count = reader.find(query_of(asked.tree), MAX_HITS)
     at, known = columns.places(oids)
     kept = np.flatnonzero(known & mask[at]) if len(columns) else np.zeros(0, np.int64)
     parts = _parts(reader, at[kept], as_share(scores[kept]))
-    return Hits(at[kept], parts, addresses, kept, is_all=count <= len(addresses))
+    return SearchHits(at[kept], parts, addresses, kept, is_all=count <= len(addresses))
 
 
-def _parts(reader: Reader, at: Whole, bm25: Values) -> dict[str, Values]:
+def _parts(reader: IndexReader, at: Whole, bm25: Values) -> dict[str, Values]:
     columns = reader.columns
     return {
         "bm25": bm25,
@@ -180,7 +185,9 @@ def _parts(reader: Reader, at: Whole, bm25: Values) -> dict[str, Values]:
     }
 
 
-def rank_by_cosine(reader: Reader, hits: Hits, numbers: list[list[int]], weights: Mapping[str, float]) -> None:
+def rank_by_cosine(
+    reader: IndexReader, hits: SearchHits, numbers: list[list[int]], weights: Mapping[str, float]
+) -> None:
     """Put the cosines of the best hits in. With no other ranking asked for, BM25 says which are the best."""
     if not weights["cosine"] or hits.addresses is None or hits.which is None:
         return
@@ -192,7 +199,7 @@ def rank_by_cosine(reader: Reader, hits: Hits, numbers: list[list[int]], weights
     hits.parts["cosine"][best] = cosines(numbers, pages, reader.columns)
 
 
-def _fold(reader: Reader, hits: Hits, scores: Values) -> tuple[Whole, dict[int, int]]:
+def _fold(reader: IndexReader, hits: SearchHits, scores: Values) -> tuple[Whole, dict[int, int]]:
     """The hits without all but the best of each group of copies, and how many others each best one stands for."""
     columns = reader.columns
     copied = np.flatnonzero(columns.is_copied[hits.at])
@@ -206,7 +213,7 @@ def _fold(reader: Reader, hits: Hits, scores: Values) -> tuple[Whole, dict[int, 
     return np.flatnonzero(is_kept), dict(zip(copied[first].tolist(), (counts - 1).tolist(), strict=True))
 
 
-def _best(hits: Hits, scores: Values, kept: Whole, most: int) -> Whole:
+def _best(hits: SearchHits, scores: Values, kept: Whole, most: int) -> Whole:
     """The best `most` of some hits, in order. Only those are sorted that may be among them."""
     if len(kept) > most:
         least = np.partition(scores[kept], len(kept) - most)[len(kept) - most]
@@ -214,19 +221,19 @@ def _best(hits: Hits, scores: Values, kept: Whole, most: int) -> Whole:
     return _ordered(hits, scores, kept)[:most]
 
 
-def _ordered(hits: Hits, scores: Values, some: Whole) -> Whole:
+def _ordered(hits: SearchHits, scores: Values, some: Whole) -> Whole:
     """Hits by their scores; among equals the surest first, then the first that was found on the web."""
     order: Whole = some[np.lexsort((hits.at[some], -hits.parts["confidence"][some], -scores[some]))]
     return order
 
 
-def packed_of(reader: Reader, at: int) -> Packed:
+def packed_of(reader: IndexReader, at: int) -> Packed:
     """What is stored of the page at a place of the columns."""
     address = reader.address("oid", int(reader.columns["oid"][at]))
     return reader.packed(address) if address is not None else NOTHING
 
 
-def describe(reader: Reader, at: int, page: Packed) -> dict[str, Any]:
+def describe(reader: IndexReader, at: int, page: Packed) -> dict[str, Any]:
     """What every list of pages says of one."""
     columns = reader.columns
     visited = datetime.datetime.fromtimestamp(columns["visited_us"][at] / 1e6, datetime.UTC)
@@ -244,12 +251,12 @@ def describe(reader: Reader, at: int, page: Packed) -> dict[str, Any]:
     }
 
 
-def topic_names(reader: Reader) -> dict[int, str]:
+def topic_names(reader: IndexReader) -> dict[int, str]:
     """The path of each topic; the name of the root, which has none."""
     return {topic["kcid"]: topic["path"] or topic["name"] for topic in reader.columns.topics}
 
 
-def _facets(reader: Reader, at: Whole) -> dict[str, list[dict[str, Any]]]:
+def _facets(reader: IndexReader, at: Whole) -> dict[str, list[dict[str, Any]]]:
     columns = reader.columns
     named = {"lang": ("language", columns.languages), "type": ("kind", columns.kinds)}
     facets = {"topic": _topic_facet(reader, at), "host": _counted(columns["sid"][at], columns.hosts)}
@@ -264,7 +271,7 @@ def _counted(numbers: npt.NDArray[Any], names: Mapping[int, str]) -> list[dict[s
     return [{"value": names[int(n)], "count": int(counts[n])} for n in best.tolist() if counts[n] and int(n) in names]
 
 
-def _topic_facet(reader: Reader, at: Whole) -> list[dict[str, Any]]:
+def _topic_facet(reader: IndexReader, at: Whole) -> list[dict[str, Any]]:
     """The topics but the root with all below them, in the order of their paths, and OTHERS."""
     columns = reader.columns
     kcids = columns["kcid"][at]
@@ -276,3 +283,64 @@ def _topic_facet(reader: Reader, at: Whole) -> list[dict[str, Any]]:
     ]
     found.append({"value": OTHERS, "count": int(columns.in_others[at].sum())})
     return [one for one in found if one["count"]]
+
+
+ASKED_TERMS = 25
+READ_CHARS = 20_000
+CANDIDATES = 200
+
+
+def similar(reader: IndexReader, url: str, n: int = 10) -> list[dict[str, Any]]:
+    """The stored pages most like the page of a URL (in normal form); neither itself nor copies of it."""
+    columns = reader.columns
+    address = reader.address("key", signed(url_key(url)))
+    own, is_known = _place(reader, address)
+    if address is None or not is_known:
+        raise InputError(f"{url}: not in the index", "Only stored pages can be compared.")
+    page = reader.packed(address)
+    query = _query(reader, page)
+    if query is None:
+        return []
+    addresses, oids, _, _ = reader.find(query, CANDIDATES)
+    at, known = columns.places(oids)
+    seen = {int(columns["group"][own])}
+    candidates = [(int(at[i]), reader.packed(addresses[i])) for i in np.flatnonzero(known).tolist()]
+    alike = likeness(page, [packed for _, packed in candidates], columns)
+    found = []
+    for place in np.argsort(-alike, kind="stable").tolist():
+        where, packed = candidates[place]
+        group = int(columns["group"][where])
+        if group not in seen and alike[place] > 0:
+            seen.add(group)
+            found.append({**describe(reader, where, packed), "likeness": round(float(alike[place]), 4)})
+        if len(found) >= n:
+            break
+    return found
+
+
+def _place(reader: IndexReader, address: Any | None) -> tuple[int, bool]:
+    """Where a page of the index stands in the columns, and whether it does."""
+    if address is None:
+        return 0, False
+    at, known = reader.columns.places(np.array(reader.searcher.fast_field_values("oid", [address]), np.int64))
+    return int(at[0]), bool(known[0])
+
+
+def _query(reader: IndexReader, page: Packed) -> Any | None:
+    """The terms of a page with the greatest tf*idf that another page has too, each weighted by it."""
+    counts = Counter(words_of(f"{page.title} {page.text[:READ_CHARS]}", stems=True))
+    pages = max(1, len(reader.columns))
+    weights = {}
+    for term, count in counts.items():
+        pages_with = reader.searcher.doc_freq("stems", term) if len(term) > 1 else 0
+        if pages_with > 1:
+            weights[term] = (1 + log(count)) * log1p(pages / pages_with)
+    best = sorted(weights, key=lambda term: (-weights[term], term))[:ASKED_TERMS]
+    parts = [
+        (
+            tantivy.Occur.Should,
+            tantivy.Query.boost_query(tantivy.Query.term_query(SCHEMA, "stems", term), weights[term]),
+        )
+        for term in best
+    ]
+    return tantivy.Query.boolean_query(parts) if parts else None

@@ -26,7 +26,7 @@ import msgspec
 import numpy as np
 import tantivy
 
-from opilio.analyze.tokens import tokenize
+from opilio.analyze.terms import tokenize
 from opilio.search.columns import FILE_NAME, Columns
 
 FOLDER = "index"
@@ -37,7 +37,7 @@ WRITER_BYTES = 32 * 2**20
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 
 
-class Vector(msgspec.Struct, array_like=True, gc=False):
+class TermVector(msgspec.Struct, array_like=True, gc=False):
     """The terms of a page: what comes first of all that is stored of it, so that it can be read alone."""
 
     numbers: bytes
@@ -46,7 +46,7 @@ class Vector(msgspec.Struct, array_like=True, gc=False):
     """How often each is in the page, uint16."""
 
 
-class Packed(Vector, array_like=True, gc=False):
+class Packed(TermVector, array_like=True, gc=False):
     """What is stored of a page."""
 
     url: str
@@ -56,7 +56,7 @@ class Packed(Vector, array_like=True, gc=False):
 
 
 _ENCODE, _DECODE = msgspec.msgpack.Encoder().encode, msgspec.msgpack.Decoder(Packed).decode
-_DECODE_VECTOR = msgspec.msgpack.Decoder(Vector).decode
+_DECODE_VECTOR = msgspec.msgpack.Decoder(TermVector).decode
 NOTHING = Packed(b"", b"", "", "", "")
 
 
@@ -173,7 +173,7 @@ def _no_collecting() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Reader:
+class IndexReader:
     """An index as it was at one moment."""
 
     searcher: Any
@@ -193,7 +193,7 @@ class Reader:
         with reading():
             return _DECODE(self.searcher.doc(address)["packed"][0])
 
-    def vector(self, address: Any) -> Vector:
+    def vector(self, address: Any) -> TermVector:
         """The terms of a page alone."""
         with reading():
             return _DECODE_VECTOR(self.searcher.doc(address)["packed"][0])
@@ -215,9 +215,9 @@ class Readers:
 
     def __init__(self, most: int = 8) -> None:
         self._most = most
-        self._open: dict[Path, tuple[Any, Reader]] = {}
+        self._open: dict[Path, tuple[Any, IndexReader]] = {}
 
-    def get(self, folder: Path) -> Reader | None:
+    def get(self, folder: Path) -> IndexReader | None:
         """The index of a collection as it is now; None when there is none that can be used."""
         place = (folder / FOLDER).absolute()
         try:
@@ -232,7 +232,7 @@ class Readers:
             if columns is None:
                 return None
             with reading():
-                kept = (mark, Reader(_opened(place).searcher(), columns))
+                kept = (mark, IndexReader(_opened(place).searcher(), columns))
         self._open[place] = kept  # the latest is the last
         for old in list(self._open)[: -self._most]:
             self._open.pop(old, None)

@@ -49,14 +49,14 @@ class Word:
 
 
 @dataclass(frozen=True)
-class All:
+class AllOf:
     """Every part."""
 
     parts: tuple[Node, ...]
 
 
 @dataclass(frozen=True)
-class Any:
+class AnyOf:
     """At least one part."""
 
     parts: tuple[Node, ...]
@@ -69,7 +69,7 @@ class Without:
     part: Node
 
 
-Node: TypeAlias = Word | All | Any | Without
+Node: TypeAlias = Word | AllOf | AnyOf | Without
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ class _Parser:
             if not is_more:
                 break
             self._next += 1
-        return None if not parts else parts[0] if len(parts) == 1 else Any(tuple(parts))
+        return None if not parts else parts[0] if len(parts) == 1 else AnyOf(tuple(parts))
 
     def _all(self) -> Node | None:
         parts: list[Node] = []
@@ -180,7 +180,7 @@ class _Parser:
             part = self._one(is_not=False)
             if part is not None:
                 parts.append(part)
-        return None if not parts else parts[0] if len(parts) == 1 else All(tuple(parts))
+        return None if not parts else parts[0] if len(parts) == 1 else AllOf(tuple(parts))
 
     def _one(self, *, is_not: bool) -> Node | None:
         token = self._peek()

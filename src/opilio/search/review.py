@@ -12,6 +12,8 @@ groups by host, by the same rule.
 The lot is a hash of the page's number and the newest model's: it needs no memory, and a group that grows while a crawl
 runs keeps its sample. A page about which the user is unsure is replaced by the next; one that is skipped comes back at
 the end. The latest word on a page counts.
+
+What was judged in a review becomes something to learn from.
 """
 
 from __future__ import annotations
@@ -21,15 +23,18 @@ from dataclasses import asdict
 from typing import Any
 
 from opilio.errors import InputError
-from opilio.search import review_estimates
-from opilio.search.review_estimates import Interval
-from opilio.search.review_groups import (
+from opilio.learn.feedback import refuse, take
+from opilio.search import review_sampling
+from opilio.search.review_sampling import (
     DOUBTFUL,
     FILTERED,
     KINDS,
+    NO,
     UNDOUBTED,
     VERDICTS,
-    Group,
+    YES,
+    ReviewGroup,
+    ShareInterval,
     load_groups,
     next_page,
 )
@@ -119,14 +124,14 @@ def begin_anew(store: Store, topic: str) -> int:
     return count
 
 
-def estimates(groups: list[Group], filtered_pages: int) -> dict[str, Any]:
+def estimates(groups: list[ReviewGroup], filtered_pages: int) -> dict[str, Any]:
     """What the samples say of the whole. None stands for what too little was judged for."""
     of = {kind: [group for group in groups if group.kind == kind] for kind in KINDS}
     taken = of[DOUBTFUL] + of[UNDOUBTED]
-    precision = review_estimates.estimate([group.stratum for group in taken])
-    lost = review_estimates.estimate([group.stratum for group in of[FILTERED]])
+    precision = review_sampling.estimate([group.stratum for group in taken])
+    lost = review_sampling.estimate([group.stratum for group in of[FILTERED]])
     pages = sum(group.pages for group in taken)
-    recall = precision and lost and review_estimates.recall((pages, precision), (filtered_pages, lost))
+    recall = precision and lost and review_sampling.recall((pages, precision), (filtered_pages, lost))
     kept_pages = _kept_pages([*of[UNDOUBTED], *of[DOUBTFUL]])
     looked_at = sum(group.pages for group in of[FILTERED])
     lost_pages = _kept_pages(of[FILTERED]) * filtered_pages / looked_at if looked_at else 0.0
@@ -145,17 +150,17 @@ def estimates(groups: list[Group], filtered_pages: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _kept_pages(groups: list[Group]) -> int:
+def _kept_pages(groups: list[ReviewGroup]) -> int:
     """The pages that the rule of 75 % leaves of groups."""
     return sum(group.pages - group.no if group.decision == "kept" else group.yes for group in groups)
 
 
-def _figures(groups: list[Group]) -> dict[str, Any]:
-    known = review_estimates.estimate([group.stratum for group in groups])
+def _figures(groups: list[ReviewGroup]) -> dict[str, Any]:
+    known = review_sampling.estimate([group.stratum for group in groups])
     return {"pages": sum(group.pages for group in groups), "precision": _plain(known)}
 
 
-def _plain(interval: Interval | None) -> dict[str, float] | None:
+def _plain(interval: ShareInterval | None) -> dict[str, float] | None:
     return None if interval is None else {name: round(value, 4) for name, value in asdict(interval).items()}
 
 
@@ -165,7 +170,7 @@ def _topic(store: Store, topic: str) -> tuple[TopicRecord, list[int]]:
     return record, sorted(hierarchy_of(records).below(record.kcid))
 
 
-def _told(group: Group) -> dict[str, Any]:
+def _told(group: ReviewGroup) -> dict[str, Any]:
     told = {name: getattr(group, name) for name in ("kind", "agreed", "directory", "pages", "yes", "no", "unsure")}
     return {**told, "name": group.name, "sample": group.sample, "left": group.left, "decision": group.decision}
 
@@ -177,7 +182,33 @@ def _oid(store: Store, url: str) -> int:
     return int(rows[0][0])
 
 
-def _page(store: Store, oid: int, group: Group | None) -> dict[str, Any]:
+def _page(store: Store, oid: int, group: ReviewGroup | None) -> dict[str, Any]:
     [[_, url, title, text, relevance, language]] = store.query(_PAGE, [oid]).rows
     told = {"url": url, "title": title, "text": text, "relevance": relevance, "language": language}
     return {**told, "group": None if group is None else _told(group)}
+
+
+_TAKEN = "SELECT kcid FROM pages WHERE oid = $1 AND relevance >= 0.5"
+
+
+def learn_review(store: Store, topic: str) -> dict[str, int]:
+    """Make examples of the pages that were judged relevant, and counter-examples of the others; how many of each.
+
+    A page that a topic below the reviewed one took becomes an example of that one: the reviewer did not say otherwise.
+    In a review of a root that has topics, a page that none of them took teaches none.
+    """
+    records = store.load_topics()
+    hierarchy, kcid = hierarchy_of(records), find_topic(records, topic).kcid
+    below, counts = hierarchy.below(kcid), {YES: 0, NO: 0}
+    for page in list_verdicts(store, topic):
+        if page["verdict"] == YES:
+            rows = store.query(_TAKEN, [page["oid"]]).rows
+            learns = rows[0][0] if rows and rows[0][0] in below else kcid
+            if learns == hierarchy.start:  # the root has topics: which of them it is about, the reviewer did not say
+                continue
+            take(store, hierarchy, learns, page["url"], page["oid"])
+        elif page["verdict"] == NO:
+            refuse(store, hierarchy, kcid, page["url"], page["oid"])
+        if page["verdict"] in counts:
+            counts[page["verdict"]] += 1
+    return counts

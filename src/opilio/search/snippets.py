@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-from opilio.search.leaves import words_of
+from opilio.search.matching import words_of
 from opilio.search.query import Word
 
 WIDTH_CHARS = 240

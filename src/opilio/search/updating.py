@@ -1,4 +1,6 @@
-"""Bringing the index up to date with the database: exact, and the same whoever does it and however often.
+"""Short names of the types of pages, as `type:` and the portal have them.
+
+Bringing the index up to date with the database: exact, and the same whoever does it and however often.
 
 A page is new or changed when its oid and the time of its visit do not stand in the columns; one that stands there and
 not in the database is gone. So it does not matter in which order pages were committed, nor where an earlier update was
@@ -19,14 +21,13 @@ import tantivy
 
 from opilio.analyze.sketch import bands
 from opilio.analyze.terms import Vocabulary
-from opilio.search.columns import BANDS, Columns, number_of
-from opilio.search.copies import group
+from opilio.search.columns import BANDS, Columns, group, number_of
 from opilio.search.index import (
     FOLDER,
     WRITER_BYTES,
     Damaged,
+    IndexReader,
     Packed,
-    Reader,
     forget,
     open_words,
     pack,
@@ -35,8 +36,7 @@ from opilio.search.index import (
     spaced,
     turn,
 )
-from opilio.search.kinds import kind_of
-from opilio.search.vectors import Numbering
+from opilio.search.ranking import Numbering
 from opilio.store import Store
 
 if TYPE_CHECKING:
@@ -46,6 +46,25 @@ if TYPE_CHECKING:
     Whole = npt.NDArray[np.int64]
     Ask: TypeAlias = Callable[[str, dict[str, Any]], pa.Table]
     """What one snapshot of the database has to say to a query with what is given for its names."""
+
+_NAMES = {
+    "text/html": "html", "application/xhtml+xml": "html", "text/plain": "text", "application/pdf": "pdf",
+    "application/postscript": "postscript", "application/rtf": "rtf", "text/rtf": "rtf",
+    "application/msword": "doc", "application/vnd.ms-powerpoint": "ppt", "application/epub+zip": "epub",
+    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
+    "application/vnd.openxmlformats-officedocument.presentationml.presentation": "pptx",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": "xlsx",
+    "application/vnd.oasis.opendocument.text": "odt", "application/vnd.oasis.opendocument.presentation": "odp",
+    "application/vnd.oasis.opendocument.spreadsheet": "ods", "text/markdown": "markdown", "application/gzip": "gzip",
+    "application/zip": "zip", "application/x-tar": "tar",
+}  # fmt: skip
+
+
+def kind_of(content_type: str) -> str:
+    """The short name of a content type; what has none is named by the part after the slash."""
+    plain = content_type.partition(";")[0].strip().lower()
+    return _NAMES.get(plain) or plain.rpartition("/")[2].removeprefix("x-") or "unknown"
+
 
 PIECE_PAGES = 2_000
 """Pages read from the database at a time; each time costs a look at all links."""
@@ -158,7 +177,7 @@ class _Update:
 
     def __init__(self, ask: Ask, folder: Path, index: Any, columns: Columns, vocabulary: Vocabulary) -> None:
         self._ask, self._folder, self._index, self._columns = ask, folder, index, columns
-        self._reader = Reader(index.searcher(), columns)
+        self._reader = IndexReader(index.searcher(), columns)
         self._numbering = Numbering(columns, vocabulary)
         state = self._arrays(_STATE)
         latest = np.append(state[1][1:] != state[1][:-1], np.ones(min(1, len(state[1])), bool))

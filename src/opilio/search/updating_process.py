@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from opilio.errors import OpilioError, told
-from opilio.threads import NICENESS, start_beside
+from opilio.process import NICENESS, start_beside
 
 if TYPE_CHECKING:
     from opilio.search.updating import Ask, Updated

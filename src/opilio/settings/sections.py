@@ -8,7 +8,7 @@ KIB, MIB, GIB = 2**10, 2**20, 2**30
 
 
 @dataclass(frozen=True)
-class Limits:
+class LimitSettings:
     """When the crawl ends. 0 means no limit."""
 
     # Pages stored in all.
@@ -32,7 +32,7 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Scope:
+class ScopeSettings:
     """Which hosts may be asked at all. A domain covers its subdomains."""
 
     # Never fetched: search engines and the like.
@@ -47,7 +47,7 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Frontier:
+class FrontierSettings:
     """Which URL next."""
 
     # auto (evidence, or best-first while nothing says what is wanted), evidence (all that is known of a URL),
@@ -99,7 +99,7 @@ _DOCUMENT_TYPES = (
 
 
 @dataclass(frozen=True)
-class Fetching:
+class FetchSettings:
     """How pages are asked for."""
 
     # Requests open at once: per host, per registered domain.
@@ -156,7 +156,7 @@ class Fetching:
 
 
 @dataclass(frozen=True)
-class Robots:
+class RobotsSettings:
     """Rules that sites set for crawlers."""
 
     # Obey robots.txt (RFC 9309).
@@ -174,7 +174,7 @@ class Robots:
 
 
 @dataclass(frozen=True)
-class Duplicates:
+class DuplicateSettings:
     """The steps by which a page seen before is recognised."""
 
     # Same address and path under another host name: `learn` (believed for two hosts after it proved right),
@@ -193,7 +193,7 @@ class Duplicates:
 
 
 @dataclass(frozen=True)
-class Traps:
+class TrapSettings:
     """Bounds on what an endless site can make us ask for."""
 
     max_url_chars: int = 1000
@@ -209,7 +209,7 @@ class Traps:
 
 
 @dataclass(frozen=True)
-class Documents:
+class DocumentSettings:
     """Bounds on reading files that are not web pages: PDF, office documents, archives."""
 
     # A file that takes longer is given up; the process that reads it is killed.
@@ -226,7 +226,7 @@ class Documents:
 
 
 @dataclass(frozen=True)
-class Classify:
+class ClassifySettings:
     """How pages are judged."""
 
     # keywords (of the topics; learns nothing), svm (BINGO), bayes (Focus), oasis, or the name of a plug-in.
@@ -257,7 +257,7 @@ class Classify:
 
 
 @dataclass(frozen=True)
-class Oasis:
+class OasisSettings:
     """The filter of the classifier `oasis`."""
 
     # File with the terms and collocations that an expert chose (`opilio topics propose` writes one to edit); empty: the
@@ -282,7 +282,7 @@ class Oasis:
 
 
 @dataclass(frozen=True)
-class Learn:
+class LearnSettings:
     """How a crawl teaches itself."""
 
     # Archetypes are looked for, and a model is trained with them, after so many more relevant pages; 0: never.
@@ -316,7 +316,7 @@ class Learn:
 
 
 @dataclass(frozen=True)
-class Storage:
+class StoreSettings:
     """What is kept, and how it is written."""
 
     # Write WARC files.
@@ -338,7 +338,7 @@ class Storage:
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchSettings:
     """The index that `opilio search` and the portal look into."""
 
     # Keep it up to date while a crawl runs; otherwise it is brought up to date when somebody searches.
@@ -348,7 +348,7 @@ class Search:
 
 
 @dataclass(frozen=True)
-class Federation:
+class FederationSettings:
     """Other collections that this one's crawls work together with."""
 
     # File that names them (TOML, docs/guides/federation.md): URLs that suit their topics are handed over. '': none.
@@ -358,7 +358,7 @@ class Federation:
 
 
 @dataclass(frozen=True)
-class Run:
+class RunSettings:
     """The machine's side."""
 
     # Worker processes; 0: one for each core but one. -1: no processes, work inside the engine.
@@ -370,21 +370,21 @@ class Run:
 class Settings:
     """All settings of a collection: one section of crawl.toml for each field."""
 
-    limits: Limits = Limits()
-    scope: Scope = Scope()
-    frontier: Frontier = Frontier()
-    fetch: Fetching = field(default_factory=Fetching)
-    robots: Robots = Robots()
-    duplicates: Duplicates = Duplicates()
-    traps: Traps = Traps()
-    documents: Documents = Documents()
-    classify: Classify = Classify()
-    oasis: Oasis = Oasis()
-    learn: Learn = Learn()
-    store: Storage = Storage()
-    search: Search = Search()
-    federation: Federation = Federation()
-    run: Run = Run()
+    limits: LimitSettings = LimitSettings()
+    scope: ScopeSettings = ScopeSettings()
+    frontier: FrontierSettings = FrontierSettings()
+    fetch: FetchSettings = field(default_factory=FetchSettings)
+    robots: RobotsSettings = RobotsSettings()
+    duplicates: DuplicateSettings = DuplicateSettings()
+    traps: TrapSettings = TrapSettings()
+    documents: DocumentSettings = DocumentSettings()
+    classify: ClassifySettings = ClassifySettings()
+    oasis: OasisSettings = OasisSettings()
+    learn: LearnSettings = LearnSettings()
+    store: StoreSettings = StoreSettings()
+    search: SearchSettings = SearchSettings()
+    federation: FederationSettings = FederationSettings()
+    run: RunSettings = RunSettings()
 
     @property
     def user_agent(self) -> str:

@@ -28,14 +28,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opilio.lazy import loader
+from opilio.process import loader
 
 if TYPE_CHECKING:
     from opilio.store.batch import Batch
     from opilio.store.database import Store
     from opilio.store.export import export_pages
     from opilio.store.guard import Result
-    from opilio.store.refill import Waiting
+    from opilio.store.refill import StoredUrl
     from opilio.store.warc import WarcWriter
     from opilio.store.warc_reading import WarcRecord, recover, truncate_torn
 
@@ -43,7 +43,7 @@ _MODULES = {
     "Batch": "batch",
     "Result": "guard",
     "Store": "database",
-    "Waiting": "refill",
+    "StoredUrl": "refill",
     "WarcRecord": "warc_reading",
     "WarcWriter": "warc",
     "export_pages": "export",
@@ -55,7 +55,7 @@ __all__ = [
     "Batch",
     "Result",
     "Store",
-    "Waiting",
+    "StoredUrl",
     "WarcRecord",
     "WarcWriter",
     "export_pages",

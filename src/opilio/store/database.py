@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from opilio.errors import CollectionError, OpilioError, StoreError
 from opilio.settings import GIB, MIB
-from opilio.store import schema
+from opilio.store import connection as schema
 from opilio.store.batch import Batch
 from opilio.store.connection import FILE_NAME, connect, store_error, sync_folder
 from opilio.store.reading import Reading, roll_back

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Question:
+class ReadyQuestion:
     """A statement, and what its answer shows."""
 
     name: str
@@ -24,7 +24,7 @@ class Question:
 
 
 QUESTIONS = (
-    Question(
+    ReadyQuestion(
         "harvest-per-minute",
         "Harvest rate per minute",
         "Whether the crawl still finds what is wanted: mean relevance of the pages of each minute.",
@@ -35,7 +35,7 @@ GROUP BY minute
 ORDER BY minute""",
         "Focus 3.7",
     ),
-    Question(
+    ReadyQuestion(
         "census",
         "Census by topic",
         "Where the pages went. A topic above or beside yours that took many of them is one to mark good.",
@@ -47,7 +47,7 @@ GROUP BY ALL
 ORDER BY pages DESC""",
         "Focus 3.7",
     ),
-    Question(
+    ReadyQuestion(
         "neglected-neighbours",
         "Neglected neighbours of great hubs",
         "URLs not tried yet to which the greatest tenth of the hubs, on other hosts, link: a crawl that stagnates "
@@ -72,7 +72,7 @@ ORDER BY hubs DESC, relevance DESC, url
 LIMIT 50""",
         "Focus 3.7",
     ),
-    Question(
+    ReadyQuestion(
         "mark-ancestor-good",
         "Mark the topic above good",
         "The paper's cure of a stagnating crawl: the topic above a good one is good too, and all below it is subsumed. "
@@ -89,7 +89,7 @@ WHERE kcid IN (SELECT kcid FROM subtree)""",
         "Focus 3.7",
         writes=True,
     ),
-    Question(
+    ReadyQuestion(
         "citation-sociology",
         "Citation sociology: what surrounds a topic",
         "Topics that are much more frequent within one link of a topic's pages than among all pages; the paper found "
@@ -119,7 +119,7 @@ GROUP BY near.topic, known.topic
 ORDER BY times_as_frequent DESC""",
         "Focus 1",
     ),
-    Question(
+    ReadyQuestion(
         "typed-links",
         "Typed links: from one topic to another",
         "How often pages of one topic link to pages of another, and with which words.",
@@ -137,7 +137,7 @@ GROUP BY ALL
 ORDER BY links DESC""",
         "Focus 1",
     ),
-    Question(
+    ReadyQuestion(
         "typed-paths",
         "Typed paths: by way of a neighbour to another topic",
         "Pages of one topic that link to a page which links to a page of another topic, as from a professor by way of "
@@ -159,7 +159,7 @@ ORDER BY pages DESC, url
 LIMIT 50""",
         "Focus 1",
     ),
-    Question(
+    ReadyQuestion(
         "spam-filter",
         "Spam filter: words say one thing, neighbours another",
         "Pages that seem to be about one topic while at least two pages of other hosts that link to them, and most of "
@@ -183,7 +183,7 @@ ORDER BY others - own DESC, url
 LIMIT 50""",
         "Focus 1",
     ),
-    Question(
+    ReadyQuestion(
         "community-evolution",
         "Community evolution: links between topics over time",
         "How many links lead from one topic to another, in twelve parts of the time in which the pages were fetched; "
@@ -205,13 +205,13 @@ GROUP BY ALL
 ORDER BY from_then, links DESC""",
         "Focus 1",
     ),
-    Question(
+    ReadyQuestion(
         "outcomes",
         "What became of every URL",
         "How many URLs wait, were fetched, failed or were refused, and why.",
         "SELECT state, outcome, count(*) AS urls FROM crawl GROUP BY ALL ORDER BY urls DESC",
     ),
-    Question(
+    ReadyQuestion(
         "best-hosts",
         "Hosts that gave most",
         "Which hosts the relevant pages come from, and how much of what they gave was relevant.",
@@ -222,7 +222,7 @@ GROUP BY host
 ORDER BY relevant DESC, pages DESC
 LIMIT 20""",
     ),
-    Question(
+    ReadyQuestion(
         "anchor-words",
         "Words that relevant pages link with",
         "Anchors of links that led to relevant pages: what to look for in links.",
@@ -238,7 +238,7 @@ LIMIT 30""",
 )
 
 
-def question(name: str) -> Question | None:
+def question(name: str) -> ReadyQuestion | None:
     """The question of that name."""
     return next((one for one in QUESTIONS if one.name == name), None)
 

@@ -18,7 +18,7 @@ from opilio.store import guard, refill
 from opilio.store.connection import store_error
 from opilio.store.guard import Result
 from opilio.store.loading import Loading
-from opilio.store.refill import Waiting
+from opilio.store.refill import StoredUrl
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
     import numpy.typing as npt
@@ -93,7 +93,7 @@ class Reading(Loading):
         now_s: float,
         topic: int | None = None,
         per_host: int = 0,
-    ) -> list[Waiting]:
+    ) -> list[StoredUrl]:
         """The next URLs to hold in memory, in the user's order: see `refill`."""
         if order_by not in self._checked_orders:
             self.check_order_by(order_by)

@@ -25,7 +25,7 @@ _HEAD = "SELECT oid, sid FROM frontier ORDER BY "
 _NOT_PURE = {"SUBQUERY": "a subquery", "WINDOW": "a window function", "PARAMETER": "a parameter"}
 
 
-class Waiting(NamedTuple):
+class StoredUrl(NamedTuple):
     """A URL handed to the frontier."""
 
     oid: int
@@ -72,7 +72,7 @@ def next_waiting(
     topic: int | None,
     per_host: int,
     now_s: float,
-) -> list[Waiting]:
+) -> list[StoredUrl]:
     """The first `limit` waiting URLs that may be asked for now, are not in `exclude`, and at most `per_host` a host."""
     values: dict[str, Any] = {
         "now": datetime.datetime.fromtimestamp(now_s, datetime.UTC).replace(tzinfo=None),
@@ -83,13 +83,13 @@ def next_waiting(
     }
     cursor.register("held", pa.table({"oid": pa.array(exclude, pa.int64())}))
     rows = cursor.execute(_NEXT.format(order_by=f"{order_by}\n"), values).fetchall()
-    return [Waiting(*row) for row in rows]
+    return [StoredUrl(*row) for row in rows]
 
 
-def waiting_among(cursor: duckdb.DuckDBPyConnection, oids: npt.NDArray[np.int64]) -> list[Waiting]:
+def waiting_among(cursor: duckdb.DuckDBPyConnection, oids: npt.NDArray[np.int64]) -> list[StoredUrl]:
     """Those of some URLs that wait and have never been tried, in the order of discovery."""
     cursor.register("asked", pa.table({"oid": pa.array(oids, pa.int64())}))
-    return [Waiting(*row) for row in cursor.execute(_AMONG).fetchall()]
+    return [StoredUrl(*row) for row in cursor.execute(_AMONG).fetchall()]
 
 
 def check_order_by(cursor: duckdb.DuckDBPyConnection, order_by: str) -> None:

@@ -37,7 +37,7 @@ _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-class Place(NamedTuple):
+class WarcPlace(NamedTuple):
     """Where a response record lies: the record behind it starts at `offset + length`."""
 
     file: str
@@ -53,7 +53,7 @@ class _Seen(NamedTuple):
     record_id: str
 
 
-class Records(NamedTuple):
+class WarcRecords(NamedTuple):
     """A request and its response, ready to be appended to a file."""
 
     data: bytes
@@ -69,7 +69,7 @@ class RecordMaker:
 
     def make(
         self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes
-    ) -> Records:
+    ) -> WarcRecords:
         """The records of a response and of the request that caused it."""
         target, date = _header_value(url), _warc_date(started_s)
         digest = hashlib.sha1(raw_body, usedforsecurity=False).digest()
@@ -88,7 +88,7 @@ class RecordMaker:
             )
         if raw_body:
             self._remember(digest, seen or _Seen(target, date, record_id))
-        return Records(request + response, len(request))
+        return WarcRecords(request + response, len(request))
 
     def forget(self) -> None:
         """Remember no payload: what was made last was not written."""
@@ -114,12 +114,12 @@ class WarcFiles:
         self._name = ""
         self._end = 0
 
-    def append(self, records: Records) -> Place:
+    def append(self, records: WarcRecords) -> WarcPlace:
         """Write records; the place of the response."""
         self._make_room(len(records.data))
         offset = self._end + records.response_at
         self._append(records.data)
-        return Place(self._name, offset, len(records.data) - records.response_at)
+        return WarcPlace(self._name, offset, len(records.data) - records.response_at)
 
     def sync(self) -> None:
         """Make everything written survive a power cut."""
@@ -175,7 +175,7 @@ class WarcWriter:
 
     def write(
         self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes
-    ) -> Place:
+    ) -> WarcPlace:
         """Write a response with the request that caused it; the place of the response record."""
         records = self._maker.make(url, ip, started_s, request_head, raw_head, raw_body)
         try:

@@ -26,11 +26,10 @@ from opilio.topics.changes import (
 )
 from opilio.topics.examples import add_example, drop_example, parse_example, read_examples
 from opilio.topics.hierarchy import Hierarchy, Mark
+from opilio.topics.inputs import query_topic, read_seeds
 from opilio.topics.others import OthersDocument, default_others, read_others
 from opilio.topics.records import TopicRecord, find_topic, hierarchy_of, records_of, tree_of
-from opilio.topics.seeds import query_topic, read_seeds
-from opilio.topics.taxonomy import read_taxonomy
-from opilio.topics.taxonomy_writing import write_taxonomy
+from opilio.topics.taxonomy import read_taxonomy, write_taxonomy
 from opilio.topics.tree import ExampleKind, Seed, Topic, TopicTree, TrainingInput
 
 __all__ = [

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opilio.errors import InputError
-from opilio.topics.items import read_text
+from opilio.topics.taxonomy_syntax import read_text
 
 _DATA = Path(__file__).parent / "data" / "others"
 _HEADER = re.compile(r"^===(.*)$", re.MULTILINE)

@@ -1,9 +1,16 @@
-"""The application: its routers, its errors and its files."""
+"""The application: its routers, its errors and its files.
+
+The server around the application.
+"""
 
 from __future__ import annotations
 
+import socket
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -22,22 +29,10 @@ from opilio.errors import (
     SettingsError,
     StoreError,
 )
-from opilio.web import (
-    api_page,
-    browsing,
-    clustering,
-    console,
-    finding,
-    peering,
-    reviewing,
-    start,
-    teaching,
-    watching,
-    wizard,
-)
+from opilio.web import api_page, browsing, console, finding, peering, reviewing, start, teaching, watching
 from opilio.web.access import Doors
 from opilio.web.pages import Pages
-from opilio.web.security import HEADERS, NotAllowed, Security
+from opilio.web.security import HEADERS, LOOPBACK, NotAllowed, Security
 from opilio.web.shelf import NoCollection, Shelf
 
 API = "/api"
@@ -54,7 +49,7 @@ def create_app(shelf: Shelf, security: Security) -> FastAPI:
         title="Opilio", version=opilio.__version__, openapi_url=f"{API}/openapi.json", docs_url=None, redoc_url=None
     )
     app.state.shelf, app.state.security, app.state.pages, app.state.doors = shelf, security, Pages(security), Doors()
-    for module in (start, api_page, wizard, browsing, finding, watching, console, teaching, clustering, reviewing):
+    for module in (start, api_page, browsing, finding, watching, console, teaching, reviewing):
         app.include_router(module.router)
     app.include_router(peering.router)
     furnish(app, security)
@@ -128,3 +123,24 @@ def _answer(request: Request, status: int, message: str, hint: str) -> Response:
         response.headers["Retry-After"] = str(RETRY_S)
         response.headers["Refresh"] = str(RETRY_S)
     return response
+
+
+ENDS_IN_S = 2  # a browser that listens for events does not keep the server from ending
+
+
+def serve_forever(
+    place: Path, listener: socket.socket, host: str, token: str, *, quiet: bool, echo: Callable[[str], object]
+) -> None:
+    """Serve until Ctrl-C or SIGTERM."""
+    port = listener.getsockname()[1]
+    named = f"[{host}]" if ":" in host else host.lower()
+    security = Security(token, LOOPBACK | {named})
+    app = create_app(Shelf(place), security)
+    shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else named
+    echo(f"http://{shown}:{port}/login#{security.token}")
+    if not quiet:
+        echo("Open that address to look around and to make changes. Ctrl-C ends the server; crawls go on.")
+    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=ENDS_IN_S)
+    server = uvicorn.Server(config)
+    app.state.is_ending = lambda: server.should_exit  # who sends events ends then
+    server.run(sockets=[listener])

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from opilio.crawl import Collection
 from opilio.errors import InputError, QueryError
-from opilio.store.questions import QUESTIONS, Question, question
+from opilio.store.questions import QUESTIONS, ReadyQuestion, question
 from opilio.web.access import Reading, Render, Writing
 
 router = APIRouter()
@@ -52,7 +52,7 @@ def console(
     )  # fmt: skip
 
 
-def _chosen(name: str) -> Question:
+def _chosen(name: str) -> ReadyQuestion:
     found = question(name)
     if found is None:
         raise InputError(f"no question {name!r}", f"There are: {', '.join(one.name for one in QUESTIONS)}.")

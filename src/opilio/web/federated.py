@@ -1,7 +1,15 @@
-"""The collections behind a query server: what is known of them, how they answer, and what they are still to be told."""
+"""What users say of pages, kept until the collection that it is for can be told.
+
+One small file for each word, in a folder of the server's: what is kept survives the server, and two servers may share
+the folder. A later word about the same page takes the place of an earlier one.
+
+The collections behind a query server: what is known of them, how they answer, and what they are still to be told.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import os
 import statistics
 import threading
 import time
@@ -16,8 +24,116 @@ import msgspec
 
 from opilio.errors import CollectionError, told
 from opilio.federation.asking import FederatedSearch
-from opilio.federation.peers import Peer, PeerError, PeerRefusal, Summary
-from opilio.web.federated_words import Spool, Word
+from opilio.federation.peers import Peer, PeerError, PeerRefusal, PeerSummary
+
+MAX_KEPT = 10_000
+MAX_AGE_S = 30 * 86_400.0
+FIRST_DELAY_S, MAX_DELAY_S = 30.0, 3600.0
+
+
+class SpooledFeedback(msgspec.Struct, frozen=True):
+    """What somebody said of a page, for one collection."""
+
+    collection: str
+    place: str
+    url: str
+    topic: str
+    relevant: bool
+    said_s: float
+    tries: int = 0
+    next_s: float = 0.0
+    trouble: str = ""
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether it is time for the next try; also when a clock that was wrong has put that off for longer than is."""
+        return not now_s < self.next_s <= now_s + MAX_DELAY_S
+
+    def put_off(self, now_s: float, trouble: str) -> SpooledFeedback:
+        """The same after a try in vain: the next comes later."""
+        delay_s = min(MAX_DELAY_S, FIRST_DELAY_S * 2.0 ** min(self.tries, 30))
+        return msgspec.structs.replace(self, tries=self.tries + 1, next_s=now_s + delay_s, trouble=trouble)
+
+
+class Spool:
+    """The words that wait. May be used from several threads."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._guard = threading.Lock()
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        except OSError as error:
+            raise CollectionError(
+                f"{folder}: feedback cannot be kept there: {error.strerror}", "Give another folder: --state FOLDER"
+            ) from None
+
+    def keep(self, word: SpooledFeedback) -> None:
+        """Keep a word, in place of an earlier one about the same page."""
+        with self._guard:
+            path = self._path(word)
+            if not path.exists() and sum(1 for _ in self._files()) >= MAX_KEPT:
+                raise CollectionError("too much feedback waits already", "Let the collections that are away come back.")
+            try:
+                _write(path, msgspec.json.encode(word))
+            except OSError as error:
+                what = f"feedback cannot be kept: {error.strerror}"
+                raise CollectionError(what, "Make room in the folder --state.") from None
+
+    def put_off(self, word: SpooledFeedback, trouble: str) -> None:
+        """Keep a word that was told in vain, unless something else was said of the page meanwhile."""
+        kept = _read(self._path(word))
+        if kept == word if word.tries else kept is None or kept.said_s <= word.said_s:
+            self.keep(word.put_off(time.time(), trouble))
+
+    def drop(self, word: SpooledFeedback) -> None:
+        """Forget a word, and earlier ones about the same page: it was told, or never will be."""
+        with self._guard:
+            kept = _read(self._path(word))
+            if kept is not None and kept.said_s <= word.said_s:
+                self._path(word).unlink(missing_ok=True)
+
+    def holds(self, word: SpooledFeedback) -> bool:
+        """Whether nothing was said of the page since."""
+        return _read(self._path(word)) == word
+
+    def waiting(self) -> list[SpooledFeedback]:
+        """All that wait, oldest first. What is too old, or not ours, is left out."""
+        words = [word for word in map(_read, self._files()) if word is not None]
+        oldest_s = time.time() - MAX_AGE_S
+        for word in words:
+            if word.said_s < oldest_s:
+                self.drop(word)
+        return sorted((word for word in words if word.said_s >= oldest_s), key=lambda word: word.said_s)
+
+    def _files(self) -> list[Path]:
+        return list(self._folder.glob("*.json"))
+
+    def _path(self, word: SpooledFeedback) -> Path:
+        about = msgspec.json.encode([word.collection, word.place, word.url])
+        return self._folder / f"{hashlib.sha256(about).hexdigest()[:32]}.json"
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write a file as a whole, or not at all."""
+    beside = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+    try:
+        with beside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _read(path: Path) -> SpooledFeedback | None:
+    """The word in a file; None when there is none, or something else."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=SpooledFeedback)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+
 
 EVERY_S = 60.0
 """Between two looks at what the collections say of themselves; one that does not answer is asked later and later."""
@@ -139,11 +255,13 @@ class Federation:
     def feedback(self, pages: Sequence[tuple[str, str, str]], *, relevant: bool) -> list[dict[str, Any]]:
         """Tell collections what a user says of their pages, given as name, URL and topic; what each did with it."""
         now_s = time.time()
-        words = [Word(name, self._peers[name].place, url, topic, relevant, now_s) for name, url, topic in pages]
+        words = [
+            SpooledFeedback(name, self._peers[name].place, url, topic, relevant, now_s) for name, url, topic in pages
+        ]
         with ThreadPoolExecutor(AT_ONCE, "feedback") as pool:
             return list(pool.map(self._tell, words))
 
-    def _tell(self, word: Word) -> dict[str, Any]:
+    def _tell(self, word: SpooledFeedback) -> dict[str, Any]:
         """Tell one collection; what cannot be told now is kept."""
         said = {"collection": word.collection, "url": word.url, "done": False, "kept": False}
         try:
@@ -156,7 +274,7 @@ class Federation:
         self.spool.drop(word)  # an earlier one, about the same page
         return said | {"done": True, "said": answer}
 
-    def _put_off(self, word: Word, trouble: str) -> dict[str, Any]:
+    def _put_off(self, word: SpooledFeedback, trouble: str) -> dict[str, Any]:
         """Keep a word for later, if there is room."""
         reason = self._reason(word, trouble)
         try:
@@ -165,7 +283,7 @@ class Federation:
             return {"said": f"{reason}; {error.message}"}
         return {"kept": True, "said": f"{reason}; it is kept, and told later"}
 
-    def _reason(self, word: Word, text: str) -> str:
+    def _reason(self, word: SpooledFeedback, text: str) -> str:
         """Why a collection was not told, without its name, which stands before it."""
         return self._plainly(word.collection, text).removeprefix(word.collection).lstrip(": ").strip()
 
@@ -214,7 +332,7 @@ class Federation:
                 lately.trouble = told(error)
 
 
-def _topics(summary: Summary) -> list[dict[str, Any]]:
+def _topics(summary: PeerSummary) -> list[dict[str, Any]]:
     """What a collection is about: the topics that it wants, those with the most pages first."""
     counted = summary.facets.get("topic", {})
     found = [

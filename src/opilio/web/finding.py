@@ -20,7 +20,7 @@ RANKING_NAMES = {"bm25": "Words (BM25)", "cosine": "Cosine", "confidence": "Conf
 DEFAULT_SIZE = 10
 
 
-class Asked(BaseModel):
+class SearchBody(BaseModel):
     """What a search asks for: the parameters of the address."""
 
     model_config = ConfigDict(extra="ignore")
@@ -75,7 +75,7 @@ class Asked(BaseModel):
 
 @router.get("/c/{name}/search", include_in_schema=False)
 def search_page(
-    request: Request, name: str, collection: Reading, pages: Render, asked: Annotated[Asked, Query()]
+    request: Request, name: str, collection: Reading, pages: Render, asked: Annotated[SearchBody, Query()]
 ) -> HTMLResponse:
     """Results, what they can be narrowed by, and how they are ordered. Without a question: how to ask."""
     answer, wrong, hint = None, "", ""
@@ -93,7 +93,7 @@ def search_page(
 
 
 @router.get("/api/c/{name}/search", tags=["search"])
-def search(collection: Reading, asked: Annotated[Asked, Query()]) -> dict[str, Any]:
+def search(collection: Reading, asked: Annotated[SearchBody, Query()]) -> dict[str, Any]:
     """Search the stored pages: total, results, facets. A snippet is pieces of text, each marked when asked for."""
     return collection.search(asked.q, **asked.request())
 

@@ -1,4 +1,7 @@
-"""The assisted review."""
+"""Clusters of a topic.
+
+The assisted review.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +10,67 @@ import io
 from typing import Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, Response
 
+from opilio.errors import OpilioError
 from opilio.web.access import Reading, Render, Writing
 
 router = APIRouter()
 
 
-class Verdict(BaseModel):
+class CentralPage(BaseModel):
+    """A page that stands for a cluster."""
+
+    url: str
+
+
+class ClusterBody(BaseModel):
+    """What becomes a subtopic."""
+
+    name: str
+    central: list[CentralPage]
+    examples: list[str] = Field(default_factory=list)
+
+
+class Split(BaseModel):
+    """A topic, and the clusters that become its subtopics."""
+
+    topic: str
+    clusters: list[ClusterBody]
+
+
+@router.get("/c/{name}/clusters", include_in_schema=False)
+def clusters_page(
+    request: Request, name: str, collection: Reading, pages: Render, topic: str = "", k: int = 0
+) -> HTMLResponse:
+    """The clusters of a topic as cards."""
+    found, trouble = None, ""
+    if topic:
+        try:
+            found = collection.clusters(topic, k)
+        except OpilioError as error:
+            trouble = f"{error.message}. {error.hint}"
+    return pages.render(
+        request, "clusters.html", name=name, place="clusters", topics=collection.topics(), topic=topic, k=k,
+        found=found, trouble=trouble,
+    )  # fmt: skip
+
+
+@router.get("/api/c/{name}/clusters", tags=["clusters"])
+def clusters(collection: Reading, topic: str, k: int = 0) -> dict[str, Any]:
+    """The clusters of the pages of a topic; `k` 0 chooses how many."""
+    return collection.clusters(topic, k)
+
+
+@router.post("/api/c/{name}/split", tags=["clusters"])
+def split(collection: Writing, body: Split) -> dict[str, Any]:
+    """Make subtopics of clusters, with their most central pages as examples."""
+    made = collection.split_topic(body.topic, [cluster.model_dump() for cluster in body.clusters])
+    return {"said": f"{len(made)} subtopics of {body.topic}: retrain to fill them", "topics": made}
+
+
+class VerdictBody(BaseModel):
     """What the reviewer says of a page."""
 
     topic: str
@@ -23,7 +78,7 @@ class Verdict(BaseModel):
     verdict: Literal["yes", "no", "unsure", "skip"]
 
 
-class Topic(BaseModel):
+class TopicBody(BaseModel):
     """A topic that is reviewed."""
 
     topic: str
@@ -47,27 +102,27 @@ def review(collection: Reading, topic: str, url: str = "") -> dict[str, Any]:
 
 
 @router.post("/api/c/{name}/review", tags=["review"])
-def judge(collection: Writing, body: Verdict) -> dict[str, Any]:
+def judge(collection: Writing, body: VerdictBody) -> dict[str, Any]:
     """Judge a page: yes, no, unsure or skip."""
     collection.judge(body.topic, body.url, body.verdict)
     return {"said": "", "topic": body.topic}
 
 
 @router.post("/api/c/{name}/review/back", tags=["review"])
-def take_back(collection: Writing, body: Topic) -> dict[str, Any]:
+def take_back(collection: Writing, body: TopicBody) -> dict[str, Any]:
     """Forget the latest verdict; answers the page it was about."""
     return {"said": "judge this one again", "topic": body.topic, "url": collection.take_back(body.topic)}
 
 
 @router.post("/api/c/{name}/review/learn", tags=["review"])
-def learn(collection: Writing, body: Topic) -> dict[str, Any]:
+def learn(collection: Writing, body: TopicBody) -> dict[str, Any]:
     """Make examples and counter-examples of what was judged."""
     counts = collection.learn_review(body.topic)
     return {"said": f"{counts['yes']} examples and {counts['no']} counter-examples to learn from", **counts}
 
 
 @router.post("/api/c/{name}/review/anew", tags=["review"])
-def begin_anew(collection: Writing, body: Topic) -> dict[str, Any]:
+def begin_anew(collection: Writing, body: TopicBody) -> dict[str, Any]:
     """Forget all verdicts of a topic."""
     return {"said": f"{collection.review_anew(body.topic)} verdicts forgotten"}
 

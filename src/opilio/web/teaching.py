@@ -11,8 +11,8 @@ from starlette.responses import HTMLResponse
 
 from opilio.crawl import Collection
 from opilio.crawl.control import is_running
-from opilio.crawl.counters import PHASE
 from opilio.crawl.phases import Phase
+from opilio.crawl.status import PHASE
 from opilio.errors import OpilioError
 from opilio.web.access import Reading, Render, Writing
 
@@ -42,14 +42,14 @@ class Named(BaseModel):
     name: str
 
 
-class Archetype(BaseModel):
+class ArchetypeBody(BaseModel):
     """A stored page and a topic."""
 
     topic: str
     url: str
 
 
-class Part(Archetype):
+class Part(ArchetypeBody):
     """The part of a page to learn from."""
 
     text: str
@@ -192,14 +192,14 @@ def archetypes(collection: Reading, topic: str = "") -> list[dict[str, Any]]:
 
 
 @router.post("/api/c/{name}/archetypes/confirm", tags=["teaching"])
-def confirm(collection: Writing, body: Archetype) -> dict[str, Any]:
+def confirm(collection: Writing, body: ArchetypeBody) -> dict[str, Any]:
     """Vouch for an archetype or another page: it is the user's own example from now on."""
     collection.confirm_archetype(body.topic, body.url)
     return {"said": "confirmed"}
 
 
 @router.post("/api/c/{name}/archetypes/reject", tags=["teaching"])
-def reject(collection: Writing, body: Archetype) -> dict[str, Any]:
+def reject(collection: Writing, body: ArchetypeBody) -> dict[str, Any]:
     """Make an archetype or a candidate a counter-example of its topic."""
     collection.reject_archetype(body.topic, body.url)
     return {"said": "rejected: a counter-example from now on"}

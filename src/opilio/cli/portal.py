@@ -1,0 +1,162 @@
+"""`opilio serve`: the portal.
+
+The portal beside a crawl: a process of its own, so that looking around takes nothing from the crawl's loop.
+
+`opilio publish`: the portal as files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from opilio.crawl import Collection
+from opilio.errors import InputError, OpilioError
+from opilio.process import end_with_parent
+
+PORT = 8765
+TOKEN_VARIABLE = "OPILIO_TOKEN"
+
+
+@click.command()
+@click.argument("place", type=click.Path(path_type=Path, file_okay=False), default=Path())
+@click.option("--host", default="127.0.0.1", show_default=True, help="Name or address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any that is free.")
+@click.option("--quiet", "-q", is_flag=True, help="Print the address only.")
+@click.option("--with-parent", is_flag=True, hidden=True, help="End when the process that began this one does.")
+def serve(place: Path, host: str, port: int, quiet: bool, with_parent: bool) -> None:
+    """Show the portal of PLACE: a collection, or a folder with several (default: here).
+
+    Browse, search, teach, review, watch crawls and begin new ones in a browser; docs/guides/portal.md shows how. Who
+    reaches the address may read. Changing anything needs the token: the address printed first signs a browser in, and
+    programs send it as `Authorization: Bearer TOKEN` to the REST API (/api/openapi.json). Set OPILIO_TOKEN for one of
+    your own; otherwise each start has a new one.
+
+    \b
+    opilio serve birds
+    opilio serve --port 9000 ~/collections
+    """
+    if with_parent:
+        end_with_parent()
+    serve_place(place, host, port, quiet=quiet)
+
+
+def serve_place(place: Path, host: str = "127.0.0.1", port: int = 0, *, quiet: bool) -> None:
+    """Serve until Ctrl-C."""
+    from opilio.web.app import serve_forever  # noqa: PLC0415
+
+    if not place.is_dir():
+        raise InputError(f"{place}: no such folder", "Name a collection, or a folder for several.")
+    serve_forever(place, listen(host, port), host, os.environ.get(TOKEN_VARIABLE, ""), quiet=quiet, echo=click.echo)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens, so that a port in use is an error at once."""
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(found[0], socket.SOCK_STREAM)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(found[4])
+        listener.listen(128)
+    except OSError as error:
+        raise InputError(
+            f"cannot listen on {host}, port {port}: {error.strerror or error}",
+            "Give another: --port 0 takes a free one.",
+        ) from None
+    if not ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback:
+        click.echo(f"warning: {host} can be reached from other machines: whoever reaches it may read", err=True)
+    return listener
+
+
+STOP_S = 5.0
+
+
+@contextlib.contextmanager
+def portal_beside(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+    """Serve the portal of a collection while a crawl runs in it; the address is printed. It ends with this process."""
+    command = [sys.executable, "-m", "opilio", "serve", str(folder), "--port", str(port), "--quiet", "--with-parent"]
+    # A session of its own: Ctrl-C is for the crawl, which stops the portal when it is done.
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        address = process.stdout.readline().strip() if process.stdout else ""
+        if not address:
+            raise OpilioError(
+                "the portal did not start", f"Take a free port: --portal 0. Or begin it alone: opilio serve {folder}"
+            )
+        click.echo(f"portal: {address}", err=True)
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def stay(process: subprocess.Popen[str]) -> None:
+    """Keep the portal after the crawl until Ctrl-C."""
+    click.echo("The portal stays until Ctrl-C.", err=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        process.wait()
+
+
+TOLD_EVERY_S = 2.0
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("target", type=click.Path(path_type=Path))
+@click.option("--pages-per-topic", type=click.IntRange(1, 1000), default=100, show_default=True,
+              help="How many pages of each topic, the best first.")  # fmt: skip
+@click.option("--name", default="", help="What the site is called; by default as FOLDER is.")
+@click.option("--json", "as_json", is_flag=True, help="Tell what was written as one JSON object.")
+def publish(folder: Path, target: Path, pages_per_topic: int, name: str, as_json: bool) -> None:
+    """Write the portal of FOLDER to the new folder TARGET, as a site that needs no server.
+
+    It has the topics, their best pages with text and the reasons for their judgement, hubs and authorities, and a
+    search over titles, addresses and topics. Open TARGET/index.html, or copy TARGET to any web host. What TARGET holds
+    from the last time is replaced in one step; a folder that was not made by this command is never touched. The texts
+    of pages belong to their authors: publish for others only what you may.
+
+    \b
+    opilio publish birds site
+    opilio publish birds site --pages-per-topic 20 --name "Birds of the north"
+    """
+    from opilio.web.publishing import publish as write_site  # noqa: PLC0415
+
+    shown_name = name or folder.absolute().name
+    progress = _Progress()
+    written = write_site(
+        Collection(folder), target, name=shown_name, pages_per_topic=pages_per_topic, progress=progress.tell
+    )
+    if as_json:
+        click.echo(json.dumps({"index": str(target.absolute() / "index.html"), **written}))
+    else:
+        click.echo(f"{written['topics']:,} topics and {written['pages']:,} pages: {target / 'index.html'}")
+
+
+class _Progress:
+    """A line on standard error every few seconds, in place on a terminal."""
+
+    def __init__(self) -> None:
+        self._told_s = time.monotonic()
+        self._on_terminal = sys.stderr.isatty()
+
+    def tell(self, done: int, total: int) -> None:
+        """Say how far it is, when the last time is long enough ago."""
+        if time.monotonic() - self._told_s >= TOLD_EVERY_S or (done == total and self._on_terminal):
+            self._told_s = time.monotonic()
+            click.echo(f"{done:,} of {total:,} written", err=True, nl=not self._on_terminal or done == total)
+            if self._on_terminal and done < total:
+                click.echo("\r", err=True, nl=False)

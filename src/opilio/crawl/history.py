@@ -1,0 +1,197 @@
+"""The history of a crawl, as charts show it: computed from the tables, so that it outlives every restart.
+
+Whatever the number of pages, a chart has a few hundred points: pages are counted into parts of equal size, requests
+into parts of equal time, each in one pass over the columns that matter. Time is time of crawling: the nights between
+two runs are left out.
+"""
+
+from __future__ import annotations
+
+import bisect
+import datetime
+import itertools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from opilio.model import RELEVANT
+from opilio.store import Store
+from opilio.topics.hierarchy import ROOT
+
+MAX_POINTS = 2000
+WINDOW_PAGES = 200
+"""The harvest rate is a moving average of so many pages, or of a twentieth of all when that is more."""
+WINDOW_PARTS = 20
+TOP_TOPICS = 4
+MAX_MARKS = 200
+
+_RUNS = "SELECT run, started, ended, reason, coalesce(pages, 0) FROM runs ORDER BY run"
+_LAST_SEEN = "SELECT max(visited) FROM visits WHERE visited >= ? AND (? IS NULL OR visited < ?)"
+_BY_PART = f"""
+    WITH numbered AS (
+        SELECT visited, relevance, CASE WHEN kcid <> {ROOT} OR relevance >= {RELEVANT} THEN kcid END AS topic,
+               row_number() OVER (ORDER BY visited, oid) - 1 AS n, count(*) OVER () AS total
+        FROM pages
+    )
+    SELECT n * least($points, total) // total AS part, count(*), max(visited), count(relevance), sum(relevance),
+           count(*) FILTER (relevance >= {RELEVANT}), histogram(topic)
+    FROM numbered GROUP BY part ORDER BY part
+"""
+_BY_TIME = """
+    WITH run AS (SELECT unnest($started::TIMESTAMP[]) AS started, unnest($before_s::DOUBLE[]) AS before_s)
+    SELECT ((before_s + epoch(visited) - epoch(started)) // $step_s)::INTEGER AS part,
+           count(*) FILTER (kind = 'page' AND outcome = 'ok'), count(*)
+    FROM visits ASOF JOIN run ON visits.visited >= run.started
+    GROUP BY part ORDER BY part
+"""
+_NOTICES = "SELECT noticed, kind, text, coalesce(remedy, '') FROM notices ORDER BY noticed DESC LIMIT ?"
+_MODELS = "SELECT created, version, coalesce(reason, ''), documents FROM models ORDER BY version DESC LIMIT ?"
+_TOPICS = "SELECT kcid, CASE WHEN path = '' THEN name ELSE path END FROM topics"
+_HOST_FIGURES = (
+    "host", "state", "failures", "pages", "requests", "bytes", "waiting", "crawl_delay_s", "relevance", "took_ms",
+)  # fmt: skip
+_HOSTS = """
+    WITH waits AS (SELECT sid, count(*) AS waiting FROM crawl WHERE state = 'waiting' GROUP BY sid),
+    shown AS (
+        SELECT h.*, coalesce(w.waiting, 0) AS waiting,
+               row_number() OVER (ORDER BY h.pages DESC, h.sid) AS by_pages,
+               row_number() OVER (ORDER BY coalesce(w.waiting, 0) DESC, h.sid) AS by_waiting,
+               CASE WHEN h.state <> 'ok' THEN row_number() OVER (ORDER BY h.state = 'ok', h.failures DESC, h.sid) END
+               AS by_failures
+        FROM hosts h LEFT JOIN waits w USING (sid)
+        QUALIFY by_pages <= $top OR by_waiting <= $top OR by_failures <= $top
+    )
+    SELECT s.host, s.state, s.failures, s.pages, s.requests, s.bytes, s.waiting, s.crawl_delay_s,
+           avg(p.relevance), avg(p.took_ms)
+    FROM shown s LEFT JOIN crawl c ON c.sid = s.sid AND c.state = 'fetched' LEFT JOIN pages p ON p.oid = c.oid
+    GROUP BY ALL ORDER BY s.pages DESC, s.waiting DESC, s.host
+"""
+
+
+@dataclass(frozen=True)
+class CrawlRun:
+    """A run of the crawler, and the seconds of crawling before it."""
+
+    number: int
+    started: datetime.datetime
+    ended: datetime.datetime
+    before_s: float
+    reason: str
+    is_over: bool
+
+    def at_s(self, when: datetime.datetime) -> float:
+        """Where a time of this run, or just after it, stands on the axis of crawling."""
+        return self.before_s + (min(max(when, self.started), self.ended) - self.started).total_seconds()
+
+
+def series(store: Store, points: int = 300) -> dict[str, Any]:
+    """The history of a crawl in at most `points` points a line; plain values."""
+    points = max(1, min(points, MAX_POINTS))
+    runs = _runs(store)
+    parts = store.query(_BY_PART, {"points": points}, max_rows=points + 1).rows
+    names = dict(store.query(_TOPICS, max_rows=2**16).rows)
+    ends, pages = [part[2] for part in parts], _sums([part[1] for part in parts])
+    total_s = runs[-1].at_s(runs[-1].ended) if runs else 0.0
+    return {
+        "pages": pages[-1] if pages else 0,
+        "crawled_s": total_s,
+        "window_pages": _window(pages[-1]) if pages else 0,
+        **_harvest(parts, pages, names),
+        "speed": _speed(store, runs, total_s, points),
+        "marks": _marks(store, runs, ends, pages),
+    }
+
+
+def _runs(store: Store) -> list[CrawlRun]:
+    """The runs with a time to go on: the end of one that was killed is the last that was seen of it."""
+    rows = store.query(_RUNS, max_rows=2**16).rows
+    found: list[CrawlRun] = []
+    before_s = 0.0
+    for place, (number, started, ended, reason, _) in enumerate(rows):
+        following = rows[place + 1][1] if place + 1 < len(rows) else None
+        last = ended or store.query(_LAST_SEEN, [started, following, following]).rows[0][0] or started
+        found.append(CrawlRun(number, started, max(started, last), before_s, reason or "", ended is not None))
+        before_s = found[-1].at_s(found[-1].ended)
+    return found
+
+
+def _window(pages: int) -> int:
+    return max(WINDOW_PAGES, pages // WINDOW_PARTS)
+
+
+def _harvest(parts: Sequence[tuple[Any, ...]], pages: Sequence[int], names: dict[int, str]) -> dict[str, Any]:
+    """The moving averages, part by part: mean relevance, the share of relevant pages, that of the largest topics."""
+    counts: dict[int, int] = {}
+    for *_, topics in parts:
+        for kcid, count in (topics or {}).items():
+            counts[kcid] = counts.get(kcid, 0) + count
+    top = [kcid for kcid in sorted(counts, key=lambda kcid: (-counts[kcid], kcid)) if kcid in names][:TOP_TOPICS]
+    judged = [0, *_sums([part[3] for part in parts])]
+    sums = [0.0, *_sums([part[4] or 0.0 for part in parts])]
+    relevant = [0, *_sums([part[5] for part in parts])]
+    by_topic = {kcid: [0, *_sums([(part[6] or {}).get(kcid, 0) for part in parts])] for kcid in top}
+    window = _window(pages[-1]) if pages else 0
+    points = []
+    for place, (fetched, part) in enumerate(zip(pages, parts, strict=True)):
+        first = bisect.bisect_right(pages, max(0, fetched - window))  # parts before it are out of the window
+        seen = judged[place + 1] - judged[first]
+        inside = fetched - (pages[first - 1] if first else 0)
+        points.append({
+            "pages": fetched,
+            "at": part[2].isoformat(sep=" ", timespec="seconds"),
+            "relevance": round((sums[place + 1] - sums[first]) / seen, 4) if seen else None,
+            "relevant": round((relevant[place + 1] - relevant[first]) / seen, 4) if seen else None,
+            "topics": [round((by_topic[kcid][place + 1] - by_topic[kcid][first]) / inside, 4) for kcid in top],
+        })  # fmt: skip
+    return {"topics": [names[kcid] for kcid in top], "harvest": points}
+
+
+def _speed(store: Store, runs: Sequence[CrawlRun], total_s: float, points: int) -> list[dict[str, float]]:
+    """Pages and requests a second, by seconds of crawling; parts in which nothing came count as such."""
+    if not runs or total_s <= 0:
+        return []
+    step_s = max(1.0, total_s / points)
+    asked = {"started": [run.started for run in runs], "before_s": [run.before_s for run in runs], "step_s": step_s}
+    found = {part: (pages, all_) for part, pages, all_ in store.query(_BY_TIME, asked, max_rows=2 * points + 10).rows}
+    told = []
+    for part in range(int(total_s // step_s) + (total_s % step_s > 0)):
+        pages, requests = found.get(part, (0, 0))
+        end_s = min((part + 1) * step_s, total_s)
+        took_s = max(end_s - part * step_s, 0.05 * step_s)
+        told.append({"s": round(end_s, 2), "pages_per_s": pages / took_s, "requests_per_s": requests / took_s})
+    return told
+
+
+def _marks(
+    store: Store, runs: Sequence[CrawlRun], ends: Sequence[datetime.datetime], pages: Sequence[int]
+) -> list[dict[str, Any]]:
+    """What happened when: runs, models, and all that the crawl had to say; the latest, in the order of time."""
+    found: list[tuple[datetime.datetime, str, str, str]] = []
+    for run in runs:
+        found.append((run.started, "run", f"run {run.number} began", ""))
+        if run.is_over:
+            found.append((run.ended, "run", f"run {run.number} ended: {run.reason}", ""))
+    for created, version, reason, documents in store.query(_MODELS, [MAX_MARKS]).rows:
+        found.append((created, "model", f"model {version}, of {documents} examples: {reason}", ""))
+    found += store.query(_NOTICES, [MAX_MARKS]).rows
+    found.sort(key=lambda mark: mark[0])
+    told = []
+    for at, kind, text, remedy in found[-MAX_MARKS:]:
+        place = bisect.bisect_right(ends, at)
+        of = max((run for run in runs if run.started <= at), key=lambda run: run.started, default=None)
+        told.append({
+            "at": at.isoformat(sep=" ", timespec="seconds"), "kind": kind, "text": text, "remedy": remedy,
+            "pages": pages[place - 1] if place else 0, "s": round(of.at_s(at), 2) if of else 0.0,
+        })  # fmt: skip
+    return told
+
+
+def list_hosts(store: Store, top: int = 15) -> list[dict[str, Any]]:
+    """The hosts that gave most, those that fail and those with most URLs waiting: at most `top` of each."""
+    rows = store.query(_HOSTS, {"top": max(1, min(top, 1000))}, max_rows=3000).rows
+    return [dict(zip(_HOST_FIGURES, row, strict=True)) for row in rows]
+
+
+def _sums(values: Iterable[Any]) -> list[Any]:
+    """The sum of all values up to each."""
+    return list(itertools.accumulate(values))

@@ -1,0 +1,341 @@
+"""A process that the engine starts and gives leases to: what runs in it, and how it is spoken to.
+
+Where workers run: inside the engine's own loop, or in processes of their own. One Protocol, one contract test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from opilio.crawl.messages import (
+    WorkerOrder,
+    WorkerSetup,
+    encoder,
+    frame,
+    greeting_decoder,
+    read_message,
+    visits_decoder,
+)
+from opilio.errors import OpilioError
+from opilio.fetch import Transport
+from opilio.model import Fetch, Lease, Outcome, Visit, host_of
+from opilio.process import single_threaded
+from opilio.settings import from_table
+
+
+class Program(NamedTuple):
+    """What is started as a worker process."""
+
+    module: str = "opilio.crawl.worker_process"
+    arguments: tuple[str, ...] = ()
+    greets: bool = False
+    """Whether it says first that it is ready, or why it cannot be."""
+    hold_s: float = 0.0
+    """How long after its end the requests that it had made may still be under way elsewhere."""
+    hint: str = "Look at the messages above; with `--set run.workers=-1` the work is done inside the engine."
+    """What to do when it ends again and again."""
+
+
+WORKER = Program()
+
+
+class Child:
+    """One worker process and the leases it holds."""
+
+    def __init__(self, name: str, setup: WorkerSetup, program: Program) -> None:
+        self.name = name
+        self.program = program
+        self.is_ready = False
+        self.setup = msgspec.structs.replace(setup, name=name)
+        self.leases: dict[int, Lease] = {}
+        self.heard_s = time.monotonic()  # the last message, or the first lease since it had none
+        self.process: subprocess.Popen[bytes] | None = None
+        self.writer: asyncio.StreamWriter | None = None
+
+    async def start(self) -> asyncio.StreamReader:
+        """Start the process, with the leases that were given while there was none. Returns what it will say."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", self.program.module, str(theirs.fileno()), *self.program.arguments],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                env=single_threaded(),
+                process_group=0,  # Ctrl-C is the engine's to handle, also while the process is still starting
+            )
+        reader, self.writer = await asyncio.open_connection(sock=ours, limit=2**20)
+        self.writer.write(frame(encoder.encode(self.setup)))
+        self.setup = msgspec.structs.replace(self.setup, earlier=self.setup.earlier + 1)
+        if self.leases:
+            self.writer.write(frame(encoder.encode(WorkerOrder(list(self.leases.values())))))
+        return reader
+
+    def send(self, leases: list[Lease]) -> None:
+        """Have leases carried out."""
+        if not self.leases:
+            self.heard_s = time.monotonic()
+        self.leases.update((lease.oid, lease) for lease in leases)
+        if self.writer is not None:
+            self.writer.write(frame(encoder.encode(WorkerOrder(leases))))
+
+    def learn(self, model: bytes) -> None:
+        """Have pages judged by another model."""
+        self.setup = msgspec.structs.replace(self.setup, model=model)  # for a process that takes this one's place
+        if self.writer is not None:
+            self.writer.write(frame(encoder.encode(WorkerOrder(model=model))))
+
+    def send_link_words(self) -> None:
+        """Have the words of links given with each document."""
+        self.setup = msgspec.structs.replace(self.setup, link_words=True)
+        if self.writer is not None:
+            self.writer.write(frame(encoder.encode(WorkerOrder(link_words=True))))
+
+    async def stop(self) -> None:
+        """End the process; one that does not end by itself is killed."""
+        if self.writer is not None:
+            self.writer.close()
+            self.writer = None
+        if self.process is not None:
+            try:
+                await asyncio.to_thread(self.process.wait, 5)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                await asyncio.to_thread(self.process.wait)
+
+
+PATIENCE = 20  # a worker that says nothing for so many times the longest request hangs
+MAX_RESTARTS = 20  # of worker processes within RESTARTS_S: more means that something is wrong with the machine
+RESTARTS_S = 3600.0
+
+
+def default_count() -> int:
+    """One worker for each core but one, which the engine and the database use well."""
+    return max(1, len(os.sched_getaffinity(0)) - 1)
+
+
+class Workers(Protocol):
+    """Carries out leases somewhere. Every lease that was submitted comes back as exactly one visit."""
+
+    async def start(self) -> None:
+        """Be ready for leases, unless `give_up` is called meanwhile."""
+        ...
+
+    def give_up(self) -> None:
+        """Let a `start` that still waits for something return: the crawl ends before it began. Returns at once."""
+        ...
+
+    def submit(self, leases: Sequence[Lease]) -> None:
+        """Have leases carried out; returns at once."""
+        ...
+
+    def learn(self, model: bytes) -> None:
+        """Judge by another model from now on; returns at once. Leases submitted later are judged by it."""
+        ...
+
+    def send_link_words(self) -> None:
+        """Give the words of links with each document from now on; returns at once."""
+        ...
+
+    async def visits(self, timeout_s: float) -> list[Visit]:
+        """The visits that ended since the last call; waits for the first at most `timeout_s`."""
+        ...
+
+    async def close(self) -> None:
+        """Stop; leases still under way are forgotten."""
+        ...
+
+
+class Inbox:
+    """Visits that arrived and were not asked for yet."""
+
+    def __init__(self) -> None:
+        self._visits: list[Visit] = []
+        self._arrived = asyncio.Event()
+
+    def put(self, visits: Sequence[Visit]) -> None:
+        """Visits arrived."""
+        self._visits.extend(visits)
+        self._arrived.set()
+
+    async def get(self, timeout_s: float) -> list[Visit]:
+        """All that arrived since the last call; waits for the first at most `timeout_s`."""
+        if not self._visits:
+            try:
+                await asyncio.wait_for(self._arrived.wait(), timeout_s)
+            except TimeoutError:
+                return []
+        visits, self._visits = self._visits, []
+        self._arrived.clear()
+        return visits
+
+
+class InlineWorkers:
+    """One worker inside the engine's loop: for tests, small machines and recorded webs."""
+
+    def __init__(self, setup: WorkerSetup, transport: Transport | None = None) -> None:
+        from opilio.crawl.worker import Worker  # noqa: PLC0415  (an engine with worker processes need not load it)
+
+        self._worker = Worker(setup, transport)
+        self._inbox = Inbox()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def start(self) -> None:
+        """Nothing to start."""
+
+    def give_up(self) -> None:
+        """Nothing is waited for."""
+
+    def submit(self, leases: Sequence[Lease]) -> None:
+        """Start a task for each lease."""
+        for lease in leases:
+            task = asyncio.create_task(self._carry_out(lease))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def learn(self, model: bytes) -> None:
+        """Tell the worker."""
+        self._worker.learn(model)
+
+    def send_link_words(self) -> None:
+        """Tell the worker."""
+        self._worker.send_link_words()
+
+    async def _carry_out(self, lease: Lease) -> None:
+        self._inbox.put([await self._worker.visit(lease)])
+
+    async def visits(self, timeout_s: float) -> list[Visit]:
+        """What ended since the last call."""
+        return await self._inbox.get(timeout_s)
+
+    async def close(self) -> None:
+        """Cancel what is under way."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._worker.aclose()
+
+
+class ProcessWorkers:
+    """Workers in processes of their own. A host's leases go to one process, which keeps its connections.
+
+    A process that dies is started again; the leases it held come back with the outcome `worker-lost`.
+    """
+
+    def __init__(self, setup: WorkerSetup, count: int = 0, program: Program = WORKER) -> None:
+        self._inbox = Inbox()
+        self._program = program
+        self._processes = [Child(f"w{i}", setup, program) for i in range(count or default_count())]
+        self._tasks: list[asyncio.Task[None]] = []
+        self._restarts_s: deque[float] = deque(maxlen=MAX_RESTARTS + 1)
+        self._patience_s = PATIENCE * from_table(setup.settings, "settings of the crawl").fetch.total_timeout_s
+        self._failure: OpilioError | None = None
+        self._is_given_up = False
+
+    async def start(self) -> None:
+        """Start the processes; wait until they are ready, which one that connects to a cluster may not be for long."""
+        self._tasks = [asyncio.create_task(self._keep_running(process)) for process in self._processes]
+        while not self._is_given_up and not all(process.is_ready for process in self._processes):
+            if self._failure is not None:
+                await self.close()
+                raise self._failure
+            await asyncio.sleep(0.001)
+
+    def give_up(self) -> None:
+        """Wait for no process any more; `close` ends them."""
+        self._is_given_up = True
+
+    def submit(self, leases: Sequence[Lease]) -> None:
+        """Send each lease to the process of its host."""
+        shares: dict[int, list[Lease]] = {}
+        for lease in leases:
+            shares.setdefault(hash(host_of(lease.url)) % len(self._processes), []).append(lease)
+        for index, share in shares.items():
+            self._processes[index].send(share)
+
+    def learn(self, model: bytes) -> None:
+        """Tell all processes."""
+        for process in self._processes:
+            process.learn(model)
+
+    def send_link_words(self) -> None:
+        """Tell all processes."""
+        for process in self._processes:
+            process.send_link_words()
+
+    async def visits(self, timeout_s: float) -> list[Visit]:
+        """What ended since the last call."""
+        if self._failure is not None:
+            raise self._failure
+        return await self._inbox.get(timeout_s)
+
+    async def _keep_running(self, process: Child) -> None:
+        while self._failure is None:
+            reader = await process.start()
+            if await self._is_greeted(reader):
+                process.is_ready = True
+                await self._receive(process, reader)
+            await process.stop()
+            self._count_restart()
+            lost = list(process.leases.values())
+            process.leases.clear()
+            await asyncio.sleep(self._program.hold_s)
+            fetch = Fetch(Outcome.WORKER_LOST, started_s=time.time(), detail=f"the worker process {process.name} ended")
+            self._inbox.put([Visit(lease, fetch) for lease in lost])
+
+    async def _is_greeted(self, reader: asyncio.StreamReader) -> bool:
+        """Whether a process is ready for leases; waits for its word where it gives one."""
+        if not self._program.greets:
+            return True
+        greeting = await read_message(reader)
+        if not greeting:
+            return False
+        problem, hint = greeting_decoder.decode(greeting)
+        if problem:
+            self._failure = OpilioError(problem, hint)
+        return not problem
+
+    async def _receive(self, process: Child, reader: asyncio.StreamReader) -> None:
+        """Take visits from a process until it ends."""
+        while message := await self._next_message(process, reader):
+            visits = visits_decoder.decode(message)
+            for visit in visits:
+                process.leases.pop(visit.lease.oid, None)
+            self._inbox.put(visits)
+
+    def _count_restart(self) -> None:
+        now_s = time.monotonic()
+        self._restarts_s.append(now_s)
+        if len(self._restarts_s) > MAX_RESTARTS and now_s - self._restarts_s[0] < RESTARTS_S:
+            self._failure = self._failure or OpilioError(
+                f"worker processes died {len(self._restarts_s)} times", self._program.hint
+            )
+
+    async def _next_message(self, process: Child, reader: asyncio.StreamReader) -> bytes:
+        """What a process says next; b'' when it ended. One that is silent for too long over its leases is ended."""
+        reading = asyncio.ensure_future(read_message(reader))
+        try:
+            while not (await asyncio.wait({reading}, timeout=self._patience_s / 4))[0]:
+                silent_s = time.monotonic() - process.heard_s
+                if process.leases and silent_s > self._patience_s and process.process is not None:
+                    process.process.kill()  # a page that it cannot finish: the others must not wait for it for ever
+            return reading.result()
+        finally:
+            reading.cancel()
+            process.heard_s = time.monotonic()
+
+    async def close(self) -> None:
+        """End the processes."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(process.stop() for process in self._processes))

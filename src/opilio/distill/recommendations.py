@@ -1,0 +1,191 @@
+"""What great hubs recommend, and how relevant that is likely to be (Focus 3.2, 3.7).
+
+The same URLs that `neglected` lists, found in the graph that is in memory anyway: for each of many topics, beside a
+crawl, a join over all links would cost too much.
+
+A hub is as good as what it recommends: its quality is the mean relevance of the pages of other hosts that it links to
+and that have been fetched; few of them count less (`PATIENCE`). What it recommends and nobody has fetched is likely to
+be as relevant. When several great hubs recommend the same, the best of them is believed.
+
+Scores kept in the database, where orders in SQL, archetypes and portals find them.
+
+The tables `hubs` and `auth` hold the scores over all topics that are wanted, `link_scores` those of each topic. Only
+the best of each are kept: the scores of the others tell nothing, and would have to be written again each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from opilio.distill.graph import WebGraph
+from opilio.distill.scores import Scored, Scores
+from opilio.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from opilio.distill.graph import Flags
+    from opilio.distill.scores import Oids, Values
+
+
+PATIENCE = 3.0
+"""The quality of a hub counts as if so many more of its links were known, of the usual worth."""
+
+_URLS = "SELECT oid, relevance, state = 'waiting' AND numtries = 0 AS is_open FROM crawl"
+_PAGES = "SELECT oid, coalesce(relevance, 0.0) AS relevance FROM pages"
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    """What is thought of each URL, by oid."""
+
+    relevance: Values
+    """Of a stored page as judged, of a URL that waits as estimated."""
+    is_open: Flags
+    """Whether it waits and has never been tried."""
+    usual: float
+    """Mean relevance of all stored pages."""
+
+    @classmethod
+    def load(cls, cursor: duckdb.DuckDBPyConnection, graph: WebGraph) -> Self:
+        """As they are now, of the URLs in the graph."""
+        relevance, is_open = np.zeros(graph.urls), np.zeros(graph.urls, np.bool_)
+        found = cursor.execute(_URLS).fetchnumpy()
+        known = found["oid"] < graph.urls  # more may have come since the graph was loaded
+        relevance[found["oid"][known]] = found["relevance"][known]
+        is_open[found["oid"][known]] = found["is_open"][known]
+        pages = cursor.execute(_PAGES).fetchnumpy()
+        known = pages["oid"] < graph.urls
+        relevance[pages["oid"][known]] = pages["relevance"][known]
+        usual = float(relevance[graph.stored].mean()) if graph.stored.any() else 0.0
+        return cls(relevance, is_open & ~graph.stored, usual)
+
+
+@dataclass(frozen=True, eq=False)
+class Recommended:
+    """URLs that great hubs of other hosts recommend: parallel arrays."""
+
+    oids: Oids
+    relevance: Values
+    """As likely, by the best of those hubs; where the estimate is higher already, that one."""
+    hub_scores: Values
+    """The sum of their scores."""
+
+    def __len__(self) -> int:
+        return len(self.oids)
+
+    @classmethod
+    def joined(cls, parts: Iterable[Self]) -> Self:
+        """All of several; of a URL that stands in more than one, the highest numbers."""
+        together = list(parts)
+        oids = np.concatenate([np.zeros(0, np.int64), *(part.oids for part in together)])
+        unique, places = np.unique(oids, return_inverse=True)
+        relevance, hub_scores = np.zeros(len(unique)), np.zeros(len(unique))
+        np.maximum.at(relevance, places, np.concatenate([np.zeros(0), *(part.relevance for part in together)]))
+        np.maximum.at(hub_scores, places, np.concatenate([np.zeros(0), *(part.hub_scores for part in together)]))
+        return cls(unique, relevance, hub_scores)
+
+
+def recommended(
+    graph: WebGraph, scores: Scores, estimates: Estimates, percentile: float = 0.9, limit: int = 1000
+) -> Recommended:
+    """What hubs above a percentile recommend and nobody has tried, that of the most hub score first.
+
+    The percentile is over pages with a hub score at all; when all of them score the same, none is above.
+    """
+    hub = np.zeros(graph.urls)
+    hub[scores.oids] = scores.hub
+    is_hub = hub > 0
+    is_great = hub > np.quantile(hub[is_hub], percentile) if is_hub.any() else is_hub
+    links = graph.chosen(is_great[graph.sources]).without_own_praise()
+    quality = _quality(links, estimates)
+    links = links.chosen(estimates.is_open[links.targets])
+    oids, places = np.unique(links.targets, return_inverse=True)
+    likely, total = estimates.relevance[oids], np.zeros(len(oids))
+    np.maximum.at(likely, places, quality[links.sources])
+    np.add.at(total, places, hub[links.sources])
+    likely = likely.astype(np.float32).astype(np.float64)  # as the database keeps it: else it would rise for ever
+    order = np.lexsort((oids, -total))[:limit]
+    return Recommended(oids[order].astype(np.int64), likely[order], total[order])
+
+
+def _quality(links: WebGraph, estimates: Estimates) -> Values:
+    """By oid: how relevant what a hub links to has turned out to be."""
+    fetched = links.stored[links.targets]
+    sources, targets = links.sources[fetched], links.targets[fetched]
+    known = np.bincount(sources, minlength=links.urls)
+    good = np.bincount(sources, estimates.relevance[targets], minlength=links.urls)
+    return np.asarray((good + PATIENCE * estimates.usual) / (known + PATIENCE))
+
+
+KEPT = 10_000
+"""Hubs, and authorities, of a topic."""
+
+_RAISE = """
+UPDATE crawl SET relevance = incoming.relevance FROM incoming
+WHERE crawl.oid = incoming.oid AND state = 'waiting' AND crawl.relevance < incoming.relevance
+"""
+
+
+def keep(
+    store: Store,
+    scores_by_topic: Mapping[int, Scores],
+    overall: Scores,
+    recommended: Recommended | None = None,
+    limit: int = KEPT,
+) -> None:
+    """Put the best scores in the place of the old ones, and raise the estimates of what hubs recommend.
+
+    All in one transaction: after a crash all of this is there, or none.
+    """
+    tables = {
+        "hubs": _table(overall.top_hubs(limit)),
+        "auth": _table(overall.top_authorities(limit)),
+        "link_scores": pa.concat_tables([_EMPTY, *(_by_topic(*item, limit) for item in scores_by_topic.items())]),
+    }
+    with store.writing() as to:
+        for name, table in tables.items():
+            to.execute(f"DELETE FROM {name}")
+            _with_incoming(to, table, f"INSERT INTO {name} BY NAME FROM incoming")
+        if recommended is not None and len(recommended):
+            rising = {"oid": pa.array(recommended.oids), "relevance": pa.array(recommended.relevance, pa.float32())}
+            _with_incoming(to, pa.table(rising), _RAISE)
+
+
+def _with_incoming(to: duckdb.DuckDBPyConnection, table: pa.Table, sql: str) -> None:
+    to.register("incoming", table)
+    to.execute(sql)
+    to.unregister("incoming")
+
+
+def _table(pages: Sequence[Scored]) -> pa.Table:
+    oids, scores = [page.oid for page in pages], [page.score for page in pages]
+    return pa.table({"oid": pa.array(oids, pa.int64()), "score": pa.array(scores, pa.float32())})
+
+
+_EMPTY = pa.table(
+    {
+        "kcid": pa.array([], pa.int16()),
+        "oid": pa.array([], pa.int64()),
+        "hub": pa.array([], pa.float32()),
+        "authority": pa.array([], pa.float32()),
+    }
+)
+
+
+def _by_topic(kcid: int, scores: Scores, limit: int) -> pa.Table:
+    best = [page.oid for page in (*scores.top_hubs(limit), *scores.top_authorities(limit))]
+    places = np.searchsorted(scores.oids, np.unique(np.array(best, np.int64)))
+    columns = [
+        pa.array(np.full(len(places), kcid), pa.int16()),
+        pa.array(scores.oids[places], pa.int64()),
+        pa.array(scores.hub[places].astype(np.float32)),
+        pa.array(scores.authority[places].astype(np.float32)),
+    ]
+    return pa.table(columns, schema=_EMPTY.schema)

@@ -1,0 +1,118 @@
+"""Status codes and libcurl's errors, told as outcomes.
+
+What a transfer that has ended amounts to: the same for one from the web and one from a recording.
+
+A recorded answer, judged as if it came from the web just now.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pycurl
+
+from opilio.fetch.headers import raw_head, retry_after_s
+from opilio.fetch.transfer import BodyLimits, Transfer, Verdict
+from opilio.fetch.transport import Response
+from opilio.model import Fetch, Lease, Outcome, normalize
+from opilio.settings import Settings
+
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+
+_OUTCOMES: dict[int, Outcome] = {
+    pycurl.E_COULDNT_RESOLVE_HOST: Outcome.DNS_FAILED,
+    pycurl.E_COULDNT_RESOLVE_PROXY: Outcome.CONNECT_FAILED,
+    pycurl.E_COULDNT_CONNECT: Outcome.CONNECT_FAILED,
+    pycurl.E_INTERFACE_FAILED: Outcome.CONNECT_FAILED,
+    pycurl.E_NO_CONNECTION_AVAILABLE: Outcome.CONNECT_FAILED,
+    97: Outcome.CONNECT_FAILED,  # CURLE_PROXY: the proxy refused
+    pycurl.E_SSL_CONNECT_ERROR: Outcome.TLS_FAILED,
+    pycurl.E_PEER_FAILED_VERIFICATION: Outcome.TLS_FAILED,
+    pycurl.E_SSL_CERTPROBLEM: Outcome.TLS_FAILED,
+    pycurl.E_SSL_CIPHER: Outcome.TLS_FAILED,
+    pycurl.E_SSL_CACERT_BADFILE: Outcome.TLS_FAILED,
+    pycurl.E_SSL_ISSUER_ERROR: Outcome.TLS_FAILED,
+    pycurl.E_SSL_INVALIDCERTSTATUS: Outcome.TLS_FAILED,
+    pycurl.E_USE_SSL_FAILED: Outcome.TLS_FAILED,
+    pycurl.E_OPERATION_TIMEDOUT: Outcome.TIMED_OUT,
+    pycurl.E_BAD_CONTENT_ENCODING: Outcome.BAD_ENCODING,
+    # A URL that we hold for one and libcurl does not: asking again or blaming the host would not help.
+    pycurl.E_URL_MALFORMAT: Outcome.UNREADABLE,
+}
+
+
+def of_status(status: int, location: str, url: str) -> tuple[Outcome, str, str]:
+    """Outcome, detail and redirect target for a response that was received well."""
+    if 200 <= status < 300:
+        return Outcome.OK, "", ""
+    if status == 304:
+        return Outcome.NOT_MODIFIED, "", ""
+    if 300 <= status < 400:
+        target = normalize(location, base=url) if location and status in REDIRECTS else ""
+        if target:
+            return Outcome.REDIRECT, "", target
+        reason = f"Location {location[:200]!r} cannot be used" if location else "there is no Location"
+        return Outcome.BAD_REDIRECT, f"status {status}, but {reason}", ""
+    if status == 429:
+        return Outcome.TOO_MANY_REQUESTS, "status 429", ""
+    if 500 <= status < 600:
+        return Outcome.SERVER_ERROR, f"status {status}", ""
+    return Outcome.CLIENT_ERROR, f"status {status}", ""
+
+
+def of_error(code: int, message: str, request_sent: bool) -> tuple[Outcome, str]:
+    """Outcome and detail for a transfer that libcurl gave up. What is not in the table is a broken response."""
+    outcome = _OUTCOMES.get(code, Outcome.BROKEN)
+    message = " ".join(message.split())
+    if outcome is Outcome.TIMED_OUT:
+        phase = "total" if request_sent else "connect"
+        return outcome, f"{phase} timeout: {message}"
+    return outcome, message or f"libcurl error {code}"
+
+
+def response_of(
+    transfer: Transfer,
+    lease: Lease,
+    *,
+    ip: str,
+    started_s: float,
+    took_ms: float = 0.0,
+    failure: Verdict | None = None,
+    request: bytes = b"",
+) -> Response:
+    """The response made of a transfer; `failure` is what went wrong on the way, if anything did."""
+    body = transfer.finish() if failure is None else b""
+    failure = failure or transfer.verdict
+    headers = transfer.headers
+    if failure is not None:
+        (outcome, detail), redirect_url = failure, ""
+    else:
+        outcome, detail, redirect_url = of_status(transfer.status, headers.get("location", ""), lease.url)
+    head = raw_head(transfer.lines)
+    raw = b"" if failure is not None else body if "content-encoding" not in headers else transfer.raw_body
+    fetch = Fetch(
+        outcome=outcome,
+        status=transfer.status,
+        ip=ip,
+        content_type=transfer.content_type,
+        received_bytes=len(head) + transfer.raw_bytes,
+        body_bytes=len(body),
+        started_s=started_s,
+        took_ms=took_ms,
+        redirect_url=redirect_url,
+        retry_after_s=retry_after_s(headers["retry-after"], time.time()) if "retry-after" in headers else 0.0,
+        etag=headers.get("etag", ""),
+        last_modified=headers.get("last-modified", ""),
+        detail=detail,
+    )
+    return Response(fetch, body, headers, head, raw, request)
+
+
+def replay(lease: Lease, ip: str, started_s: float, raw_head: bytes, raw_body: bytes, settings: Settings) -> Response:
+    """The response that the recorded head and body of a page amount to; no network is asked."""
+    transfer = Transfer(BodyLimits(accept=settings.fetch.accept))
+    for line in raw_head.splitlines(keepends=True):
+        transfer.on_header(line)
+    if raw_body and transfer.verdict is None:  # else the head was refused already
+        transfer.on_body(raw_body)
+    return response_of(transfer, lease, ip=ip, started_s=started_s)

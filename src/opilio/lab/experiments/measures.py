@@ -1,0 +1,222 @@
+"""How good a crawl is, as numbers: recall and harvest as curves over the pages fetched, figures at chosen points, and
+what a collection holds.
+
+All take page numbers in the order of the crawl, each once. A curve has one value for each page fetched: value i is the
+measure after i + 1 pages. A crawl that ended early keeps its last value for ever (`value_after`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from opilio.model import RELEVANT, Judgement
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Numbers: TypeAlias = npt.NDArray[np.integer]
+    Values: TypeAlias = npt.NDArray[np.float64]
+
+HARVEST_WINDOW_PAGES = 100
+RECALL_SHARE = 0.05
+AREA_SHARE = 0.2
+COVERED_FROM = math.exp(-1)  # Focus 3.5: log R > -1
+
+
+def value_after(curve: Values, pages: int) -> float:
+    """The value of a curve after so many pages; of one that ended before, its last; 0 before the first page."""
+    if not len(curve) or pages <= 0:
+        return 0.0
+    return float(curve[min(pages, len(curve)) - 1])
+
+
+# -- recall
+
+
+def recall_curve(crawled: Numbers, targets: Collection[int]) -> Values:
+    """The share of `targets` among the pages fetched so far (BestN 5.2). All 0 when there are no targets."""
+    wanted = np.unique(np.fromiter(targets, np.int64))
+    hits = np.isin(crawled, wanted)
+    return np.cumsum(hits) / max(len(wanted), 1)
+
+
+def recall_at_share(crawled: Numbers, targets: Collection[int], web_pages: int, share: float = RECALL_SHARE) -> float:
+    """rc5: the recall after fetching a share of the web (5 %, rounded, at least one page)."""
+    return value_after(recall_curve(crawled, targets), _pages_of(web_pages, share))
+
+
+def recall_at_r(crawled: Numbers, targets: Collection[int]) -> float:
+    """rc1R: the recall after fetching as many pages as there are targets; 1 for a crawler that makes no mistake."""
+    return value_after(recall_curve(crawled, targets), len(set(targets)))
+
+
+def recall_area(crawled: Numbers, targets: Collection[int], web_pages: int, share: float = AREA_SHARE) -> float:
+    """auc: the mean recall over the first share (20 %) of the web, that is after 1, 2, ... pages; 0 to 1."""
+    limit = _pages_of(web_pages, share)
+    curve = recall_curve(crawled, targets)[:limit]
+    if not len(curve):
+        return 0.0
+    return float(curve.sum() + (limit - len(curve)) * curve[-1]) / limit
+
+
+def _pages_of(web_pages: int, share: float) -> int:
+    return max(1, round(web_pages * share))
+
+
+# -- harvest and coverage
+
+
+def harvest_curve(crawled: Numbers, relevance: Values, window_pages: int = HARVEST_WINDOW_PAGES) -> Values:
+    """The mean relevance of the latest `window_pages` pages (Focus 3.4); of all pages while there are fewer.
+
+    `relevance` is by page number: R(p) of a classifier, or 0 and 1.
+    """
+    sums = np.concatenate(([0.0], np.cumsum(relevance[crawled])))
+    ends = np.arange(1, len(crawled) + 1)
+    firsts = np.maximum(ends - window_pages, 0)
+    return np.asarray((sums[ends] - sums[firsts]) / (ends - firsts))
+
+
+def coverage_curve(
+    crawled: Numbers, reference: Numbers, relevance: Values, relevant_from: float = COVERED_FROM
+) -> Values:
+    """The share of the relevant pages of a reference crawl that a test crawl has fetched too (Focus 3.5).
+
+    The two must have started from disjoint seeds. A page is relevant above `relevant_from`.
+    """
+    return recall_curve(crawled, reference[relevance[reference] > relevant_from].tolist())
+
+
+def server_coverage_curve(
+    crawled: Numbers, reference: Numbers, relevance: Values, hosts: Numbers, relevant_from: float = COVERED_FROM
+) -> Values:
+    """The share of the servers with relevant pages in the reference crawl that the test crawl has asked (Focus 3.5).
+
+    `hosts` gives the number of the server of each page.
+    """
+    wanted = np.unique(hosts[reference[relevance[reference] > relevant_from]])
+    met = hosts[crawled]
+    firsts = np.zeros(len(met), bool)
+    firsts[np.unique(met, return_index=True)[1]] = True
+    return np.asarray(np.cumsum(firsts & np.isin(met, wanted)) / max(len(wanted), 1))
+
+
+def distance_histogram(distance: Numbers, authorities: Iterable[int]) -> dict[int, int]:
+    """How many of the best authorities stand how many links from the start set (Focus 3.6).
+
+    `distance` is by page number, as `LinkGraph.distances` gives it; authorities that cannot be reached are under -1.
+    """
+    values, counts = np.unique(distance[np.fromiter(authorities, np.int64)], return_counts=True)
+    return dict(zip(values.tolist(), counts.tolist(), strict=True))
+
+
+# -- against a known list (BINGO 5.2)
+
+
+@dataclass(frozen=True)
+class AtK:
+    """The best k results against a list."""
+
+    k: int
+    found: int
+    """Entries of the list that are found among them."""
+    precision: float
+    """The share of the k results that stand for an entry, more than one for the same entry included."""
+    recall: float
+    """The share of the list that is found."""
+
+
+def against_list(results: Sequence[str], wanted: Collection[str], ks: Sequence[int] = (1000, 5000)) -> list[AtK]:
+    """Results, best first, against a list of URLs: an entry is found when a result is it or stands underneath it.
+
+    Underneath is a URL that has the entry's path as a prefix: from there it is a short way up (BINGO 5.2). For all
+    results together, give `len(results)` as one of `ks`. Where fewer than k came, precision counts those that came.
+    """
+    entries = {_folder(url) for url in wanted}
+    met = [_above(url, entries) for url in results]
+    table = []
+    for k in ks:
+        hits = [entry for entry in met[:k] if entry]
+        found = len(set(hits))
+        table.append(AtK(k, found, len(hits) / max(len(met[:k]), 1), found / max(len(entries), 1)))
+    return table
+
+
+def _folder(url: str) -> str:
+    return url.rstrip("/") + "/"
+
+
+def _above(url: str, entries: set[str]) -> str:
+    """The longest entry that a URL stands underneath of; '' when there is none."""
+    path = _folder(url)
+    while path.count("/") > 2:
+        if path in entries:
+            return path
+        path = path[: path.rstrip("/").rfind("/") + 1]
+    return ""
+
+
+# -- what the metrics of a classifier are worth (OASIS 5)
+
+
+@dataclass(frozen=True)
+class MetricGroup:
+    """The recommended pages that the same metrics agreed on."""
+
+    pages: int
+    relevant: int
+
+    @property
+    def precision(self) -> float:
+        """The share of them that is relevant; 0 when there are none."""
+        return self.relevant / self.pages if self.pages else 0.0
+
+
+@dataclass(frozen=True)
+class Recommendations:
+    """What a classifier with several metrics made of the pages of a crawl (OASIS, tables 4 to 8)."""
+
+    evaluated: int
+    recommended: MetricGroup
+    undoubted: MetricGroup
+    """Of those recommended: two or more independent metrics agreed."""
+    alone: dict[str, MetricGroup]
+    """The others, by the metric that spoke for them, in the order of their names."""
+    relevant: int
+    """Relevant pages among all evaluated ones."""
+
+    @property
+    def recall(self) -> float:
+        """The share of the relevant pages that was recommended: exact here, for labels are known."""
+        return self.recommended.relevant / self.relevant if self.relevant else 0.0
+
+    @property
+    def to_inspect(self) -> int:
+        """Pages a person would still have to look at: recommended, but not beyond doubt."""
+        return self.recommended.pages - self.undoubted.pages
+
+
+def recommendations(judgements: Mapping[int, Judgement], is_relevant: Callable[[int], bool]) -> Recommendations:
+    """Count judgements by page number; recommended is what is relevant by its judgement."""
+    recommended = {page: said for page, said in judgements.items() if said.relevance >= RELEVANT}
+
+    def group(pages: Iterable[int]) -> MetricGroup:
+        truths = [is_relevant(page) for page in pages]
+        return MetricGroup(len(truths), sum(truths))
+
+    doubted: dict[str, list[int]] = {}
+    for page, said in recommended.items():
+        if not said.undoubted:
+            doubted.setdefault("+".join(sorted(said.agreed)) or "none", []).append(page)
+    return Recommendations(
+        evaluated=len(judgements),
+        recommended=group(recommended),
+        undoubted=group(page for page, said in recommended.items() if said.undoubted),
+        alone={name: group(pages) for name, pages in sorted(doubted.items())},
+        relevant=group(judgements).relevant,
+    )

@@ -1,0 +1,339 @@
+"""What a recorded web answers, made ready once and shared by all simulations of it.
+
+Crawls of a recorded web in one process: no sockets, no database, no analysis, and no time but a virtual clock.
+
+Frontier, strategy, duplicates and absorber are those of a real crawl; only the workers are missing. A lease is answered
+at once with what was recorded for its URL: a document, a redirect, an error status; 404 for a URL that was not
+recorded. Hosts need no delay between requests here: that a crawl waits does not change what it finds.
+
+The same web, settings, seeds and judgements give the same crawl, bit for bit, in any process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+import numpy as np
+
+from opilio.analyze.sketch import bands
+from opilio.analyze.terms import Vocabulary, link_words
+from opilio.crawl.absorb import TELL_APART_S, Absorber
+from opilio.crawl.judging import PageJudge
+from opilio.crawl.status import Counters
+from opilio.errors import InputError
+from opilio.fetch.response import of_status, replay
+from opilio.frontier import Duplicates, Frontier, Host, QueuedUrl, ScopeFilter, make_strategy
+from opilio.lab.experiments.analysed import Analysed
+from opilio.model import (
+    RELEVANT,
+    Document,
+    Fetch,
+    HostReport,
+    Judgement,
+    Lease,
+    LeaseKind,
+    Link,
+    Outcome,
+    UrlState,
+    Visit,
+)
+from opilio.model.url import host_of, registered_domain, url_key
+from opilio.settings import Settings, StoreSettings, override
+from opilio.store import Batch
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Numbers: TypeAlias = npt.NDArray[np.int64]
+    Values: TypeAlias = npt.NDArray[np.float64]
+    _ByNumber: TypeAlias = Callable[[int], Judgement]
+    Judging: TypeAlias = Callable[[int], Judgement] | npt.NDArray[np.floating] | Sequence[Judgement] | PageJudge
+    """Who judges: the relevance or the judgement of each page by its number, a function of it, or a model at work."""
+
+_MISSING = Fetch(Outcome.CLIENT_ERROR, 404)
+_NO_ROBOTS = HostReport(404)
+
+
+class Answers:
+    """The answer to each URL of a web. What it says never changes: simulations share it."""
+
+    def __init__(self, analysed: Analysed) -> None:
+        self.urls = analysed.web.urls
+        self.documents = analysed.documents
+        self._web = analysed.web
+        self._numbers = {url: number for number, url in enumerate(self.urls)}
+        self._fetches = [self._fetch(number) for number in range(len(self.urls))]
+        self._bands: dict[bytes, list[int]] = {}
+        self._vocabulary = Vocabulary()
+        self._told: dict[int, Document] = {}
+
+    def number(self, url: str) -> int:
+        """The page number of a URL, -1 when it was not recorded."""
+        number = self._numbers.get(url)
+        return self._web.number(url) if number is None else number
+
+    def page(self, number: int) -> tuple[Fetch, Document | None]:
+        """What asking for a page comes to, with its document if it has one; 404 for -1."""
+        if number < 0:
+            return _MISSING, None
+        fetch = self._fetches[number]
+        if fetch.outcome is not Outcome.OK:
+            return fetch, None
+        document = self.documents[number]
+        if document is None:
+            return msgspec.structs.replace(fetch, outcome=Outcome.UNREADABLE), None
+        return fetch, document
+
+    def document(self, number: int) -> Document | None:
+        """The document of a page with the words of its links, which strategies that learn look at."""
+        told = self._told.get(number)
+        document = self.documents[number]
+        if told is not None or document is None:
+            return told
+        words = link_words(document.links, document.language, self._vocabulary)
+        told = self._told[number] = msgspec.structs.replace(
+            document, link_words=words.stems, link_words_in=words.inside, link_words_around=words.around
+        )
+        return told
+
+    def robots(self, url: str) -> HostReport:
+        """What the robots.txt at `url` says: nothing, for a host of which none was recorded.
+
+        A delay that it asks for is left out, for there is no time here; so are sitemaps, and redirects of it.
+        """
+        number = self.number(url)
+        fetch, _ = self.page(number)
+        if fetch.outcome is Outcome.REDIRECT:
+            return _NO_ROBOTS
+        if not 200 <= fetch.status < 300:
+            return HostReport(fetch.status)
+        answer = replay(Lease(number, url), "", 0.0, self._web.head(number), self._web.body(number), Settings())
+        return HostReport(fetch.status, answer.body.decode("utf-8", "replace"))
+
+    def bands(self, sketch: bytes) -> list[int]:
+        """The bands of a sketch, remembered: every simulation asks for the same ones."""
+        known = self._bands.get(sketch)
+        if known is None:
+            known = self._bands[sketch] = bands(sketch)
+        return known
+
+    def _fetch(self, number: int) -> Fetch:
+        status, location = self._web.status(number), self._web.redirect(number)
+        outcome, detail, target = of_status(status, location, self.urls[number])
+        return Fetch(outcome, status, detail=detail, redirect_url=target)
+
+
+START_S = 1.0  # of the virtual clock; 0 means never
+_WITHOUT_TIME_AND_ADDRESSES = {
+    "fetch.host_delay_s": 0.0,
+    "duplicates.ip_path": "off",
+    "duplicates.ip_size": "off",
+    "frontier.hot_urls": 2**31,  # there is no database in which others could wait
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Crawl:
+    """The pages that a crawl fetched, in its order: all arrays are parallel. Each page stands in it once."""
+
+    pages: Numbers
+    """Page numbers."""
+    depths: Numbers
+    """Links followed from the nearest seed, as the crawl knew it."""
+    parents: Numbers
+    """The page number of the URL it was found on, or that was redirected to it; -1 for a seed."""
+    scores: Values
+    """The priority it had when its turn came."""
+    requests: Numbers
+    """Requests for pages made until then, this one included: those that failed or were redirected count here."""
+    outcomes: dict[str, int]
+    """What became of the URLs, as in a real crawl."""
+
+    def __len__(self) -> int:
+        return len(self.pages)
+
+    def to_bytes(self) -> bytes:
+        """All of it, to compare two crawls bit for bit."""
+        arrays = (self.pages, self.depths, self.parents, self.scores, self.requests)
+        return b"".join(array.tobytes() for array in arrays) + repr(self.outcomes).encode()
+
+
+class Simulation:
+    """One crawl of a recorded web."""
+
+    def __init__(
+        self,
+        answers: Answers,
+        settings: Settings,
+        seeds: Iterable[int],
+        judge: Judging | None = None,
+        *,
+        max_pages: int = 0,
+        in_flight: int = 1,
+        topics: Sequence[int] = (0,),
+        examples: Iterable[int] = (),
+        on_page: Callable[[int, Judgement | None], object] = lambda number, judgement: None,
+    ) -> None:
+        """`seeds` are page numbers; 0 for `max_pages` means all that can be reached.
+
+        `in_flight` leases are taken before the first of them is answered, and all answers come together: with 1, every
+        choice knows all links found so far. `topics` are those that the judge may name; seeds belong to the first.
+        `examples` are seeds that count as relevant whatever the judge says, as examples that a user gave do. `on_page`
+        is told of each page fetched, after its links were absorbed; a learner changes `judge` from there.
+        """
+        self.answers = answers
+        self.settings = override(settings, _WITHOUT_TIME_AND_ADDRESSES)
+        self.max_pages = max_pages or len(answers.urls)
+        self.in_flight = in_flight
+        self.judge = judge
+        self.on_page = on_page
+        self.absorber = self._absorber([answers.urls[seed] for seed in seeds], topics)
+        for page in examples:
+            self.absorber.examples[self.absorber.frontier.known.get(url_key(answers.urls[page]))] = topics[0]
+        self.absorber.wanted = frozenset(topics[:1])
+        self.now_s = START_S
+        self._trace = _Trace()
+
+    @property
+    def judge(self) -> Judging | None:
+        """Who judges the pages from now on."""
+        return self._judge
+
+    @judge.setter
+    def judge(self, judge: Judging | None) -> None:
+        self._judge = judge
+        self._by_number = _by_number(judge) if judge is not None and not isinstance(judge, PageJudge) else None
+
+    def _absorber(self, seeds: Sequence[str], topics: Sequence[int]) -> Absorber:
+        strategy = make_strategy(self.settings.frontier)
+        if strategy.uses_sql:
+            raise InputError(
+                "an order in SQL cannot be simulated: there is no database to ask",
+                "Crawl the recorded web through its server instead, or write the order as a strategy.",
+            )
+        scope = ScopeFilter(self.settings.scope, frozenset(registered_domain(host_of(url)) for url in seeds))
+        frontier = Frontier(self.settings, strategy, scope, lambda url, outcome: None, topics)
+        duplicates = Duplicates(self.settings.duplicates, self.answers.bands)
+        self._parents = _KeepsParents()
+        absorber = Absorber(self.settings, frontier, duplicates, Counters(), self._parents)
+        for url in seeds:
+            absorber.offer(url, parent=-1, depth=0, relevance=1.0, topic=topics[0], now_s=START_S)
+        return absorber
+
+    def run(self) -> Crawl:
+        """Crawl until the budget is spent or nothing is left."""
+        frontier, absorber, trace = self.absorber.frontier, self.absorber, self._trace
+        while len(trace.pages) < self.max_pages:
+            leases = frontier.take(self.now_s, min(self.in_flight, self.max_pages - len(trace.pages)))
+            if leases:
+                visits = [self._visit(lease) for lease in leases]
+                absorber.absorb_all(visits, self.now_s)
+                self.now_s += (len(visits) - 1) * TELL_APART_S  # when the last of them came
+                for visit in visits:
+                    if visit.document is not None:
+                        self.on_page(trace.by_oid[visit.lease.oid], visit.judgement)
+            else:
+                event_s = frontier.next_event_s()  # the next try of a page whose server failed
+                if event_s is None:
+                    break
+                self.now_s = event_s
+        return trace.crawl(self._parents.by_oid, absorber.counters.outcomes())
+
+    def _visit(self, lease: Lease) -> Visit:
+        """What a worker would have brought."""
+        if lease.kind is LeaseKind.HOST:
+            return Visit(lease, Fetch(Outcome.OK), host=self.answers.robots(lease.url))
+        if lease.kind is LeaseKind.SITEMAP:
+            return Visit(lease, Fetch(Outcome.CLIENT_ERROR, 404))
+        number = self.answers.number(lease.url)
+        fetch, document = self.answers.page(number)
+        self._trace.requests += 1
+        self._trace.by_oid[lease.oid] = number
+        if document is None:
+            return Visit(lease, fetch)
+        if self.absorber.frontier.strategy.uses_words:
+            document = self.answers.document(number) or document
+        self._trace.add(number, self.absorber.frontier.leased[lease.oid])
+        if self._by_number is not None:
+            return Visit(lease, fetch, document, None, self._by_number(number))
+        if isinstance(self._judge, PageJudge):
+            told = msgspec.structs.replace(document, significant=self._judge.significant(document))
+            return Visit(lease, fetch, told, None, self._judge.judge(document, lease))
+        return Visit(lease, fetch, document)
+
+
+def _by_number(judge: Callable[[int], Judgement] | npt.NDArray[np.floating] | Sequence[Judgement]) -> _ByNumber:
+    """A judge that needs the number of a page only, as a function."""
+    if isinstance(judge, np.ndarray):
+        return [Judgement(0, value >= RELEVANT, value, value) for value in judge.tolist()].__getitem__
+    return judge if callable(judge) else judge.__getitem__
+
+
+class _Trace:
+    """What is noted while a crawl runs."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.by_oid: dict[int, int] = {}
+        """The page number of each URL asked for; -1 for one that was not recorded."""
+        self.pages: dict[int, tuple[int, int, float, int]] = {}
+        """By page number: oid, depth, score and requests so far."""
+
+    def add(self, number: int, url: QueuedUrl) -> None:
+        self.pages.setdefault(number, (url.oid, url.depth, url.priority, self.requests))
+
+    def crawl(self, parents: Sequence[int], outcomes: dict[str, int]) -> Crawl:
+        oids, depths, scores, requests = zip(*self.pages.values(), strict=True) if self.pages else ((), (), (), ())
+        return Crawl(
+            pages=np.fromiter(self.pages, np.int64, len(self.pages)),
+            depths=np.array(depths, np.int64),
+            parents=np.array([self.by_oid.get(parents[oid], -1) for oid in oids], np.int64),
+            scores=np.array(scores, np.float64),
+            requests=np.array(requests, np.int64),
+            outcomes=outcomes,
+        )
+
+
+class _KeepsParents:
+    """A recorder (`opilio.crawl.rows`) that keeps nothing but which URL led to which."""
+
+    def __init__(self) -> None:
+        self.by_oid: list[int] = []
+
+    def add_url(
+        self, batch: Batch, url: QueuedUrl, key: int, parent: int, found_s: float, refusal: Outcome | None
+    ) -> None:
+        self.by_oid.append(parent)
+
+    def change_url(
+        self,
+        batch: Batch,
+        url: QueuedUrl,
+        state: UrlState,
+        outcome: Outcome | None,
+        visited_s: float,
+        not_before_s: float,
+    ) -> None:
+        pass
+
+    def add_visit(self, batch: Batch, lease: Lease, fetch: Fetch) -> None:
+        pass
+
+    def add_page(
+        self, batch: Batch, visit: Visit, document: Document, judgement: Judgement | None, storage: StoreSettings
+    ) -> None:
+        pass
+
+    def add_words(self, batch: Batch, document: Document) -> None:
+        pass
+
+    def add_links(
+        self, batch: Batch, source: QueuedUrl, links: Sequence[Link], oids: Sequence[int], sids: Sequence[int]
+    ) -> None:
+        pass
+
+    def add_host(self, batch: Batch, host: Host) -> None:
+        pass

@@ -1,0 +1,263 @@
+"""Whether a crawl drifts: the pages it accepts come to have other words than the examples.
+
+A model that is too wide, or that was taught by its own mistakes, keeps accepting pages with good marks. Their words
+give it away: how alike they are to the examples (cosine of tf*idf with the examples' centroid), for the first pages
+that a topic accepted and for the latest. docs/guides/stagnation.md says what this can and cannot see.
+
+How much of what is relevant and can be reached has been found, by the crawl's own figures.
+
+A crawl asks for the best first, so its harvest falls as what is good is used up. How it falls says how much is left:
+the requests are cut into pieces, each as long as all before it; a straight line is laid through the logarithms of their
+harvest rates over the logarithms of their places, and followed over all that waits, and what will be found behind it.
+Relevant pages that nothing found so far leads to are not seen. docs/guides/stagnation.md has what other ways gave on
+recorded webs, and how wrong this one is.
+
+All that a watcher asks of the database at one time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from opilio.features.evidence import TextReader
+from opilio.learn.census import RECOVERED_SHARE, TopicShare, name_of, shares, starving_topics
+from opilio.store import Store
+from opilio.topics import hierarchy_of
+from opilio.topics.hierarchy import Hierarchy
+
+WINDOW_PAGES = 100
+"""Accepted pages at each end that are compared."""
+FALLEN = 0.8
+"""A topic drifts when the likeness has fallen to this share of what it was, or less ..."""
+MIN_ERRORS = 3.0
+"""... by at least so many standard errors."""
+RECOVERED = 0.9
+MAX_EXAMPLES = 50
+_UNWANTED_PAGES = 200  # of any kind: by them it is known which words are common
+
+Bag = Mapping[int, float]
+"""Stems with how often they stand in a document."""
+
+_ACCEPTED = f"""
+    WITH accepted AS (
+        SELECT oid, visited FROM pages WHERE kcid IN (SELECT unnest($1::SMALLINT[])) AND relevance >= 0.5
+        AND oid NOT IN (SELECT unnest($2::BIGINT[]))
+    )
+    (SELECT 0, oid FROM accepted ORDER BY visited, oid LIMIT {WINDOW_PAGES})
+    UNION ALL
+    (SELECT 1, oid FROM accepted ORDER BY visited DESC, oid DESC LIMIT {WINDOW_PAGES})
+"""
+_UNWANTED = f"SELECT oid FROM pages WHERE relevance < 0.5 ORDER BY visited DESC, oid DESC LIMIT {_UNWANTED_PAGES}"
+_BAGS = """
+    SELECT oid, list(tid ORDER BY tid), list(freq ORDER BY tid) FROM terms
+    WHERE oid IN (SELECT unnest($1::BIGINT[])) GROUP BY oid ORDER BY oid
+"""
+
+
+class Likeness(NamedTuple):
+    """How alike pages of a topic are to its examples: the first it accepted, and the latest."""
+
+    kcid: int
+    first: float
+    latest: float
+    errors: float
+    """The difference in standard errors; positive: it has fallen."""
+
+    @property
+    def drifts(self) -> bool:
+        """Whether it has fallen too much."""
+        return self.latest <= FALLEN * self.first and self.errors >= MIN_ERRORS
+
+    @property
+    def has_recovered(self) -> bool:
+        """Whether the latest are about as alike as the first were."""
+        return self.latest >= RECOVERED * self.first
+
+
+def measure_drift(store: Store, hierarchy: Hierarchy) -> list[Likeness]:
+    """The likeness of each good topic, with all below it, that has examples and enough accepted pages."""
+    examples, pages = _examples(store)
+    unwanted = [oid for (oid,) in store.query(_UNWANTED).rows]
+    common = list(_bags(store, unwanted).values())
+    found = []
+    for kcid in sorted(hierarchy.good):
+        below = hierarchy.below(kcid)
+        taught = [bag for of, bag in examples if of in below][:MAX_EXAMPLES]
+        ends = store.query(_ACCEPTED, [sorted(below), pages]).rows if taught else []
+        if len({oid for _, oid in ends}) == 2 * WINDOW_PAGES:  # none is both among the first and the latest
+            first, latest = (_bags(store, [oid for end, oid in ends if end == which]) for which in (0, 1))
+            found.append(Likeness(kcid, *likeness(taught, [*first.values()], [*latest.values()], common)))
+    return found
+
+
+def likeness(
+    examples: Sequence[Bag], first: Sequence[Bag], latest: Sequence[Bag], common: Sequence[Bag]
+) -> tuple[float, float, float]:
+    """The mean cosine of the first and of the latest pages with the examples, and the fall in standard errors."""
+    documents = [*examples, *first, *latest, *common]
+    frequencies = Counter(stem for bag in documents for stem in bag)
+    weights = {stem: math.log((1 + len(documents)) / (1 + n)) for stem, n in frequencies.items()}
+    centroid: Counter[int] = Counter()
+    for bag in examples:
+        centroid.update(_unit(bag, weights))
+    length = math.sqrt(sum(value * value for value in centroid.values())) or 1.0
+
+    def cosines(bags: Iterable[Bag]) -> list[float]:
+        return [sum(v * centroid[stem] for stem, v in _unit(bag, weights).items()) / length for bag in bags]
+
+    before, now = np.array(cosines(first)), np.array(cosines(latest))
+    error = math.sqrt(float(before.var()) / len(before) + float(now.var()) / len(now))
+    fall = float(before.mean() - now.mean())
+    return float(before.mean()), float(now.mean()), fall / error if error else math.inf if fall > 0 else 0.0
+
+
+def _unit(bag: Bag, weights: Mapping[int, float]) -> dict[int, float]:
+    vector = {stem: (1.0 + math.log(freq)) * weights[stem] for stem, freq in bag.items()}
+    length = math.sqrt(sum(value * value for value in vector.values())) or 1.0
+    return {stem: value / length for stem, value in vector.items()}
+
+
+def _examples(store: Store) -> tuple[list[tuple[int, Bag]], list[int]]:
+    """The examples the user gave, each with its topic; and the pages that are some."""
+    reader, oids = TextReader(), []
+    found: list[tuple[int, Bag]] = []
+    for record in store.load_training():
+        if record.oid is not None:
+            oids.append(record.oid)
+        if record.positive and record.text and record.source != "archetype":
+            stems = reader.read(record.title, record.text, record.language).stems
+            found.append((record.kcid, dict(Counter(stems[stems > 0].tolist()))))
+    return found, oids
+
+
+def _bags(store: Store, oids: Sequence[int]) -> dict[int, Bag]:
+    if not oids:
+        return {}
+    rows = store.query(_BAGS, [list(oids)]).rows
+    return {oid: dict(zip(tids, freqs, strict=True)) for oid, tids, freqs in rows}
+
+
+MIN_FOUND = 30
+"""Fewer relevant pages tell nothing: no estimate."""
+MIN_REQUESTS = 100
+PIECES = 5
+"""The latest half of all requests, the quarter before it, the eighth before that, ..."""
+MAX_GROWTH = 0.5
+"""New URLs for each request: more would promise that the web never ends."""
+STEEPEST = 3.0
+"""How steeply the harvest may be taken to fall: a few unlucky pages must not promise that nothing is left."""
+
+_PIECES = f"""
+    WITH asked AS (
+        SELECT row_number() OVER (ORDER BY c.lastvisited, c.oid) AS place, count(*) OVER () AS requests,
+               coalesce(p.relevance >= 0.5, FALSE) AS relevant, c.lastvisited AS visited
+        FROM crawl c LEFT JOIN pages p ON p.oid = c.oid
+        WHERE c.lastvisited IS NOT NULL AND c.state <> 'waiting'
+    )
+    SELECT least(floor(log2(requests / place))::INTEGER, {PIECES}) AS piece, count(*) FILTER (relevant), count(*),
+           min(visited) FILTER (place > 0.75 * requests)
+    FROM asked GROUP BY piece ORDER BY piece
+"""
+_AHEAD = """
+    SELECT count(*) FILTER (state = 'waiting'),
+           count(*) FILTER (found >= $1 AND (state = 'waiting' OR lastvisited IS NOT NULL))
+    FROM crawl
+"""
+
+
+def estimate_recall(store: Store) -> float | None:
+    """The share of what is relevant and can be reached that has been found; None while too little is known."""
+    rows = store.query(_PIECES).rows
+    requests, found = sum(row[2] for row in rows), sum(row[1] for row in rows)
+    if requests < MIN_REQUESTS or found < MIN_FOUND:
+        return None
+    since = next(row[3] for row in rows if row[0] == 0)
+    [[waiting, fresh]] = store.query(_AHEAD, [since]).rows
+    counts = {piece: (relevant, asked) for piece, relevant, asked, _ in rows if piece < PIECES}
+    pieces = [counts.get(piece, (0, 0)) for piece in range(PIECES)]
+    return recall_of(found, requests, pieces, to_come(waiting, fresh / (requests - math.floor(0.75 * requests))))
+
+
+def to_come(waiting: float, growth: float) -> float:
+    """How many more URLs will be asked for, when each request brings `growth` new ones."""
+    return waiting / (1.0 - min(growth, MAX_GROWTH))
+
+
+def recall_of(found: int, requests: int, pieces: Sequence[tuple[int, int]], ahead: float) -> float:
+    """`found` against that and what the next `ahead` requests will find.
+
+    `pieces` has (relevant pages, requests), the latest half first, then the quarter before it, and so on.
+    """
+    if not found:
+        return 0.0
+    level, slope = _line(requests, pieces)
+    return found / (found + _area(level, slope, requests, requests + ahead))
+
+
+def _line(requests: int, pieces: Sequence[tuple[int, int]]) -> tuple[float, float]:
+    """The harvest rate after x requests is exp(level) * x ** slope; the slope is 0 or less."""
+    points = []
+    for number, (relevant, asked) in enumerate(pieces):
+        if asked:
+            middle = 0.75 * requests / 2**number
+            points.append((math.log(middle), math.log((relevant + 0.5) / asked), relevant + 0.5))
+    weight = sum(w for _, _, w in points)
+    x_mean = sum(w * x for x, _, w in points) / weight
+    y_mean = sum(w * y for _, y, w in points) / weight
+    spread = sum(w * (x - x_mean) ** 2 for x, _, w in points)
+    slope = sum(w * (x - x_mean) * (y - y_mean) for x, y, w in points) / spread if spread else 0.0
+    slope = min(0.0, max(-STEEPEST, slope))
+    return y_mean - slope * x_mean, slope
+
+
+def _area(level: float, slope: float, start: float, end: float) -> float:
+    """The integral of exp(level) * x ** slope, never more than every request could find."""
+    power = slope + 1.0
+    if abs(power) < 1e-9:
+        area = math.exp(level) * math.log(end / start)
+    else:
+        area = math.exp(level) * (end**power - start**power) / power
+    return min(area, end - start)
+
+
+_FOUND = "SELECT count(*) FROM pages WHERE relevance >= 0.5"
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """How a crawl stands."""
+
+    names: dict[int, str]
+    """Of topics, by number."""
+    shares: list[TopicShare]
+    starving: list[TopicShare]
+    likenesses: list[Likeness]
+    recall: float | None
+    found: int
+    """Relevant pages."""
+
+    @property
+    def fed(self) -> list[TopicShare]:
+        """Topics that are far from starving."""
+        hungry = starving_topics(self.shares, RECOVERED_SHARE)
+        return [share for share in self.shares if share not in hungry]
+
+
+def look_around(store: Store, waiting: Mapping[int, int], last_pages: int, has_terms: bool) -> Surroundings:
+    """Look at the latest pages; `waiting` says by topic how many URLs wait. Without terms no drift can be seen."""
+    hierarchy = hierarchy_of(store.load_topics())
+    found = shares(store, hierarchy, waiting, last_pages)
+    return Surroundings(
+        names={kcid: name_of(hierarchy, kcid) for kcid in hierarchy.nodes},
+        shares=found,
+        starving=starving_topics(found),
+        likenesses=measure_drift(store, hierarchy) if has_terms else [],
+        recall=estimate_recall(store),
+        found=store.query(_FOUND).rows[0][0],
+    )

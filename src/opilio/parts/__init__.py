@@ -1,0 +1,6 @@
+"""Parts: a collection divided by topic (`split.py`), and several collections merged into one (`merge.py`).
+
+The originals never change. A new collection is built under another name and renamed when it is complete
+(`building.py`), so a crash leaves all of it or nothing. What happens to each table is one table of rules (`rules.py`):
+`divide.py` applies it to split, `join.py` to merge, both in a scratch database (`scratch.py`).
+"""

@@ -1,0 +1,215 @@
+"""What is wrong with a setting: unknown names, wrong types, values that make no sense.
+
+Settings from a file, a table or a command line, and back to TOML.
+
+The settings of a collection, on disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import difflib
+import fcntl
+import math
+import os
+import re
+import tomllib
+import types
+import typing
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from opilio.errors import CollectionError, SettingsError
+from opilio.settings.sections import Settings
+
+
+def names(cls: type) -> list[str]:
+    """The keys of a section, or the sections."""
+    return [f.name for f in dataclasses.fields(cls)]
+
+
+def known_name(name: str, known: list[str], where: str, section: str) -> str:
+    """`name`, if it is one of those known."""
+    if name in known:
+        return name
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4) or [n for n in known if name and name in n][:1]
+    place = f"{where}, {section}" if section else where
+    what = "key" if section else "section"
+    hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."
+    raise SettingsError(f"{place}: unknown {what} {name!r}. {hint}", "docs/reference/settings.md lists all settings.")
+
+
+def build(cls: type, table: dict[str, Any], where: str, section: str) -> Any:
+    """A section, or all of them, from tables."""
+    hints = typing.get_type_hints(cls)
+    values: dict[str, Any] = {}
+    for name, value in table.items():
+        known_name(name, names(cls), where, section)
+        if dataclasses.is_dataclass(hints[name]):
+            if not isinstance(value, dict):
+                raise SettingsError(f"{where}: {name!r} is a section; write [{name}] and its keys below it")
+            values[name] = build(typing.cast(type, hints[name]), value, where, f"[{name}]")
+        else:
+            values[name] = check(value, hints[name], f"{where}, {section} {name}")
+    built = cls(**values)
+    if isinstance(built, Settings):
+        validate(built, where)
+    return built
+
+
+def check(value: Any, hint: Any, place: str) -> Any:
+    """`value` as the type `hint` wants it, or a SettingsError that names the place."""
+    origin = typing.get_origin(hint)
+    if origin is tuple and isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    if origin is dict and isinstance(value, dict):
+        wanted = typing.get_args(hint)[1]
+        return {str(k): check(v, wanted, f"{place}.{k}") for k, v in value.items()}
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    plain = hint if isinstance(hint, type) and not isinstance(hint, types.GenericAlias) else None
+    if plain is not None and isinstance(value, plain) and not (plain is int and isinstance(value, bool)):
+        return value
+    name = {"tuple": "a list of strings", "dict": "a table"}.get(
+        getattr(origin, "__name__", ""), getattr(hint, "__name__", str(hint))
+    )
+    raise SettingsError(f"{place}: {value!r} is not {name}", "docs/reference/settings.md shows the form of each value.")
+
+
+_CHOICES = {
+    ("duplicates", "ip_path"): ("learn", "trust", "off"),
+    ("duplicates", "ip_size"): ("verify", "trust", "off"),
+    ("classify", "meta"): ("unanimous", "majority", "weighted", "best"),
+    ("classify", "focus"): ("soft", "hard"),
+    ("learn", "guard"): ("held-out", "xi-alpha", "off"),
+}
+_AT_LEAST_ONE = (
+    ("fetch", "per_host"), ("fetch", "per_domain"), ("fetch", "in_flight"), ("fetch", "max_tries"),
+    ("fetch", "host_tries"), ("frontier", "n"), ("frontier", "hot_urls"), ("store", "batch_pages"),
+)  # fmt: skip
+
+
+def validate(settings: Settings, where: str) -> None:
+    """Refuse values of the right type that make no sense."""
+    for (section, key), choices in _CHOICES.items():
+        value = getattr(getattr(settings, section), key)
+        if value not in choices:
+            raise SettingsError(f"{where}, [{section}] {key}: {value!r} is not one of {', '.join(choices)}")
+    for section, key in _AT_LEAST_ONE:
+        if getattr(getattr(settings, section), key) < 1:
+            raise SettingsError(f"{where}, [{section}] {key}: must be at least 1")
+    proxy = settings.fetch.proxy
+    if proxy and not re.fullmatch(r"(https?|socks[45][ah]?)://[^\s/]+/?", proxy):
+        raise SettingsError(
+            f"{where}, [fetch] proxy: {proxy!r} is not the URL of a proxy", "For example: http://127.0.0.1:3128"
+        )
+    for pattern, target in settings.fetch.connect_to.items():
+        if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\d.]+):\d{1,5}", target):
+            raise SettingsError(
+                f"{where}, [fetch] connect_to: {pattern!r} leads to {target!r}, which is not an address and a port",
+                'For example: connect_to = { "*.test" = "127.0.0.1:8800" }',
+            )
+    for section_field in dataclasses.fields(settings):
+        section_value = getattr(settings, section_field.name)
+        for f in dataclasses.fields(section_value):
+            value = getattr(section_value, f.name)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise SettingsError(f"{where}, [{section_field.name}] {f.name}: {value} is not a number to go by")
+            if isinstance(value, (int, float)) and value < 0 and f.name != "workers":
+                raise SettingsError(f"{where}, [{section_field.name}] {f.name}: must not be negative")
+
+
+FILE_NAME = "crawl.toml"
+
+
+def load(path: Path) -> Settings:
+    """Read a settings file."""
+    try:
+        with path.open("rb") as file:
+            table = tomllib.load(file)
+    except FileNotFoundError:
+        raise SettingsError(f"{path}: no such settings file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: not valid TOML: {error}", "Correct the line it names.") from None
+    return from_table(table, str(path))
+
+
+def from_table(table: dict[str, Any], where: str = FILE_NAME) -> Settings:
+    """Settings from nested tables as TOML gives them; `where` names the source in errors."""
+    return typing.cast(Settings, build(Settings, table, where, ""))
+
+
+def override(settings: Settings, changes: dict[str, Any], where: str = "command line") -> Settings:
+    """`settings` with dotted keys changed: {"limits.max_pages": 100}."""
+    for dotted, value in changes.items():
+        section_name, _, key = dotted.partition(".")
+        section = getattr(settings, known_name(section_name, names(Settings), where, ""))
+        known = known_name(key, names(type(section)), where, f"[{section_name}]")
+        checked = check(value, typing.get_type_hints(type(section))[known], f"{where}, {dotted}")
+        settings = dataclasses.replace(settings, **{section_name: dataclasses.replace(section, **{known: checked})})
+    validate(settings, where)
+    return settings
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """`section.key=value` as written on a command line; the value is read as TOML, else as a string."""
+    dotted, equals, value = text.partition("=")
+    if not equals or "." not in dotted:
+        raise SettingsError(f"--set {text}: not of the form section.key=value", "For example: --set fetch.per_host=1")
+    try:
+        return dotted.strip(), tomllib.loads(f"v = {value}")["v"]
+    except tomllib.TOMLDecodeError:
+        return dotted.strip(), value.strip()
+
+
+def to_toml(settings: Settings, *, everything: bool = False) -> str:
+    """The settings that differ from the defaults, or all of them, as TOML."""
+    default = Settings()
+    lines: list[str] = []
+    for section in dataclasses.fields(Settings):
+        mine, theirs = getattr(settings, section.name), getattr(default, section.name)
+        changed = [
+            f for f in dataclasses.fields(mine) if everything or getattr(mine, f.name) != getattr(theirs, f.name)
+        ]
+        if changed:
+            lines += ["", f"[{section.name}]", *(f"{f.name} = {_toml(getattr(mine, f.name))}" for f in changed)]
+    return "\n".join(lines[1:]) + "\n" if lines else ""
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return '"' + "".join(c if c.isprintable() else f"\\u{ord(c):04x}" for c in escaped) + '"'
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_toml(str(k))} = {_toml(v)}" for k, v in value.items()) + " }"
+    if isinstance(value, (tuple, list)):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    return repr(value)
+
+
+@contextlib.contextmanager
+def changing(folder: Path) -> Iterator[Settings]:
+    """The settings as they are now, to be changed and written: nobody else does so meanwhile, in any process."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield load(folder / FILE_NAME)
+    finally:
+        os.close(handle)
+
+
+def write_settings(folder: Path, settings: Settings) -> None:
+    """Replace the settings file in one step, so that a crash leaves the old one or the new one."""
+    text = f"# Settings of this collection; all others have their defaults (`opilio settings`).\n{to_toml(settings)}"
+    new = folder / (FILE_NAME + ".new")
+    try:
+        new.write_text(text)
+        new.replace(folder / FILE_NAME)
+    except OSError as error:
+        raise CollectionError(
+            f"{folder}: cannot write {FILE_NAME}: {error.strerror}", "Make room, then try again."
+        ) from None
