@@ -16,8 +16,7 @@ import pytest
 
 from opilio.errors import CollectionBusy, CollectionError, StoreError
 from opilio.model import UrlState
-from opilio.store import Batch, Store
-from opilio.store import connection as schema
+from opilio.store import Batch, Store, schema
 from opilio.store.connection import FILE_NAME
 from test_store_database import add_url, filled
 
@@ -27,9 +26,9 @@ WRITER = textwrap.dedent("""
     import os, resource, sys
     from pathlib import Path
     from opilio.errors import StoreError
-    from opilio.store import Batch, Store, database
+    from opilio.store import Batch, Store, writer
     folder, first, count, fold_rows, wal_bytes, max_file_bytes = Path(sys.argv[1]), *map(int, sys.argv[2:])
-    database.FOLD_ROWS, database.log_limit_bytes = fold_rows, lambda size: wal_bytes
+    writer.FOLD_ROWS, writer.log_limit_bytes = fold_rows, lambda size: wal_bytes
     store = Store.open(folder)
     if max_file_bytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, resource.RLIM_INFINITY))

@@ -54,7 +54,7 @@ from opilio.settings.files import changing, write_settings
 from opilio.store import Result, Store, export_pages
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.store.export import DEFAULT_COLUMNS, STDOUT
-from opilio.store.loading import SeedRecord
+from opilio.store.loader import SeedRecord
 from opilio.store.storage import check_url
 from opilio.topics.inputs import read_inputs
 

@@ -32,7 +32,7 @@ from opilio.errors import OpilioError, QueryError, StoreError
 from opilio.frontier import AllEvidence, HostState, Strategy, make_strategy
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.reading import MAX_CHARS
+from opilio.store.reader import MAX_CHARS
 
 REST = 3.0  # a strategy is told of pages for a quarter of the time: Python's lock is the loop's for the rest
 TICK_S = 0.25  # the loop looks at limits and the display at least this often

@@ -18,7 +18,7 @@ from opilio.frontier import ABSENT, Frontier, HostState, QueuedUrl, ScopeFilter
 from opilio.model import HostReport, Lease, UrlState, normalize, url_key
 from opilio.settings import LimitSettings
 from opilio.store import Store, WarcRecord, recover, truncate_torn
-from opilio.store.loading import STATES
+from opilio.store.loader import STATES
 from opilio.store.warc_files import known_ends
 
 if TYPE_CHECKING:

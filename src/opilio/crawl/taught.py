@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from opilio.learn.training_data import ARCHETYPE
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.loading import ExampleRecord, ModelRecord
+from opilio.store.loader import ExampleRecord, ModelRecord
 from opilio.topics import TopicRecord, hierarchy_of
 
 KEYWORDS = "keywords"  # the classifier that learns nothing

@@ -42,7 +42,7 @@ from opilio.frontier import ABSENT
 from opilio.learn.training_data import fingerprint, has_documents
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.loading import ExampleRecord
+from opilio.store.loader import ExampleRecord
 from opilio.topics import TopicRecord
 
 OASIS = "oasis"  # the classifier with a variable part

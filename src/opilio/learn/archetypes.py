@@ -45,7 +45,7 @@ from opilio.learn.training_set import examples_of, gather
 from opilio.model import RELEVANT
 from opilio.settings import LearnSettings, Settings
 from opilio.store import Batch, Store
-from opilio.store.loading import TrainingRecord
+from opilio.store.loader import TrainingRecord
 from opilio.topics import find_topic
 
 _CHUNK = 200

@@ -29,7 +29,7 @@ from opilio.learn.training_set import examples_of
 from opilio.model import Judgement
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.loading import TrainingRecord
+from opilio.store.loader import TrainingRecord
 from opilio.topics.hierarchy import ABOVE_ROOT
 
 EARLY_PAGES = 400

@@ -24,7 +24,7 @@ import xxhash
 from opilio.errors import InputError
 from opilio.settings import Settings, to_toml
 from opilio.store import Batch, Store
-from opilio.store.loading import ModelRecord, TrainingRecord
+from opilio.store.loader import ModelRecord, TrainingRecord
 from opilio.topics import (
     Change,
     ExampleKind,

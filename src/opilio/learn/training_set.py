@@ -13,7 +13,7 @@ from opilio.classify import Example, TrainingSet
 from opilio.features.evidence import SIGNIFICANT_STEMS, Evidence, TextReader
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.loading import TrainingRecord
+from opilio.store.loader import TrainingRecord
 from opilio.topics import default_others, hierarchy_of, read_others
 from opilio.topics.hierarchy import ABOVE_ROOT
 

@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any
 
 from opilio.store.database import Store
-from opilio.store.reading import MAX_CHARS, MAX_ROWS
+from opilio.store.reader import MAX_CHARS, MAX_ROWS
 
 TIMEOUT_S = 60.0
 

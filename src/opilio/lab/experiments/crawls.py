@@ -52,7 +52,7 @@ from opilio.learn.rejudging import NO_WAY
 from opilio.model import Document, Judgement, Outcome
 from opilio.settings import Settings, override
 from opilio.store import Batch, Store
-from opilio.store.loading import ModelRecord
+from opilio.store.loader import ModelRecord
 from opilio.topics import ExampleKind, default_others
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node
 from opilio.topics.others import OthersDocument

@@ -1,4 +1,4 @@
-"""Reading back what memory is rebuilt from when a crawl resumes."""
+"""`Loader`: reads back what memory is rebuilt from when a crawl resumes, as records and arrays."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 
 from opilio.model import UrlState
-from opilio.store.guard import Result
+from opilio.store.reader import StoreReader
 from opilio.topics import TopicRecord
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
@@ -111,16 +110,11 @@ class ModelRecord(NamedTuple):
     """Fingerprint of what it was taught."""
 
 
-class Loading:
-    """The loading half of `Store`."""
+class Loader:
+    """Loads whole tables."""
 
-    def query(self, sql: str, params: Sequence[Any] = (), *, max_rows: int = 0) -> Result:
-        """Given by `Store`."""
-        raise NotImplementedError
-
-    def stream(self, sql: str, params: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
-        """Given by `Store`."""
-        raise NotImplementedError
+    def __init__(self, reader: StoreReader) -> None:
+        self._reader = reader
 
     def load_urls(self, columns: Sequence[str] = ("oid", "key", "sid", "state", "numtries")) -> Iterator[Columns]:
         """All known URLs in chunks of arrays, ascending by oid; `state` as its place in `STATES`."""
@@ -132,7 +126,7 @@ class Loading:
         yield from self._arrays(f"SELECT {', '.join(columns)} FROM pages")
 
     def _arrays(self, sql: str) -> Iterator[Columns]:
-        for piece in self.stream(sql):
+        for piece in self._reader.stream(sql):
             yield {name: piece.column(name).to_numpy(zero_copy_only=False) for name in piece.schema.names}
 
     def load_hosts(self) -> Iterator[HostRecord]:
@@ -144,13 +138,13 @@ class Loading:
             LEFT JOIN (SELECT sid, arg_max(text, rowid) AS text FROM robots GROUP BY sid) latest USING (sid)
             ORDER BY sid
         """
-        for piece in self.stream(sql):
+        for piece in self._reader.stream(sql):
             for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
                 yield HostRecord(*row)
 
     def load_topics(self) -> list[TopicRecord]:
         """All topics, ascending by kcid."""
-        rows = self.query(
+        rows = self._reader.query(
             "SELECT kcid, pcid, name, path, type, coalesce(keywords, []), coalesce(description, '') FROM topics "
             "ORDER BY kcid",
             max_rows=2**15,
@@ -159,13 +153,13 @@ class Loading:
 
     def load_seeds(self) -> Iterator[SeedRecord]:
         """All seeds, in the order they were named."""
-        for piece in self.stream("SELECT url, kcid, source, title FROM seeds ORDER BY rowid"):
+        for piece in self._reader.stream("SELECT url, kcid, source, title FROM seeds ORDER BY rowid"):
             for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
                 yield SeedRecord(*row)
 
     def load_training(self) -> Iterator[TrainingRecord]:
         """All documents to learn from, in the order they were added; redirected URLs lead to their page."""
-        for piece in self.stream(_TRAINING):
+        for piece in self._reader.stream(_TRAINING):
             for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
                 yield TrainingRecord(*row)
 
@@ -181,7 +175,10 @@ class Loading:
             )
             SELECT DISTINCT url, kcid, positive, hops FROM way ORDER BY hops, url
         """
-        return [ExampleRecord(url, kcid, positive) for url, kcid, positive, _ in self.query(sql, max_rows=2**20).rows]
+        return [
+            ExampleRecord(url, kcid, positive)
+            for url, kcid, positive, _ in self._reader.query(sql, max_rows=2**20).rows
+        ]
 
     def load_models(self) -> list[ModelRecord]:
         """All models, newest first."""
@@ -190,27 +187,27 @@ class Loading:
                    coalesce(estimates, '{}'), coalesce(settings, ''), coalesce(taught, '')
             FROM models ORDER BY version DESC
         """
-        return [ModelRecord(*row) for row in self.query(sql, max_rows=2**15).rows]
+        return [ModelRecord(*row) for row in self._reader.query(sql, max_rows=2**15).rows]
 
     def load_model(self, version: int = 0) -> bytes:
         """The bytes of a model, of the newest when `version` is 0; b'' when there is none."""
         sql = "SELECT model FROM models WHERE ? IN (0, version) ORDER BY version DESC LIMIT 1"
-        rows = self.query(sql, [version], max_rows=1).rows
+        rows = self._reader.query(sql, [version], max_rows=1).rows
         return bytes(rows[0][0]) if rows else b""
 
     def load_counters(self) -> dict[str, int]:
         """The running counts."""
-        return dict(self.query("SELECT name, n FROM counters ORDER BY name", max_rows=2**20).rows)
+        return dict(self._reader.query("SELECT name, n FROM counters ORDER BY name", max_rows=2**20).rows)
 
     def count_states(self) -> dict[UrlState, int]:
         """How many URLs are in each state."""
-        counts = dict(self.query("SELECT state, count(*) FROM crawl GROUP BY state", max_rows=10).rows)
+        counts = dict(self._reader.query("SELECT state, count(*) FROM crawl GROUP BY state", max_rows=10).rows)
         return {state: int(counts.get(state.value, 0)) for state in STATES}
 
     def waiting_count(self, topic: int | None = None) -> int:
         """How many URLs wait, in all or in one topic's queue."""
         sql = "SELECT count(*) FROM crawl WHERE state = 'waiting' AND (?::SMALLINT IS NULL OR topic = ?)"
-        return int(self.query(sql, [topic, topic], max_rows=1).rows[0][0])
+        return int(self._reader.query(sql, [topic, topic], max_rows=1).rows[0][0])
 
     def load_warc_ends(self) -> dict[str, int]:
         """For each WARC file, the offset after the last record that the database knows of."""
@@ -218,11 +215,11 @@ class Loading:
             SELECT warc_file, max(warc_offset + warc_bytes) FROM visits
             WHERE warc_file <> '' GROUP BY warc_file ORDER BY warc_file
         """
-        return {name: int(end) for name, end in self.query(sql, max_rows=2**20).rows}
+        return {name: int(end) for name, end in self._reader.query(sql, max_rows=2**20).rows}
 
     def count_rows(self, table: str) -> int:
         """Rows of a table of the schema."""
-        return int(self.query(f"SELECT count(*) FROM {table}", max_rows=1).rows[0][0])
+        return int(self._reader.query(f"SELECT count(*) FROM {table}", max_rows=1).rows[0][0])
 
 
 def as_state(code: int | np.integer[Any]) -> UrlState:

@@ -1,11 +1,14 @@
-"""Reading the database: the statements of users and of the crawl, each in a snapshot of its own."""
+"""`StoreReader`: the statements of users and of the crawl, each in a snapshot of its own.
+
+A snapshot holds all that was committed before it was taken (invariant 3 of the store): the journal of changes is folded
+into its table first, and no batch can come in between.
+"""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from pathlib import Path
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import duckdb
@@ -15,9 +18,8 @@ import pyarrow as pa
 from opilio.errors import QueryError
 from opilio.settings import MIB
 from opilio.store import guard, refill
-from opilio.store.connection import store_error
+from opilio.store.connection import DatabaseFile, roll_back, store_error
 from opilio.store.guard import Result
-from opilio.store.loading import Loading
 from opilio.store.refill import StoredUrl
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
@@ -32,19 +34,15 @@ STREAM_ROWS = 10_000
 _READ_ONLY = "BEGIN TRANSACTION READ ONLY"
 
 
-class Reading(Loading):
-    """The half of `Store` that changes nothing."""
+class StoreReader:
+    """Answers queries, from any thread. Changes nothing, except by a statement that the user allowed to."""
 
-    path: Path
-    _turn: threading.RLock
-    _running: set[duckdb.DuckDBPyConnection]
-    _checked_orders: set[str]
-
-    def _open_root(self) -> duckdb.DuckDBPyConnection:
-        raise NotImplementedError
-
-    def _settle(self) -> None:
-        raise NotImplementedError
+    def __init__(self, file: DatabaseFile, settle: Callable[[], None]) -> None:
+        """`settle` brings every table up to date with what was committed."""
+        self._file = file
+        self._settle = settle
+        self._checked_orders: set[str] = set()
+        self._running: set[duckdb.DuckDBPyConnection] = set()
 
     def query(
         self,
@@ -60,9 +58,9 @@ class Reading(Loading):
 
         With `max_chars`, rows end where their texts together would be longer: an answer need not fit into memory.
         """
-        with self._reading() as cursor:
+        with self._cursor() as cursor:
             is_change = guard.check(cursor, sql, write=write)
-            with self._turn if is_change else nullcontext(), _deadline(cursor, timeout_s):
+            with self._file.turn if is_change else nullcontext(), _deadline(cursor, timeout_s):
                 self._take_snapshot(cursor, "BEGIN" if is_change else _READ_ONLY)
                 cursor.execute(sql, params if isinstance(params, Mapping) else list(params))
                 rows, truncated = _fetch(cursor, max_rows, max_chars)
@@ -73,7 +71,7 @@ class Reading(Loading):
 
     def stream(self, sql: str, params: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
         """The answer to one query in pieces, however large it is."""
-        with self._reading() as cursor:
+        with self._cursor() as cursor:
             guard.check(cursor, sql)
             self._take_snapshot(cursor)
             reader = cursor.sql(sql, params=list(params)).to_arrow_reader(STREAM_ROWS)
@@ -97,15 +95,22 @@ class Reading(Loading):
         """The next URLs to hold in memory, in the user's order: see `refill`."""
         if order_by not in self._checked_orders:
             self.check_order_by(order_by)
-        with self._reading() as cursor:
+        with self._cursor() as cursor:
             self._take_snapshot(cursor)
             return refill.next_waiting(cursor, order_by, limit, exclude, topic, per_host, now_s)
 
     def check_order_by(self, order_by: str) -> None:
         """Raise a QueryError for an order that cannot be used."""
-        with self._reading() as cursor:
+        with self._cursor() as cursor:
             refill.check_order_by(cursor, order_by)
         self._checked_orders.add(order_by)
+
+    @contextmanager
+    def snapshot(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """A cursor that sees all that is committed now, and changes nothing."""
+        with self._cursor() as cursor:
+            self._take_snapshot(cursor)
+            yield cursor
 
     def cancel_queries(self) -> None:
         """Interrupt every query that is running."""
@@ -113,16 +118,16 @@ class Reading(Loading):
             cursor.interrupt()
 
     @contextmanager
-    def _reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
+    def _cursor(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A cursor of its own, with DuckDB's errors translated; an open transaction is rolled back in the end."""
-        cursor = self._open_root().cursor()
+        cursor = self._file.cursor()
         self._running.add(cursor)
         try:
             yield cursor
         except duckdb.InterruptException:
             raise QueryError("the query was interrupted", "Give it more time, or ask for less.") from None
         except duckdb.FatalException as error:
-            raise store_error(self.path, error, "read") from error
+            raise store_error(self._file.path, error, "read") from error
         except duckdb.Error as error:
             raise guard.query_error(error) from None
         finally:
@@ -132,7 +137,7 @@ class Reading(Loading):
 
     def _take_snapshot(self, cursor: duckdb.DuckDBPyConnection, begin: str = _READ_ONLY) -> None:
         """Begin a transaction that sees all that is committed, and nothing that comes later."""
-        with self._turn:  # no batch may come between the folding and the first look
+        with self._file.turn:  # no batch may come between the folding and the first look
             self._settle()
             cursor.execute(begin)
             cursor.execute("SELECT 1 FROM meta").fetchall()  # DuckDB takes its snapshot at the first look
@@ -160,12 +165,6 @@ def _chars(value: Any) -> int:
     if isinstance(value, (str, bytes)):
         return len(value)
     return len(repr(value)) if isinstance(value, (list, tuple, dict)) else 0
-
-
-def roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
-    """Give up the open transaction, if there is one."""
-    with suppress(duckdb.Error):  # nothing was open, or the database is closed for good
-        cursor.execute("ROLLBACK")
 
 
 @contextmanager
