@@ -12,7 +12,7 @@ from opilio.crawl.steering import claim
 from opilio.crawl.taught import KEYWORDS, again, examples_in, why_nothing_is_learned
 from opilio.errors import InputError
 from opilio.learn import training_data
-from opilio.learn.training_data import forget, noting
+from opilio.learn.training_changes import recording_changes, undo_changes
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.topics import hierarchy_of
@@ -104,7 +104,7 @@ def _noted(lesson: Callable[..., Any]) -> Callable[..., Any]:
     """The same lesson, with a note of what it changed."""
 
     def teach(store: Store, **request: Any) -> Any:
-        with noting(store):
+        with recording_changes(store):
             return lesson(store, **request)
 
     return teach
@@ -138,7 +138,7 @@ LESSONS: Mapping[str, Callable[..., Any]] = {
     "feedback": _noted(_feedback),
     "split_topic": _noted(_split_topic),
     "learn_review": _noted(_learn_review),
-    "forget": forget,
+    "forget": undo_changes,
     # a review: nothing is learned of it until it is asked for
     "judge": _judge_page,
     "take_back": _take_back,

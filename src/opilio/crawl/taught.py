@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opilio.learn.training_data import ARCHETYPE
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.loader import ExampleRecord, ModelRecord
+from opilio.store.training import ARCHETYPE
 from opilio.topics import TopicRecord, hierarchy_of
 
 KEYWORDS = "keywords"  # the classifier that learns nothing

@@ -168,7 +168,7 @@ class Teacher:
 
     def ways_to(self, oids: list[int]) -> dict[int, tuple[str, bytes]]:
         """What the pages that led to URLs tell of them, when the judge looks at that; from any thread."""
-        return learn.ways_to(self._store, oids, self._settings.classify) if self.version and self._learns else {}
+        return learn.link_context(self._store, oids, self._settings.classify) if self.version and self._learns else {}
 
     async def retrain(self, reason: str, *, judge_anew: bool = True) -> int:
         """Train anew as soon as possible; the version that came of it. Raises what training raises."""

@@ -45,12 +45,12 @@ if TYPE_CHECKING:
         write_round,
     )
     from opilio.learn.census import take_census
-    from opilio.learn.crawl_health import Surroundings, estimate_recall, look_around
+    from opilio.learn.crawl_health import CrawlHealth, check_health, estimate_recall
     from opilio.learn.explanations import explain, explain_link, keyword_model
     from opilio.learn.guard import GuardVerdict, Trial, check_guard, try_beside, try_out
     from opilio.learn.mined_negatives import looks_for_strangers, with_strangers
     from opilio.learn.models import compare_models, list_models, renew
-    from opilio.learn.rejudging import Rejudged, rejudge, ways_to
+    from opilio.learn.rejudging import Rejudged, link_context, rejudge
     from opilio.learn.remedies import command_line, more_examples
     from opilio.learn.strategy_history import brief, brief_from, read_anew, remember
     from opilio.learn.trainer import TrainedModel, check_settings, propose, redraw, store_model, train, train_beside
@@ -58,16 +58,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Archetype",
+    "CrawlHealth",
     "GuardVerdict",
     "Rejudged",
     "Round",
-    "Surroundings",
     "Survey",
     "TrainedModel",
     "Trial",
     "brief",
     "brief_from",
     "check_guard",
+    "check_health",
     "check_settings",
     "command_line",
     "compare_models",
@@ -77,9 +78,9 @@ __all__ = [
     "explain_link",
     "gather",
     "keyword_model",
+    "link_context",
     "list_archetypes",
     "list_models",
-    "look_around",
     "looks_for_strangers",
     "more_examples",
     "page_text",
@@ -99,7 +100,6 @@ __all__ = [
     "trim_example",
     "try_beside",
     "try_out",
-    "ways_to",
     "with_strangers",
     "write_round",
 ]
@@ -108,7 +108,7 @@ _MODULES = {
     "Archetype": "archetypes",
     "Rejudged": "rejudging",
     "Round": "archetypes",
-    "Surroundings": "crawl_health",
+    "CrawlHealth": "crawl_health",
     "Survey": "archetypes",
     "TrainedModel": "trainer",
     "Trial": "guard",
@@ -127,7 +127,7 @@ _MODULES = {
     "keyword_model": "explanations",
     "list_archetypes": "archetypes",
     "list_models": "models",
-    "look_around": "crawl_health",
+    "check_health": "crawl_health",
     "looks_for_strangers": "mined_negatives",
     "more_examples": "remedies",
     "page_text": "archetypes",
@@ -147,7 +147,7 @@ _MODULES = {
     "trim_example": "archetypes",
     "try_beside": "guard",
     "try_out": "guard",
-    "ways_to": "rejudging",
+    "link_context": "rejudging",
     "with_strangers": "mined_negatives",
     "write_round": "archetypes",
 }

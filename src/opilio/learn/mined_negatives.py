@@ -29,7 +29,7 @@ from opilio.learn.training_set import examples_of
 from opilio.model import Judgement
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.loader import TrainingRecord
+from opilio.store.training import unlabelled_pages
 from opilio.topics.hierarchy import ABOVE_ROOT
 
 EARLY_PAGES = 400
@@ -43,15 +43,6 @@ MAX_LOST = 0.2
 OWN_NEGATIVES = 20
 """Documents that are not wanted, given by the user, from which on the crawl adds none."""
 _LEARNERS = frozenset({"svm", "bayes"})  # classifiers that learn from OTHERS what is not wanted
-
-_MET = f"""
-    SELECT c.url, coalesce(p.title, ''), p.oid, coalesce(p.language, ''), p.text
-    FROM pages p JOIN crawl c USING (oid)
-    WHERE p.oid NOT IN (SELECT oid FROM duplicates) AND p.oid NOT IN (SELECT oid FROM reviews)
-      AND p.oid NOT IN (SELECT unnest($1::BIGINT[])) AND c.url NOT IN (SELECT name FROM training)
-      AND p.oid IN (SELECT oid FROM terms)
-    ORDER BY p.visited, p.oid LIMIT {EARLY_PAGES}
-"""
 
 
 def looks_for_strangers(settings: Settings) -> bool:
@@ -70,7 +61,8 @@ def with_strangers(
     if not looks_for_strangers(settings) or _unwanted(training) >= OWN_NEGATIVES:
         return training
     reader = TextReader()
-    met = examples_of(store, _records(store), reader)
+    known = [record.oid for record in store.load_training() if record.oid is not None]
+    met = examples_of(store, unlabelled_pages(store, known, ABOVE_ROOT, "met", EARLY_PAGES), reader)
     if len(met) < FEWEST_PAGES:
         return training
     given = (training, met, settings)
@@ -126,12 +118,3 @@ def _unwanted(training: TrainingSet) -> int:
     """Documents of the user's that show what is not wanted: counter-examples, and examples of other topics."""
     wanted = training.hierarchy.is_wanted
     return sum(not (example.positive and wanted(example.kcid)) for example in training.examples)
-
-
-def _records(store: Store) -> list[TrainingRecord]:
-    """The earliest pages that nobody has said anything of, as documents of OTHERS."""
-    known = [record.oid for record in store.load_training() if record.oid is not None]
-    return [
-        TrainingRecord(url, "url", ABOVE_ROOT, False, "met", title, oid, language, text)
-        for url, title, oid, language, text in store.query(_MET, [known], max_rows=EARLY_PAGES).rows
-    ]

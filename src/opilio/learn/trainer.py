@@ -25,10 +25,10 @@ from opilio.classify.oasis_filter import proposals, write_proposal
 from opilio.errors import InputError, OpilioError, SettingsError
 from opilio.features.evidence import TextReader
 from opilio.learn.training_set import gather
-from opilio.model import RELEVANT
 from opilio.process import start_beside
 from opilio.settings import ClassifySettings, Settings, to_toml
 from opilio.store import Batch, Store
+from opilio.store.pages import latest_relevant
 from opilio.store.probes import write_model
 
 SVM = "svm"  # the classifier that looks at feature spaces
@@ -132,12 +132,6 @@ def _estimates(judge: Judge) -> dict[str, dict[str, dict[str, float]]]:
     return {str(kcid): {space: asdict(estimate) for space, estimate in spaces.items()} for kcid, spaces in found}
 
 
-_RECOMMENDED = f"""
-    SELECT p.title, p.text, p.language, c.url FROM pages p JOIN crawl c USING (oid)
-    WHERE p.relevance >= {RELEVANT} AND p.text IS NOT NULL ORDER BY p.visited DESC LIMIT ?
-"""
-
-
 def redraw(store: Store, version: int) -> TrainedModel | None:
     """The newest model with its variable part drawn from the latest documents found; None when it has no such part."""
     model = Model.from_bytes(store.load_model(version))
@@ -145,8 +139,8 @@ def redraw(store: Store, version: int) -> TrainedModel | None:
     if not isinstance(judge, OasisFilter):
         return None
     reader = TextReader()
-    rows = store.query(_RECOMMENDED, [judge.settings.redraw_after], max_rows=2**16).rows
-    found = [reader.read(title or "", text, language or "", url) for title, text, language, url in rows]
+    pages = latest_relevant(store, judge.settings.redraw_after)
+    found = [reader.read(page.title or "", page.text, page.language or "", page.url) for page in pages]
     drawn = Model(version + 1, model.classifier, judge.redrawn(found, version + 1, reader.terms))
     return TrainedModel(drawn.version, drawn.classifier, len(found), "{}", drawn.to_bytes())
 

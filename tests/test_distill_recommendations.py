@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distill_webs import Web, webs
-from opilio.distill import Recommended, Scores, WebGraph, analyse, distill, keep, neglected
-from opilio.distill.recommendations import PATIENCE, Estimates, recommended
+from opilio.distill import Recommended, Scores, WebGraph, analyse, distill, neglected, save_scores
+from opilio.distill.recommendations import PRIOR_LINKS, Estimates, recommended
 from opilio.store import Store
 
 TOPICS = [
@@ -64,7 +64,7 @@ def test_a_hub_is_as_good_as_what_it_recommends(store: Store, web: Web, percenti
         said = [web.relevance[oid]]
         for source in (source for source, linked in targets.items() if oid in linked and hub.get(source, 0.0) > least):
             known = [web.relevance[target] for target in targets[source] if target in pages]
-            said.append((sum(known) + PATIENCE * usual) / (len(known) + PATIENCE))
+            said.append((sum(known) + PRIOR_LINKS * usual) / (len(known) + PRIOR_LINKS))
         assert likely == pytest.approx(max(said), abs=1e-6)
 
 
@@ -99,16 +99,16 @@ def scores_of(hub: list[float], authority: list[float]) -> Scores:
 def test_the_best_are_kept_in_the_place_of_the_old(store: Store) -> None:
     """Tables hold the best of each kind, none with a score of 0, and nothing of the analysis before."""
     Web([0, 1, 2]).fill(store)
-    keep(store, {7: scores_of([1.0], [1.0])}, scores_of([1.0], [1.0]))
+    save_scores(store, {7: scores_of([1.0], [1.0])}, scores_of([1.0], [1.0]))
     first = scores_of([0.5, 0.0, 0.3, 0.2], [0.0, 0.1, 0.2, 0.7])
-    keep(store, {1: first, 2: scores_of([0.0, 1.0], [0.0, 0.0])}, first, limit=2)
+    save_scores(store, {1: first, 2: scores_of([0.0, 1.0], [0.0, 0.0])}, first, limit=2)
     near = pytest.approx
     assert store.query("SELECT oid, score FROM hubs ORDER BY oid").rows == [(0, near(0.5)), (2, near(0.3))]
     assert store.query("SELECT oid, score FROM auth ORDER BY oid").rows == [(2, near(0.2)), (3, near(0.7))]
     assert store.query("SELECT * FROM link_scores ORDER BY kcid, oid").rows == [
         (1, 0, near(0.5), 0.0), (1, 2, near(0.3), near(0.2)), (1, 3, near(0.2), near(0.7)), (2, 1, 1.0, 0.0),
     ]  # fmt: skip
-    keep(store, {}, scores_of([], []))
+    save_scores(store, {}, scores_of([], []))
     counts = "SELECT (SELECT count(*) FROM hubs), (SELECT count(*) FROM auth), (SELECT count(*) FROM link_scores)"
     assert store.query(counts).rows == [(0, 0, 0)]
 
@@ -117,7 +117,7 @@ def test_estimates_rise_and_never_fall(store: Store) -> None:
     """Only URLs that wait get a new estimate, and only a higher one."""
     Web([0, 1, 2, 3], relevance=[0.25, 0.75, 0.25, 0.25], waiting=frozenset({0, 1, 2})).fill(store)
     rising = Recommended(np.array([0, 1, 3]), np.array([0.5, 0.5, 0.5]), np.ones(3))
-    keep(store, {}, scores_of([], []), rising)
+    save_scores(store, {}, scores_of([], []), rising)
     assert store.query("SELECT relevance FROM crawl ORDER BY oid").rows == [(0.5,), (0.75,), (0.25,), (0.25,)]
 
 
