@@ -2,7 +2,7 @@
 
 A model that is too wide, or that was taught by its own mistakes, keeps accepting pages with good marks. Their words
 give it away: how alike they are to the examples (cosine of tf*idf with the examples' centroid), for the first pages
-that a topic accepted and for the latest. docs/guides/stagnation.md says what this can and cannot see.
+that a topic accepted and for the latest. docs/results/recall.md says what this can and cannot see.
 """
 
 from __future__ import annotations

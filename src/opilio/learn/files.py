@@ -24,6 +24,6 @@ def read_file(path: Path) -> FileText:
         try:
             document = reader.read(path)
         except InputError as error:
-            hint = error.hint or "docs/guides/formats.md lists the formats that can be read."
+            hint = error.hint or "docs/guides/documents.md lists the formats that can be read."
             raise InputError(error.message, hint) from None
     return FileText(document.title, document.text)

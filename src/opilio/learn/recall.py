@@ -3,7 +3,7 @@
 A crawl asks for the best first, so its harvest falls as what is good is used up. How it falls says how much is left:
 the requests are cut into pieces, each as long as all before it; a straight line is laid through the logarithms of their
 harvest rates over the logarithms of their places, and followed over all that waits, and what will be found behind it.
-Relevant pages that nothing found so far leads to are not seen. docs/guides/stagnation.md has what other ways gave on
+Relevant pages that nothing found so far leads to are not seen. docs/results/recall.md has what other ways gave on
 recorded webs, and how wrong this one is.
 """
 
