@@ -3,13 +3,13 @@
 *Drift*: the pages that a crawl accepts come to have other words than the examples. A model that is too wide, or that
 learned from its own mistakes, keeps accepting pages with high relevance. Their words give it away: how similar they are
 to the examples (cosine of tf*idf with the examples' centroid), for the first pages that a topic accepted and for the
-latest. docs/guides/stagnation.md says what this can and cannot see.
+latest. docs/results/recall.md says what this can and cannot see.
 
 *Recall*: how much of what is relevant and can be reached has been found, by the crawl's own figures. A crawl fetches
 the best first, so its harvest falls as what is good is used up. How it falls shows how much is left: the requests are
 cut into pieces, each as long as all before it; a straight line is fitted to the logarithms of their harvest rates over
 the logarithms of their places, and extended over all that is queued, and what will be found behind it. Relevant pages
-that nothing found so far leads to are not seen. docs/guides/stagnation.md has what other estimates gave on recorded
+that nothing found so far leads to are not seen. docs/results/recall.md has what other estimates gave on recorded
 webs, and how wrong this one is.
 """
 

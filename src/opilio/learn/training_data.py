@@ -9,12 +9,12 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, Self
 
 import xxhash
 
+from opilio.analyze.files import FileText
 from opilio.errors import InputError
 from opilio.settings import Settings, to_toml
 from opilio.store import Batch, Store, training
@@ -34,14 +34,6 @@ from opilio.topics import (
 
 MIN_EXAMPLE_WORDS = 30
 """A text with fewer words, such as a query, says what is wanted but is no document to learn from."""
-
-
-@dataclass(frozen=True)
-class FileText:
-    """What a file says."""
-
-    title: str
-    text: str
 
 
 ReadFile = Callable[[Path], FileText]
