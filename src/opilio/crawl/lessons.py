@@ -158,7 +158,7 @@ def teach(store: Store, what: str, **request: Any) -> Any:
 
 def use_model_now(store: Store, settings: Settings, version: int) -> int:
     """Judge by an older model again where no crawl runs; the version it has now."""
-    renewed = learn.renew(store, version)
+    renewed = learn.reuse_model(store, version)
     learn.store_model(store, renewed, again(version), settings, training_data.fingerprint(store, settings))
     learn.rejudge(store, renewed.model, examples_in(store), settings.classify)
     return renewed.version

@@ -207,7 +207,7 @@ class Teacher:
         try:
             await self._commit()
             taught = await asyncio.to_thread(fingerprint, self._store, self._settings)
-            renewed = await asyncio.to_thread(learn.renew, self._store, version)
+            renewed = await asyncio.to_thread(learn.reuse_model, self._store, version)
             await self._hand_out(renewed, again(version), taught)
         except Exception as error:  # no training has failed: it is the asker's to hear of
             if not heard.done():
@@ -285,7 +285,7 @@ class Teacher:
         known = await asyncio.to_thread(learn.gather, self._store, self._settings)
         training = await asyncio.to_thread(learn.with_strangers, self._store, self._settings, known, self._has_started)
         trained = await asyncio.to_thread(
-            learn.train_beside, training, self._settings, self.version + 1, self._has_started
+            learn.train_in_process, training, self._settings, self.version + 1, self._has_started
         )
         self._processes.clear()
         await self._hand_out(trained, reason, taught)

@@ -37,7 +37,7 @@ from opilio.features.evidence import TextReader
 from opilio.learn.explanations import current_model
 from opilio.learn.guard import GuardVerdict, Trial
 from opilio.learn.mined_negatives import with_strangers
-from opilio.learn.trainer import OnStart, work_beside
+from opilio.learn.trainer import OnStart, run_in_process
 from opilio.learn.training_data import TrainingState
 from opilio.learn.training_set import examples_of, gather
 from opilio.settings import LearnSettings, Settings
@@ -81,11 +81,6 @@ class Round:
     def is_empty(self) -> bool:
         """Whether the training set stays as it is."""
         return not self.added and not self.removed
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether a model was tried with it, and refused."""
-        return self.verdict is not None and not self.verdict.accepted
 
     def without(self, topics: Collection[int]) -> Round:
         """The same, but for some topics."""
@@ -186,7 +181,7 @@ def _confidences(
     store: Store, gathered: TrainingSet, settings: Settings, on_start: OnStart
 ) -> dict[int, list[tuple[Example, float]]]:
     """By wanted topic: its training documents, and how sure a model is of each that has not learned from it."""
-    values = work_beside("confidences", (gathered, settings, store.load_model()), on_start)
+    values = run_in_process("confidences", (gathered, settings, store.load_model()), on_start)
     found: dict[int, list[tuple[Example, float]]] = {}
     for example, value in zip(gathered.examples, values, strict=True):
         if value is not None:

@@ -24,7 +24,7 @@ from dataclasses import replace
 from opilio.classify import Example, TrainingSet
 from opilio.features.evidence import TextReader
 from opilio.learn.guard import confidences_by, train_without
-from opilio.learn.trainer import OnStart, work_beside
+from opilio.learn.trainer import OnStart, run_in_process
 from opilio.learn.training_set import examples_of
 from opilio.model import Judgement
 from opilio.settings import Settings
@@ -66,7 +66,7 @@ def with_strangers(
     if len(met) < FEWEST_PAGES:
         return training
     given = (training, met, settings)
-    chosen = choose_strangers(*given) if on_start is None else work_beside("strangers", given, on_start)
+    chosen = choose_strangers(*given) if on_start is None else run_in_process("strangers", given, on_start)
     if not chosen:
         return training
     others = (*training.others, *(met[place] for place in chosen))

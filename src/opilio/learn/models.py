@@ -57,7 +57,7 @@ def compare_models(store: Store, first: int, second: int) -> dict[str, Any]:
     }
 
 
-def renew(store: Store, version: int) -> TrainedModel:
+def reuse_model(store: Store, version: int) -> TrainedModel:
     """An older model under the next version: versions never change, so going back is a step forward."""
     old = Model.from_bytes(_bytes_of(store, version))
     models = store.load_models()

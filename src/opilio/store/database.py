@@ -22,7 +22,6 @@ import duckdb
 import pyarrow as pa
 
 from opilio.errors import CollectionError, OpilioError, StoreError
-from opilio.model import UrlState
 from opilio.settings import GIB
 from opilio.store import schema
 from opilio.store.batch import Batch
@@ -191,10 +190,6 @@ class Store:
         """All known URLs in chunks of arrays, ascending by oid; `state` as its place in `STATES`."""
         return self._loader.load_urls(columns)
 
-    def load_pages(self, columns: Sequence[str] = ("oid", "content_hash", "ip", "body_bytes")) -> Iterator[Columns]:
-        """Chosen columns of all pages in chunks of arrays, in the order they were stored."""
-        return self._loader.load_pages(columns)
-
     def load_hosts(self) -> Iterator[HostRecord]:
         """All hosts, ascending by sid, each with its latest robots.txt."""
         return self._loader.load_hosts()
@@ -231,13 +226,9 @@ class Store:
         """For each WARC file, the offset after the last record that the database knows of."""
         return self._loader.load_warc_ends()
 
-    def count_states(self) -> dict[UrlState, int]:
-        """How many URLs are in each state."""
-        return self._loader.count_states()
-
-    def waiting_count(self, topic: int | None = None) -> int:
-        """How many URLs are queued, in all or in one topic's queue."""
-        return self._loader.waiting_count(topic)
+    def waiting_count(self) -> int:
+        """How many URLs are queued."""
+        return self._loader.waiting_count()
 
     def count_rows(self, table: str) -> int:
         """Rows of a table of the schema."""

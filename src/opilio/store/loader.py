@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
-
 from opilio.model import UrlState
 from opilio.store.reader import StoreReader
 from opilio.topics import TopicRecord
@@ -121,10 +119,6 @@ class Loader:
         wanted = ", ".join("enum_code(state) AS state" if name == "state" else name for name in columns)
         yield from self._arrays(f"SELECT {wanted} FROM crawl")
 
-    def load_pages(self, columns: Sequence[str] = ("oid", "content_hash", "ip", "body_bytes")) -> Iterator[Columns]:
-        """Chosen columns of all pages in chunks of arrays, in the order they were stored."""
-        yield from self._arrays(f"SELECT {', '.join(columns)} FROM pages")
-
     def _arrays(self, sql: str) -> Iterator[Columns]:
         for piece in self._reader.stream(sql):
             yield {name: piece.column(name).to_numpy(zero_copy_only=False) for name in piece.schema.names}
@@ -199,15 +193,9 @@ class Loader:
         """The running counts."""
         return dict(self._reader.query("SELECT name, n FROM counters ORDER BY name", max_rows=2**20).rows)
 
-    def count_states(self) -> dict[UrlState, int]:
-        """How many URLs are in each state."""
-        counts = dict(self._reader.query("SELECT state, count(*) FROM crawl GROUP BY state", max_rows=10).rows)
-        return {state: int(counts.get(state.value, 0)) for state in STATES}
-
-    def waiting_count(self, topic: int | None = None) -> int:
-        """How many URLs wait, in all or in one topic's queue."""
-        sql = "SELECT count(*) FROM crawl WHERE state = 'waiting' AND (?::SMALLINT IS NULL OR topic = ?)"
-        return int(self._reader.query(sql, [topic, topic], max_rows=1).rows[0][0])
+    def waiting_count(self) -> int:
+        """How many URLs are queued."""
+        return int(self._reader.query("SELECT count(*) FROM crawl WHERE state = 'waiting'", max_rows=1).rows[0][0])
 
     def load_warc_ends(self) -> dict[str, int]:
         """For each WARC file, the offset after the last record that the database knows of."""
@@ -220,8 +208,3 @@ class Loader:
     def count_rows(self, table: str) -> int:
         """Rows of a table of the schema."""
         return int(self._reader.query(f"SELECT count(*) FROM {table}", max_rows=1).rows[0][0])
-
-
-def as_state(code: int | np.integer[Any]) -> UrlState:
-    """The state behind a code of `load_urls`."""
-    return STATES[int(code)]
