@@ -6,13 +6,12 @@ from collections.abc import Sequence
 
 from opilio.settings import Settings
 from opilio.store import Store
+from opilio.store.judgements import count_of_older_models
 from opilio.store.loader import ExampleRecord, ModelRecord
-from opilio.store.training import ARCHETYPE
+from opilio.store.training import ARCHETYPE, archetype_names
 from opilio.topics import TopicRecord, hierarchy_of
 
 KEYWORDS = "keywords"  # the classifier that learns nothing
-_ARCHETYPES = f"SELECT DISTINCT name FROM training WHERE source = '{ARCHETYPE}'"
-_OLDER = "SELECT count(*) FROM pages WHERE text IS NOT NULL AND coalesce(model_version, 0) < ?"
 
 
 def wanted_topics(topics: Sequence[TopicRecord]) -> frozenset[int]:
@@ -39,13 +38,13 @@ def examples_in(store: Store) -> dict[int, int]:
 
 def examples_to_fetch(store: Store) -> list[ExampleRecord]:
     """The URLs that the user gave to learn from; archetypes are fetched already."""
-    made = {name for (name,) in store.query(_ARCHETYPES, max_rows=2**20).rows}
+    made = archetype_names(store)
     return [example for example in store.load_examples() if example.url not in made]
 
 
 def has_older_judgements(store: Store, version: int) -> bool:
     """Whether pages are stored that could be judged anew by this model."""
-    return bool(store.query(_OLDER, [version]).rows[0][0])
+    return bool(count_of_older_models(store, version))
 
 
 def why_nothing_is_learned(settings: Settings) -> tuple[str, str]:

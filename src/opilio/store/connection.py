@@ -25,7 +25,7 @@ _REFUSED = ("permission denied", "read-only file system")
 
 
 def connect(path: Path, *, memory_bytes: int, read_only: bool, threads: int = 0) -> duckdb.DuckDBPyConnection:
-    """Open the file, closed in: no other file, no extension, no Python variable can be reached by SQL from here on."""
+    """Open the file, isolated: no other file, no extension, no Python variable can be reached by SQL from here on."""
     config: dict[str, str | bool | int | float | list[str]] = {
         "threads": threads or min(MAX_THREADS, len(os.sched_getaffinity(0))),
         "memory_limit": f"{max(memory_bytes, 64 * 2**20) >> 20}MiB",

@@ -29,6 +29,7 @@ _APPLY = (
 
 _OLDER = "text IS NOT NULL AND coalesce(model_version, 0) < $1"
 _OLDER_OIDS = f"SELECT oid FROM pages WHERE {_OLDER} ORDER BY rowid"
+_OLDER_COUNT = f"SELECT count(*) FROM pages WHERE {_OLDER}"
 _OLDER_PAGES = f"""
     SELECT p.oid, coalesce(p.relevance, 0.0), c.url, coalesce(p.title, ''), coalesce(p.language, ''), p.text
     FROM pages p JOIN crawl c USING (oid)
@@ -115,6 +116,11 @@ def apply_judgements(connection: duckdb.DuckDBPyConnection, judged: pa.Table) ->
 def pages_of_older_models(store: Store, version: int) -> list[int]:
     """The pages that a model before `version` judged and whose text is kept, in the order they were stored."""
     return [oid for piece in store.stream(_OLDER_OIDS, [version]) for oid in piece.column(0).to_pylist()]
+
+
+def count_of_older_models(store: Store, version: int) -> int:
+    """How many pages that is."""
+    return int(store.query(_OLDER_COUNT, [version]).rows[0][0])
 
 
 def load_pages_to_rejudge(store: Store, version: int, oids: Sequence[int]) -> list[JudgedPage]:

@@ -6,7 +6,7 @@ whether its front takes a tenth of a second or a whole one. Functions that take 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import duckdb
@@ -68,6 +68,13 @@ _SHORT_TEXTS = """
 _LATEST_RELEVANT = f"""
     SELECT p.title, p.text, p.language, c.url FROM pages p JOIN crawl c USING (oid)
     WHERE p.relevance >= {RELEVANT} AND p.text IS NOT NULL ORDER BY p.visited DESC LIMIT ?
+"""
+_SINCE_VISIT = """
+    SELECT oid, epoch(visited) FROM pages WHERE visited >= make_timestamp(($1 * 1e6)::BIGINT) ORDER BY visited, oid
+"""
+_PAGE_RELEVANCES = f"""
+    SELECT p.oid, c.url, coalesce(p.title, ''), coalesce(p.relevance >= {RELEVANT}, FALSE)
+    FROM pages p JOIN crawl c USING (oid) WHERE p.oid IN (SELECT unnest($1::BIGINT[])) ORDER BY p.oid
 """
 _RELEVANT_SAMPLE = """
     SELECT oid FROM pages WHERE kcid IN (SELECT unnest($1::SMALLINT[])) AND relevance >= 0.5
@@ -349,6 +356,17 @@ def short_texts(store: Store, oids: Sequence[int], max_chars: int) -> dict[int, 
 def latest_relevant(store: Store, limit: int) -> list[RelevantPage]:
     """The latest relevant pages whose text is kept."""
     return [RelevantPage(*row) for row in store.query(_LATEST_RELEVANT, [limit], max_rows=2**16).rows]
+
+
+def pages_since(store: Store, since_s: float) -> Iterator[tuple[int, float]]:
+    """The pages visited since a moment, oldest first: oid, and the time of the visit in seconds."""
+    for piece in store.stream(_SINCE_VISIT, [since_s]):
+        yield from zip(*(column.to_pylist() for column in piece.columns), strict=True)
+
+
+def page_relevances(store: Store, oids: Sequence[int]) -> list[tuple[int, str, str, bool]]:
+    """Some pages, ascending: oid, URL, title, and whether it is relevant."""
+    return store.query(_PAGE_RELEVANCES, [list(oids)], max_rows=len(oids)).rows
 
 
 def count_relevant_of(store: Store, kcids: Sequence[int]) -> int:

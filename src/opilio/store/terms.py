@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from opilio.features.evidence import SIGNIFICANT_STEMS
+from opilio.model import RELEVANT
 from opilio.store.database import Store
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
@@ -60,6 +61,39 @@ _PARENTS = f"""
 """
 
 
+# Weights: (1 + ln count) in a page, made so that the squares add up to 1; in the profile, times ln(1 + pages / pages
+# with the term). The page has no such factor: a crawler elsewhere does not know it.
+_PROFILES = f"""
+    WITH wanted AS (SELECT unnest($kcids::SMALLINT[]) AS kcid, unnest($goods::SMALLINT[]) AS good),
+    chosen AS (
+        SELECT good, oid FROM pages JOIN wanted USING (kcid) WHERE relevance >= {RELEVANT}
+        QUALIFY row_number() OVER (PARTITION BY good ORDER BY relevance DESC, oid) <= $pages
+    ),
+    common AS (
+        SELECT tid, count(*) AS n FROM terms WHERE tid IN (SELECT tid FROM terms SEMI JOIN chosen USING (oid))
+        GROUP BY tid
+    ),
+    weighed AS (
+        SELECT good, oid, tid, (1 + ln(freq)) / sqrt(sum((1 + ln(freq)) ** 2) OVER (PARTITION BY good, oid)) AS w
+        FROM terms JOIN chosen USING (oid)
+    ),
+    means AS (
+        SELECT good, tid, sum(w) * ln(1 + (SELECT count(*) FROM pages) / any_value(n)) AS weight
+        FROM weighed JOIN common USING (tid) GROUP BY good, tid
+        QUALIFY row_number() OVER (PARTITION BY good ORDER BY weight DESC, tid) <= $terms
+    ),
+    profiles AS (SELECT good, tid, weight / sqrt(sum(weight * weight) OVER (PARTITION BY good)) AS w FROM means),
+    likenesses AS (
+        SELECT c.good, c.oid, coalesce(sum(x.w * p.w), 0) AS likeness
+        FROM chosen c LEFT JOIN weighed x USING (good, oid) LEFT JOIN profiles p USING (good, tid) GROUP BY ALL
+    ),
+    typical AS (SELECT good, count(*) AS pages, quantile_cont(likeness, 0.25) AS typical FROM likenesses GROUP BY good)
+    SELECT good, pages, typical, list(term ORDER BY w DESC, term), list(w ORDER BY w DESC, term)
+    FROM profiles JOIN (SELECT tid, min(term) AS term FROM lexicon GROUP BY tid) USING (tid) JOIN typical USING (good)
+    WHERE pages >= $least GROUP BY ALL ORDER BY good
+"""
+
+
 # -- counting pages with a term
 
 
@@ -108,11 +142,11 @@ def bag_of_terms(store: Store, oid: int) -> list[tuple[int, int]]:
     return store.query(_BAG, [oid], max_rows=2**16).rows
 
 
-def bags_of_terms(store: Store, oids: Sequence[int]) -> dict[int, Mapping[int, float]]:
-    """The terms of some pages, by oid."""
+def bags_of_terms(store: Store, oids: Sequence[int]) -> dict[int, dict[int, int]]:
+    """The terms of some pages, and how often each is there, by oid."""
     if not oids:
         return {}
-    rows = store.query(_BAGS, [list(oids)]).rows
+    rows = store.query(_BAGS, [list(oids)], max_rows=len(oids)).rows
     return {oid: dict(zip(tids, freqs, strict=True)) for oid, tids, freqs in rows}
 
 
@@ -156,6 +190,29 @@ def cosines(
     table = np.concatenate([np.column_stack([c.to_numpy() for c in piece.columns[1:]]) for piece in found])
     oids = np.concatenate([piece.column(0).to_numpy() for piece in found])
     return oids, table[:, 1:] / np.maximum(table[:, :1], 1e-12)
+
+
+class TermProfile(NamedTuple):
+    """The terms that describe a topic, the heaviest first."""
+
+    kcid: int
+    pages: int
+    typical: float
+    """A quarter of its pages have at most this cosine with the profile."""
+    terms: list[str]
+    weights: list[float]
+
+
+def load_profiles(
+    store: Store, pairs: Sequence[tuple[int, int]], *, pages: int, terms: int, least_pages: int
+) -> list[TermProfile]:
+    """Of each good topic the profile of its best pages; `pairs` are topics, each with the good one it is in."""
+    asked = {
+        "kcids": [kcid for kcid, _ in pairs], "goods": [good for _, good in pairs], "pages": pages, "terms": terms,
+        "least": least_pages,
+    }  # fmt: skip
+    with store.reading() as cursor:
+        return [TermProfile(*row) for row in cursor.execute(_PROFILES, asked).fetchall()]
 
 
 def _filled(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

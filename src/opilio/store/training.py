@@ -41,6 +41,12 @@ _HAS_DOCUMENTS = """
     SELECT count(*) FROM training
     WHERE positive AND (kind <> 'text' OR len(string_split_regex(trim(text), '\\s+')) >= ?)
 """
+_ARCHETYPE_NAMES = f"SELECT DISTINCT name FROM training WHERE source = '{ARCHETYPE}'"
+_ARCHETYPE_COUNTS = f"""
+    SELECT kcid, count(*) FILTER (source IN ('{ARCHETYPE}', '{CONFIRMED}')) FROM training
+    WHERE positive AND (kind <> 'text' OR len(string_split_regex(trim(text), '\\s+')) >= ?)
+    GROUP BY kcid
+"""
 _DROP_ARCHETYPE = f"DELETE FROM training WHERE kcid = $1 AND name = $2 AND source = '{ARCHETYPE}'"
 _ADD_ARCHETYPE = f"""
     INSERT INTO training (name, kind, kcid, positive, source, title, text, added)
@@ -127,6 +133,16 @@ def replace_archetypes(store: Store, removed: Iterable[ExampleKey], added: Itera
             connection.execute(_DROP_ARCHETYPE, [kcid, url])
         for kcid, url in added:
             connection.execute(_ADD_ARCHETYPE, [kcid, url, time.time()])
+
+
+def archetype_names(store: Store) -> set[str]:
+    """The names of all archetypes that nobody vouches for."""
+    return {name for (name,) in store.query(_ARCHETYPE_NAMES, max_rows=_MAX_ROWS).rows}
+
+
+def count_archetypes(store: Store, min_words: int) -> dict[int, int]:
+    """By topic with documents (`has_documents`): how many of them the crawl found, confirmed or not."""
+    return dict(store.query(_ARCHETYPE_COUNTS, [min_words], max_rows=2**15).rows)
 
 
 def example_pages(store: Store, kcid: int) -> dict[int, str]:
