@@ -96,7 +96,7 @@ WEIGHTS = {
 }  # fmt: skip
 """Of each number, in units of its spread over all waiting URLs: the mean of what was thought before and of what two
 logistic regressions found on waiting URLs of simulated crawls of development topics; those of parents by hand, for webs
-whose links say less than those of the corpora do (docs/concepts/link-scores.md)."""
+whose links say less than those of the corpora do (docs/concepts/frontier.md)."""
 HUB_WEIGHT = 0.5
 """Of being recommended by great hubs, 1 for the URL that they recommend most."""
 SEED_PRIORITY, EXPLORED_PRIORITY = 100.0, 50.0
