@@ -17,10 +17,10 @@ from typing import Any
 from opilio import learn
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import BackgroundTask
+from opilio.crawl.commits import Commits, Refills
 from opilio.crawl.distiller import Distiller
 from opilio.crawl.forwarding import HandOver
 from opilio.crawl.indexer import Indexer
-from opilio.crawl.keeping import Keeping
 from opilio.crawl.phases import Phases, phase_at_start, settings_in
 from opilio.crawl.shipping import Shipper
 from opilio.crawl.status import PHASE, Status
@@ -39,22 +39,29 @@ TICK_S = 0.25  # the loop looks at limits and the display at least this often
 GRACE_S = 10.0  # how long a stopping crawl waits for requests under way
 
 
-class Engine(Keeping):
+class Engine:
     """One run of a crawl."""
 
     def __init__(
         self, settings: Settings, store: Store, absorber: Absorber, workers: Workers, topic_names: dict[int, str]
     ) -> None:
-        super().__init__(settings, store, absorber)
+        self.settings = settings
+        self.store = store
+        self.absorber = absorber
+        self.frontier = absorber.frontier
+        self.counters = absorber.counters
         self.workers = workers
         self.topic_names = topic_names
         self.folder = str(store.path.parent)
+        self.reason = ""
+        """Why the crawl ends; empty while it goes on."""
         self._started_s = time.monotonic()
         self._started_epoch_s = time.time()
         self._elapsed_before_s = self.counters.counts["elapsed_ms"] / 1000
         self._ticked_s = 0.0
         self._stop_now = asyncio.Event()
-        commit = functools.partial(self.commit, wait=True)
+        self.commits = Commits(settings.store, store, absorber, lambda: self.elapsed_s)
+        commit = self.commit
         self.teacher = Teacher(
             settings_in(phase_at_start(settings, self.counters.counts[PHASE]), settings),
             store, absorber, workers, commit, self.order_anew,
@@ -62,7 +69,10 @@ class Engine(Keeping):
         self.distiller = Distiller(settings, store, absorber, commit, self.teacher.ways_to)
         self.watcher = Watcher(settings, store, absorber, commit, self.end)
         self.phases = Phases(settings, store, absorber, self.teacher, self.distiller, self.order_by_settings, self.end)
-        self.steering = Steering(store, absorber, commit, self._let_refill_end)
+        self.steering = Steering(store, absorber, commit, self._refill_ended)
+        self.refills = Refills(
+            settings.frontier, store, absorber, self.commits, self.steering, self.teacher.ways_to, self.end
+        )
         self.companions: list[BackgroundTask] = [self.teacher, self.distiller, self.watcher, self.phases, self.steering]
         self.companions += [kind(settings, store, absorber, commit) for kind in (Indexer, Shipper, HandOver)]
 
@@ -78,19 +88,25 @@ class Engine(Keeping):
                 may_wait = self._lease()
                 self._tick(on_tick)
                 await self._absorb_visits(may_wait)
-                await self._keep_store()
+                await self.commits.commit_when_due()
+                self.refills.start_when_needed()
                 await self._check_end()
             await self._finish_requests(on_tick)
         finally:
             for companion in self.companions:
                 await companion.close(self._stop_now)
             await self.workers.close()
-            if self._refill is not None:  # not cancelled: the write that it may be waiting for would go with it
-                self.store.cancel_queries()
-                await asyncio.gather(self._refill, return_exceptions=True)
-            await self._close_store()
+            await self.refills.close()
+            await self.commits.close()
         on_tick(self.status())
         return self.reason
+
+    async def commit(self, *, wait: bool = True) -> None:
+        """Write everything that was absorbed; with `wait`, return only when it is on disk."""
+        await self.commits.commit(wait=wait)
+
+    async def _refill_ended(self) -> None:
+        await self.refills.wait()
 
     def stop(self, reason: str) -> None:
         """End the crawl: first call, when the requests under way are done; second call, at once.
@@ -144,12 +160,12 @@ class Engine(Keeping):
         elif self._has_nothing_to_do():
             for companion in self.companions:  # what came last may be the one page too many that they waited for
                 companion.look()
-            await self.commit(wait=True)
+            await self.commit()
             if self._has_nothing_to_do() and not self._find_waiting():
                 self.reason = "frontier empty: every URL found was asked for or refused"
 
     def _has_nothing_to_do(self) -> bool:
-        nothing_waits = not self.frontier.in_flight and not self.frontier.waiting and self._refill is None
+        nothing_waits = not self.frontier.in_flight and not self.frontier.waiting and not self.refills.is_running
         return nothing_waits and not any(companion.is_busy for companion in self.companions)
 
     def _find_waiting(self) -> bool:
@@ -182,7 +198,7 @@ class Engine(Keeping):
         return self._started_epoch_s + time.monotonic() - self._started_s
 
     @property
-    def elapsed_s(self) -> float:  # type: ignore[override]  # read only
+    def elapsed_s(self) -> float:
         """Seconds of crawling, earlier runs included and pauses left out."""
         return self._elapsed_before_s + time.monotonic() - self._started_s - self.steering.paused_s
 
@@ -212,7 +228,7 @@ class Engine(Keeping):
         if isinstance(before, AllEvidence):
             seen = before.evidence.pages_seen()
             try:
-                await self.commit(wait=True)
+                await self.commit()
                 judged, keywords = await asyncio.to_thread(learn.read_anew, self.store, self.settings, before, seen)
             except BaseException:
                 before.evidence.never_mind()
@@ -229,13 +245,13 @@ class Engine(Keeping):
         if not strategy.learns:
             return
         told: set[int] = set()
-        await self.commit(wait=True)
+        await self.commit()
         await asyncio.to_thread(learn.brief_from, self.store, self.settings, strategy)
         rest = 0.0 if self.reason or self.settings.learn.wait else REST
         remember = functools.partial(learn.remember, rest=rest, goes_on=lambda: not self._is_hurried)
         for _ in range(2):  # the second time, of the few that came during the first
             await asyncio.to_thread(remember, self.store, strategy, told)
-            await self.commit(wait=True)
+            await self.commit()
 
     @property
     def _is_hurried(self) -> bool:
