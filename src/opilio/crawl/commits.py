@@ -17,7 +17,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from opilio.crawl.absorb import OPEN, Absorber
+from opilio.crawl.absorb import Absorber
 from opilio.crawl.steering import Steering
 from opilio.errors import QueryError
 from opilio.frontier import QueuedUrl
@@ -55,7 +55,7 @@ class Commits:
         if self._write is not None and self._write.done() and not self._one.locked():
             self._write.result()
             self._write = None
-        pages, batch = self._settings.batch_pages, self._absorber.batch
+        pages, batch = self._settings.batch_pages, self._absorber.ledger.batch
         is_due = len(batch) >= pages or time.monotonic() - self._opened_s >= self._settings.batch_s
         if is_due and batch and (self._write is None or len(batch) >= OVERDUE * pages):
             await self.commit(wait=False)
@@ -135,11 +135,11 @@ class Refills:
         age_s = time.monotonic() - self._refilled_s
         if age_s < MIN_REFILL_S or self._steering.is_changing:
             return
-        frontier = self._frontier
-        topics = frontier.wants_refill()
+        tiers = self._frontier.tiers
+        topics = tiers.wants_refill()
         is_stale = age_s > self._settings.refresh_s
-        if frontier.strategy.uses_sql and is_stale and not frontier.holds_back:
-            topics = [topic for topic in frontier.queues if frontier.cold[topic]]
+        if tiers.in_database and is_stale and not tiers.holds_back:
+            topics = [topic for topic in tiers.queues if tiers.cold[topic]]
         if topics:
             self._task = asyncio.create_task(self._refill(topics))
 
@@ -157,11 +157,11 @@ class Refills:
     async def _refill(self, topics: list[int]) -> None:
         await self._commits.commit(wait=True)
         self._refilled_s = time.monotonic()
-        frontier = self._frontier
+        frontier, tiers = self._frontier, self._frontier.tiers
         for topic in topics:
-            strategy, size = frontier.strategy, frontier.refill_size
-            cold_before = frontier.cold[topic]
-            per_host = max(1, size // PER_HOST_SHARE) if strategy.uses_sql else 0
+            strategy, size = tiers.strategy, tiers.refill_size
+            cold_before = tiers.cold[topic]
+            per_host = max(1, size // PER_HOST_SHARE) if tiers.in_database else 0
             read = functools.partial(
                 self._store.next_waiting,
                 f"{self._steering.first}{strategy.order_by}, oid",
@@ -175,22 +175,22 @@ class Refills:
             oids = [row.oid for row in rows]
             validators = await asyncio.to_thread(self._validators, oids)
             contexts = await asyncio.to_thread(self._link_contexts, oids)
-            if frontier.strategy is not strategy:
+            if tiers.strategy is not strategy:
                 return  # changed meanwhile: its own refill comes
             urls = [self._from_row(row, validators, contexts) for row in rows if self._may_queue(row.oid)]
             admitted = [url for url in urls if strategy.admits(url)]
             exhausted = len(rows) < size and not (per_host and rows)
             if len(admitted) < len(urls):  # those that are not admitted come last in the order
-                frontier.bar(topic, cold_before - len(admitted))
+                tiers.count_not_admitted(topic, cold_before - len(admitted))
                 exhausted = True
-            frontier.refill(topic, admitted, cold_before if exhausted else None)
+            tiers.refill(topic, admitted, cold_before if exhausted else None)
 
     def _may_queue(self, oid: int) -> bool:
-        return self._absorber.settled[oid] == OPEN and not self._frontier.holds(oid)
+        return self._absorber.ledger.is_open(oid) and not self._frontier.holds(oid)
 
     def _validators(self, oids: list[int]) -> dict[int, tuple[str, str]]:
         """ETag and Last-Modified of pages that are fetched again."""
-        wanted = [oid for oid in oids if oid in self._absorber.recrawls]
+        wanted = [oid for oid in oids if oid in self._absorber.ledger.recrawls]
         if not wanted:
             return {}
         sql = """
