@@ -248,7 +248,7 @@ class Engine:
         replayed: set[int] = set()
         await self.commit()
         await asyncio.to_thread(learn.prepare_from, self.store, self.settings, strategy)
-        rest = 0.0 if self.reason or self.settings.learn.wait else REST
+        rest = 0.0 if self.reason or self.settings.learn.synchronous else REST
         replay = functools.partial(learn.replay_pages, rest=rest, goes_on=lambda: not self._stop_now.is_set())
         for _ in range(2):  # the second time, the few that came during the first
             await asyncio.to_thread(replay, self.store, strategy, replayed)

@@ -213,10 +213,10 @@ class DatabaseOrder(Strategy):
 
     def __init__(self, settings: FrontierSettings, order_by: str) -> None:
         super().__init__(settings)
-        if settings.max_waiting:
+        if settings.max_queued:
             raise SettingsError(
-                "a limit of waiting URLs (max_waiting) needs an order that is known in memory, which 'sql' is not",
-                "Use another strategy, or set [frontier] max_waiting = 0.",
+                "a limit of waiting URLs (max_queued) needs an order that is known in memory, which 'sql' is not",
+                "Use another strategy, or set [frontier] max_queued = 0.",
             )
         self.order_by = order_by
 

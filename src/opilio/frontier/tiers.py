@@ -109,7 +109,7 @@ class Tiers:
         self, settings: Settings, strategy: Order, listener: FrontierListener, topics: Iterable[int] = (0,)
     ) -> None:
         self._hot_urls = settings.frontier.hot_urls
-        self._max_queued = settings.frontier.max_waiting
+        self._max_queued = settings.frontier.max_queued
         self._listener = listener
         self.queues = {topic: TopicQueue(topic) for topic in topics}
         self.cold = dict.fromkeys(self.queues, 0)
