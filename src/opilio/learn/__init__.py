@@ -13,7 +13,7 @@ lists, compares and reuses models.
 
 What a model says: `rejudging.py` judges stored pages again when a model has changed, in another process too
 (`rejudging_process.py`); `explanations.py` shows why a page is judged as it is, and what leads to a URL;
-`strategy_history.py` gives a crawl strategy what the topics are about and which pages are stored.
+`strategy_history.py` gives a strategy that learns what the topics are about, and shows it the stored pages again.
 
 How a crawl stands: `census.py` counts what fell into which topic and finds what the rest is about; `crawl_health.py`
 sees whether topics starve, whether the words of pages drift, and how much is left to find; `remedies.py` says what to
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from opilio.learn.rejudging import Rejudged, link_context, rejudge
     from opilio.learn.remedies import command_line, more_examples
     from opilio.learn.settings_check import check_guard, check_settings
-    from opilio.learn.strategy_history import brief, brief_from, read_anew, remember
+    from opilio.learn.strategy_history import prepare_from, prepare_order, read_rejudged, replay_pages
     from opilio.learn.trainer import TrainedModel, propose, redraw, store_model, train, train_in_process
     from opilio.learn.training_set import gather
 
@@ -67,8 +67,6 @@ __all__ = [
     "Survey",
     "TrainedModel",
     "Trial",
-    "brief",
-    "brief_from",
     "check_guard",
     "check_health",
     "check_settings",
@@ -86,12 +84,14 @@ __all__ = [
     "looks_for_strangers",
     "more_examples",
     "page_text",
+    "prepare_from",
+    "prepare_order",
     "propose",
-    "read_anew",
+    "read_rejudged",
     "redraw",
     "reject_archetype",
     "rejudge",
-    "remember",
+    "replay_pages",
     "reuse_model",
     "store_model",
     "survey",
@@ -141,10 +141,10 @@ _MODULES = {
     "more_examples": "remedies",
     "check_guard": "settings_check",
     "check_settings": "settings_check",
-    "brief": "strategy_history",
-    "brief_from": "strategy_history",
-    "read_anew": "strategy_history",
-    "remember": "strategy_history",
+    "prepare_order": "strategy_history",
+    "prepare_from": "strategy_history",
+    "read_rejudged": "strategy_history",
+    "replay_pages": "strategy_history",
     "TrainedModel": "trainer",
     "propose": "trainer",
     "redraw": "trainer",

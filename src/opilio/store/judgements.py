@@ -6,13 +6,18 @@ A page may have been judged by the same model twice, when it was fetched again: 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 import pyarrow as pa
 
 from opilio.model import RELEVANT
 from opilio.store.database import Store
+
+if TYPE_CHECKING:  # it takes a tenth of a second to import
+    import numpy.typing as npt
+
+    Column = npt.NDArray[Any]
 
 _APPLY = (
     "INSERT INTO judgements BY NAME SELECT * FROM incoming",
@@ -36,6 +41,14 @@ _OLDER_PAGES = f"""
     WHERE p.oid IN (SELECT unnest($2::BIGINT[])) AND {_OLDER}
 """
 
+# In the order in which they were fetched: a page comes after the one that led to it.
+_RELEVANCE = """
+    SELECT p.oid, p.relevance, coalesce(c.parent, -1)
+    FROM seen s JOIN pages p USING (oid) JOIN crawl c USING (oid)
+    WHERE p.relevance IS NOT NULL
+    QUALIFY row_number() OVER (PARTITION BY p.oid ORDER BY p.visited DESC) = 1
+    ORDER BY c.lastvisited, p.oid
+"""
 _CANDIDATES = f"""
     WITH latest AS (
         SELECT oid, arg_max(accepted, rowid) AS accepted, arg_max(kcid, rowid) AS kcid,
@@ -127,6 +140,13 @@ def load_pages_to_rejudge(store: Store, version: int, oids: Sequence[int]) -> li
     """Those of some pages that a model before `version` judged."""
     rows = store.query(_OLDER_PAGES, [version, list(oids)], max_rows=len(oids)).rows
     return [JudgedPage(*row) for row in rows]
+
+
+def relevance_of(cursor: duckdb.DuckDBPyConnection, oids: Column) -> tuple[Column, Column, Column]:
+    """Those of some pages that were judged, in order of time: oid, relevance, and the page that led to it, or -1."""
+    cursor.register("seen", pa.table({"oid": oids}))
+    found, relevance, parents = (column.to_numpy() for column in cursor.sql(_RELEVANCE).to_arrow_table().columns)
+    return found, relevance, parents
 
 
 # -- archetypes

@@ -38,6 +38,11 @@ _LINKS_TO = """
     JOIN crawl c ON c.oid = l.oid_src LEFT JOIN pages p ON p.oid = l.oid_src
     WHERE l.oid_dst = $1 ORDER BY p.relevance DESC NULLS LAST, l.oid_src, l.position LIMIT $2
 """
+_LINKS_FROM = """
+    SELECT l.oid_src, l.oid_dst, l.sid_dst, c.url, coalesce(l.anchor, ''), coalesce(l.context, '')
+    FROM links l JOIN crawl c ON c.oid = l.oid_dst
+    WHERE l.oid_src IN (SELECT unnest($1::BIGINT[])) ORDER BY l.oid_src, l.position
+"""
 _COUNT_TO = "SELECT count(*), count(DISTINCT oid_src) FROM links WHERE oid_dst = $1"
 _PATH = """
     WITH RECURSIVE way(oid, url, parent, depth, steps) AS (
@@ -114,6 +119,18 @@ class InLink(NamedTuple):
     context: str | None
 
 
+class OutLink(NamedTuple):
+    """A link of a page."""
+
+    source: int
+    target: int
+    sid: int
+    """The host of the target."""
+    url: str
+    anchor: str
+    context: str
+
+
 class PathStep(NamedTuple):
     """A page on the path from a seed, and the words of the link that led to it."""
 
@@ -143,6 +160,12 @@ def parent_anchors(store: Store, oids: Sequence[int]) -> dict[int, str]:
 def links_to(store: Store, oid: int, limit: int) -> list[InLink]:
     """The links to a URL, those of the most relevant pages first."""
     return [InLink(*row) for row in store.query(_LINKS_TO, [oid, limit]).rows]
+
+
+def links_from(store: Store, oids: Sequence[int]) -> Iterator[OutLink]:
+    """The links of some pages, in the order in which they are on each page."""
+    for piece in store.stream(_LINKS_FROM, [list(oids)]):
+        yield from map(OutLink._make, zip(*(column.to_pylist() for column in piece.columns), strict=True))
 
 
 def count_links_to(store: Store, oid: int) -> tuple[int, int]:

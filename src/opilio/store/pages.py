@@ -76,6 +76,10 @@ _PAGE_RELEVANCES = f"""
     SELECT p.oid, c.url, coalesce(p.title, ''), coalesce(p.relevance >= {RELEVANT}, FALSE)
     FROM pages p JOIN crawl c USING (oid) WHERE p.oid IN (SELECT unnest($1::BIGINT[])) ORDER BY p.oid
 """
+_ORIGINS = """
+    SELECT p.oid, c.depth, c.parent, coalesce(p.language, ''), coalesce(p.title, '')
+    FROM pages p JOIN crawl c USING (oid) WHERE p.oid IN (SELECT unnest($1::BIGINT[]))
+"""
 _RELEVANT_SAMPLE = """
     SELECT oid FROM pages WHERE kcid IN (SELECT unnest($1::SMALLINT[])) AND relevance >= 0.5
     ORDER BY hash(oid), oid LIMIT $2
@@ -324,6 +328,25 @@ class RelevantPage(NamedTuple):
     text: str
     language: str | None
     url: str
+
+
+class PageOrigin(NamedTuple):
+    """A page with the place in the web where it was found."""
+
+    oid: int
+    depth: int
+    parent: int | None
+    language: str
+    title: str
+
+
+def page_origins(store: Store, oids: Sequence[int]) -> list[PageOrigin]:
+    """Some pages."""
+    return [
+        PageOrigin(*row)
+        for piece in store.stream(_ORIGINS, [list(oids)])
+        for row in zip(*(column.to_pylist() for column in piece.columns), strict=True)
+    ]
 
 
 def oids_of_urls(store: Store, urls: Sequence[str]) -> set[int]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import duckdb
 import numpy as np
+import pyarrow as pa
 
 from opilio.features.evidence import SIGNIFICANT_STEMS
 from opilio.model import RELEVANT
@@ -13,7 +15,6 @@ from opilio.store.database import Store
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
     import numpy.typing as npt
-    import pyarrow as pa
 
     Column = npt.NDArray[Any]
 
@@ -31,6 +32,11 @@ _BAG = "SELECT tid, freq FROM terms WHERE oid = ?"
 _BAGS = """
     SELECT oid, list(tid ORDER BY tid), list(freq ORDER BY tid) FROM terms
     WHERE oid IN (SELECT unnest($1::BIGINT[])) GROUP BY oid ORDER BY oid
+"""
+_LISTS = "SELECT oid, list(tid ORDER BY tid) FROM terms WHERE oid IN (SELECT unnest($1::BIGINT[])) GROUP BY oid"
+_WEIGHED = """
+    SELECT (t.tid & $last)::BIGINT, sum(j.relevance), sum(1.0 - j.relevance)
+    FROM terms t JOIN judged j USING (oid) GROUP BY 1
 """
 _TERMS = "SELECT oid, tid, freq FROM terms WHERE oid IN (SELECT unnest($1::BIGINT[])) ORDER BY oid, tid"
 _COMPARED = """
@@ -148,6 +154,23 @@ def bags_of_terms(store: Store, oids: Sequence[int]) -> dict[int, dict[int, int]
         return {}
     rows = store.query(_BAGS, [list(oids)], max_rows=len(oids)).rows
     return {oid: dict(zip(tids, freqs, strict=True)) for oid, tids, freqs in rows}
+
+
+def term_lists(store: Store, oids: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
+    """The terms of some pages, ascending, by oid."""
+    for piece in store.stream(_LISTS, [list(oids)]):
+        yield from zip(*(column.to_pylist() for column in piece.columns), strict=True)
+
+
+def weigh_terms(
+    cursor: duckdb.DuckDBPyConnection, oids: Column, relevance: Column, slots: int
+) -> tuple[Column, Column, Column]:
+    """By slot of a term (its number modulo `slots`, a power of 2): the sum of relevance over pages that have it, and
+    of what is missing to 1."""
+    cursor.register("judged", pa.table({"oid": oids, "relevance": relevance}))
+    found = cursor.sql(_WEIGHED, params={"last": slots - 1}).to_arrow_table()
+    slot, good, bad = (column.to_numpy() for column in found.columns)
+    return slot, good, bad
 
 
 def term_columns(store: Store, oids: Sequence[int]) -> tuple[Column, Column, Column]:

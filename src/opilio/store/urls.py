@@ -68,6 +68,19 @@ _BRING_FORWARD = """
     WHERE oid IN (SELECT oid FROM asked) AND state = 'waiting' AND numtries = 0
 """
 _MAKE_FIRST = "UPDATE crawl SET relevance = 1.0, depth = 0 WHERE oid IN (SELECT unnest(?)) AND state = 'waiting'"
+# In order of time. A URL without a page counts only when it could not be fetched.
+_OUTCOMES = """
+    SELECT c.oid, if(p.oid IS NULL, 0.0, p.relevance), p.oid IS NOT NULL, coalesce(p.kcid, 0),
+           coalesce(j.accepted, false)
+    FROM crawl c LEFT JOIN pages p USING (oid)
+    LEFT JOIN (SELECT oid, model_version, arg_max(accepted, rowid) AS accepted FROM judgements GROUP BY ALL) j
+        ON j.oid = p.oid AND j.model_version = p.model_version
+    WHERE (p.oid IS NOT NULL OR c.state = 'failed') AND c.lastvisited >= (
+        SELECT coalesce(min(visited), TIMESTAMP '1970-01-01') FROM
+            (SELECT visited FROM pages ORDER BY visited DESC LIMIT $1)
+    )
+    ORDER BY c.lastvisited, c.oid
+"""
 _ALL_LINKS = """
     SELECT s.url AS source, t.url AS target
     FROM links JOIN crawl s ON s.oid = oid_src JOIN crawl t ON t.oid = oid_dst
@@ -85,6 +98,17 @@ class QueuedRow(NamedTuple):
     hops: int
     numtries: int
     priority: float
+
+
+class UrlOutcome(NamedTuple):
+    """What came of a URL."""
+
+    oid: int
+    relevance: float | None
+    """0 when it could not be fetched; None: no model has judged its page."""
+    is_stored: bool
+    kcid: int
+    accepted: bool
 
 
 class PageSketch(NamedTuple):
@@ -151,6 +175,11 @@ def trap_like_urls(store: Store) -> Iterator[tuple[str, int]]:
 def page_sketches(store: Store) -> Iterator[PageSketch]:
     """All stored pages, ascending."""
     return (PageSketch(*row) for row in _rows(store, _PAGE_SKETCHES))
+
+
+def url_outcomes(store: Store, max_pages: int) -> list[UrlOutcome]:
+    """What came of the URLs since the first of the latest `max_pages` pages, in order of time."""
+    return [UrlOutcome(*row) for row in _rows(store, _OUTCOMES, [max_pages])]
 
 
 def queued_url(store: Store, oid: int) -> QueuedRow:
