@@ -34,6 +34,7 @@ from opilio.frontier import DatabaseOrder, HostState, LearningOrder, LinkTextOrd
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.reader import MAX_CHARS
+from opilio.store.urls import queued_urls
 
 REST = 3.0  # a thread that replays pages to a strategy works a quarter of the time: the loop needs Python's lock
 TICK_S = 0.25  # the loop checks limits and updates the display at least this often
@@ -172,11 +173,10 @@ class Engine:
     def _find_queued(self) -> bool:
         """Whether the database has queued URLs that the frontier does not know of: the last check before the end."""
         queued: Counter[int] = Counter()
-        for piece in self.store.stream("SELECT oid, topic FROM crawl WHERE state = 'waiting'"):
-            for oid, topic in zip(*(column.to_pylist() for column in piece.columns), strict=True):
-                if topic in self.frontier.tiers.queues:
-                    queued[topic] += 1
-                    self.absorber.ledger.reopen(oid)  # settled, but the user queued it again by SQL
+        for oid, topic in queued_urls(self.store):
+            if topic in self.frontier.tiers.queues:
+                queued[topic] += 1
+                self.absorber.ledger.reopen(oid)  # settled, but the user queued it again by SQL
         self.frontier.tiers.wait_in_database(queued)
         return bool(queued)
 
