@@ -15,9 +15,20 @@ from opilio.learn import training_data
 from opilio.learn.training_changes import recording_changes, undo_changes
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.topics import topic_summaries
-from opilio.store.training import trimmed_examples
 from opilio.topics import hierarchy_of
+
+_LIST = """
+    SELECT t.kcid, t.path, t.name, t.keywords,
+           (SELECT count(*) FROM training x WHERE x.kcid = t.kcid AND x.positive),
+           (SELECT count(*) FROM training x WHERE x.kcid = t.kcid AND x.source = 'archetype'),
+           (SELECT count(*) FROM training x WHERE x.kcid = t.kcid AND NOT x.positive),
+           (SELECT count(*) FROM pages p WHERE p.kcid = t.kcid),
+           (SELECT count(*) FROM pages p WHERE p.kcid = t.kcid AND p.relevance >= 0.5)
+    FROM topics t ORDER BY t.path
+"""
+
+
+_PARTS = "SELECT kcid || ' ' || name, text IS NOT NULL FROM training WHERE kind = 'url'"
 
 
 def list_topics(store: Store) -> list[dict[str, Any]]:
@@ -25,24 +36,23 @@ def list_topics(store: Store) -> list[dict[str, Any]]:
     marks = {node.kcid: node.mark.value for node in hierarchy_of(store.load_topics()).nodes.values()}
     return [
         {
-            "topic": topic.path or topic.name, "path": topic.path, "mark": marks[topic.kcid],
-            "keywords": list(topic.keywords or []), "examples": topic.examples, "archetypes": topic.archetypes,
-            "negatives": topic.negatives, "pages": topic.pages, "relevant": topic.relevant,
+            "topic": path or name, "path": path, "mark": marks[kcid], "keywords": list(keywords or []), "examples": yes,
+            "archetypes": archetypes, "negatives": no, "pages": pages, "relevant": relevant,
         }
-        for topic in topic_summaries(store)
+        for kcid, path, name, keywords, yes, archetypes, no, pages, relevant in store.query(_LIST, max_rows=2**15).rows
     ]  # fmt: skip
 
 
 def list_examples(store: Store) -> list[dict[str, Any]]:
     """What is learned from, by topic: name, title, side, source, whether its page is there, and the words of a part."""
     paths = {record.kcid: record.path or record.name for record in store.load_topics()}
-    parts = trimmed_examples(store)
+    parts = dict(store.query(_PARTS, max_rows=2**20).rows)
     return [
         {
             "topic": paths.get(record.kcid, ""), "name": record.name, "kind": record.kind, "title": record.title,
             "positive": record.positive, "source": record.source, "words": len((record.text or "").split()),
             "there": bool(record.text) or record.oid is not None,
-            "part": (record.kcid, record.name) in parts,
+            "part": parts.get(f"{record.kcid} {record.name}", False),
         }
         for record in store.load_training()
     ]  # fmt: skip

@@ -27,7 +27,6 @@ _LATEST_NOTICES = f"""
 
 _RUNS = "SELECT run, started, ended, reason FROM runs ORDER BY run"
 _LAST_VISIT = "SELECT max(visited) FROM visits WHERE visited >= ? AND (? IS NULL OR visited < ?)"
-_LAST_REASON = "SELECT coalesce(reason, 'it was killed') FROM runs ORDER BY run DESC LIMIT 1"
 _HARVEST = f"""
     WITH numbered AS (
         SELECT visited, relevance, CASE WHEN kcid <> {ROOT} OR relevance >= {RELEVANT} THEN kcid END AS topic,
@@ -46,7 +45,6 @@ _SPEED = """
     GROUP BY part ORDER BY part
 """
 _NOTICES = "SELECT noticed, kind, text, coalesce(remedy, '') FROM notices ORDER BY noticed DESC LIMIT ?"
-_STATUS_NOTICES = "SELECT kind, text, coalesce(remedy, '') FROM notices ORDER BY noticed DESC, rowid DESC LIMIT ?"
 _HOSTS = """
     WITH waits AS (SELECT sid, count(*) AS waiting FROM crawl WHERE state = 'waiting' GROUP BY sid),
     shown AS (
@@ -63,8 +61,6 @@ _HOSTS = """
     FROM shown s LEFT JOIN crawl c ON c.sid = s.sid AND c.state = 'fetched' LEFT JOIN pages p ON p.oid = c.oid
     GROUP BY ALL ORDER BY s.pages DESC, s.waiting DESC, s.host
 """
-_HOST_STATES = "SELECT state, count(*) FROM hosts GROUP BY state"
-_MEAN_RELEVANCE = "SELECT avg(relevance) FROM pages"
 
 
 class LastRun(NamedTuple):
@@ -120,21 +116,9 @@ def last_visit(store: Store, since: datetime.datetime, before: datetime.datetime
     return found
 
 
-def last_reason(store: Store) -> str:
-    """Why the latest run ended; '' when there was none."""
-    rows = store.query(_LAST_REASON).rows
-    return str(rows[0][0]) if rows else ""
-
-
 def notices_with_times(store: Store, limit: int) -> list[tuple[datetime.datetime, str, str, str]]:
     """The latest notices, newest first: when, kind, text, remedy."""
     return store.query(_NOTICES, [limit]).rows
-
-
-def last_notices(store: Store, limit: int) -> list[dict[str, str]]:
-    """The latest notices, oldest first."""
-    rows = reversed(store.query(_STATUS_NOTICES, [limit]).rows)
-    return [{"kind": kind, "text": text, "remedy": remedy} for kind, text, remedy in rows]
 
 
 # -- harvest and speed
@@ -171,12 +155,6 @@ def requests_by_time(
     return {part: (pages, requests) for part, pages, requests in rows}
 
 
-def mean_relevance(store: Store) -> float | None:
-    """Of all pages that were judged."""
-    found: float | None = store.query(_MEAN_RELEVANCE).rows[0][0]
-    return found
-
-
 # -- hosts
 
 
@@ -198,8 +176,3 @@ class HostFigures(NamedTuple):
 def host_figures(store: Store, top: int) -> list[HostFigures]:
     """The hosts with the most pages, those that fail most and those with the most queued URLs: `top` of each."""
     return [HostFigures(*row) for row in store.query(_HOSTS, {"top": top}, max_rows=3 * top).rows]
-
-
-def count_host_states(store: Store) -> dict[str, int]:
-    """How many hosts are in each state."""
-    return dict(store.query(_HOST_STATES).rows)

@@ -27,36 +27,6 @@ _COUNTS = f"""
 """
 
 
-_SUMMARIES = """
-    SELECT t.kcid, t.path, t.name, t.keywords,
-           (SELECT count(*) FROM training x WHERE x.kcid = t.kcid AND x.positive),
-           (SELECT count(*) FROM training x WHERE x.kcid = t.kcid AND x.source = 'archetype'),
-           (SELECT count(*) FROM training x WHERE x.kcid = t.kcid AND NOT x.positive),
-           (SELECT count(*) FROM pages p WHERE p.kcid = t.kcid),
-           (SELECT count(*) FROM pages p WHERE p.kcid = t.kcid AND p.relevance >= 0.5)
-    FROM topics t ORDER BY t.path
-"""
-_QUEUED = """
-    SELECT CASE WHEN t.path = '' THEN t.name ELSE t.path END, count(c.oid) FROM topics t
-    LEFT JOIN crawl c ON c.topic = t.kcid AND c.state = 'waiting' GROUP BY t.kcid, 1 ORDER BY t.kcid
-"""
-
-
-class TopicSummary(NamedTuple):
-    """A topic with its documents and pages counted."""
-
-    kcid: int
-    path: str
-    name: str
-    keywords: list[str] | None
-    examples: int
-    archetypes: int
-    """Those of the examples that the crawl added."""
-    negatives: int
-    pages: int
-    relevant: int
-
-
 class TopicCount(NamedTuple):
     """Pages of a topic, or of several."""
 
@@ -81,16 +51,6 @@ def count_pages(cursor: duckdb.DuckDBPyConnection, days: int) -> dict[int | None
     """The pages of each topic; None stands for OTHERS. New are those of the last `days` of crawling."""
     rows = cursor.execute(_COUNTS, {"days": days}).fetchall()
     return {kcid: TopicCount(*(value or 0 for value in counts)) for kcid, *counts in rows}
-
-
-def topic_summaries(store: Store) -> list[TopicSummary]:
-    """All topics, by path."""
-    return [TopicSummary(*row) for row in store.query(_SUMMARIES, max_rows=2**15).rows]
-
-
-def queued_by_topic(store: Store) -> dict[str, int]:
-    """How many URLs are queued, by the path of the topic, or the name of the root."""
-    return dict(store.query(_QUEUED).rows)
 
 
 def next_kcid(store: Store) -> int:

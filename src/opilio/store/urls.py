@@ -1,4 +1,4 @@
-"""URLs by host, state and origin: what steering, refills and a resumed crawl read of the table `crawl`.
+"""URLs by state and origin: what refills and a resumed crawl read of the table `crawl`.
 
 The order in which queued URLs come into memory is in `refill`.
 """
@@ -10,27 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from opilio.model import Outcome
 from opilio.store.database import Store
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
     import numpy as np
     import numpy.typing as npt
 
-_QUEUED_OF_HOSTS = "SELECT oid, topic FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
-_COUNT_OF_HOSTS = "SELECT count(*) FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
-_LOCKED_OF_HOSTS = """
-    SELECT oid, topic, oid IN (SELECT oid FROM pages)
-    FROM crawl WHERE state = 'dropped' AND outcome = 'locked-domain' AND sid IN (SELECT unnest(?::INTEGER[]))
-"""
-_ELSEWHERE = f"""
-    SELECT c.oid, coalesce(t.kcid, s.kcid, c.topic)
-    FROM crawl c
-    LEFT JOIN (SELECT name, arg_max(kcid, rowid) AS kcid FROM training WHERE kind = 'url' GROUP BY name) t
-        ON t.name = c.url
-    LEFT JOIN (SELECT url, arg_max(kcid, rowid) AS kcid FROM seeds GROUP BY url) s ON s.url = c.url
-    WHERE c.outcome = '{Outcome.ELSEWHERE}' AND c.url IN (SELECT unnest(?::VARCHAR[]))
-"""
 _VALIDATORS = """
     SELECT oid, arg_max(etag, visited), arg_max(last_modified, visited)
     FROM pages WHERE oid IN (SELECT unnest(?)) GROUP BY oid
@@ -121,29 +106,6 @@ class PageSketch(NamedTuple):
     body_bytes: int
     content_hash: int
     shingles: bytes | None
-
-
-# -- of hosts, and of other parts
-
-
-def queued_of_hosts(store: Store, sids: Sequence[int]) -> list[tuple[int, int]]:
-    """The queued URLs of some hosts: oid and topic."""
-    return list(_rows(store, _QUEUED_OF_HOSTS, [list(sids)]))
-
-
-def count_queued_of_hosts(store: Store, sids: Sequence[int]) -> int:
-    """How many URLs of some hosts are queued."""
-    return int(store.query(_COUNT_OF_HOSTS, [list(sids)]).rows[0][0])
-
-
-def locked_of_hosts(store: Store, sids: Sequence[int]) -> list[tuple[int, int, bool]]:
-    """The URLs of some hosts that a lock dropped: oid, topic, and whether a page is stored."""
-    return list(_rows(store, _LOCKED_OF_HOSTS, [list(sids)]))
-
-
-def left_to_other_parts(store: Store, urls: Sequence[str]) -> list[tuple[int, int]]:
-    """Those of some URLs that are left to another part: oid, and the topic for which the user named it."""
-    return store.query(_ELSEWHERE, [list(urls)], max_rows=len(urls) + 1).rows
 
 
 # -- for refills and resuming
