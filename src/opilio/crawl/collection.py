@@ -35,7 +35,7 @@ from opilio.crawl.phases import phase_at_start, strategy_in
 from opilio.crawl.receiving import take_up
 from opilio.crawl.restore import recover_pages, reopen, restore
 from opilio.crawl.reviewable import Reviewable
-from opilio.crawl.status import PHASE, Counters, Status
+from opilio.crawl.status import Counters, Status
 from opilio.crawl.steerable import Steerable
 from opilio.crawl.steering import claim
 from opilio.crawl.stored import stored_status
@@ -262,8 +262,8 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
 
     @staticmethod
     def _absorber(store: Store, scope: ScopeFilter, settings: Settings) -> Absorber:
-        counters = Counters(store.load_counters())
-        phase = phase_at_start(settings, counters.counts[PHASE])
+        counters = Counters(store.load_counters(), store.load_progress())
+        phase = phase_at_start(settings, counters.progress.phase)
         frontier = Frontier(
             settings,
             strategy_in(phase, settings, map(_domain_of, store.load_seeds())),
@@ -387,7 +387,7 @@ def _signals(engine: Engine) -> Iterator[None]:
     caught = []
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(ValueError, RuntimeError):
-            loop.add_signal_handler(number, engine.stop, f"interrupted ({signal.Signals(number).name})")
+            loop.add_signal_handler(number, engine.interrupt, signal.Signals(number).name)
             caught.append(number)
     try:
         yield

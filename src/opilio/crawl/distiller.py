@@ -38,7 +38,6 @@ REST = 10.0
 SLICE_URLS = 500
 """URLs brought forward in one go; then the loop has its turn."""
 MAX_FORWARD = 10_000
-ANALYSED_AT = "pages at the latest link analysis"
 
 # What the best hubs link to and nobody has tried, and those among the hubs themselves. Redirects are not followed: what
 # was redirected has been tried.
@@ -104,7 +103,7 @@ class Distiller:
     def _is_due(self) -> bool:
         after = self._settings.frontier.distill_after
         counts = self._absorber.counters.counts
-        pages, before = counts["pages"], counts[ANALYSED_AT]
+        pages, before = counts["pages"], self._absorber.counters.progress.pages_at_analysis
         if not after or pages == before == 0:
             return False
         changed = pages - before + counts["pages judged anew"] - self._judged
@@ -118,7 +117,7 @@ class Distiller:
             counters = self._absorber.counters
             await self._commit()
             self._judged = counters.counts["pages judged anew"]
-            counters.add(ANALYSED_AT, counters.pages - counters.counts[ANALYSED_AT])
+            counters.advance(pages_at_analysis=counters.pages)
             found, urls, busy_s = await asyncio.to_thread(self._analyse, self._absorber.wanted)
             self._rest_until_s = time.monotonic() + REST * busy_s
             if found is None:

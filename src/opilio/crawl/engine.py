@@ -23,7 +23,7 @@ from opilio.crawl.indexer import Indexer
 from opilio.crawl.keeping import Keeping
 from opilio.crawl.phases import Phases, phase_at_start, settings_in
 from opilio.crawl.shipping import Shipper
-from opilio.crawl.status import PHASE, Status
+from opilio.crawl.status import Status
 from opilio.crawl.steering import Steering
 from opilio.crawl.teacher import Teacher
 from opilio.crawl.watcher import Watcher
@@ -54,9 +54,10 @@ class Engine(Keeping):
         self._elapsed_before_s = self.counters.counts["elapsed_ms"] / 1000
         self._ticked_s = 0.0
         self._stop_now = asyncio.Event()
+        self._is_interrupted = False
         commit = functools.partial(self.commit, wait=True)
         self.teacher = Teacher(
-            settings_in(phase_at_start(settings, self.counters.counts[PHASE]), settings),
+            settings_in(phase_at_start(settings, self.counters.progress.phase), settings),
             store, absorber, workers, commit, self.order_anew,
         )  # fmt: skip
         self.distiller = Distiller(settings, store, absorber, commit, self.teacher.ways_to)
@@ -91,6 +92,11 @@ class Engine(Keeping):
             await self._close_store()
         on_tick(self.status())
         return self.reason
+
+    def interrupt(self, signal_name: str) -> None:
+        """End the crawl because of a signal."""
+        self._is_interrupted = self._is_interrupted or not self.reason
+        self.stop(f"interrupted ({signal_name})")
 
     def stop(self, reason: str) -> None:
         """End the crawl: first call, when the requests under way are done; second call, at once.
@@ -279,7 +285,7 @@ class Engine(Keeping):
             harvest=counters.harvest,
             harvest_history=counters.harvest_history,
             outcomes=counters.outcomes(),
-            counters=dict(counters.counts),
+            counters=counters.shown(),
             strategy=self.settings.frontier.strategy,
             order_by=frontier.strategy.order_by,
             topics={name: frontier.waiting_of(topic) for topic, name in self.topic_names.items()},
@@ -289,6 +295,8 @@ class Engine(Keeping):
             model=self.teacher.note,
             notices=list(self.absorber.notices),
             recall=self.watcher.recall,
+            phase=counters.progress.phase,
+            interrupted=self._is_interrupted,
             paused=self.steering.holds,
             boosts=dict(frontier.boosts),
         )

@@ -16,17 +16,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from enum import IntEnum
 
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import finish
 from opilio.crawl.distiller import Distiller
-from opilio.crawl.status import PHASE
 from opilio.crawl.teacher import Teacher
 from opilio.errors import told
 from opilio.frontier import Strategy, make_strategy
 from opilio.frontier.classic import SharpFocus
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
+from opilio.model import Phase, TrainingCause, TrainingReason
 from opilio.settings import Settings, override
 from opilio.store import Store
 
@@ -43,16 +42,7 @@ _WAITING = "SELECT topic, count(*) FROM crawl WHERE state = 'waiting' GROUP BY t
 PAUSED = "paused between the phases: look at the archetypes (opilio archetypes list), then crawl on to harvest"
 
 
-class Phase(IntEnum):
-    """Where a crawl stands."""
-
-    NONE = 0
-    LEARNING = 1
-    PAUSED = 2
-    HARVESTING = 3
-
-
-def phase_at_start(settings: Settings, before: int) -> Phase:
+def phase_at_start(settings: Settings, before: Phase) -> Phase:
     """The phase that a crawl begins or goes on with."""
     if not settings.learn.phases:
         return Phase.NONE
@@ -94,7 +84,7 @@ class Phases:
         self._distiller = distiller
         self._change_order = change_order
         self._end = end
-        before = Phase(absorber.counters.counts[PHASE])
+        before = absorber.counters.progress.phase
         self.phase = phase_at_start(settings, before)
         self._resumes = self.phase is Phase.HARVESTING and before is not Phase.HARVESTING
         self._task: asyncio.Task[None] | None = None
@@ -171,7 +161,7 @@ class Phases:
         before = self._teacher.version
         changes = await self._teacher.teach_itself("the learning phase is over")
         if self._teacher.version == before:  # the votes count otherwise from now on, archetypes or not
-            await self._teacher.retrain("the harvesting phase begins")
+            await self._teacher.retrain(TrainingCause(TrainingReason.HARVEST))
         if not changes.added:
             self._absorber.notice("phase", "no archetypes were found while learning", _MORE)
         if self._settings.learn.pause:
@@ -193,8 +183,7 @@ class Phases:
 
     def _enter(self, phase: Phase, text: str, remedy: str = "") -> None:
         self.phase = phase
-        counters = self._absorber.counters
-        counters.add(PHASE, phase - counters.counts[PHASE])
+        self._absorber.counters.advance(phase=phase)
         self._absorber.notice("phase", text, remedy)
 
     def _begin(self, work: Awaitable[None]) -> None:

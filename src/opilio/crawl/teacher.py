@@ -26,7 +26,6 @@ from opilio.crawl.background import finish
 from opilio.crawl.status import FOUND
 from opilio.crawl.taught import (
     KEYWORDS,
-    again,
     describe,
     examples_in,
     examples_to_fetch,
@@ -35,18 +34,18 @@ from opilio.crawl.taught import (
     wanted_topics,
     why_nothing_is_learned,
 )
-from opilio.crawl.training_rounds import MET, Meetings, Rounds
+from opilio.crawl.training_rounds import Meetings, Rounds
 from opilio.crawl.worker_pool import Workers
 from opilio.errors import InputError, told
 from opilio.frontier import ABSENT
 from opilio.learn.training_data import fingerprint, has_documents
+from opilio.model import TrainingCause, TrainingReason
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.loading import ExampleRecord
+from opilio.store.loading import ExampleRecord, ModelRecord
 from opilio.topics import TopicRecord
 
 OASIS = "oasis"  # the classifier with a variable part
-REDRAWN = "variable part drawn anew"  # why a model was made that judges nothing anew
 _HURRY = "UPDATE crawl SET relevance = 1.0, depth = 0 WHERE oid IN (SELECT unnest(?)) AND state = 'waiting'"
 _ENDS = ("the crawl ends, and trains nothing any more", "Try again when it has ended.")
 NOT_A_TOPIC = -2  # of a document that is an example of what is not wanted
@@ -73,7 +72,7 @@ class Teacher:
         self._commit = commit
         self._order_anew = order_anew
         self._wait_until_s = time.monotonic() + settings.classify.examples_wait_s
-        self._reason = ""
+        self._cause: TrainingCause | None = None
         self._training: asyncio.Task[None] | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
         self._listeners: list[asyncio.Future[int]] = []
@@ -91,12 +90,17 @@ class Teacher:
         self._adopt(store.load_topics(), examples_to_fetch(store))
         if self._learns:
             if not models and has_documents(store):
-                self._reason = "first model"
+                self._cause = TrainingCause(TrainingReason.FIRST)
                 absorber.frontier.holds_back = not absorber.counters.pages  # else examples may wait in the database too
             elif models and models[0].taught != fingerprint(store, settings):
-                self._reason = "topics, examples or settings were changed"
-            elif models and models[0].reason != REDRAWN and has_older_judgements(store, self.version):
+                self._cause = TrainingCause(TrainingReason.CHANGED)
+            elif models and self._has_old_judgements(models[0]):
                 self._begin(self._judge_by_latest())  # the last crawl ended in the middle of it
+
+    def _has_old_judgements(self, latest: ModelRecord) -> bool:
+        """Whether pages are stored that a model before the latest judged. A redrawn filter re-judges none."""
+        redrawn = latest.cause.reason is TrainingReason.REDRAWN
+        return not redrawn and has_older_judgements(self._store, latest.version)
 
     @property
     def _learns(self) -> bool:
@@ -105,7 +109,7 @@ class Teacher:
     @property
     def is_busy(self) -> bool:
         """Whether a model is on its way."""
-        return self._training is not None or bool(self._reason)
+        return self._training is not None or self._cause is not None
 
     @property
     def holds(self) -> bool:
@@ -115,7 +119,7 @@ class Teacher:
     @property
     def awaits(self) -> bool:
         """Whether examples are still to be fetched before it can train."""
-        return bool(self._reason) and bool(self._awaited())
+        return self._cause is not None and bool(self._awaited())
 
     def change_settings(self, settings: Settings) -> None:
         """Train by other settings from now on."""
@@ -126,12 +130,12 @@ class Teacher:
     def look(self) -> None:
         """Begin to train when it is time. Called often."""
         self._let_go()
-        if self._training is None and not self._reason and self._late and self._came_late():
-            self._reason = "examples came late"
-        if self._training is None and self._reason and not self._awaited():
-            reason, self._reason = self._reason, ""
+        if self._training is None and self._cause is None and self._late and self._came_late():
+            self._cause = TrainingCause(TrainingReason.EXAMPLES)
+        if self._training is None and self._cause is not None and not self._awaited():
+            cause, self._cause = self._cause, None
             self._late = {oid for oid in self._absorber.examples if self._absorber.settled[oid] == OPEN}
-            self._begin(self._teach(reason))
+            self._begin(self._teach(cause))
         elif self._training is None and self._absorber.judged_before:
             self._begin(self._judge_by_latest(late=True))
         elif self._training is None and self.version and self._learns and self._rounds.is_due:
@@ -170,17 +174,17 @@ class Teacher:
         """What the pages that led to URLs tell of them, when the judge looks at that; from any thread."""
         return learn.ways_to(self._store, oids, self._settings.classify) if self.version and self._learns else {}
 
-    async def retrain(self, reason: str, *, judge_anew: bool = True) -> int:
+    async def retrain(self, cause: TrainingCause, *, judge_anew: bool = True) -> int:
         """Train anew as soon as possible; the version that came of it. Raises what training raises."""
         self._check_open()
-        self._reason = reason
+        self._cause = cause
         self._judges_anew = judge_anew
         heard: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._listeners.append(heard)
         self.look()
         return await heard
 
-    async def teach_itself(self, reason: str) -> learn.Round:
+    async def teach_itself(self, occasion: str) -> learn.Round:
         """Look for archetypes as soon as nothing else is under way, and learn from them; what came of it.
 
         Returns when pages are judged anew by the model that was made, or when there is none. Raises what training does.
@@ -190,7 +194,7 @@ class Teacher:
             await asyncio.wait({self._training})
         self._check_open()
         heard: asyncio.Future[learn.Round] = asyncio.get_running_loop().create_future()
-        self._begin(self._learn_by_itself(reason, heard))
+        self._begin(self._learn_by_itself(occasion, heard))
         return await heard
 
     async def use_model(self, version: int) -> int:
@@ -208,7 +212,7 @@ class Teacher:
             await self._commit()
             taught = await asyncio.to_thread(fingerprint, self._store, self._settings)
             renewed = await asyncio.to_thread(learn.renew, self._store, version)
-            await self._hand_out(renewed, again(version), taught)
+            await self._hand_out(renewed, TrainingCause(TrainingReason.REUSED, repeats=version), taught)
         except Exception as error:  # no training has failed: it is the asker's to hear of
             if not heard.done():
                 heard.set_exception(error)
@@ -224,7 +228,7 @@ class Teacher:
         if self._has_ended:
             raise InputError(*_ENDS)
 
-    async def learn_soon(self, reason: str) -> None:
+    async def learn_soon(self, cause: TrainingCause) -> None:
         """Take over topics, marks and examples that were changed, and train anew once the examples are there."""
         topics = await asyncio.to_thread(self._store.load_topics)
         examples = await asyncio.to_thread(examples_to_fetch, self._store)
@@ -233,7 +237,7 @@ class Teacher:
         self._wait_until_s = time.monotonic() + self._settings.classify.examples_wait_s
         if self._learns and await asyncio.to_thread(has_documents, self._store):
             if self._training is not None or await asyncio.to_thread(self._is_news):
-                self._reason = reason
+                self._cause = cause
         elif self._settings.store.terms and any(topic.keywords for topic in topics):
             self._workers.learn(learn.keyword_model(topics).to_bytes())
 
@@ -256,11 +260,11 @@ class Teacher:
         """Look whether the user changed by SQL what is wanted."""
         topics = await asyncio.to_thread(self._store.load_topics)
         if wanted_topics(topics) != self._absorber.wanted:
-            await self.learn_soon("the marks of topics were changed")
+            await self.learn_soon(TrainingCause(TrainingReason.FEEDBACK, "the marks of topics were changed"))
 
     async def close(self, at_once: asyncio.Event) -> None:
         """Wait for a training under way, seconds that a later crawl would have to spend again; but not `at_once`."""
-        self._reason, self._has_ended = "", True
+        self._cause, self._has_ended = None, True
         await finish(self._training, at_once, self._give_up)
         if self._absorber.judged_before and not self._hurries:  # the last pages, under way when the model came
             self._begin(self._judge_by_latest(late=True))
@@ -279,7 +283,7 @@ class Teacher:
         settled = self._absorber.settled
         return [oid for oid in self._absorber.examples if settled[oid] == OPEN]
 
-    async def _teach(self, reason: str) -> None:
+    async def _teach(self, cause: TrainingCause) -> None:
         await self._commit()
         taught = await asyncio.to_thread(fingerprint, self._store, self._settings)
         known = await asyncio.to_thread(learn.gather, self._store, self._settings)
@@ -288,7 +292,7 @@ class Teacher:
             learn.train_beside, training, self._settings, self.version + 1, self._has_started
         )
         self._processes.clear()
-        await self._hand_out(trained, reason, taught)
+        await self._hand_out(trained, cause, taught)
         for heard in self._listeners:
             if not heard.done():
                 heard.set_result(trained.version)
@@ -303,12 +307,12 @@ class Teacher:
         trained, taught = await self._meetings.run(self.version + 1, self._has_started)
         self._processes.clear()
         if trained is not None:
-            await self._hand_out(trained, MET, taught)
+            await self._hand_out(trained, TrainingCause(TrainingReason.NEGATIVES), taught)
             await self._judge_anew(trained.model)
 
-    async def _learn_by_itself(self, reason: str, heard: asyncio.Future[learn.Round] | None = None) -> None:
+    async def _learn_by_itself(self, occasion: str, heard: asyncio.Future[learn.Round] | None = None) -> None:
         try:
-            changes = await self._round(reason)
+            changes = await self._round(occasion)
         except Exception as error:
             if heard is not None and not heard.done():
                 heard.set_exception(error)
@@ -316,14 +320,15 @@ class Teacher:
         if heard is not None and not heard.done():
             heard.set_result(changes)
 
-    async def _round(self, reason: str) -> learn.Round:
+    async def _round(self, occasion: str) -> learn.Round:
         """Look for archetypes; hand the model out that was made of them, unless it is refused."""
         self._rounds.begin()
         await self._commit()
         changes, trained, taught = await self._rounds.run(self.version + 1, self._has_started)
         self._processes.clear()
         if trained is not None:
-            await self._hand_out(trained, f"{changes} ({reason})" if reason else str(changes), taught)
+            detail = f"{changes} ({occasion})" if occasion else str(changes)
+            await self._hand_out(trained, TrainingCause(TrainingReason.ARCHETYPES, detail), taught)
             await self._judge_anew(trained.model)
         return changes
 
@@ -332,8 +337,8 @@ class Teacher:
         if self._hurries:
             process.kill()
 
-    async def _hand_out(self, trained: learn.Trained, reason: str, taught: str) -> None:
-        await asyncio.to_thread(learn.store_model, self._store, trained, reason, self._settings, taught)
+    async def _hand_out(self, trained: learn.Trained, cause: TrainingCause, taught: str) -> None:
+        await asyncio.to_thread(learn.store_model, self._store, trained, cause, self._settings, taught)
         self.version = trained.version
         self.note = note(trained.version, trained.classifier, trained.documents)
         self._workers.learn(trained.model)
@@ -345,7 +350,7 @@ class Teacher:
         [latest, *_] = await asyncio.to_thread(self._store.load_models)
         drawn = await asyncio.to_thread(learn.redraw, self._store, self.version)
         if drawn is not None:
-            await self._hand_out(drawn, REDRAWN, latest.taught)
+            await self._hand_out(drawn, TrainingCause(TrainingReason.REDRAWN), latest.taught)
 
     async def _judge_by_latest(self, *, late: bool = False) -> None:
         await self._judge_anew(await asyncio.to_thread(self._store.load_model), late=late)

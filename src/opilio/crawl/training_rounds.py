@@ -20,16 +20,14 @@ from collections.abc import Callable
 from opilio import learn
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.status import FOUND
-from opilio.crawl.taught import is_again
 from opilio.learn.training_data import fingerprint
+from opilio.model import TrainingReason
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.topics.hierarchy import Hierarchy
 
 OnStart = Callable[[subprocess.Popen[bytes]], object]
 
-ROUNDS = "rounds of archetypes"
-LOOKED = "pages judged relevant before the last round of archetypes"
 REFUSED = "models refused"
 MAX_DOUBLINGS = 30
 _LOOK = "Look at them, and confirm or reject: opilio archetypes list FOLDER"
@@ -53,14 +51,15 @@ class Rounds:
     @property
     def is_due(self) -> bool:
         """Whether enough was found since the last round."""
-        after, counts = self._settings.learn.retrain_after, self._absorber.counters.counts
-        return after > 0 and counts[FOUND] - counts[LOOKED] >= after << min(counts[ROUNDS], MAX_DOUBLINGS)
+        after, counters = self._settings.learn.retrain_after, self._absorber.counters
+        found = counters.counts[FOUND] - counters.progress.relevant_at_round
+        return after > 0 and found >= after << min(counters.progress.archetype_rounds, MAX_DOUBLINGS)
 
     def begin(self) -> None:
         """Count a round."""
         counters = self._absorber.counters
-        counters.add(ROUNDS)
-        counters.add(LOOKED, counters.counts[FOUND] - counters.counts[LOOKED])
+        rounds = counters.progress.archetype_rounds + 1
+        counters.advance(archetype_rounds=rounds, relevant_at_round=counters.counts[FOUND])
 
     async def run(self, version: int, on_start: OnStart) -> tuple[learn.Round, learn.Trained | None, str]:
         """What changes by a round, the model that was made with it, and the fingerprint of what that was taught.
@@ -102,9 +101,6 @@ class Rounds:
 
 AT_PAGES = (25, 50, 100, 200, 400)
 """Pages stored when it looks (docs/results/log.md, 2026-11-16)."""
-LOOKS = "looks for pages about other things"
-MET = "pages about other things were met"
-"""Why a model was trained."""
 
 
 class Meetings:
@@ -122,7 +118,8 @@ class Meetings:
     @property
     def is_due(self) -> bool:
         """Whether there are enough pages for another look."""
-        return self._passed > self._absorber.counters.counts[LOOKS] and learn.looks_for_strangers(self._settings)
+        rounds = self._absorber.counters.progress.negative_rounds
+        return self._passed > rounds and learn.looks_for_strangers(self._settings)
 
     @property
     def _passed(self) -> int:
@@ -135,15 +132,14 @@ class Meetings:
 
         The fingerprint tells nothing of them: a crawl that goes on later need not learn anew.
         """
-        counters = self._absorber.counters
-        counters.add(LOOKS, self._passed - counters.counts[LOOKS])
+        self._absorber.counters.advance(negative_rounds=self._passed)
         return await asyncio.to_thread(self._train, version, on_start)
 
     def _train(
         self, version: int, on_start: Callable[[subprocess.Popen[bytes]], object]
     ) -> tuple[learn.Trained | None, str]:
         taught = fingerprint(self._store, self._settings)
-        if is_again(self._store.load_models()[0].reason):
+        if self._store.load_models()[0].cause.reason is TrainingReason.REUSED:
             return None, taught
         known = learn.gather(self._store, self._settings)
         training = learn.with_strangers(self._store, self._settings, known, on_start)

@@ -15,18 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from opilio.model import RELEVANT
-from opilio.parts.rules import RULES
-from opilio.parts.scratch import Scratch, example_texts
-
-
-@dataclass(frozen=True)
-class Shares:
-    """How the counters of a crawl are shared out."""
-
-    measures: Mapping[str, str]
-    """Counters of what can be counted in a part: the name of the counter, and pages, relevant, requests or bytes."""
-    states: Sequence[str]
-    """Counters that are no counts: every part has them."""
+from opilio.parts.rules import RULES, TOTALS
+from opilio.parts.scratch import Scratch, example_texts, keep_measured
 
 
 @dataclass(frozen=True)
@@ -113,8 +103,9 @@ _HOST_SHARES = f"""
         FROM host_homes m JOIN whole.hosts h USING (sid) LEFT JOIN out USING (sid)
     ) GROUP BY part, sid
 """
-_COUNTER_SHARES = f"""
-    CREATE TABLE counter_shares AS
+_TOTALS = f"CREATE TABLE totals AS {TOTALS}"
+_TOTAL_SHARES = f"""
+    CREATE TABLE total_shares AS
     WITH measures AS (
         SELECT o.part, 'pages' AS measure, count(*) AS n FROM whole.pages p JOIN owners o ON o.oid = p.oid GROUP BY 1
         UNION ALL
@@ -132,15 +123,13 @@ _COUNTER_SHARES = f"""
         SELECT 'outcome:' || c.outcome, o.part, count(*) FROM whole.crawl c JOIN owners o ON o.oid = c.oid
         WHERE c.state <> 'waiting' AND c.outcome IS NOT NULL GROUP BY 1, 2
     ),
-    given AS (SELECT name, part, {_given("c.n", "had.n", "name")} AS n FROM had JOIN whole.counters c USING (name)),
+    given AS (SELECT name, part, {_given("t.n", "had.n", "name")} AS n FROM had JOIN totals t USING (name)),
     out AS (SELECT name, sum(n) AS n FROM given GROUP BY name)
     SELECT part, name, sum(n)::BIGINT AS n FROM (
         SELECT part, name, n FROM given
         UNION ALL
-        SELECT $1, c.name, c.n - coalesce(out.n, 0) FROM whole.counters c LEFT JOIN out USING (name)
-    ) WHERE name NOT IN (SELECT name FROM states) GROUP BY part, name
-    UNION ALL
-    SELECT p.part, c.name, c.n FROM whole.counters c JOIN states USING (name), parts p
+        SELECT $1, t.name, t.n - coalesce(out.n, 0) FROM totals t LEFT JOIN out USING (name)
+    ) GROUP BY part, name
 """
 _PART_HOSTS = """
     CREATE OR REPLACE TABLE part_hosts AS
@@ -177,13 +166,21 @@ Progress = Callable[[str, int, int], object]
 
 
 def divide(
-    whole: Path, parts: Sequence[NewPart], rest: int, shares: Shares, scratch: Scratch, on_progress: Progress
+    whole: Path,
+    parts: Sequence[NewPart],
+    rest: int,
+    measured: Mapping[str, str],
+    scratch: Scratch,
+    on_progress: Progress,
 ) -> None:
-    """Make the databases of the parts. What is of no part's topics goes to the part with the number `rest`."""
+    """Make the databases of the parts. What is of no part's topics goes to the part with the number `rest`.
+
+    `measured` says which totals can be counted in a part (`split.MEASURED`).
+    """
     steps = 1 + len(parts) * (len(RULES) + 1)
     on_progress("numbering", 0, steps)
     with scratch.reading(whole, "whole"):
-        _prepare(parts, rest, shares, scratch)
+        _prepare(parts, rest, measured, scratch)
         for number, part in enumerate(parts):
             part.folder.mkdir()
             done = 1 + number * (len(RULES) + 1)
@@ -197,7 +194,7 @@ def divide(
         on_progress("done", steps, steps)
 
 
-def _prepare(parts: Sequence[NewPart], rest: int, shares: Shares, scratch: Scratch) -> None:
+def _prepare(parts: Sequence[NewPart], rest: int, measured: Mapping[str, str], scratch: Scratch) -> None:
     """Say of each URL whose it is, and what of the counts is whose."""
     numbers = range(len(parts))
     of_topics = [(kcid, number) for number, part in enumerate(parts) for kcid in part.kcids]
@@ -209,20 +206,14 @@ def _prepare(parts: Sequence[NewPart], rest: int, shares: Shares, scratch: Scrat
             "part": pa.array([number for _, number in of_topics], pa.int32()),
         },
     )
-    scratch.keep("states", {"name": pa.array(shares.states, pa.string())})
-    scratch.keep(
-        "measured",
-        {
-            "name": pa.array(list(shares.measures), pa.string()),
-            "measure": pa.array(list(shares.measures.values()), pa.string()),
-        },
-    )
+    keep_measured(scratch, measured)
     scratch.run(_OWNERS, rest)
     scratch.run(_TOLD_URLS)
     scratch.run(_REFERENCES)
     scratch.run(_HOST_HOMES, rest)
     scratch.run(_HOST_SHARES)
-    scratch.run(_COUNTER_SHARES, rest)
+    scratch.run(_TOTALS)
+    scratch.run(_TOTAL_SHARES, rest)
     scratch.run(f"CREATE TABLE example_texts AS {example_texts('whole')}")
 
 

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from opilio.model import RELEVANT
-from opilio.parts.divide import Progress, Shares
+from opilio.parts.divide import Progress
 from opilio.parts.rules import ELSEWHERE, RULES
-from opilio.parts.scratch import Scratch, example_texts
+from opilio.parts.scratch import Scratch, example_texts, keep_measured
 from opilio.topics import TopicRecord
 
 
@@ -206,14 +206,14 @@ class Joining:
         target: Path,
         sources: Sequence[SourceCollection],
         topics: Sequence[TopicRecord],
-        shares: Shares,
+        measured: Mapping[str, str],
         on_progress: Progress,
     ) -> None:
         """Make the database of the new collection in `target`."""
         steps = 1 + len(sources) * len(RULES) + 1
         scratch = self._scratch
         on_progress("numbering", 0, steps)
-        is_shared = self._number(len(sources), shares)
+        is_shared = self._number(len(sources), measured)
         with scratch.making(target, "joined"):
             _write_topics(scratch, topics)
             for table, rule in RULES.items():
@@ -238,13 +238,11 @@ class Joining:
             scratch.run(_DROP_COPIES)
             on_progress("done", steps, steps)
 
-    def _number(self, count: int, shares: Shares) -> bool:
+    def _number(self, count: int, measured: Mapping[str, str]) -> bool:
         """Give all URLs and hosts their new numbers; whether two collections have a URL in common."""
         scratch = self._scratch
         scratch.run(_TABLES)
-        scratch.keep("states", {"name": pa.array(shares.states, pa.string())})
-        names, measures = list(shares.measures), list(shares.measures.values())
-        scratch.keep("measured", {"name": pa.array(names, pa.string()), "measure": pa.array(measures, pa.string())})
+        keep_measured(scratch, measured)
         for number in range(count):
             self._run(number, _MEET, number)
             self._run(number, _MEET_HOSTS, number)

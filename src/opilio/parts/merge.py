@@ -20,7 +20,7 @@ from opilio.parts.building import building, check_room
 from opilio.parts.divide import Progress
 from opilio.parts.join import Carried, Joining, SourceCollection
 from opilio.parts.scratch import Scratch
-from opilio.parts.split import SHARES, PartReport, at_rest, counted, room_for
+from opilio.parts.split import MEASURED, PartReport, at_rest, counted, room_for
 from opilio.settings import Settings, override
 from opilio.settings.files import write_settings
 from opilio.store import Store
@@ -274,7 +274,7 @@ def _join(
             )
             for n, folder in enumerate(folders)
         ]
-        joining.join(place, sources, plan.topics, SHARES, on_progress)
+        joining.join(place, sources, plan.topics, MEASURED, on_progress)
     return plan
 
 

@@ -15,11 +15,22 @@ lessons) is in every part. Joined, what is the same is one again.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from opilio.model import Outcome
+from opilio.model import CrawlProgress, Outcome
 
 ELSEWHERE = Outcome.ELSEWHERE.value
+PROGRESS_COUNTS = tuple(name for name in (part.name for part in fields(CrawlProgress)) if name != "phase")
+OF_PROGRESS = "progress."
+"""Stands before the name of a column of `progress` among the totals of a collection."""
+RELEVANT_AT_ROUND, PAGES_AT_ANALYSIS = f"{OF_PROGRESS}relevant_at_round", f"{OF_PROGRESS}pages_at_analysis"
+TOTALS = " UNION ALL ".join(
+    [
+        "SELECT name, n FROM whole.counters",
+        *(f"SELECT '{OF_PROGRESS}{column}', {column} FROM whole.progress" for column in PROGRESS_COUNTS),
+    ]
+)
+"""All that is counted in a collection that is divided: name and number."""
 
 DIVIDE_CRAWL = f"""
     INSERT INTO part.crawl BY NAME
@@ -143,14 +154,28 @@ JOIN_LESSONS = """
                 ELSE json_merge_patch(t.before, json_object('kcid', k.new))::VARCHAR END AS before
     FROM source.lessons t JOIN kcids k ON k.old = t.kcid
 """
-# A model that is an older one again names it (`learn.noting`).
 JOIN_MODELS = """
     INSERT INTO joined.models
-    SELECT m.* REPLACE (
-        v.new AS version, coalesce('model ' || (a.new::VARCHAR) || ' again', m.reason) AS reason)
-    FROM source.models m JOIN versions v ON v.old = m.version
-    LEFT JOIN versions a ON m.reason = 'model ' || (a.old::VARCHAR) || ' again', here h
+    SELECT m.* REPLACE (v.new AS version, coalesce(a.new, m.repeats) AS repeats)
+    FROM source.models m JOIN versions v ON v.old = m.version LEFT JOIN versions a ON a.old = m.repeats, here h
     WHERE h.keeps_models AND v.new NOT IN (SELECT version FROM joined.models) ORDER BY m.rowid
+"""
+# Every part is in the phase of the whole; a joined collection in the latest of any source. The searches that were made
+# count for the home part; a joined collection has made as many as the source with the most.
+DIVIDE_PROGRESS = f"""
+    INSERT INTO part.progress
+    SELECT p.phase, {", ".join(f"coalesce(max(s.n) FILTER (s.name = '{OF_PROGRESS}{c}'), 0)" for c in PROGRESS_COUNTS)}
+    FROM whole.progress p LEFT JOIN (SELECT s.name, s.n FROM total_shares s JOIN here USING (part)) s ON true
+    GROUP BY p.phase
+"""
+FINISH_PROGRESS = f"""
+    INSERT INTO joined.progress
+    SELECT arg_max(phase, enum_code(phase)), max(archetype_rounds),
+           greatest(sum(relevant_at_round) - coalesce(max(r.n), 0), 0), max(negative_rounds),
+           greatest(sum(pages_at_analysis) - coalesce(max(a.n), 0), 0)
+    FROM staged_progress LEFT JOIN excess r ON r.name = '{RELEVANT_AT_ROUND}'
+    LEFT JOIN excess a ON a.name = '{PAGES_AT_ANALYSIS}'
+    HAVING count(*) > 0
 """
 FINISH_RUNS = """
     INSERT INTO joined.runs
@@ -344,14 +369,16 @@ RULES: Mapping[str, TableRule] = {
     ),
     "counters": _staged(
         "counters",
-        "INSERT INTO part.counters SELECT s.name, s.n FROM counter_shares s JOIN here USING (part) ORDER BY s.name",
+        f"""
+        INSERT INTO part.counters SELECT s.name, s.n FROM total_shares s JOIN here USING (part)
+        WHERE NOT starts_with(s.name, '{OF_PROGRESS}') ORDER BY s.name
+        """,
         """
-        INSERT INTO joined.counters
-        SELECT name, CASE WHEN name IN (SELECT name FROM states) THEN max(n) ELSE sum(n) END
-        FROM staged_counters GROUP BY name ORDER BY name;
+        INSERT INTO joined.counters SELECT name, sum(n) FROM staged_counters GROUP BY name ORDER BY name;
         UPDATE joined.counters SET n = greatest(counters.n - e.n, 0) FROM excess e WHERE e.name = counters.name
         """,
     ),
+    "progress": _staged("progress", DIVIDE_PROGRESS, FINISH_PROGRESS),
     "runs": _staged("runs", "INSERT INTO part.runs SELECT * FROM whole.runs ORDER BY rowid", FINISH_RUNS),
 }  # fmt: skip
 """By table of the schema; a table without a rule fails a test."""

@@ -7,7 +7,7 @@ however large the collections are.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,12 @@ class Scratch:
             self._connection.execute(f"ATTACH '{path}' AS {alias} {options}")
         except duckdb.Error as error:
             raise store_error(folder / FILE_NAME, error, "open") from error
+
+
+def keep_measured(scratch: Scratch, measured: Mapping[str, str]) -> None:
+    """Make the table of the totals that can be counted in a collection, and of what each of them counts."""
+    names, measures = list(measured), list(measured.values())
+    scratch.keep("measured", {"name": pa.array(names, pa.string()), "measure": pa.array(measures, pa.string())})
 
 
 def example_texts(database: str) -> str:

@@ -14,12 +14,11 @@ from pathlib import Path
 
 from opilio.crawl.collection import WARC_FOLDER, Collection
 from opilio.crawl.control import ask
-from opilio.crawl.distiller import ANALYSED_AT
-from opilio.crawl.status import FOUND, PHASE
-from opilio.crawl.training_rounds import LOOKED
+from opilio.crawl.status import FOUND
 from opilio.errors import CollectionBusy, InputError
 from opilio.parts.building import building, check_room
-from opilio.parts.divide import NewPart, Progress, Shares, divide
+from opilio.parts.divide import NewPart, Progress, divide
+from opilio.parts.rules import PAGES_AT_ANALYSIS, RELEVANT_AT_ROUND
 from opilio.parts.scratch import Scratch
 from opilio.settings.files import write_settings
 from opilio.store import Store
@@ -124,13 +123,11 @@ def _folder_name(path: str, taken: set[str]) -> str:
     return name
 
 
-SHARES = Shares(
-    measures={
-        "pages": "pages", ANALYSED_AT: "pages", FOUND: "relevant", LOOKED: "relevant", "requests": "requests",
-        "bytes": "bytes",
-    },
-    states=(PHASE,),
-)  # fmt: skip
+MEASURED = {
+    "pages": "pages", PAGES_AT_ANALYSIS: "pages", FOUND: "relevant", RELEVANT_AT_ROUND: "relevant",
+    "requests": "requests", "bytes": "bytes",
+}  # fmt: skip
+"""Totals of what can be counted in a part: the name of the total, and pages, relevant, requests or bytes."""
 ROOM = 2.0  # of the databases that are read: docs/decisions/0013 has what was measured
 _BY_TOPIC = """
     SELECT c.topic, count(*), count(p.oid), count(*) FILTER (c.state = 'waiting')
@@ -189,7 +186,7 @@ def split(
         new = [NewPart(place / part.name, sorted(part.kcids), part.marks) for part in parts]
         rest = next((number for number, part in enumerate(parts) if not part.topic), 0)
         with closing(Scratch(place, collection.settings.store.memory_bytes)) as scratch:
-            divide(collection.folder, new, rest, SHARES, scratch, on_progress)
+            divide(collection.folder, new, rest, MEASURED, scratch, on_progress)
         return [_furnish(report, place / report.name, collection, files) for report in reports]
 
 
