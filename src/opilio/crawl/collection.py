@@ -51,7 +51,7 @@ from opilio.model import host_of, registered_domain
 from opilio.process import collect_rarely
 from opilio.settings import FILE_NAME, Settings, load, override, to_toml
 from opilio.settings.files import changing, write_settings
-from opilio.store import Result, Store, export_pages
+from opilio.store import Result, Store, export_pages, states
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.store.export import DEFAULT_COLUMNS, STDOUT
 from opilio.store.loading import SeedRecord
@@ -61,14 +61,7 @@ from opilio.topics.inputs import read_inputs
 WARC_FOLDER = "warc"
 MakeWorkers = Callable[[WorkerSetup], Workers]
 AUTO = "auto"  # the strategy that is chosen when a crawl begins
-_RETRY_URLS = """
-    UPDATE crawl SET state = 'waiting', numtries = 0, not_before = NULL
-    WHERE state = 'failed' OR (state = 'dropped' AND outcome = 'bad-host')
-"""
 _RETRY_HOSTS = "UPDATE hosts SET state = 'ok', failures = 0, met = NULL, robots_status = NULL WHERE state <> 'ok'"
-_RECRAWL = (
-    "UPDATE crawl SET state = 'waiting', numtries = 0 WHERE state = 'fetched' AND outcome IN ('ok', 'not-modified')"
-)
 
 
 class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerable):
@@ -164,10 +157,10 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
             self._check_recrawl()
         with self._store(threads=1) as store:
             if retry_failed:
-                store.query(_RETRY_URLS, write=True)
+                store.query(states.RETRY_FAILED, write=True)
                 store.query(_RETRY_HOSTS, write=True)
             if recrawl:
-                store.query(_RECRAWL, write=True)
+                store.query(states.RECRAWL, write=True)
             return uvloop.run(self._run(store, on_tick, transport, workers))
 
     def _check_recrawl(self) -> None:
