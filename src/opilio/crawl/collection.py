@@ -32,7 +32,6 @@ from opilio.crawl.findable import Findable
 from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.offerable import Offerable
 from opilio.crawl.phases import phase_at_start, strategy_in
-from opilio.crawl.receiving import take_up
 from opilio.crawl.restore import recover_pages, reopen, restore
 from opilio.crawl.reviewable import Reviewable
 from opilio.crawl.status import Counters, Status
@@ -44,6 +43,7 @@ from opilio.crawl.teachable import Teachable
 from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
 from opilio.features.word_vectors import INSTALLED, check_vectors
+from opilio.federation.offers import admit_pending
 from opilio.fetch.transport import Transport
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
 from opilio.learn import training_data
@@ -211,7 +211,7 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
         if reopened:
             absorber.counters.add("URLs taken up again after a limit was raised", reopened)
         self._offer_seeds(store, absorber)
-        take_up(store, absorber)
+        admit_pending(store, absorber)
         if self.settings.store.warc:
             self._recover(store, absorber, setup)
         collect_rarely()

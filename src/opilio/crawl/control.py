@@ -24,8 +24,8 @@ from opilio import learn
 from opilio.crawl.engine import Engine
 from opilio.crawl.lessons import LESSONS, NAME_URLS
 from opilio.crawl.reads import reader
-from opilio.crawl.receiving import RECEIVED, Received, admit, receive
 from opilio.errors import CollectionError, InputError, OpilioError, QueryError
+from opilio.federation.offers import RECEIVED, Received, admit, receive
 from opilio.frontier import make_strategy
 from opilio.model import TrainingCause, TrainingReason
 from opilio.settings import override
@@ -165,7 +165,7 @@ class ControlServer:
         return len(received)
 
     async def _train(self, judge_anew: bool = True) -> int:
-        return await self._engine.teacher.retrain(TrainingCause(TrainingReason.REQUESTED), judge_anew=judge_anew)
+        return await self._engine.teacher.retrain(TrainingCause(TrainingReason.REQUESTED), rejudge=judge_anew)
 
     async def _read(self, read: Callable[..., Any], **request: Any) -> Any:
         """Read something from the database as it is now."""

@@ -18,7 +18,7 @@ from opilio import learn
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import BackgroundTask
 from opilio.crawl.distiller import Distiller
-from opilio.crawl.forwarding import HandOver
+from opilio.crawl.forwarder import Forwarder
 from opilio.crawl.indexer import Indexer
 from opilio.crawl.keeping import Keeping
 from opilio.crawl.phases import Phases, phase_at_start, settings_in
@@ -65,7 +65,7 @@ class Engine(Keeping):
         self.phases = Phases(settings, store, absorber, self.teacher, self.distiller, self.order_by_settings, self.end)
         self.steering = Steering(store, absorber, commit, self._let_refill_end)
         self.companions: list[BackgroundTask] = [self.teacher, self.distiller, self.watcher, self.phases, self.steering]
-        self.companions += [kind(settings, store, absorber, commit) for kind in (Indexer, Shipper, HandOver)]
+        self.companions += [kind(settings, store, absorber, commit) for kind in (Indexer, Shipper, Forwarder)]
 
     # -- running
 
