@@ -64,9 +64,7 @@ def check_summary(summary: PeerSummary) -> PeerSummary:
         mean_words=_within(summary.mean_words, MAX_COUNT),
         topics=[_profile(topic, pages) for topic in summary.topics[:MAX_TOPICS]],
         words=words,
-        rare=summary.rare[:MAX_BYTES]
-        if len(summary.words) <= MAX_WORDS
-        else b"\xff",  # a peer that sends too many words may have any
+        rare=b"\xff" if len(summary.words) > MAX_WORDS else summary.rare[:MAX_BYTES],  # too many: it may have any word
         relevance=(_within(mean, 1.0), _within(variance, 1.0)),
         facets={
             name: {

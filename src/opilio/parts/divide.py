@@ -1,9 +1,9 @@
-"""Dividing the database of a collection into parts: each URL, with all that is known of it, goes to one of them.
+"""Divide the database of a collection into parts: each URL, with all that is known about it, goes to one of them.
 
-The rows are moved by SQL, table by table (`part_rules`). What makes the parts is decided before: which topic belongs to
-which part, and what each part wants. A part also gets the URLs that it refers to and that are another's: the targets of
-its links, where links to its pages come from, parents, examples. They have the outcome `elsewhere`, so that no part
-asks for what another one has. The oids and sids of a part are dense again, in the old order.
+The rows are moved by SQL, table by table (`rules.py`). `split.py` has decided before which topic belongs to which part,
+and what each part wants. A part also gets URLs that it refers to and that belong to another part: targets of its links,
+sources of links to its pages, parents, examples. These have the outcome `elsewhere`, so that no part fetches what
+another one has. The oids and sids of a part are dense again, in the old order.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from opilio.parts.scratch import Scratch, example_texts, keep_measured
 
 @dataclass(frozen=True)
 class NewPart:
-    """A part that is to be made."""
+    """A part that is to be made, and where."""
 
     folder: Path
     kcids: Sequence[int]
@@ -35,8 +35,8 @@ _OWNERS = """
     SELECT c.oid, coalesce(p.part, $1)::INTEGER AS part, c.sid
     FROM whole.crawl c LEFT JOIN topic_parts p ON p.kcid = c.topic ORDER BY c.oid
 """
-_TOLD_URLS = """
-    CREATE TABLE told_urls AS SELECT url, oid FROM whole.crawl
+_NAMED_URLS = """
+    CREATE TABLE named_urls AS SELECT url, oid FROM whole.crawl
     WHERE url IN (
         SELECT name FROM whole.training WHERE kind = 'url' UNION SELECT url FROM whole.seeds
         UNION SELECT url FROM whole.offers)
@@ -58,7 +58,7 @@ _REFERENCES = """
         SELECT o.part, p.oid FROM whole.crawl c
         JOIN owners o ON o.oid = c.oid JOIN owners p ON p.oid = c.parent WHERE o.part <> p.part
         UNION ALL
-        SELECT p.part, o.oid FROM owners o JOIN told_urls t ON t.oid = o.oid JOIN parts p ON p.part <> o.part
+        SELECT p.part, o.oid FROM owners o JOIN named_urls t ON t.oid = o.oid JOIN parts p ON p.part <> o.part
     )
 """
 _HOST_HOMES = """
@@ -69,13 +69,13 @@ _HOST_HOMES = """
 
 
 def _given(total: str, wanted: str, thing: str) -> str:
-    """What a part gets of a total: what it wants of what those before it have left."""
+    """The share of a part in a total: what it can claim of what the parts before it have left."""
     before = f"sum({wanted}) OVER (PARTITION BY {thing} ORDER BY part ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     return f"least({wanted}, greatest({total} - coalesce({before}, 0), 0))"
 
 
-# The counts of a host, by the pages and visits that a part has; what is left, such as the visit of robots.txt, is the
-# home's. So they add up.
+# The counts of a host are shared by the pages and visits that a part has; the rest, such as the visit of robots.txt,
+# goes to the home part. So the shares add up.
 _HOST_SHARES = f"""
     CREATE TABLE host_shares AS
     WITH had AS (
@@ -162,7 +162,7 @@ _COPY_TEXTS = f"""
 """
 
 Progress = Callable[[str, int, int], object]
-"""Told what is being done, and how many of how many steps are behind."""
+"""Receives what is being done, and how many of how many steps are done."""
 
 
 def divide(
@@ -173,7 +173,7 @@ def divide(
     scratch: Scratch,
     on_progress: Progress,
 ) -> None:
-    """Make the databases of the parts. What is of no part's topics goes to the part with the number `rest`.
+    """Make the databases of the parts. What belongs to no part's topics goes to the part with the number `rest`.
 
     `measured` says which totals can be counted in a part (`split.MEASURED`).
     """
@@ -195,7 +195,7 @@ def divide(
 
 
 def _prepare(parts: Sequence[NewPart], rest: int, measured: Mapping[str, str], scratch: Scratch) -> None:
-    """Say of each URL whose it is, and what of the counts is whose."""
+    """Decide which part each URL and each share of the counts belongs to."""
     numbers = range(len(parts))
     of_topics = [(kcid, number) for number, part in enumerate(parts) for kcid in part.kcids]
     scratch.keep("parts", {"part": pa.array(numbers, pa.int32())})
@@ -208,7 +208,7 @@ def _prepare(parts: Sequence[NewPart], rest: int, measured: Mapping[str, str], s
     )
     keep_measured(scratch, measured)
     scratch.run(_OWNERS, rest)
-    scratch.run(_TOLD_URLS)
+    scratch.run(_NAMED_URLS)
     scratch.run(_REFERENCES)
     scratch.run(_HOST_HOMES, rest)
     scratch.run(_HOST_SHARES)
@@ -218,7 +218,7 @@ def _prepare(parts: Sequence[NewPart], rest: int, measured: Mapping[str, str], s
 
 
 def _choose(number: int, part: NewPart, rest: int, scratch: Scratch) -> None:
-    """Make the tables that speak of one part: its hosts and its URLs in their new order."""
+    """Make the tables about one part: its hosts and its URLs in their new order."""
     scratch.run(f"CREATE OR REPLACE TABLE here AS SELECT {number} AS part, {rest} AS rest, {number == rest} AS is_home")
     scratch.keep(
         "part_marks",
