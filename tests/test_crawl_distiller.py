@@ -15,6 +15,7 @@ from opilio import Collection
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.distiller import Distiller
 from opilio.crawl.engine import Engine
+from opilio.crawl.ledger import Ledger
 from opilio.crawl.status import Counters
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
 from opilio.lab.local_web import LocalServer
@@ -140,9 +141,10 @@ def test_no_analysis_unless_asked_for(make_crawl: MakeCrawl) -> None:
 def due_after(pages: int, before: int, judged: int, after: int) -> bool:
     """Whether links are analysed in such a state."""
     settings = override(Settings(), {"frontier.distill_after": after})
-    frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope), lambda u, o: None)
     counters = Counters({"pages": pages}, CrawlProgress(pages_at_analysis=before))
-    absorber = Absorber(settings, frontier, Duplicates(settings.duplicates, lambda _: []), counters)
+    ledger = Ledger(Duplicates(settings.duplicates, lambda _: []), counters)
+    frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope), ledger)
+    absorber = Absorber(settings, frontier, ledger)
     distiller = Distiller(settings, cast(Store, None), absorber, lambda: asyncio.sleep(0))
     counters.add("pages judged anew", judged)
     return distiller._is_due()

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from opilio.crawl.absorb import OPEN, Absorber
+from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import TaskSlot
 from opilio.distill import Analysis, Scores, analyse, keep
 from opilio.errors import told
@@ -156,14 +156,14 @@ class Distiller:
         hub_scores = dict(zip(oids, recommended.hub_scores.tolist(), strict=True))
         still_open = self._open(urls)
         rising = [url for url in still_open if url.relevance < relevance[url.oid]]
-        frontier.warm(still_open if frontier.strategy.learns else rising)
-        frontier.raise_urls(relevance, hub_scores)
+        frontier.warm(rising if frontier.learner is None else still_open)
+        frontier.tiers.raise_urls(relevance, hub_scores)
         self._absorber.counters.add("URLs raised by hubs", len(rising))
 
     def _open(self, urls: Iterable[QueuedUrl]) -> list[QueuedUrl]:
         """The URLs that are still queued and of which no page is stored."""
-        absorber = self._absorber
-        return [url for url in urls if absorber.settled[url.oid] == OPEN and url.oid not in absorber.recrawls]
+        ledger = self._absorber.ledger
+        return [url for url in urls if ledger.is_open(url.oid) and url.oid not in ledger.recrawls]
 
     async def restart_from_hubs(self, limit: int) -> int:
         """Put the URLs first that the best `limit` hubs of each topic link to, and hubs never fetched; return how many.
@@ -176,7 +176,7 @@ class Distiller:
             for at in range(0, len(urls), SLICE_URLS):
                 piece = self._open(urls[at : at + SLICE_URLS])
                 self._absorber.frontier.warm(piece)
-                self._absorber.frontier.bring_forward([url.oid for url in piece])
+                self._absorber.frontier.tiers.bring_forward([url.oid for url in piece])
                 await asyncio.sleep(0)
             oids = np.array([url.oid for url in urls], np.int64)
             await asyncio.to_thread(self._bring_forward, oids)

@@ -20,7 +20,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from opilio import learn
-from opilio.crawl.absorb import OPEN, STORED, Absorber
+from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import TaskSlot
 from opilio.crawl.status import FOUND
 from opilio.crawl.taught import (
@@ -89,7 +89,8 @@ class Teacher:
         if self._learns:
             if not models and has_documents(store):
                 self._cause = TrainingCause(TrainingReason.FIRST)
-                absorber.frontier.holds_back = not absorber.counters.pages  # else examples may wait in the database too
+                # Not in a crawl that has pages: then examples may be queued in the database, too.
+                absorber.frontier.tiers.holds_back = not absorber.counters.pages
             elif models and models[0].taught != fingerprint(store, settings):
                 self._cause = TrainingCause(TrainingReason.CHANGED)
             elif models and self._has_old_judgements(models[0]):
@@ -134,7 +135,7 @@ class Teacher:
             self._cause = TrainingCause(TrainingReason.EXAMPLES)
         if self._cause is not None and not self._awaited():
             cause, self._cause = self._cause, None
-            self._late = {oid for oid in self._absorber.examples if self._absorber.settled[oid] == OPEN}
+            self._late = {oid for oid in self._absorber.examples if self._absorber.ledger.is_open(oid)}
             self._slot.start(self._teach(cause))
         elif self._absorber.judged_before:
             self._slot.start(self._judge_by_latest(late=True))
@@ -150,8 +151,8 @@ class Teacher:
     def _release_links(self) -> None:
         """Hold links back no longer when the examples still to come are queued in the database, along with them."""
         frontier = self._absorber.frontier
-        if frontier.holds_back and not frontier.in_flight and not frontier.hot and self._awaited():
-            frontier.holds_back = False
+        if frontier.tiers.holds_back and not frontier.in_flight and not frontier.hot and self._awaited():
+            frontier.tiers.holds_back = False
 
     @property
     def _found(self) -> int:
@@ -159,10 +160,10 @@ class Teacher:
 
     def _came_late(self) -> bool:
         """Whether all examples that a training did not wait for are settled, and some were fetched."""
-        settled = self._absorber.settled
-        if any(settled[oid] == OPEN for oid in self._late):
+        ledger = self._absorber.ledger
+        if any(ledger.is_open(oid) for oid in self._late):
             return False
-        came = any(settled[oid] == STORED for oid in self._late)
+        came = any(ledger.is_stored(oid) for oid in self._late)
         self._late.clear()
         return came
 
@@ -244,7 +245,7 @@ class Teacher:
     async def _fetch_examples_next(self) -> None:
         """Have examples fetched next that were queued as mere links."""
         absorber = self._absorber
-        waiting = [oid for oid in absorber.examples if absorber.settled[oid] == OPEN]
+        waiting = [oid for oid in absorber.examples if absorber.ledger.is_open(oid)]
         if waiting:
             await self._commit()
             await asyncio.to_thread(self._store.query, _FETCH_NEXT, [waiting], write=True)
@@ -278,8 +279,8 @@ class Teacher:
         """Examples that may still arrive."""
         if time.monotonic() > self._wait_until_s:
             return []
-        settled = self._absorber.settled
-        return [oid for oid in self._absorber.examples if settled[oid] == OPEN]
+        ledger = self._absorber.ledger
+        return [oid for oid in self._absorber.examples if ledger.is_open(oid)]
 
     async def _teach(self, cause: TrainingCause) -> None:
         await self._commit()
@@ -340,7 +341,7 @@ class Teacher:
         self.version = trained.version
         self.note = note(trained.version, trained.classifier, trained.documents)
         self._workers.learn(trained.model)
-        self._absorber.frontier.holds_back = False
+        self._absorber.frontier.tiers.holds_back = False
         self._absorber.counters.add("models trained")
 
     async def _redraw(self) -> None:
@@ -366,7 +367,7 @@ class Teacher:
         judged = await asyncio.to_thread(rejudge, self._store, model, examples, self._settings.classify)
         self._processes.clear()
         self._absorber.counters.add("pages judged anew", judged.pages)
-        if not (late and self._absorber.frontier.strategy.learns):
+        if not (late and self._absorber.frontier.learner):
             await self._reprioritise()
 
     def _adopt(self, topics: Sequence[TopicRecord], examples: Iterable[ExampleRecord]) -> None:
@@ -382,7 +383,7 @@ class Teacher:
                 absorber.examples[oid] = example.kcid if example.positive else NOT_A_TOPIC
 
     def _end(self, error: BaseException | None) -> None:
-        self._absorber.frontier.holds_back = False
+        self._absorber.frontier.tiers.holds_back = False
         if error is None:
             return
         if not self._slot.is_cancelled:

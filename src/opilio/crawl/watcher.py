@@ -184,8 +184,8 @@ class Watcher:
         began_s = time.monotonic()
         fall, self._fall = self._fall, None
         await self._commit()
-        frontier = self._absorber.frontier
-        waiting = {kcid: frontier.waiting_of(kcid) for kcid in frontier.queues}
+        tiers = self._absorber.frontier.tiers
+        waiting = {kcid: tiers.waiting_of(kcid) for kcid in tiers.queues}
         window = self._harvest.window_pages
         seen = await asyncio.to_thread(learn.look_around, self._store, waiting, window, self._settings.store.terms)
         if fall is not None:

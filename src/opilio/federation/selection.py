@@ -34,7 +34,7 @@ from opilio.search.query import AllOf, Filter, Node, Question, Without, Word
 from opilio.topics import TopicRecord, find_topic
 
 LEFT_OUT = 0.05
-"""Share of the best pages that may be lost with the peers that are not asked (docs/results/federation.md)."""
+"""Share of the best pages that may be lost with the peers that are not asked (docs/results/search.md)."""
 MOST_AUTHORITY = 0.5
 """Share of all weights: summaries do not say how authorities are spread; when these weigh more, all peers are asked."""
 _PHRASE = 0.3

@@ -38,6 +38,7 @@ from opilio.crawl import Collection
 from opilio.crawl.taught import KEYWORDS
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence, TextReader
+from opilio.frontier import LinkTextOrder
 from opilio.lab.experiments.analysed import Analysed
 from opilio.lab.experiments.bounds import Foresight, Oracle, foreseen, links_to_go
 from opilio.lab.experiments.experiment import TRUTH, Contestant, Experiment, JudgeChoice
@@ -46,7 +47,7 @@ from opilio.lab.experiments.records import UNDOUBTED, ModelRun, RunPlace, RunRec
 from opilio.lab.experiments.simulate import Answers, Crawl, Simulation
 from opilio.lab.experiments.tasks import TaskTopic
 from opilio.lab.webs.transport import RecordedTransport
-from opilio.learn import brief, keyword_model, ways_to
+from opilio.learn import keyword_model, prepare_order, ways_to
 from opilio.learn.rejudging import NO_WAY
 from opilio.model import Document, Judgement, Outcome, TrainingReason
 from opilio.settings import Settings, override
@@ -316,8 +317,9 @@ def simulate(errand: Errand, judge: Judging) -> RunRecord:
     settings = experiment.settings_of(contestant, errand.place.repeat)
     simulation = Simulation(errand.answers, settings, errand.starts, judge, max_pages=errand.budget_pages)
     strategy = simulation.absorber.frontier.strategy
-    if strategy.learns:
-        brief(strategy, training_of(experiment.judge_of(contestant), errand.analysed, errand.topic, experiment.seed))
+    if isinstance(strategy, LinkTextOrder):
+        training = training_of(experiment.judge_of(contestant), errand.analysed, errand.topic, experiment.seed)
+        prepare_order(strategy, training)
     if isinstance(strategy, Oracle):
         strategy.know(links_to_go(errand.analysed, errand.graph, errand.topic))
     if isinstance(strategy, Foresight):
