@@ -138,7 +138,7 @@ def _marks(
             found.append((run.ended, "run", f"run {run.number} ended: {run.reason}", ""))
     for model in store.load_models()[:MAX_MARKS]:
         created = datetime.datetime.fromtimestamp(model.created_s, datetime.UTC).replace(tzinfo=None)
-        text = f"model {model.version}, of {model.documents} examples: {model.reason}"
+        text = f"model {model.version}, of {model.documents} examples: {model.cause}"
         found.append((created, "model", text, ""))
     found += notices_with_times(store, MAX_MARKS)
     found.sort(key=lambda mark: mark[0])

@@ -18,7 +18,7 @@ from opilio.fetch.robots import RobotsRules
 from opilio.frontier import ABSENT, Frontier, HostState, QueuedUrl, ScopeFilter
 from opilio.model import HostReport, Lease, UrlState, normalize, url_key
 from opilio.settings import LimitSettings
-from opilio.store import Store, WarcRecord, recover, truncate_torn
+from opilio.store import Store, WarcRecord, recover, states, truncate_torn
 from opilio.store.census import count_queued
 from opilio.store.loader import STATES
 from opilio.store.urls import page_sketches, queued_url, recrawled_urls, trap_like_urls
@@ -58,8 +58,7 @@ def reopen(store: Store, limits: LimitSettings, scope: ScopeFilter) -> int:
     chosen = " OR ".join(f"({condition})" for condition in conditions)
     (count,) = store.query(f"SELECT count(*) FROM crawl WHERE state = 'dropped' AND ({chosen})").rows[0]
     if count:
-        change = f"UPDATE crawl SET state = 'waiting', outcome = NULL WHERE state = 'dropped' AND ({chosen})"
-        store.query(change, write=True)
+        store.query(states.reopen(chosen), write=True)
     return int(count)
 
 

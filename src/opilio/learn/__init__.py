@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from opilio.learn.crawl_health import CrawlHealth, check_health, estimate_recall
     from opilio.learn.explanations import explain, explain_link, keyword_model
     from opilio.learn.guard import GuardVerdict, Trial, try_in_process, try_out
-    from opilio.learn.mined_negatives import looks_for_strangers, with_strangers
+    from opilio.learn.mined_negatives import mines_negatives, with_mined_negatives
     from opilio.learn.models import compare_models, list_models, reuse_model
     from opilio.learn.rejudging import Rejudged, link_context, rejudge
     from opilio.learn.remedies import command_line, more_examples
@@ -81,7 +81,7 @@ __all__ = [
     "link_context",
     "list_archetypes",
     "list_models",
-    "looks_for_strangers",
+    "mines_negatives",
     "more_examples",
     "page_text",
     "prepare_from",
@@ -102,7 +102,7 @@ __all__ = [
     "trim_example",
     "try_in_process",
     "try_out",
-    "with_strangers",
+    "with_mined_negatives",
     "write_round",
 ]
 
@@ -129,8 +129,8 @@ _MODULES = {
     "Trial": "guard",
     "try_in_process": "guard",
     "try_out": "guard",
-    "looks_for_strangers": "mined_negatives",
-    "with_strangers": "mined_negatives",
+    "mines_negatives": "mined_negatives",
+    "with_mined_negatives": "mined_negatives",
     "compare_models": "models",
     "list_models": "models",
     "reuse_model": "models",

@@ -22,6 +22,7 @@ from opilio.classify.oasis_filter import proposals, write_proposal
 from opilio.errors import InputError, OpilioError
 from opilio.features.evidence import TextReader
 from opilio.learn.training_set import gather
+from opilio.model import TrainingCause
 from opilio.process import start_beside
 from opilio.settings import Settings, to_toml
 from opilio.store import Batch, Store
@@ -84,15 +85,15 @@ def run_in_process(what: str, given: tuple[Any, ...], on_start: OnStart, *, can_
     return made
 
 
-def store_model(store: Store, trained: TrainedModel, reason: str, settings: Settings, taught: str) -> None:
+def store_model(store: Store, trained: TrainedModel, cause: TrainingCause, settings: Settings, taught: str) -> None:
     """Store a model; one of Focus's also as tables, so that the database can judge by itself.
 
     `taught` is the fingerprint of what it was trained on (`training_data.fingerprint`), taken before that was gathered.
     """
     batch = Batch()
     batch.models.add(
-        trained.version, time.time(), trained.classifier, reason, trained.documents, trained.estimates,
-        to_toml(Settings(classify=settings.classify, oasis=settings.oasis)), taught, trained.model,
+        trained.version, time.time(), trained.classifier, cause.reason, cause.repeats, cause.detail, trained.documents,
+        trained.estimates, to_toml(Settings(classify=settings.classify, oasis=settings.oasis)), taught, trained.model,
     )  # fmt: skip
     store.write(batch)
     judge = Model.from_bytes(trained.model).judge_alone

@@ -8,7 +8,6 @@ recorded too, under no name, because pages are judged by them when they are re-j
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +20,6 @@ from opilio.store.pages import titles_of_urls
 from opilio.store.training import ARCHETYPE, ExampleKey, ExampleRow
 from opilio.topics import Mark
 
-_AGAIN = re.compile(r"model (\d+) again")
-"""The reason of a model that is an older one under a new number."""
 _WANTED = (Mark.GOOD, Mark.SUBSUMED)
 
 
@@ -108,8 +105,8 @@ def _learned_by(models: list[ModelRecord]) -> ModelRecord | None:
     """The newest of these models, or the older one that it is; None when there is none."""
     by_version = {model.version: model for model in models}
     found = models[0] if models else None
-    while found is not None and (again := _AGAIN.fullmatch(found.reason)):
-        found = by_version.get(int(again[1]))
+    while found is not None and found.cause.repeats is not None:
+        found = by_version.get(found.cause.repeats)
     return found
 
 

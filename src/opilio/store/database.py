@@ -22,6 +22,7 @@ import duckdb
 import pyarrow as pa
 
 from opilio.errors import CollectionError, OpilioError, StoreError
+from opilio.model import CrawlProgress
 from opilio.settings import GIB
 from opilio.store import schema
 from opilio.store.batch import Batch
@@ -221,6 +222,10 @@ class Store:
     def load_counters(self) -> dict[str, int]:
         """The running counts."""
         return self._loader.load_counters()
+
+    def load_progress(self) -> CrawlProgress:
+        """How far the crawl has come; that of a new one before it has begun."""
+        return self._loader.load_progress()
 
     def load_warc_ends(self) -> dict[str, int]:
         """For each WARC file, the offset after the last record that the database knows of."""

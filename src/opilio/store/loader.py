@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from opilio.model import UrlState
+from opilio.model import CrawlProgress, Phase, TrainingCause, TrainingReason, UrlState
 from opilio.store.reader import StoreReader
 from opilio.topics import TopicRecord
 
@@ -38,6 +38,8 @@ _TRAINING = """
     FROM training t LEFT JOIN found f ON f.name = t.name
     ORDER BY t.rowid
 """
+
+_PROGRESS = "SELECT phase, archetype_rounds, relevant_at_round, negative_rounds, pages_at_analysis FROM progress"
 
 STATES = (UrlState.WAITING, UrlState.FETCHED, UrlState.FAILED, UrlState.DROPPED)
 """A state's code in the arrays of `load_urls` is its place here."""
@@ -100,12 +102,13 @@ class ModelRecord(NamedTuple):
     version: int
     created_s: float
     classifier: str
-    reason: str
     documents: int
     estimates: str
     settings: str
     taught: str
     """Fingerprint of what it was taught."""
+    cause: TrainingCause
+    """Why it was trained."""
 
 
 class Loader:
@@ -177,11 +180,14 @@ class Loader:
     def load_models(self) -> list[ModelRecord]:
         """All models, newest first."""
         sql = """
-            SELECT version, epoch(created), classifier, coalesce(reason, ''), coalesce(documents, 0),
-                   coalesce(estimates, '{}'), coalesce(settings, ''), coalesce(taught, '')
+            SELECT version, epoch(created), classifier, coalesce(documents, 0), coalesce(estimates, '{}'),
+                   coalesce(settings, ''), coalesce(taught, ''), reason, coalesce(detail, ''), repeats
             FROM models ORDER BY version DESC
         """
-        return [ModelRecord(*row) for row in self._reader.query(sql, max_rows=2**15).rows]
+        return [
+            ModelRecord(*known, TrainingCause(TrainingReason(reason), detail, repeats))  # type: ignore[call-arg]
+            for *known, reason, detail, repeats in self._reader.query(sql, max_rows=2**15).rows
+        ]
 
     def load_model(self, version: int = 0) -> bytes:
         """The bytes of a model, of the newest when `version` is 0; b'' when there is none."""
@@ -192,6 +198,11 @@ class Loader:
     def load_counters(self) -> dict[str, int]:
         """The running counts."""
         return dict(self._reader.query("SELECT name, n FROM counters ORDER BY name", max_rows=2**20).rows)
+
+    def load_progress(self) -> CrawlProgress:
+        """How far the crawl has come; that of a new one before it has begun."""
+        rows = self._reader.query(_PROGRESS, max_rows=1).rows
+        return CrawlProgress(Phase(rows[0][0]), *rows[0][1:]) if rows else CrawlProgress()
 
     def waiting_count(self) -> int:
         """How many URLs are queued."""

@@ -7,6 +7,7 @@ docstring says why.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -57,6 +58,10 @@ class StoreWriter:
                     self._remove_pages(batch.replaced)
                 for name, table in tables:
                     self._write_table(name, table)
+                if batch.progress is not None:
+                    self._cursor.execute("DELETE FROM progress")
+                    values = list(dataclasses.astuple(batch.progress))
+                    self._cursor.execute("INSERT INTO progress VALUES (?, ?, ?, ?, ?)", values)
             self.journal_rows += len(batch.changes)
             self._next_seq += len(batch.changes)
 
