@@ -48,7 +48,7 @@ def wait_for(is_so: Callable[[], object], timeout_s: float = 90.0) -> None:
 
 def reasons(collection: Collection) -> list[str]:
     """Why models were trained, oldest first."""
-    return [reason for (reason,) in collection.sql("SELECT reason FROM models ORDER BY version").rows]
+    return [model["reason"] for model in reversed(collection.models())]
 
 
 class Owls:

@@ -274,6 +274,6 @@ def made(tmp_path: Path) -> Iterator[Store]:
         batch = Batch()
         for number in (0, 1):
             batch.training.add(f"http://h0.org/{number}", "url", FUNDS, True, "given", "", None, 1000.0)
-        batch.models.add(1, 2000.0, "bayes", "first model", 2, "{}", "", "", b"model")
+        batch.models.add(1, 2000.0, "bayes", "first", None, "", 2, "{}", "", "", b"model")
         store.write(batch)
         yield store

@@ -33,10 +33,9 @@ from opilio.crawl.ledger import Ledger
 from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.offerable import Offerable
 from opilio.crawl.phases import phase_at_start, strategy_in
-from opilio.crawl.receiving import take_up
 from opilio.crawl.restore import recover_pages, reopen, restore
 from opilio.crawl.reviewable import Reviewable
-from opilio.crawl.status import PHASE, Counters, Status
+from opilio.crawl.status import Counters, Status
 from opilio.crawl.steerable import Steerable
 from opilio.crawl.steering import claim
 from opilio.crawl.stored import stored_status
@@ -45,6 +44,7 @@ from opilio.crawl.teachable import Teachable
 from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
 from opilio.features.word_vectors import INSTALLED, check_vectors
+from opilio.federation.offers import admit_pending
 from opilio.fetch.transport import Transport
 from opilio.frontier import DatabaseOrder, Duplicates, Frontier, LinkTextOrder, ScopeFilter, make_strategy
 from opilio.learn import training_data
@@ -52,7 +52,7 @@ from opilio.model import host_of, registered_domain
 from opilio.process import collect_rarely
 from opilio.settings import FILE_NAME, Settings, load, override, to_toml
 from opilio.settings.files import changing, write_settings
-from opilio.store import Result, Store, export_pages
+from opilio.store import Result, Store, export_pages, states
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.store.export import DEFAULT_COLUMNS, STDOUT
 from opilio.store.loading import SeedRecord
@@ -62,14 +62,7 @@ from opilio.topics.inputs import read_inputs
 WARC_FOLDER = "warc"
 MakeWorkers = Callable[[WorkerSetup], Workers]
 AUTO = "auto"  # the strategy that is chosen when a crawl begins
-_RETRY_URLS = """
-    UPDATE crawl SET state = 'waiting', numtries = 0, not_before = NULL
-    WHERE state = 'failed' OR (state = 'dropped' AND outcome = 'bad-host')
-"""
 _RETRY_HOSTS = "UPDATE hosts SET state = 'ok', failures = 0, met = NULL, robots_status = NULL WHERE state <> 'ok'"
-_RECRAWL = (
-    "UPDATE crawl SET state = 'waiting', numtries = 0 WHERE state = 'fetched' AND outcome IN ('ok', 'not-modified')"
-)
 
 
 class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerable):
@@ -165,10 +158,10 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
             self._check_recrawl()
         with self._store(threads=1) as store:
             if retry_failed:
-                store.query(_RETRY_URLS, write=True)
+                store.query(states.RETRY_FAILED, write=True)
                 store.query(_RETRY_HOSTS, write=True)
             if recrawl:
-                store.query(_RECRAWL, write=True)
+                store.query(states.RECRAWL, write=True)
             return uvloop.run(self._run(store, on_tick, transport, workers))
 
     def _check_recrawl(self) -> None:
@@ -219,7 +212,7 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
         if reopened:
             absorber.counters.add("URLs taken up again after a limit was raised", reopened)
         self._offer_seeds(store, absorber)
-        take_up(store, absorber)
+        admit_pending(store, absorber)
         if self.settings.store.warc:
             self._recover(store, absorber, setup)
         collect_rarely()
@@ -263,8 +256,8 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
 
     @staticmethod
     def _absorber(store: Store, scope: ScopeFilter, settings: Settings) -> Absorber:
-        counters = Counters(store.load_counters())
-        phase = phase_at_start(settings, counters.counts[PHASE])
+        counters = Counters(store.load_counters(), store.load_progress())
+        phase = phase_at_start(settings, counters.progress.phase)
         ledger = Ledger(Duplicates(settings.duplicates, bands), counters)
         strategy = strategy_in(phase, settings, map(_domain_of, store.load_seeds()))
         topics = [topic.kcid for topic in store.load_topics()]
@@ -384,7 +377,7 @@ def _signals(engine: Engine) -> Iterator[None]:
     caught = []
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(ValueError, RuntimeError):
-            loop.add_signal_handler(number, engine.stop, f"interrupted ({signal.Signals(number).name})")
+            loop.add_signal_handler(number, engine.interrupt, signal.Signals(number).name)
             caught.append(number)
     try:
         yield

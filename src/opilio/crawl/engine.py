@@ -20,11 +20,11 @@ from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import BackgroundTask
 from opilio.crawl.commits import Commits, Refills
 from opilio.crawl.distiller import Distiller
-from opilio.crawl.forwarding import HandOver
+from opilio.crawl.forwarder import Forwarder
 from opilio.crawl.indexer import Indexer
 from opilio.crawl.phases import Phases, phase_at_start, settings_in
 from opilio.crawl.shipping import Shipper
-from opilio.crawl.status import PHASE, Status
+from opilio.crawl.status import Status
 from opilio.crawl.steering import Steering
 from opilio.crawl.teacher import Teacher
 from opilio.crawl.watcher import Watcher
@@ -61,10 +61,11 @@ class Engine:
         self._elapsed_before_s = self.counters.counts["elapsed_ms"] / 1000
         self._ticked_s = 0.0
         self._stop_now = asyncio.Event()
+        self._is_interrupted = False
         self.commits = Commits(settings.store, store, absorber, lambda: self.elapsed_s)
         commit = self.commit
         self.teacher = Teacher(
-            settings_in(phase_at_start(settings, self.counters.counts[PHASE]), settings),
+            settings_in(phase_at_start(settings, self.counters.progress.phase), settings),
             store, absorber, workers, commit, self.reprioritise,
         )  # fmt: skip
         self.distiller = Distiller(settings, store, absorber, commit, self.teacher.ways_to)
@@ -81,7 +82,7 @@ class Engine:
             self.phases,
             self.steering,
         ]
-        self.background_tasks += [kind(settings, store, absorber, commit) for kind in (Indexer, Shipper, HandOver)]
+        self.background_tasks += [kind(settings, store, absorber, commit) for kind in (Indexer, Shipper, Forwarder)]
 
     # -- running
 
@@ -114,6 +115,11 @@ class Engine:
 
     async def _refill_ended(self) -> None:
         await self.refills.wait()
+
+    def interrupt(self, signal_name: str) -> None:
+        """End the crawl because of a signal."""
+        self._is_interrupted = self._is_interrupted or not self.reason
+        self.stop(f"interrupted ({signal_name})")
 
     def stop(self, reason: str) -> None:
         """End the crawl: first call, when the requests under way are done; second call, at once.
@@ -298,7 +304,7 @@ class Engine:
             harvest=counters.harvest,
             harvest_history=counters.harvest_history,
             outcomes=counters.outcomes(),
-            counters=dict(counters.counts),
+            counters=counters.shown(),
             strategy=self.settings.frontier.strategy,
             order_by=frontier.strategy.order_by,
             topics={name: frontier.tiers.waiting_of(topic) for topic, name in self.topic_names.items()},
@@ -308,6 +314,8 @@ class Engine:
             model=self.teacher.note,
             notices=list(self.absorber.ledger.notices),
             recall=self.watcher.recall,
+            phase=counters.progress.phase,
+            interrupted=self._is_interrupted,
             paused=self.steering.holds,
             boosts=dict(frontier.boosts),
         )

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from opilio.model import RELEVANT
+from opilio.model import RELEVANT, TrainingCause, TrainingReason
 from opilio.store import Store
 from opilio.topics.hierarchy import ROOT
 
@@ -45,7 +45,9 @@ _BY_TIME = """
     GROUP BY part ORDER BY part
 """
 _NOTICES = "SELECT noticed, kind, text, coalesce(remedy, '') FROM notices ORDER BY noticed DESC LIMIT ?"
-_MODELS = "SELECT created, version, coalesce(reason, ''), documents FROM models ORDER BY version DESC LIMIT ?"
+_MODELS = """
+    SELECT created, version, documents, reason, coalesce(detail, ''), repeats FROM models ORDER BY version DESC LIMIT ?
+"""
 _TOPICS = "SELECT kcid, CASE WHEN path = '' THEN name ELSE path END FROM topics"
 _HOST_FIGURES = (
     "host", "state", "failures", "pages", "requests", "bytes", "waiting", "crawl_delay_s", "relevance", "took_ms",
@@ -171,8 +173,9 @@ def _marks(
         found.append((run.started, "run", f"run {run.number} began", ""))
         if run.is_over:
             found.append((run.ended, "run", f"run {run.number} ended: {run.reason}", ""))
-    for created, version, reason, documents in store.query(_MODELS, [MAX_MARKS]).rows:
-        found.append((created, "model", f"model {version}, of {documents} examples: {reason}", ""))
+    for created, version, documents, *cause in store.query(_MODELS, [MAX_MARKS]).rows:
+        why = TrainingCause(TrainingReason(cause[0]), *cause[1:])
+        found.append((created, "model", f"model {version}, of {documents} examples: {why}", ""))
     found += store.query(_NOTICES, [MAX_MARKS]).rows
     found.sort(key=lambda mark: mark[0])
     told = []

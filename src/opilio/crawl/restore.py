@@ -18,7 +18,7 @@ from opilio.fetch.robots import RobotsRules
 from opilio.frontier import ABSENT, Frontier, HostState, QueuedUrl, ScopeFilter
 from opilio.model import HostReport, Lease, UrlState, normalize, url_key
 from opilio.settings import LimitSettings
-from opilio.store import Store, WarcRecord, recover, truncate_torn
+from opilio.store import Store, WarcRecord, recover, states, truncate_torn
 from opilio.store.loading import STATES
 from opilio.store.warc_files import known_ends
 
@@ -60,8 +60,7 @@ def reopen(store: Store, limits: LimitSettings, scope: ScopeFilter) -> int:
     chosen = " OR ".join(f"({condition})" for condition in conditions)
     (count,) = store.query(f"SELECT count(*) FROM crawl WHERE state = 'dropped' AND ({chosen})").rows[0]
     if count:
-        change = f"UPDATE crawl SET state = 'waiting', outcome = NULL WHERE state = 'dropped' AND ({chosen})"
-        store.query(change, write=True)
+        store.query(states.reopen(chosen), write=True)
     return int(count)
 
 

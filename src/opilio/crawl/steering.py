@@ -28,10 +28,8 @@ from opilio.frontier import ScopeFilter
 from opilio.model import Outcome, host_of, normalize
 from opilio.model.url import host_name
 from opilio.settings import ScopeSettings
-from opilio.store import Store
+from opilio.store import Store, states
 
-FIRST = 1e6
-"""A priority that brings a URL into memory with the first; there the strategy gives it one by its own measure."""
 _ELSEWHERE = f"""
     SELECT c.oid, coalesce(t.kcid, s.kcid, c.topic)
     FROM crawl c
@@ -39,10 +37,6 @@ _ELSEWHERE = f"""
         ON t.name = c.url
     LEFT JOIN (SELECT url, arg_max(kcid, rowid) AS kcid FROM seeds GROUP BY url) s ON s.url = c.url
     WHERE c.outcome = '{Outcome.ELSEWHERE}' AND c.url IN (SELECT unnest(?::VARCHAR[]))
-"""
-_CLAIM = f"""
-    UPDATE crawl SET state = 'waiting', outcome = NULL, topic = g.topic, depth = 0, relevance = 1.0, priority = {FIRST}
-    FROM (SELECT unnest(?::BIGINT[]) AS oid, unnest(?::SMALLINT[]) AS topic) g WHERE g.oid = crawl.oid
 """
 
 
@@ -56,7 +50,7 @@ def claim(store: Store, urls: Sequence[str]) -> list[tuple[int, int]]:
     found = elsewhere(store, urls)
     if found:
         oids, topics = zip(*found, strict=True)
-        store.query(_CLAIM, [list(oids), list(topics)], write=True)
+        store.query(states.CLAIM, [list(oids), list(topics)], write=True)
     return found
 
 
@@ -64,17 +58,9 @@ NOTICE = "steering"
 CLAIMED = "URLs of other parts that the user named"
 MAX_BOOST = 1000.0
 _WAITING = "SELECT oid, topic FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
-_DROP = """
-    UPDATE crawl SET state = 'dropped', outcome = 'locked-domain', not_before = NULL
-    WHERE oid IN (SELECT unnest(?::BIGINT[]))
-"""
 _LOCKED = """
     SELECT oid, topic, oid IN (SELECT oid FROM pages)
     FROM crawl WHERE state = 'dropped' AND outcome = 'locked-domain' AND sid IN (SELECT unnest(?::INTEGER[]))
-"""
-_TAKE_UP = """
-    UPDATE crawl SET state = 'waiting', outcome = CASE WHEN oid IN (SELECT oid FROM pages) THEN 'ok' END
-    WHERE oid IN (SELECT unnest(?::BIGINT[]))
 """
 _COUNT = "SELECT count(*) FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
 
@@ -92,7 +78,7 @@ def drop_waiting(store: Store, sids: Sequence[int], held: Iterable[int] = ()) ->
     kept = set(held)
     found = [(oid, topic) for oid, topic in _rows(store, _WAITING, sids) if oid not in kept]
     if found:
-        store.query(_DROP, [[oid for oid, _ in found]], write=True)
+        store.query(states.DROP_LOCKED, [[oid for oid, _ in found]], write=True)
     return found
 
 
@@ -100,7 +86,7 @@ def take_up(store: Store, sids: Sequence[int]) -> list[tuple[int, int, bool]]:
     """Let wait again what a lock dropped: oid, topic, and whether its page is stored, so that it is fetched anew."""
     found = [(oid, topic, stored) for oid, topic, stored in _rows(store, _LOCKED, sids)]
     if found:
-        store.query(_TAKE_UP, [[oid for oid, _, _ in found]], write=True)
+        store.query(states.UNLOCK, [[oid for oid, _, _ in found]], write=True)
     return found
 
 

@@ -55,16 +55,6 @@ def why_nothing_is_learned(settings: Settings) -> tuple[str, str]:
     return "no terms are kept of pages, so that nothing can be learned", "Set store.terms = true before you crawl."
 
 
-def again(version: int) -> str:
-    """Why there is a model that the user went back to."""
-    return f"model {version} again"
-
-
-def is_again(reason: str) -> bool:
-    """Whether the user went back to a model."""
-    return reason.startswith("model ") and reason.endswith(" again")
-
-
 def describe(models: Sequence[ModelRecord], settings: Settings) -> str:
     """What pages are judged by, in words; the newest model comes first."""
     if not models or settings.classify.classifier == KEYWORDS:

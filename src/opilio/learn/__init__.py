@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from opilio.learn.crawl_health import Surroundings, estimate_recall, look_around
     from opilio.learn.explanations import explain, explain_link, keyword_model
     from opilio.learn.guard import GuardVerdict, Trial, check_guard, try_beside, try_out
-    from opilio.learn.mined_negatives import looks_for_strangers, with_strangers
+    from opilio.learn.mined_negatives import mines_negatives, with_mined_negatives
     from opilio.learn.models import compare_models, list_models, renew
     from opilio.learn.rejudging import Rejudged, rejudge, ways_to
     from opilio.learn.remedies import command_line, more_examples
@@ -78,7 +78,7 @@ __all__ = [
     "list_archetypes",
     "list_models",
     "look_around",
-    "looks_for_strangers",
+    "mines_negatives",
     "more_examples",
     "page_text",
     "prepare_from",
@@ -100,7 +100,7 @@ __all__ = [
     "try_beside",
     "try_out",
     "ways_to",
-    "with_strangers",
+    "with_mined_negatives",
     "write_round",
 ]
 
@@ -126,7 +126,7 @@ _MODULES = {
     "list_archetypes": "archetypes",
     "list_models": "models",
     "look_around": "crawl_health",
-    "looks_for_strangers": "mined_negatives",
+    "mines_negatives": "mined_negatives",
     "more_examples": "remedies",
     "page_text": "archetypes",
     "propose": "trainer",
@@ -148,7 +148,7 @@ _MODULES = {
     "try_beside": "guard",
     "try_out": "guard",
     "ways_to": "rejudging",
-    "with_strangers": "mined_negatives",
+    "with_mined_negatives": "mined_negatives",
     "write_round": "archetypes",
 }
 

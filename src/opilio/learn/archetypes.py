@@ -38,7 +38,7 @@ from opilio.errors import InputError
 from opilio.features.evidence import TextReader
 from opilio.learn.explanations import current_model
 from opilio.learn.guard import GuardVerdict, Trial
-from opilio.learn.mined_negatives import with_strangers
+from opilio.learn.mined_negatives import with_mined_negatives
 from opilio.learn.trainer import OnStart, work_beside
 from opilio.learn.training_data import ARCHETYPE, Taught
 from opilio.learn.training_set import examples_of, gather
@@ -169,7 +169,7 @@ def survey(store: Store, settings: Settings, on_start: OnStart = lambda process:
     if not models:
         raise InputError("there is no model yet, and so there are no archetypes", "Crawl until the examples are there.")
     taught, records = Taught.of(store), list(store.load_training())
-    training = with_strangers(store, settings, gather(store, settings), on_start)
+    training = with_mined_negatives(store, settings, gather(store, settings), on_start)
     made = {(record.kcid, record.name): record for record in records if record.source == ARCHETYPE}
     known = sorted({record.oid for record in records if record.oid is not None} | _pages_of(store, records))
     confidences = _confidences(store, training, settings, on_start)

@@ -49,7 +49,7 @@ def list_models(store: Store) -> list[dict[str, Any]]:
         found.append(
             {
                 "version": record.version, "created_s": record.created_s, "classifier": record.classifier,
-                "reason": record.reason, "documents": record.documents, "pages": pages, "relevant": relevant,
+                "reason": str(record.cause), "documents": record.documents, "pages": pages, "relevant": relevant,
                 "expected_precision": _expected(record.estimates, "precision"),
                 "expected_recall": _expected(record.estimates, "recall"),
             }

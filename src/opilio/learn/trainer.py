@@ -25,7 +25,7 @@ from opilio.classify.oasis_filter import proposals, write_proposal
 from opilio.errors import InputError, OpilioError, SettingsError
 from opilio.features.evidence import TextReader
 from opilio.learn.training_set import gather
-from opilio.model import RELEVANT
+from opilio.model import RELEVANT, TrainingCause
 from opilio.process import start_beside
 from opilio.settings import ClassifySettings, Settings, to_toml
 from opilio.store import Batch, Store
@@ -108,15 +108,15 @@ def work_beside(what: str, given: tuple[Any, ...], on_start: OnStart, *, can_wai
     return made
 
 
-def store_model(store: Store, trained: TrainedModel, reason: str, settings: Settings, taught: str) -> None:
+def store_model(store: Store, trained: TrainedModel, cause: TrainingCause, settings: Settings, taught: str) -> None:
     """Keep a model; one of Focus's also as tables, so that the database can judge by itself.
 
     `taught` is the fingerprint of what it was made of (`lessons.fingerprint`), taken before that was gathered.
     """
     batch = Batch()
     batch.models.add(
-        trained.version, time.time(), trained.classifier, reason, trained.documents, trained.estimates,
-        to_toml(Settings(classify=settings.classify, oasis=settings.oasis)), taught, trained.model,
+        trained.version, time.time(), trained.classifier, cause.reason, cause.repeats, cause.detail, trained.documents,
+        trained.estimates, to_toml(Settings(classify=settings.classify, oasis=settings.oasis)), taught, trained.model,
     )  # fmt: skip
     store.write(batch)
     judge = Model.from_bytes(trained.model).judge_alone

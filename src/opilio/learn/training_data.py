@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -195,8 +194,6 @@ Key = tuple[int, str]
 """Topic and name of a training document."""
 Row = dict[str, Any]
 
-_AGAIN = re.compile(r"model (\d+) again")
-"""Why a model was stored that is an older one under a new number."""
 _MAX_ROWS = 2**20
 _WANTED = (Mark.GOOD, Mark.SUBSUMED)
 _COLUMNS = ("name", "kind", "kcid", "positive", "source", "title", "text")
@@ -299,8 +296,8 @@ def _learned_by(models: list[ModelRecord]) -> ModelRecord | None:
     """The newest of these models, or the older one that it is; None when there is none."""
     by_version = {model.version: model for model in models}
     found = models[0] if models else None
-    while found is not None and (again := _AGAIN.fullmatch(found.reason)):
-        found = by_version.get(int(again[1]))
+    while found is not None and found.cause.repeats is not None:
+        found = by_version.get(found.cause.repeats)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -138,6 +139,10 @@ class Store(Reading):
                     self._remove_pages(batch.replaced)
                 for name, table in tables:
                     self._write_table(name, table)
+                if batch.progress is not None:
+                    self._writer.execute("DELETE FROM progress")
+                    values = list(dataclasses.astuple(batch.progress))
+                    self._writer.execute("INSERT INTO progress VALUES (?, ?, ?, ?, ?)", values)
             self._journal_rows += len(batch.changes)
             self._next_seq += len(batch.changes)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from opilio.model import UrlState
+from opilio.model import CrawlProgress, Phase, TrainingCause, TrainingReason, UrlState
 from opilio.store.guard import Result
 from opilio.topics import TopicRecord
 
@@ -41,6 +41,8 @@ _TRAINING = """
     FROM training t LEFT JOIN found f ON f.name = t.name
     ORDER BY t.rowid
 """
+
+_PROGRESS = "SELECT phase, archetype_rounds, relevant_at_round, negative_rounds, pages_at_analysis FROM progress"
 
 STATES = (UrlState.WAITING, UrlState.FETCHED, UrlState.FAILED, UrlState.DROPPED)
 """A state's code in the arrays of `load_urls` is its place here."""
@@ -103,12 +105,13 @@ class ModelRecord(NamedTuple):
     version: int
     created_s: float
     classifier: str
-    reason: str
     documents: int
     estimates: str
     settings: str
     taught: str
     """Fingerprint of what it was taught."""
+    cause: TrainingCause
+    """Why it was trained."""
 
 
 class Loading:
@@ -186,11 +189,14 @@ class Loading:
     def load_models(self) -> list[ModelRecord]:
         """All models, newest first."""
         sql = """
-            SELECT version, epoch(created), classifier, coalesce(reason, ''), coalesce(documents, 0),
-                   coalesce(estimates, '{}'), coalesce(settings, ''), coalesce(taught, '')
+            SELECT version, epoch(created), classifier, coalesce(documents, 0), coalesce(estimates, '{}'),
+                   coalesce(settings, ''), coalesce(taught, ''), reason, coalesce(detail, ''), repeats
             FROM models ORDER BY version DESC
         """
-        return [ModelRecord(*row) for row in self.query(sql, max_rows=2**15).rows]
+        return [
+            ModelRecord(*told, TrainingCause(TrainingReason(reason), detail, repeats))  # type: ignore[call-arg]
+            for *told, reason, detail, repeats in self.query(sql, max_rows=2**15).rows
+        ]
 
     def load_model(self, version: int = 0) -> bytes:
         """The bytes of a model, of the newest when `version` is 0; b'' when there is none."""
@@ -201,6 +207,11 @@ class Loading:
     def load_counters(self) -> dict[str, int]:
         """The running counts."""
         return dict(self.query("SELECT name, n FROM counters ORDER BY name", max_rows=2**20).rows)
+
+    def load_progress(self) -> CrawlProgress:
+        """How far the crawl has come; that of a new one before it has begun."""
+        rows = self.query(_PROGRESS, max_rows=1).rows
+        return CrawlProgress(Phase(rows[0][0]), *rows[0][1:]) if rows else CrawlProgress()
 
     def count_states(self) -> dict[UrlState, int]:
         """How many URLs are in each state."""

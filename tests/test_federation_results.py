@@ -10,9 +10,9 @@ from federation_pages import BIRDS, CARS, COMMON, NAMES, make_federation, open_f
 from opilio import Collection
 from opilio.crawl.peer import SharedCollection
 from opilio.errors import InputError
-from opilio.federation.checking import check_answer
-from opilio.federation.merging import K1, ResultScorer, gather, merge
 from opilio.federation.peers import PeerAnswer, PeerHit
+from opilio.federation.results import K1, ResultScorer, gather_statistics, merge
+from opilio.federation.validation import check_answer
 from opilio.search.matching import leaves_of
 from opilio.search.query import parse
 from opilio.search.ranking import check_weights
@@ -138,7 +138,7 @@ def test_a_liar_cannot_drown_others() -> None:
     absurd = page("http://b.example/", 1e300, parts={"confidence": 1e9, "authority": -3.0, "bm25": 7.0})
     liar = check_answer(PeerAnswer(10**12, [absurd], pages_indexed=10**12, frequencies={"stems:owl": -5}), 10)
     answers = {"honest": honest, "liar": liar}
-    statistics = gather(answers, {}, leaves_of(parse("owl").words()[0]))
+    statistics = gather_statistics(answers, {}, leaves_of(parse("owl").words()[0]))
     scorer = ResultScorer(tree, statistics)
     weight = statistics.idf(leaves_of(parse("owl").words()[0])[0])
     assert scorer.score(liar.pages[0]) <= (K1 + 1) * weight
@@ -157,6 +157,6 @@ def test_nobody_hides_two_pages_behind_one_like_both() -> None:
     answers = {
         name: PeerAnswer(1, [one], pages_indexed=10) for name, one in zip(NAMES, (first, bridge, last), strict=True)
     }
-    statistics = gather(answers, {}, leaves_of(parse("owl").words()[0]))
+    statistics = gather_statistics(answers, {}, leaves_of(parse("owl").words()[0]))
     merged = merge(answers, ResultScorer(parse("owl").tree, statistics), check_weights(None))
     assert [[one["name"] for one in result.collections] for result in merged] == [["birds", "cars"], ["both"]]

@@ -1,7 +1,7 @@
-"""What peers say is text and numbers of strangers: only what is possible is let through, bounded and cleaned.
+"""Validation of what peers send: text and numbers from outside are bounded and cleaned before anything uses them.
 
-Addresses are brought into normal form, so that nothing but http and https comes through. Texts are cut. Numbers are
-finite and within what they can be. An answer of another form altogether is refused as a whole, by its types.
+URLs are normalised, so that only http and https come through. Texts are cut to length. Numbers are finite and within
+what is possible. An answer of another form altogether is refused as a whole, by its types.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_PART = 10.0
 MAX_TEXT_CHARS, MAX_NAME_CHARS = 1000, 300
 MAX_TOPICS, MAX_TERMS = 500, 200
 LEAST_TYPICAL = 0.05
-"""No topic is so vague that a page less like it suits it: or every URL would be handed to who says so."""
+"""Lower values of `typical` are raised to this: else every URL would be forwarded to a peer that claims 0."""
 MAX_FACET_VALUES = 50_000
 MAX_PIECES = 100
 MAX_KEYS = 1000
@@ -46,7 +46,7 @@ _MOMENT = re.compile(r"[0-9T:-]{10,19}")
 
 
 def check_summary(summary: PeerSummary) -> PeerSummary:
-    """A summary with what is possible of it; PeerError when nothing can be made of it."""
+    """A summary within what is possible; PeerError when it cannot be used at all."""
     if not _VERSION.fullmatch(summary.version):
         raise PeerError("the version of a summary is of another form")
     pages = int(_within(summary.pages, MAX_PAGES))
@@ -64,7 +64,7 @@ def check_summary(summary: PeerSummary) -> PeerSummary:
         mean_words=_within(summary.mean_words, MAX_COUNT),
         topics=[_profile(topic, pages) for topic in summary.topics[:MAX_TOPICS]],
         words=words,
-        rare=summary.rare[:MAX_BYTES] if len(summary.words) <= MAX_WORDS else b"\xff",  # who says too much has anything
+        rare=b"\xff" if len(summary.words) > MAX_WORDS else summary.rare[:MAX_BYTES],  # too many: it may have any word
         relevance=(_within(mean, 1.0), _within(variance, 1.0)),
         facets={
             name: {
@@ -92,7 +92,7 @@ def _profile(topic: TopicProfile, pages: int) -> TopicProfile:
 
 
 def check_answer(answer: PeerAnswer, most: int) -> PeerAnswer:
-    """An answer with what is possible of it: pages whose address is none are left out."""
+    """An answer within what is possible; pages without a valid URL are left out."""
     indexed = int(_within(answer.pages_indexed, MAX_PAGES))
     checked = [_found(found) for found in answer.pages[: most + SPARE]]
     pages = [found for found in checked if found is not None]
@@ -130,7 +130,7 @@ def _found(found: PeerHit) -> PeerHit | None:
 
 
 def _pieces(pieces: Any) -> list[tuple[str, bool]]:
-    """Pieces of text, each with whether it was asked for."""
+    """Pieces of a snippet, each with whether it matches the question."""
     if not isinstance(pieces, list):
         return []
     fitting = [piece for piece in pieces[:MAX_PIECES] if isinstance(piece, list) and len(piece) == 2]
@@ -146,7 +146,7 @@ def _facet(values: Iterable[Any], most: int) -> list[dict[str, Any]]:
 
 
 def check_offers(offers: Iterable[Offer]) -> list[Offer]:
-    """Offers with addresses in normal form; those that have none, or too long a one, are left out."""
+    """Offers with normalised URLs; those without a valid URL, or with one that is too long, are left out."""
     checked = []
     for offer in offers:
         url = normalize(offer.url)
@@ -161,16 +161,16 @@ def _counts(counts: Mapping[str, float], most: float = MAX_COUNT) -> dict[str, f
 
 
 def _within(value: Any, most: float) -> float:
-    """A number between 0 and `most`; 0 for what is none."""
+    """A number between 0 and `most`; 0 for anything that is no number."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0.0
-    if isinstance(value, float) and math.isnan(value):  # a whole number may be too large to be asked that
+    if isinstance(value, float) and math.isnan(value):  # an integer may be too large for this test
         return 0.0
     return float(min(most, max(0.0, value)))
 
 
 def _text(text: Any, most: int = MAX_NAME_CHARS) -> str:
-    """A text without signs that steer terminals or hide what stands beside them."""
+    """A text without control characters."""
     if not isinstance(text, str):
         return ""
     return "".join(sign if sign.isprintable() else " " for sign in text[:most])

@@ -17,13 +17,15 @@ from conftest import MakeTaught
 from made_crawls import COOKING, FUNDS, GARDENING, MadeCrawl
 from opilio import Collection
 from opilio.cli import cli
-from opilio.crawl import delivering, forwarding, receiving
-from opilio.crawl.delivering import FIRST_DELAY_S, SUMMARY_S, Delivery
-from opilio.crawl.forwarding import HANDED_OVER, NOTICE
-from opilio.crawl.receiving import MAX_OFFERS, MAX_RELEVANCE, RECEIVED, receive
+from opilio.crawl import forwarder
+from opilio.crawl.forwarder import FORWARDED, NOTICE
 from opilio.errors import InputError
-from opilio.federation.distinctive import TopicLens, Usual
+from opilio.federation import forwarding
+from opilio.federation import offers as offers_module
+from opilio.federation.forwarding import FIRST_DELAY_S, SUMMARY_S, Forwarding
+from opilio.federation.offers import MAX_OFFERS, MAX_RELEVANCE, RECEIVED, receive
 from opilio.federation.peers import Offer, PeerError, PeerSummary, TopicProfile
+from opilio.federation.profiles import PeerTopic, UsualTerms
 from opilio.lab.local_web import LocalServer
 from opilio.model import normalize
 from opilio.store import Store
@@ -130,7 +132,7 @@ def test_offers_are_not_trusted(tmp_path: Path) -> None:
 
 def test_a_sender_is_limited_by_the_hour(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that hands over too much in an hour is refused, and told so; others are not."""
-    monkeypatch.setattr(receiving, "MAX_OFFERS_PER_HOUR", 5)
+    monkeypatch.setattr(offers_module, "MAX_OFFERS_PER_HOUR", 5)
     collection = make_collection(tmp_path / "birds", [])
     offers = [Offer(f"http://a.example/{n}", "Birds", 0.5) for n in range(12)]
     assert collection.take_offers("ships", offers[:4]) == 4
@@ -239,28 +241,28 @@ def funds(tmp_path: Path) -> Any:
 SUITABLE = {f"http://h1.org/{n}" for n in range(10, 15)} | {"http://h0.org/30"}
 
 
-def deliver(delivery: Delivery) -> int:
+def deliver(forwarding_: Forwarding) -> int:
     """Rounds until nothing is left; how many URLs were handed over."""
     total = 0
     while True:
-        total += delivery.round(60.0).handed_over
-        if delivery.is_done:
+        total += forwarding_.round(60.0).forwarded
+        if forwarding_.is_done:
             return total
 
 
 def test_what_suits_a_peer_is_handed_over_once(funds: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages that no topic took, and one that suits the other far better, go to each peer once, also after a restart."""
-    monkeypatch.setattr(delivering, "SLICE_PAGES", 7)
-    monkeypatch.setattr(delivering, "BATCH_OFFERS", 4)
+    monkeypatch.setattr(forwarding, "SLICE_PAGES", 7)
+    monkeypatch.setattr(forwarding, "BATCH_OFFERS", 4)
     cooks, bakers = FakePeer(), FakePeer("bakers")
-    assert deliver(Delivery(funds, "funds", [cooks, bakers])) == 12
+    assert deliver(Forwarding(funds, "funds", [cooks, bakers])) == 12
     for peer in (cooks, bakers):
         assert set(peer.urls) == SUITABLE
         assert len(peer.urls) == len(SUITABLE)
         assert [len(call) for call in peer.calls] == [4, 2]
         assert {(offer.topic, offer.title[:5]) for offer in peer.calls[0]} == {("Cooking", "page ")}
         assert all(0.5 <= offer.relevance <= 1 for offer in peer.calls[0])
-    again = Delivery(funds, "funds", [cooks])
+    again = Forwarding(funds, "funds", [cooks])
     assert deliver(again) == 0
     noted = funds.query("SELECT peer, incoming, count(*) FROM offers GROUP BY ALL ORDER BY ALL").rows
     assert noted == [("bakers", False, 6), ("cooks", False, 6)]
@@ -274,63 +276,63 @@ def test_what_a_peer_handed_over_is_not_handed_back(funds: Store) -> None:
         write=True,
     )
     cooks = FakePeer()
-    deliver(Delivery(funds, "funds", [cooks]))
+    deliver(Forwarding(funds, "funds", [cooks]))
     assert set(cooks.urls) == {"http://h1.org/14", "http://h0.org/30"}
 
 
 def test_a_peer_that_is_away_is_tried_later(funds: Store) -> None:
     """It is left alone for longer and longer, nothing is lost meanwhile, others are served, and it is forgiven."""
     clock, cooks, bakers = Clock(), FakePeer(), FakePeer("bakers")
-    delivery = Delivery(funds, "funds", [cooks, bakers], clock=clock)
+    forwarding_ = Forwarding(funds, "funds", [cooks, bakers], clock=clock)
     cooks.is_away = True
-    delivered = delivery.round(60.0)
-    assert delivered.handed_over == 6
-    assert [box.trouble for box in delivery.boxes] == ["cooks is not there. Start it.", ""]
-    assert delivery.is_done
+    forwarded = forwarding_.round(60.0)
+    assert forwarded.forwarded == 6
+    assert [box.trouble for box in forwarding_.boxes] == ["cooks is not there. Start it.", ""]
+    assert forwarding_.is_done
     cooks.is_away = False
-    assert delivery.round(60.0).handed_over == 0  # too soon
+    assert forwarding_.round(60.0).forwarded == 0  # too soon
     clock.now_s += FIRST_DELAY_S
-    delivered = delivery.round(60.0)
-    assert (delivered.handed_over, delivery.boxes[0].trouble) == (6, "")
+    forwarded = forwarding_.round(60.0)
+    assert (forwarded.forwarded, forwarding_.boxes[0].trouble) == (6, "")
     assert set(cooks.urls) == SUITABLE
     cooks.is_away = True
     clock.now_s += SUMMARY_S
     waits_s = []
     for _ in range(12):
         before_s = clock.now_s
-        while delivery.boxes[0].next_s > clock.now_s:
+        while forwarding_.boxes[0].next_s > clock.now_s:
             clock.now_s += 1
         waits_s.append(clock.now_s - before_s)
-        delivery.round(60.0)
+        forwarding_.round(60.0)
     assert waits_s[1:4] == [FIRST_DELAY_S, 2 * FIRST_DELAY_S, 4 * FIRST_DELAY_S]
-    assert waits_s[-1] == waits_s[-2] == delivering.MAX_DELAY_S
+    assert waits_s[-1] == waits_s[-2] == forwarding.MAX_DELAY_S
 
 
 def test_pages_that_come_later_are_looked_at(funds: Store) -> None:
     """A round sees what was stored since the last one, and asks a peer only now and then what it wants."""
     cooks, clock = FakePeer(), Clock()
-    delivery = Delivery(funds, "funds", [cooks], clock=clock)
-    assert delivery.round(60.0).handed_over == 6
+    forwarding_ = Forwarding(funds, "funds", [cooks], clock=clock)
+    assert forwarding_.round(60.0).forwarded == 6
     copied = {"crawl": "EXCLUDE (kcid) REPLACE (112 AS oid, url || '/x' AS url)"}
     for table in ("crawl", "pages", "terms"):
         columns = copied.get(table, "REPLACE (112 AS oid)")
         funds.query(f"INSERT INTO {table} BY NAME SELECT * {columns} FROM {table} WHERE oid = 12", write=True)
-    assert delivery.round(60.0).handed_over == 1
+    assert forwarding_.round(60.0).forwarded == 1
     assert cooks.urls[-1] == "http://h1.org/12/x"
     assert cooks.summaries == 1
     clock.now_s += SUMMARY_S
-    delivery.round(60.0)
+    forwarding_.round(60.0)
     assert cooks.summaries == 2
 
 
 def test_a_collection_with_few_pages_hands_nothing_over(funds: Store) -> None:
     """What is usual cannot be told from a few pages; that is no work left undone."""
     for table in ("crawl", "pages", "terms"):
-        funds.query(f"DELETE FROM {table} WHERE oid NOT BETWEEN 0 AND {delivering.LEAST_PAGES - 2}", write=True)
+        funds.query(f"DELETE FROM {table} WHERE oid NOT BETWEEN 0 AND {forwarding.MIN_PAGES - 2}", write=True)
     cooks = FakePeer()
-    delivery = Delivery(funds, "funds", [cooks])
-    assert delivery.round(60.0).handed_over == 0
-    assert delivery.is_done
+    forwarding_ = Forwarding(funds, "funds", [cooks])
+    assert forwarding_.round(60.0).forwarded == 0
+    assert forwarding_.is_done
 
 
 TERMS = st.dictionaries(st.integers(1, 30), st.integers(0, 60_000), max_size=12)
@@ -343,12 +345,12 @@ def test_how_a_page_stands_out(
 ) -> None:
     """It is a share, of any pages and any profile; a page that is like all others does not stand out."""
     topic = TopicProfile("Birds", "", 3, profile, typical)
-    usual = Usual(pages)
-    lens = TopicLens(topic, usual)
+    usual = UsualTerms(pages)
+    lens = PeerTopic(topic, usual)
     assert 0 <= lens.relevance(page, usual.vector(page)) <= 1
     assert sum(weight**2 for weight in usual.vector(page).values()) == pytest.approx(1) or not usual.vector(page)
-    alike = Usual([page] * 5)
-    assert TopicLens(topic, alike).relevance(page, alike.vector(page)) == 0
+    alike = UsualTerms([page] * 5)
+    assert PeerTopic(topic, alike).relevance(page, alike.vector(page)) == 0
 
 
 # -- two crawls
@@ -403,7 +405,7 @@ def test_a_wrong_token_is_told_once(pair: Pair) -> None:
     [notice] = [notice for notice in status.notices if notice["kind"] == NOTICE]
     assert "does not let us in" in notice["text"]
     assert "opilio offer" in notice["remedy"]
-    assert HANDED_OVER not in status.counters
+    assert FORWARDED not in status.counters
     assert rows(pair.a, "SELECT count(*) FROM offers") == [(0,)]
 
 
@@ -413,7 +415,7 @@ def test_two_crawls_hand_each_other_urls(pair: Pair) -> None:
     planned = a.offer_to_peers(pair.to_b, dry_run=True)["peers"][0]["urls"]
     status = a.crawl(settings={"federation.peers": pair.to_b, "limits.max_pages": 240})
     handed = [url for (url,) in rows(a, "SELECT url FROM offers WHERE NOT incoming")]
-    assert status.counters[HANDED_OVER] == len(handed) == len(set(handed)) > 5
+    assert status.counters[FORWARDED] == len(handed) == len(set(handed)) > 5
     assert {offer["url"] for offer in planned} <= set(handed)
     assert [notice for notice in status.notices if notice["kind"] == NOTICE] == []
     came = rows(b, "SELECT url, peer, topic FROM offers WHERE incoming")
@@ -452,7 +454,7 @@ def test_a_peer_that_holds_us_up_keeps_no_crawl_from_its_end(
     make_taught: MakeTaught, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A peer that takes a connection and says nothing costs the end of a crawl no more than the time that is set."""
-    monkeypatch.setattr(forwarding, "LAST_S", 0.5)
+    monkeypatch.setattr(forwarder, "LAST_S", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         file = tmp_path / "peers.toml"
         file.write_text(f'[[peer]]\nname = "b"\nat = "http://127.0.0.1:{listener.getsockname()[1]}/c/b"\ntoken = "x"\n')

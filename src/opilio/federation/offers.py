@@ -1,34 +1,33 @@
-"""URLs that another collection hands over: what is taken of them, and how they come to wait in the frontier (OASIS 3).
+"""URLs that another collection offers to this one: which are accepted, and how they enter the frontier (OASIS 3).
 
-What comes in is noted first (table `offers`), whether a crawl runs or not: so it is never taken twice, and what a crawl
-that ends cannot ask for any more is taken up by the next one. From there on such a URL is like any link: scope, locks,
-limits and the judgement of its page decide about it. It waits in the queue of its topic, with the relevance that was
-offered, but behind what the user named.
+An offer is written down first (table `offers`), whether a crawl runs or not. So none is accepted twice, and what a
+crawl that is ending can no longer fetch is left for the next one. From there on such a URL is like any link: scope,
+locks, limits and the judgement of its page decide about it. It is queued under its topic with the relevance that was
+offered, but behind the URLs that the user named.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from opilio.crawl.absorb import Absorber
 from opilio.errors import InputError
 from opilio.federation.peers import MAX_NAME_CHARS, Offer
-from opilio.frontier import ABSENT
+from opilio.frontier import ABSENT, Frontier
 from opilio.model import normalize, url_key
 from opilio.store import Batch, Store
 from opilio.topics import hierarchy_of
 
 MAX_OFFERS = 1000
-"""URLs in one call."""
+"""In one call."""
 MAX_OFFERS_PER_HOUR = 20_000
-"""New URLs that one collection may hand over: more would crowd out what the crawl finds by itself."""
+"""New URLs from one collection: more would crowd out what the crawl finds by itself."""
 MAX_RELEVANCE = 0.9
-"""What a stranger recommends does not come before what the user named."""
+"""A URL that another collection recommends does not come before those that the user named."""
 DEPTH = 1
 HOUR_S = 3600.0
 MAX_URL_CHARS, MAX_TITLE_CHARS = 2000, 300
@@ -51,8 +50,39 @@ _NOTED = "SELECT count(*) FROM offers WHERE incoming"
 _ALL = "SELECT url, topic, relevance FROM offers WHERE incoming ORDER BY offered, rowid"
 
 
+class RunningCounts(Protocol):
+    """Counts that a crawl keeps by name."""
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """All of them."""
+        ...
+
+    def add(self, name: str, n: int = 1) -> None:
+        """Count `n` more of `name`."""
+        ...
+
+
+class AdmitsUrls(Protocol):
+    """The crawl that admits offered URLs, as far as this module needs to know it."""
+
+    @property
+    def frontier(self) -> Frontier:
+        """The URLs it knows, and its queues."""
+        ...
+
+    @property
+    def counters(self) -> RunningCounts:
+        """What it counts."""
+        ...
+
+    def offer(self, url: str, *, parent: int, depth: int, relevance: float, topic: int, now_s: float) -> int:
+        """Make a URL known, unless it is. Returns its oid, or ABSENT when it is not worth one."""
+        ...
+
+
 class Received(NamedTuple):
-    """A URL that is new here, and the topic it is for."""
+    """An offered URL that is new here, and the topic it is for."""
 
     url: str
     kcid: int
@@ -60,10 +90,10 @@ class Received(NamedTuple):
 
 
 def receive(store: Store, sender: str, offers: Sequence[Any]) -> list[Received]:
-    """Note what is new and of use among the offers of another collection."""
+    """Write down the offers of another collection that are new and can be used; return these."""
     name = plain(sender, MAX_NAME_CHARS)
     if not name:
-        raise InputError("who hands over URLs must say its name", "Name the collection that they come from.")
+        raise InputError("offers of URLs need the name of a sender", "Name the collection that they come from.")
     if len(offers) > MAX_OFFERS:
         raise InputError(f"{len(offers):,} URLs at once are too many", f"Send at most {MAX_OFFERS:,} in a call.")
     found = _unknown(store, _usable(offers, wanted_topics(store)))
@@ -71,16 +101,16 @@ def receive(store: Store, sender: str, offers: Sequence[Any]) -> list[Received]:
     [[lately]] = store.query(_LATELY, [name, now_s - HOUR_S]).rows
     if lately + len(found) > MAX_OFFERS_PER_HOUR:
         raise InputError(
-            f"{name} has handed over {lately:,} URLs in the last hour: that is enough for now",
-            f"Send more later: at most {MAX_OFFERS_PER_HOUR:,} new ones an hour are taken.",
+            f"{name} has offered {lately:,} URLs in the last hour: that is enough for now",
+            f"Send more later: at most {MAX_OFFERS_PER_HOUR:,} new ones an hour are accepted.",
         )
     if found:
         note(store, name, [offer for offer, _ in found], incoming=True, now_s=now_s)
     return [Received(offer.url, kcid, offer.relevance) for offer, kcid in found]
 
 
-def receive_at_rest(store: Store, sender: str, offers: Sequence[Any]) -> int:
-    """The same where no crawl runs: the next one takes up what was noted. How many are new."""
+def receive_offline(store: Store, sender: str, offers: Sequence[Any]) -> int:
+    """The same where no crawl runs: the next crawl admits them. Returns how many are new."""
     found = receive(store, sender, offers)
     if found:
         batch = Batch()
@@ -89,36 +119,36 @@ def receive_at_rest(store: Store, sender: str, offers: Sequence[Any]) -> int:
     return len(found)
 
 
-def admit(absorber: Absorber, received: Iterable[Received]) -> int:
-    """Let URLs that were handed over wait in the frontier; how many were new to it."""
+def admit(crawl: AdmitsUrls, received: Iterable[Received]) -> int:
+    """Queue offered URLs in the frontier of a crawl; return how many were new to it."""
     count, now_s = 0, time.time()
     for url, kcid, relevance in received:
-        if absorber.frontier.known.get(url_key(url)) == ABSENT:
-            absorber.frontier.add_topic(kcid)  # it may be younger than the crawl
+        if crawl.frontier.known.get(url_key(url)) == ABSENT:
+            crawl.frontier.add_topic(kcid)  # it may be younger than the crawl
             shown = min(relevance, MAX_RELEVANCE)
-            oid = absorber.offer(url, parent=-1, depth=DEPTH, relevance=shown, topic=kcid, now_s=now_s)
+            oid = crawl.offer(url, parent=-1, depth=DEPTH, relevance=shown, topic=kcid, now_s=now_s)
             count += oid != ABSENT
     return count
 
 
-def take_up(store: Store, absorber: Absorber) -> int:
-    """When a crawl begins: let wait what was handed over since the last one, and what that one did not come to."""
+def admit_pending(store: Store, crawl: AdmitsUrls) -> int:
+    """When a crawl begins: queue what was offered since the last one, and what that one did not reach."""
     [[noted]] = store.query(_NOTED).rows
-    if uncounted := noted - absorber.counters.counts[RECEIVED]:  # a crawl that ends takes some after its last count
-        absorber.counters.add(RECEIVED, uncounted)
+    if uncounted := noted - crawl.counters.counts[RECEIVED]:  # a crawl that ends takes some after its last count
+        crawl.counters.add(RECEIVED, uncounted)
     topics = wanted_topics(store)
     rows = (row for piece in store.stream(_ALL) for row in zip(*(c.to_pylist() for c in piece.columns), strict=True))
-    return admit(absorber, (Received(url, topics[topic], worth) for url, topic, worth in rows if topic in topics))
+    return admit(crawl, (Received(url, topics[topic], worth) for url, topic, worth in rows if topic in topics))
 
 
 def note(store: Store, peer: str, offers: Sequence[Offer], *, incoming: bool, now_s: float) -> None:
-    """Write down what was handed over."""
+    """Write down offers that were received or forwarded."""
     columns = ([getattr(offer, name) for offer in offers] for name in ("url", "topic", "relevance", "title"))
     store.query(_NOTE, [now_s, peer, incoming, *columns], write=True)
 
 
 def wanted_topics(store: Store) -> dict[str, int]:
-    """The topics for which something can be handed over here, by their paths."""
+    """The topics for which this collection accepts offers, by their paths."""
     records = store.load_topics()
     hierarchy = hierarchy_of(records)
     wanted = [record for record in records if hierarchy.is_wanted(record.kcid)]
@@ -126,12 +156,12 @@ def wanted_topics(store: Store) -> dict[str, int]:
 
 
 def plain(text: str, max_chars: int) -> str:
-    """Text of a stranger: one line, nothing that steers a terminal, not too long."""
+    """Text from outside, made safe: one line, no control characters, not too long."""
     return " ".join("".join(c if c.isprintable() else " " for c in text[: 2 * max_chars]).split())[:max_chars]
 
 
 def _usable(offers: Iterable[Any], topics: dict[str, int]) -> dict[str, tuple[Offer, int]]:
-    """Those that say what they must, by their URLs in normal form."""
+    """The offers that are complete and for a wanted topic, by their URLs in normal form."""
     found: dict[str, tuple[Offer, int]] = {}
     for given in offers:
         try:
@@ -147,7 +177,7 @@ def _usable(offers: Iterable[Any], topics: dict[str, int]) -> dict[str, tuple[Of
 
 
 def _unknown(store: Store, offers: dict[str, tuple[Offer, int]]) -> list[tuple[Offer, int]]:
-    """Those of which this collection has not heard."""
+    """The offers whose URLs this collection does not know."""
     if not offers:
         return []
     urls = list(offers)

@@ -1,9 +1,9 @@
-"""One list from the answers of several collections, as if they were one.
+"""Results: one list from the answers of several collections, as if they were one.
 
-Words count by BM25 with the statistics of all collections together; then the rankings are added up exactly as
-`search.ranking` does for one. What peers say is taken only within what is possible: a word that is said to stand a
-million times in a page adds no more than (k1 + 1) times its weight, shares and relevances are between 0 and 1, and how
-many pages have a word cannot be more than there are pages. So a peer that lies can show its pages, not drown others'.
+Words are scored by BM25 with the statistics of all collections together; then the rankings are combined exactly as
+`search.ranking` does for one. What peers send counts only within what is possible: a word that is said to occur a
+million times in a page adds no more than (k1 + 1) times its weight, shares and relevances are between 0 and 1, and no
+more pages have a word than there are pages. So a peer that lies can show its own pages, but not bury those of others.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from opilio.search.query import AllOf, Node, Without, Word
 from opilio.search.ranking import as_share, combine
 
 K1, B = 1.2, 0.75
-"""Of BM25, as the index has them."""
+"""The parameters of BM25, as in the index."""
 MAX_FACET_VALUES = 20
 
 
 @dataclass
 class Statistics:
-    """Of all collections together."""
+    """Statistics of all collections together."""
 
     pages: int = 0
     frequencies: dict[str, int] = field(default_factory=dict)
@@ -43,21 +43,21 @@ class Statistics:
 
 
 def idf(pages: float, pages_with: float) -> float:
-    """The weight of a word: the fewer pages have it, the greater."""
+    """The weight of a word: the fewer pages have it, the greater it is."""
     pages_with = min(pages_with, pages)
     return math.log(1 + (pages - pages_with + 0.5) / (pages_with + 0.5))
 
 
-def gather(
+def gather_statistics(
     answers: Mapping[str, PeerAnswer], known: Mapping[str, PeerSummary | None], leaves: Iterable[Leaf]
 ) -> Statistics:
-    """The statistics of all: as those who answered counted them; as their summaries say of those who did not."""
+    """The statistics of all collections: as counted by those that answered, from the summaries of the others."""
     asked = {(leaf.field, term) for leaf in leaves for term in leaf.terms}
     told: list[tuple[int, Mapping[str, float], Mapping[str, int]]] = []
     for name in {**answers, **known}:
         answer, summary = answers.get(name), known.get(name)
         lengths = summary.lengths if summary is not None else {}
-        if answer is not None:  # it tells the lengths of those fields only in which it found something
+        if answer is not None:  # it has only the lengths of fields in which it found something
             told.append((answer.pages_indexed, {**lengths, **answer.lengths}, answer.frequencies))
         elif summary is not None:
             counted = {f"{name}:{term}": pages_with(summary, name, term) for name, term in asked}
@@ -73,7 +73,7 @@ def gather(
 
 
 def pages_with(summary: PeerSummary, field_name: str, term: str) -> int:
-    """How many pages have a word in a field, as far as a summary tells."""
+    """How many pages have a word in a field, as far as a summary says."""
     stem = term if field_name in STEMMED else next(iter(words_of(term, stems=True)), term)
     word = summary.words.get(stem)
     if word is None:
@@ -100,7 +100,7 @@ class ResultScorer:
         return score if fits else 0.0
 
     def _node(self, node: Node, found: PeerHit) -> tuple[bool, float]:
-        """Whether a page fits a part of the question, and what that adds: as the index does it."""
+        """Whether a page matches a part of the question, and what that adds: as in the index."""
         if isinstance(node, Word):
             return self._word(node, found)
         if isinstance(node, Without):
@@ -140,16 +140,16 @@ class ResultScorer:
 
 
 @dataclass
-class Merged:
-    """One page, and who has it."""
+class MergedResult:
+    """One page, and the collections that have it."""
 
     best: dict[str, Any]
     collections: list[dict[str, Any]]
     text: str | None = None
-    """As `Found` has it."""
+    """As in `PeerHit`."""
 
 
-def merge(answers: Mapping[str, PeerAnswer], scorer: ResultScorer, weights: Mapping[str, float]) -> list[Merged]:
+def merge(answers: Mapping[str, PeerAnswer], scorer: ResultScorer, weights: Mapping[str, float]) -> list[MergedResult]:
     """The pages of all answers by their common scores, each once, with all collections that have it."""
     pages = [(name, found) for name, answer in answers.items() for found in answer.pages]
     if not pages:
@@ -158,8 +158,8 @@ def merge(answers: Mapping[str, PeerAnswer], scorer: ResultScorer, weights: Mapp
     parts = {name: np.array([_share(part.get(name, 0.0)) for part in told]) for name in weights}
     parts["bm25"] = as_share(np.array([scorer.score(found) for _, found in pages]))
     scores = combine(weights, parts)
-    merged: list[Merged] = []
-    seen: dict[tuple[str, ...], Merged] = {}
+    merged: list[MergedResult] = []
+    seen: dict[tuple[str, ...], MergedResult] = {}
     for at in np.lexsort((np.arange(len(pages)), -parts["confidence"], -scores)).tolist():
         name, found = pages[at]
         own = {key: found.result[key] for key in ("oid", "topic", "url", "score")} | {"name": name}
@@ -167,7 +167,7 @@ def merge(answers: Mapping[str, PeerAnswer], scorer: ResultScorer, weights: Mapp
         one = next((seen[mark] for mark in marks if mark in seen), None)
         if one is None:
             said = {key: round(float(values[at]), 4) for key, values in parts.items()}
-            one = Merged({**found.result, "parts": said, "score": round(float(scores[at]), 4)}, [own], found.text)
+            one = MergedResult({**found.result, "parts": said, "score": round(float(scores[at]), 4)}, [own], found.text)
             merged.append(one)
             seen |= dict.fromkeys(marks, one)
         elif name not in [other["name"] for other in one.collections]:
@@ -180,7 +180,7 @@ def _share(value: float) -> float:
 
 
 def _marks(found: PeerHit) -> list[tuple[str, ...]]:
-    """By what a page is known to be a copy of another: the same URL, the same text, or much the same (`search.copies`).
+    """The marks by which a page is recognised as a copy: the same URL, the same text, or nearly the same text.
 
     A page is compared with those that are shown only, not with their copies in turn: nobody can hide a page behind
     another by sending one that is like both.

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from federation_peers import RawServer, found, response, summary_of
 from fetch_servers import make_certificate
-from opilio.federation import remote
-from opilio.federation.checking import check_answer, check_offers
+from opilio.federation import remote_peer
 from opilio.federation.peers import Offer, PeerAnswer, PeerError, PeerHit
-from opilio.federation.remote import RemotePeer
+from opilio.federation.remote_peer import RemotePeer
+from opilio.federation.validation import check_answer, check_offers
 
 Serve = Callable[[Callable[[socket.socket, bytes], None]], RawServer]
 
@@ -101,11 +101,11 @@ def test_no_peer_takes_longer_than_it_may(serve: Serve, answer: Callable[[socket
         (response(b'{"error": "wrong \\u001b[31mtoken"}', "403 Forbidden"), r"does not let us in: wrong \[31mtoken"),
         (response(b'{"error": "no collection"}', "404 Not Found"), "status 404: no collection"),
         (response(b"<html>", "500 Error"), "answers with status 500$"),
-        (response(b"not json"), "something else than was asked for"),
-        (response(b'{"total": "many", "pages": []}'), "something else than was asked for"),
-        (response(b'{"total": 1}'), "something else than was asked for"),
-        (response(b"[" * 100_000), "something else than was asked for"),
-        (response(b"\xff\xfe"), "something else than was asked for"),
+        (response(b"not json"), "another kind of answer than expected"),
+        (response(b'{"total": "many", "pages": []}'), "another kind of answer than expected"),
+        (response(b'{"total": 1}'), "another kind of answer than expected"),
+        (response(b"[" * 100_000), "another kind of answer than expected"),
+        (response(b"\xff\xfe"), "another kind of answer than expected"),
         (response(GOOD)[:-10], "broke off"),
         (response(b"garbage", Content_Encoding="gzip"), "does not speak HTTP"),
         (response(gzip.compress(GOOD)[:-12], Content_Encoding="gzip"), "broke off"),
@@ -123,7 +123,7 @@ def test_what_is_no_answer_is_an_error(serve: Serve, data: bytes, said: str) -> 
 @pytest.mark.parametrize("is_packed", [False, True])
 def test_no_peer_fills_the_memory(serve: Serve, monkeypatch: pytest.MonkeyPatch, is_packed: bool) -> None:
     """An answer that is too large, also one that unpacks to a hundred times its size, is given up."""
-    monkeypatch.setattr(remote, "MAX_ANSWER_BYTES", 2**20)
+    monkeypatch.setattr(remote_peer, "MAX_ANSWER_BYTES", 2**20)
     body = b" " * 2**24
     data = response(gzip.compress(body), Content_Encoding="gzip") if is_packed else response(body)
     with pytest.raises(PeerError, match="more than 1 MiB"):

@@ -12,10 +12,9 @@ import opilio.federation.summary as summary_module
 from federation_pages import BIRDS, CARS, COMMON, NAMES, make_federation, open_federation
 from opilio import Collection
 from opilio.errors import InputError
-from opilio.federation.choosing import choose
-from opilio.federation.estimating import ScoreDistribution, ScoreSpread
 from opilio.federation.peers import PeerSummary
-from opilio.federation.summary import make_set, make_summary, may_have
+from opilio.federation.selection import ScoreDistribution, ScoreSpread, choose
+from opilio.federation.summary import make_filter, make_summary, may_have
 from opilio.search.finding import open_reader
 from opilio.search.query import parse
 from opilio.search.ranking import check_weights
@@ -112,7 +111,7 @@ def test_filters_scale_what_is_expected(place: Path) -> None:
 @given(words=st.sets(st.text(min_size=1, max_size=12), max_size=200), other=st.text(max_size=12))
 def test_a_set_of_words_forgets_none(words: set[str], other: str) -> None:
     """Every word that was put in may be in it; of the others hardly any is."""
-    packed = make_set(words)
+    packed = make_filter(words)
     assert all(may_have(packed, word) for word in words)
     assert not words or len(packed) <= max(8, 2 * len(words))
     strangers = [f"stranger {number} {other}" for number in range(300)]

@@ -1,8 +1,8 @@
-"""What a collection answers when a federation asks it: its best pages, and what their scores are made of.
+"""Answers: what a collection sends when a federation asks it, its best pages and what their scores are made of.
 
-The weight of a word depends on all pages there are, and a peer knows its own only. So it sends what it counted: how
-often each word stands in each field of a page, how long these are, and how many of its pages have the word.
-`merging` makes scores of it that are the same as if all collections were one.
+The weight of a word depends on all pages of all collections, and a peer knows only its own. So it sends what it
+counted: how often each word occurs in each field of a page, how long these fields are, and how many of its pages have
+the word. `results.py` computes scores from that which are the same as if all collections were one.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from opilio.search.index import IndexReader
 
 BEST_BY_WORDS = 3
-"""Pages that are sent because their words fit best, whatever else speaks against them: scores are shares of theirs."""
+"""Pages that are sent because they match the words best, whatever their other scores: scores are relative to theirs."""
 
 
 class LeafCount(msgspec.Struct):
@@ -49,7 +49,7 @@ _DECODER = msgspec.json.Decoder(_Explanation)
 
 
 def every_word(node: Node | None) -> list[Word]:
-    """The words of a question, those that are to be left out included."""
+    """The words of a question, excluded ones included."""
     if node is None:
         return []
     if isinstance(node, Word):

@@ -1,35 +1,52 @@
-"""How many pages of a collection fit a question, and how their scores are spread: guessed from its summary.
+"""Selection: which peers are asked a question, namely those that are likely to have some of the best pages.
 
-A `Guess` is a mixture: pages that have a word in their titles score so differently from others, and pages that have one
-word of "owl OR nest" from those that have the other, that one distribution for all of them misleads.
+The estimate is that of Aly, Hiemstra and Demeester ("Taily", SIGIR 2013). A summary says how many pages have each word
+and what the word adds to their scores (mean, variance). With the weights that the words have in all collections
+together this gives, for each collection, how many pages match the question and how their scores are spread: as a Gamma
+distribution (`CollectionEstimate`). From these follow the score of the k-th best page of all, and how many pages of
+each collection are above it. Collections are taken, the fullest first, until the rest is expected to have almost none
+of the best k (`choose`).
+
+A `Guess` is a mixture: pages that have a word in their titles score very differently from others, and so do pages that
+have one word of "owl OR nest" from those that have the other. One distribution for all of them would mislead.
+
+A peer about which nothing can be estimated is asked: for prefixes (owl*), fuzzy words (owl~), and peers without a
+summary. A collection is passed over without an estimate only when no page of it can match: a required word is in none
+of its pages.
 """
 
 from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from opilio.federation.merging import idf
+from opilio.errors import InputError
 from opilio.federation.peers import PeerSummary, WordStatistics
+from opilio.federation.results import idf
 from opilio.federation.summary import may_have
 from opilio.search.matching import BOOSTS, words_of
-from opilio.search.query import AllOf, Node, Without, Word
+from opilio.search.query import AllOf, Filter, Node, Question, Without, Word
+from opilio.topics import TopicRecord, find_topic
 
+LEFT_OUT = 0.05
+"""Share of the best pages that may be lost with the peers that are not asked (docs/results/search.md)."""
+MOST_AUTHORITY = 0.5
+"""Share of all weights: summaries do not say how authorities are spread; when these weigh more, all peers are asked."""
 _PHRASE = 0.3
-"""Of the pages that have all words of a phrase, so many have them in this order: a guess; it matters little."""
+"""Share of the pages with all words of a phrase that have them in this order: a guess; it matters little."""
 MAX_MIXED, MAX_SPREADS = 4, 64
-"""Words of an OR for which kinds of pages are told apart, and kinds at most."""
+"""Words of an OR for which kinds of pages are distinguished, and kinds at most."""
 _UNSEEN = WordStatistics(1, 1.2, 0.5)
-"""A word that a summary has no room for."""
+"""A word for which a summary had no room."""
 
 
 class ScoreSpread(NamedTuple):
-    """So many pages, and how their scores are spread."""
+    """A number of pages, and how their scores are spread."""
 
     pages: float
     mean: float = 0.0
@@ -45,7 +62,7 @@ class Guess:
 
     @property
     def pages(self) -> float:
-        """All that fit."""
+        """All that match."""
         return sum(spread.pages for spread in self.spreads)
 
     def scaled(self, factor: float) -> Guess:
@@ -64,7 +81,7 @@ class Guess:
 
 
 class Impossible(Exception):
-    """No page can fit; the text says why."""
+    """No page can match; the text says why."""
 
 
 class Weights:
@@ -97,7 +114,7 @@ class CollectionEstimate:
         self._pages = max(1, summary.pages)
 
     def node(self, node: Node) -> Guess:
-        """For a part of the question; Impossible when no page can fit."""
+        """The guess for a part of the question; raises Impossible when no page can match."""
         if isinstance(node, Word):
             return self._word(node)
         if isinstance(node, Without):
@@ -130,7 +147,7 @@ class CollectionEstimate:
         return min(self._pages, guess.pages) if guess.known else 0.0
 
     def _together(self, parts: Sequence[Guess]) -> Guess:
-        """Pages that have all: words of one question stand together more often than by chance (Taily, 4.2)."""
+        """Pages that have all: words of one question occur together more often than by chance (Taily, 4.2)."""
         some = self._pages * (1 - math.prod(1 - min(1.0, part.pages / self._pages) for part in parts))
         pages = some * math.prod(min(1.0, part.pages / some) for part in parts) if some > 0 else 0.0
         pages = min([pages, *(part.pages for part in parts)])
@@ -145,7 +162,7 @@ class CollectionEstimate:
         return Guess(tuple(spreads), all(part.known for part in parts))
 
     def _any(self, parts: Sequence[Guess]) -> Guess:
-        """Pages that have one or more, by which of them they have; of many, by the few that count most."""
+        """Pages that have one or more, by which words they have; of many words, by the few that count most."""
         ones = sorted((part.as_one() for part in parts), key=lambda one: -one.mean)
         spreads = [ScoreSpread(one.pages, one.mean, one.variance) for one in ones[MAX_MIXED:]]
         ones = ones[:MAX_MIXED]
@@ -182,12 +199,12 @@ class CollectionEstimate:
 
 
 def sure(pages: float, mean: float = 0.0) -> Guess:
-    """So many pages that all score the same."""
+    """A number of pages that all have the same score."""
     return Guess((ScoreSpread(pages, mean),))
 
 
 def _by_title(word: WordStatistics) -> list[ScoreSpread]:
-    """The pages that have a word in their titles, and the others: a title counts so much that they are two kinds."""
+    """The pages that have a word in their titles, and the others: a title weighs so much that these are two kinds."""
     share = word.titles / max(1, word.pages)
     if not 0 < share < 1:
         return [ScoreSpread(word.pages, word.mean, word.variance)]
@@ -212,7 +229,7 @@ class ScoreDistribution:
         return float((self._pages * gammaincc(self._shape, max(0.0, least) / self._scale)).sum())
 
     def at(self, rank: float) -> float:
-        """The score above which so many pages are expected; 0 when there are not so many."""
+        """The score above which `rank` pages are expected; 0 when there are fewer."""
         if self._pages.sum() <= rank:
             return 0.0
         low, high = 0.0, 1.0
@@ -222,3 +239,123 @@ class ScoreDistribution:
             middle = (low + high) / 2
             low, high = (middle, high) if self.above(middle) > rank else (low, middle)
         return high
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Whether a peer is asked, and why."""
+
+    chosen: bool
+    why: str
+    expected: float | None = None
+    """Pages among the best; None when that cannot be estimated."""
+    matching: float | None = None
+    """Pages that match the question."""
+    possible: bool = True
+    """False when surely none matches."""
+
+
+def choose(
+    asked: Question,
+    summaries: Mapping[str, PeerSummary | None],
+    weights: Mapping[str, float],
+    best: int,
+    left_out: float = LEFT_OUT,
+) -> dict[str, Choice]:
+    """Which peers to ask for the best `best` pages; `summaries` by name, None for a peer that has given none yet."""
+    choices: dict[str, Choice] = {}
+    guesses: dict[str, Guess] = {}
+    known = {name: summary for name, summary in summaries.items() if summary is not None}
+    weigh = Weights(known.values())
+    for name, summary in summaries.items():
+        if summary is None:
+            choices[name] = Choice(True, "nothing is known about it yet")
+            continue
+        try:
+            share = _share(asked.filters, summary)
+            guess = (
+                CollectionEstimate(summary, weigh).node(asked.tree) if asked.tree is not None else sure(summary.pages)
+            )
+        except Impossible as reason:
+            choices[name] = Choice(False, str(reason), 0.0, 0.0, possible=False)
+            continue
+        guess = guess.scaled(share)
+        if guess.known and asked.tree is not None and weights["authority"] <= MOST_AUTHORITY * sum(weights.values()):
+            guesses[name] = guess
+        else:
+            choices[name] = Choice(True, "its summary does not say", None, None)
+    expected = _expected_best(guesses, known, weights, best)
+    choices |= _cut(expected, guesses, left_out, best)
+    return {name: choices[name] for name in summaries}
+
+
+def _cut(expected: Mapping[str, float], guesses: Mapping[str, Guess], left_out: float, best: int) -> dict[str, Choice]:
+    """Choose the fullest first, until the rest is expected to have almost nothing."""
+    total, taken, choices = sum(expected.values()), 0.0, {}
+    for name in sorted(expected, key=lambda name: (-expected[name], name)):
+        chosen = total == 0 or taken < (1 - left_out) * total
+        taken += expected[name]
+        why = f"about {expected[name]:.1f} of the best {best} pages are expected of it"
+        choices[name] = Choice(chosen, why, round(expected[name], 3), round(guesses[name].pages, 2))
+    return choices
+
+
+# -- filters
+
+
+def _share(filters: Iterable[Filter], summary: PeerSummary) -> float:
+    """The share of a collection's pages that pass the filters, as far as its summary says."""
+    kinds: dict[str, float] = {}
+    for one in filters:
+        counts = summary.facets.get(one.name)
+        if counts is None or one.is_not:
+            continue
+        pages = _topic_pages(one.value, counts) if one.name == "topic" else _named_pages(one, counts)
+        if one.name in summary.cut:
+            pages = max(pages, 1)
+        kinds[one.name] = kinds.get(one.name, 0.0) + pages
+    empty = next((name for name, pages in kinds.items() if not pages), "")
+    if empty:
+        raise Impossible(f"none of its pages passes the filter {empty}:")
+    return math.prod(min(1.0, pages / max(1, summary.pages)) for pages in kinds.values())
+
+
+def _topic_pages(value: str, counts: Mapping[str, int]) -> int:
+    if value in counts:
+        return counts[value]
+    records = [TopicRecord(number, None, path, path, "", []) for number, path in enumerate(counts, 1)]
+    try:
+        return counts[find_topic(records, value).path]
+    except InputError:
+        return 0
+
+
+def _named_pages(one: Filter, counts: Mapping[str, int]) -> int:
+    wanted = one.value.lower()
+    if one.name != "host":
+        return counts.get(wanted, 0)
+    wanted = wanted.strip(".")
+    return sum(count for host, count in counts.items() if host == wanted or host.endswith(f".{wanted}"))
+
+
+# -- the best
+
+
+def _expected_best(
+    guesses: Mapping[str, Guess], summaries: Mapping[str, PeerSummary], weights: Mapping[str, float], best: int
+) -> dict[str, float]:
+    """How many of the best `best` pages each collection is expected to have."""
+    words = weights["bm25"] + weights["cosine"]
+    top = ScoreDistribution([one for guess in guesses.values() for one in guess.spreads]).at(1.0)
+    factor = words / top if top > 0 else 0.0
+    added = {}
+    for name, guess in guesses.items():
+        relevance, spread = (
+            value * weights["confidence"] ** power for power, value in enumerate(summaries[name].relevance, 1)
+        )
+        added[name] = [
+            ScoreSpread(one.pages, factor * one.mean + relevance, factor**2 * one.variance + spread)
+            for one in guess.spreads
+        ]
+    least = ScoreDistribution([one for spreads in added.values() for one in spreads]).at(float(best))
+    return {name: ScoreDistribution(spreads).above(least) for name, spreads in added.items()}

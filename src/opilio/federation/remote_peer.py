@@ -1,8 +1,8 @@
-"""A collection that another server shows, as a peer: over HTTP, with a token.
+"""A remote peer: a collection that another server publishes, reached over HTTP with a token.
 
 Nothing that comes back is trusted. An answer is read up to a limit of bytes and of time, whatever the peer does;
 redirects are not followed, because the token would go along; proxies of the environment are not used; certificates are
-checked. What was read is checked by `checking`. Whatever goes wrong is a `PeerError` that says what.
+verified; the content is checked (`validation.py`). Whatever goes wrong is a `PeerError` that says what.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from opilio.federation.checking import check_answer, check_summary
 from opilio.federation.peers import Offer, PeerAnswer, PeerError, PeerRefusal, PeerSummary
+from opilio.federation.validation import check_answer, check_summary
 
 MAX_ANSWER_BYTES = 2**23
 MAX_SUMMARY_BYTES = 2**26
@@ -36,7 +36,7 @@ class RemotePeer:
     """A peer on another server."""
 
     def __init__(self, name: str, address: str, token: str) -> None:
-        """`address` is that of the collection's portal, as `read_peers` checks it: http://host:8765/c/birds."""
+        """`address` is that of the collection in the portal, as `read_peers` checks it: http://host:8765/c/birds."""
         self.name = name
         self.place = address
         self._token = token
@@ -45,7 +45,7 @@ class RemotePeer:
         self._base = quote(f"{above}/api/c/{collection}/peer/", safe=_PATH_SIGNS)
 
     def summary(self, known: PeerSummary | None = None) -> PeerSummary:
-        """What it says of itself; `known` itself when nothing has changed since."""
+        """Its summary; `known` itself when nothing has changed since."""
         headers = {"If-None-Match": f'"{known.version}"'} if known is not None else {}
         status, body = self._request("GET", "summary", None, SUMMARY_TIMEOUT_S, MAX_SUMMARY_BYTES, headers)
         if status == 304 and known is not None:
@@ -54,7 +54,7 @@ class RemotePeer:
         try:
             return check_summary(told)
         except PeerError as error:
-            raise self._error(f"says of itself what cannot be used: {error.message}") from None
+            raise self._error(f"sent a summary that cannot be used: {error.message}") from None
 
     def ask(
         self,
@@ -71,12 +71,12 @@ class RemotePeer:
         return check_answer(self._decoded(body, PeerAnswer), most)
 
     def feedback(self, url: str, topic: str, *, relevant: bool) -> str:
-        """Tell it whether one of its pages is relevant to a topic; a sentence for the user."""
+        """Tell it whether one of its pages is relevant to a topic; returns a sentence for the user."""
         said = self._change("feedback", {"url": url, "topic": topic, "relevant": relevant}, "said", str)
         return "".join(sign for sign in said[:MAX_SAID_CHARS] if sign.isprintable())
 
     def offer(self, sender: str, offers: Sequence[Offer]) -> int:
-        """Hand over URLs; how many of them were new to it."""
+        """Offer URLs; returns how many of them were new to it."""
         taken: int = self._change("offer", {"sender": sender, "offers": list(offers)}, "taken", int)
         return max(0, min(taken, len(offers)))
 
@@ -84,7 +84,7 @@ class RemotePeer:
         _, body = self._request("POST", what, asked, CHANGE_TIMEOUT_S, MAX_ANSWER_BYTES)
         found = self._decoded(body, dict[str, Any]).get(key)
         if not isinstance(found, kind):
-            raise self._error("answers with something else than was asked for")
+            raise self._error("sent another kind of answer than expected")
         return found
 
     # -- HTTP
@@ -98,7 +98,7 @@ class RemotePeer:
         max_bytes: int,
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, bytes]:
-        """The status of an answer and its body; PeerError for all that is no answer."""
+        """The status and the body of a response; PeerError when there is none."""
         sent = {"Authorization": f"Bearer {self._token}", "Accept-Encoding": "gzip", **(headers or {})}
         body = None if asked is None else msgspec.json.encode(asked)
         if body is not None:
@@ -164,7 +164,7 @@ class RemotePeer:
         try:
             return msgspec.json.decode(body, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise self._error(f"answers with something else than was asked for ({error})") from None
+            raise self._error(f"sent another kind of answer than expected ({error})") from None
 
     def _error(self, what: str, hint: str = "") -> PeerError:
         return PeerError(f"{self.name} ({self.place}) {what}", hint)

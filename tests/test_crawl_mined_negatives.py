@@ -9,8 +9,7 @@ import pytest
 from fetch_servers import WebServer
 from learn_webs import OwlWeb
 from opilio import Collection
-from opilio.crawl.training_rounds import LOOKS, MET
-from opilio.model import RELEVANT
+from opilio.model import RELEVANT, TrainingReason
 
 
 def web_of(**others: dict[str, float]) -> OwlWeb:
@@ -58,11 +57,11 @@ def test_a_crawl_learns_what_is_not_wanted(tmp_path: Path) -> None:
     with WebServer(web.routes()) as server:
         collection = collect(web, server, tmp_path)
         status = collection.crawl()
-        assert status.counters[LOOKS] == 3
+        assert status.counters["looks for pages about other things"] == 3
         trained = reasons(collection)
-        assert trained[0] == "first model"
+        assert trained[0] == TrainingReason.FIRST
         assert len(trained) > 1
-        assert set(trained[1:]) == {MET}
+        assert set(trained[1:]) == {TrainingReason.NEGATIVES}
         first = max(share_taken(collection, "river", version) for version in (1, 2))
         assert first > 0.5
         assert share_taken(collection, "river", len(trained)) < 0.1
@@ -77,7 +76,7 @@ def test_a_web_of_wanted_pages_is_not_thrown_out(tmp_path: Path) -> None:
     with WebServer(web.routes()) as server:
         collection = collect(web, server, tmp_path)
         collection.crawl()
-        assert collection.status().counters[LOOKS] == 3
+        assert collection.status().counters["looks for pages about other things"] == 3
         assert share_taken(collection, "owl", len(reasons(collection))) > 0.9
 
 
@@ -89,13 +88,13 @@ def test_when_a_crawl_does_not_look(tmp_path: Path, how: str) -> None:
         if how == "turned off":
             collection = collect(web, server, tmp_path, learn__mined_negatives=0, limits__max_pages=60)
             collection.crawl()
-            assert reasons(collection) == ["first model"]
-            assert LOOKS not in collection.status().counters
+            assert reasons(collection) == [TrainingReason.FIRST]
+            assert "looks for pages about other things" not in collection.status().counters
         else:
             collection = collect(web, server, tmp_path, limits__max_pages=40)
             collection.crawl()
             made = reasons(collection)
             collection.use_model(1)
             status = collection.crawl(settings={"limits.max_pages": 110})
-            assert status.counters[LOOKS] == 3
-            assert reasons(collection) == [*made, "model 1 again"]
+            assert status.counters["looks for pages about other things"] == 3
+            assert reasons(collection) == [*made, TrainingReason.REUSED]

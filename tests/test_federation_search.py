@@ -7,17 +7,17 @@ import pytest
 
 from federation_peers import FakePeer, summary_of
 from opilio.errors import InputError
-from opilio.federation.asking import (
+from opilio.federation.peers import PeerError, PeerRefusal, PeerSummary
+from opilio.federation.search import (
     FIRST_PAUSE_S,
     MAX_OPEN,
     MAX_PAUSE_S,
     MAX_SILENT_S,
     SILENT_S,
+    Backoff,
     FederatedSearch,
-    Patience,
-    all_at_once,
+    run_concurrently,
 )
-from opilio.federation.peers import PeerError, PeerRefusal, PeerSummary
 
 
 class Clock:
@@ -83,7 +83,7 @@ def test_the_failed_are_left_alone_and_tried_again() -> None:
 def test_pauses_double() -> None:
     """Each failure in a row doubles the pause, up to the longest; an answer ends it."""
     clock = Clock()
-    patience = Patience(["x"], clock)
+    patience = Backoff(["x"], clock)
 
     def fail() -> int:
         raise PeerError("no")
@@ -103,7 +103,7 @@ def test_pauses_double() -> None:
 
 def test_a_refusal_is_no_failure() -> None:
     """A peer that refuses a question is well: it is asked the next one at once."""
-    patience = Patience(["x"], Clock())
+    patience = Backoff(["x"], Clock())
 
     def refuse() -> int:
         raise PeerRefusal("not this")
@@ -115,7 +115,7 @@ def test_a_refusal_is_no_failure() -> None:
 def test_who_is_far_behind_is_not_asked_more() -> None:
     """A peer that hangs gets a bounded number of threads, not one for each question."""
     clock, release = Clock(), threading.Event()
-    patience = Patience(["x"], clock)
+    patience = Backoff(["x"], clock)
     for _ in range(MAX_OPEN + 3):
         patience.ask({"x": release.wait}, 0.02)
         clock.now_s += MAX_PAUSE_S + 1
@@ -253,7 +253,7 @@ def test_at_once_means_at_once() -> None:
     jobs = {f"{n}": (lambda n=n: time.sleep(0.2) or n) for n in range(10)}
     jobs["wrong"] = lambda: 1 // 0
     began_s = time.monotonic()
-    came = all_at_once(jobs, 5.0)
+    came = run_concurrently(jobs, 5.0)
     assert time.monotonic() - began_s < 1.0
     assert [came[f"{n}"][0] for n in range(10)] == list(range(10))
     assert isinstance(came["wrong"][0], ZeroDivisionError)

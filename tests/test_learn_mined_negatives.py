@@ -13,7 +13,7 @@ from opilio.analyze.files import read_file
 from opilio.classify import CLASSIFIERS, Example, TrainingSet
 from opilio.learn import training_data
 from opilio.learn.guard import confidences
-from opilio.learn.mined_negatives import choose_strangers
+from opilio.learn.mined_negatives import choose_negatives
 from opilio.settings import Settings, override
 from opilio.store import Store
 from opilio.topics.hierarchy import ABOVE_ROOT
@@ -134,4 +134,4 @@ def test_pages_like_the_examples_are_no_strangers(store: Store, settings: Settin
     mine = [example for example in known.examples if example.kcid == topic]
     met = [dataclasses.replace(mine[n % len(mine)], kcid=ABOVE_ROOT, positive=False, name=str(n)) for n in range(40)]
     rest = TrainingSet(known.hierarchy, known.examples, known.others, terms=known.terms, keywords=known.keywords)
-    assert choose_strangers(rest, met, settings) == []
+    assert choose_negatives(rest, met, settings) == []

@@ -1,9 +1,7 @@
-"""Waiting for several at once, no longer than a moment; and leaving those alone who failed, for a while.
+"""Federated search: one question, sent to the peers that are likely to have some of the best pages, all at once.
 
-Asking a federation: the peers that are likely to have some of the best pages, all at the same time.
-
-Nobody is waited for longer than a question may take. A peer that fails is left alone for a while, longer each time, and
-then tried again; the answer says of each peer whether it was asked, why, and what came of it.
+No peer is waited for longer than the question's timeout. A peer that fails is left alone for a while, longer each time
+(`Backoff`), and then tried again; the answer says of each peer whether it was asked, why, and what came of it.
 """
 
 from __future__ import annotations
@@ -17,10 +15,10 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from opilio.errors import InputError, told
-from opilio.federation.answering import every_word
-from opilio.federation.choosing import LEFT_OUT, Choice, choose
-from opilio.federation.merging import Merged, ResultScorer, gather, merge, merge_facets
+from opilio.federation.answers import every_word
 from opilio.federation.peers import Peer, PeerAnswer, PeerError, PeerRefusal, PeerSummary
+from opilio.federation.results import MergedResult, ResultScorer, gather_statistics, merge, merge_facets
+from opilio.federation.selection import LEFT_OUT, Choice, choose
 from opilio.search.columns import Columns
 from opilio.search.finding import MAX_SIZE, pieces, with_filters
 from opilio.search.matching import leaves_of, mask_of
@@ -29,17 +27,29 @@ from opilio.search.ranking import check_weights
 from opilio.search.snippets import Highlighter
 
 FIRST_PAUSE_S, MAX_PAUSE_S = 5.0, 300.0
-"""A peer that fails is left alone so long, twice as long each time it fails again, at most."""
+"""A peer that fails is left alone this long; the pause doubles with each failure, up to the second number."""
 MAX_OPEN = 8
-"""Questions that a peer may be behind with; it is asked no more until it has answered some."""
+"""Unanswered questions a peer may have; it is asked no more until it has answered some."""
+
+TIMEOUT_S = 5.0
+REFRESH_TIMEOUT_S = 120.0
+SILENT_S, MAX_SILENT_S = 60.0, 900.0
+"""The same for a peer that does not give its summary."""
+MAX_DEPTH = 1000
+"""Results that can be paged through, at most."""
+LATE = 0.5
+"""A peer that is asked in the second round gets at least this share of the timeout: it must not pay for slow ones."""
+SPARE_PAGES = 5
+"""Peers are asked for one and a half times as many pages as are shown, and these: their own order differs a little from
+the common one (docs/results/search.md)."""
 
 T = TypeVar("T")
-Came = dict[str, tuple[T | Exception | None, float]]
-"""What came of each, by name, and how long it took: None when nothing came in time."""
+Replies = dict[str, tuple[T | Exception | None, float]]
+"""By name: the reply or the error, None when neither came in time; and how long it took."""
 
 
-def all_at_once(jobs: Mapping[str, Callable[[], T]], timeout_s: float) -> Came[T]:
-    """Do several things at the same time, each in a thread of its own. What is not done in time goes on, unheard."""
+def run_concurrently(jobs: Mapping[str, Callable[[], T]], timeout_s: float) -> Replies[T]:
+    """Run several jobs, each in a thread of its own. What is not done in time goes on, and its result is ignored."""
     done: queue.SimpleQueue[tuple[str, T | Exception, float]] = queue.SimpleQueue()
     began_s = time.monotonic()
 
@@ -50,7 +60,7 @@ def all_at_once(jobs: Mapping[str, Callable[[], T]], timeout_s: float) -> Came[T
             found = error
         done.put((name, found, time.monotonic() - began_s))
 
-    came: Came[T] = dict.fromkeys(jobs, (None, timeout_s))
+    came: Replies[T] = dict.fromkeys(jobs, (None, timeout_s))
     for name, job in jobs.items():
         threading.Thread(target=run, args=(name, job), daemon=True, name=f"peer {name}").start()
     waits = len(jobs)
@@ -71,8 +81,8 @@ class _State:
     open: int = 0
 
 
-class Patience:
-    """Asks peers that are not known to be in trouble."""
+class Backoff:
+    """Contacts peers, except those that failed lately or are still busy."""
 
     def __init__(
         self,
@@ -86,29 +96,29 @@ class Patience:
         self._states = {name: _State() for name in names}
         self._lock = threading.Lock()
 
-    def ask(self, jobs: Mapping[str, Callable[[], T]], timeout_s: float) -> Came[T]:
-        """Do these at the same time, but for those of peers that have failed lately."""
-        came: Came[T] = {}
+    def ask(self, jobs: Mapping[str, Callable[[], T]], timeout_s: float) -> Replies[T]:
+        """Run these jobs at the same time, except those of peers that failed lately."""
+        replies: Replies[T] = {}
         asked = {}
         for name, job in jobs.items():
             refusal = self._refusal(name)
             if refusal:
-                came[name] = (PeerError(refusal), 0.0)
+                replies[name] = (PeerError(refusal), 0.0)
             else:
                 asked[name] = self._counted(name, job)
-        heard = all_at_once(asked, timeout_s)
+        heard = run_concurrently(asked, timeout_s)
         for name, (found, _) in heard.items():
-            is_well = isinstance(found, PeerRefusal)  # it does not like the question; it has answered
+            is_well = isinstance(found, PeerRefusal)  # it refused the question, but it answered
             self._note(name, failed=not is_well and (found is None or isinstance(found, Exception)))
-        return came | heard
+        return replies | heard
 
     def left_s(self, name: str) -> float:
-        """How long a peer is still left alone; 0: it may be asked."""
+        """How long a peer is still left alone; 0 when it may be asked."""
         with self._lock:
             return max(0.0, self._states[name].not_before_s - self._clock())
 
     def forgive(self, name: str) -> None:
-        """A peer is known to be well: what failed before does not count."""
+        """Forget the failures of a peer that is known to work."""
         self._note(name, failed=False)
 
     def _refusal(self, name: str) -> str:
@@ -148,19 +158,6 @@ class Patience:
             state.not_before_s = self._clock() + pause_s
 
 
-TIMEOUT_S = 5.0
-REFRESH_TIMEOUT_S = 120.0
-SILENT_S, MAX_SILENT_S = 60.0, 900.0
-"""A peer that does not give its summary is not asked for it again for so long, twice as long each time, at most."""
-MAX_DEPTH = 1000
-"""Results that can be paged through."""
-LATE = 0.5
-"""Who is asked after all gets this share of the time at least: none is to be blamed for how slow others were."""
-SPARE_PAGES = 5
-"""Peers are asked for half as many pages again as are shown, and so many: their own order is not quite the common one
-(docs/results/search.md)."""
-
-
 class FederatedSearch:
     """Several collections, searched like one. May be used from several threads."""
 
@@ -172,7 +169,7 @@ class FederatedSearch:
         silent_s: float = SILENT_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`left_out`: the share of the best pages that may be missed by asking fewer; 0 asks all who may have one.
+        """`left_out`: the share of the best pages that may be lost by asking fewer peers; 0 asks all that may have one.
 
         `silent_s`: how long `refresh` leaves a peer alone that has not given its summary for the first time.
         """
@@ -180,9 +177,9 @@ class FederatedSearch:
         self._left_out = left_out
         self._summaries: dict[str, PeerSummary] = {}
         names = [peer.name for peer in self.peers]
-        self._patience = Patience(names, clock)
-        self._hearing = Patience(names, clock, silent_s, MAX_SILENT_S)
-        self._silent: dict[str, str] = {}
+        self._backoff = Backoff(names, clock)
+        self._summary_backoff = Backoff(names, clock, silent_s, MAX_SILENT_S)
+        self._summary_errors: dict[str, str] = {}
         self._lock = threading.Lock()
 
     @property
@@ -203,8 +200,8 @@ class FederatedSearch:
     ) -> dict[str, str]:
         """Fetch the summaries of all peers; what went wrong, by the peer's name. One that fails keeps its last.
 
-        A summary counts as soon as it is there, however long others take; `heard` is told the name then. Who failed
-        lately is not asked before its pause is over (`next_try_s`): what went wrong then is told again.
+        A summary counts as soon as it is there, however long others take; `heard` receives its name then. A
+        peer that failed lately is not asked before its pause is over (`next_try_s`): its last error is reported again.
         """
         known = self.summaries
 
@@ -212,28 +209,30 @@ class FederatedSearch:
             def run() -> PeerSummary:
                 try:
                     found = peer.summary(known.get(peer.name))
-                except PeerRefusal as error:  # no question is to blame for it: it is a failure like others
+                except PeerRefusal as error:  # no question is to blame: a failure like others
                     raise PeerError(error.message, error.hint) from error
                 with self._lock:
                     self._summaries[peer.name] = found
-                    self._silent.pop(peer.name, None)
-                self._hearing.forgive(peer.name)  # also when nobody waits for it any more
+                    self._summary_errors.pop(peer.name, None)
+                self._summary_backoff.forgive(peer.name)  # also when it came after the timeout
                 heard(peer.name)
                 return found
 
             return run
 
         due = [peer for peer in self.peers if not self.next_try_s(peer.name)]
-        came = self._hearing.ask({peer.name: fetch(peer) for peer in due}, timeout_s)
+        came = self._summary_backoff.ask({peer.name: fetch(peer) for peer in due}, timeout_s)
         with self._lock:
             for name, (found, _) in came.items():
                 if not isinstance(found, PeerSummary):
-                    self._silent[name] = _said(found, timeout_s)
-            return {peer.name: self._silent[peer.name] for peer in self.peers if peer.name in self._silent}
+                    self._summary_errors[name] = _said(found, timeout_s)
+            return {
+                peer.name: self._summary_errors[peer.name] for peer in self.peers if peer.name in self._summary_errors
+            }
 
     def next_try_s(self, name: str) -> float:
         """In how many seconds `refresh` would ask a peer again that has not given its summary; 0: at once."""
-        return self._hearing.left_s(name)
+        return self._summary_backoff.left_s(name)
 
     def search(
         self,
@@ -288,25 +287,25 @@ class FederatedSearch:
 
     def _ask(
         self, names: Sequence[str], question: str, timeout_s: float, options: Mapping[str, Any]
-    ) -> Came[PeerAnswer]:
+    ) -> Replies[PeerAnswer]:
         """Ask some peers at the same time."""
 
         def ask(peer: Peer) -> Callable[[], PeerAnswer]:
             return lambda: peer.ask(question, timeout_s=timeout_s, **options)
 
-        return self._patience.ask({name: ask(self.peer(name)) for name in names}, timeout_s) if names else {}
+        return self._backoff.ask({name: ask(self.peer(name)) for name in names}, timeout_s) if names else {}
 
 
-def _answers(came: Came[PeerAnswer]) -> dict[str, PeerAnswer]:
+def _answers(came: Replies[PeerAnswer]) -> dict[str, PeerAnswer]:
     return {name: found for name, (found, _) in came.items() if isinstance(found, PeerAnswer)}
 
 
-def _late(choices: Mapping[str, Choice], came: Came[PeerAnswer], depth: int) -> dict[str, Choice]:
-    """Who is asked after all, because those who were have less than is shown: of few pages none should be missed."""
+def _late(choices: Mapping[str, Choice], came: Replies[PeerAnswer], depth: int) -> dict[str, Choice]:
+    """Peers that are asked in a second round because the first found fewer pages than are shown."""
     if sum(answer.total for answer in _answers(came).values()) >= depth:
         return {}
     return {
-        name: dataclasses.replace(choice, chosen=True, why="those who were asked first have too few")
+        name: dataclasses.replace(choice, chosen=True, why="the peers that were asked first have too few")
         for name, choice in choices.items()
         if not choice.chosen and choice.possible
     }
@@ -317,14 +316,14 @@ def _merged(
     answers: Mapping[str, PeerAnswer],
     known: Mapping[str, PeerSummary | None],
     weights: Mapping[str, float],
-) -> list[Merged]:
+) -> list[MergedResult]:
     """The pages of all answers in the common order."""
     leaves = [leaf for word in every_word(asked.tree) for leaf in leaves_of(word)]
-    return merge(answers, ResultScorer(asked.tree, gather(answers, known, leaves)), weights)
+    return merge(answers, ResultScorer(asked.tree, gather_statistics(answers, known, leaves)), weights)
 
 
-def _results(asked: Question, shown: Sequence[Merged]) -> list[dict[str, Any]]:
-    """What is shown of pages; pieces are cut from their texts where that was left to us."""
+def _results(asked: Question, shown: Sequence[MergedResult]) -> list[dict[str, Any]]:
+    """What is shown of pages; snippets are cut from their texts where peers sent these."""
     highlighter = Highlighter(asked.words())
     return [
         {**one.best, "collections": one.collections}
@@ -333,8 +332,8 @@ def _results(asked: Question, shown: Sequence[Merged]) -> list[dict[str, Any]]:
     ]
 
 
-def _report(peer: Peer, summary: PeerSummary | None, choice: Choice, came: Came[PeerAnswer]) -> dict[str, Any]:
-    """What the answer says of a peer."""
+def _report(peer: Peer, summary: PeerSummary | None, choice: Choice, came: Replies[PeerAnswer]) -> dict[str, Any]:
+    """What the answer says about a peer."""
     found, took_s = came.get(peer.name, (None, 0.0))
     answered = isinstance(found, PeerAnswer)
     return {
@@ -346,7 +345,7 @@ def _report(peer: Peer, summary: PeerSummary | None, choice: Choice, came: Came[
 
 
 def _checked(question: str, filters: Sequence[tuple[str, str]], page: int, size: int) -> Question:
-    """The question, read, with all that can be wrong with it said before anybody is asked."""
+    """The parsed question; all that can be wrong with it is raised before any peer is asked."""
     if page < 1 or not 1 <= size <= MAX_SIZE or page * size > MAX_DEPTH:
         raise InputError(
             f"page {page} of {size} results",
