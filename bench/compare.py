@@ -38,14 +38,14 @@ from opilio.lab.experiments.plan import Selection, choose_topics
 from opilio.lab.experiments.records import RunLog, RunPlace, RunRecord
 from opilio.lab.experiments.report import markdown, write_report
 from opilio.lab.experiments.results import ExperimentFacts, Results, ScoreRow, WebFacts, commit, write
-from opilio.lab.experiments.run_process import Loaded
+from opilio.lab.experiments.runner import Loaded
 from opilio.lab.experiments.scores import LAST, MEASURES, Axis, Measure
 from opilio.lab.experiments.scoring import RunGroup
 from opilio.lab.experiments.summary import ExperimentSummary
 from opilio.lab.experiments.tasks import Start, TaskTopic
 from opilio.lab.webs import RecordedWeb, Serving
 from opilio.lab.webs.recorded import is_web
-from opilio.lab.webs.serving_process import Request
+from opilio.lab.webs.server import Request
 from opilio.model import normalize
 
 LIMIT_S = 300

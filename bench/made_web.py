@@ -29,10 +29,10 @@ import uvloop
 from opilio import Collection
 from opilio.analyze.terms import Vocabulary
 from opilio.classify import Model
-from opilio.crawl.messages import WorkerOrder, WorkerSetup, encoder, frame, order_decoder, read_message, visits_decoder
+from opilio.crawl.messages import WorkerOrder, WorkerSetup, encoder, order_decoder, visits_decoder
 from opilio.crawl.worker_pool import Inbox
 from opilio.model import Document, Fetch, HostReport, Judgement, Lease, LeaseKind, Link, Outcome, Region, Visit, url_key
-from opilio.process import collect_rarely
+from opilio.process import collect_rarely, frame, read_message
 
 SUBJECTS = 16
 WANTED = ("databases", "astronomy", "cookery", "chess")  # the first subjects

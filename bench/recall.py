@@ -25,7 +25,7 @@ from opilio.frontier import QueuedUrl
 from opilio.lab.experiments.crawls import Judging, make_judge, training_of
 from opilio.lab.experiments.experiment import Contestant, Experiment, JudgeChoice, Topics, Web
 from opilio.lab.experiments.plan import choose_topics
-from opilio.lab.experiments.run_process import Loaded
+from opilio.lab.experiments.runner import Loaded
 from opilio.lab.experiments.simulate import START_S, Simulation
 from opilio.lab.experiments.tasks import Start, TaskTopic
 from opilio.learn import brief

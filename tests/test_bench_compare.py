@@ -15,7 +15,7 @@ from opilio.lab.experiments.scores import MEASURES
 from opilio.lab.experiments.summary import ExperimentSummary
 from opilio.lab.webs import RecordedWeb
 from opilio.lab.webs.generated import make_web
-from opilio.lab.webs.serving_process import Request
+from opilio.lab.webs.server import Request
 
 BENCH = Path(__file__).parent.parent / "bench"
 LIAR = """

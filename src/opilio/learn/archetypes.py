@@ -37,12 +37,12 @@ from opilio.distill import Scores, WebGraph, distill
 from opilio.errors import InputError
 from opilio.features.evidence import TextReader
 from opilio.learn.explanations import current_model
-from opilio.learn.guard import GuardVerdict, Trial
+from opilio.learn.guard import GuardVerdict, Trial, confidences
 from opilio.learn.mined_negatives import with_strangers
-from opilio.learn.trainer import OnStart, work_beside
 from opilio.learn.training_data import ARCHETYPE, Taught
 from opilio.learn.training_set import examples_of, gather
 from opilio.model import RELEVANT
+from opilio.process import NICENESS, OnStart, call
 from opilio.settings import LearnSettings, Settings
 from opilio.store import Batch, Store
 from opilio.store.loading import TrainingRecord
@@ -172,9 +172,9 @@ def survey(store: Store, settings: Settings, on_start: OnStart = lambda process:
     training = with_strangers(store, settings, gather(store, settings), on_start)
     made = {(record.kcid, record.name): record for record in records if record.source == ARCHETYPE}
     known = sorted({record.oid for record in records if record.oid is not None} | _pages_of(store, records))
-    confidences = _confidences(store, training, settings, on_start)
+    sure = _confidences(store, training, settings, on_start)
     graph, found = WebGraph.of(store), {}
-    for kcid, documents in confidences.items():
+    for kcid, documents in sure.items():
         scores = distill(store, kcid, "hits", graph=graph)
         authority = dict(zip(scores.oids.tolist(), scores.authority.tolist(), strict=True))
         current = [
@@ -217,7 +217,7 @@ def _confidences(
     store: Store, training: TrainingSet, settings: Settings, on_start: OnStart
 ) -> dict[int, list[tuple[Example, float]]]:
     """By wanted topic: its training documents, and how sure a model is of each that has not learned from it."""
-    values = work_beside("confidences", (training, settings, store.load_model()), on_start)
+    values = call(confidences, training, settings, store.load_model(), niceness=NICENESS, on_start=on_start)
     found: dict[int, list[tuple[Example, float]]] = {}
     for example, value in zip(training.examples, values, strict=True):
         if value is not None:

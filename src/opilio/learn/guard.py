@@ -29,7 +29,8 @@ from dataclasses import dataclass, field, replace
 from opilio.classify import CLASSIFIERS, Estimating, Example, Judge, Model, TrainingSet
 from opilio.classify.xi_alpha import quality
 from opilio.errors import InputError, SettingsError
-from opilio.learn.trainer import OnStart, TrainedModel, train, work_beside
+from opilio.learn.trainer import TrainedModel, train
+from opilio.process import NICENESS, OnStart, call
 from opilio.settings import Settings
 
 FOLDS = 3
@@ -179,7 +180,7 @@ def try_beside(
     trial: Trial, settings: Settings, version: int, on_start: OnStart = lambda process: None
 ) -> tuple[GuardVerdict, TrainedModel | None]:
     """The same in a process of its own: with three folds it is seven trainings, which a crawl need not wait for."""
-    verdict, trained = work_beside("try", (trial, settings, version), on_start)
+    verdict, trained = call(try_out, trial, settings, version, niceness=NICENESS, on_start=on_start)
     return verdict, trained
 
 

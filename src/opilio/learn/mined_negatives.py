@@ -24,9 +24,9 @@ from dataclasses import replace
 from opilio.classify import Example, TrainingSet
 from opilio.features.evidence import TextReader
 from opilio.learn.guard import confidences_by, train_without
-from opilio.learn.trainer import OnStart, work_beside
 from opilio.learn.training_set import examples_of
 from opilio.model import Judgement
+from opilio.process import NICENESS, OnStart, call
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.loading import TrainingRecord
@@ -74,7 +74,10 @@ def with_strangers(
     if len(met) < FEWEST_PAGES:
         return training
     given = (training, met, settings)
-    chosen = choose_strangers(*given) if on_start is None else work_beside("strangers", given, on_start)
+    if on_start is None:
+        chosen = choose_strangers(*given)
+    else:
+        chosen = call(choose_strangers, *given, niceness=NICENESS, on_start=on_start)
     if not chosen:
         return training
     others = (*training.others, *(met[place] for place in chosen))

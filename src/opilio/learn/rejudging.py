@@ -19,9 +19,9 @@ import msgspec
 
 from opilio.classify import Model
 from opilio.features.evidence import SIGNIFICANT_STEMS
-from opilio.learn.rejudging_process import PagesJudge, PagesJudgeBeside, StoredPage
-from opilio.learn.trainer import OnStart
+from opilio.learn.rejudging_process import PagesJudge, PagesJudgeProcess, StoredPage
 from opilio.model import RELEVANT, Judgement
+from opilio.process import OnStart
 from opilio.settings import ClassifySettings
 from opilio.store import Batch, Store
 from opilio.store.judging import apply_judgements
@@ -160,7 +160,7 @@ def _judge(
     """Who judges. A few pages are judged before a process would have started."""
     if beside is None or len(_older(store, version)) <= CHUNK_PAGES:
         return nullcontext(PagesJudge(model))
-    return PagesJudgeBeside(model, beside)
+    return PagesJudgeProcess(model, beside)
 
 
 def _chunks(store: Store, version: int) -> Iterator[list[tuple[Any, ...]]]:

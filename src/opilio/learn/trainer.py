@@ -10,23 +10,19 @@ What an expert may choose from for the filter of the classifier `oasis`.
 from __future__ import annotations
 
 import json
-import pickle
-import subprocess
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from opilio.classify import CLASSIFIERS, Estimating, Judge, Model, TrainingSet
 from opilio.classify.bayes import BayesTree
 from opilio.classify.oasis import OasisFilter
 from opilio.classify.oasis_filter import proposals, write_proposal
-from opilio.errors import InputError, OpilioError, SettingsError
+from opilio.errors import InputError, SettingsError
 from opilio.features.evidence import TextReader
 from opilio.learn.training_set import gather
 from opilio.model import RELEVANT
-from opilio.process import start_beside
+from opilio.process import NICENESS, OnStart, call
 from opilio.settings import ClassifySettings, Settings, to_toml
 from opilio.store import Batch, Store
 from opilio.store.probes import write_model
@@ -74,38 +70,14 @@ def train(training: TrainingSet, settings: Settings, version: int) -> TrainedMod
     )
 
 
-OnStart = Callable[[subprocess.Popen[bytes]], object]
-"""Is told the process that trains, so that a caller in a hurry can kill it."""
-
-
 def train_beside(
     training: TrainingSet, settings: Settings, version: int, on_start: OnStart = lambda process: None
 ) -> TrainedModel:
-    """The same in a process of its own. Blocks its caller, but not the threads beside it."""
+    """The same in a process of its own. Blocks the calling thread only."""
     # A crawl waits for its first model; later ones take what it leaves of the processors.
-    trained = work_beside("train", (training, settings, version), on_start, can_wait=version > 1)
-    if not isinstance(trained, TrainedModel):
-        raise OpilioError("training gave no model")
+    niceness = NICENESS if version > 1 else 0
+    trained: TrainedModel = call(train, training, settings, version, niceness=niceness, on_start=on_start)
     return trained
-
-
-def work_beside(what: str, given: tuple[Any, ...], on_start: OnStart, *, can_wait: bool = True) -> Any:
-    """What comes of a kind of work (`process.WORK`) in a process of its own. Raises its InputError.
-
-    Work that `can_wait` gives way to whatever else the machine does.
-    """
-    process = start_beside("opilio.learn.training_process")
-    on_start(process)
-    try:
-        answer, _ = process.communicate(pickle.dumps((what, given, can_wait)))
-    finally:
-        process.kill()
-    if process.returncode or not answer:
-        raise OpilioError("training ended without a model", "Look at the messages above.")
-    made, error = pickle.loads(answer)
-    if error is not None:
-        raise InputError(*error)
-    return made
 
 
 def store_model(store: Store, trained: TrainedModel, reason: str, settings: Settings, taught: str) -> None:
