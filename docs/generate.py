@@ -24,9 +24,9 @@ import click
 from opilio import Collection, errors, merge, settings, split
 from opilio.cli import cli
 from opilio.crawl import Status
+from opilio.model import Outcome, OutcomeKind
 from opilio.parts.merge import MergeReport
 from opilio.parts.split import PartReport
-from opilio.model import Outcome, OutcomeKind
 from opilio.store import Result
 
 FOLDER = Path(__file__).parent / "reference"

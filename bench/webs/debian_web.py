@@ -1,6 +1,6 @@
 """A web of real HTML from Debian's documentation packages, for benchmarks, where apt is at hand.
 
-    python bench/debian_web.py          download and unpack the packages into the cache folder, then say what they hold
+    python -m bench.webs.debian_web      download and unpack the packages into the cache folder, then say what they hold
 
 Packages are downloaded with `apt-get download` (nothing is installed) and unpacked below the user's cache folder. The
 folders are spread over 60 hosts, the pages of very large ones too; links from host to host are made absolute,

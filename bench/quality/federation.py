@@ -1,6 +1,6 @@
 """A federation of three collections beside one that has all their pages: what is found, and whom it takes to find it.
 
-    python bench/federation.py [--quick] [--web WEB] [--questions 300] [--left-out 0.02 ...] [--folder FOLDER]
+    python -m bench.quality.federation [--quick] [--web WEB] [--questions 300] [--left-out 0.02 ...] [--folder FOLDER]
 
 The pages of the three largest topics of a web become three collections: by topic, and dealt by lot. All together are a
 fourth, in which the same questions are asked. A tenth of the pages is held out: they are in no collection, and the

@@ -1,7 +1,7 @@
 """The Bayes tree in the database: document by document (SingleProbe) against all at once (BulkProbe), Focus 3.8.
 
-    python bench/probes.py            # 100, 1,000 and 10,000 documents; 5, 20 and 100 topics: some minutes
-    python bench/probes.py --quick    # 100 and 1,000 documents; 20 topics: under a minute
+    python -m bench.speed.probes            # 100, 1,000 and 10,000 documents; 5, 20 and 100 topics: some minutes
+    python -m bench.speed.probes --quick    # 100 and 1,000 documents; 20 topics: under a minute
 
 All ways give the probabilities of all topics for the same documents, and the bench stops when they differ. They are:
 BulkProbe; SingleProbe, one SELECT per term and node as in the paper; the same look-ups in SQLite, whose table is a

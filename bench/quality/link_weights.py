@@ -1,7 +1,7 @@
 """The weights of the strategy `evidence`: what tells good waiting URLs from others, on development topics.
 
-    python bench/link_weights.py --webs FOLDER            # all recorded webs in FOLDER: an hour
-    python bench/link_weights.py --webs FOLDER --quick    # two topics of each
+    python -m bench.quality.link_weights --webs FOLDER            # all recorded webs in FOLDER: an hour
+    python -m bench.quality.link_weights --webs FOLDER --quick    # two topics of each
 
 Crawls of development topics are simulated with weights that were shaken (each kept with probability one half, times a
 random factor), so that no kind of good URL has been taken away by the weights themselves. Now and then a sample of the

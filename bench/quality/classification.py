@@ -1,9 +1,9 @@
 """How right the classifiers are, on labelled webs: precision, recall and F1 of what they accept.
 
-    python bench/classification.py                     # all corpora of ../shared/corpora, 25 minutes on two cores
-    python bench/classification.py --quick             # one corpus, 5 examples a topic, one draw
-    python bench/classification.py --results FILE      # keep what is done in FILE, and go on from there next time
-    python bench/classification.py --results FILE --report   # tables and plots of what is in FILE, no measuring
+    python -m bench.quality.classification                   # all corpora of ../shared/corpora, 25 minutes on two cores
+    python -m bench.quality.classification --quick           # one corpus, 5 examples a topic, one draw
+    python -m bench.quality.classification --results FILE    # keep what is done in FILE, and go on from there next time
+    python -m bench.quality.classification --results FILE --report    # tables and plots of FILE, no measuring
 
 All topics of a corpus that have enough pages compete, flat below the root, against each other and the documents of
 OTHERS that come with Opilio. Half of the test pages belong to none of the topics and must be refused. The SVM is
@@ -27,9 +27,9 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from classification_cells import Cell
-from classification_data import VIEWS, Page, View, read_pages
-from classification_report import Report, read_results
+from bench.quality.classification_cells import Cell
+from bench.quality.classification_data import VIEWS, Page, View, read_pages
+from bench.quality.classification_report import Report, read_results
 
 DRAWS = 3
 
@@ -86,7 +86,7 @@ def tasks_of(view: View, results: Path, *, quick: bool) -> list[tuple[int, int]]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="the first corpus that is there, 5 examples, one draw")
-    parser.add_argument("--corpora", type=Path, default=Path(__file__).parents[2] / "shared" / "corpora")
+    parser.add_argument("--corpora", type=Path, default=Path(__file__).parents[3] / "shared" / "corpora")
     parser.add_argument("--results", type=Path, help="file of what is done; without it, nothing is kept")
     parser.add_argument("--report", action="store_true", help="measure nothing")
     parser.add_argument("--development", action="store_true", help="tables of the topics for development")

@@ -1,7 +1,7 @@
 """How fast pages go into the database, and how that changes as it grows; SQLite beside it in the same run.
 
-    python bench/store.py            # Opilio to 1,000,000 pages (marks at 100,000 and the end), SQLite to 100,000
-    python bench/store.py --quick    # both to 20,000, about a minute
+    python -m bench.speed.store            # Opilio to 1,000,000 pages (marks at 100,000 and the end), SQLite to 100,000
+    python -m bench.speed.store --quick    # both to 20,000, about a minute
 
 A page has 40 links, 8 of them to URLs not seen before, 200 distinct terms, and 3 to 4 KB of text drawn from a Zipf
 vocabulary. Batches of 500 pages are made outside the clock and handed to both databases in turn. Each commit is

@@ -19,7 +19,7 @@ from opilio.lab.experiments.tasks import TaskTopic
 from opilio.lab.webs import Serving
 from opilio.settings import Settings, override, to_toml
 
-PEERS = Path(__file__).parent / "peers"
+PEERS = Path(__file__).parent
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """What it costs a link to be weighed by all evidence: the strategy `evidence` beside `best-first`, interleaved.
 
-    python bench/scoring.py [--quick] [--web FOLDER] [--repeats 5]
+    python -m bench.speed.scoring [--quick] [--web FOLDER] [--repeats 5]
 
 Both strategies crawl all of the same web in the simulator: frontier, duplicates and absorber are those of a real crawl,
 and nothing is fetched, analysed or written. So both take in the same links, and the difference of their CPU times is

@@ -1,12 +1,12 @@
 """What an engine with 10, 100 or 1,000 workers would do: its real decisions in virtual time.
 
-    python bench/scale.py [--quick] [--pages 8000] [--plot docs/results/img/scale.svg]
+    python -m bench.speed.scale [--quick] [--pages 8000] [--plot docs/results/img/scale.svg]
 
 There are no thousand machines here, so time is virtual. Real are the frontier, the absorber, the rows of the batches
 and the decoding of what workers send (`Replay` of cluster.py): the CPU time that they take is what passes in virtual
 time while the engine decides. Made up are the workers: each holds `HELD` requests, an answer takes 50 to 300 ms, and a
-core spends `WORKER_MS` on a page. The database writes beside the loop, so it is a bound of its own: what bench/store.py
-and bench/cluster.py measure of it. Three questions:
+core spends `WORKER_MS` on a page. The database writes beside the loop, so it is a bound of its own: what `store.py` and
+`cluster.py` measure of it. Three questions:
 
 1. With N workers and as many hosts as one likes: how many pages a second, and who is busy?
 2. With politeness of a second a host: how many hosts must there be at a time to keep N workers busy?
@@ -28,7 +28,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cluster import Recorded, Replay
+from bench.speed.cluster import Recorded, Replay
 from opilio.analyze.sketch import bands
 from opilio.analyze.terms import term_ids
 from opilio.crawl.absorb import Absorber

@@ -1,4 +1,4 @@
-"""The peer of bench/search.py: SQLite's full-text index (FTS5) over the same pages, asked the same questions."""
+"""The peer of bench/speed/search.py: SQLite's full-text index (FTS5) over the same pages, asked the same questions."""
 
 from __future__ import annotations
 

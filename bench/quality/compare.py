@@ -1,6 +1,6 @@
 """Opilio and other crawlers in one table: the same recorded webs over HTTP, start pages, keywords and page budget.
 
-    python bench/compare.py [experiments/peers.toml] [--webs FOLDER] [--folder OUT] [--quick]
+    python -m bench.quality.compare [experiments/peers.toml] [--webs FOLDER] [--folder OUT] [--quick]
 
 The experiment file names webs, topics, tasks, budget, measures and Opilio's strategies, as for `opilio evaluate`; this
 program runs them as `opilio crawl` over HTTP, and adds the peers that are installed. What a crawler fetched, and in
@@ -31,7 +31,7 @@ import msgspec
 import numpy as np
 
 import opilio
-from contestants import ALL_PEERS, Assignment, Own, Peer
+from bench.peers.contestants import ALL_PEERS, Assignment, Own, Peer
 from opilio.errors import OpilioError
 from opilio.lab.experiments.experiment import Experiment, load
 from opilio.lab.experiments.plan import Selection, choose_topics
@@ -49,7 +49,7 @@ from opilio.lab.webs.server import Request
 from opilio.model import normalize
 
 LIMIT_S = 300
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 SPEEDS = {
     "pages/s": "pages fetched a second, by the clock, from start to end of the program",
     "pages/CPU-s": "pages fetched in a second of processor time of all its processes",

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from classification_cells import BY_F1, BY_MEAN, LINKED, SETS, SPACES, STRICT
-from classification_data import OTHERS_TRUTH, VIEWS, is_final
+from bench.quality.classification_cells import BY_F1, BY_MEAN, LINKED, SETS, SPACES, STRICT
+from bench.quality.classification_data import OTHERS_TRUTH, VIEWS, is_final
 from opilio.classify import decision
 from opilio.settings import ClassifySettings
 

@@ -11,7 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from classification_data import OTHERS_TRUTH, Draw, Page, View, draw, training_set, with_all_links, with_one_link
+from bench.quality.classification_data import (
+    OTHERS_TRUTH,
+    Draw,
+    Page,
+    View,
+    draw,
+    training_set,
+    with_all_links,
+    with_one_link,
+)
 from opilio.classify import Judge, KeywordJudge, TrainingSet
 from opilio.classify.bayes import BayesTree
 from opilio.classify.decision import RULES, decide

@@ -1,6 +1,6 @@
 """CPU time to analyse a page, by stage, with HTML libraries that only take links and text as peers in the same run.
 
-    python bench/analyze.py [--quick] [FOLDER]
+    python -m bench.speed.analyze [--quick] [FOLDER]
 
 FOLDER holds HTML files; without one, pages are made from the documentation of the standard library. All contenders
 take turns page by page, so that a busy machine slows all of them alike. The last line is JSON.

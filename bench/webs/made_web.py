@@ -15,9 +15,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-import socket
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +29,7 @@ from opilio.classify import Model
 from opilio.crawl.messages import WorkerOrder, WorkerSetup, encoder, order_decoder, visits_decoder
 from opilio.crawl.worker_pool import Inbox
 from opilio.model import Document, Fetch, HostReport, Judgement, Lease, LeaseKind, Link, Outcome, Region, Visit, url_key
-from opilio.process import collect_rarely, frame, read_message
+from opilio.process import Channel, Child, collect_rarely, frame, read_message, start
 
 SUBJECTS = 16
 WANTED = ("databases", "astronomy", "cookery", "chess")  # the first subjects
@@ -242,7 +239,7 @@ class MadeWorkers:
     def __init__(self, setup: WorkerSetup, pages: int, hosts: int, kcids: Sequence[int], count: int = 1) -> None:
         self._given = [str(pages), str(hosts), ",".join(map(str, kcids))]
         self._count = count
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._children: list[Child] = []
         self._writers: list[asyncio.StreamWriter] = []
         self._readers: list[asyncio.Task[None]] = []
         self._inbox = Inbox()
@@ -250,15 +247,13 @@ class MadeWorkers:
 
     @property
     def pids(self) -> list[int]:
-        return [process.pid for process in self._processes]
+        return [child.process.pid for child in self._children]
 
     async def start(self) -> None:
         for _ in range(self._count):
-            ours, theirs = socket.socketpair()
-            command = [sys.executable, __file__, str(theirs.fileno()), *self._given]
-            self._processes.append(subprocess.Popen(command, pass_fds=[theirs.fileno()]))
-            theirs.close()
-            reader, writer = await asyncio.open_connection(sock=ours)
+            child = start("bench.webs.made_web:work", *self._given)
+            self._children.append(child)
+            reader, writer = await child.channel.streams()
             self._writers.append(writer)
             self._readers.append(asyncio.create_task(self._receive(reader)))
         if self._model:
@@ -293,12 +288,12 @@ class MadeWorkers:
             task.cancel()
         for writer in self._writers:
             writer.close()
-        for process in self._processes:
-            await asyncio.to_thread(process.wait)
+        for child in self._children:
+            await asyncio.to_thread(child.process.wait)
 
 
-async def _serve(engine: socket.socket, web: Made) -> None:
-    reader, writer = await asyncio.open_connection(sock=engine, limit=2**20)
+async def _serve(engine: Channel, web: Made) -> None:
+    reader, writer = await engine.streams(limit=2**20)
     while message := await read_message(reader):
         order = order_decoder.decode(message)
         if order.model:
@@ -309,12 +304,8 @@ async def _serve(engine: socket.socket, web: Made) -> None:
             await writer.drain()
 
 
-def _main() -> None:
-    number, pages, hosts, kcids = sys.argv[1:]
+def work(engine: Channel, pages: str, hosts: str, kcids: str) -> None:
+    """The work of a process."""
     collect_rarely()
     web = Made(int(pages), int(hosts), [int(kcid) for kcid in kcids.split(",")])
-    uvloop.run(_serve(socket.socket(fileno=int(number)), web))
-
-
-if __name__ == "__main__":
-    _main()
+    uvloop.run(_serve(engine, web))

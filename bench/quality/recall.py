@@ -1,6 +1,6 @@
 """How good the estimate of recall is: simulated crawls of recorded webs, whose truth is known.
 
-    python bench/recall.py WEB [WEB ...] [--quick] [--topics 5] [--judge svm] [--until 0.8]
+    python -m bench.quality.recall WEB [WEB ...] [--quick] [--topics 5] [--judge svm] [--until 0.8]
 
 WEB is the folder of a recorded web. Of each, some development topics are crawled by best-first and by evidence into a
 real database. The truth is the share found of all pages that the same judge finds relevant and that links lead to. The

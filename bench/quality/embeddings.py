@@ -1,6 +1,6 @@
 """What embeddings are worth on the local web: few examples a topic, against terms; and what a page costs.
 
-    python bench/embeddings.py [--quick] [MODEL ...]
+    python -m bench.quality.embeddings [--quick] [MODEL ...]
 
 MODEL is a folder or file as `classify.embedding_model` takes it; the model of the extra is measured where it is
 installed. Every page of the local web has the name of its topic and all names of its host in its menus, so that any
@@ -26,13 +26,13 @@ from sklearn.metrics import f1_score
 from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
-from opilio import localweb
 from opilio.analyze import Analyzer
 from opilio.analyze.terms import term_ids, tokenize
 from opilio.errors import SettingsError
 from opilio.features.embeddings import Embeddings
 from opilio.features.evidence import Evidence
 from opilio.features.spaces import make_space
+from opilio.lab import local_web
 from opilio.settings import ClassifySettings, RobotsSettings, StoreSettings, TrapSettings
 
 EXAMPLES = (5, 20)
@@ -48,9 +48,9 @@ class Page(NamedTuple):
     evidence: Evidence
 
 
-def pages_of(size: localweb.Size) -> list[Page]:
+def pages_of(size: local_web.Size) -> list[Page]:
     """Main texts, some of each host, of the topics that have two or more hosts with enough of them."""
-    web = localweb.build(size)
+    web = local_web.build(size)
     analyzer = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings())
     hosts: dict[tuple[str, str], list[str]] = defaultdict(list)
     for page in web.pages.values():

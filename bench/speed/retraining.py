@@ -1,6 +1,6 @@
 """What a round of retraining takes from a crawl: pages a second while one is under way, beside those while none is.
 
-    python bench/retraining.py [--quick] [--pages 100000] [--rounds 3] [--delay 0] [--folder FOLDER]
+    python -m bench.speed.retraining [--quick] [--pages 100000] [--rounds 3] [--delay 0] [--folder FOLDER]
 
 A collection of so many pages is made without fetching them: a short crawl of the local web trains the first model, then
 pages with the texts, terms and judgements of real ones, links between them and URLs that wait are written into its
@@ -35,6 +35,7 @@ from typing import Any
 import numpy as np
 
 import opilio.crawl.collection as collection_module
+from bench.speed.throughput import MemoryWatch, choose_web
 from opilio import Collection
 from opilio.analyze import Analyzer
 from opilio.classify import Model
@@ -45,8 +46,8 @@ from opilio.lab.local_web import LocalServer, LocalWeb
 from opilio.model import Document, Judgement, host_of, url_key
 from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
 from opilio.store import Batch, Store
-from throughput import MemoryWatch, choose_web
 
+ROOT = Path(__file__).parents[2]
 TOPICS = ["databases", "statistics", "networking", "mathematics"]
 FIRST_PAGES, BATCH_PAGES, LINKS, LINKS_TO_WAITING, PAGES_PER_HOST = 300, 500, 20, 4, 100
 WAITING_PER_ROUND = 150_000
@@ -313,8 +314,9 @@ def crawl(folder: Path, rounds: int, rest_s: float, delay_s: float) -> dict[str,
 
 def crawl_apart(folder: Path, rounds: int, rest_s: float, delay_s: float) -> dict[str, Any]:
     """The same in a process, whose memory is watched."""
-    given = ["--crawl", str(folder), "--rounds", str(rounds), "--rest", str(rest_s), "--delay", str(delay_s)]
-    with subprocess.Popen([sys.executable, __file__, *given], stdout=subprocess.PIPE, text=True) as process:
+    given = ["--crawl", str(folder.absolute()), "--rounds", str(rounds), "--rest", str(rest_s), "--delay", str(delay_s)]
+    command = [sys.executable, "-m", "bench.speed.retraining", *given]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         watch = MemoryWatch(process.pid)
         watch.start()
         said, _ = process.communicate()

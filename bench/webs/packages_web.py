@@ -1,6 +1,6 @@
 """A web of Debian's packages, labelled by section: one that no strategy was tuned on.
 
-    python bench/packages_web.py packages.jsonl      # needs apt and its package lists: a minute, 20 MB are fetched
+    python -m bench.webs.packages_web packages.jsonl      # needs apt and its package lists: a minute, 20 MB are fetched
     opilio record FOLDER/packages --from packages.jsonl
 
 Each package of some sections has a page with its description and with links to the packages it needs, recommends,

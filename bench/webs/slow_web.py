@@ -11,14 +11,13 @@ from __future__ import annotations
 import asyncio
 import html
 import random
-import subprocess
-import sys
 from types import TracebackType
 
 import uvloop
 
-from made_web import Made
+from bench.webs.made_web import Made
 from opilio.model import Outcome
+from opilio.process import Channel, end_with_parent, start
 
 LEAST_S, MOST_S = 0.05, 0.3
 
@@ -28,17 +27,14 @@ class SlowWeb:
 
     def __init__(self, pages: int, hosts: int) -> None:
         self.web = Made(pages, hosts)
-        command = [sys.executable, __file__, str(pages), str(hosts)]
-        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
-        assert self._process.stdout is not None
-        self.connect_to = {"*.example": f"127.0.0.1:{int(self._process.stdout.readline())}"}
+        self._child = start("bench.webs.slow_web:serve", str(pages), str(hosts))
+        self.connect_to = {"*.example": f"127.0.0.1:{int(self._child.channel.receive())}"}
 
     def __enter__(self) -> SlowWeb:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._process.terminate()
-        self._process.wait()
+        self._child.close()
 
 
 async def _answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, web: Made, rng: random.Random) -> None:
@@ -70,13 +66,15 @@ def _response(web: Made, url: str, path: str) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 
 
-async def _serve(web: Made) -> None:
+async def _serve(web: Made, channel: Channel) -> None:
     rng = random.Random(1)
     server = await asyncio.start_server(lambda reader, writer: _answer(reader, writer, web, rng), "127.0.0.1", 0)
-    print(server.sockets[0].getsockname()[1], flush=True)
+    channel.send(b"%d" % server.sockets[0].getsockname()[1])
     async with server:
         await server.serve_forever()
 
 
-if __name__ == "__main__":
-    uvloop.run(_serve(Made(int(sys.argv[1]), int(sys.argv[2]))))
+def serve(channel: Channel, pages: str, hosts: str) -> None:
+    """The work of the process."""
+    end_with_parent(channel)
+    uvloop.run(_serve(Made(int(pages), int(hosts)), channel))

@@ -1,6 +1,6 @@
 """A crawl of a million pages: whether it goes as fast at the end as at the beginning, and in how much memory.
 
-    python bench/million.py [--quick] [--pages 1000000] [--folder FOLDER]
+    python -m bench.speed.million [--quick] [--pages 1000000] [--folder FOLDER]
 
 The web is made while it is crawled (`made_web.py`), five times as many pages as are to be stored, on hosts of very
 unlike size. Real: the engine with all its companions, the frontier with the default strategy, known URLs, duplicates,
@@ -25,11 +25,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from made_web import Made, MadeWorkers, make_collection
+from bench.speed.throughput import tree
+from bench.webs.made_web import Made, MadeWorkers, make_collection
 from opilio import Collection
 from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.status import Status
-from throughput import tree
 
 UNIVERSE = 5
 PAGES_PER_HOST = 80

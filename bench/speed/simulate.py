@@ -1,6 +1,6 @@
 """How many page visits a second the simulator makes: crawls of a synthetic web, in two processes.
 
-    python bench/simulate.py [--quick] [--pages 10000] [--links 25] [--strategy breadth-first] [--processes 2]
+    python -m bench.speed.simulate [--quick] [--pages 10000] [--links 25] [--strategy breadth-first] [--processes 2]
 
 The web has links at random, most of them to near numbers, on a hundred hosts; every page is different. Each process
 crawls all of it several times; making the web is not counted. The last line is JSON.

@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from opilio.distill.rankings import pagerank
 from opilio.lab.experiments.analysed import Analysed, analyse
 from opilio.lab.experiments.crawls import make_judge
 from opilio.lab.experiments.experiment import Experiment, JudgeChoice
-from opilio.lab.experiments.graph import pagerank
 from opilio.lab.experiments.tasks import TaskMaker, TaskTopic
 from opilio.lab.webs.recorded import RecordedWeb
 from opilio.model import host_of, url_key
