@@ -29,6 +29,7 @@ from opilio.crawl.browsable import Browsable
 from opilio.crawl.control import ASK_TIMEOUT_S, ControlServer, ask, is_running
 from opilio.crawl.engine import Engine
 from opilio.crawl.findable import Findable
+from opilio.crawl.ledger import Ledger
 from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.offerable import Offerable
 from opilio.crawl.phases import phase_at_start, strategy_in
@@ -45,7 +46,7 @@ from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
 from opilio.features.word_vectors import INSTALLED, check_vectors
 from opilio.fetch.transport import Transport
-from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
+from opilio.frontier import DatabaseOrder, Duplicates, Frontier, LinkTextOrder, ScopeFilter, make_strategy
 from opilio.learn import training_data
 from opilio.model import host_of, registered_domain
 from opilio.process import collect_rarely
@@ -210,11 +211,11 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
         reopened = reopen(store, self.settings.limits, scope)
         absorber = self._absorber(store, scope, settings)
         restore(store, absorber)
-        strategy = absorber.frontier.strategy
-        if strategy.learns:
-            learn.brief_from(store, settings, strategy)
+        learner = absorber.frontier.learner
+        if learner is not None:
+            learn.prepare_from(store, settings, learner)
             if absorber.counters.pages:
-                learn.remember(store, strategy)
+                learn.replay_pages(store, learner)
         if reopened:
             absorber.counters.add("URLs taken up again after a limit was raised", reopened)
         self._offer_seeds(store, absorber)
@@ -249,7 +250,7 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
     def _worker_setup(self, store: Store, settings: Settings) -> WorkerSetup:
         folder = self.folder / WARC_FOLDER
         folder.mkdir(exist_ok=True)
-        words = make_strategy(settings.frontier).uses_words
+        words = isinstance(make_strategy(settings.frontier), LinkTextOrder)
         return WorkerSetup(dataclasses.asdict(settings), self._model(store), str(folder), "w0", words)
 
     def _model(self, store: Store) -> bytes:
@@ -264,17 +265,13 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
     def _absorber(store: Store, scope: ScopeFilter, settings: Settings) -> Absorber:
         counters = Counters(store.load_counters())
         phase = phase_at_start(settings, counters.counts[PHASE])
-        frontier = Frontier(
-            settings,
-            strategy_in(phase, settings, map(_domain_of, store.load_seeds())),
-            scope,
-            lambda url, outcome: None,
-            [topic.kcid for topic in store.load_topics()],
-        )
+        ledger = Ledger(Duplicates(settings.duplicates, bands), counters)
+        strategy = strategy_in(phase, settings, map(_domain_of, store.load_seeds()))
+        topics = [topic.kcid for topic in store.load_topics()]
         ordered = make_strategy(settings.frontier)  # a phase may begin with another order
-        if ordered.uses_sql:
+        if isinstance(ordered, DatabaseOrder):
             store.check_order_by(ordered.order_by)
-        return Absorber(settings, frontier, Duplicates(settings.duplicates, bands), counters)
+        return Absorber(settings, Frontier(settings, strategy, scope, ledger, topics), ledger)
 
     def _recover(self, store: Store, absorber: Absorber, setup: WorkerSetup) -> None:
         count = recover_pages(store, absorber, setup, self.folder / WARC_FOLDER, time.time())
@@ -355,10 +352,10 @@ def _check_names(settings: Settings, folder: Path) -> None:
             f"{folder}: a crawl cannot read back-links from the collection it writes to",
             "Name another collection or a file in [frontier] back_links, or set it to ''.",
         )
-    if settings.learn.phases and settings.frontier.max_waiting:
+    if settings.learn.phases and settings.frontier.max_queued:
         raise SettingsError(
-            "a limit of waiting URLs (max_waiting) would drop what is near the seeds for what waits for the harvest",
-            "Set [frontier] max_waiting = 0, or [learn] phases = false.",
+            "a limit of waiting URLs (max_queued) would drop what is near the seeds for what waits for the harvest",
+            "Set [frontier] max_queued = 0, or [learn] phases = false.",
         )
 
 

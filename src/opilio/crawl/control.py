@@ -26,7 +26,7 @@ from opilio.crawl.lessons import LESSONS, NAME_URLS
 from opilio.crawl.reads import reader
 from opilio.crawl.receiving import RECEIVED, Received, admit, receive
 from opilio.errors import CollectionError, InputError, OpilioError, QueryError
-from opilio.frontier import make_strategy
+from opilio.frontier import DatabaseOrder, make_strategy
 from opilio.settings import override
 from opilio.store import export_pages
 
@@ -131,7 +131,7 @@ class ControlServer:
         engine = self._engine
         order = make_strategy(override(engine.settings, changes, "policy").frontier)
         if engine.phases.has_own_order:
-            if order.uses_sql:
+            if isinstance(order, DatabaseOrder):
                 engine.store.check_order_by(order.order_by)
             engine.absorber.notice("phase", f"the harvest will be ordered by {order_by or strategy}")
         else:
@@ -175,8 +175,8 @@ class ControlServer:
     async def _explain_link(self, url: str) -> dict[str, Any]:
         told: dict[str, Any] = await self._read(learn.explain_link, url=url)
         frontier = self._engine.frontier
-        told["parts"] = frontier.strategy.parts(told["oid"])
-        priority = frontier.priority_of(told["oid"])
+        told["parts"] = frontier.learner.explain(told["oid"]) if frontier.learner is not None else {}
+        priority = frontier.tiers.priority_of(told["oid"])
         if priority is not None:
             told["priority"] = priority
         return told

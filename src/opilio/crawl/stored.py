@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from opilio import learn
-from opilio.crawl.absorb import MAX_NOTICES
+from opilio.crawl.ledger import MAX_NOTICES
 from opilio.crawl.status import Counters, Status
 from opilio.crawl.taught import describe
 from opilio.settings import Settings

@@ -39,7 +39,8 @@ from opilio.settings import Settings, from_table
 PREFIX = "analysed-"
 PAGES_PER_PROCESS = 300  # a process takes half a second to start, a page some milliseconds
 REPORT_EVERY_PAGES = 50
-_CODE = ("analyze", "fetch", "model")
+READING_CODE = ("analyze", "fetch", "model")
+"""Packages that make documents of answers."""
 
 
 class DocumentTable(Sequence[Document | None]):
@@ -121,7 +122,7 @@ def key_of(web: RecordedWeb, settings: Settings) -> str:
     matters = (
         web.digest,
         opilio.__version__,
-        _code_digest(),
+        digest_of_code(READING_CODE),
         settings.fetch.accept,
         settings.traps.max_links_per_page,
         (settings.robots.obey_meta, settings.robots.obey_rel_nofollow),
@@ -132,13 +133,14 @@ def key_of(web: RecordedWeb, settings: Settings) -> str:
 
 
 @functools.cache
-def _code_digest() -> str:
-    """A digest over the code that reads pages: while it is being changed, its version is not."""
+def digest_of_code(parts: tuple[str, ...]) -> str:
+    """A digest over packages and modules of ours, by their paths: code changes more often than its version."""
     digest = hashlib.sha256()
     root = Path(opilio.__file__).parent
-    for package in _CODE:
-        for path in sorted((root / package).glob("*.py")):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for part in parts:
+        path = root / part
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
