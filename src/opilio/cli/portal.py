@@ -15,14 +15,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 
 from opilio.crawl import Collection
 from opilio.errors import InputError, OpilioError
-from opilio.process import end_with_parent
+from opilio.process import Channel, end_with_parent, start
 
 PORT = 8765
 TOKEN_VARIABLE = "OPILIO_TOKEN"
@@ -33,8 +33,7 @@ TOKEN_VARIABLE = "OPILIO_TOKEN"
 @click.option("--host", default="127.0.0.1", show_default=True, help="Name or address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any that is free.")
 @click.option("--quiet", "-q", is_flag=True, help="Print the address only.")
-@click.option("--with-parent", is_flag=True, hidden=True, help="End when the process that began this one does.")
-def serve(place: Path, host: str, port: int, quiet: bool, with_parent: bool) -> None:
+def serve(place: Path, host: str, port: int, quiet: bool) -> None:
     """Show the portal of PLACE: a collection, or a folder with several (default: here).
 
     Browse, search, teach, review, watch crawls and begin new ones in a browser; docs/guides/portal.md shows how. Who
@@ -46,18 +45,23 @@ def serve(place: Path, host: str, port: int, quiet: bool, with_parent: bool) -> 
     opilio serve birds
     opilio serve --port 9000 ~/collections
     """
-    if with_parent:
-        end_with_parent()
     serve_place(place, host, port, quiet=quiet)
 
 
-def serve_place(place: Path, host: str = "127.0.0.1", port: int = 0, *, quiet: bool) -> None:
+def serve_place(
+    place: Path,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    quiet: bool,
+    echo: Callable[[str], object] = click.echo,
+) -> None:
     """Serve until Ctrl-C."""
     from opilio.web.app import serve_forever  # noqa: PLC0415
 
     if not place.is_dir():
         raise InputError(f"{place}: no such folder", "Name a collection, or a folder for several.")
-    serve_forever(place, listen(host, port), host, os.environ.get(TOKEN_VARIABLE, ""), quiet=quiet, echo=click.echo)
+    serve_forever(place, listen(host, port), host, os.environ.get(TOKEN_VARIABLE, ""), quiet=quiet, echo=echo)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -82,29 +86,31 @@ STOP_S = 5.0
 
 
 @contextlib.contextmanager
-def portal_beside(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+def portal_beside(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """Serve the portal of a collection while a crawl runs in it; the address is printed. It ends with this process."""
-    command = [sys.executable, "-m", "opilio", "serve", str(folder), "--port", str(port), "--quiet", "--with-parent"]
-    # A session of its own: Ctrl-C is for the crawl, which stops the portal when it is done.
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    child = start("opilio.cli.portal:run_portal", str(folder), str(port))
     try:
-        address = process.stdout.readline().strip() if process.stdout else ""
+        address = child.channel.receive().decode()
         if not address:
             raise OpilioError(
                 "the portal did not start", f"Take a free port: --portal 0. Or begin it alone: opilio serve {folder}"
             )
         click.echo(f"portal: {address}", err=True)
-        yield process
+        yield child.process
     finally:
-        process.terminate()
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        child.close(STOP_S)
 
 
-def stay(process: subprocess.Popen[str]) -> None:
+def run_portal(channel: Channel, folder: str, port: str) -> None:
+    """The work of the portal's process: sends the address, then serves until the channel closes."""
+    end_with_parent(channel)
+    try:
+        serve_place(Path(folder), port=int(port), quiet=True, echo=lambda text: channel.send(text.encode()))
+    except OpilioError as error:
+        click.echo(f"error: {error.message}\nhint: {error.hint}", err=True)
+
+
+def stay(process: subprocess.Popen[bytes]) -> None:
     """Keep the portal after the crawl until Ctrl-C."""
     click.echo("The portal stays until Ctrl-C.", err=True)
     with contextlib.suppress(KeyboardInterrupt):
