@@ -92,7 +92,7 @@ def drop(folder: Path, topic: str, name: tuple[str, ...]) -> None:
 def train(folder: Path, keep_judgements: bool) -> None:
     """Train a model now, and judge all stored pages by it."""
     collection = Collection(folder)
-    version = collection.train(judge_anew=not keep_judgements)
+    version = collection.train(rejudge=not keep_judgements)
     click.echo(f"model {version} trained")
 
 

@@ -24,7 +24,8 @@ from opilio import learn
 from opilio.crawl.absorb import OPEN, STORED, Absorber
 from opilio.crawl.background import finish
 from opilio.crawl.status import FOUND
-from opilio.crawl.taught import (
+from opilio.crawl.training_rounds import MET, Meetings, Rounds
+from opilio.crawl.training_state import (
     KEYWORDS,
     again,
     describe,
@@ -35,7 +36,6 @@ from opilio.crawl.taught import (
     wanted_topics,
     why_nothing_is_learned,
 )
-from opilio.crawl.training_rounds import MET, Meetings, Rounds
 from opilio.crawl.worker_pool import Workers
 from opilio.errors import InputError, told
 from opilio.frontier import ABSENT

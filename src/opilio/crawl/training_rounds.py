@@ -20,7 +20,7 @@ from collections.abc import Callable
 from opilio import learn
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.status import FOUND
-from opilio.crawl.taught import is_again
+from opilio.crawl.training_state import is_again
 from opilio.learn.training_data import fingerprint
 from opilio.settings import Settings
 from opilio.store import Store

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opilio.crawl.collection import WARC_FOLDER, Collection
-from opilio.crawl.control import ask
 from opilio.crawl.distiller import ANALYSED_AT
+from opilio.crawl.operations.client import ask
 from opilio.crawl.status import FOUND, PHASE
 from opilio.crawl.training_rounds import LOOKED
 from opilio.errors import CollectionBusy, InputError

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from opilio.crawl import Collection
-from opilio.crawl.control import is_running
+from opilio.crawl.operations.client import is_running
 from opilio.errors import CollectionBusy, CollectionError, InputError
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 

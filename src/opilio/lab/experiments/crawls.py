@@ -35,8 +35,8 @@ import numpy as np
 
 from opilio.classify import CLASSIFIERS, Example, Model, TrainingSet
 from opilio.crawl import Collection
-from opilio.crawl.taught import KEYWORDS
 from opilio.crawl.teacher import REDRAWN
+from opilio.crawl.training_state import KEYWORDS
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence, TextReader
 from opilio.lab.experiments.analysed import Analysed
