@@ -214,7 +214,7 @@ def steer_host(collection: Writing, wish: HostWish) -> dict[str, Any]:
         urls = collection.unlock_host(wish.host)
         return {"said": f"{wish.host} is unlocked; {urls:,} URLs are queued again", "urls": urls}
     urls = collection.boost_host(wish.host, wish.factor)
-    how = f"comes sooner, {wish.factor:g} times" if wish.factor > 1 else "is no longer boosted"
+    how = f"is boosted {wish.factor:g} times" if wish.factor > 1 else "is no longer boosted"
     return {"said": f"{wish.host} {how}; {urls:,} of its URLs are queued", "urls": urls}
 
 
