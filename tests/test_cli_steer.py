@@ -30,7 +30,7 @@ def test_a_crawl_that_runs_is_steered(make_collection: MakeCollection) -> None:
     with running(collection) as (other, _):
         assert run("pause", folder) == "paused: requests under way are finished\n"
         paused(other)
-        assert "paused; opilio resume" in run("status", folder)
+        assert "paused; continue with: opilio resume" in run("status", folder)
         assert json.loads(run("status", folder, "--json"))["paused"] is True
         assert run("host", "boost", folder, STEERED).startswith(f"{STEERED} is boosted 10 times; ")
         assert run("host", "boost", folder, STEERED, 1).startswith(f"{STEERED} is no longer boosted; ")

@@ -15,6 +15,7 @@ from opilio import Collection
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.distiller import ANALYSED_AT, Distiller
 from opilio.crawl.engine import Engine
+from opilio.crawl.ledger import Ledger
 from opilio.crawl.status import Counters
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
 from opilio.lab.local_web import LocalServer
@@ -61,7 +62,7 @@ def make_crawl(web: RecordedWeb, tmp_path: Path) -> MakeCrawl:
     def crawl(name: str = "owls", on_tick: Any = lambda status: None, **changes: Any) -> Collection:
         (tmp_path / "seeds.txt").write_text("http://seed.test/")
         settings: dict[str, Any] = {
-            "fetch.host_delay_s": 0.0, "fetch.in_flight": 1, "learn.wait": True, "classify.classifier": "keywords",
+            "fetch.host_delay_s": 0.0, "fetch.in_flight": 1, "learn.synchronous": True, "classify.classifier": "keywords",
             "frontier.hub_percentile": 0.4, "duplicates.near_jaccard": 0.0, "duplicates.ip_size": "off",
             "duplicates.ip_path": "off", "frontier.strategy": "best-first",
         }  # fmt: skip
@@ -139,9 +140,10 @@ def test_no_analysis_unless_asked_for(make_crawl: MakeCrawl) -> None:
 def due_after(pages: int, before: int, judged: int, after: int) -> bool:
     """Whether links are analysed in such a state."""
     settings = override(Settings(), {"frontier.distill_after": after})
-    frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope), lambda u, o: None)
     counters = Counters({"pages": pages, ANALYSED_AT: before})
-    absorber = Absorber(settings, frontier, Duplicates(settings.duplicates, lambda _: []), counters)
+    ledger = Ledger(Duplicates(settings.duplicates, lambda _: []), counters)
+    frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope), ledger)
+    absorber = Absorber(settings, frontier, ledger)
     distiller = Distiller(settings, cast(Store, None), absorber, lambda: asyncio.sleep(0))
     counters.add("pages judged anew", judged)
     return distiller._is_due()
@@ -214,7 +216,7 @@ def test_kills_while_links_are_analysed(small_server: LocalServer, tmp_path: Pat
         return Collection.create(tmp_path / name, seeds=tmp_path / "seeds.txt", query=query, settings=settings)
 
     undisturbed = make("undisturbed", fetch__host_delay_s=0.0)
-    killed = make("killed", frontier__distill_after=20, frontier__hub_percentile=0.5, learn__wait=True)
+    killed = make("killed", frontier__distill_after=20, frontier__hub_percentile=0.5, learn__synchronous=True)
     undisturbed.crawl()
     rng = random.Random(3)
     for _ in range(2):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from evaluate_standin import make_analysed, plain_heap, url_of
 from opilio import Collection
 from opilio.classify import KeywordJudge, Model
-from opilio.crawl.judging import PageJudge
+from opilio.crawl.worker import PageJudge
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence
 from opilio.lab.experiments import analyse
@@ -187,7 +187,7 @@ from opilio.lab.experiments.simulate import Simulation
 from opilio.settings import Settings, override
 rng = np.random.default_rng(3)
 analysed = make_analysed(rng.integers(0, 200, (200, 6)).tolist(), hosts=9)
-changes = {{"frontier.strategy": "bfs16", "run.seed": {seed}, "frontier.max_waiting": 50}}
+changes = {{"frontier.strategy": "bfs16", "run.seed": {seed}, "frontier.max_queued": 50}}
 crawl = Simulation(Answers(analysed), override(Settings(), changes), (0, 1), rng.random(200)).run()
 print(hashlib.sha256(crawl.to_bytes()).hexdigest())
 """

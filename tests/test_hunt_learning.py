@@ -14,7 +14,7 @@ from conftest import TAUGHT_TOPICS, MakeTaught
 from fetch_servers import Handler, WebServer, html, reply
 from opilio import Collection
 from opilio.cli import demo
-from opilio.crawl import judging
+from opilio.crawl import worker
 from opilio.crawl.operations.client import NOTE
 from opilio.errors import InputError, OpilioError, SettingsError
 from opilio.lab.local_web import LocalServer
@@ -62,13 +62,13 @@ def test_links_keep_their_words_while_they_wait_in_the_database(
     Of a page that must not be stored (noindex) only its links are kept: such a page tells nothing of where it leads.
     """
     seen: list[Lease] = []
-    judge = judging.PageJudge.judge
+    judge = worker.PageJudge.judge
 
-    def spy(self: judging.PageJudge, document: Document, lease: Lease) -> Judgement:
+    def spy(self: worker.PageJudge, document: Document, lease: Lease) -> Judgement:
         seen.append(lease)
         return judge(self, document, lease)
 
-    monkeypatch.setattr(judging.PageJudge, "judge", spy)
+    monkeypatch.setattr(worker.PageJudge, "judge", spy)
     spaces = ["terms", "terms+anchors", "terms+neighbours"]
     collection = make_taught(classify__classifier="svm", classify__spaces=spaces)
     for pages in (60, 100):

@@ -5,6 +5,7 @@ Files of the user's, of any format we can read.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from urllib.parse import quote
@@ -13,12 +14,19 @@ from opilio.analyze.analyzer import Analyzer
 from opilio.analyze.content import Failure
 from opilio.analyze.extractor import Extractor
 from opilio.errors import InputError
-from opilio.learn.training_data import FileText
 from opilio.model import Document
 from opilio.settings import Settings
 
 _ON_DISK = "http://file.invalid/"
 """Where files on disk are said to be. Their relative links lead there, and so nowhere."""
+
+
+@dataclass(frozen=True)
+class FileText:
+    """What a file says."""
+
+    title: str
+    text: str
 
 
 class FileReader:
@@ -70,6 +78,6 @@ def read_file(path: Path) -> FileText:
         try:
             document = reader.read(path)
         except InputError as error:
-            hint = error.hint or "docs/guides/formats.md lists the formats that can be read."
+            hint = error.hint or "docs/guides/documents.md lists the formats that can be read."
             raise InputError(error.message, hint) from None
     return FileText(document.title, document.text)

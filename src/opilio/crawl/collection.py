@@ -1,4 +1,4 @@
-"""A collection: a folder with its settings, its database and its WARC files. This is the way in for Python users.
+"""A collection: a folder with its settings, its database and its WARC files. Python users start here.
 
 from opilio import Collection
 
@@ -29,6 +29,7 @@ from opilio.analyze.sketch import bands
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.control import ControlServer
 from opilio.crawl.engine import Engine
+from opilio.crawl.ledger import Ledger
 from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.operations import Operation, browse, crawling, database, federation, reviewing, training
 from opilio.crawl.operations.client import Client, is_running
@@ -41,7 +42,7 @@ from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
 from opilio.features.word_vectors import INSTALLED, check_vectors
 from opilio.fetch.transport import Transport
-from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
+from opilio.frontier import DatabaseOrder, Duplicates, Frontier, LinkTextOrder, ScopeFilter, make_strategy
 from opilio.learn import training_data
 from opilio.model import host_of, registered_domain
 from opilio.process import collect_rarely
@@ -120,7 +121,9 @@ class Collection:
         """Make a collection from bookmarks, seeds, a query, examples, a taxonomy (`topics`), or several of them."""
         folder = Path(folder)
         if (folder / DATABASE_NAME).exists():
-            raise CollectionError(f"{folder}: holds a collection already", "Crawl on in it, or choose another folder.")
+            raise CollectionError(
+                f"{folder}: holds a collection already", "Continue its crawl, or choose another folder."
+            )
         tree = read_inputs(bookmarks, seeds, query, examples, topics)
         if not tree.seeds:
             raise InputError(
@@ -137,7 +140,7 @@ class Collection:
         try:
             with Store.create(folder, memory_bytes=chosen.store.memory_bytes) as store:
                 training_data.add_inputs(store, tree, "given", read_file)
-        except BaseException:  # half a collection would stand in the way of the next try
+        except BaseException:  # half a collection would get in the way of the next try
             for file in folder.glob(f"{DATABASE_NAME}*"):
                 file.unlink()
             raise
@@ -171,12 +174,12 @@ class Collection:
         transport: Transport | None = None,
         workers: MakeWorkers | None = None,
     ) -> Status:
-        """Crawl until a limit is reached or nothing is left; goes on where the last crawl stopped.
+        """Crawl until a limit is reached or nothing is left; continues where the last crawl stopped.
 
-        `settings` changes settings for good, by dotted name. `retry_failed` asks again for what failed, `recrawl` for
-        the pages that are stored. `workers` makes workers that run elsewhere (`opilio.cluster`). `on_tick` is
-        called a few times a second; when it returns False, the crawl ends. So does Ctrl-C, cleanly; a second one ends
-        it at once.
+        `settings` changes settings permanently, by dotted name. `retry_failed` fetches failed URLs again, `recrawl` the
+        pages that are stored. `workers` makes workers that run elsewhere (`opilio.cluster`). `on_tick` is called a
+        few times a second; when it returns False, the crawl ends. Ctrl-C ends it cleanly; a second Ctrl-C ends it at
+        once.
         """
         if settings:
             self.change_settings(settings)
@@ -191,20 +194,20 @@ class Collection:
             return uvloop.run(self._run(store, on_tick, transport, workers))
 
     def _check_recrawl(self) -> None:
-        """Refuse limits that count pages stored already: they would end a recrawl before it began."""
+        """Refuse limits that count stored pages: they would end a recrawl before it began."""
         limits = self.settings.limits
         if limits.max_pages or limits.max_pages_per_host:
             raise SettingsError(
-                "a recrawl asks for pages that are stored, which the limits of pages count",
-                "Take them away for it: --max-pages 0 --max-pages-per-host 0; --max-time and --max-bytes may stay.",
+                "a recrawl fetches pages that are stored, and the page limits count these",
+                "Remove them for it: --max-pages 0 --max-pages-per-host 0; --max-time and --max-bytes may stay.",
             )
 
     def change_settings(self, changes: Mapping[str, Any]) -> None:
-        """Change settings by dotted name, for good: {"limits.max_pages": 1000}. Not while a crawl runs."""
+        """Change settings permanently, by dotted name: {"limits.max_pages": 1000}. Not while a crawl runs."""
         if is_running(self.folder):
             raise CollectionBusy(
-                f"{self.folder}: a crawl runs here, and its settings are not changed under it",
-                f"Stop it first: opilio stop {self.folder}. The order alone can be changed: opilio policy",
+                f"{self.folder}: a crawl runs here, and its settings cannot be changed meanwhile",
+                f"Stop it first: opilio stop {self.folder}. Only the order can be changed now: opilio policy",
             )
         with changing(self.folder) as now:
             settings = _with_full_paths(override(now, dict(changes)))
@@ -230,11 +233,11 @@ class Collection:
         reopened = reopen(store, self.settings.limits, scope)
         absorber = self._absorber(store, scope, settings)
         restore(store, absorber)
-        strategy = absorber.frontier.strategy
-        if strategy.learns:
-            learn.brief_from(store, settings, strategy)
+        learner = absorber.frontier.learner
+        if learner is not None:
+            learn.prepare_from(store, settings, learner)
             if absorber.counters.pages:
-                learn.remember(store, strategy)
+                learn.replay_pages(store, learner)
         if reopened:
             absorber.counters.add("URLs taken up again after a limit was raised", reopened)
         self._offer_seeds(store, absorber)
@@ -260,20 +263,20 @@ class Collection:
         return engine.status()
 
     def _settings_for(self, store: Store) -> Settings:
-        """The settings, `auto` decided: where nothing says what is wanted there is no evidence to weigh."""
+        """The settings with `auto` resolved: without topics or examples there is no evidence to weigh."""
         if self.settings.frontier.strategy != AUTO:
             return self.settings
-        is_told = bool(self._model(store)) or training_data.has_documents(store)
-        return override(self.settings, {"frontier.strategy": "evidence" if is_told else "best-first"})
+        is_trained = bool(self._model(store)) or training_data.has_documents(store)
+        return override(self.settings, {"frontier.strategy": "evidence" if is_trained else "best-first"})
 
     def _worker_setup(self, store: Store, settings: Settings) -> WorkerSetup:
         folder = self.folder / WARC_FOLDER
         folder.mkdir(exist_ok=True)
-        words = make_strategy(settings.frontier).uses_words
+        words = isinstance(make_strategy(settings.frontier), LinkTextOrder)
         return WorkerSetup(dataclasses.asdict(settings), self._model(store), str(folder), "w0", words)
 
     def _model(self, store: Store) -> bytes:
-        """What pages are judged by: the newest model, or the keywords while there is none."""
+        """The newest model, or a model of the keywords while there is none."""
         learned = store.load_model() if self.settings.classify.classifier != KEYWORDS else b""
         if learned:
             return learned
@@ -284,17 +287,13 @@ class Collection:
     def _absorber(store: Store, scope: ScopeFilter, settings: Settings) -> Absorber:
         counters = Counters(store.load_counters())
         phase = phase_at_start(settings, counters.counts[PHASE])
-        frontier = Frontier(
-            settings,
-            strategy_in(phase, settings, map(_domain_of, store.load_seeds())),
-            scope,
-            lambda url, outcome: None,
-            [topic.kcid for topic in store.load_topics()],
-        )
+        ledger = Ledger(Duplicates(settings.duplicates, bands), counters)
+        strategy = strategy_in(phase, settings, map(_domain_of, store.load_seeds()))
+        topics = [topic.kcid for topic in store.load_topics()]
         ordered = make_strategy(settings.frontier)  # a phase may begin with another order
-        if ordered.uses_sql:
+        if isinstance(ordered, DatabaseOrder):
             store.check_order_by(ordered.order_by)
-        return Absorber(settings, frontier, Duplicates(settings.duplicates, bands), counters)
+        return Absorber(settings, Frontier(settings, strategy, scope, ledger, topics), ledger)
 
     def _recover(self, store: Store, absorber: Absorber, setup: WorkerSetup) -> None:
         count = recover_pages(store, absorber, setup, self.folder / WARC_FOLDER, time.time())
@@ -390,11 +389,11 @@ def _warn_of_name(old: str, new: str) -> None:
 
 
 def _check_names(settings: Settings, folder: Path) -> None:
-    """Find what cannot work, such as wrong names of plug-ins, before anything is fetched."""
+    """Refuse settings that cannot work, such as unknown plug-ins, before anything is fetched."""
     make_strategy(settings.frontier)
     check_url(settings.store.warc_url)
     check_vectors(settings.frontier.word_vectors)
-    if settings.classify.classifier != KEYWORDS:  # one that learns nothing need not be loaded
+    if settings.classify.classifier != KEYWORDS:  # a classifier that learns nothing need not be loaded
         learn.check_settings(settings)
     elif settings.learn.phases:
         raise SettingsError("a phase of learning needs a classifier that learns", "Set [classify] classifier = svm.")
@@ -403,15 +402,15 @@ def _check_names(settings: Settings, folder: Path) -> None:
             f"{folder}: a crawl cannot read back-links from the collection it writes to",
             "Name another collection or a file in [frontier] back_links, or set it to ''.",
         )
-    if settings.learn.phases and settings.frontier.max_waiting:
+    if settings.learn.phases and settings.frontier.max_queued:
         raise SettingsError(
-            "a limit of waiting URLs (max_waiting) would drop what is near the seeds for what waits for the harvest",
-            "Set [frontier] max_waiting = 0, or [learn] phases = false.",
+            "a limit of queued URLs (max_queued) would drop URLs near the seeds in favour of those for the harvest",
+            "Set [frontier] max_queued = 0, or [learn] phases = false.",
         )
 
 
 def _with_full_paths(settings: Settings) -> Settings:
-    """Settings that name files by their full paths: a later crawl may be called from another folder."""
+    """Settings that name files by their full paths: a later crawl may start in another folder."""
     paths = {
         "classify.others": settings.classify.others,
         "classify.embedding_model": settings.classify.embedding_model,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from opilio.crawl.absorb import OPEN, Absorber
+from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import finish
 from opilio.distill import Analysis, Scores, analyse, keep
 from opilio.errors import told
@@ -93,7 +93,7 @@ class Distiller:
     @property
     def holds(self) -> bool:
         """Whether nothing should be fetched for now: only when a crawl should be the same each time."""
-        return self._settings.learn.wait and self._task is not None
+        return self._settings.learn.synchronous and self._task is not None
 
     def look(self) -> None:
         """Begin an analysis when it is time. Called often."""
@@ -110,7 +110,7 @@ class Distiller:
         changed = pages - before + counts["pages judged anew"] - self._judged
         if changed < after and pages < max(FIRST_PAGES, 2 * before):
             return False
-        return self._settings.learn.wait or time.monotonic() >= self._rest_until_s
+        return self._settings.learn.synchronous or time.monotonic() >= self._rest_until_s
 
     async def distill_now(self) -> dict[int, Scores]:
         """Find hubs and authorities, keep them, and let rise what great hubs recommend; the scores by topic."""
@@ -156,14 +156,14 @@ class Distiller:
         hub_scores = dict(zip(oids, recommended.hub_scores.tolist(), strict=True))
         still_open = self._open(urls)
         rising = [url for url in still_open if url.relevance < relevance[url.oid]]
-        frontier.warm(still_open if frontier.strategy.learns else rising)
-        frontier.raise_urls(relevance, hub_scores)
+        frontier.warm(rising if frontier.learner is None else still_open)
+        frontier.tiers.raise_urls(relevance, hub_scores)
         self._absorber.counters.add("URLs raised by hubs", len(rising))
 
     def _open(self, urls: Iterable[QueuedUrl]) -> list[QueuedUrl]:
         """Those that still wait, and of which no page is stored."""
-        absorber = self._absorber
-        return [url for url in urls if absorber.settled[url.oid] == OPEN and url.oid not in absorber.recrawls]
+        ledger = self._absorber.ledger
+        return [url for url in urls if ledger.is_open(url.oid) and url.oid not in ledger.recrawls]
 
     async def restart_from_hubs(self, limit: int) -> int:
         """Let what the best `limit` hubs of each topic link to come first, and hubs never fetched; how many URLs.
@@ -176,7 +176,7 @@ class Distiller:
             for at in range(0, len(urls), SLICE_URLS):
                 piece = self._open(urls[at : at + SLICE_URLS])
                 self._absorber.frontier.warm(piece)
-                self._absorber.frontier.bring_forward([url.oid for url in piece])
+                self._absorber.frontier.tiers.bring_forward([url.oid for url in piece])
                 await asyncio.sleep(0)
             oids = np.array([url.oid for url in urls], np.int64)
             await asyncio.to_thread(self._bring_forward, oids)

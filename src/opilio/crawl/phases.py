@@ -24,7 +24,7 @@ from opilio.crawl.distiller import Distiller
 from opilio.crawl.status import PHASE
 from opilio.crawl.teacher import Teacher
 from opilio.errors import told
-from opilio.frontier import Strategy, make_strategy
+from opilio.frontier import Order, make_strategy
 from opilio.frontier.classic import SharpFocus
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
 from opilio.settings import Settings, override
@@ -66,7 +66,7 @@ def settings_in(phase: Phase, settings: Settings) -> Settings:
     return override(settings, {"classify.meta": "unanimous" if phase is Phase.LEARNING else "weighted"}, "phases")
 
 
-def strategy_in(phase: Phase, settings: Settings, domains: Iterable[str]) -> Strategy:
+def strategy_in(phase: Phase, settings: Settings, domains: Iterable[str]) -> Order:
     """The order of a phase."""
     if phase is Phase.LEARNING:
         return SharpFocus(settings.frontier, domains, settings.learn.learning_depth)
@@ -150,7 +150,7 @@ class Phases:
             return f"every topic has {learning.learning_archetypes} archetypes"
         if self._has_seen_enough:
             return f"{self._absorber.counters.pages:,} pages seen"
-        if frontier.hot or frontier.in_flight or any(frontier.cold.values()):
+        if frontier.hot or frontier.in_flight or any(frontier.tiers.cold.values()):
             self._dry_since_s = 0.0
         elif not self._dry_since_s:
             self._dry_since_s = time.monotonic()
@@ -185,8 +185,8 @@ class Phases:
         await self._distiller.distill_now()
         waiting = dict(await asyncio.to_thread(lambda: self._store.query(_WAITING, max_rows=2**15).rows))
         await self._change_order()
-        frontier = self._absorber.frontier  # some were found since: they count too, and too many do no harm
-        frontier.wait_in_database({topic: max(waiting.get(topic, 0), cold) for topic, cold in frontier.cold.items()})
+        tiers = self._absorber.frontier.tiers  # some were found since: they count too, and too many do no harm
+        tiers.wait_in_database({topic: max(waiting.get(topic, 0), cold) for topic, cold in tiers.cold.items()})
         urls = await self._distiller.restart_from_hubs(RESTART_HUBS)
         self._resumes = False
         self._enter(Phase.HARVESTING, f"harvesting: {urls:,} URLs recommended by the best hubs come first")

@@ -17,7 +17,8 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from opilio.crawl.absorb import OPEN, SETTLED, Absorber
+from opilio.crawl.absorb import Absorber
+from opilio.crawl.ledger import OPEN, SETTLED
 from opilio.errors import InputError
 from opilio.frontier import ScopeFilter
 from opilio.model import Outcome, host_of, normalize
@@ -45,7 +46,7 @@ def relock_offline(store: Store, scope: ScopeSettings) -> dict[str, int]:
     closed: list[int] = []
     opened: list[int] = []
     for host in store.load_hosts():
-        (closed if locks.refusal(host.host) is Outcome.LOCKED else opened).append(host.sid)
+        (closed if locks.rejection(host.host) is Outcome.LOCKED else opened).append(host.sid)
     return {"dropped": len(drop_locked(store, closed)), "taken_up": len(requeue_unlocked(store, opened))}
 
 
@@ -173,22 +174,22 @@ class Steering:
 
     def _forget(self, dropped: Iterable[tuple[int, int]]) -> None:
         """Settle URLs that were dropped in the database, where they were queued."""
-        settled, frontier = self._absorber.settled, self._frontier
+        settled, frontier = self._absorber.ledger.settled, self._frontier
         for oid, topic in dropped:
-            if settled[oid] == OPEN and not frontier.is_hot(oid) and not frontier.holds(oid):
+            if settled[oid] == OPEN and not frontier.tiers.is_hot(oid) and not frontier.holds(oid):
                 settled[oid] = SETTLED
-                frontier.forget_cold(topic)
-                frontier.strategy.forget(oid)
+                frontier.tiers.forget_cold(topic)
+                frontier.tiers.settle(oid, Outcome.LOCKED, None)
                 self._absorber.counters.outcome(Outcome.LOCKED)
 
     def _reopen(self, again: Iterable[tuple[int, int, bool]], counter: str) -> None:
         """Reopen URLs that are queued in the database again: oid, topic, and whether the page of each is stored."""
         topics = []
         for oid, topic, is_stored in again:
-            self._absorber.reopen(oid)
+            self._absorber.ledger.reopen(oid)
             if is_stored:
-                self._absorber.recrawls.add(oid)
+                self._absorber.ledger.recrawls.add(oid)
             topics.append(topic)
         if topics:
-            self._frontier.take_up(topics)
+            self._frontier.requeue(topics)
             self._absorber.counters.add(counter, len(topics))

@@ -21,7 +21,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 
 from opilio import learn
-from opilio.crawl.absorb import OPEN, STORED, Absorber
+from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import finish
 from opilio.crawl.status import FOUND
 from opilio.crawl.training_rounds import MET, Meetings, Rounds
@@ -62,17 +62,17 @@ class Teacher:
         absorber: Absorber,
         workers: Workers,
         commit: Callable[[], Awaitable[None]],
-        order_anew: Callable[[], Awaitable[None]],
+        reprioritise: Callable[[], Awaitable[None]],
     ) -> None:
-        """`commit` writes all that was absorbed, so that a training set can be read; `order_anew` has all that waits
+        """`commit` writes all that was absorbed, so that a training set can be read; `reprioritise` has all that waits
         taken from the database again, with its new relevance."""
         self._settings = settings
         self._store = store
         self._absorber = absorber
         self._workers = workers
         self._commit = commit
-        self._order_anew = order_anew
-        self._wait_until_s = time.monotonic() + settings.classify.examples_wait_s
+        self._reprioritise = reprioritise
+        self._wait_until_s = time.monotonic() + settings.classify.examples_timeout_s
         self._reason = ""
         self._training: asyncio.Task[None] | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -92,7 +92,8 @@ class Teacher:
         if self._learns:
             if not models and has_documents(store):
                 self._reason = "first model"
-                absorber.frontier.holds_back = not absorber.counters.pages  # else examples may wait in the database too
+                # Not in a crawl that has pages: then examples may wait in the database too.
+                absorber.frontier.tiers.holds_back = not absorber.counters.pages
             elif models and models[0].taught != fingerprint(store, settings):
                 self._reason = "topics, examples or settings were changed"
             elif models and models[0].reason != REDRAWN and has_older_judgements(store, self.version):
@@ -110,7 +111,7 @@ class Teacher:
     @property
     def holds(self) -> bool:
         """Whether nothing should be fetched for now."""
-        return self._settings.learn.wait and self._training is not None
+        return self._settings.learn.synchronous and self._training is not None
 
     @property
     def awaits(self) -> bool:
@@ -130,7 +131,7 @@ class Teacher:
             self._reason = "examples came late"
         if self._training is None and self._reason and not self._awaited():
             reason, self._reason = self._reason, ""
-            self._late = {oid for oid in self._absorber.examples if self._absorber.settled[oid] == OPEN}
+            self._late = {oid for oid in self._absorber.examples if self._absorber.ledger.is_open(oid)}
             self._begin(self._teach(reason))
         elif self._training is None and self._absorber.judged_before:
             self._begin(self._judge_by_latest(late=True))
@@ -146,8 +147,8 @@ class Teacher:
     def _let_go(self) -> None:
         """Hold links back no longer when the examples still to come wait in the database, with them."""
         frontier = self._absorber.frontier
-        if frontier.holds_back and not frontier.in_flight and not frontier.hot and self._awaited():
-            frontier.holds_back = False
+        if frontier.tiers.holds_back and not frontier.in_flight and not frontier.hot and self._awaited():
+            frontier.tiers.holds_back = False
 
     @property
     def _found(self) -> int:
@@ -159,10 +160,10 @@ class Teacher:
 
     def _came_late(self) -> bool:
         """Whether all examples that a training did not wait for have come to their end, and some have come."""
-        settled = self._absorber.settled
-        if any(settled[oid] == OPEN for oid in self._late):
+        ledger = self._absorber.ledger
+        if any(ledger.is_open(oid) for oid in self._late):
             return False
-        came = any(settled[oid] == STORED for oid in self._late)
+        came = any(ledger.is_stored(oid) for oid in self._late)
         self._late.clear()
         return came
 
@@ -230,7 +231,7 @@ class Teacher:
         examples = await asyncio.to_thread(examples_to_fetch, self._store)
         self._adopt(topics, examples)
         await self._hurry()
-        self._wait_until_s = time.monotonic() + self._settings.classify.examples_wait_s
+        self._wait_until_s = time.monotonic() + self._settings.classify.examples_timeout_s
         if self._learns and await asyncio.to_thread(has_documents, self._store):
             if self._training is not None or await asyncio.to_thread(self._is_news):
                 self._reason = reason
@@ -245,7 +246,7 @@ class Teacher:
     async def _hurry(self) -> None:
         """Have examples asked for next that have been waiting as mere links."""
         absorber = self._absorber
-        waiting = [oid for oid in absorber.examples if absorber.settled[oid] == OPEN]
+        waiting = [oid for oid in absorber.examples if absorber.ledger.is_open(oid)]
         if waiting:
             await self._commit()
             await asyncio.to_thread(self._store.query, _HURRY, [waiting], write=True)
@@ -276,8 +277,8 @@ class Teacher:
         """Examples that may still come."""
         if time.monotonic() > self._wait_until_s:
             return []
-        settled = self._absorber.settled
-        return [oid for oid in self._absorber.examples if settled[oid] == OPEN]
+        ledger = self._absorber.ledger
+        return [oid for oid in self._absorber.examples if ledger.is_open(oid)]
 
     async def _teach(self, reason: str) -> None:
         await self._commit()
@@ -337,7 +338,7 @@ class Teacher:
         self.version = trained.version
         self.note = note(trained.version, trained.classifier, trained.documents)
         self._workers.learn(trained.model)
-        self._absorber.frontier.holds_back = False
+        self._absorber.frontier.tiers.holds_back = False
         self._absorber.counters.add("models trained")
 
     async def _redraw(self) -> None:
@@ -361,8 +362,8 @@ class Teacher:
         judged = await asyncio.to_thread(rejudge, self._store, model, examples, self._settings.classify)
         self._processes.clear()
         self._absorber.counters.add("pages judged anew", judged.pages)
-        if not (late and self._absorber.frontier.strategy.learns):
-            await self._order_anew()
+        if not (late and self._absorber.frontier.learner):
+            await self._reprioritise()
 
     def _adopt(self, topics: Sequence[TopicRecord], examples: Iterable[ExampleRecord]) -> None:
         """Take over what is wanted, and have the examples fetched."""
@@ -378,7 +379,7 @@ class Teacher:
 
     def _end(self, training: asyncio.Task[None]) -> None:
         self._training = None
-        self._absorber.frontier.holds_back = False
+        self._absorber.frontier.tiers.holds_back = False
         error = None if training.cancelled() else training.exception()
         if error is None:
             return

@@ -158,7 +158,7 @@ LATE = 0.5
 """Who is asked after all gets this share of the time at least: none is to be blamed for how slow others were."""
 SPARE_PAGES = 5
 """Peers are asked for half as many pages again as are shown, and so many: their own order is not quite the common one
-(docs/results/federation.md)."""
+(docs/results/search.md)."""
 
 
 class FederatedSearch:

@@ -31,7 +31,7 @@ from opilio.search.query import Filter, Question
 from opilio.topics import TopicRecord, find_topic
 
 LEFT_OUT = 0.05
-"""Share of the best pages that may be expected of those who are not asked (docs/results/federation.md)."""
+"""Share of the best pages that may be expected of those who are not asked (docs/results/search.md)."""
 
 
 MOST_AUTHORITY = 0.5

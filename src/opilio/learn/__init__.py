@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from opilio.learn.models import compare_models, list_models, renew
     from opilio.learn.rejudging import Rejudged, rejudge, ways_to
     from opilio.learn.remedies import command_line, more_examples
-    from opilio.learn.strategy_history import brief, brief_from, read_anew, remember
+    from opilio.learn.strategy_history import prepare_from, prepare_order, read_rejudged, replay_pages
     from opilio.learn.trainer import TrainedModel, check_settings, propose, redraw, store_model, train, train_beside
     from opilio.learn.training_set import gather
 
@@ -65,8 +65,6 @@ __all__ = [
     "Survey",
     "TrainedModel",
     "Trial",
-    "brief",
-    "brief_from",
     "check_guard",
     "check_settings",
     "command_line",
@@ -83,13 +81,15 @@ __all__ = [
     "looks_for_strangers",
     "more_examples",
     "page_text",
+    "prepare_from",
+    "prepare_order",
     "propose",
-    "read_anew",
+    "read_rejudged",
     "redraw",
     "reject_archetype",
     "rejudge",
-    "remember",
     "renew",
+    "replay_pages",
     "store_model",
     "survey",
     "take_census",
@@ -113,8 +113,6 @@ _MODULES = {
     "TrainedModel": "trainer",
     "Trial": "guard",
     "GuardVerdict": "guard",
-    "brief": "strategy_history",
-    "brief_from": "strategy_history",
     "check_guard": "guard",
     "check_settings": "trainer",
     "command_line": "remedies",
@@ -132,11 +130,13 @@ _MODULES = {
     "more_examples": "remedies",
     "page_text": "archetypes",
     "propose": "trainer",
-    "read_anew": "strategy_history",
+    "prepare_from": "strategy_history",
+    "prepare_order": "strategy_history",
+    "read_rejudged": "strategy_history",
     "redraw": "trainer",
     "reject_archetype": "archetypes",
     "rejudge": "rejudging",
-    "remember": "strategy_history",
+    "replay_pages": "strategy_history",
     "renew": "models",
     "store_model": "trainer",
     "survey": "archetypes",

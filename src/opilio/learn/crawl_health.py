@@ -2,14 +2,14 @@
 
 A model that is too wide, or that was taught by its own mistakes, keeps accepting pages with good marks. Their words
 give it away: how alike they are to the examples (cosine of tf*idf with the examples' centroid), for the first pages
-that a topic accepted and for the latest. docs/guides/stagnation.md says what this can and cannot see.
+that a topic accepted and for the latest. docs/results/recall.md says what this can and cannot see.
 
 How much of what is relevant and can be reached has been found, by the crawl's own figures.
 
 A crawl asks for the best first, so its harvest falls as what is good is used up. How it falls says how much is left:
 the requests are cut into pieces, each as long as all before it; a straight line is laid through the logarithms of their
 harvest rates over the logarithms of their places, and followed over all that waits, and what will be found behind it.
-Relevant pages that nothing found so far leads to are not seen. docs/guides/stagnation.md has what other ways gave on
+Relevant pages that nothing found so far leads to are not seen. docs/results/recall.md has what other ways gave on
 recorded webs, and how wrong this one is.
 
 All that a watcher asks of the database at one time.

@@ -15,12 +15,12 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import xxhash
 
+from opilio.analyze.files import FileText
 from opilio.errors import InputError
 from opilio.settings import Settings, to_toml
 from opilio.store import Batch, Store
@@ -42,14 +42,6 @@ MIN_EXAMPLE_WORDS = 30
 """A text with fewer words, such as a query, tells what is wanted but is no document to learn from."""
 ARCHETYPE = "archetype"
 """In the column `training.source`: a crawl added the document, and nobody vouches for it."""
-
-
-@dataclass(frozen=True)
-class FileText:
-    """What a file says."""
-
-    title: str
-    text: str
 
 
 ReadFile = Callable[[Path], FileText]

@@ -8,7 +8,7 @@ from typing import Any
 
 from opilio import learn
 from opilio.crawl import history
-from opilio.crawl.absorb import MAX_NOTICES
+from opilio.crawl.ledger import MAX_NOTICES
 from opilio.crawl.operations.client import Client, caller_operation
 from opilio.crawl.operations.context import Context, LiveCrawl
 from opilio.crawl.operations.declaration import READS, STEERS, WRITES, Meta, Route, operation
@@ -16,7 +16,7 @@ from opilio.crawl.status import Counters, Status
 from opilio.crawl.steering import name_of_host, relock_offline
 from opilio.crawl.training_state import describe
 from opilio.errors import CollectionError, InputError
-from opilio.frontier import ScopeFilter, covering, make_strategy
+from opilio.frontier import DatabaseOrder, ScopeFilter, covering, make_strategy
 from opilio.model import Outcome
 from opilio.settings import ScopeSettings, Settings, override
 from opilio.settings.files import changing, write_settings
@@ -81,7 +81,8 @@ def hosts(at: Context, top: int = 15) -> list[dict[str, Any]]:
     """The hosts with most pages, those that fail, those with most queued URLs: at most `top` of each."""
     scope = ScopeFilter(ScopeSettings(locked_domains=at.settings.scope.locked_domains))
     return [
-        {**host, "locked": scope.refusal(host["host"]) is Outcome.LOCKED} for host in history.list_hosts(at.store, top)
+        {**host, "locked": scope.rejection(host["host"]) is Outcome.LOCKED}
+        for host in history.list_hosts(at.store, top)
     ]
 
 
@@ -169,7 +170,7 @@ async def _(crawl: LiveCrawl, strategy: str, order_by: str, n: int) -> bool:
     engine, changes = crawl.engine, _order_settings(strategy, order_by, n)
     order = make_strategy(override(engine.settings, changes, "policy").frontier)
     if engine.phases.has_own_order:
-        if order.uses_sql:
+        if isinstance(order, DatabaseOrder):
             engine.store.check_order_by(order.order_by)
         engine.absorber.notice("phase", f"the harvest will be ordered by {order_by or strategy}")
     else:

@@ -222,8 +222,8 @@ async def _(crawl: LiveCrawl, target: str) -> dict[str, Any]:
     """A running crawl adds what its frontier knows."""
     explained = await crawl.read(learn.explain_link, _known_url(target))
     frontier = crawl.engine.frontier
-    explained["parts"] = frontier.strategy.parts(explained["oid"])
-    priority = frontier.priority_of(explained["oid"])
+    explained["parts"] = frontier.learner.explain(explained["oid"]) if frontier.learner is not None else {}
+    priority = frontier.tiers.priority_of(explained["oid"])
     if priority is not None:
         explained["priority"] = priority
     return explained

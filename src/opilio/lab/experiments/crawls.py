@@ -7,8 +7,8 @@ Real crawls of a recorded web: engine, worker, database, and all that learns bes
 
 A simulation cannot train a second model, look for archetypes or go through phases. Here a collection is made in a
 temporary folder, crawled with the recorded web as its transport, and read back as if it had been simulated. One request
-is made at a time and nothing is fetched while a model is trained (`learn.wait`), so that the same crawl comes out on
-any machine.
+is made at a time and nothing is fetched while a model is trained (`learn.synchronous`), so that the same crawl comes
+out on any machine.
 
 What a crawl learns from is what a simulated judge learns from. Where it starts at the examples they are given as URLs:
 it fetches them, learns from them and goes on. Where it starts elsewhere it must not know where they are, and is given
@@ -39,6 +39,7 @@ from opilio.crawl.teacher import REDRAWN
 from opilio.crawl.training_state import KEYWORDS
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence, TextReader
+from opilio.frontier import LinkTextOrder
 from opilio.lab.experiments.analysed import Analysed
 from opilio.lab.experiments.bounds import Foresight, Oracle, foreseen, links_to_go
 from opilio.lab.experiments.experiment import TRUTH, Contestant, Experiment, JudgeChoice
@@ -47,7 +48,7 @@ from opilio.lab.experiments.records import UNDOUBTED, ModelRun, RunPlace, RunRec
 from opilio.lab.experiments.simulate import Answers, Crawl, Simulation
 from opilio.lab.experiments.tasks import TaskTopic
 from opilio.lab.webs.transport import RecordedTransport
-from opilio.learn import brief, keyword_model, ways_to
+from opilio.learn import keyword_model, prepare_order, ways_to
 from opilio.learn.rejudging import NO_WAY
 from opilio.model import Document, Judgement, Outcome
 from opilio.settings import Settings, override
@@ -317,8 +318,9 @@ def simulate(errand: Errand, judge: Judging) -> RunRecord:
     settings = experiment.settings_of(contestant, errand.place.repeat)
     simulation = Simulation(errand.answers, settings, errand.starts, judge, max_pages=errand.budget_pages)
     strategy = simulation.absorber.frontier.strategy
-    if strategy.learns:
-        brief(strategy, training_of(experiment.judge_of(contestant), errand.analysed, errand.topic, experiment.seed))
+    if isinstance(strategy, LinkTextOrder):
+        training = training_of(experiment.judge_of(contestant), errand.analysed, errand.topic, experiment.seed)
+        prepare_order(strategy, training)
     if isinstance(strategy, Oracle):
         strategy.know(links_to_go(errand.analysed, errand.graph, errand.topic))
     if isinstance(strategy, Foresight):

@@ -1,4 +1,4 @@
-"""Words that no link ever had, told by word vectors."""
+"""Embedding similarity: words that no link ever had, scored by their vectors."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ from opilio.features.word_vectors import stem_vectors
 from opilio.frontier import Host, QueuedUrl
 from opilio.frontier.evidence_strategy import AllEvidence
 from opilio.frontier.hosts import Domain
-from opilio.frontier.link_evidence import JudgedAnew
-from opilio.frontier.link_words import MAX_POINTS, SLOTS, KindredWords, WordOdds, WordVectors
-from opilio.frontier.strategies import KnownDocument
+from opilio.frontier.link_words import MAX_POINTS, SLOTS, EmbeddingSimilarity, WordOdds, WordVectors
+from opilio.frontier.strategies import KnownDocument, RejudgedPages
 from opilio.learn.strategy_history import documents_of
 from opilio.model import Document, Judgement, Link, Region
 from opilio.settings import Settings
@@ -49,27 +48,27 @@ def test_the_direction_is_that_of_an_independent_discriminant(seed: int, good: i
     """Links of one word each: words get the scores that scikit-learn's shrunken discriminant gives their vectors."""
     rng = np.random.default_rng(seed)
     rows = rng.normal(size=(good + bad, size + 1))
-    kindred = KindredWords(vectors_of(rows))
-    goodness = np.array([1.0] * good + [0.0] * bad, np.float32)
+    similarity = EmbeddingSimilarity(vectors_of(rows))
+    relevance = np.array([1.0] * good + [0.0] * bad, np.float32)
     oids = np.arange(good + bad)
-    kindred.meet((oids + 1).astype(np.uint32))
-    kindred.learn((oids + 1).astype(np.uint32), oids, oids)
-    kindred.refresh(goodness)
+    similarity.add_words((oids + 1).astype(np.uint32))
+    similarity.learn((oids + 1).astype(np.uint32), oids, oids)
+    similarity.refresh(relevance)
     points = rows / np.linalg.norm(rows, axis=1)[:, None]
-    other = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.5).fit(points, goodness > 0)
+    other = LinearDiscriminantAnalysis(solver="lsqr", shrinkage=0.5).fit(points, relevance > 0)
     expected = rows @ other.coef_[0] * 0.5  # it shrinks by the mean of both, we by their sum
-    assert np.allclose(kindred.scores((oids + 1).astype(np.uint32)), expected, rtol=1e-2, atol=1e-2)
+    assert np.allclose(similarity.scores((oids + 1).astype(np.uint32)), expected, rtol=1e-2, atol=1e-2)
 
 
 def test_words_without_a_vector_say_nothing() -> None:
     """Also when a word that has one would share their slot, had it been met."""
-    kindred = KindredWords(vectors_of(np.array([[1.0, 0.0], [0.0, 1.0]]), [5, 6]))
-    kindred.brief(np.array([5, 6], np.uint32), np.arange(2), np.array([1.0, 0.0]))
-    kindred.refresh(np.zeros(0, np.float32))
-    assert kindred.scores(np.array([5], np.uint32))[0] > 0.0
-    strange = KindredWords(vectors_of(np.array([[1.0, 0.0], [0.0, 1.0]]), [5, 6]))
-    strange.meet(np.array([5 + SLOTS, 7], np.uint32))
-    strange.brief(np.array([6], np.uint32), np.zeros(1, np.int64), np.array([0.0]))
+    similarity = EmbeddingSimilarity(vectors_of(np.array([[1.0, 0.0], [0.0, 1.0]]), [5, 6]))
+    similarity.prepare(np.array([5, 6], np.uint32), np.arange(2), np.array([1.0, 0.0]))
+    similarity.refresh(np.zeros(0, np.float32))
+    assert similarity.scores(np.array([5], np.uint32))[0] > 0.0
+    strange = EmbeddingSimilarity(vectors_of(np.array([[1.0, 0.0], [0.0, 1.0]]), [5, 6]))
+    strange.add_words(np.array([5 + SLOTS, 7], np.uint32))
+    strange.prepare(np.array([6], np.uint32), np.zeros(1, np.int64), np.array([0.0]))
     strange.learn(np.array([6], np.uint32), np.zeros(1, np.int64), np.zeros(1, np.int64))
     strange.refresh(np.ones(1, np.float32))
     assert not strange.scores(np.array([5 + SLOTS, 7], np.uint32)).any()
@@ -77,29 +76,29 @@ def test_words_without_a_vector_say_nothing() -> None:
 
 def test_only_the_last_links_are_remembered() -> None:
     """What was learned long ago goes when as many as can be remembered came after it."""
-    kindred = KindredWords(vectors_of(np.eye(3)))
-    goodness = np.zeros(MAX_POINTS + 2, np.float32)
-    goodness[0] = 1.0
-    kindred.meet(np.array([1, 2, 3], np.uint32))
-    kindred.learn(np.array([1, 2], np.uint32), np.arange(2), np.array([0, 1]))
-    kindred.refresh(goodness)
-    assert kindred.scores(np.array([1], np.uint32))[0] > 0.0
-    goodness[1] = 1.0
+    similarity = EmbeddingSimilarity(vectors_of(np.eye(3)))
+    relevance = np.zeros(MAX_POINTS + 2, np.float32)
+    relevance[0] = 1.0
+    similarity.add_words(np.array([1, 2, 3], np.uint32))
+    similarity.learn(np.array([1, 2], np.uint32), np.arange(2), np.array([0, 1]))
+    similarity.refresh(relevance)
+    assert similarity.scores(np.array([1], np.uint32))[0] > 0.0
+    relevance[1] = 1.0
     oids = np.arange(1, MAX_POINTS + 1)
     words = np.where(oids == 1, 3, 2).astype(np.uint32)
-    kindred.learn(words, np.arange(len(oids)), oids)
-    kindred.refresh(goodness)
-    assert kindred.scores(np.array([3], np.uint32))[0] > kindred.scores(np.array([1], np.uint32))[0]
+    similarity.learn(words, np.arange(len(oids)), oids)
+    similarity.refresh(relevance)
+    assert similarity.scores(np.array([3], np.uint32))[0] > similarity.scores(np.array([1], np.uint32))[0]
 
 
 def test_nothing_is_said_before_good_and_bad_are_known() -> None:
-    """Of good pages alone, or of none, no direction follows, and a page without goodness does not count."""
-    kindred = KindredWords(vectors_of(np.eye(2)))
-    kindred.brief(NO_WORDS, np.zeros(0, np.int64), np.zeros(0))
-    kindred.meet(np.array([1, 2], np.uint32))
-    kindred.learn(np.array([1, 2], np.uint32), np.arange(2), np.array([0, 1]))
-    kindred.refresh(np.array([1.0, np.nan], np.float32))
-    assert not kindred.scores(np.array([1, 2], np.uint32)).any()
+    """Of good pages alone, or of none, no direction follows, and a page without relevance does not count."""
+    similarity = EmbeddingSimilarity(vectors_of(np.eye(2)))
+    similarity.prepare(NO_WORDS, np.zeros(0, np.int64), np.zeros(0))
+    similarity.add_words(np.array([1, 2], np.uint32))
+    similarity.learn(np.array([1, 2], np.uint32), np.arange(2), np.array([0, 1]))
+    similarity.refresh(np.array([1.0, np.nan], np.float32))
+    assert not similarity.scores(np.array([1, 2], np.uint32)).any()
 
 
 ANIMALS = {"heron": (1.0, 0.1), "egret": (0.9, 0.2), "bittern": (1.0, 0.0), "lathe": (-1.0, 0.1), "chisel": (-0.9, 0.3)}
@@ -129,55 +128,54 @@ def waiting(oid: int) -> QueuedUrl:
     return QueuedUrl(oid, f"http://a.org/{oid}", HOST, topic=0, depth=1, relevance=0.5)
 
 
-def test_a_link_is_told_by_words_that_mean_the_same(tmp_path: Path) -> None:
-    """Nobody has met egrets or chisels: beside herons the first is expected, beside lathes the second is not."""
+def test_a_link_is_scored_by_words_with_similar_vectors(tmp_path: Path) -> None:
+    """No link had egrets or chisels: herons are wanted, so egrets score high; lathes are not, so chisels score low."""
     strategy = AllEvidence(Settings().frontier)
     documents = [
         KnownDocument(NO_WORDS, np.array(term_ids(word), np.uint32), good)
         for word, good in (("heron", 1.0), ("lathe", 0.0))
     ]
-    strategy.brief([], documents, stem_vectors(model(tmp_path)))
+    strategy.prepare([], documents, stem_vectors(model(tmp_path)))
     strategy.observe(waiting(10), Judgement(0, True, 1.0, 1.0), page_of("chisel", "egret"), [0, 1], [0, 0])
-    strategy.look_anew([waiting(0), waiting(1)])
-    chisel, egret = strategy.parts(0)["kindred words"], strategy.parts(1)["kindred words"]
+    strategy.reprioritise([waiting(0), waiting(1)])
+    chisel, egret = strategy.explain(0)["embedding similarity"], strategy.explain(1)["embedding similarity"]
     assert egret > 0.5 > -0.5 > chisel
 
 
-def test_what_is_judged_anew_turns_the_direction(tmp_path: Path) -> None:
-    """Links teach by how good their pages are by now, not by what was thought first."""
+def test_rejudged_pages_turn_the_direction(tmp_path: Path) -> None:
+    """Links count by the present relevance of their pages, not by the one they had first."""
     strategy = AllEvidence(Settings().frontier)
-    strategy.brief([], [], stem_vectors(model(tmp_path)))
+    strategy.prepare([], [], stem_vectors(model(tmp_path)))
     strategy.observe(
         waiting(10), Judgement(0, True, 1.0, 1.0), page_of("heron", "lathe", "egret", "chisel"), range(4), [0] * 4
     )
     strategy.settle(0, 1.0)
     strategy.settle(1, 0.0)
     rest = [waiting(2), waiting(3)]
-    strategy.look_anew(rest)
-    assert strategy.parts(2)["kindred words"] > strategy.parts(3)["kindred words"]
-    strategy.evidence.pages_seen()
-    strategy.judge_anew(JudgedAnew(np.array([0, 1]), np.array([0.0, 1.0]), np.zeros(2), WordOdds()), [])
-    strategy.look_anew(rest)
-    assert strategy.parts(2)["kindred words"] < strategy.parts(3)["kindred words"]
+    strategy.reprioritise(rest)
+    assert strategy.explain(2)["embedding similarity"] > strategy.explain(3)["embedding similarity"]
+    strategy.rejudging().finish(RejudgedPages(np.array([0, 1]), np.array([0.0, 1.0]), np.zeros(2), WordOdds()))
+    strategy.reprioritise(rest)
+    assert strategy.explain(2)["embedding similarity"] < strategy.explain(3)["embedding similarity"]
 
 
-def test_what_is_taught_meanwhile_counts(tmp_path: Path) -> None:
-    """Examples that were fetched by the crawl itself teach by their titles when pages are judged anew."""
+def test_training_documents_added_meanwhile_count(tmp_path: Path) -> None:
+    """The titles of examples that the crawl itself fetched count when pages are re-judged."""
     strategy = AllEvidence(Settings().frontier)
-    strategy.brief([], [], stem_vectors(model(tmp_path)))
+    strategy.prepare([], [], stem_vectors(model(tmp_path)))
     strategy.observe(waiting(10), Judgement(0, True, 1.0, 1.0), page_of("egret", "chisel"), range(2), [0] * 2)
     rest = [waiting(0), waiting(1)]
-    strategy.look_anew(rest)
-    assert strategy.parts(0)["kindred words"] == 0.0
-    strategy.evidence.pages_seen()
+    strategy.reprioritise(rest)
+    assert strategy.explain(0)["embedding similarity"] == 0.0
+    rejudging = strategy.rejudging()
     documents = [
         KnownDocument(NO_WORDS, np.array(term_ids(word), np.uint32), good)
         for word, good in (("heron", 1.0), ("lathe", 0.0))
     ]
     nothing = np.zeros(0)
-    strategy.judge_anew(JudgedAnew(nothing.astype(np.int64), nothing, nothing, WordOdds(), documents), [])
-    strategy.look_anew(rest)
-    assert strategy.parts(0)["kindred words"] > strategy.parts(1)["kindred words"]
+    rejudging.finish(RejudgedPages(nothing.astype(np.int64), nothing, nothing, WordOdds(), documents))
+    strategy.reprioritise(rest)
+    assert strategy.explain(0)["embedding similarity"] > strategy.explain(1)["embedding similarity"]
 
 
 def test_vectors_are_read_from_json(tmp_path: Path) -> None:
