@@ -14,8 +14,8 @@ from fetch_servers import Handler, WebServer, html, reply
 from opilio import Collection
 from opilio.cli import demo
 from opilio.crawl import worker
-from opilio.crawl.control import NOTE
-from opilio.errors import InputError, OpilioError, QueryError, SettingsError
+from opilio.crawl.operations.client import NOTE
+from opilio.errors import InputError, OpilioError, SettingsError
 from opilio.lab.local_web import LocalServer
 from opilio.learn import rejudging, training_data
 from opilio.model import Document, Judgement, Lease
@@ -179,7 +179,7 @@ def test_nothing_is_learned_where_no_terms_are_kept(make_taught: MakeTaught) -> 
     crawl = crawl_beside(collection)
     try:
         collection.add_example("statistics", "text:" + "mean and median of a sample " * 10)
-        with pytest.raises(QueryError, match="no terms"):
+        with pytest.raises(InputError, match="terms of pages are not stored"):
             collection.train()
         wait_for(lambda: collection.sql(still_to_come).rows == [(0,)])
         pages = collection.status().pages
@@ -200,7 +200,7 @@ def test_teaching_at_the_same_time(make_taught: MakeTaught, monkeypatch: pytest.
     def mark(topic: str) -> None:
         try:
             collection.mark(topic, good=False)
-        except QueryError as error:
+        except InputError as error:
             refused.append(error.message)
 
     threads = [threading.Thread(target=mark, args=(topic,)) for topic in TAUGHT_TOPICS]

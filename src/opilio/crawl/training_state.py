@@ -1,4 +1,7 @@
-"""What is taught, as the store has it: topics that are wanted, examples the user vouches for, pages that are judged."""
+"""The state of the training data and of the judgements: topics that are wanted, examples, pages to re-judge.
+
+These are questions that both a running crawl (`teacher.py`) and the operations on a collection without one ask.
+"""
 
 from __future__ import annotations
 
@@ -15,15 +18,15 @@ KEYWORDS = "keywords"  # the classifier that learns nothing
 
 
 def wanted_topics(topics: Sequence[TopicRecord]) -> frozenset[int]:
-    """The topics that are good, and those below them."""
+    """The topics that are marked good, and those below them."""
     hierarchy = hierarchy_of(topics)
     return frozenset(kcid for kcid in hierarchy.nodes if hierarchy.is_wanted(kcid))
 
 
 def examples_in(store: Store) -> dict[int, int]:
-    """The stored pages that the user says are about topics that are wanted, by oid, with their topics.
+    """The stored pages that the user gave as examples of wanted topics, by oid, with their topics.
 
-    Archetypes are not among them: nobody has said so, and the next model may say otherwise.
+    Archetypes are not among them: the crawl chose them, and the next model may judge otherwise.
     """
     hierarchy = hierarchy_of(store.load_topics())
     return {
@@ -37,13 +40,13 @@ def examples_in(store: Store) -> dict[int, int]:
 
 
 def examples_to_fetch(store: Store) -> list[ExampleRecord]:
-    """The URLs that the user gave to learn from; archetypes are fetched already."""
+    """The URLs that the user gave as examples; archetypes are fetched already."""
     made = archetype_names(store)
     return [example for example in store.load_examples() if example.url not in made]
 
 
 def has_older_judgements(store: Store, version: int) -> bool:
-    """Whether pages are stored that could be judged anew by this model."""
+    """Whether some stored pages were judged by an older model than this."""
     return bool(count_of_older_models(store, version))
 
 
@@ -51,16 +54,16 @@ def why_nothing_is_learned(settings: Settings) -> tuple[str, str]:
     """Why no model can be trained under these settings, and what to do."""
     if settings.classify.classifier == KEYWORDS:
         return "the classifier 'keywords' learns nothing", "Choose another: opilio crawl FOLDER --classifier svm"
-    return "no terms are kept of pages, so that nothing can be learned", "Set store.terms = true before you crawl."
+    return "the terms of pages are not stored, so nothing can be learned", "Set store.terms = true before you crawl."
 
 
 def describe(models: Sequence[ModelRecord], settings: Settings) -> str:
-    """What pages are judged by, in words; the newest model comes first."""
+    """What pages are judged by, for people; the newest model comes first."""
     if not models or settings.classify.classifier == KEYWORDS:
         return KEYWORDS
     return note(models[0].version, models[0].classifier, models[0].documents)
 
 
 def note(version: int, classifier: str, documents: int) -> str:
-    """A model in words."""
+    """A model, for people."""
     return f"model {version} ({classifier}, {documents} example{'s' if documents != 1 else ''})"
