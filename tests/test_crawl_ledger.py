@@ -13,7 +13,9 @@ from opilio.settings import Settings, override
 
 def make(**changes: object) -> Absorber:
     """An absorber that was offered three URLs on two hosts."""
-    settings = override(Settings(), {"fetch.host_delay_s": 0.0, **{k.replace("__", "."): v for k, v in changes.items()}})
+    settings = override(
+        Settings(), {"fetch.host_delay_s": 0.0, **{k.replace("__", "."): v for k, v in changes.items()}}
+    )
     ledger = Ledger(Duplicates(settings.duplicates, bands), Counters())
     frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope), ledger)
     absorber = Absorber(settings, frontier, ledger)
@@ -64,7 +66,9 @@ def test_a_stored_url_that_is_reopened_is_a_recrawl() -> None:
 def test_every_host_is_written_once_and_again_when_it_changes() -> None:
     """Hosts have no gaps in the database, also those of URLs that are not kept."""
     absorber = make()
-    absorber.offer("http://" + "d" * 60 + ".example/" + "x" * 5000, parent=-1, depth=1, relevance=0.5, topic=0, now_s=1.0)
+    absorber.offer(
+        "http://" + "d" * 60 + ".example/" + "x" * 5000, parent=-1, depth=1, relevance=0.5, topic=0, now_s=1.0
+    )
     assert absorber.swap_batch().hosts.sid == [0, 1, 2]
     assert absorber.swap_batch().hosts.sid == []
     absorber.ledger.changed_hosts.add(1)
