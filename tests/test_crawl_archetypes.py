@@ -21,9 +21,9 @@ from learn_webs import OwlWeb
 from opilio import Collection, learn
 from opilio.cli import cli
 from opilio.crawl import engine
-from opilio.crawl.control import NOTE
-from opilio.crawl.taught import examples_in, examples_to_fetch
+from opilio.crawl.operations.client import NOTE
 from opilio.crawl.teacher import Teacher
+from opilio.crawl.training_state import examples_in, examples_to_fetch
 from opilio.errors import InputError, SettingsError
 from opilio.lab.local_web import LocalServer
 from opilio.learn.guard import confidences

@@ -10,7 +10,7 @@ import pytest
 
 from conftest import TAUGHT_TOPICS, MakeTaught
 from opilio import Collection
-from opilio.crawl.control import NOTE
+from opilio.crawl.operations.client import NOTE
 from opilio.errors import InputError, QueryError
 from opilio.lab.local_web import LocalServer
 from opilio.model import RELEVANT, TrainingReason

@@ -23,7 +23,8 @@ from opilio import learn
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import TaskSlot
 from opilio.crawl.status import FOUND
-from opilio.crawl.taught import (
+from opilio.crawl.training_rounds import ArchetypeRounds, NegativeMining
+from opilio.crawl.training_state import (
     KEYWORDS,
     describe,
     examples_in,
@@ -33,7 +34,6 @@ from opilio.crawl.taught import (
     wanted_topics,
     why_nothing_is_learned,
 )
-from opilio.crawl.training_rounds import ArchetypeRounds, NegativeMining
 from opilio.crawl.worker_pool import Workers
 from opilio.errors import InputError, told
 from opilio.frontier import ABSENT

@@ -6,7 +6,7 @@ turns what a reader says of results into examples and counter-examples. `trainin
 that were fetched, files and texts, OTHERS, document frequencies; `mined_negatives.py` adds pages that were fetched and
 are about nothing wanted.
 
-How a model is made: `trainer.py` trains one, in another process (`training_process.py`) so that a crawl can go on;
+How a model is made: `trainer.py` trains one, in another process (`opilio.process.call`) so that a crawl can go on;
 `settings_check.py` finds wrong settings before that. `archetypes.py` finds pages that a crawl can learn from by itself,
 and lets the user list, confirm, reject and trim them; `guard.py` refuses a model that became worse by them. `models.py`
 lists, compares and reuses models.

@@ -35,11 +35,11 @@ from opilio.distill import Scores, WebGraph, distill
 from opilio.errors import InputError
 from opilio.features.evidence import TextReader
 from opilio.learn.explanations import current_model
-from opilio.learn.guard import GuardVerdict, Trial
+from opilio.learn.guard import GuardVerdict, Trial, confidences
 from opilio.learn.mined_negatives import with_mined_negatives
-from opilio.learn.trainer import OnStart, run_in_process
 from opilio.learn.training_data import TrainingState
 from opilio.learn.training_set import examples_of, gather
+from opilio.process import NICENESS, OnStart, call
 from opilio.settings import LearnSettings, Settings
 from opilio.store import Store, pages, training
 from opilio.store.judgements import CandidatePage, confident_among, most_confident
@@ -145,9 +145,9 @@ def survey(store: Store, settings: Settings, on_start: OnStart = lambda process:
     made = {(record.kcid, record.name): record for record in records if record.source == ARCHETYPE}
     at_names = pages.oids_of_urls(store, sorted({record.name for record in records}))
     known = sorted({record.oid for record in records if record.oid is not None} | at_names)
-    confidences = _confidences(store, gathered, settings, on_start)
+    sure = _confidences(store, gathered, settings, on_start)
     graph, found = WebGraph.of(store), {}
-    for kcid, documents in confidences.items():
+    for kcid, documents in sure.items():
         scores = distill(store, kcid, "hits", graph=graph)
         authority = dict(zip(scores.oids.tolist(), scores.authority.tolist(), strict=True))
         current = [
@@ -181,7 +181,7 @@ def _confidences(
     store: Store, gathered: TrainingSet, settings: Settings, on_start: OnStart
 ) -> dict[int, list[tuple[Example, float]]]:
     """By wanted topic: its training documents, and how sure a model is of each that has not learned from it."""
-    values = run_in_process("confidences", (gathered, settings, store.load_model()), on_start)
+    values = call(confidences, gathered, settings, store.load_model(), niceness=NICENESS, on_start=on_start)
     found: dict[int, list[tuple[Example, float]]] = {}
     for example, value in zip(gathered.examples, values, strict=True):
         if value is not None:

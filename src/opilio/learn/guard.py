@@ -28,7 +28,8 @@ from dataclasses import dataclass, field, replace
 from opilio.classify import CLASSIFIERS, Estimating, Example, Judge, Model, TrainingSet
 from opilio.classify.xi_alpha import quality
 from opilio.errors import InputError
-from opilio.learn.trainer import OnStart, TrainedModel, run_in_process, train
+from opilio.learn.trainer import TrainedModel, train
+from opilio.process import NICENESS, OnStart, call
 from opilio.settings import Settings
 
 FOLDS = 3
@@ -171,8 +172,8 @@ def try_out(trial: Trial, settings: Settings, version: int) -> tuple[GuardVerdic
 def try_in_process(
     trial: Trial, settings: Settings, version: int, on_start: OnStart = lambda process: None
 ) -> tuple[GuardVerdict, TrainedModel | None]:
-    """The same in another process: with three folds it is seven trainings, which a crawl need not wait for."""
-    verdict, trained = run_in_process("try", (trial, settings, version), on_start)
+    """The same in a process of its own: with three folds it is seven trainings, which a crawl need not wait for."""
+    verdict, trained = call(try_out, trial, settings, version, niceness=NICENESS, on_start=on_start)
     return verdict, trained
 
 

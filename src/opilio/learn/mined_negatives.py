@@ -25,9 +25,9 @@ from dataclasses import replace
 from opilio.classify import Example, TrainingSet
 from opilio.features.evidence import TextReader
 from opilio.learn.guard import confidences_by, train_without
-from opilio.learn.trainer import OnStart, run_in_process
 from opilio.learn.training_set import examples_of
 from opilio.model import Judgement
+from opilio.process import NICENESS, OnStart, call
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.training import unlabelled_pages
@@ -67,7 +67,10 @@ def with_mined_negatives(
     if len(fetched) < MIN_PAGES:
         return training
     given = (training, fetched, settings)
-    chosen = choose_negatives(*given) if on_start is None else run_in_process("mined negatives", given, on_start)
+    if on_start is None:
+        chosen = choose_negatives(*given)
+    else:
+        chosen = call(choose_negatives, *given, niceness=NICENESS, on_start=on_start)
     if not chosen:
         return training
     others = (*training.others, *(fetched[place] for place in chosen))

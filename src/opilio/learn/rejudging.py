@@ -16,9 +16,9 @@ from typing import Self
 import msgspec
 
 from opilio.classify import Model
-from opilio.learn.rejudging_process import PagesJudge, PagesJudgeBeside, StoredPage
-from opilio.learn.trainer import OnStart
+from opilio.learn.rejudging_process import PagesJudge, PagesJudgeProcess, StoredPage
 from opilio.model import RELEVANT, Judgement
+from opilio.process import OnStart
 from opilio.settings import ClassifySettings
 from opilio.store import Batch, Store
 from opilio.store.judgements import JudgedPage, apply_judgements, load_pages_to_rejudge, pages_of_older_models
@@ -131,7 +131,7 @@ def _judge(
     """Who judges. A few pages are judged before a process would have started."""
     if beside is None or len(pages_of_older_models(store, version)) <= CHUNK_PAGES:
         return nullcontext(PagesJudge(model))
-    return PagesJudgeBeside(model, beside)
+    return PagesJudgeProcess(model, beside)
 
 
 def _chunks(store: Store, version: int) -> Iterator[list[JudgedPage]]:

@@ -7,30 +7,23 @@ and proposals of terms that an expert may choose from.
 from __future__ import annotations
 
 import json
-import pickle
-import subprocess
 import time
-from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from opilio.classify import CLASSIFIERS, Estimating, Judge, Model, TrainingSet
 from opilio.classify.bayes import BayesTree
 from opilio.classify.oasis import OasisFilter
 from opilio.classify.oasis_filter import proposals, write_proposal
-from opilio.errors import InputError, OpilioError
+from opilio.errors import InputError
 from opilio.features.evidence import TextReader
 from opilio.learn.training_set import gather
 from opilio.model import TrainingCause
-from opilio.process import start_beside
+from opilio.process import NICENESS, OnStart, call
 from opilio.settings import Settings, to_toml
 from opilio.store import Batch, Store
 from opilio.store.pages import latest_relevant
 from opilio.store.probes import write_model
-
-OnStart = Callable[[subprocess.Popen[bytes]], object]
-"""Receives the process that trains, so that a caller can cancel it."""
 
 
 @dataclass(frozen=True)
@@ -58,31 +51,11 @@ def train(training: TrainingSet, settings: Settings, version: int) -> TrainedMod
 def train_in_process(
     training: TrainingSet, settings: Settings, version: int, on_start: OnStart = lambda process: None
 ) -> TrainedModel:
-    """The same in another process. Blocks its caller, but no other thread."""
+    """The same in a process of its own. Blocks the calling thread only."""
     # A crawl waits for its first model; later ones take what it leaves of the processors.
-    trained = run_in_process("train", (training, settings, version), on_start, can_wait=version > 1)
-    if not isinstance(trained, TrainedModel):
-        raise OpilioError("training gave no model")
+    niceness = NICENESS if version > 1 else 0
+    trained: TrainedModel = call(train, training, settings, version, niceness=niceness, on_start=on_start)
     return trained
-
-
-def run_in_process(what: str, given: tuple[Any, ...], on_start: OnStart, *, can_wait: bool = True) -> Any:
-    """The result of a kind of work (`training_process.WORK`) that is done in another process. Raises its InputError.
-
-    Work that `can_wait` has a low priority.
-    """
-    process = start_beside("opilio.learn.training_process")
-    on_start(process)
-    try:
-        answer, _ = process.communicate(pickle.dumps((what, given, can_wait)))
-    finally:
-        process.kill()
-    if process.returncode or not answer:
-        raise OpilioError("training ended without a model", "Look at the messages above.")
-    made, error = pickle.loads(answer)
-    if error is not None:
-        raise InputError(*error)
-    return made
 
 
 def store_model(store: Store, trained: TrainedModel, cause: TrainingCause, settings: Settings, taught: str) -> None:

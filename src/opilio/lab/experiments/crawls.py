@@ -35,7 +35,7 @@ import numpy as np
 
 from opilio.classify import CLASSIFIERS, Example, Model, TrainingSet
 from opilio.crawl import Collection
-from opilio.crawl.taught import KEYWORDS
+from opilio.crawl.training_state import KEYWORDS
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence, TextReader
 from opilio.frontier import LinkTextOrder
