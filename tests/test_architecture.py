@@ -97,9 +97,11 @@ SQL_ELSEWHERE = {
     "opilio.parts": "dividing and joining collections maps one database onto others, table by table",
     "opilio.cli": "examples in help texts, and the questions of the demo",
     "opilio.lab": "experiments query collections as a user does",
-    "opilio.crawl": "statements of the engine and its background tasks: those in `store.urls` and `store.history` are next",
-    "opilio.federation.profiles": "the profile of a topic: `store.terms.load_profiles` is to take its place",
-    "opilio.learn.strategy_history": "what a strategy is given after a restart",
+    "opilio.crawl.collection": "an example in the docstring, and the hosts that are retried",
+    "opilio.crawl.extra_urls": "files of back-links are read by DuckDB, outside of any collection",
+    "opilio.crawl.lessons": "lists of topics and examples",
+    "opilio.crawl.steering": "the URLs of locked hosts, and of other parts",
+    "opilio.crawl.stored": "the figures of the last crawl",
 }
 """Modules, or packages, outside the store that have SQL, and why."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from opilio.store import states
 from opilio.store.database import Store
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
@@ -30,6 +31,8 @@ _PAGE_SKETCHES = """
     SELECT p.oid, c.sid, c.url, coalesce(p.ip, ''), p.body_bytes, p.content_hash, p.shingles
     FROM pages p JOIN crawl c ON c.oid = p.oid ORDER BY p.oid
 """
+_BY_SCOPE = "('locked-domain', 'out-of-scope')"
+_HOSTS_DROPPED = f"SELECT DISTINCT sid, host FROM hosts JOIN crawl USING (sid) WHERE outcome IN {_BY_SCOPE}"
 _QUEUED_URL = "SELECT url, sid, topic, depth, relevance, hops, numtries, priority FROM crawl WHERE oid = ?"
 # What the best hubs link to and nobody has tried, and those among the hubs themselves. Redirects are not followed: what
 # was redirected has been tried.
@@ -137,6 +140,30 @@ def trap_like_urls(store: Store) -> Iterator[tuple[str, int]]:
 def page_sketches(store: Store) -> Iterator[PageSketch]:
     """All stored pages, ascending."""
     return (PageSketch(*row) for row in _rows(store, _PAGE_SKETCHES))
+
+
+def hosts_dropped_by_scope(store: Store) -> list[tuple[int, str]]:
+    """The hosts of which URLs were dropped by the scope or a lock: sid and name."""
+    return list(_rows(store, _HOSTS_DROPPED))
+
+
+def requeue_dropped(store: Store, max_depth: int, max_pages_per_host: int, sids_in_scope: Sequence[int]) -> int:
+    """Requeue URLs that were dropped by a limit, or a scope, that does not drop them any more; how many.
+
+    A limit of 0 is none. `sids_in_scope` are hosts of which the scope dropped URLs and now admits them.
+    """
+    room = f"SELECT sid FROM hosts WHERE pages < {max_pages_per_host} OR {max_pages_per_host} = 0"
+    conditions = [
+        f"outcome = 'too-deep' AND (depth <= {max_depth} OR {max_depth} = 0)",
+        f"outcome = 'host-limit' AND sid IN ({room})",
+    ]
+    if sids_in_scope:
+        conditions.append(f"outcome IN {_BY_SCOPE} AND sid IN ({', '.join(map(str, sids_in_scope))})")
+    chosen = " OR ".join(f"({condition})" for condition in conditions)
+    (count,) = store.query(f"SELECT count(*) FROM crawl WHERE state = 'dropped' AND ({chosen})").rows[0]
+    if count:
+        store.query(states.reopen(chosen), write=True)
+    return int(count)
 
 
 def url_outcomes(store: Store, max_pages: int) -> list[UrlOutcome]:
