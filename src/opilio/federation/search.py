@@ -20,10 +20,10 @@ from opilio.federation.peers import Peer, PeerAnswer, PeerError, PeerRefusal, Pe
 from opilio.federation.results import MergedResult, ResultScorer, gather_statistics, merge, merge_facets
 from opilio.federation.selection import LEFT_OUT, Choice, choose
 from opilio.search.columns import Columns
-from opilio.search.finding import MAX_SIZE, pieces, with_filters
 from opilio.search.matching import leaves_of, mask_of
 from opilio.search.query import FILTERS, Question, parse
 from opilio.search.ranking import check_weights
+from opilio.search.results import MAX_SIZE, pieces, with_filters
 from opilio.search.snippets import Highlighter
 
 FIRST_PAUSE_S, MAX_PAUSE_S = 5.0, 300.0
