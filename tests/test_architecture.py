@@ -99,9 +99,6 @@ SQL_ELSEWHERE = {
     "opilio.lab": "experiments query collections as a user does",
     "opilio.crawl.collection": "an example in the docstring, and the hosts that are retried",
     "opilio.crawl.extra_urls": "files of back-links are read by DuckDB, outside of any collection",
-    "opilio.crawl.lessons": "lists of topics and examples",
-    "opilio.crawl.steering": "the URLs of locked hosts, and of other parts",
-    "opilio.crawl.stored": "the figures of the last crawl",
 }
 """Modules, or packages, outside the store that have SQL, and why."""
 
