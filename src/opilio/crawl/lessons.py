@@ -174,7 +174,7 @@ def train_now(store: Store, settings: Settings, *, judge_anew: bool) -> int:
         raise InputError("no examples to learn from", "Add some: opilio topics add FOLDER TOPIC URL")
     models = store.load_models()
     taught = training_data.fingerprint(store, settings)
-    training = learn.with_strangers(store, settings, learn.gather(store, settings))
+    training = learn.with_mined_negatives(store, settings, learn.gather(store, settings))
     trained = learn.train(training, settings, (models[0].version if models else 0) + 1)
     learn.store_model(store, trained, TrainingCause(TrainingReason.REQUESTED), settings, taught)
     if judge_anew:
