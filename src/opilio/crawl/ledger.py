@@ -21,6 +21,7 @@ from opilio.model import Outcome, UrlState, UrlStates
 from opilio.store import Batch
 
 MAX_NOTICES = 20
+_WAITING, _LEASED, _DROPPED = UrlState.WAITING, UrlState.LEASED, UrlState.DROPPED  # looked up for every URL
 
 
 class Ledger:
@@ -80,7 +81,7 @@ class Ledger:
     def register(self, sid: int, rejection: Outcome | None) -> None:
         """Give the next oid to a new URL on a host."""
         self.sids.append(sid)
-        self.states.append(UrlState.WAITING if rejection is None else UrlState.DROPPED)
+        self.states.append(_WAITING if rejection is None else _DROPPED)
 
     def add(self, url: QueuedUrl, key: int, parent: int, now_s: float, rejection: Outcome | None) -> None:
         """Record a new URL, which is queued unless it is rejected. URLs are added in the order of their oids."""
@@ -130,7 +131,7 @@ class Ledger:
 
     def leased(self, url: QueuedUrl) -> None:
         """A queued URL goes to a worker."""
-        self.states.change(url.oid, UrlState.LEASED)
+        self.states.change(url.oid, _LEASED)
 
     def dropped(self, url: QueuedUrl, outcome: Outcome) -> None:
         """A queued URL will not be fetched."""
@@ -141,4 +142,4 @@ class Ledger:
         for url in urls:
             if url.oid in self.recrawls:  # the outcome in its row says that a page of it is stored
                 continue
-            self.change(url, UrlState.WAITING, None)
+            self.change(url, _WAITING, None)

@@ -50,9 +50,10 @@ def may_become(old: UrlState, new: UrlState) -> bool:
     return new in TRANSITIONS[old]
 
 
-_WITH_PAGE = len(UrlState)
+_WITH_PAGE = len(UrlState)  # the code of a URL that is fetched and whose page is stored
 _STATES: tuple[UrlState, ...] = (*UrlState, UrlState.FETCHED)
 _CODES = {state: code for code, state in enumerate(UrlState)}
+_LAST_OPEN = _CODES[UrlState.LEASED]  # waiting comes before it, and all other states after it
 
 
 class UrlStates:
@@ -69,7 +70,7 @@ class UrlStates:
 
     def is_open(self, oid: int) -> bool:
         """Whether a URL is waiting or leased."""
-        return self._codes[oid] <= _CODES[UrlState.LEASED]
+        return self._codes[oid] <= _LAST_OPEN
 
     def has_page(self, oid: int) -> bool:
         """Whether a URL is fetched, and its page is stored."""
