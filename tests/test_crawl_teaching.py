@@ -10,7 +10,7 @@ import pytest
 
 from conftest import TAUGHT_TOPICS, MakeTaught
 from opilio import Collection
-from opilio.crawl.control import NOTE
+from opilio.crawl.operations.client import NOTE
 from opilio.errors import InputError, QueryError
 from opilio.lab.local_web import LocalServer
 from opilio.model import RELEVANT, TrainingReason
@@ -146,7 +146,9 @@ def test_training_goes_on_after_a_crash(make_taught: MakeTaught, monkeypatch: py
     """A crawl that ended before its first model has it trained by the next one."""
     collection = make_taught(limits__max_pages=20)
     with monkeypatch.context() as patched:
-        patched.setattr("opilio.learn.trainer.train_beside", lambda *_: (_ for _ in ()).throw(InputError("no power")))
+        patched.setattr(
+            "opilio.learn.trainer.train_in_process", lambda *_: (_ for _ in ()).throw(InputError("no power"))
+        )
         status = collection.crawl()
     assert "no power" in status.model
     assert versions(collection) == []

@@ -68,10 +68,10 @@ def test_the_next_crawl_takes_up_what_was_handed_over(make_taught: MakeTaught, s
         ["explain", "--link", str(collection.folder), wanted[0]],
     ):
         said = CliRunner().invoke(cli, command).output
-        assert "handed over by ships [2J, which expected a relevance of 1.00" in said
+        assert "forwarded by ships [2J, which expected a relevance of 1.00" in said
     with Portal(collection.folder) as portal:
         _, page = portal.get("/c/collection/page", url=wanted[0])
-    assert "handed over by ships [2J" in page
+    assert "forwarded by ships [2J" in page
     first = rows(collection, "SELECT count(*) FROM crawl WHERE parent IS NULL AND depth = 0")
     assert first[0][0] > 0  # the seeds are still seeds
 

@@ -19,8 +19,8 @@ from federation_server import FederationServer
 from made_crawls import COOKING, FUNDS, MadeCrawl
 from opilio.cli import cli
 from opilio.cli.federate import entries_at
-from opilio.crawl import offerable
 from opilio.crawl.forwarder import ACCEPTED, FORWARDED
+from opilio.crawl.operations import federation as forwarding_operations
 from opilio.crawl.peer import SUMMARY_FILE, LocalPeer, SharedCollection
 from opilio.crawl.status import Counters
 from opilio.errors import CollectionError, InputError
@@ -423,7 +423,7 @@ def test_a_slow_look_does_not_end_offering(funds: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("opilio.crawl.open_peer", lambda _: cooks)
     monkeypatch.setattr("opilio.federation.forwarding.SLICE_PAGES", 10)
     monkeypatch.setattr("opilio.federation.forwarding.BATCH_OFFERS", 2)
-    monkeypatch.setattr(offerable, "ROUND_S", 1e-9)  # a slice, and the time is over
+    monkeypatch.setattr(forwarding_operations, "ROUND_S", 1e-9)  # a slice, and the time is over
     file = funds.parent / "peers.toml"
     file.write_text('[[peer]]\nname = "cooks"\nat = "cooks"\n')
     told = SharedCollection(funds).offer_to_peers(file, dry_run=True)["peers"][0]

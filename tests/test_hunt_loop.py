@@ -119,7 +119,7 @@ def test_models_have_versions_of_their_own(
     """To go back to an older model and to train a new one at the same time gives two models, not one number twice."""
     collection = make_taught(limits__max_pages=60)
     collection.crawl(settings={"limits.max_pages": 20})
-    renew = learn.renew
+    renew = learn.reuse_model
     told: list[int] = []
 
     def renew_slowly(*given: Any) -> Any:
@@ -139,7 +139,7 @@ def test_models_have_versions_of_their_own(
             asked.append(asyncio.get_running_loop().create_task(ask_twice(engines[-1].teacher)))
         return not asked[0].done()
 
-    monkeypatch.setattr(learn, "renew", renew_slowly)
+    monkeypatch.setattr(learn, "reuse_model", renew_slowly)
     ends(lambda: collection.crawl(settings={"limits.max_pages": 0, "fetch.host_delay_s": 5.0}, on_tick=on_tick))
     versions = [version for (version,) in collection.sql("SELECT version FROM models").rows]
     assert len(set(told)) == 2 and len(versions) == len(set(versions)) == 3

@@ -60,7 +60,7 @@ def test_lessons_of_a_renumbered_topic_can_still_be_taken_back(tmp_path: Path) -
         assert any(_kcid(store, path) != _kcid(merged, path) for path in ("A", "Q")), "they were numbered anew"
     both = Collection(tmp_path / "both")
     assert {(change["topic"], change["name"], change["change"]) for change in both.pending()["changes"]} == before
-    assert both.forget_lessons(both.models()[0]["version"]) == 2
+    assert both.forget_changes(both.models()[0]["version"]) == 2
     names = {row[0] for row in both.sql("SELECT name FROM training").rows}
     assert dropped in names and name not in names
 

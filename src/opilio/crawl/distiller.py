@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import TaskSlot
-from opilio.distill import Analysis, Scores, analyse, keep
+from opilio.distill import Analysis, Scores, analyse, save_scores
 from opilio.errors import told
 from opilio.frontier import QueuedUrl
 from opilio.settings import Settings
@@ -124,7 +124,7 @@ class Distiller:
             if found is None:
                 return {}
             self._raise(found, urls)
-            await asyncio.to_thread(keep, self._store, found.by_topic, found.overall, found.recommended)
+            await asyncio.to_thread(save_scores, self._store, found.by_topic, found.overall, found.recommended)
             counters.add("link analyses")
             return found.by_topic
 

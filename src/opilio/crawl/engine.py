@@ -33,7 +33,8 @@ from opilio.errors import OpilioError, QueryError, StoreError
 from opilio.frontier import DatabaseOrder, HostState, LearningOrder, LinkTextOrder, Order, make_strategy
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.reading import MAX_CHARS
+from opilio.store.reader import MAX_CHARS
+from opilio.store.urls import queued_urls
 
 REST = 3.0  # a thread that replays pages to a strategy works a quarter of the time: the loop needs Python's lock
 TICK_S = 0.25  # the loop checks limits and updates the display at least this often
@@ -75,8 +76,14 @@ class Engine:
         self.refills = Refills(
             settings.frontier, store, absorber, self.commits, self.steering, self.teacher.ways_to, self.end
         )
-        self.companions: list[BackgroundTask] = [self.teacher, self.distiller, self.watcher, self.phases, self.steering]
-        self.companions += [kind(settings, store, absorber, commit) for kind in (Indexer, Shipper, Forwarder)]
+        self.background_tasks: list[BackgroundTask] = [
+            self.teacher,
+            self.distiller,
+            self.watcher,
+            self.phases,
+            self.steering,
+        ]
+        self.background_tasks += [kind(settings, store, absorber, commit) for kind in (Indexer, Shipper, Forwarder)]
 
     # -- running
 
@@ -85,8 +92,8 @@ class Engine:
         await self.workers.start()
         try:
             while not self.reason:
-                for companion in self.companions:
-                    companion.look()
+                for task in self.background_tasks:
+                    task.look()
                 may_wait = self._lease()
                 self._tick(on_tick)
                 await self._absorb_visits(may_wait)
@@ -95,8 +102,8 @@ class Engine:
                 await self._check_end()
             await self._finish_requests(on_tick)
         finally:
-            for companion in self.companions:
-                await companion.close(self._stop_now)
+            for task in self.background_tasks:
+                await task.close(self._stop_now)
             await self.workers.close()
             await self.refills.close()
             await self.commits.close()
@@ -131,7 +138,7 @@ class Engine:
 
     def _lease(self) -> bool:
         """Lease what is ready now; returns whether there was room for more."""
-        if any(companion.holds for companion in self.companions):
+        if any(task.holds for task in self.background_tasks):
             return False
         room = self.settings.fetch.in_flight - self.frontier.in_flight
         max_pages = self.settings.limits.max_pages
@@ -165,24 +172,23 @@ class Engine:
         elif limits.max_bytes and self.counters.counts["bytes"] >= limits.max_bytes:
             self.reason = f"byte limit reached ({limits.max_bytes:,})"
         elif self._has_nothing_to_do():
-            for companion in self.companions:  # the last page may be the one that they waited for
-                companion.look()
+            for task in self.background_tasks:  # the last page may be the one that they waited for
+                task.look()
             await self.commit()
             if self._has_nothing_to_do() and not self._find_queued():
                 self.reason = "frontier empty: every URL found was fetched or rejected"
 
     def _has_nothing_to_do(self) -> bool:
         is_empty = not self.frontier.in_flight and not self.frontier.waiting and not self.refills.is_running
-        return is_empty and not any(companion.is_busy for companion in self.companions)
+        return is_empty and not any(task.is_busy for task in self.background_tasks)
 
     def _find_queued(self) -> bool:
         """Whether the database has queued URLs that the frontier does not know of: the last check before the end."""
         queued: Counter[int] = Counter()
-        for piece in self.store.stream("SELECT oid, topic FROM crawl WHERE state = 'waiting'"):
-            for oid, topic in zip(*(column.to_pylist() for column in piece.columns), strict=True):
-                if topic in self.frontier.tiers.queues:
-                    queued[topic] += 1
-                    self.absorber.ledger.reopen(oid)  # settled, but the user queued it again by SQL
+        for oid, topic in queued_urls(self.store):
+            if topic in self.frontier.tiers.queues:
+                queued[topic] += 1
+                self.absorber.ledger.reopen(oid)  # settled, but the user queued it again by SQL
         self.frontier.tiers.wait_in_database(queued)
         return bool(queued)
 

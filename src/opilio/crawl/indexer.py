@@ -21,7 +21,7 @@ from opilio.store import Store
 
 if TYPE_CHECKING:  # it takes a while to import
     from opilio.search.updating import Updated
-    from opilio.search.updating_process import UpdaterBeside
+    from opilio.search.updating_process import UpdaterProcess
 
 MANY_PAGES = 2_000
 """With more new pages than this, a process is used; with fewer a thread is done before a process would have started."""
@@ -47,7 +47,7 @@ class Indexer:
         self._indexed = -1
         self._indexed_pages = 0
         self._vocabulary: object = None
-        self._beside: UpdaterBeside | None = None
+        self._beside: UpdaterProcess | None = None
 
     @property
     def is_busy(self) -> bool:
@@ -104,9 +104,9 @@ class Indexer:
         return update(self._store, folder, vocabulary=self._vocabulary, goes_on=lambda: not self._slot.is_cancelled)
 
     def _update_beside(self) -> Updated | None:
-        from opilio.search.updating_process import UpdaterBeside  # noqa: PLC0415
+        from opilio.search.updating_process import UpdaterProcess  # noqa: PLC0415
 
-        self._beside = self._beside or UpdaterBeside()
+        self._beside = self._beside or UpdaterProcess()
         return self._beside.update(self._store, self._store.path.parent, lambda: not self._slot.is_cancelled)
 
     def _cancel(self) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from opilio.crawl.collection import Collection
+from opilio.crawl.operations.browse import with_index
 from opilio.errors import InputError, OpilioError, QueryError
 from opilio.federation.peers import Offer, Peer, PeerAnswer, PeerEntry, PeerError, PeerRefusal, PeerSummary
 from opilio.federation.remote_peer import RemotePeer
@@ -35,7 +36,7 @@ class SharedCollection(Collection):
     def summarize(self, known: PeerSummary | None = None) -> PeerSummary:
         """Its summary: the one made lately, or a new one if the collection has changed; `known` if it is the same."""
         with _LOCKS.of(self.folder):
-            summary = self._with_index(self._summary)
+            summary = with_index(self._client, self._summary)
         return known if known is not None and known.version == summary.version else summary
 
     def reply(
@@ -54,7 +55,7 @@ class SharedCollection(Collection):
 
             return answer(reader, question, weights=weights, filters=filters, most=most, cut=cut)
 
-        return self._with_index(find)
+        return with_index(self._client, find)
 
     def take_feedback(self, url: str, topic: str, *, relevant: bool) -> str:
         """Accept feedback on a page from a user elsewhere; returns a sentence for that user."""
@@ -74,7 +75,8 @@ class SharedCollection(Collection):
             has_grown = abs(len(reader.columns) - kept.pages) > MAX_GROWTH * kept.pages
             if kept.version == version or (0 <= age_s < MIN_AGE_S and not has_grown):
                 return kept
-        made = make_summary(reader, self.folder.name, version, profiles_from(self._read("peer_topics")))
+        topics = self.peer_topics()
+        made = make_summary(reader, self.folder.name, version, profiles_from(topics))
         _save(place / SUMMARY_FILE, made)
         return made
 

@@ -18,15 +18,15 @@ from opilio.frontier import ABSENT, Frontier, HostState, QueuedUrl, ScopeFilter
 from opilio.model import HostReport, Lease, normalize, stored_code, url_key
 from opilio.settings import LimitSettings
 from opilio.store import Store, WarcRecord, recover, states, truncate_torn
-from opilio.store.loading import STATES
+from opilio.store.census import count_queued
+from opilio.store.loader import STATES
+from opilio.store.urls import page_sketches, queued_url, recrawled_urls, trap_like_urls
 from opilio.store.warc_files import known_ends
 
 if TYPE_CHECKING:
     from opilio.crawl.worker import Worker
 
 _BY_SCOPE = "('locked-domain', 'out-of-scope')"
-_RECRAWLED = "SELECT oid FROM crawl WHERE state = 'waiting' AND oid IN (SELECT oid FROM pages)"  # whatever its last try
-_COUNTED_BY_TRAPS = r"url LIKE '%?%' OR regexp_matches(url, '/(19|20)\d\d[-/]\d{1,2}([-/]\d{1,2})?/?$')"
 
 
 def restore(store: Store, absorber: Absorber) -> None:
@@ -36,15 +36,13 @@ def restore(store: Store, absorber: Absorber) -> None:
     _urls(store, absorber)
     _pages(store, absorber)
     frontier = absorber.frontier
-    for url, sid in _rows(
-        store, f"SELECT url, sid FROM crawl WHERE outcome IS DISTINCT FROM 'trap' AND ({_COUNTED_BY_TRAPS})"
-    ):
+    for url, sid in trap_like_urls(store):
         frontier.traps.count(url, sid)
-    waiting = dict(_rows(store, "SELECT topic, count(*) FROM crawl WHERE state = 'waiting' GROUP BY topic"))
+    waiting = count_queued(store)
     if store.count_rows("runs"):  # URLs offered before the first refill stay cold: see recover_pages
         waiting = dict.fromkeys(frontier.tiers.queues, 0) | waiting
     frontier.tiers.wait_in_database(waiting)
-    absorber.ledger.recrawls.update(oid for (oid,) in _rows(store, _RECRAWLED))
+    absorber.ledger.recrawls.update(recrawled_urls(store))
 
 
 def reopen(store: Store, limits: LimitSettings, scope: ScopeFilter) -> int:
@@ -96,15 +94,8 @@ def _urls(store: Store, absorber: Absorber) -> None:
 
 
 def _pages(store: Store, absorber: Absorber) -> None:
-    sql = """
-        SELECT p.oid, c.sid, c.url, coalesce(p.ip, ''), p.body_bytes, p.content_hash, p.shingles
-        FROM pages p JOIN crawl c ON c.oid = p.oid ORDER BY p.oid
-    """
-    for piece in store.stream(sql):
-        for oid, sid, url, ip, size, content_hash, shingles in zip(
-            *(c.to_pylist() for c in piece.columns), strict=True
-        ):
-            absorber.ledger.duplicates.restore(oid, sid, url, ip, size, content_hash, shingles or b"")
+    for oid, sid, url, ip, size, content_hash, shingles in page_sketches(store):
+        absorber.ledger.duplicates.restore(oid, sid, url, ip, size, content_hash, shingles or b"")
 
 
 def recover_pages(store: Store, absorber: Absorber, setup: WorkerSetup, warc_folder: Path, now_s: float) -> int:
@@ -162,10 +153,7 @@ def _taken_out(store: Store, absorber: Absorber, oid: int) -> QueuedUrl:
         url, sid, topic, depth = new.url[at], new.sid[at], new.topic[at], new.depth[at]
         relevance, hops, numtries, priority = new.relevance[at], new.hops[at], 0, new.priority[at]
     else:
-        columns = "url, sid, topic, depth, relevance, hops, numtries, priority"
-        url, sid, topic, depth, relevance, hops, numtries, priority = store.query(
-            f"SELECT {columns} FROM crawl WHERE oid = ?", [oid]
-        ).rows[0]
+        url, sid, topic, depth, relevance, hops, numtries, priority = queued_url(store, oid)
     frontier.tiers.forget_cold(topic)
     queued = QueuedUrl(oid, url, frontier.hosts[sid], topic, depth, relevance, hops, numtries)
     queued.priority = priority

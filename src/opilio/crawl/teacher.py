@@ -23,7 +23,8 @@ from opilio import learn
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import TaskSlot
 from opilio.crawl.status import FOUND
-from opilio.crawl.taught import (
+from opilio.crawl.training_rounds import ArchetypeRounds, NegativeMining
+from opilio.crawl.training_state import (
     KEYWORDS,
     describe,
     examples_in,
@@ -33,7 +34,6 @@ from opilio.crawl.taught import (
     wanted_topics,
     why_nothing_is_learned,
 )
-from opilio.crawl.training_rounds import ArchetypeRounds, NegativeMining
 from opilio.crawl.worker_pool import Workers
 from opilio.errors import InputError, told
 from opilio.frontier import ABSENT
@@ -41,7 +41,7 @@ from opilio.learn.training_data import fingerprint, has_documents
 from opilio.model import TrainingCause, TrainingReason
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.loading import ExampleRecord, ModelRecord
+from opilio.store.loader import ExampleRecord, ModelRecord
 from opilio.topics import TopicRecord
 
 OASIS = "oasis"  # the classifier with a variable part
@@ -169,7 +169,7 @@ class Teacher:
 
     def ways_to(self, oids: list[int]) -> dict[int, tuple[str, bytes]]:
         """The link contexts of URLs, when the classifier uses them; from any thread."""
-        return learn.ways_to(self._store, oids, self._settings.classify) if self.version and self._learns else {}
+        return learn.link_context(self._store, oids, self._settings.classify) if self.version and self._learns else {}
 
     async def retrain(self, cause: TrainingCause, *, rejudge: bool = True) -> int:
         """Train again as soon as possible; return the new version. Raises what training raises."""
@@ -207,7 +207,7 @@ class Teacher:
         try:
             await self._commit()
             taught = await asyncio.to_thread(fingerprint, self._store, self._settings)
-            renewed = await asyncio.to_thread(learn.renew, self._store, version)
+            renewed = await asyncio.to_thread(learn.reuse_model, self._store, version)
             await self._hand_out(renewed, TrainingCause(TrainingReason.REUSED, repeats=version), taught)
         except Exception as error:  # no training has failed: only the caller needs to know
             if not heard.done():
@@ -290,7 +290,7 @@ class Teacher:
             learn.with_mined_negatives, self._store, self._settings, known, self._has_started
         )
         trained = await asyncio.to_thread(
-            learn.train_beside, training, self._settings, self.version + 1, self._has_started
+            learn.train_in_process, training, self._settings, self.version + 1, self._has_started
         )
         self._processes.clear()
         await self._hand_out(trained, cause, taught)

@@ -71,7 +71,7 @@ class ArchetypeRounds:
         surveyed, changes, trial = await asyncio.to_thread(self._find, on_start)
         if trial is None:
             return changes, None, ""
-        verdict, trained = await asyncio.to_thread(learn.try_beside, trial, self._settings, version, on_start)
+        verdict, trained = await asyncio.to_thread(learn.try_in_process, trial, self._settings, version, on_start)
         changes = dataclasses.replace(changes, verdict=verdict)
         if trained is None:
             self._refuse(surveyed.fingerprint(changes, self._settings), changes)
@@ -140,4 +140,4 @@ class NegativeMining:
         training = learn.with_mined_negatives(self._store, self._settings, known, on_start)
         if training is known:
             return None, taught
-        return learn.train_beside(training, self._settings, version, on_start), taught
+        return learn.train_in_process(training, self._settings, version, on_start), taught

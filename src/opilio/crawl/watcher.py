@@ -187,7 +187,7 @@ class Watcher:
         tiers = self._absorber.frontier.tiers
         waiting = {kcid: tiers.waiting_of(kcid) for kcid in tiers.queues}
         window = self._harvest.window_pages
-        seen = await asyncio.to_thread(learn.look_around, self._store, waiting, window, self._settings.store.terms)
+        seen = await asyncio.to_thread(learn.check_health, self._store, waiting, window, self._settings.store.terms)
         if fall is not None:
             told = await asyncio.to_thread(learn.take_census, self._store, window)
             self._absorber.notice("harvest", _fell(fall, told), self._best_remedy(told))
@@ -200,7 +200,7 @@ class Watcher:
         first = [f"{one['why']}: {one['command']}" for one in told["remedies"][:1]]
         return "; ".join([*first, f"all about it: {learn.command_line('census', self._folder)}"])
 
-    def _report_starving(self, seen: learn.Surroundings) -> None:
+    def _report_starving(self, seen: learn.CrawlHealth) -> None:
         starving, fed = {one.kcid for one in seen.starving}, {one.kcid for one in seen.fed}
         for share in seen.shares:
             thing = ("topic", share.kcid)
@@ -214,8 +214,8 @@ class Watcher:
                 remedy = learn.more_examples(self._folder, name, "few links lead to it")
                 self._absorber.notice("topic", text, f"{remedy['why']}: {remedy['command']}", share.kcid)
 
-    def _report_drifting(self, seen: learn.Surroundings) -> None:
-        for found in seen.likenesses:
+    def _report_drifting(self, seen: learn.CrawlHealth) -> None:
+        for found in seen.similarities:
             thing = ("drift", found.kcid)
             if self._reported.is_news(thing, is_so=found.drifts, is_over=found.has_recovered):
                 name = seen.names[found.kcid]
@@ -226,7 +226,7 @@ class Watcher:
                 remedy = learn.command_line("topics", "add", self._folder, name, "URL", "--negative")
                 self._absorber.notice("drift", text, f"say which of the latest are not meant: {remedy}", found.kcid)
 
-    def _judge_recall(self, seen: learn.Surroundings) -> None:
+    def _judge_recall(self, seen: learn.CrawlHealth) -> None:
         """Adopt an estimate. One may be luck: two in a row end a crawl."""
         self.recall = seen.recall
         wanted = self._limits.recall

@@ -25,12 +25,12 @@ from dataclasses import replace
 from opilio.classify import Example, TrainingSet
 from opilio.features.evidence import TextReader
 from opilio.learn.guard import confidences_by, train_without
-from opilio.learn.trainer import OnStart, work_beside
 from opilio.learn.training_set import examples_of
 from opilio.model import Judgement
+from opilio.process import NICENESS, OnStart, call
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.loading import TrainingRecord
+from opilio.store.training import unlabelled_pages
 from opilio.topics.hierarchy import ABOVE_ROOT
 
 EARLY_PAGES = 400
@@ -44,15 +44,6 @@ MAX_LOST = 0.2
 OWN_NEGATIVES = 20
 """With this many documents from the user that are not about wanted topics, no negatives are mined."""
 _LEARNERS = frozenset({"svm", "bayes"})  # classifiers that learn from OTHERS what is not wanted
-
-_FETCHED = f"""
-    SELECT c.url, coalesce(p.title, ''), p.oid, coalesce(p.language, ''), p.text
-    FROM pages p JOIN crawl c USING (oid)
-    WHERE p.oid NOT IN (SELECT oid FROM duplicates) AND p.oid NOT IN (SELECT oid FROM reviews)
-      AND p.oid NOT IN (SELECT unnest($1::BIGINT[])) AND c.url NOT IN (SELECT name FROM training)
-      AND p.oid IN (SELECT oid FROM terms)
-    ORDER BY p.visited, p.oid LIMIT {EARLY_PAGES}
-"""
 
 
 def mines_negatives(settings: Settings) -> bool:
@@ -71,11 +62,15 @@ def with_mined_negatives(
     if not mines_negatives(settings) or _unwanted(training) >= OWN_NEGATIVES:
         return training
     reader = TextReader()
-    fetched = examples_of(store, _records(store), reader)
+    known = [record.oid for record in store.load_training() if record.oid is not None]
+    fetched = examples_of(store, unlabelled_pages(store, known, ABOVE_ROOT, "met", EARLY_PAGES), reader)
     if len(fetched) < MIN_PAGES:
         return training
     given = (training, fetched, settings)
-    chosen = choose_negatives(*given) if on_start is None else work_beside("mined negatives", given, on_start)
+    if on_start is None:
+        chosen = choose_negatives(*given)
+    else:
+        chosen = call(choose_negatives, *given, niceness=NICENESS, on_start=on_start)
     if not chosen:
         return training
     others = (*training.others, *(fetched[place] for place in chosen))
@@ -127,12 +122,3 @@ def _unwanted(training: TrainingSet) -> int:
     """How many of the user's documents show what is not wanted: counter-examples, and examples of other topics."""
     wanted = training.hierarchy.is_wanted
     return sum(not (example.positive and wanted(example.kcid)) for example in training.examples)
-
-
-def _records(store: Store) -> list[TrainingRecord]:
-    """The earliest pages without feedback from the user, as documents of OTHERS."""
-    known = [record.oid for record in store.load_training() if record.oid is not None]
-    return [
-        TrainingRecord(url, "url", ABOVE_ROOT, False, "met", title, oid, language, text)
-        for url, title, oid, language, text in store.query(_FETCHED, [known], max_rows=EARLY_PAGES).rows
-    ]

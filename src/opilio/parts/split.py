@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opilio.crawl.collection import WARC_FOLDER, Collection
-from opilio.crawl.control import ask
+from opilio.crawl.operations.client import ask
 from opilio.crawl.status import FOUND
 from opilio.errors import CollectionBusy, InputError
 from opilio.parts.building import building, check_room

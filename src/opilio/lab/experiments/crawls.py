@@ -35,7 +35,7 @@ import numpy as np
 
 from opilio.classify import CLASSIFIERS, Example, Model, TrainingSet
 from opilio.crawl import Collection
-from opilio.crawl.taught import KEYWORDS
+from opilio.crawl.training_state import KEYWORDS
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence, TextReader
 from opilio.frontier import LinkTextOrder
@@ -47,12 +47,12 @@ from opilio.lab.experiments.records import UNDOUBTED, ModelRun, RunPlace, RunRec
 from opilio.lab.experiments.simulate import Answers, Crawl, Simulation
 from opilio.lab.experiments.tasks import TaskTopic
 from opilio.lab.webs.transport import RecordedTransport
-from opilio.learn import keyword_model, prepare_order, ways_to
-from opilio.learn.rejudging import NO_WAY
+from opilio.learn import keyword_model, link_context, prepare_order
+from opilio.learn.rejudging import NO_CONTEXT
 from opilio.model import Document, Judgement, Outcome, TrainingReason
 from opilio.settings import Settings, override
 from opilio.store import Batch, Store
-from opilio.store.loading import ModelRecord
+from opilio.store.loader import ModelRecord
 from opilio.topics import ExampleKind, default_others
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node
 from opilio.topics.others import OthersDocument
@@ -274,13 +274,13 @@ class _Reader:
         for oid in oids:
             number = self._numbers[oid]
             document = self._analysed.documents[number]
-            anchor, told = self._ways.get(oid, NO_WAY)
+            anchor, told = self._ways.get(oid, NO_CONTEXT)
             url = self._analysed.web.urls[number]
             yield model.judge(Evidence.of(document, url, anchor, told)) if document else Judgement()
 
     @functools.cached_property
     def _ways(self) -> dict[int, tuple[str, bytes]]:
-        return ways_to(self._store, list(self._pages), self._settings.classify)
+        return link_context(self._store, list(self._pages), self._settings.classify)
 
     def _model(self, record: ModelRecord) -> ModelRun:
         before = sum(self._visits[requests - 1][6] <= record.created_s for requests in self._pages.values())
