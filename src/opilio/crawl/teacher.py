@@ -286,7 +286,9 @@ class Teacher:
         await self._commit()
         taught = await asyncio.to_thread(fingerprint, self._store, self._settings)
         known = await asyncio.to_thread(learn.gather, self._store, self._settings)
-        training = await asyncio.to_thread(learn.with_strangers, self._store, self._settings, known, self._has_started)
+        training = await asyncio.to_thread(
+            learn.with_mined_negatives, self._store, self._settings, known, self._has_started
+        )
         trained = await asyncio.to_thread(
             learn.train_in_process, training, self._settings, self.version + 1, self._has_started
         )

@@ -26,7 +26,16 @@ from opilio.model.page import (
     Region,
     Visit,
 )
-from opilio.model.state import TRANSITIONS, CrawlProgress, IllegalTransition, Phase, UrlState, may_become, sources_of
+from opilio.model.state import (
+    TRANSITIONS,
+    CrawlProgress,
+    IllegalTransition,
+    Phase,
+    UrlState,
+    UrlStates,
+    may_become,
+    stored_code,
+)
 from opilio.model.training import TrainingCause, TrainingReason
 from opilio.model.url import host_of, normalize, registered_domain, url_key
 
@@ -50,11 +59,12 @@ __all__ = [
     "TrainingCause",
     "TrainingReason",
     "UrlState",
+    "UrlStates",
     "Visit",
     "host_of",
     "may_become",
     "normalize",
     "registered_domain",
-    "sources_of",
+    "stored_code",
     "url_key",
 ]
