@@ -26,7 +26,7 @@ import numpy as np
 
 from opilio.errors import InputError, OpilioError
 from opilio.lab.experiments.analysed import Analysed, analyse
-from opilio.lab.experiments.crawls import Errand, Judging, crawl, make_judge, simulate
+from opilio.lab.experiments.crawls import Judging, RunSpec, crawl, make_judge, simulate
 from opilio.lab.experiments.experiment import Experiment
 from opilio.lab.experiments.plan import Job, Plan, Selection, choose_topics, open_webs, reading_settings
 from opilio.lab.experiments.records import RunLog, RunPlace, RunRecord
@@ -84,7 +84,7 @@ def run_experiment(
         for web in plan.webs.values():
             settings = reading_settings(experiment)
             analyse(web, settings, count, lambda done, of: on_progress(Progress("reading", done, of)))
-        with RunWorkers(experiment, count) if count > 1 else Here(experiment) as pool:
+        with RunWorkers(experiment, count) if count > 1 else InlineRunWorkers(experiment) as pool:
             for name, labels in zip(plan.webs, pool.ask([("topics", name) for name in plan.webs]), strict=True):
                 plan.set_topics(name, labels)
             plan.check()
@@ -158,13 +158,13 @@ def _references(plan: Plan, groups: Sequence[Sequence[RunRecord]]) -> dict[RunPl
     }
 
 
-class Here:
+class InlineRunWorkers:
     """Answers requests in this process."""
 
     def __init__(self, experiment: Experiment) -> None:
         self._worker = RunWorker(experiment, lambda run: None)
 
-    def __enter__(self) -> Here:
+    def __enter__(self) -> InlineRunWorkers:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -333,16 +333,16 @@ class RunWorker:
         starts = topic.starts(Start(place.task))
         if not starts:
             return RunRecord(place, key, skipped="no page leads to the targets by two links")
-        errand = Errand(
+        spec = RunSpec(
             experiment, contestant, loaded.analysed, loaded.answers, loaded.maker.graph, topic, starts, place, key
         )
         if contestant.real:
-            return crawl(errand)
+            return crawl(spec)
         wanted = experiment.judge_of(contestant)
         judge_key = msgspec.json.encode(wanted)
         if judge_key not in judges:
             judges[judge_key] = make_judge(experiment, wanted, loaded.analysed, topic)
-        return simulate(errand, judges[judge_key])
+        return simulate(spec, judges[judge_key])
 
     def _web(self, name: str) -> Loaded:
         if self._loaded is None or self._loaded.name != name:

@@ -1,6 +1,4 @@
-"""What the measures of a crawl are made of, and what a measure is.
-
-The measures of experiments by name: what each is called, what it is a function of, and whether more is better.
+"""The measures of experiments by name: what each is called, what it is a function of, and whether more is better.
 
 Curves are taken at a few points, so that crawls of different lengths have values at the same places. A measure in a
 table is one point of its curve: `recall@100` is the recall after 100 pages, `static lexical@50` the share of the 50
@@ -56,6 +54,7 @@ if TYPE_CHECKING:
     Flags: TypeAlias = npt.NDArray[np.bool_]
     Numbers: TypeAlias = npt.NDArray[np.integer]
     Values: TypeAlias = npt.NDArray[np.float64]
+LAST = -1
 
 
 class Axis(StrEnum):
@@ -187,7 +186,6 @@ def single(value: float) -> Values:
     return np.array([float(value)])
 
 
-LAST = -1
 Curve: TypeAlias = Callable[[CrawlFacts], "Values"]
 Choice: TypeAlias = Callable[[CrawlFacts], "Flags"]
 
