@@ -111,7 +111,7 @@ class WorkerActor:
         return parcels
 
     async def _watch(self) -> None:
-        """End the process when nobody asks.
+        """End the process when no calls come any more.
 
         The time is counted in steps of the loop, not by the clock: on a machine with too much to do, a call that has
         come may wait for long until it is heard.
@@ -221,7 +221,7 @@ async def _answer(reference: Awaitable[Answer]) -> Answer:
 
 
 def first_line(error: BaseException | None) -> str:
-    """What Ray says of a lost actor, in a line: the last one, where it shows the traceback of ours."""
+    """What Ray says about a lost actor, in one line: the last, when Ray shows a traceback of ours."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__

@@ -31,8 +31,8 @@ from opilio.store.warc import WarcFiles, WarcRecords
 LOOK_S = 3.0  # how often the number of slots follows the size of the cluster
 AGAIN_S = 2.0  # before an actor is made again in a slot where one could not be made; longer each time
 MAX_AGAIN_S = 60.0
-MAX_FAILURES = 3  # so many in a row that could not be made, and none that works: something is wrong with the cluster
-ROOM_S = 20.0  # how long the first actor may take before the user is told that there is no room
+MAX_FAILURES = 3  # in a row, with no actor that works: something is wrong with the cluster
+ROOM_S = 20.0  # how long the first actor may take before the user hears that there is no room
 
 
 class Bridge:
@@ -85,7 +85,7 @@ class Bridge:
         return self._problem
 
     def take(self, order: WorkerOrder) -> None:
-        """Do what the engine asks."""
+        """Carry out an order of the engine."""
         if order.model:
             self._model = ray.put(order.model)
             for handle in self._handles:

@@ -49,7 +49,7 @@ def _live_nodes() -> list[dict[str, Any]]:
 
 
 class Numbered(Protocol):
-    """Somebody who can be told apart from others by a number."""
+    """Something with a number that no other has."""
 
     @property
     def number(self) -> int:
@@ -66,7 +66,7 @@ class Placement(Generic[Who]):
     def __init__(self) -> None:
         self._ready: dict[int, Who] = {}
         self._under_way: dict[str, tuple[Who, int]] = {}
-        self._chosen: dict[str, Who] = {}  # by hashing; asked for with every lease
+        self._chosen: dict[str, Who] = {}  # by hashing; looked up with every lease
 
     def add(self, who: Who) -> None:
         """Give hosts to `who` too from now on."""

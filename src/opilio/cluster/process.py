@@ -26,17 +26,17 @@ from opilio.process import Channel, collect_rarely, end_with_parent, frame, read
 if TYPE_CHECKING:
     from opilio.cluster.bridge import Bridge
 
-BEAT_S = 5.0  # the engine hears from us so often, also while there is nothing to say
+BEAT_S = 5.0  # between two messages to the engine, also while there is nothing to say
 RECONNECT_S = 600.0  # how long a cluster may be gone in the middle of a crawl
 RETRY_S = 2.0
-TELL_S = 30.0  # the user is told so often what we wait for
+TELL_S = 30.0  # between two messages to the user about what we wait for
 PROBE_S = 5.0
 CONNECT_S = 20.0  # Ray itself would try for many minutes
 _HINT = "Start it: ray start --head --port 6379 (here), ray start --address HOST:6379 (on other machines)."
 
 
 def connect(address: str, timeout_s: float, tell: TextIO) -> str:
-    """Connect to the cluster; tries for so long. Returns why it failed, '' for success."""
+    """Connect to the cluster; tries again until `timeout_s` have passed. Returns why it failed, '' for success."""
     deadline_s = time.monotonic() + timeout_s
     told_s = 0.0
     while True:

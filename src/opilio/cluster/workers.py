@@ -19,8 +19,8 @@ from opilio.errors import SettingsError
 from opilio.model import Fetch, Lease, Visit
 from opilio.settings import from_table
 
-POLL_S = 2.0  # an actor answers after this time, with or without parcels, and is asked again
-ALONE_S = 20.0  # an actor that was not asked for so long ends
+POLL_S = 2.0  # an actor answers after this time, with or without parcels, and is called again
+ALONE_S = 20.0  # an actor that was not called for this long ends
 WATCH_S = 1.0  # how often it looks
 BRIDGE = "opilio.cluster.process:run_bridge"
 AUTO = "auto"
@@ -95,5 +95,5 @@ def check_ray() -> None:
 
 
 def orphaned_s(setup: WorkerSetup) -> float:
-    """How long after we have lost an actor it may still be asking: until its requests or its patience end."""
+    """How long a lost actor may still send requests: until they time out, or it notices that it is alone."""
     return min(from_table(setup.settings, "settings of the crawl").fetch.total_timeout_s, ALONE_S + WATCH_S)

@@ -143,7 +143,7 @@ class CrawlResult:
     judgements: list[Judgement]
     """Of each page fetched, the latest."""
     models: list[ModelRun]
-    """Those that were trained; not those of OASIS of which only the variable part was drawn anew."""
+    """Those that were trained; not those of OASIS of which only the variable part was redrawn."""
 
 
 def crawl_for_real(
@@ -156,7 +156,7 @@ def crawl_for_real(
     max_pages: int,
     seed: int,
 ) -> CrawlResult:
-    """Crawl in a folder that is gone afterwards; as many pages as asked for, in the order they were fetched."""
+    """Crawl in a folder that is gone afterwards; as many pages as the budget allows, in the order they were fetched."""
     with tempfile.TemporaryDirectory(prefix="opilio-evaluate-") as name:
         folder = Path(name)
         (folder / "seeds.txt").write_text("\n".join(analysed.web.urls[page] for page in starts), "utf-8")
@@ -287,7 +287,7 @@ class _Reader:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """What a crawl of an experiment is asked to do."""
+    """All that a run of an experiment needs."""
 
     experiment: Experiment
     contestant: Contestant

@@ -61,7 +61,7 @@ class Pool(Protocol):
     def ask(
         self, requests: Sequence[tuple[str, Any]], on_run: Callable[[RunRecord], object] = lambda run: None
     ) -> Iterator[Any]:
-        """The answers to the requests, in their order, as they come; `on_run` is told of each run that is finished."""
+        """The answers to the requests, in their order, as they come; `on_run` receives each finished run."""
         ...  # pragma: no cover
 
 
@@ -173,7 +173,7 @@ class InlineRunWorkers:
     def ask(
         self, requests: Sequence[tuple[str, Any]], on_run: Callable[[RunRecord], object] = lambda run: None
     ) -> Iterator[Any]:
-        """The answers to the requests, in their order; `on_run` is told of each run that is finished."""
+        """The answers to the requests, in their order; `on_run` receives each finished run."""
         self._worker.on_run = on_run
         for kind, argument in requests:
             yield self._worker.answer(kind, argument)
@@ -200,7 +200,7 @@ class RunWorkers:
     def ask(
         self, requests: Sequence[tuple[str, Any]], on_run: Callable[[RunRecord], object] = lambda run: None
     ) -> Iterator[Any]:
-        """The answers to the requests, in their order, as they come; `on_run` is told of each run that is finished."""
+        """The answers to the requests, in their order, as they come; `on_run` receives each finished run."""
         self._start(min(self._count, len(requests)))
         waiting = iter(enumerate(requests))
         lock = threading.Lock()
@@ -288,7 +288,7 @@ class RunWorker:
         self._loaded: Loaded | None = None
 
     def answer(self, kind: str, argument: Any) -> Any:
-        """Do what is asked; the argument as it is, or as it comes out of a message."""
+        """Answer a request; its argument is as it was made, or as it comes out of a message."""
         handlers: dict[str, tuple[Callable[[Any], Any], type]] = {
             "topics": (self.topics, str),
             "crawl": (self.crawl, Job),

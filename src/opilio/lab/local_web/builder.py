@@ -43,7 +43,7 @@ Size = Literal["full", "small"] | int
 SMALL_DOCS = 184
 # Below this number of pages, hubs and noise have fewer hosts, lest there be more noise than documentation.
 LEAN_BELOW_PAGES = 3000
-# A web of a given number of pages spreads over at least so many sections.
+# A web of a given number of pages spreads over at least this many sections.
 MIN_SECTIONS = 12
 # Share of pages that are documentation, in a web of a given number of pages.
 DOC_SHARE = 0.8
@@ -142,7 +142,7 @@ def build(size: Size = "full", seed: int = 0) -> LocalWeb:
     """The local web of this machine: the same for the same installed packages, size and seed.
 
     `full` takes everything that is installed, `small` about 300 pages of the standard library on 12 hosts (for
-    tests), a number about so many pages.
+    tests), a number: about that many pages.
     """
     if size not in ("full", "small") and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
         raise InputError(f"size {size!r} of the local web", "Use 'full', 'small' or a number of pages.")
@@ -164,7 +164,7 @@ def _harvested(cache: Cache, sections: Sequence[Section], *, small: bool) -> lis
 
 
 def _choose(docs: list[Doc], size: Size, rng: random.Random) -> list[Doc]:
-    """As many documents as the size asks for: whole modules' pages first, topics taking turns."""
+    """As many documents as the size needs: whole modules' pages first, topics taking turns."""
     if size == "full":
         return docs
     budget = SMALL_DOCS if size == "small" else max(MIN_SECTIONS, round(int(size) * DOC_SHARE))

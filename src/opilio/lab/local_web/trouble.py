@@ -109,7 +109,7 @@ def _number(text: str) -> int:
 
 
 async def slow(exchange: Exchange, wire: Wire) -> None:
-    """/wait/SECONDS: nothing at all for so long, then a page."""
+    """/wait/SECONDS: nothing at all for that long, then a page."""
     try:
         wait_s = float(exchange.path.rpartition("/")[2])
     except ValueError:

@@ -7,7 +7,7 @@ collections, WARC files, HTML files, labelled corpora. A corpus of one host can 
 
 A recorded web is replayed in two ways: inside the crawler's process, without network (`RecordedTransport`,
 `transport.py`), or over HTTP on loopback from a process of its own, with any latency (`Serving`, `serving.py`). The
-HTTP server itself (`server.py`), and how it is started and asked for its log (`loopback.py`), are those of the local
+HTTP server itself (`server.py`), and how it is started and its log is read (`loopback.py`), are those of the local
 web too.
 
 What holds: a URL of the web answers with what was recorded, any other with 404. A web never changes once it is in its

@@ -320,7 +320,7 @@ class RecordOptions:
     labels: str = ""
     """`judged`: label pages of a collection by the topics they were judged to be of; `folders`: files by folder."""
     spread_hosts: int = 0
-    """Spread the pages of the first host over so many hosts."""
+    """Spread the pages of the first host over a number of hosts."""
     drop: tuple[str, ...] = ()
     """URL patterns (with * and ?) that are left out, so that they answer 404."""
 
