@@ -16,7 +16,7 @@ from opilio.cli import display
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.ledger import Ledger
 from opilio.crawl.status import Counters, Status
-from opilio.crawl.watcher import STEPS, Harvest, Said, Watcher
+from opilio.crawl.watcher import STEPS, Harvest, Reported, Watcher
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
 from opilio.lab.local_web import LocalServer
 from opilio.settings import Settings, override
@@ -79,7 +79,7 @@ def test_the_harvest_is_that_of_the_latest_pages(pages: list[bool], window: int)
 
 def test_a_thing_is_said_once_until_it_is_over() -> None:
     """Between `so` and `over` nothing is repeated, and nothing forgotten."""
-    said = Said()
+    said = Reported()
     seen = [(True, False), (True, False), (False, False), (True, False), (False, True), (True, False)]
     assert [said.is_news("x", is_so=so, is_over=over) for so, over in seen] == [True, False, False, False, False, True]
     assert said.is_news("y", is_so=True, is_over=False)

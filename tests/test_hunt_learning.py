@@ -14,13 +14,13 @@ from fetch_servers import Handler, WebServer, html, reply
 from opilio import Collection
 from opilio.cli import demo
 from opilio.crawl import worker
-from opilio.crawl.control import NOTE
-from opilio.errors import InputError, OpilioError, QueryError, SettingsError
+from opilio.crawl.operations.client import NOTE
+from opilio.errors import InputError, OpilioError, SettingsError
 from opilio.lab.local_web import LocalServer
 from opilio.learn import rejudging, training_data
 from opilio.model import Document, Judgement, Lease
 from opilio.process import start
-from opilio.store import judging as store_judging
+from opilio.store import judgements as store_judgements
 
 
 def crawl_beside(collection: Collection) -> threading.Thread:
@@ -91,8 +91,8 @@ def test_a_judgement_and_what_it_changes_are_written_together(
     """When judging anew breaks off in the middle of a piece, the pages still have what the judgements say."""
     collection = make_taught()
     collection.crawl()
-    wrong = (*store_judging._STATEMENTS[:-1], "UPDATE crawl SET relevance = 1 / 'x'")
-    monkeypatch.setattr(store_judging, "_STATEMENTS", wrong)
+    wrong = (*store_judgements._APPLY[:-1], "UPDATE crawl SET relevance = 1 / 'x'")
+    monkeypatch.setattr(store_judgements, "_APPLY", wrong)
     before = collection.sql("SELECT count(*) FROM judgements").rows
     with pytest.raises(OpilioError):
         collection.train()
@@ -104,7 +104,7 @@ def test_a_second_stop_does_not_wait_for_pages_to_be_judged_anew(
 ) -> None:
     """What was judged by then stays judged; the rest is taken up by the next crawl."""
     monkeypatch.setattr(rejudging, "CHUNK_PAGES", 1)
-    monkeypatch.setattr(rejudging, "ways_to", slowly(rejudging.ways_to, 1.0))  # type: ignore[attr-defined]
+    monkeypatch.setattr(rejudging, "link_context", slowly(rejudging.link_context, 1.0))  # type: ignore[attr-defined]
     collection = make_taught(limits__max_pages=0, fetch__host_delay_s=0.2)
     crawl = crawl_beside(collection)
     wait_for(lambda: model_count(collection))
@@ -179,7 +179,7 @@ def test_nothing_is_learned_where_no_terms_are_kept(make_taught: MakeTaught) -> 
     crawl = crawl_beside(collection)
     try:
         collection.add_example("statistics", "text:" + "mean and median of a sample " * 10)
-        with pytest.raises(QueryError, match="no terms"):
+        with pytest.raises(InputError, match="terms of pages are not stored"):
             collection.train()
         wait_for(lambda: collection.sql(still_to_come).rows == [(0,)])
         pages = collection.status().pages
@@ -200,7 +200,7 @@ def test_teaching_at_the_same_time(make_taught: MakeTaught, monkeypatch: pytest.
     def mark(topic: str) -> None:
         try:
             collection.mark(topic, good=False)
-        except QueryError as error:
+        except InputError as error:
             refused.append(error.message)
 
     threads = [threading.Thread(target=mark, args=(topic,)) for topic in TAUGHT_TOPICS]

@@ -17,13 +17,13 @@ from fetch_servers import Handler, WebServer, html
 from learn_webs import text
 from opilio import Collection, learn
 from opilio.crawl.engine import Engine
-from opilio.crawl.phases import Phase, Phases
+from opilio.crawl.phases import Phases
 from opilio.crawl.teacher import Teacher
 from opilio.errors import QueryError, SettingsError
 from opilio.frontier import Frontier, LearningOrder, NoListener, QueuedUrl, ScopeFilter, make_strategy
 from opilio.frontier.classic import SharpFocus
 from opilio.frontier.evidence_strategy import EXPLORED_PRIORITY, AllEvidence
-from opilio.model import Document, Judgement, Link, Outcome, Region
+from opilio.model import Document, Judgement, Link, Outcome, Phase, Region, TrainingCause, TrainingReason
 from opilio.settings import Settings, override
 from opilio.store import Store
 from test_crawl_phases import LEARNING, phases_of
@@ -110,7 +110,7 @@ def test_a_second_interrupt_loses_no_batch(
     monkeypatch.setattr(Phases, "_harvest", interrupt)
     assert ends(collection.crawl).reason == "interrupted"
     assert collection.status().counters["something to write"] == 1
-    assert collection.status().counters["phase"] == Phase.LEARNING
+    assert collection.status().phase == Phase.LEARNING
 
 
 def test_models_have_versions_of_their_own(
@@ -119,7 +119,7 @@ def test_models_have_versions_of_their_own(
     """To go back to an older model and to train a new one at the same time gives two models, not one number twice."""
     collection = make_taught(limits__max_pages=60)
     collection.crawl(settings={"limits.max_pages": 20})
-    renew = learn.renew
+    renew = learn.reuse_model
     told: list[int] = []
 
     def renew_slowly(*given: Any) -> Any:
@@ -128,7 +128,9 @@ def test_models_have_versions_of_their_own(
         return found
 
     async def ask_twice(teacher: Teacher) -> None:
-        told.extend(await asyncio.gather(teacher.use_model(1), teacher.retrain("asked for")))
+        told.extend(
+            await asyncio.gather(teacher.use_model(1), teacher.retrain(TrainingCause(TrainingReason.REQUESTED)))
+        )
 
     asked: list[asyncio.Task[None]] = []
 
@@ -137,7 +139,7 @@ def test_models_have_versions_of_their_own(
             asked.append(asyncio.get_running_loop().create_task(ask_twice(engines[-1].teacher)))
         return not asked[0].done()
 
-    monkeypatch.setattr(learn, "renew", renew_slowly)
+    monkeypatch.setattr(learn, "reuse_model", renew_slowly)
     ends(lambda: collection.crawl(settings={"limits.max_pages": 0, "fetch.host_delay_s": 5.0}, on_tick=on_tick))
     versions = [version for (version,) in collection.sql("SELECT version FROM models").rows]
     assert len(set(told)) == 2 and len(versions) == len(set(versions)) == 3
@@ -268,7 +270,7 @@ def test_phases_turned_off(stray: Callable[..., Collection]) -> None:
         "learning",
         "no phases any more (learn.phases)",
     ]
-    assert collection.status().counters["phase"] == Phase.NONE
+    assert collection.status().phase == Phase.NONE
 
 
 # -- orders

@@ -1,8 +1,7 @@
-"""`opilio serve`: the portal.
+"""`opilio serve` and `opilio publish`: the portal, served or written as files.
 
-The portal beside a crawl: a process of its own, so that looking around takes nothing from the crawl's loop.
-
-`opilio publish`: the portal as files.
+During a crawl (`opilio crawl --portal`) the portal runs in a process of its own, so that it takes no time from the
+loop of the crawl.
 """
 
 from __future__ import annotations
@@ -26,20 +25,28 @@ from opilio.process import Channel, end_with_parent, start
 
 PORT = 8765
 TOKEN_VARIABLE = "OPILIO_TOKEN"
+STOP_S = 5.0
+TOLD_EVERY_S = 2.0
 
 
 @click.command()
 @click.argument("place", type=click.Path(path_type=Path, file_okay=False), default=Path())
 @click.option("--host", default="127.0.0.1", show_default=True, help="Name or address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any that is free.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="Port to listen on; 0: any free port.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print the address only.")
 def serve(place: Path, host: str, port: int, quiet: bool) -> None:
-    """Show the portal of PLACE: a collection, or a folder with several (default: here).
+    """Serve the portal of PLACE: a collection, or a folder with several (default: this folder).
 
-    Browse, search, teach, review, watch crawls and begin new ones in a browser; docs/guides/portal.md shows how. Who
-    reaches the address may read. Changing anything needs the token: the address printed first signs a browser in, and
-    programs send it as `Authorization: Bearer TOKEN` to the REST API (/api/openapi.json). Set OPILIO_TOKEN for one of
-    your own; otherwise each start has a new one.
+    Browse, search, train, review, watch crawls and start new ones in a browser; see docs/guides/portal.md. Everyone who
+    can reach the address can read. Changes need the token: the printed address signs your browser in, and programs send
+    it as `Authorization: Bearer TOKEN` to the REST API (/api/openapi.json). Set OPILIO_TOKEN to choose the token;
+    otherwise each start makes a new one.
 
     \b
     opilio serve birds
@@ -60,7 +67,7 @@ def serve_place(
     from opilio.web.app import serve_forever  # noqa: PLC0415
 
     if not place.is_dir():
-        raise InputError(f"{place}: no such folder", "Name a collection, or a folder for several.")
+        raise InputError(f"{place}: no such folder", "Name a collection, or a folder with several.")
     serve_forever(place, listen(host, port), host, os.environ.get(TOKEN_VARIABLE, ""), quiet=quiet, echo=echo)
 
 
@@ -75,14 +82,11 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise InputError(
             f"cannot listen on {host}, port {port}: {error.strerror or error}",
-            "Give another: --port 0 takes a free one.",
+            "Choose another port; --port 0 takes a free one.",
         ) from None
     if not ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback:
-        click.echo(f"warning: {host} can be reached from other machines: whoever reaches it may read", err=True)
+        click.echo(f"warning: {host} can be reached from other machines: everyone who reaches it can read", err=True)
     return listener
-
-
-STOP_S = 5.0
 
 
 @contextlib.contextmanager
@@ -93,7 +97,8 @@ def portal_beside(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
         address = child.channel.receive().decode()
         if not address:
             raise OpilioError(
-                "the portal did not start", f"Take a free port: --portal 0. Or begin it alone: opilio serve {folder}"
+                "the portal did not start",
+                f"Take a free port: --portal 0. Or start it separately: opilio serve {folder}",
             )
         click.echo(f"portal: {address}", err=True)
         yield child.process
@@ -112,28 +117,25 @@ def run_portal(channel: Channel, folder: str, port: str) -> None:
 
 def stay(process: subprocess.Popen[bytes]) -> None:
     """Keep the portal after the crawl until Ctrl-C."""
-    click.echo("The portal stays until Ctrl-C.", err=True)
+    click.echo("The portal runs until Ctrl-C.", err=True)
     with contextlib.suppress(KeyboardInterrupt):
         process.wait()
-
-
-TOLD_EVERY_S = 2.0
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--pages-per-topic", type=click.IntRange(1, 1000), default=100, show_default=True,
-              help="How many pages of each topic, the best first.")  # fmt: skip
-@click.option("--name", default="", help="What the site is called; by default as FOLDER is.")
-@click.option("--json", "as_json", is_flag=True, help="Tell what was written as one JSON object.")
+              help="Publish at most this many pages of each topic, the best first.")  # fmt: skip
+@click.option("--name", default="", help="Title of the site; by default the name of FOLDER.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as one JSON object.")
 def publish(folder: Path, target: Path, pages_per_topic: int, name: str, as_json: bool) -> None:
-    """Write the portal of FOLDER to the new folder TARGET, as a site that needs no server.
+    """Write the portal of FOLDER to the new folder TARGET, as a static site.
 
-    It has the topics, their best pages with text and the reasons for their judgement, hubs and authorities, and a
-    search over titles, addresses and topics. Open TARGET/index.html, or copy TARGET to any web host. What TARGET holds
-    from the last time is replaced in one step; a folder that was not made by this command is never touched. The texts
-    of pages belong to their authors: publish for others only what you may.
+    The site has the topics, their best pages with text and the reasons for their judgement, hubs and authorities, and a
+    search over titles, addresses and topics. Open TARGET/index.html, or copy TARGET to any web host. A site from an
+    earlier call is replaced in one step; a folder that was not made by this command is never touched. The texts of
+    pages belong to their authors: publish only what you may.
 
     \b
     opilio publish birds site

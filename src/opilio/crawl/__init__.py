@@ -8,12 +8,19 @@ The engine leases it when it is the best whose host is ready (`engine.py`); a ne
 offered. (5) The rows that follow from it (`ledger.py`, `rows.py`) are committed in one transaction with those of some
 hundred others (`commits.py`).
 
-Decisions are made in one process and without I/O; the network, the database and the user never hold them up. After
-kill -9 at any moment the next crawl rebuilds its memory from the tables, takes in the pages that only the WARC files
-have (`restore.py`), and goes on. While a crawl runs, other processes talk to it over a local socket (`control.py`);
-`Collection` hides whether one does.
+In the background of a crawl, `teacher.py` trains models, `distiller.py` finds hubs and authorities, `watcher.py` looks
+for trouble, `phases.py` switches from learning to harvest, `steering.py` carries out what the user wants,
+`indexer.py` keeps the search index, and `shipping.py` and `forwarding.py` send WARC files and URLs elsewhere.
 
-A worker process imports `process` alone and starts quickly; so the names below are loaded on first use.
+Everything that a user can ask of a collection is an operation, declared once (`operations/`). `Collection` has a method
+for each, and hides whether a crawl runs: while one does, it carries the operation out (`control.py`); otherwise the
+caller opens the database (`operations/client.py`).
+
+Invariants: decisions are made in one process and without I/O; what waits (network, database, user) never holds them up.
+After kill -9 at any moment the next crawl rebuilds its memory from the tables, takes in the pages that only the WARC
+files have (`restore.py`), and continues.
+
+A worker process imports `worker_process` alone and starts quickly; so the names below are loaded on first use.
 """
 
 from __future__ import annotations

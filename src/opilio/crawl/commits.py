@@ -23,6 +23,7 @@ from opilio.errors import QueryError
 from opilio.frontier import QueuedUrl
 from opilio.settings import FrontierSettings, StoreSettings
 from opilio.store import Store
+from opilio.store import urls as stored_urls
 
 OVERDUE = 4  # a batch that is this many times as large as it should be is waited for
 ALL_RETRIES_S = 253_370_764_800.0  # the year 9999: a refill may bring any URL; retries in memory are left out anyway
@@ -191,14 +192,7 @@ class Refills:
     def _validators(self, oids: list[int]) -> dict[int, tuple[str, str]]:
         """ETag and Last-Modified of pages that are fetched again."""
         wanted = [oid for oid in oids if oid in self._absorber.ledger.recrawls]
-        if not wanted:
-            return {}
-        sql = """
-            SELECT oid, arg_max(etag, visited), arg_max(last_modified, visited)
-            FROM pages WHERE oid IN (SELECT unnest(?)) GROUP BY oid
-        """
-        found = self._store.query(sql, [wanted], max_rows=len(wanted)).rows
-        return {oid: (etag or "", last_modified or "") for oid, etag, last_modified in found}
+        return stored_urls.validators(self._store, wanted)
 
     def _from_row(
         self, row: Any, validators: dict[int, tuple[str, str]], contexts: dict[int, tuple[str, bytes]]

@@ -20,11 +20,11 @@ from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import BackgroundTask
 from opilio.crawl.commits import Commits, Refills
 from opilio.crawl.distiller import Distiller
-from opilio.crawl.forwarding import HandOver
+from opilio.crawl.forwarder import Forwarder
 from opilio.crawl.indexer import Indexer
 from opilio.crawl.phases import Phases, phase_at_start, settings_in
 from opilio.crawl.shipping import Shipper
-from opilio.crawl.status import PHASE, Status
+from opilio.crawl.status import Status
 from opilio.crawl.steering import Steering
 from opilio.crawl.teacher import Teacher
 from opilio.crawl.watcher import Watcher
@@ -33,7 +33,8 @@ from opilio.errors import OpilioError, QueryError, StoreError
 from opilio.frontier import DatabaseOrder, HostState, LearningOrder, LinkTextOrder, Order, make_strategy
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.reading import MAX_CHARS
+from opilio.store.reader import MAX_CHARS
+from opilio.store.urls import queued_urls
 
 REST = 3.0  # a thread that replays pages to a strategy works a quarter of the time: the loop needs Python's lock
 TICK_S = 0.25  # the loop checks limits and updates the display at least this often
@@ -61,10 +62,11 @@ class Engine:
         self._elapsed_before_s = self.counters.counts["elapsed_ms"] / 1000
         self._ticked_s = 0.0
         self._stop_now = asyncio.Event()
+        self._is_interrupted = False
         self.commits = Commits(settings.store, store, absorber, lambda: self.elapsed_s)
         commit = self.commit
         self.teacher = Teacher(
-            settings_in(phase_at_start(settings, self.counters.counts[PHASE]), settings),
+            settings_in(phase_at_start(settings, self.counters.progress.phase), settings),
             store, absorber, workers, commit, self.reprioritise,
         )  # fmt: skip
         self.distiller = Distiller(settings, store, absorber, commit, self.teacher.ways_to)
@@ -74,8 +76,14 @@ class Engine:
         self.refills = Refills(
             settings.frontier, store, absorber, self.commits, self.steering, self.teacher.ways_to, self.end
         )
-        self.companions: list[BackgroundTask] = [self.teacher, self.distiller, self.watcher, self.phases, self.steering]
-        self.companions += [kind(settings, store, absorber, commit) for kind in (Indexer, Shipper, HandOver)]
+        self.background_tasks: list[BackgroundTask] = [
+            self.teacher,
+            self.distiller,
+            self.watcher,
+            self.phases,
+            self.steering,
+        ]
+        self.background_tasks += [kind(settings, store, absorber, commit) for kind in (Indexer, Shipper, Forwarder)]
 
     # -- running
 
@@ -84,8 +92,8 @@ class Engine:
         await self.workers.start()
         try:
             while not self.reason:
-                for companion in self.companions:
-                    companion.look()
+                for task in self.background_tasks:
+                    task.look()
                 may_wait = self._lease()
                 self._tick(on_tick)
                 await self._absorb_visits(may_wait)
@@ -94,8 +102,8 @@ class Engine:
                 await self._check_end()
             await self._finish_requests(on_tick)
         finally:
-            for companion in self.companions:
-                await companion.close(self._stop_now)
+            for task in self.background_tasks:
+                await task.close(self._stop_now)
             await self.workers.close()
             await self.refills.close()
             await self.commits.close()
@@ -108,6 +116,11 @@ class Engine:
 
     async def _refill_ended(self) -> None:
         await self.refills.wait()
+
+    def interrupt(self, signal_name: str) -> None:
+        """End the crawl because of a signal."""
+        self._is_interrupted = self._is_interrupted or not self.reason
+        self.stop(f"interrupted ({signal_name})")
 
     def stop(self, reason: str) -> None:
         """End the crawl: first call, when the requests under way are done; second call, at once.
@@ -125,7 +138,7 @@ class Engine:
 
     def _lease(self) -> bool:
         """Lease what is ready now; returns whether there was room for more."""
-        if any(companion.holds for companion in self.companions):
+        if any(task.holds for task in self.background_tasks):
             return False
         room = self.settings.fetch.in_flight - self.frontier.in_flight
         max_pages = self.settings.limits.max_pages
@@ -159,24 +172,23 @@ class Engine:
         elif limits.max_bytes and self.counters.counts["bytes"] >= limits.max_bytes:
             self.reason = f"byte limit reached ({limits.max_bytes:,})"
         elif self._has_nothing_to_do():
-            for companion in self.companions:  # the last page may be the one that they waited for
-                companion.look()
+            for task in self.background_tasks:  # the last page may be the one that they waited for
+                task.look()
             await self.commit()
             if self._has_nothing_to_do() and not self._find_queued():
                 self.reason = "frontier empty: every URL found was fetched or rejected"
 
     def _has_nothing_to_do(self) -> bool:
         is_empty = not self.frontier.in_flight and not self.frontier.waiting and not self.refills.is_running
-        return is_empty and not any(companion.is_busy for companion in self.companions)
+        return is_empty and not any(task.is_busy for task in self.background_tasks)
 
     def _find_queued(self) -> bool:
         """Whether the database has queued URLs that the frontier does not know of: the last check before the end."""
         queued: Counter[int] = Counter()
-        for piece in self.store.stream("SELECT oid, topic FROM crawl WHERE state = 'waiting'"):
-            for oid, topic in zip(*(column.to_pylist() for column in piece.columns), strict=True):
-                if topic in self.frontier.tiers.queues:
-                    queued[topic] += 1
-                    self.absorber.ledger.reopen(oid)  # settled, but the user queued it again by SQL
+        for oid, topic in queued_urls(self.store):
+            if topic in self.frontier.tiers.queues:
+                queued[topic] += 1
+                self.absorber.ledger.reopen(oid)  # settled, but the user queued it again by SQL
         self.frontier.tiers.wait_in_database(queued)
         return bool(queued)
 
@@ -292,7 +304,7 @@ class Engine:
             harvest=counters.harvest,
             harvest_history=counters.harvest_history,
             outcomes=counters.outcomes(),
-            counters=dict(counters.counts),
+            counters=counters.shown(),
             strategy=self.settings.frontier.strategy,
             order_by=frontier.strategy.order_by,
             topics={name: frontier.tiers.waiting_of(topic) for topic, name in self.topic_names.items()},
@@ -302,6 +314,8 @@ class Engine:
             model=self.teacher.note,
             notices=list(self.absorber.ledger.notices),
             recall=self.watcher.recall,
+            phase=counters.progress.phase,
+            interrupted=self._is_interrupted,
             paused=self.steering.holds,
             boosts=dict(frontier.boosts),
         )

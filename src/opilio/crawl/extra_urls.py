@@ -21,6 +21,7 @@ from opilio.model.url import path_of
 from opilio.settings import FrontierSettings
 from opilio.store import Store
 from opilio.store.connection import FILE_NAME
+from opilio.store.urls import links_by_url
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
     import numpy.typing as npt
@@ -39,10 +40,6 @@ _OPTIONS = {
     "read_json": ", format = 'newline_delimited'",
     "read_parquet": "",
 }
-_OF_A_COLLECTION = """
-SELECT s.url AS source, t.url AS target
-FROM links JOIN crawl s ON s.oid = oid_src JOIN crawl t ON t.oid = oid_dst
-"""
 _FORM_HINT = (
     "Give the columns source and target: a CSV file with a header, JSON Lines, Parquet, or the folder of another "
     "collection."
@@ -164,4 +161,4 @@ def _read_collection(folder: Path) -> Iterator[pa.RecordBatch]:
             "Wait until the crawl in it has ended, or crawl from a copy of its folder.",
         ) from None
     with store:
-        yield from store.stream(_OF_A_COLLECTION)
+        yield from links_by_url(store)

@@ -67,9 +67,7 @@ class Ledger:
         for sid in self.changed_hosts:
             self.recorder.add_host(batch, hosts[sid])
         self.changed_hosts = set()
-        for name in self.counters.dirty:
-            batch.counters[name] = self.counters.counts[name]
-        self.counters.dirty = set()
+        self.counters.write_changes(batch)
         return batch
 
     def notice(self, kind: str, text: str, remedy: str = "", kcid: int | None = None) -> None:

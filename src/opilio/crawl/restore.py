@@ -6,7 +6,7 @@ import heapq
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -19,15 +19,20 @@ from opilio.frontier import ABSENT, Frontier, HostState, QueuedUrl, ScopeFilter
 from opilio.model import HostReport, Lease, UrlState, normalize, url_key
 from opilio.settings import LimitSettings
 from opilio.store import Store, WarcRecord, recover, truncate_torn
-from opilio.store.loading import STATES
+from opilio.store.census import count_queued
+from opilio.store.loader import STATES
+from opilio.store.urls import (
+    hosts_dropped_by_scope,
+    page_sketches,
+    queued_url,
+    recrawled_urls,
+    requeue_dropped,
+    trap_like_urls,
+)
 from opilio.store.warc_files import known_ends
 
 if TYPE_CHECKING:
     from opilio.crawl.worker import Worker
-
-_BY_SCOPE = "('locked-domain', 'out-of-scope')"
-_RECRAWLED = "SELECT oid FROM crawl WHERE state = 'waiting' AND oid IN (SELECT oid FROM pages)"  # whatever its last try
-_COUNTED_BY_TRAPS = r"url LIKE '%?%' OR regexp_matches(url, '/(19|20)\d\d[-/]\d{1,2}([-/]\d{1,2})?/?$')"
 
 
 def restore(store: Store, absorber: Absorber) -> None:
@@ -37,36 +42,19 @@ def restore(store: Store, absorber: Absorber) -> None:
     _urls(store, absorber)
     _pages(store, absorber)
     frontier = absorber.frontier
-    for url, sid in _rows(
-        store, f"SELECT url, sid FROM crawl WHERE outcome IS DISTINCT FROM 'trap' AND ({_COUNTED_BY_TRAPS})"
-    ):
+    for url, sid in trap_like_urls(store):
         frontier.traps.count(url, sid)
-    waiting = dict(_rows(store, "SELECT topic, count(*) FROM crawl WHERE state = 'waiting' GROUP BY topic"))
+    waiting = count_queued(store)
     if store.count_rows("runs"):  # URLs offered before the first refill stay cold: see recover_pages
         waiting = dict.fromkeys(frontier.tiers.queues, 0) | waiting
     frontier.tiers.wait_in_database(waiting)
-    absorber.ledger.recrawls.update(oid for (oid,) in _rows(store, _RECRAWLED))
+    absorber.ledger.recrawls.update(recrawled_urls(store))
 
 
 def reopen(store: Store, limits: LimitSettings, scope: ScopeFilter) -> int:
     """Requeue URLs that were dropped by a limit or a scope that has been widened since. Returns how many."""
-    conditions = [f"outcome = 'too-deep' AND (depth <= {limits.max_depth} OR {limits.max_depth} = 0)"]
-    room = f"SELECT sid FROM hosts WHERE pages < {limits.max_pages_per_host} OR {limits.max_pages_per_host} = 0"
-    conditions.append(f"outcome = 'host-limit' AND sid IN ({room})")
-    outside = f"SELECT DISTINCT sid, host FROM hosts JOIN crawl USING (sid) WHERE outcome IN {_BY_SCOPE}"
-    inside = [str(sid) for sid, host in _rows(store, outside) if scope.rejection(host) is None]
-    if inside:
-        conditions.append(f"outcome IN {_BY_SCOPE} AND sid IN ({', '.join(inside)})")
-    chosen = " OR ".join(f"({condition})" for condition in conditions)
-    (count,) = store.query(f"SELECT count(*) FROM crawl WHERE state = 'dropped' AND ({chosen})").rows[0]
-    if count:
-        change = f"UPDATE crawl SET state = 'waiting', outcome = NULL WHERE state = 'dropped' AND ({chosen})"
-        store.query(change, write=True)
-    return int(count)
-
-
-def _rows(store: Store, sql: str) -> list[tuple[Any, ...]]:
-    return [row for piece in store.stream(sql) for row in zip(*(c.to_pylist() for c in piece.columns), strict=True)]
+    inside = [sid for sid, host in hosts_dropped_by_scope(store) if scope.rejection(host) is None]
+    return requeue_dropped(store, limits.max_depth, limits.max_pages_per_host, inside)
 
 
 def _hosts(store: Store, frontier: Frontier, user_agent: str) -> None:
@@ -99,15 +87,8 @@ def _urls(store: Store, absorber: Absorber) -> None:
 
 
 def _pages(store: Store, absorber: Absorber) -> None:
-    sql = """
-        SELECT p.oid, c.sid, c.url, coalesce(p.ip, ''), p.body_bytes, p.content_hash, p.shingles
-        FROM pages p JOIN crawl c ON c.oid = p.oid ORDER BY p.oid
-    """
-    for piece in store.stream(sql):
-        for oid, sid, url, ip, size, content_hash, shingles in zip(
-            *(c.to_pylist() for c in piece.columns), strict=True
-        ):
-            absorber.ledger.duplicates.restore(oid, sid, url, ip, size, content_hash, shingles or b"")
+    for oid, sid, url, ip, size, content_hash, shingles in page_sketches(store):
+        absorber.ledger.duplicates.restore(oid, sid, url, ip, size, content_hash, shingles or b"")
 
 
 def recover_pages(store: Store, absorber: Absorber, setup: WorkerSetup, warc_folder: Path, now_s: float) -> int:
@@ -164,10 +145,7 @@ def _taken_out(store: Store, absorber: Absorber, oid: int) -> QueuedUrl:
         url, sid, topic, depth = new.url[at], new.sid[at], new.topic[at], new.depth[at]
         relevance, hops, numtries, priority = new.relevance[at], new.hops[at], 0, new.priority[at]
     else:
-        columns = "url, sid, topic, depth, relevance, hops, numtries, priority"
-        url, sid, topic, depth, relevance, hops, numtries, priority = store.query(
-            f"SELECT {columns} FROM crawl WHERE oid = ?", [oid]
-        ).rows[0]
+        url, sid, topic, depth, relevance, hops, numtries, priority = queued_url(store, oid)
     frontier.tiers.forget_cold(topic)
     queued = QueuedUrl(oid, url, frontier.hosts[sid], topic, depth, relevance, hops, numtries)
     queued.priority = priority

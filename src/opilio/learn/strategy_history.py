@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
 from opilio.analyze.terms import LinkWords, Vocabulary, link_words, term_ids
 from opilio.classify import TrainingSet
@@ -28,6 +27,11 @@ from opilio.learn.training_set import gather
 from opilio.model import RELEVANT, Document, Judgement, Link, Region
 from opilio.settings import Settings
 from opilio.store import Store
+from opilio.store.judgements import relevance_of
+from opilio.store.links import links_from
+from opilio.store.pages import page_origins
+from opilio.store.terms import term_lists, weigh_terms
+from opilio.store.urls import url_outcomes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -39,44 +43,8 @@ MAX_PAGES = 5_000
 """Pages that are replayed: the latest. Each takes one to two milliseconds, and older ones are forgotten anyway."""
 CHUNK_PAGES = 250
 
-# The outcomes of URLs, in order of time. A URL without a page counts only when it could not be fetched.
-_OUTCOMES = """
-    SELECT c.oid, if(p.oid IS NULL, 0.0, p.relevance), p.oid IS NOT NULL, coalesce(p.kcid, 0),
-           coalesce(j.accepted, false)
-    FROM crawl c LEFT JOIN pages p USING (oid)
-    LEFT JOIN (SELECT oid, model_version, arg_max(accepted, rowid) AS accepted FROM judgements GROUP BY ALL) j
-        ON j.oid = p.oid AND j.model_version = p.model_version
-    WHERE (p.oid IS NOT NULL OR c.state = 'failed') AND c.lastvisited >= (
-        SELECT coalesce(min(visited), TIMESTAMP '1970-01-01') FROM
-            (SELECT visited FROM pages ORDER BY visited DESC LIMIT $1)
-    )
-    ORDER BY c.lastvisited, c.oid
-"""
-_PAGES = """
-    SELECT p.oid, c.depth, c.parent, coalesce(p.language, ''), coalesce(p.title, '')
-    FROM pages p JOIN crawl c USING (oid) WHERE p.oid IN (SELECT unnest($1::BIGINT[]))
-"""
-_TERMS = "SELECT oid, list(tid ORDER BY tid) FROM terms WHERE oid IN (SELECT unnest($1::BIGINT[])) GROUP BY oid"
-_LINKS = """
-    SELECT l.oid_src, l.oid_dst, l.sid_dst, c.url, coalesce(l.anchor, ''), coalesce(l.context, '')
-    FROM links l JOIN crawl c ON c.oid = l.oid_dst
-    WHERE l.oid_src IN (SELECT unnest($1::BIGINT[])) ORDER BY l.oid_src, l.position
-"""
 _NOWHERE = Host(0, "nowhere", "http", Domain())
 _EMPTY = Document("", "", "", "", "", "", [], b"", b"", [], 0, b"")
-
-# In the order in which they were fetched: a page comes after the one that led to it.
-_JUDGED = """
-    SELECT p.oid, p.relevance, coalesce(c.parent, -1)
-    FROM seen s JOIN pages p USING (oid) JOIN crawl c USING (oid)
-    WHERE p.relevance IS NOT NULL
-    QUALIFY row_number() OVER (PARTITION BY p.oid ORDER BY p.visited DESC) = 1
-    ORDER BY c.lastvisited, p.oid
-"""
-_WORDS = f"""
-    SELECT (t.tid & {SLOTS - 1})::BIGINT, sum(j.relevance), sum(1.0 - j.relevance)
-    FROM terms t JOIN judged j USING (oid) GROUP BY 1
-"""
 
 
 def prepare_order(strategy: LinkTextOrder, training: TrainingSet) -> None:
@@ -143,12 +111,12 @@ def replay_pages(
     vocabulary = Vocabulary()
     steps: dict[int, int] = {}
     replayed = set() if replayed is None else replayed
-    ends = [end for end in _rows(store, _OUTCOMES, [max_pages]) if end[0] not in replayed]
-    replayed.update(end[0] for end in ends)
+    ends = [end for end in url_outcomes(store, max_pages) if end.oid not in replayed]
+    replayed.update(end.oid for end in ends)
     for start in range(0, len(ends), CHUNK_PAGES):
         began_s = time.monotonic()
         piece = ends[start : start + CHUNK_PAGES]
-        pages = _load(store, [oid for oid, _, is_stored, _, _ in piece if is_stored])
+        pages = _load(store, [end.oid for end in piece if end.is_stored])
         for oid, relevance, is_stored, kcid, accepted in piece:
             strategy.settle(oid, relevance)  # None: it has no judgement
             page = pages.get(oid) if is_stored else None
@@ -176,34 +144,26 @@ def _document(page: _Page, strategy: LearningOrder, vocabulary: Vocabulary) -> D
 
 
 def _load(store: Store, oids: Sequence[int]) -> dict[int, _Page]:
-    pages = {row[0]: _Page(row[1], -1 if row[2] is None else row[2], *row[3:]) for row in _rows(store, _PAGES, [oids])}
-    for oid, terms in _rows(store, _TERMS, [oids]):
+    pages = {
+        page.oid: _Page(page.depth, -1 if page.parent is None else page.parent, page.language, page.title)
+        for page in page_origins(store, oids)
+    }
+    for oid, terms in term_lists(store, oids):
         pages[oid].terms = np.array(terms, "<u4").tobytes()
-    for source, target, sid, url, anchor, context in _rows(store, _LINKS, [oids]):
-        page = pages[source]
-        page.oids.append(target)
-        page.sids.append(sid)
-        page.links.append(Link(url, 0, anchor, context, Region.BODY, len(page.links)))
+    for link in links_from(store, oids):
+        page = pages[link.source]
+        page.oids.append(link.target)
+        page.sids.append(link.sid)
+        page.links.append(Link(link.url, 0, link.anchor, link.context, Region.BODY, len(page.links)))
     return pages
-
-
-def _rows(store: Store, sql: str, parameters: Iterable[Any]) -> list[tuple[Any, ...]]:
-    return list(_stream(store, sql, parameters))
-
-
-def _stream(store: Store, sql: str, parameters: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-    for piece in store.stream(sql, list(parameters)):
-        yield from zip(*(column.to_pylist() for column in piece.columns), strict=True)
 
 
 def read_rejudged(store: Store, settings: Settings, rejudging: Rejudging) -> RejudgedPages:
     """What the present model says of the pages that a strategy has learned from, and the present training data."""
     with store.reading() as cursor:
-        cursor.register("seen", pa.table({"oid": np.unique(rejudging.oids)}))
-        oids, relevance, parents = (column.to_numpy() for column in cursor.sql(_JUDGED).to_arrow_table().columns)
+        oids, relevance, parents = relevance_of(cursor, np.unique(rejudging.oids))
         weighed = rejudging.weigh(relevance.astype(np.float64))
-        cursor.register("judged", pa.table({"oid": oids, "relevance": weighed}))
-        slots, good, bad = (column.to_numpy() for column in cursor.sql(_WORDS).to_arrow_table().columns)
+        slots, good, bad = weigh_terms(cursor, oids, weighed, SLOTS)
     training = gather(store, settings)
     words = WordOdds()
     documents = list(documents_of(training))

@@ -19,8 +19,9 @@ from opilio.errors import OpilioError, told
 from opilio.process import NICENESS, Channel, Child, start
 
 if TYPE_CHECKING:
-    from opilio.search.updating import Ask, Updated
+    from opilio.search.updating import Updated
     from opilio.store import Store
+    from opilio.store.index_source import Query
 
 PROGRAM = "opilio.search.updating_process:serve_updates"
 UPDATE, BEGIN, ASK, GOES_ON, DONE, FAILED = "update", "begin", "ask", "goes on", "done", "failed"
@@ -54,14 +55,14 @@ class UpdaterProcess:
         snapshot: contextlib.ExitStack,
     ) -> Updated | None:
         """Answer until the update is done."""
-        from opilio.search.updating import asking  # noqa: PLC0415
+        from opilio.store.index_source import snapshot_query  # noqa: PLC0415
 
-        ask: Ask | None = None
+        ask: Query | None = None
         while True:
             what, said = _hear(channel)
             if what == BEGIN:
                 snapshot.close()
-                ask = snapshot.enter_context(asking(store))
+                ask = snapshot.enter_context(snapshot_query(store))
             elif what == ASK:
                 assert ask is not None
                 _say(channel, ASK, _packed(ask(*said)))
@@ -126,7 +127,7 @@ class _Asking:
         _say(self._channel, what, said)
 
     @contextlib.contextmanager
-    def snapshot(self) -> Iterator[Ask]:
+    def snapshot(self) -> Iterator[Query]:
         self.say(BEGIN)
         yield lambda sql, given: pa.ipc.open_stream(self.ask(ASK, (sql, given))).read_all()
 
