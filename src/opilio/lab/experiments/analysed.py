@@ -44,7 +44,7 @@ READING_CODE = ("analyze", "fetch", "model")
 
 
 class DocumentTable(Sequence[Document | None]):
-    """The documents of a web by page number. Each is decoded when it is first asked for, and kept."""
+    """The documents of a web by page number. Each is decoded when it is first used, and kept."""
 
     def __init__(self, data: mmap.mmap | bytes, ends: NDArray[np.int64]) -> None:
         self._data = data

@@ -1,4 +1,4 @@
-"""Replay inside the crawler's process: a `Transport` that asks a recorded web."""
+"""Replay inside the crawler's process: a `Transport` that answers from a recorded web."""
 
 from __future__ import annotations
 
