@@ -315,13 +315,13 @@ class TestLimits:
         assert (len(content.links), content.links_dropped) == (100, 200)
         assert all(isinstance(link, Link) for link in content.links)
 
-    def test_unfolding_is_stopped_on_the_way(self) -> None:
-        """What unfolds too far is given up while it unfolds: a bomb of 100 MiB is never in memory."""
+    def test_unpacking_is_stopped_on_the_way(self) -> None:
+        """What unpacks too far is given up while it unpacks: a bomb of 100 MiB is never in memory."""
         bomb = zipped({"zeros.txt": b"a" * 100_000_000})
         import tracemalloc
 
         tracemalloc.start()
-        with pytest.raises(Bomb, match="unfolds to more than 2 MiB"):
+        with pytest.raises(Bomb, match="unpacks to more than 2 MiB"):
             read(bomb, limits=DocumentSettings(max_unpacked_bytes=2 << 20))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
@@ -353,7 +353,7 @@ class TestLimits:
         assert read(docx(more={"word/document.xml": f"<d>{deep}</d>"})).text == "deep"
 
     def test_sparse_tar(self) -> None:
-        """A sparse member, larger than its archive, counts for what it unfolds to."""
+        """A sparse member, larger than its archive, counts for what it unpalds to."""
         header = bytearray(tarred({"sparse.txt": b""})[:512])
         header[156:157] = b"S"  # GNU sparse
         header[483:495] = b"77777777777\0"  # its real size: 8 GiB

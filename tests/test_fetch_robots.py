@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fetch_servers import DnsServer, WebServer, closed_port, html, reply, to_server
 from opilio import settings as settings_module
-from opilio.fetch import Client, Response, RobotsRules, meet_host
+from opilio.fetch import Client, Response, RobotsRules, contact_host
 from opilio.fetch.robots import product_token
 from opilio.model import HostReport, Lease, LeaseKind, Outcome
 
@@ -39,7 +39,7 @@ def meet(config: settings_module.Settings, url: str = "http://a.test/robots.txt"
     async def run() -> tuple[Response, HostReport]:
         client = Client(config)
         try:
-            return await meet_host(client, Lease(7, url, LeaseKind.HOST), config)
+            return await contact_host(client, Lease(7, url, LeaseKind.HOST), config)
         finally:
             await client.aclose()
 

@@ -22,7 +22,7 @@ from opilio.crawl.receiving import MAX_TITLE_CHARS, note, plain
 from opilio.federation.distinctive import TopicLens, Usual
 from opilio.federation.peers import MAX_NAME_CHARS, Offer, Peer, PeerError, PeerSummary, read_peers
 from opilio.federation.profiles import profiles_from, suits, topic_profiles
-from opilio.model.page import RELEVANT
+from opilio.model.visit import RELEVANT
 from opilio.store import Store
 
 SLICE_PAGES = 200

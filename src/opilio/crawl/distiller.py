@@ -23,7 +23,7 @@ import pyarrow as pa
 from opilio.crawl.absorb import OPEN, Absorber
 from opilio.crawl.background import finish
 from opilio.distill import Analysis, Scores, analyse, keep
-from opilio.errors import told
+from opilio.errors import describe_error
 from opilio.frontier import QueuedUrl
 from opilio.settings import Settings
 from opilio.store import Store, refill
@@ -206,7 +206,7 @@ class Distiller:
         error = None if task.cancelled() else task.exception()
         if error is None or self._hurries:
             return
-        said = told(error)
+        said = describe_error(error)
         self._absorber.counters.add("link analyses that failed")
         remedy = "The crawl goes on with the scores it has. `opilio distill FOLDER` tries the same by itself."
         self._absorber.notice("links", f"the links could not be analysed: {said}", remedy)

@@ -23,7 +23,7 @@ from opilio.crawl.background import finish
 from opilio.crawl.distiller import Distiller
 from opilio.crawl.status import PHASE
 from opilio.crawl.teacher import Teacher
-from opilio.errors import told
+from opilio.errors import describe_error
 from opilio.frontier import Strategy, make_strategy
 from opilio.frontier.classic import SharpFocus
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
@@ -205,7 +205,7 @@ class Phases:
         self._task = None
         error = None if task.cancelled() else task.exception()
         if error is not None:
-            said = told(error)
+            said = describe_error(error)
             self._end(f"the harvesting phase could not begin: {said}")
 
     async def close(self, at_once: asyncio.Event) -> None:

@@ -37,7 +37,7 @@ from opilio.crawl.taught import (
 )
 from opilio.crawl.training_rounds import MET, Meetings, Rounds
 from opilio.crawl.worker_pool import Workers
-from opilio.errors import InputError, told
+from opilio.errors import InputError, describe_error
 from opilio.frontier import ABSENT
 from opilio.learn.training_data import fingerprint, has_documents
 from opilio.settings import Settings
@@ -382,7 +382,7 @@ class Teacher:
         error = None if training.cancelled() else training.exception()
         if error is None:
             return
-        said = told(error)
+        said = describe_error(error)
         if not self._hurries:
             self.note = f"{self.note} (training failed: {said})"
             self._absorber.counters.add("trainings that failed")

@@ -19,7 +19,7 @@ from typing import Any
 from opilio import learn
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import finish
-from opilio.errors import told
+from opilio.errors import describe_error
 from opilio.settings import Settings
 from opilio.store import Store
 
@@ -244,7 +244,7 @@ class Watcher:
         self._survey = None
         error = None if survey.cancelled() else survey.exception()
         if error is not None and not self._hurries:
-            said = told(error)
+            said = describe_error(error)
             self._absorber.counters.add("surveys that failed")
             if self._said.is_news("survey", is_so=True, is_over=False):
                 self._absorber.notice("survey", f"how the crawl does could not be seen: {said}")

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from opilio.errors import InputError, told
+from opilio.errors import InputError, describe_error
 from opilio.federation.answering import every_word
 from opilio.federation.choosing import LEFT_OUT, Choice, choose
 from opilio.federation.merging import Merged, ResultScorer, gather, merge, merge_facets
@@ -376,4 +376,4 @@ def _total(choices: Mapping[str, Choice], answers: Mapping[str, PeerAnswer], mer
 def _said(found: object, timeout_s: float) -> str:
     if isinstance(found, PeerError):
         return found.message
-    return told(found) if isinstance(found, Exception) else f"did not answer within {timeout_s:.3g} s"
+    return describe_error(found) if isinstance(found, Exception) else f"did not answer within {timeout_s:.3g} s"

@@ -15,7 +15,7 @@ from typing import Any
 import xxhash
 
 from opilio.federation.peers import PeerSummary, TopicProfile
-from opilio.model.page import RELEVANT
+from opilio.model.visit import RELEVANT
 from opilio.store import Store
 from opilio.topics import hierarchy_of
 

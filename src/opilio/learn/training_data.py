@@ -15,7 +15,6 @@ import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -37,19 +36,12 @@ from opilio.topics import (
     merge_tree,
     parse_example,
 )
+from opilio.topics.examples import FileText
 
 MIN_EXAMPLE_WORDS = 30
 """A text with fewer words, such as a query, tells what is wanted but is no document to learn from."""
 ARCHETYPE = "archetype"
 """In the column `training.source`: a crawl added the document, and nobody vouches for it."""
-
-
-@dataclass(frozen=True)
-class FileText:
-    """What a file says."""
-
-    title: str
-    text: str
 
 
 ReadFile = Callable[[Path], FileText]

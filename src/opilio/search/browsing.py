@@ -17,7 +17,7 @@ import duckdb
 
 from opilio.errors import InputError
 from opilio.model import host_of
-from opilio.model.page import RELEVANT
+from opilio.model.visit import RELEVANT
 from opilio.store import Store
 from opilio.topics import Hierarchy, Mark, TopicRecord, find_topic, hierarchy_of
 from opilio.topics.hierarchy import ROOT

@@ -27,7 +27,7 @@ class Unreadable(Exception):
 
 
 class Bomb(Unreadable):
-    """A file that unfolds to more than it may."""
+    """A file that unpacks to more than it may."""
 
     outcome = Outcome.BOMB
 
@@ -61,7 +61,7 @@ class UnpackBudget:
         """Count bytes that were unfolded, or are about to be."""
         self._unfolded_bytes += unfolded_bytes
         if self._unfolded_bytes > self._max_unpacked_bytes:
-            raise Bomb(f"unfolds to more than {self._max_unpacked_bytes / MIB:.4g} MiB")
+            raise Bomb(f"unpacks to more than {self._max_unpacked_bytes / MIB:.4g} MiB")
 
     def take_member(self) -> bool:
         """Whether one more member of an archive may be read."""

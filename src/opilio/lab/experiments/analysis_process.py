@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from opilio.analyze import Analyzer, Extractor, Failure
-from opilio.fetch.response import replay
+from opilio.fetch.outcomes import replay
 from opilio.lab.webs.recorded import RecordedWeb
 from opilio.model import Document, Lease, Outcome
 from opilio.settings import Settings, from_table

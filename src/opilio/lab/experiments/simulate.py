@@ -24,7 +24,7 @@ from opilio.crawl.absorb import TELL_APART_S, Absorber
 from opilio.crawl.judging import PageJudge
 from opilio.crawl.status import Counters
 from opilio.errors import InputError
-from opilio.fetch.response import of_status, replay
+from opilio.fetch.outcomes import outcome_of_status, replay
 from opilio.frontier import Duplicates, Frontier, Host, QueuedUrl, ScopeFilter, make_strategy
 from opilio.lab.experiments.analysed import Analysed
 from opilio.model import (
@@ -122,7 +122,7 @@ class Answers:
 
     def _fetch(self, number: int) -> Fetch:
         status, location = self._web.status(number), self._web.redirect(number)
-        outcome, detail, target = of_status(status, location, self.urls[number])
+        outcome, detail, target = outcome_of_status(status, location, self.urls[number])
         return Fetch(outcome, status, detail=detail, redirect_url=target)
 
 
