@@ -37,7 +37,7 @@ import xxhash
 
 from opilio import Collection
 from opilio.analyze import Analyzer
-from opilio.analyze.terms import ENGLISH
+from opilio.analyze.terms import ENGLISH_STOP_WORDS
 from opilio.crawl.peer import LocalPeer
 from opilio.federation.asking import FederatedSearch
 from opilio.federation.choosing import LEFT_OUT
@@ -190,7 +190,7 @@ def make_questions(held_out: Sequence[Page], count: int) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    return [word for word in _WORD.findall(text.lower()) if word not in ENGLISH]
+    return [word for word in _WORD.findall(text.lower()) if word not in ENGLISH_STOP_WORDS]
 
 
 # -- measuring

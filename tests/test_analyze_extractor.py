@@ -257,7 +257,7 @@ time.sleep(100)
         """What reads documents is loaded in the process for documents only."""
         program = (
             "import sys; from opilio.analyze import Analyzer, Extractor, FileReader; import opilio.settings as s;"
-            "Analyzer(s.Traps(), s.Robots(), s.Storage());"
+            "Analyzer(s.TrapSettings(), s.RobotsSettings(), s.StoreSettings());"
             "print([m for m in ('pypdfium2', 'olefile', 'tarfile', 'pyexpat', 'opilio.analyze.documents.pdf') if m in sys.modules])"
         )
         printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
@@ -281,7 +281,7 @@ class TestFiles:
         with FileReader(Settings()) as reader:
             with pytest.raises(InputError, match=r"a\.pdf: broken PDF"):
                 reader.read(tmp_path / "a.pdf")
-            with pytest.raises(InputError, match=r"b\.bin: not a text"):
+            with pytest.raises(InputError, match=r"b\.bin: neither text"):
                 reader.read(tmp_path / "b.bin")
             with pytest.raises(InputError, match="No such file"):
                 reader.read(tmp_path / "c.pdf")

@@ -126,7 +126,7 @@ def test_long_robots_are_cut_at_a_line() -> None:
     body = b"User-agent: *\n" + b"Disallow: /abc\n" * 1000
     with WebServer({"/robots.txt": reply(body, Content_Type="text/plain")}) as server:
         config = dataclasses.replace(
-            to_server(server.address), robots=settings_module.Robots(max_bytes=14 + 15 * 10 + 11)
+            to_server(server.address), robots=settings_module.RobotsSettings(max_bytes=14 + 15 * 10 + 11)
         )
         response, report = meet(config)
     assert response.fetch.outcome is Outcome.OK
@@ -138,7 +138,7 @@ def test_long_robots_are_cut_at_a_line() -> None:
 def test_robots_not_obeyed() -> None:
     """When told not to obey, nothing is asked and everything allowed, but the address is known."""
     with WebServer({"/robots.txt": reply(b"User-agent: *\nDisallow: /")}) as server:
-        config = dataclasses.replace(to_server(server.address), robots=settings_module.Robots(obey=False))
+        config = dataclasses.replace(to_server(server.address), robots=settings_module.RobotsSettings(obey=False))
         response, report = meet(config)
     assert (report.robots_status, response.fetch.ip) == (-1, "127.0.0.1")
     assert not server.requests

@@ -17,7 +17,7 @@ import sys
 import threading
 
 from opilio.analyze import draft, html  # readers register on import
-from opilio.analyze.content import Failure, Source, Targets
+from opilio.analyze.content import Failure, Source
 from opilio.analyze.documents import archives, legacy_office, pdf, postscript, rtf  # readers register on import
 from opilio.analyze.documents.reading import ReadingContext, UnpackBudget, Unreadable
 from opilio.analyze.extractor import (
@@ -32,6 +32,7 @@ from opilio.analyze.extractor import (
     send,
 )
 from opilio.analyze.formats import read_as
+from opilio.analyze.targets import Targets
 from opilio.settings import MIB, DocumentSettings
 
 __all__ = ["archives", "draft", "html", "legacy_office", "main", "pdf", "postscript", "rtf"]

@@ -63,7 +63,7 @@ class Routes:
         self._known: dict[str, Endpoint | None] = {}
 
     def find(self, host: str, name: str) -> Endpoint | None:
-        """Where to connect for `host`. A pattern may match the host with its port or its bare `name`; the first wins."""
+        """Where to connect for `host`. A pattern matches the host with its port or the bare `name`; the first wins."""
         if not self._patterns:
             return None
         if host not in self._known:
