@@ -19,7 +19,7 @@ from opilio.features import embeddings  # registers its space
 from opilio.features.evidence import Evidence
 from opilio.features.selection import mutual_information, select, select_among
 from opilio.features.spaces import SPACES, Space, Vector, make_space
-from opilio.features.weights import Idf, project, to_matrix
+from opilio.features.weights import Idf, project
 
 __all__ = [
     "SPACES",
@@ -33,5 +33,4 @@ __all__ = [
     "project",
     "select",
     "select_among",
-    "to_matrix",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -117,14 +117,3 @@ def project(vector: Vector, ids: Ids) -> tuple[Places, Values]:
     places[places == len(ids)] = 0
     known = ids[places] == vector.ids
     return places[known], vector.values[known]
-
-
-def to_matrix(vectors: Sequence[Vector], ids: Ids) -> Any:
-    """A scipy CSR matrix: a row for each vector, a column for each of the ascending `ids`."""
-    from scipy.sparse import csr_matrix  # noqa: PLC0415 - slow to import, and only training needs it
-
-    projected = [project(vector, ids) for vector in vectors]
-    columns = np.concatenate([np.zeros(0, np.intp), *(places for places, _ in projected)])
-    values = np.concatenate([np.zeros(0), *(row for _, row in projected)])
-    ends = np.cumsum([0, *(len(places) for places, _ in projected)])
-    return csr_matrix((values, columns, ends), shape=(len(vectors), len(ids)))

@@ -22,15 +22,12 @@ from opilio.topics.changes import (
     add_topic,
     mark_topic,
     merge_tree,
-    move_topic,
-    remove_topic,
-    rename_topic,
 )
 from opilio.topics.examples import add_example, drop_example, parse_example, read_examples
 from opilio.topics.hierarchy import Hierarchy, Mark
 from opilio.topics.inputs import query_topic, read_seeds
 from opilio.topics.others import OthersDocument, default_others, read_others
-from opilio.topics.records import TopicRecord, find_topic, hierarchy_of, records_of, tree_of
+from opilio.topics.records import TopicRecord, find_topic, hierarchy_of, records_of
 from opilio.topics.taxonomy import read_taxonomy, write_taxonomy
 from opilio.topics.tree import ExampleKind, Seed, Topic, TopicTree, TrainingInput
 
@@ -54,7 +51,6 @@ __all__ = [
     "hierarchy_of",
     "mark_topic",
     "merge_tree",
-    "move_topic",
     "parse_example",
     "query_topic",
     "read_bookmarks",
@@ -63,8 +59,5 @@ __all__ = [
     "read_seeds",
     "read_taxonomy",
     "records_of",
-    "remove_topic",
-    "rename_topic",
-    "tree_of",
     "write_taxonomy",
 ]

@@ -29,7 +29,7 @@ class Change:
     """Changes to write to the database."""
 
     changed: tuple[TopicRecord, ...]
-    """Topics that are new, or whose name, path, parent, mark or keywords changed."""
+    """Topics that are new, or whose mark changed."""
     removed: frozenset[int] = frozenset()
     """Numbers of removed topics; their seeds and examples are removed too."""
 
@@ -109,46 +109,6 @@ def add_topic(
     return _settled(records, [*records, new], chosen | {kcid} if good else chosen)
 
 
-def rename_topic(records: Sequence[TopicRecord], path: str, name: str) -> Change:
-    """Rename a topic; keywords that came from its old name are replaced by the words of the new one."""
-    topic = find_topic(records, path)
-    name, old = clean_name(name), words_of(topic.name)
-    check_name(name)
-    keywords = topic.keywords
-    if topic.kcid != ROOT and keywords[: len(old)] == old:
-        keywords = words_of(name) + keywords[len(old) :]
-    renamed = topic._replace(name=name, keywords=keywords)
-    if topic.kcid == ROOT or name == topic.name:
-        return Change((renamed,) if renamed != topic else ())
-    above = next(record for record in records if record.kcid == topic.pcid)
-    renamed = renamed._replace(path=_new_path(records, above, name))
-    return _settled(records, _repathed(records, topic, renamed), good_of(records))
-
-
-def move_topic(records: Sequence[TopicRecord], path: str, parent: str) -> Change:
-    """Move a topic, with everything below it, to another parent."""
-    topic, above = find_topic(records, path), find_topic(records, parent)
-    if topic.kcid == ROOT:
-        raise InputError("the root cannot be moved", "Name a topic below it.")
-    if above.kcid in _below(records, topic.kcid):
-        raise InputError(f"topic {topic.path!r} cannot be moved below itself", "Choose a topic outside of it.")
-    if above.kcid == topic.pcid:
-        return Change(())
-    moved = topic._replace(pcid=above.kcid, path=_new_path(records, above, topic.name))
-    return _settled(records, _repathed(records, topic, moved), good_of(records))
-
-
-def remove_topic(records: Sequence[TopicRecord], path: str) -> Change:
-    """Remove a topic with everything below it. If only the root is left, it becomes good."""
-    topic = find_topic(records, path)
-    if topic.kcid == ROOT:
-        raise InputError("the root cannot be removed", "Name a topic below it.")
-    removed = _below(records, topic.kcid)
-    kept = [record for record in records if record.kcid not in removed]
-    chosen = {ROOT} if len(kept) == 1 else good_of(kept)
-    return Change(_settled(records, kept, chosen).changed, frozenset(removed))
-
-
 def merge_tree(records: Sequence[TopicRecord], tree: TopicTree, *, first_kcid: int = 0) -> Merge:
     """Add the topics of a tree to those of a collection; topics with the same path are the same topic.
 
@@ -190,19 +150,6 @@ def _new_path(records: Sequence[TopicRecord], above: TopicRecord, name: str) -> 
     if any(record.path == path for record in records):
         raise InputError(f"topic {path!r} already exists", "Choose another name.")
     return path
-
-
-def _repathed(records: Sequence[TopicRecord], old: TopicRecord, new: TopicRecord) -> list[TopicRecord]:
-    """All topics with `new` in place of `old`, and the paths below it adapted."""
-    below = _below(records, old.kcid) - {old.kcid}
-    after = []
-    for record in records:
-        changed = new if record.kcid == old.kcid else record
-        if record.kcid in below:
-            changed = record._replace(path=new.path + record.path[len(old.path) :])
-            check_depth(names_of(changed.path))
-        after.append(changed)
-    return after
 
 
 def _below(records: Sequence[TopicRecord], kcid: int) -> set[int]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from opilio.errors import InputError
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node, marks_of
-from opilio.topics.tree import SEPARATOR, Seed, Topic, TopicTree, TrainingInput
+from opilio.topics.tree import SEPARATOR, TopicTree
 
 _SLASH = re.compile(r"\s*/\s*")
 _SHOWN = 3
@@ -44,26 +44,6 @@ def records_of(tree: TopicTree) -> list[TopicRecord]:
         )
         for topic in tree.topics
     ]
-
-
-def tree_of(
-    records: Iterable[TopicRecord], examples: Iterable[TrainingInput] = (), seeds: Iterable[Seed] = ()
-) -> TopicTree:
-    """The tree that the records describe, with its topics renumbered: removed topics leave no gaps."""
-    tree = TopicTree()
-    numbers: dict[int, Topic] = {}
-    for record in sorted(records, key=lambda record: (len(names_of(record.path)), record.kcid)):
-        topic = numbers[record.kcid] = tree.topic(names_of(record.path))
-        topic.name, topic.description = record.name, record.description
-        topic.good = True if record.type == Mark.GOOD else None
-    for example in examples:
-        topic = numbers[example.kcid]
-        tree.add_example(topic, example.kind, example.value, positive=example.positive, title=example.title)
-    for seed in seeds:
-        tree.add_seed(numbers[seed.kcid], seed.url, seed.title)
-    for record in records:
-        numbers[record.kcid].keywords = list(record.keywords)
-    return tree
 
 
 def hierarchy_of(records: Sequence[TopicRecord]) -> Hierarchy:
