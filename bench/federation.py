@@ -39,9 +39,9 @@ from opilio import Collection
 from opilio.analyze import Analyzer
 from opilio.analyze.terms import ENGLISH_STOP_WORDS
 from opilio.crawl.peer import LocalPeer
-from opilio.federation.asking import FederatedSearch
-from opilio.federation.choosing import LEFT_OUT
 from opilio.federation.peers import PeerAnswer, PeerError
+from opilio.federation.search import FederatedSearch
+from opilio.federation.selection import LEFT_OUT
 from opilio.lab.local_web import build
 from opilio.lab.webs.recorded import RecordedWeb
 from opilio.model import Document, host_of, url_key

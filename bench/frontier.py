@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from opilio.crawl.absorb import Absorber
+from opilio.crawl.ledger import Ledger
 from opilio.crawl.status import Counters
 from opilio.frontier import Duplicates, Frontier, QueuedUrl, ScopeFilter, make_strategy
 from opilio.model import Document, Judgement, LeaseKind, Link, Outcome, Region, url_key
@@ -36,8 +37,9 @@ ORDER = "numtries, relevance DESC, serverload, length(url)"
 
 def make_absorber() -> Absorber:
     settings = override(Settings(), {"fetch.host_delay_s": 0.0, "fetch.in_flight": 10_000})
-    frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope), lambda *_: None)
-    return Absorber(settings, frontier, Duplicates(settings.duplicates, lambda _: []), Counters())
+    ledger = Ledger(Duplicates(settings.duplicates, lambda _: []), Counters())
+    frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope), ledger)
+    return Absorber(settings, frontier, ledger)
 
 
 class Pages:
@@ -70,14 +72,14 @@ def absorb_pages(absorber: Absorber, pages: Pages, until: int) -> float:
         documents = [(document(pages.links()), rng.random()) for _ in range(50)]
         started = time.perf_counter()
         for doc, relevance in documents:
-            absorber._links(source, Judgement(relevance=relevance), doc, 1.0)
+            absorber._discovery.offer_links(source, Judgement(relevance=relevance), doc, 1.0)
         spent_s += time.perf_counter() - started
         absorber.swap_batch()  # written by the store, which bench/store.py measures
     return spent_s
 
 
 def take_urls(absorber: Absorber, count: int) -> float:
-    """Seconds for taking and finishing `count` URLs; hosts are met on the way."""
+    """Seconds for taking and finishing `count` URLs; hosts are contacted on the way."""
     frontier, taken, now_s = absorber.frontier, 0, 10.0
     started = time.perf_counter()
     while taken < count:
@@ -86,7 +88,7 @@ def take_urls(absorber: Absorber, count: int) -> float:
             break
         for lease in leases:
             if lease.kind is LeaseKind.HOST:
-                frontier.hosts[-1 - lease.oid].met_s = now_s
+                frontier.hosts[-1 - lease.oid].contacted_s = now_s
             else:
                 taken += 1
             frontier.ended(lease, Outcome.OK, now_s)
@@ -150,9 +152,8 @@ def main() -> None:
     for size in sizes:
         spent_s = absorb_pages(absorber, pages, size)
         links = (size - last) * 2
-        memory = (
-            absorber.frontier.known.table.nbytes + len(absorber.settled) + absorber.sids.itemsize * len(absorber.sids)
-        )
+        ledger = absorber.ledger
+        memory = absorber.frontier.known.table.nbytes + len(ledger.settled) + ledger.sids.itemsize * len(ledger.sids)
         row = {
             "known": size,
             "us_per_link": round(1e6 * spent_s / links, 2),

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from opilio.errors import InputError
+from opilio.frontier import strategies
 from opilio.frontier.evidence_strategy import WEIGHTS, AllEvidence
 from opilio.frontier.link_evidence import FEATURES
 from opilio.frontier.queue import QueuedUrl
@@ -34,7 +35,8 @@ from opilio.lab.experiments.experiment import Experiment, from_table
 from opilio.lab.experiments.simulate import Answers, Simulation
 from opilio.lab.experiments.tasks import Start, TaskMaker, TaskTopic
 from opilio.lab.webs.recorded import RecordedWeb
-from opilio.learn import brief
+from opilio.learn import prepare_order
+from opilio.settings import override
 
 BUDGET_SHARE = 0.15
 NEGATIVES = 300
@@ -64,14 +66,19 @@ class Moments:
             self.weights.append(np.full(len(chosen), 1.0 / len(chosen)))
 
 
+@strategies.register("noting")
 class Noting(AllEvidence):
-    """The strategy, with weights of the bench's choice, noting what waits."""
+    """The strategy, with weights of the bench's choice, noting what is queued."""
 
-    def prepare(self, weights: Numbers, truth: dict[str, float], rng: np.random.Generator, moments: Moments) -> None:
-        self.weights, self._truth, self._rng, self._moments, self._looks = weights, truth, rng, moments, 0
+    def observe_with(self, weights: Numbers, truth: dict[str, float], rng: np.random.Generator, to: Moments) -> None:
+        """Order by these weights, and note to `to` what is queued."""
+        self.weights, self._truth, self._rng, self._moments, self._looks = weights, truth, rng, to, 0
 
-    def look_anew(self, urls: Sequence[QueuedUrl]) -> list[float]:
-        priorities = super().look_anew(urls)
+    def reprioritise(self, urls: Collection[QueuedUrl]) -> list[float] | None:
+        """Note what is queued."""
+        priorities = super().reprioritise(urls)
+        if priorities is None:
+            return None
         self._looks += 1
         if self._looks > SKIP_LOOKS and self._looks % EVERY_LOOK == 0:
             known = [url for url in urls if self.evidence.knows(url.oid)]
@@ -91,15 +98,15 @@ def crawl(
     """One crawl with shaken weights."""
     web, moments = analysed.web, Moments(analysed.web.name)
     judge = make_judge(experiment, experiment.judge, analysed, topic)
-    settings = experiment.settings_of(experiment.strategies[0])
+    settings = override(experiment.settings_of(experiment.strategies[0]), {"frontier.strategy": "noting"})
     pages = int(BUDGET_SHARE * web.info.pages)
     simulation = Simulation(answers, settings, topic.starts(start), judge, max_pages=pages)
-    strategy = Noting(settings.frontier)
-    simulation.absorber.frontier.strategy = strategy
-    brief(strategy, training_of(experiment.judge, analysed, topic, experiment.seed))
+    strategy = simulation.absorber.frontier.strategy
+    assert isinstance(strategy, Noting)
+    prepare_order(strategy, training_of(experiment.judge, analysed, topic, experiment.seed))
     before = np.array([WEIGHTS[name] for name in FEATURES])
     shaken = before * np.exp(rng.normal(0, 0.5, len(before))) * (rng.random(len(before)) < 0.5)
-    strategy.prepare(shaken, {web.urls[page]: 1.0 for page in topic.targets}, rng, moments)
+    strategy.observe_with(shaken, {web.urls[page]: 1.0 for page in topic.targets}, rng, moments)
     simulation.run()
     return moments
 

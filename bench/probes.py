@@ -153,7 +153,7 @@ def measure(topics: int, sizes: list[int], folder: Path) -> list[dict[str, float
     pages = web.pages(max(sizes))
     rows: list[dict[str, float]] = []
     with Store.create(folder / str(topics)) as store:
-        connection = store._open_root().cursor()
+        connection = store._file.cursor()
         write_model(connection, model.tables())
         for node in web.hierarchy.nodes.values():
             values = [node.kcid, None if node.kcid == ROOT else node.parent, node.name, node.path, str(node.mark)]
@@ -221,7 +221,7 @@ def by_memory(documents: int, folder: Path) -> list[dict[str, float | None]]:
     pages = web.pages(documents)
     rows: list[dict[str, float | None]] = []
     with Store.create(folder / "memory") as store:
-        connection = store._open_root().cursor()
+        connection = store._file.cursor()
         write_model(connection, model.tables())
         fill(store, pages, 0)
         btree = Btree(connection, folder)
@@ -229,7 +229,7 @@ def by_memory(documents: int, folder: Path) -> list[dict[str, float | None]]:
     chosen = random.Random(1).sample(range(documents), min(50, documents))
     for megabytes in MEMORY_MB:
         with Store.open(folder / "memory", memory_bytes=megabytes * 10**6) as store:
-            cursor = store._open_root().cursor()
+            cursor = store._file.cursor()
             bulk: float | None
             try:
                 bulk = timed_ms(documents, functools.partial(bulk_probe, cursor))[0]

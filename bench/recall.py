@@ -21,14 +21,14 @@ from typing import Any
 import msgspec
 
 from opilio.crawl import rows
-from opilio.frontier import QueuedUrl
+from opilio.frontier import LinkTextOrder, QueuedUrl
 from opilio.lab.experiments.crawls import Judging, make_judge, training_of
 from opilio.lab.experiments.experiment import Contestant, Experiment, JudgeChoice, Topics, Web
 from opilio.lab.experiments.plan import choose_topics
 from opilio.lab.experiments.run_process import Loaded
 from opilio.lab.experiments.simulate import START_S, Simulation
 from opilio.lab.experiments.tasks import Start, TaskTopic
-from opilio.learn import brief
+from opilio.learn import prepare_order
 from opilio.learn.crawl_health import estimate_recall
 from opilio.model import RELEVANT, Judgement, Lease, Visit
 from opilio.model.url import host_of, url_key
@@ -66,11 +66,11 @@ class Watched(Simulation):
         self._pages = self._found = 0
         self.points: list[tuple[int, float, float | None]] = []
         """Pages, true recall, estimate."""
-        frontier = self.absorber.frontier
+        frontier, ledger = self.absorber.frontier, self.absorber.ledger
         for url in (loaded.answers.urls[seed] for seed in seeds):  # offered before we could listen
             oid, host = frontier.known.get(url_key(url)), frontier.host(host_of(url))
-            rows.add_url(self.absorber.batch, QueuedUrl(oid, url, host, 0, 0, 1.0), url_key(url), -1, START_S, None)
-        self.absorber.recorder = Recording(self.absorber.recorder)
+            rows.add_url(ledger.batch, QueuedUrl(oid, url, host, 0, 0, 1.0), url_key(url), -1, START_S, None)
+        ledger.recorder = Recording(ledger.recorder)
 
     def _is_relevant(self, page: int) -> bool:
         return page in self._examples or self._by_judge(page).relevance >= RELEVANT
@@ -124,8 +124,8 @@ def crawls(folder: Path, judge: str, topics: int) -> list[Watched]:
             with tempfile.TemporaryDirectory() as place, Store.create(Path(place)) as store:
                 crawl = Watched(loaded, settings, topic, judging, store)
                 strategy = crawl.absorber.frontier.strategy
-                if strategy.learns:
-                    brief(strategy, training_of(experiment.judge, loaded.analysed, topic, experiment.seed))
+                if isinstance(strategy, LinkTextOrder):
+                    prepare_order(strategy, training_of(experiment.judge, loaded.analysed, topic, experiment.seed))
                 if crawl.reachable >= MIN_REACHABLE:
                     crawl.run()
                     done.append(crawl)

@@ -300,7 +300,7 @@ def crawl(folder: Path, rounds: int, rest_s: float, delay_s: float) -> dict[str,
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
             conductors.append(Conductor(self, rounds, rest_s))
-            self.companions.append(conductors[0])
+            self.background_tasks.append(conductors[0])
 
     collection_module.Engine = Conducted  # type: ignore[misc]
     status = Collection(folder).crawl(settings={"limits.max_pages": 0, "fetch.host_delay_s": delay_s})

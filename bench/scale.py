@@ -32,9 +32,10 @@ from cluster import Recorded, Replay
 from opilio.analyze.sketch import bands
 from opilio.analyze.terms import term_ids
 from opilio.crawl.absorb import Absorber
+from opilio.crawl.ledger import Ledger
 from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.status import Counters
-from opilio.frontier import Duplicates, Frontier, KeyMap, ScopeFilter, make_strategy
+from opilio.frontier import Duplicates, Frontier, KeyMap, LinkTextOrder, ScopeFilter, make_strategy
 from opilio.frontier.hosts import HostTable
 from opilio.model import Lease, LeaseKind
 from opilio.process import collect_rarely
@@ -61,8 +62,9 @@ class Simulated:
         self.settings = override(settings, changes)
         topics = [0, 1, 2, 3, 4]
         strategy = make_strategy(self.settings.frontier)
-        frontier = Frontier(self.settings, strategy, ScopeFilter(self.settings.scope), lambda *_: None, topics)
-        self.absorber = Absorber(self.settings, frontier, Duplicates(self.settings.duplicates, bands), Counters())
+        ledger = Ledger(Duplicates(self.settings.duplicates, bands), Counters())
+        frontier = Frontier(self.settings, strategy, ScopeFilter(self.settings.scope), ledger, topics)
+        self.absorber = Absorber(self.settings, frontier, ledger)
         self.replay = Replay(WorkerSetup({}, b"", "", "w0"), recorded, topics[1:])
         self.workers, self.pages = workers, pages
         self.now_s, self.engine_s = START_S, 0.0
@@ -72,7 +74,8 @@ class Simulated:
         for host in hosts:
             url = recorded.web.url(host, 0)
             self.absorber.offer(url, parent=-1, depth=0, relevance=1.0, topic=1, now_s=START_S)
-        strategy.brief([stem for name in NAMES for stem in term_ids(name)], [])
+        assert isinstance(strategy, LinkTextOrder)
+        strategy.prepare([stem for name in NAMES for stem in term_ids(name)], [])
         for subject in range(len(NAMES)):
             for url in recorded.web.examples(subject):
                 self.absorber.offer(url, parent=-1, depth=0, relevance=1.0, topic=subject + 1, now_s=START_S)
@@ -128,7 +131,7 @@ class Simulated:
         if room > 0:
             for lease in self.absorber.frontier.take(self.now_s, room):
                 self._hand_out(lease)
-        if len(self.absorber.batch) >= BATCH_PAGES:
+        if len(self.absorber.ledger.batch) >= BATCH_PAGES:
             self.absorber.swap_batch()
 
     def _hand_out(self, lease: Lease) -> None:

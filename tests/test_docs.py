@@ -92,23 +92,48 @@ def headings(path: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in found}
 
 
+def linked_pages(path: Path) -> set[Path]:
+    """The pages of the documentation that a page links to."""
+    files = {link.partition("#")[0] for link in _LINK.findall(path.read_text("utf-8")) if "://" not in link}
+    return {target for file in files if (target := (path.parent / file).resolve()).suffix == ".md"}
+
+
+def reachable_from(start: Path) -> set[str]:
+    """The names of all pages that following links from a page leads to."""
+    reached: set[Path] = set()
+    pending = [start]
+    while pending:
+        path = pending.pop()
+        if path not in reached:
+            reached.add(path)
+            pending += linked_pages(path)
+    return {name_of(path) for path in reached}
+
+
 def test_every_page_can_be_reached() -> None:
     """Following links from the README leads to every page of the documentation."""
-    reached, waiting = set(), [ROOT / "README.md"]
-    while waiting:
-        path = waiting.pop()
-        if path in reached:
-            continue
-        reached.add(path)
-        files = {link.partition("#")[0] for link in _LINK.findall(path.read_text("utf-8")) if "://" not in link}
-        waiting += [target for file in files if (target := (path.parent / file).resolve()).suffix == ".md"]
-    assert not {name_of(path) for path in PAGES} - {name_of(path) for path in reached}
+    assert not {name_of(path) for path in PAGES} - reachable_from(ROOT / "README.md")
+
+
+def test_the_index_reaches_every_page_of_docs() -> None:
+    """Following links from docs/index.md leads to every page under docs, and the index itself names each of them."""
+    index, docs = ROOT / "docs" / "index.md", ROOT / "docs"
+    pages = {path for path in PAGES if docs in path.parents}
+    assert not {name_of(path) for path in pages} - reachable_from(index)
+    assert not {name_of(path) for path in pages - {index} - linked_pages(index)}
+
+
+def test_the_readme_is_short_and_names_the_commands() -> None:
+    """The README has at most 900 words and shows how to run the demo and the tests."""
+    text = (ROOT / "README.md").read_text("utf-8")
+    assert len(text.split()) <= 900
+    assert all(command in text for command in ("make demo", "make test"))
 
 
 def test_there_are_commands_to_check() -> None:
     """The tests below have something to check, in the README, the tutorial and the guides."""
     pages = {page for page, _ in commands()}
-    assert {"README.md", "docs/tutorial.md", "docs/guides/polite.md"} <= pages
+    assert {"README.md", "docs/tutorial.md", "docs/guides/crawling.md"} <= pages
     assert len(COMMANDS) > 60
 
 

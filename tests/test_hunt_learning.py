@@ -14,13 +14,13 @@ from conftest import TAUGHT_TOPICS, MakeTaught
 from fetch_servers import Handler, WebServer, html, reply
 from opilio import Collection
 from opilio.cli import demo
-from opilio.crawl import judging
+from opilio.crawl import worker
 from opilio.crawl.control import NOTE
 from opilio.errors import InputError, OpilioError, QueryError, SettingsError
 from opilio.lab.local_web import LocalServer
 from opilio.learn import rejudging, training_data
 from opilio.model import Document, Judgement, Lease
-from opilio.store import judging as store_judging
+from opilio.store import judgements as store_judgements
 
 
 def crawl_beside(collection: Collection) -> threading.Thread:
@@ -62,13 +62,13 @@ def test_links_keep_their_words_while_they_wait_in_the_database(
     Of a page that must not be stored (noindex) only its links are kept: such a page tells nothing of where it leads.
     """
     seen: list[Lease] = []
-    judge = judging.PageJudge.judge
+    judge = worker.PageJudge.judge
 
-    def spy(self: judging.PageJudge, document: Document, lease: Lease) -> Judgement:
+    def spy(self: worker.PageJudge, document: Document, lease: Lease) -> Judgement:
         seen.append(lease)
         return judge(self, document, lease)
 
-    monkeypatch.setattr(judging.PageJudge, "judge", spy)
+    monkeypatch.setattr(worker.PageJudge, "judge", spy)
     spaces = ["terms", "terms+anchors", "terms+neighbours"]
     collection = make_taught(classify__classifier="svm", classify__spaces=spaces)
     for pages in (60, 100):
@@ -91,8 +91,8 @@ def test_a_judgement_and_what_it_changes_are_written_together(
     """When judging anew breaks off in the middle of a piece, the pages still have what the judgements say."""
     collection = make_taught()
     collection.crawl()
-    wrong = (*store_judging._STATEMENTS[:-1], "UPDATE crawl SET relevance = 1 / 'x'")
-    monkeypatch.setattr(store_judging, "_STATEMENTS", wrong)
+    wrong = (*store_judgements._APPLY[:-1], "UPDATE crawl SET relevance = 1 / 'x'")
+    monkeypatch.setattr(store_judgements, "_APPLY", wrong)
     before = collection.sql("SELECT count(*) FROM judgements").rows
     with pytest.raises(OpilioError):
         collection.train()
@@ -104,7 +104,7 @@ def test_a_second_stop_does_not_wait_for_pages_to_be_judged_anew(
 ) -> None:
     """What was judged by then stays judged; the rest is taken up by the next crawl."""
     monkeypatch.setattr(rejudging, "CHUNK_PAGES", 1)
-    monkeypatch.setattr(rejudging, "ways_to", slowly(rejudging.ways_to, 1.0))  # type: ignore[attr-defined]
+    monkeypatch.setattr(rejudging, "link_context", slowly(rejudging.link_context, 1.0))  # type: ignore[attr-defined]
     collection = make_taught(limits__max_pages=0, fetch__host_delay_s=0.2)
     crawl = crawl_beside(collection)
     wait_for(lambda: model_count(collection))

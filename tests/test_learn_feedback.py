@@ -19,8 +19,8 @@ from opilio import Collection
 from opilio.cli import cli
 from opilio.errors import InputError
 from opilio.learn.feedback import give_feedback
-from opilio.learn.rejudging import Refused
-from opilio.learn.training_data import forget, noting, pending
+from opilio.learn.rejudging import DeniedTopics
+from opilio.learn.training_changes import pending_changes, recording_changes, undo_changes
 from opilio.model import Judgement
 from opilio.store import Batch, Store
 from opilio.topics.hierarchy import Hierarchy, Mark, Node
@@ -231,7 +231,7 @@ def test_a_denied_judgement_stays_above_what_is_denied(
 ) -> None:
     """What a counter-example of a topic can still be judged to be."""
     hierarchy = Hierarchy(Node(k, parent, path.split(" / ")[-1], path, mark) for k, parent, path, mark in TREE)
-    refused = Refused({7: frozenset({hierarchy.nodes[denied_at].parent})}, hierarchy)
+    refused = DeniedTopics({7: frozenset({hierarchy.nodes[denied_at].parent})}, hierarchy)
     said = Judgement(topic=judged_as, accepted=True, relevance=0.8, confidence=1.0)
     now = refused.overrule(7, said)
     assert (now.topic, now.accepted, now.relevance) == (stays_in, accepted, relevance)
@@ -252,17 +252,17 @@ def test_whatever_was_said_can_be_counted_and_taken_back(made: Store, said: list
     """What waits is what differs, nothing more; forgetting brings back the very rows; no page is on two sides."""
     before = made.query(_DOCUMENTS).rows
     for number, verdict, topic in said:
-        with contextlib.suppress(InputError), noting(made):
+        with contextlib.suppress(InputError), recording_changes(made):
             give_feedback(made, f"http://h0.org/{number}", verdict, topic)
     now = made.query(_DOCUMENTS).rows
     was, is_now = ({(row[0], row[1]): row[2] for row in rows} for rows in (before, now))
-    assert pending(made)["count"] == sum(was.get(key) != is_now.get(key) for key in {*was, *is_now})
+    assert pending_changes(made)["count"] == sum(was.get(key) != is_now.get(key) for key in {*was, *is_now})
     positive = [name for _, name, yes, *_ in now if yes]
     assert len(positive) == len(set(positive))
     assert not any((kcid, name, False) in {row[:3] for row in now} for kcid, name, yes, *_ in now if yes)
-    forget(made, 1)
+    undo_changes(made, 1)
     assert made.query(_DOCUMENTS).rows == before
-    assert pending(made)["count"] == 0
+    assert pending_changes(made)["count"] == 0
 
 
 @pytest.fixture
@@ -274,6 +274,6 @@ def made(tmp_path: Path) -> Iterator[Store]:
         batch = Batch()
         for number in (0, 1):
             batch.training.add(f"http://h0.org/{number}", "url", FUNDS, True, "given", "", None, 1000.0)
-        batch.models.add(1, 2000.0, "bayes", "first model", 2, "{}", "", "", b"model")
+        batch.models.add(1, 2000.0, "bayes", "first", None, "", 2, "{}", "", "", b"model")
         store.write(batch)
         yield store

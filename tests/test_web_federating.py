@@ -15,7 +15,7 @@ from browser import chromium
 from federation_server import FederationServer, answering, free_address, portal_at
 from opilio import Collection
 from opilio.crawl.peer import LocalPeer
-from opilio.federation.remote import RemotePeer
+from opilio.federation.remote_peer import RemotePeer
 from opilio.web.federated import Federation
 from search_pages import Page, make_collection
 from web_portal import TOKEN, Portal

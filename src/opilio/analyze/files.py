@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -10,7 +11,6 @@ from urllib.parse import quote
 from opilio.analyze.content import Failure
 from opilio.errors import InputError
 from opilio.settings import Settings
-from opilio.topics.examples import FileText
 
 if TYPE_CHECKING:
     from opilio.model import Document
@@ -19,6 +19,14 @@ MAX_FILE_BYTES = 100 * 2**20
 
 _ON_DISK = "http://file.invalid/"
 """The base URL of files on disk. It does not exist, so their relative links lead nowhere."""
+
+
+@dataclass(frozen=True)
+class FileText:
+    """The title and text of a file."""
+
+    title: str
+    text: str
 
 
 class FileReader:
@@ -72,6 +80,6 @@ def read_file(path: Path) -> FileText:
         try:
             document = reader.read(path)
         except InputError as error:
-            hint = error.hint or "docs/guides/formats.md lists the formats that can be read."
+            hint = error.hint or "docs/guides/documents.md lists the formats that can be read."
             raise InputError(error.message, hint) from None
     return FileText(document.title, document.text)

@@ -6,7 +6,7 @@ variable part, redrawn from recommended pages.
 Two metrics that measure the same thing are not independent. The paper distinguishes pages recognised by "a word
 collocations and term metric" from those recognised by the vector space model, and calls a page undoubted if at least
 two metrics recognised it. So the metrics form two families, *words* (collocations, terms) and *vectors* (whole page,
-passages), and a page is undoubted if both agree. docs/concepts/classifiers-oasis.md gives reasons and figures.
+passages), and a page is undoubted if both agree. docs/concepts/classifiers.md gives reasons and figures.
 
 The directory metric is used only if no other metric accepts the page: the page is relevant if a relevant one was found
 in its directory. So a judge remembers directories. This memory is bounded, is not part of what was learned (it is not

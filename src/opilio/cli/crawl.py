@@ -112,7 +112,7 @@ def crawl(
             print_json("end", status)
         else:
             click.echo(summary(status))
-        if status.reason.startswith("interrupted"):
+        if status.interrupted:
             sys.exit(INTERRUPTED)
         if beside is not None:
             stay(beside)

@@ -15,7 +15,7 @@ from opilio.errors import CollectionBusy, InputError
 from opilio.model import normalize
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.sharing import reading_together
+from opilio.store.database import reading_together
 
 BUSY_WAIT_S = 3.0  # another process that reads is done sooner, and a crawl that starts may answer by then
 BUSY_POLL_S = 0.05

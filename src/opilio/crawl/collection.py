@@ -29,13 +29,13 @@ from opilio.crawl.browsable import Browsable
 from opilio.crawl.control import ASK_TIMEOUT_S, ControlServer, ask, is_running
 from opilio.crawl.engine import Engine
 from opilio.crawl.findable import Findable
+from opilio.crawl.ledger import Ledger
 from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.offerable import Offerable
 from opilio.crawl.phases import phase_at_start, strategy_in
-from opilio.crawl.receiving import take_up
 from opilio.crawl.restore import recover_pages, reopen, restore
 from opilio.crawl.reviewable import Reviewable
-from opilio.crawl.status import PHASE, Counters, Status
+from opilio.crawl.status import Counters, Status
 from opilio.crawl.steerable import Steerable
 from opilio.crawl.steering import claim
 from opilio.crawl.stored import stored_status
@@ -44,31 +44,25 @@ from opilio.crawl.teachable import Teachable
 from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
 from opilio.features.word_vectors import INSTALLED, check_vectors
+from opilio.federation.offers import admit_pending
 from opilio.fetch.transport import Transport
-from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
+from opilio.frontier import DatabaseOrder, Duplicates, Frontier, LinkTextOrder, ScopeFilter, make_strategy
 from opilio.learn import training_data
 from opilio.model import host_of, registered_domain
 from opilio.process import collect_rarely
 from opilio.settings import FILE_NAME, Settings, load, override, to_toml
 from opilio.settings.files import changing, write_settings
-from opilio.store import Result, Store, export_pages
+from opilio.store import Result, Store, export_pages, states
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.store.export import DEFAULT_COLUMNS, STDOUT
-from opilio.store.loading import SeedRecord
+from opilio.store.loader import SeedRecord
 from opilio.store.storage import check_url
 from opilio.topics.inputs import read_inputs
 
 WARC_FOLDER = "warc"
 MakeWorkers = Callable[[WorkerSetup], Workers]
 AUTO = "auto"  # the strategy that is chosen when a crawl begins
-_RETRY_URLS = """
-    UPDATE crawl SET state = 'waiting', numtries = 0, not_before = NULL
-    WHERE state = 'failed' OR (state = 'dropped' AND outcome = 'bad-host')
-"""
 _RETRY_HOSTS = "UPDATE hosts SET state = 'ok', failures = 0, met = NULL, robots_status = NULL WHERE state <> 'ok'"
-_RECRAWL = (
-    "UPDATE crawl SET state = 'waiting', numtries = 0 WHERE state = 'fetched' AND outcome IN ('ok', 'not-modified')"
-)
 
 
 class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerable):
@@ -164,10 +158,10 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
             self._check_recrawl()
         with self._store(threads=1) as store:
             if retry_failed:
-                store.query(_RETRY_URLS, write=True)
+                store.query(states.RETRY_FAILED, write=True)
                 store.query(_RETRY_HOSTS, write=True)
             if recrawl:
-                store.query(_RECRAWL, write=True)
+                store.query(states.RECRAWL, write=True)
             return uvloop.run(self._run(store, on_tick, transport, workers))
 
     def _check_recrawl(self) -> None:
@@ -210,15 +204,15 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
         reopened = reopen(store, self.settings.limits, scope)
         absorber = self._absorber(store, scope, settings)
         restore(store, absorber)
-        strategy = absorber.frontier.strategy
-        if strategy.learns:
-            learn.brief_from(store, settings, strategy)
+        learner = absorber.frontier.learner
+        if learner is not None:
+            learn.prepare_from(store, settings, learner)
             if absorber.counters.pages:
-                learn.remember(store, strategy)
+                learn.replay_pages(store, learner)
         if reopened:
             absorber.counters.add("URLs taken up again after a limit was raised", reopened)
         self._offer_seeds(store, absorber)
-        take_up(store, absorber)
+        admit_pending(store, absorber)
         if self.settings.store.warc:
             self._recover(store, absorber, setup)
         collect_rarely()
@@ -249,7 +243,7 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
     def _worker_setup(self, store: Store, settings: Settings) -> WorkerSetup:
         folder = self.folder / WARC_FOLDER
         folder.mkdir(exist_ok=True)
-        words = make_strategy(settings.frontier).uses_words
+        words = isinstance(make_strategy(settings.frontier), LinkTextOrder)
         return WorkerSetup(dataclasses.asdict(settings), self._model(store), str(folder), "w0", words)
 
     def _model(self, store: Store) -> bytes:
@@ -262,19 +256,15 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
 
     @staticmethod
     def _absorber(store: Store, scope: ScopeFilter, settings: Settings) -> Absorber:
-        counters = Counters(store.load_counters())
-        phase = phase_at_start(settings, counters.counts[PHASE])
-        frontier = Frontier(
-            settings,
-            strategy_in(phase, settings, map(_domain_of, store.load_seeds())),
-            scope,
-            lambda url, outcome: None,
-            [topic.kcid for topic in store.load_topics()],
-        )
+        counters = Counters(store.load_counters(), store.load_progress())
+        phase = phase_at_start(settings, counters.progress.phase)
+        ledger = Ledger(Duplicates(settings.duplicates, bands), counters)
+        strategy = strategy_in(phase, settings, map(_domain_of, store.load_seeds()))
+        topics = [topic.kcid for topic in store.load_topics()]
         ordered = make_strategy(settings.frontier)  # a phase may begin with another order
-        if ordered.uses_sql:
+        if isinstance(ordered, DatabaseOrder):
             store.check_order_by(ordered.order_by)
-        return Absorber(settings, frontier, Duplicates(settings.duplicates, bands), counters)
+        return Absorber(settings, Frontier(settings, strategy, scope, ledger, topics), ledger)
 
     def _recover(self, store: Store, absorber: Absorber, setup: WorkerSetup) -> None:
         count = recover_pages(store, absorber, setup, self.folder / WARC_FOLDER, time.time())
@@ -387,7 +377,7 @@ def _signals(engine: Engine) -> Iterator[None]:
     caught = []
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(ValueError, RuntimeError):
-            loop.add_signal_handler(number, engine.stop, f"interrupted ({signal.Signals(number).name})")
+            loop.add_signal_handler(number, engine.interrupt, signal.Signals(number).name)
             caught.append(number)
     try:
         yield

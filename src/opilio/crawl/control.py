@@ -24,9 +24,10 @@ from opilio import learn
 from opilio.crawl.engine import Engine
 from opilio.crawl.lessons import LESSONS, NAME_URLS
 from opilio.crawl.reads import reader
-from opilio.crawl.receiving import RECEIVED, Received, admit, receive
 from opilio.errors import CollectionError, InputError, OpilioError, QueryError
-from opilio.frontier import make_strategy
+from opilio.federation.offers import RECEIVED, Received, admit, receive
+from opilio.frontier import DatabaseOrder, make_strategy
+from opilio.model import TrainingCause, TrainingReason
 from opilio.settings import override
 from opilio.store import export_pages
 
@@ -131,7 +132,7 @@ class ControlServer:
         engine = self._engine
         order = make_strategy(override(engine.settings, changes, "policy").frontier)
         if engine.phases.has_own_order:
-            if order.uses_sql:
+            if isinstance(order, DatabaseOrder):
                 engine.store.check_order_by(order.order_by)
             engine.absorber.notice("phase", f"the harvest will be ordered by {order_by or strategy}")
         else:
@@ -150,7 +151,9 @@ class ControlServer:
             changed = await asyncio.to_thread(LESSONS[what], self._engine.store, **request)
             if what in NAME_URLS:
                 await self._engine.steering.claim([changed])
-        await self._engine.teacher.learn_soon(f"{what.replace('_', ' ')}: {request.get('topic', '')}")
+        await self._engine.teacher.learn_soon(
+            TrainingCause(TrainingReason.FEEDBACK, f"{what.replace('_', ' ')}: {request.get('topic', '')}")
+        )
         return {"changed": changed}
 
     async def _take_offers(self, sender: str, offers: list[Any]) -> int:
@@ -162,7 +165,7 @@ class ControlServer:
         return len(received)
 
     async def _train(self, judge_anew: bool = True) -> int:
-        return await self._engine.teacher.retrain("asked for", judge_anew=judge_anew)
+        return await self._engine.teacher.retrain(TrainingCause(TrainingReason.REQUESTED), rejudge=judge_anew)
 
     async def _read(self, read: Callable[..., Any], **request: Any) -> Any:
         """Read something from the database as it is now."""
@@ -175,8 +178,8 @@ class ControlServer:
     async def _explain_link(self, url: str) -> dict[str, Any]:
         told: dict[str, Any] = await self._read(learn.explain_link, url=url)
         frontier = self._engine.frontier
-        told["parts"] = frontier.strategy.parts(told["oid"])
-        priority = frontier.priority_of(told["oid"])
+        told["parts"] = frontier.learner.explain(told["oid"]) if frontier.learner is not None else {}
+        priority = frontier.tiers.priority_of(told["oid"])
         if priority is not None:
             told["priority"] = priority
         return told

@@ -9,10 +9,11 @@ from typing import Any
 from opilio import learn
 from opilio.analyze.files import read_file
 from opilio.crawl.steering import claim
-from opilio.crawl.taught import KEYWORDS, again, examples_in, why_nothing_is_learned
+from opilio.crawl.taught import KEYWORDS, examples_in, why_nothing_is_learned
 from opilio.errors import InputError
 from opilio.learn import training_data
-from opilio.learn.training_data import forget, noting
+from opilio.learn.training_changes import recording_changes, undo_changes
+from opilio.model import TrainingCause, TrainingReason
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.topics import hierarchy_of
@@ -104,7 +105,7 @@ def _noted(lesson: Callable[..., Any]) -> Callable[..., Any]:
     """The same lesson, with a note of what it changed."""
 
     def teach(store: Store, **request: Any) -> Any:
-        with noting(store):
+        with recording_changes(store):
             return lesson(store, **request)
 
     return teach
@@ -138,7 +139,7 @@ LESSONS: Mapping[str, Callable[..., Any]] = {
     "feedback": _noted(_feedback),
     "split_topic": _noted(_split_topic),
     "learn_review": _noted(_learn_review),
-    "forget": forget,
+    "forget": undo_changes,
     # a review: nothing is learned of it until it is asked for
     "judge": _judge_page,
     "take_back": _take_back,
@@ -158,13 +159,14 @@ def teach(store: Store, what: str, **request: Any) -> Any:
 
 def use_model_now(store: Store, settings: Settings, version: int) -> int:
     """Judge by an older model again where no crawl runs; the version it has now."""
-    renewed = learn.renew(store, version)
-    learn.store_model(store, renewed, again(version), settings, training_data.fingerprint(store, settings))
+    renewed = learn.reuse_model(store, version)
+    cause = TrainingCause(TrainingReason.REUSED, repeats=version)
+    learn.store_model(store, renewed, cause, settings, training_data.fingerprint(store, settings))
     learn.rejudge(store, renewed.model, examples_in(store), settings.classify)
     return renewed.version
 
 
-def train_now(store: Store, settings: Settings, reason: str, *, judge_anew: bool) -> int:
+def train_now(store: Store, settings: Settings, *, judge_anew: bool) -> int:
     """Train a model where no crawl runs, and judge the stored pages by it; its version."""
     if settings.classify.classifier == KEYWORDS:
         raise InputError(*why_nothing_is_learned(settings))
@@ -174,7 +176,7 @@ def train_now(store: Store, settings: Settings, reason: str, *, judge_anew: bool
     taught = training_data.fingerprint(store, settings)
     training = learn.with_strangers(store, settings, learn.gather(store, settings))
     trained = learn.train(training, settings, (models[0].version if models else 0) + 1)
-    learn.store_model(store, trained, reason, settings, taught)
+    learn.store_model(store, trained, TrainingCause(TrainingReason.REQUESTED), settings, taught)
     if judge_anew:
         learn.rejudge(store, trained.model, examples_in(store), settings.classify)
     return trained.version

@@ -11,24 +11,24 @@ import msgspec
 
 from opilio.crawl.asking import Askable
 from opilio.crawl.control import ASK_TIMEOUT_S
-from opilio.crawl.forwarding import HANDED_OVER, TAKEN
-from opilio.crawl.receiving import receive_at_rest
+from opilio.crawl.forwarder import ACCEPTED, FORWARDED
 from opilio.errors import SettingsError
+from opilio.federation.offers import receive_offline
 from opilio.federation.peers import Offer
 from opilio.store import Batch, Store
 
 if TYPE_CHECKING:  # it takes a while to import
-    from opilio.crawl.delivering import Delivered
+    from opilio.federation.forwarding import ForwardedCount
 
 ROUND_S = 60.0
 
 
-def _count(store: Store, delivered: Delivered) -> None:
+def _count(store: Store, delivered: ForwardedCount) -> None:
     """Count what was handed over by hand, too."""
-    if delivered.handed_over:
+    if delivered.forwarded:
         batch, known = Batch(), store.load_counters()
-        batch.counters[HANDED_OVER] = known.get(HANDED_OVER, 0) + delivered.handed_over
-        batch.counters[TAKEN] = known.get(TAKEN, 0) + delivered.new
+        batch.counters[FORWARDED] = known.get(FORWARDED, 0) + delivered.forwarded
+        batch.counters[ACCEPTED] = known.get(ACCEPTED, 0) + delivered.new
         store.write(batch)
 
 
@@ -43,7 +43,7 @@ class Offerable(Askable):
         plain = [msgspec.to_builtins(offer) for offer in offers]
         return int(
             self._ask_or_open(
-                "take_offers", lambda store: receive_at_rest(store, sender, plain), ASK_TIMEOUT_S, read_only=False,
+                "take_offers", lambda store: receive_offline(store, sender, plain), ASK_TIMEOUT_S, read_only=False,
                 sender=sender, offers=plain,
             )
         )  # fmt: skip
@@ -55,19 +55,20 @@ class Offerable(Askable):
         over, and how many were new there (with `dry_run`, only which would be, and whether these are all), and
         warnings.
         """
-        from opilio.crawl.delivering import delivery_to  # noqa: PLC0415
+        from opilio.crawl import open_peer  # noqa: PLC0415
+        from opilio.federation.forwarding import forwarding_to  # noqa: PLC0415
 
         file = peers_file or self.settings.federation.peers
         if not file:
             raise SettingsError("no peers to hand anything over to", "Name a file of peers: --peers FILE")
         with self._store() as store:
-            delivery = delivery_to(file, store)
+            delivery = forwarding_to(file, store, open_peer)
             while True:
                 if dry_run:
                     delivery.prepare(time.monotonic() + ROUND_S)
                 else:
                     _count(store, delivery.round(ROUND_S))
-                if delivery.is_done or (dry_run and not delivery.is_looking):
+                if delivery.is_done or (dry_run and not delivery.has_more_to_compare):
                     break
         few = [] if delivery.can_compare else [f"{self.folder} has too few pages to tell what is usual among them"]
         return {
@@ -75,11 +76,11 @@ class Offerable(Askable):
             "peers": [
                 {
                     "name": box.peer.name,
-                    "count": len(box.waiting) if dry_run else box.handed_over,
+                    "count": len(box.queued) if dry_run else box.forwarded,
                     "is_all": delivery.has_seen_all(box),
                     "new": box.new,
                     "trouble": box.trouble,
-                    "urls": [msgspec.to_builtins(offer) for offer in box.waiting] if dry_run else [],
+                    "urls": [msgspec.to_builtins(offer) for offer in box.queued] if dry_run else [],
                 }
                 for box in delivery.boxes
             ],

@@ -17,7 +17,7 @@ READS: Mapping[str, str] = {
     "refused_models": "opilio.learn.models:list_refused",
     "compare_models": "opilio.learn:compare_models",
     # feedback, clusters, reviews
-    "pending": "opilio.learn.training_data:pending",
+    "pending": "opilio.learn.training_changes:pending_changes",
     "examples": "opilio.crawl.lessons:list_examples",
     "compare_topics": "opilio.learn.models:compare_topics",
     "clusters": "opilio.search.clusters:find_clusters",

@@ -93,7 +93,7 @@ class Steerable(Askable):
         """The hosts that gave most, those that fail, those with most URLs waiting: at most `top` of each."""
         scope = ScopeFilter(ScopeSettings(locked_domains=self.settings.scope.locked_domains))
         return [
-            {**host, "locked": scope.refusal(host["host"]) is Outcome.LOCKED} for host in self._read("hosts", top=top)
+            {**host, "locked": scope.rejection(host["host"]) is Outcome.LOCKED} for host in self._read("hosts", top=top)
         ]
 
     # -- SQL

@@ -21,16 +21,15 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from opilio.crawl.absorb import OPEN, SETTLED, Absorber
+from opilio.crawl.absorb import Absorber
+from opilio.crawl.ledger import OPEN, SETTLED
 from opilio.errors import InputError
 from opilio.frontier import ScopeFilter
 from opilio.model import Outcome, host_of, normalize
 from opilio.model.url import host_name
 from opilio.settings import ScopeSettings
-from opilio.store import Store
+from opilio.store import Store, states
 
-FIRST = 1e6
-"""A priority that brings a URL into memory with the first; there the strategy gives it one by its own measure."""
 _ELSEWHERE = f"""
     SELECT c.oid, coalesce(t.kcid, s.kcid, c.topic)
     FROM crawl c
@@ -38,10 +37,6 @@ _ELSEWHERE = f"""
         ON t.name = c.url
     LEFT JOIN (SELECT url, arg_max(kcid, rowid) AS kcid FROM seeds GROUP BY url) s ON s.url = c.url
     WHERE c.outcome = '{Outcome.ELSEWHERE}' AND c.url IN (SELECT unnest(?::VARCHAR[]))
-"""
-_CLAIM = f"""
-    UPDATE crawl SET state = 'waiting', outcome = NULL, topic = g.topic, depth = 0, relevance = 1.0, priority = {FIRST}
-    FROM (SELECT unnest(?::BIGINT[]) AS oid, unnest(?::SMALLINT[]) AS topic) g WHERE g.oid = crawl.oid
 """
 
 
@@ -55,7 +50,7 @@ def claim(store: Store, urls: Sequence[str]) -> list[tuple[int, int]]:
     found = elsewhere(store, urls)
     if found:
         oids, topics = zip(*found, strict=True)
-        store.query(_CLAIM, [list(oids), list(topics)], write=True)
+        store.query(states.CLAIM, [list(oids), list(topics)], write=True)
     return found
 
 
@@ -63,17 +58,9 @@ NOTICE = "steering"
 CLAIMED = "URLs of other parts that the user named"
 MAX_BOOST = 1000.0
 _WAITING = "SELECT oid, topic FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
-_DROP = """
-    UPDATE crawl SET state = 'dropped', outcome = 'locked-domain', not_before = NULL
-    WHERE oid IN (SELECT unnest(?::BIGINT[]))
-"""
 _LOCKED = """
     SELECT oid, topic, oid IN (SELECT oid FROM pages)
     FROM crawl WHERE state = 'dropped' AND outcome = 'locked-domain' AND sid IN (SELECT unnest(?::INTEGER[]))
-"""
-_TAKE_UP = """
-    UPDATE crawl SET state = 'waiting', outcome = CASE WHEN oid IN (SELECT oid FROM pages) THEN 'ok' END
-    WHERE oid IN (SELECT unnest(?::BIGINT[]))
 """
 _COUNT = "SELECT count(*) FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
 
@@ -91,7 +78,7 @@ def drop_waiting(store: Store, sids: Sequence[int], held: Iterable[int] = ()) ->
     kept = set(held)
     found = [(oid, topic) for oid, topic in _rows(store, _WAITING, sids) if oid not in kept]
     if found:
-        store.query(_DROP, [[oid for oid, _ in found]], write=True)
+        store.query(states.DROP_LOCKED, [[oid for oid, _ in found]], write=True)
     return found
 
 
@@ -99,7 +86,7 @@ def take_up(store: Store, sids: Sequence[int]) -> list[tuple[int, int, bool]]:
     """Let wait again what a lock dropped: oid, topic, and whether its page is stored, so that it is fetched anew."""
     found = [(oid, topic, stored) for oid, topic, stored in _rows(store, _LOCKED, sids)]
     if found:
-        store.query(_TAKE_UP, [[oid for oid, _, _ in found]], write=True)
+        store.query(states.UNLOCK, [[oid for oid, _, _ in found]], write=True)
     return found
 
 
@@ -111,7 +98,7 @@ def relock_at_rest(store: Store, scope: ScopeSettings) -> dict[str, int]:
     closed: list[int] = []
     opened: list[int] = []
     for host in store.load_hosts():
-        (closed if free.refusal(host.host) is Outcome.LOCKED else opened).append(host.sid)
+        (closed if free.rejection(host.host) is Outcome.LOCKED else opened).append(host.sid)
     return {"dropped": len(drop_waiting(store, closed)), "taken_up": len(take_up(store, opened))}
 
 
@@ -239,24 +226,24 @@ class Steering:
 
     def _forget(self, dropped: Iterable[tuple[int, int]]) -> None:
         """Take note that URLs which waited in the database were dropped there."""
-        settled, frontier = self._absorber.settled, self._frontier
+        settled, frontier = self._absorber.ledger.settled, self._frontier
         for oid, topic in dropped:
-            if settled[oid] == OPEN and not frontier.is_hot(oid) and not frontier.holds(oid):
+            if settled[oid] == OPEN and not frontier.tiers.is_hot(oid) and not frontier.holds(oid):
                 settled[oid] = SETTLED
-                frontier.forget_cold(topic)
-                frontier.strategy.forget(oid)
+                frontier.tiers.forget_cold(topic)
+                frontier.tiers.settle(oid, Outcome.LOCKED, None)
                 self._absorber.counters.outcome(Outcome.LOCKED)
 
     def _reopen(self, again: Iterable[tuple[int, int, bool]], counter: str) -> None:
         """URLs wait in the database again: oid, topic, and whether the page of each is stored."""
         topics = []
         for oid, topic, is_stored in again:
-            self._absorber.reopen(oid)
+            self._absorber.ledger.reopen(oid)
             if is_stored:
-                self._absorber.recrawls.add(oid)
+                self._absorber.ledger.recrawls.add(oid)
             topics.append(topic)
         if topics:
-            self._frontier.take_up(topics)
+            self._frontier.requeue(topics)
             self._absorber.counters.add(counter, len(topics))
 
 

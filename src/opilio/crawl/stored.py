@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from opilio import learn
-from opilio.crawl.absorb import MAX_NOTICES
+from opilio.crawl.ledger import MAX_NOTICES
 from opilio.crawl.status import Counters, Status
 from opilio.crawl.taught import describe
 from opilio.settings import Settings
@@ -14,7 +14,7 @@ from opilio.store import Store
 
 def stored_status(folder: Path, settings: Settings, store: Store) -> Status:
     """How the last crawl left the collection."""
-    counters = Counters(store.load_counters())
+    counters = Counters(store.load_counters(), store.load_progress())
     reason = store.query("SELECT coalesce(reason, 'it was killed') FROM runs ORDER BY run DESC LIMIT 1").rows
     hosts = dict(store.query("SELECT state, count(*) FROM hosts GROUP BY state").rows)
     mean = store.query("SELECT avg(relevance) FROM pages").rows[0][0]
@@ -27,7 +27,8 @@ def stored_status(folder: Path, settings: Settings, store: Store) -> Status:
         urls=store.count_rows("crawl"), waiting=store.waiting_count(), hot=0, in_flight=0, hosts=sum(hosts.values()),
         slow_hosts=hosts.get("slow", 0), bad_hosts=hosts.get("bad", 0),
         elapsed_s=counters.counts["elapsed_ms"] / 1000, pages_per_s=0.0, harvest=mean, harvest_history=[],
-        outcomes=counters.outcomes(), counters=dict(counters.counts), strategy=settings.frontier.strategy,
+        outcomes=counters.outcomes(), counters=counters.shown(), phase=counters.progress.phase,
+        strategy=settings.frontier.strategy,
         order_by=settings.frontier.order_by, topics=dict(topics), reason=reason[0][0] if reason else "never crawled",
         model=describe(store.load_models(), settings), notices=_notices(store),
         recall=learn.estimate_recall(store),

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opilio.learn.training_data import ARCHETYPE
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.loading import ExampleRecord, ModelRecord
+from opilio.store.judgements import count_of_older_models
+from opilio.store.loader import ExampleRecord, ModelRecord
+from opilio.store.training import ARCHETYPE, archetype_names
 from opilio.topics import TopicRecord, hierarchy_of
 
 KEYWORDS = "keywords"  # the classifier that learns nothing
-_ARCHETYPES = f"SELECT DISTINCT name FROM training WHERE source = '{ARCHETYPE}'"
-_OLDER = "SELECT count(*) FROM pages WHERE text IS NOT NULL AND coalesce(model_version, 0) < ?"
 
 
 def wanted_topics(topics: Sequence[TopicRecord]) -> frozenset[int]:
@@ -39,13 +38,13 @@ def examples_in(store: Store) -> dict[int, int]:
 
 def examples_to_fetch(store: Store) -> list[ExampleRecord]:
     """The URLs that the user gave to learn from; archetypes are fetched already."""
-    made = {name for (name,) in store.query(_ARCHETYPES, max_rows=2**20).rows}
+    made = archetype_names(store)
     return [example for example in store.load_examples() if example.url not in made]
 
 
 def has_older_judgements(store: Store, version: int) -> bool:
     """Whether pages are stored that could be judged anew by this model."""
-    return bool(store.query(_OLDER, [version]).rows[0][0])
+    return bool(count_of_older_models(store, version))
 
 
 def why_nothing_is_learned(settings: Settings) -> tuple[str, str]:
@@ -53,16 +52,6 @@ def why_nothing_is_learned(settings: Settings) -> tuple[str, str]:
     if settings.classify.classifier == KEYWORDS:
         return "the classifier 'keywords' learns nothing", "Choose another: opilio crawl FOLDER --classifier svm"
     return "no terms are kept of pages, so that nothing can be learned", "Set store.terms = true before you crawl."
-
-
-def again(version: int) -> str:
-    """Why there is a model that the user went back to."""
-    return f"model {version} again"
-
-
-def is_again(reason: str) -> bool:
-    """Whether the user went back to a model."""
-    return reason.startswith("model ") and reason.endswith(" again")
 
 
 def describe(models: Sequence[ModelRecord], settings: Settings) -> str:

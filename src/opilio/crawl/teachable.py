@@ -78,7 +78,7 @@ class Teachable(Askable):
         if answer is not None:
             return int(answer)
         with self._store() as store:
-            return train_now(store, self.settings, "asked for", judge_anew=judge_anew)
+            return train_now(store, self.settings, judge_anew=judge_anew)
 
     def propose(self, file: Path | str) -> int:
         """Write the terms and collocations that could tell the topics apart to a file for an expert to edit.

@@ -16,7 +16,7 @@ from typing import Any
 
 from opilio.errors import OpilioError
 from opilio.learn.guard import confidences, try_out
-from opilio.learn.mined_negatives import choose_strangers
+from opilio.learn.mined_negatives import choose_negatives
 from opilio.learn.trainer import train
 from opilio.process import NICENESS
 
@@ -24,7 +24,7 @@ WORK: dict[str, Callable[..., Any]] = {
     "train": train,
     "try": try_out,
     "confidences": confidences,
-    "strangers": choose_strangers,
+    "mined negatives": choose_negatives,
 }
 
 

@@ -4,14 +4,16 @@ A *URL* has an `oid`, a dense integer assigned when the URL is first seen, and a
 form (`url.py`). The engine gives a URL to a worker as a *lease*; the worker returns a *visit* (`visit.py`): the *fetch*
 with its outcome (`outcome.py`) and, for a page, the *document* extracted from its bytes and the *judgement* on it.
 
-A URL is always in one of five states and changes only along the transitions listed in `state.py`.
+A URL is always in one of five states and changes only along the transitions in `state.py`. The reason why a model was
+trained is a fixed value too (`training.py`).
 
 Records are immutable and know nothing of network, disk or time. They are msgspec structs, so that a worker process can
 send them to the engine in one compact message.
 """
 
 from opilio.model.outcome import Outcome, OutcomeKind
-from opilio.model.state import TRANSITIONS, UrlState, may_become
+from opilio.model.state import TRANSITIONS, CrawlProgress, IllegalTransition, Phase, UrlState, may_become, sources_of
+from opilio.model.training import TrainingCause, TrainingReason
 from opilio.model.url import host_of, normalize, registered_domain, url_key
 from opilio.model.visit import (
     RELEVANT,
@@ -30,9 +32,11 @@ from opilio.model.visit import (
 __all__ = [
     "RELEVANT",
     "TRANSITIONS",
+    "CrawlProgress",
     "Document",
     "Fetch",
     "HostReport",
+    "IllegalTransition",
     "Judgement",
     "Lease",
     "LeaseKind",
@@ -40,12 +44,16 @@ __all__ = [
     "LinkKind",
     "Outcome",
     "OutcomeKind",
+    "Phase",
     "Region",
+    "TrainingCause",
+    "TrainingReason",
     "UrlState",
     "Visit",
     "host_of",
     "may_become",
     "normalize",
     "registered_domain",
+    "sources_of",
     "url_key",
 ]

@@ -23,8 +23,9 @@ from opilio.errors import OpilioError, describe_error
 from opilio.process import NICENESS, start_beside
 
 if TYPE_CHECKING:
-    from opilio.search.updating import Ask, Updated
+    from opilio.search.updating import Updated
     from opilio.store import Store
+    from opilio.store.index_source import Query
 
 UPDATE, BEGIN, ASK, GOES_ON, DONE, FAILED = "update", "begin", "ask", "goes on", "done", "failed"
 
@@ -57,15 +58,15 @@ class UpdaterBeside:
         snapshot: contextlib.ExitStack,
     ) -> Updated | None:
         """Answer until the update is done."""
-        from opilio.search.updating import asking  # noqa: PLC0415
+        from opilio.store.index_source import snapshot_query  # noqa: PLC0415
 
         assert process.stdout is not None
-        ask: Ask | None = None
+        ask: Query | None = None
         while True:
             what, said = pickle.load(process.stdout)
             if what == BEGIN:
                 snapshot.close()
-                ask = snapshot.enter_context(asking(store))
+                ask = snapshot.enter_context(snapshot_query(store))
             elif what == ASK:
                 assert ask is not None
                 _say(process, ASK, _packed(ask(*said)))
@@ -123,7 +124,7 @@ class _Asking:
         sys.stdout.buffer.flush()
 
     @contextlib.contextmanager
-    def snapshot(self) -> Iterator[Ask]:
+    def snapshot(self) -> Iterator[Query]:
         self.say(BEGIN)
         yield lambda sql, given: pa.ipc.open_stream(self.ask(ASK, (sql, given))).read_all()
 

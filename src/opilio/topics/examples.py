@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from opilio.errors import InputError
@@ -13,14 +12,6 @@ from opilio.topics.hierarchy import ROOT
 from opilio.topics.tree import ExampleKind, TopicTree, TrainingInput
 
 _HINT = "Write a URL with http:// or https://, file: and the path of a file, or text: and the text itself."
-
-
-@dataclass(frozen=True)
-class FileText:
-    """The title and text of a file."""
-
-    title: str
-    text: str
 
 
 def parse_example(text: str, folder: Path) -> tuple[ExampleKind, str]:

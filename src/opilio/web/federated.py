@@ -23,8 +23,8 @@ from urllib.parse import quote
 import msgspec
 
 from opilio.errors import CollectionError, describe_error
-from opilio.federation.asking import FederatedSearch
 from opilio.federation.peers import Peer, PeerError, PeerRefusal, PeerSummary
+from opilio.federation.search import FederatedSearch
 
 MAX_KEPT = 10_000
 MAX_AGE_S = 30 * 86_400.0

@@ -25,8 +25,8 @@ from starlette.responses import HTMLResponse
 
 import opilio
 from opilio.errors import InputError
-from opilio.federation.asking import MAX_DEPTH
 from opilio.federation.peers import Peer
+from opilio.federation.search import MAX_DEPTH
 from opilio.search.ranking import DEFAULT_WEIGHTS
 from opilio.topics.tree import OTHERS
 from opilio.web import api_page, start

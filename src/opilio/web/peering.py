@@ -15,8 +15,8 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from opilio.crawl.peer import SharedCollection
-from opilio.federation.checking import check_offers
 from opilio.federation.peers import MAX_NAME_CHARS, MAX_TOPIC_CHARS, Offer
+from opilio.federation.validation import check_offers
 from opilio.search.query import MAX_CHARS
 from opilio.web.access import Doors, shelf_of
 from opilio.web.security import NotAllowed, Security

@@ -11,9 +11,8 @@ from starlette.responses import HTMLResponse
 
 from opilio.crawl import Collection
 from opilio.crawl.control import is_running
-from opilio.crawl.phases import Phase
-from opilio.crawl.status import PHASE
 from opilio.errors import OpilioError
+from opilio.model import Phase
 from opilio.web.access import Reading, Render, Writing
 
 router = APIRouter()
@@ -134,7 +133,7 @@ def _moment(at_s: float) -> datetime.datetime:
 
 def _waits(collection: Collection) -> bool:
     """Whether the crawl waits between its phases for the user."""
-    return collection.status().counters.get(PHASE) == Phase.PAUSED
+    return collection.status().phase == Phase.PAUSED
 
 
 # -- the API

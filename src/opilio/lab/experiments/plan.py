@@ -22,7 +22,7 @@ from opilio.settings import Settings
 
 _CODE = (
     "model", "topics", "frontier", "analyze", "features", "classify", "crawl/absorb.py",
-    "crawl/offering.py", "crawl/meeting.py", "crawl/extra_urls.py", "fetch/outcomes.py",
+    "crawl/discovery.py", "crawl/extra_urls.py", "crawl/first_contact.py", "crawl/ledger.py", "fetch/outcomes.py",
     "learn/strategy_history.py", "lab/experiments/analysed.py", "lab/experiments/simulate.py",
     "lab/experiments/crawls.py", "lab/experiments/graph.py", "lab/experiments/bounds.py", "lab/experiments/tasks.py",
 )  # fmt: skip
