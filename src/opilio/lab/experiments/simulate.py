@@ -27,7 +27,7 @@ from opilio.crawl.ledger import Ledger
 from opilio.crawl.status import Counters
 from opilio.crawl.worker import PageJudge
 from opilio.errors import InputError
-from opilio.fetch.response import of_status, replay
+from opilio.fetch.outcomes import outcome_of_status, replay
 from opilio.frontier import (
     DatabaseOrder,
     Duplicates,
@@ -145,7 +145,7 @@ class Answers:
 
     def _fetch(self, number: int) -> Fetch:
         status, location = self._web.status(number), self._web.redirect(number)
-        outcome, detail, target = of_status(status, location, self.urls[number])
+        outcome, detail, target = outcome_of_status(status, location, self.urls[number])
         return Fetch(outcome, status, detail=detail, redirect_url=target)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from opilio.fetch.client import MAX_SITEMAP_BYTES
-from opilio.fetch.response import response_of
+from opilio.fetch.outcomes import response_of
 from opilio.fetch.transfer import STOP, BodyLimits, Transfer
 from opilio.fetch.transport import Response
 from opilio.lab.webs.loopback import ADDRESS
