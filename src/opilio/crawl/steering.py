@@ -18,10 +18,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import Any
 
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.ledger import OPEN, SETTLED
 from opilio.errors import InputError
 from opilio.frontier import ScopeFilter
-from opilio.model import Outcome, host_of, normalize
+from opilio.model import Outcome, UrlState, host_of, normalize
 from opilio.model.url import host_name
 from opilio.settings import ScopeSettings
 from opilio.store import Store
@@ -174,10 +173,10 @@ class Steering:
 
     def _forget(self, dropped: Iterable[tuple[int, int]]) -> None:
         """Settle URLs that were dropped in the database, where they were queued."""
-        settled, frontier = self._absorber.ledger.settled, self._frontier
+        states, frontier = self._absorber.ledger.states, self._frontier
         for oid, topic in dropped:
-            if settled[oid] == OPEN and not frontier.tiers.is_hot(oid) and not frontier.holds(oid):
-                settled[oid] = SETTLED
+            if states[oid] is UrlState.WAITING and not frontier.tiers.is_hot(oid) and not frontier.holds(oid):
+                states.change(oid, UrlState.DROPPED)
                 frontier.tiers.forget_cold(topic)
                 frontier.tiers.settle(oid, Outcome.LOCKED, None)
                 self._absorber.counters.outcome(Outcome.LOCKED)
