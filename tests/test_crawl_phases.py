@@ -13,26 +13,13 @@ from opilio.frontier import Frontier, QueuedUrl, ScopeFilter
 from opilio.frontier.classic import SharpFocus
 from opilio.model import Judgement
 from opilio.settings import Settings, override
+from running_crawls import LEARNING, phases_of
 
-LEARNING = {
-    "learn__phases": True,
-    "learn__learning_pages": 40,
-    "learn__above_mean": False,
-    "learn__wait": True,
-    "classify__classifier": "svm",
-    "classify__spaces": ["terms"],
-    "fetch__in_flight": 4,
-}
 OUTSIDE = """
     SELECT count(*) FILTER (WHERE h.domain NOT IN (
         SELECT s.domain FROM hosts s WHERE s.host IN (SELECT regexp_extract(url, '//([^/]+)/', 1) FROM seeds)))
     FROM (SELECT oid FROM visits WHERE kind = 'page' ORDER BY rowid LIMIT ?) v JOIN crawl c USING (oid) JOIN hosts h USING (sid)
 """
-
-
-def phases_of(collection: Collection) -> list[str]:
-    """What was said of phases, in order."""
-    return [text for (text,) in collection.sql("SELECT text FROM notices WHERE kind = 'phase' ORDER BY rowid").rows]
 
 
 def test_learning_then_harvesting(make_taught: MakeTaught) -> None:

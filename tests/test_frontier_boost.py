@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frontiers import add, make_frontier, pages_in_order
 from opilio.frontier import Frontier, QueuedUrl, Strategy
 from opilio.model import Outcome
-from test_frontier_politeness import add, make_frontier, pages_in_order
 
 
 def filled(strategy: str, relevances: Sequence[float], **changes: object) -> Frontier:

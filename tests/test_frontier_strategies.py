@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from frontiers import add, make_frontier, meet, pages_in_order
 from opilio.errors import QueryError, SettingsError
 from opilio.frontier import Frontier, QueuedUrl, Strategy, make_strategy, strategies
 from opilio.model import Outcome, url_key
 from opilio.settings import FrontierSettings
 from opilio.store import Batch, Store
-from test_frontier_politeness import add, make_frontier, meet, pages_in_order
 
 SETTINGS = FrontierSettings(order_by="relevance DESC, depth", n=4)
 
