@@ -24,9 +24,9 @@ import click
 from opilio import Collection, errors, merge, settings, split
 from opilio.cli import cli
 from opilio.crawl import Status
+from opilio.model import Outcome, OutcomeKind
 from opilio.parts.merge import MergeReport
 from opilio.parts.split import PartReport
-from opilio.model import Outcome, OutcomeKind
 from opilio.store import Result
 
 FOLDER = Path(__file__).parent / "reference"
@@ -50,36 +50,6 @@ contact_url = "https://example.org/crawler"
 """
 
 # Settings that share the comment of the one before them, or whose name says it all.
-SETTINGS_WORDS = {
-    "fetch.per_domain": "The same, to all hosts of one registered domain together.",
-    "fetch.read_timeout_s": "Longest silence between two pieces of a response.",
-    "fetch.total_timeout_s": "Longest time for a whole response.",
-    "fetch.host_tries": "Failed tries in a row after which a `slow` host is `bad`.",
-    "fetch.max_backoff_s": "Longest wait before another try.",
-    "fetch.contact_url": "Added to the User-Agent in parentheses: where site owners can reach you.",
-    "fetch.dns_timeout_s": "How long one DNS server is waited for before the next is asked.",
-    "fetch.dns_cache_hosts": "Names whose addresses are remembered.",
-    "fetch.verify_tls": "Refuse servers whose certificate cannot be verified.",
-    "robots.max_age_s": "robots.txt is read again when it is older than this.",
-    "robots.max_sitemap_urls": "URLs taken from one sitemap.",
-    "traps.max_url_chars": "Longer URLs are forgotten.",
-    "traps.max_path_segments": "Segments in the path of a URL.",
-    "traps.max_query_params": "Parameters in the query of a URL.",
-    "traps.max_calendar_urls_per_host": "URLs with a date in their path or query, for one host.",
-    "documents.max_members": "How many members of one archive or office file are read.",
-    "documents.max_nesting": "How deep archives may stand in archives.",
-    "classify.features": "Features kept for each topic.",
-    "oasis.pairs": "Collocations of two words in the permanent filter when the user chose none.",
-    "oasis.triples": "The same, of three words.",
-    "oasis.passage_step_chars": "A passage begins every so many characters.",
-    "oasis.passage_share": "Threshold of passages, as a share of the whole document's.",
-    "oasis.variable_share": "Size of the variable part, as a share of the permanent part.",
-    "oasis.damping": "Weight of an element of the variable part.",
-    "store.warc_max_bytes": "A new WARC file is begun when one would grow past this.",
-    "store.batch_s": "A batch is committed after so many seconds at the latest.",
-    "run.seed": "Seed of the random order within a batch of best-n-first.",
-}
-
 OUTCOME_WORDS = {
     Outcome.OK: "The page was fetched, read and stored.",
     Outcome.NOT_MODIFIED: "A recrawl found the page as it was.",
@@ -92,7 +62,7 @@ OUTCOME_WORDS = {
     Outcome.HOST_LIMIT: "Its host has given `limits.max_pages_per_host` pages.",
     Outcome.URL_TOO_LONG: "The URL or its host name is too long. Only counted: it gets no row in `crawl`.",
     Outcome.TRAP: "The URL looks like one of endlessly many (section `traps` of the settings).",
-    Outcome.EVICTED: "The worst of too many waiting URLs (`frontier.max_waiting`).",
+    Outcome.EVICTED: "The worst of too many waiting URLs (`frontier.max_queued`).",
     Outcome.BAD_HOST: "Its host failed `fetch.host_tries` times in a row.",
     Outcome.PRIVATE_ADDRESS: "Its host has a loopback, private or reserved address.",
     Outcome.WRONG_TYPE: "Not of a type in `fetch.accept`, by its header or by its bytes.",
@@ -151,10 +121,10 @@ def _defaults() -> dict[tuple[str, str], str]:
 
 
 def _words_of(cls: type, section: str, name: str) -> str:
-    """The comment above a setting, or our own words for it."""
-    words = _comments(cls).get(name) or SETTINGS_WORDS.get(f"{section}.{name}")
+    """The comment above a setting."""
+    words = _comments(cls).get(name)
     if not words:
-        raise SystemExit(f"settings/sections.py, {section}.{name}: no comment above it, and no entry in SETTINGS_WORDS")
+        raise SystemExit(f"settings/sections.py, {section}.{name}: no comment above it")
     return words.replace("|", "\\|")
 
 

@@ -15,7 +15,7 @@ def crawled(server: LocalServer, folder: Path) -> Collection:
     bookmarks.write_text(server.web.bookmarks(TOPICS), encoding="utf-8")
     settings = {
         "fetch.connect_to": server.connect_to, "fetch.host_delay_s": 0.0, "fetch.backoff_s": 0.1, "run.workers": -1,
-        "limits.max_pages": 60, "classify.classifier": "bayes", "learn.strangers": 0,
+        "limits.max_pages": 60, "classify.classifier": "bayes", "learn.mined_negatives": 0,
     }  # fmt: skip
     collection = Collection.create(folder / "birds & bees", bookmarks=bookmarks, settings=settings)
     collection.crawl()

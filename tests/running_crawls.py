@@ -28,7 +28,7 @@ LEARNING = {
     "learn__phases": True,
     "learn__learning_pages": 40,
     "learn__above_mean": False,
-    "learn__wait": True,
+    "learn__synchronous": True,
     "classify__classifier": "svm",
     "classify__spaces": ["terms"],
     "fetch__in_flight": 4,

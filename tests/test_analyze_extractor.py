@@ -88,7 +88,7 @@ class TestReading:
 
     def test_bomb_has_its_own_outcome(self) -> None:
         """A file that unfolds too far is counted as a bomb, with the limit in words."""
-        reader = Extractor(Settings(documents=DocumentSettings(max_unfolded_bytes=MIB)))
+        reader = Extractor(Settings(documents=DocumentSettings(max_unpacked_bytes=MIB)))
         result = reader.read_now(zipped({"a.txt": b"a" * 3 * MIB}), "application/zip", URL)
         reader.close()
         assert result == Failure("unfolds to more than 1 MiB", Outcome.BOMB)

@@ -322,7 +322,7 @@ class TestLimits:
 
         tracemalloc.start()
         with pytest.raises(Bomb, match="unfolds to more than 2 MiB"):
-            read(bomb, limits=DocumentSettings(max_unfolded_bytes=2 << 20))
+            read(bomb, limits=DocumentSettings(max_unpacked_bytes=2 << 20))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert peak < 8 << 20
@@ -331,13 +331,13 @@ class TestLimits:
     def test_compressed_bombs(self, compress: object) -> None:
         """A bomb in any compression is found."""
         with pytest.raises(Bomb):
-            read(compress(b"a" * 3_000_000), limits=DocumentSettings(max_unfolded_bytes=1 << 20))  # type: ignore[operator]
+            read(compress(b"a" * 3_000_000), limits=DocumentSettings(max_unpacked_bytes=1 << 20))  # type: ignore[operator]
 
     def test_many_small_bombs(self) -> None:
         """The limit is for the file and all that is in it, not for each member."""
         inner = zipped({f"{number}.txt": b" " * 400_000 + b"a" for number in range(3)})
         with pytest.raises(Bomb):
-            read(zipped({"1.zip": inner, "2.zip": inner}), limits=DocumentSettings(max_unfolded_bytes=2 << 20))
+            read(zipped({"1.zip": inner, "2.zip": inner}), limits=DocumentSettings(max_unpacked_bytes=2 << 20))
 
     def test_entities(self) -> None:
         """XML that declares entities, as every bomb of XML must, is refused; entities of files are never opened."""
@@ -362,7 +362,7 @@ class TestLimits:
         header[148:156] = b"        "
         header[148:156] = b"%06o\0 " % sum(header)
         with pytest.raises((Bomb, Unreadable)):
-            read(bytes(header) + bytes(1024), "x.tar", DocumentSettings(max_unfolded_bytes=1 << 20))
+            read(bytes(header) + bytes(1024), "x.tar", DocumentSettings(max_unpacked_bytes=1 << 20))
 
     def test_password(self) -> None:
         """A zip file that is locked says so."""

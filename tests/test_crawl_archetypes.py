@@ -110,7 +110,7 @@ def test_a_crawl_learns_from_what_it_found(owls: Owls) -> None:
 
 def test_rounds_come_later_and_later(owls: Owls) -> None:
     """After 10 relevant pages, then 20 more; the next would need 40 more, over restarts too."""
-    collection = owls.make(limits__max_pages=30, learn__guard="off", learn__wait=True)
+    collection = owls.make(limits__max_pages=30, learn__guard="off", learn__synchronous=True)
     first = collection.crawl()
     assert first.counters["rounds of archetypes"] == 1
     last = collection.crawl(settings={"limits.max_pages": 60})
@@ -121,7 +121,9 @@ def test_rounds_come_later_and_later(owls: Owls) -> None:
 
 def test_the_rule_keeps_the_unsure_out(owls: Owls) -> None:
     """BINGO 3.2: every archetype was surer than the mean of the training documents when it joined."""
-    collection = owls.make(learn__above_mean=True, learn__retrain_after=30, learn__wait=True, limits__max_pages=60)
+    collection = owls.make(
+        learn__above_mean=True, learn__retrain_after=30, learn__synchronous=True, limits__max_pages=60
+    )
     collection.crawl()
     judged = collection.sql(
         "SELECT count(*), min(j.confidence) FROM training t JOIN crawl c ON c.url = t.name JOIN judgements j USING (oid) "
@@ -139,7 +141,7 @@ def test_the_rule_keeps_the_unsure_out(owls: Owls) -> None:
 def test_drift_is_refused(spammed: Owls) -> None:
     """The pages found would lead the topic away: the model is refused with its figures, nothing of the round stays in
     the training set, the first model judges on, and the same set is not tried a second time."""
-    collection = spammed.make(classify__classifier="svm", learn__retrain_after=20, learn__wait=True)
+    collection = spammed.make(classify__classifier="svm", learn__retrain_after=20, learn__synchronous=True)
     status = collection.crawl()
     assert reasons(collection) == ["first model"]
     assert status.counters["models refused"] == 1

@@ -61,7 +61,7 @@ def make_crawl(web: RecordedWeb, tmp_path: Path) -> MakeCrawl:
     def crawl(name: str = "owls", on_tick: Any = lambda status: None, **changes: Any) -> Collection:
         (tmp_path / "seeds.txt").write_text("http://seed.test/")
         settings: dict[str, Any] = {
-            "fetch.host_delay_s": 0.0, "fetch.in_flight": 1, "learn.wait": True, "classify.classifier": "keywords",
+            "fetch.host_delay_s": 0.0, "fetch.in_flight": 1, "learn.synchronous": True, "classify.classifier": "keywords",
             "frontier.hub_percentile": 0.4, "duplicates.near_jaccard": 0.0, "duplicates.ip_size": "off",
             "duplicates.ip_path": "off", "frontier.strategy": "best-first",
         }  # fmt: skip
@@ -214,7 +214,7 @@ def test_kills_while_links_are_analysed(small_server: LocalServer, tmp_path: Pat
         return Collection.create(tmp_path / name, seeds=tmp_path / "seeds.txt", query=query, settings=settings)
 
     undisturbed = make("undisturbed", fetch__host_delay_s=0.0)
-    killed = make("killed", frontier__distill_after=20, frontier__hub_percentile=0.5, learn__wait=True)
+    killed = make("killed", frontier__distill_after=20, frontier__hub_percentile=0.5, learn__synchronous=True)
     undisturbed.crawl()
     rng = random.Random(3)
     for _ in range(2):

@@ -42,7 +42,7 @@ def test_learning_then_harvesting(make_taught: MakeTaught) -> None:
 def test_a_pause_between_the_phases(make_taught: MakeTaught) -> None:
     """With a pause the crawl ends after learning; archetypes can be rejected; the next crawl harvests, by a model that
     knows of it, and a third one stays in the harvest."""
-    beside = {**LEARNING, "learn__wait": False, "learn__retrain_after": 5}
+    beside = {**LEARNING, "learn__synchronous": False, "learn__retrain_after": 5}
     collection = make_taught(limits__max_pages=100, learn__pause=True, **beside)
     assert collection.crawl().reason == PAUSED
     versions = len(collection.models())

@@ -28,7 +28,11 @@ def web_of(**others: dict[str, float]) -> OwlWeb:
 def collect(web: OwlWeb, server: WebServer, folder: Path, **changes: Any) -> Collection:
     """A collection with five examples that fetches one page after the other, the same each time."""
     taxonomy = web.taxonomy(folder, {"owls": [f"/owl/{number}" for number in range(5)]})
-    settings: dict[str, Any] = {"classify__classifier": "bayes", "learn__strangers": 50, "learn__wait": True}
+    settings: dict[str, Any] = {
+        "classify__classifier": "bayes",
+        "learn__mined_negatives": 50,
+        "learn__synchronous": True,
+    }
     settings |= {"fetch__in_flight": 1, "search__index": False, "limits__max_pages": 110}
     return web.collection(server, folder / "c", taxonomy, **(settings | changes))
 
@@ -83,7 +87,7 @@ def test_when_a_crawl_does_not_look(tmp_path: Path, how: str) -> None:
     web = web_of(river={"river": 0.3, "owl": 0.05})
     with WebServer(web.routes()) as server:
         if how == "turned off":
-            collection = collect(web, server, tmp_path, learn__strangers=0, limits__max_pages=60)
+            collection = collect(web, server, tmp_path, learn__mined_negatives=0, limits__max_pages=60)
             collection.crawl()
             assert reasons(collection) == ["first model"]
             assert LOOKS not in collection.status().counters

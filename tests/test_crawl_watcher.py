@@ -33,7 +33,7 @@ class Scene:
 
     def __init__(self, store: Store, **changes: float) -> None:
         changed = {f"limits.{name}": value for name, value in changes.items()}
-        settings = override(Settings(), {"learn.wait": True, **changed})
+        settings = override(Settings(), {"learn.synchronous": True, **changed})
         scope = ScopeFilter(settings.scope, frozenset())
         frontier = Frontier(
             settings, make_strategy(settings.frontier), scope, lambda url, outcome: None, (FUNDS, GARDENING)
@@ -227,7 +227,7 @@ def test_a_crawl_ends_by_its_harvest(make_taught: MakeTaught, small_server: Loca
 
 def test_a_crawl_ends_by_its_recall(make_taught: MakeTaught) -> None:
     """Over HTTP: with a low wish the crawl ends early, and its status has the estimate; other limits keep their words."""
-    told = {"limits__harvest_pages": 40, "learn__wait": True}
+    told = {"limits__harvest_pages": 40, "learn__synchronous": True}
     collection = make_taught(limits__max_pages=0, limits__recall=0.05, **told)
     status = collection.crawl()
     assert status.reason.startswith("estimated recall 0.")

@@ -74,7 +74,7 @@ def digests(folder: Path) -> dict[str, str]:
         ({"judge": "bays"}, "unknown classifiers 'bays'"),
         ({"measures": {"table": ["recal"]}}, "unknown measure 'recal'"),
         ({"measures": {"table": ["auc@10"]}}, "'auc@10' names no point"),
-        ({"settings": {"frontier.max_wating": 1}}, "unknown key 'max_wating'. Did you mean 'max_waiting'?"),
+        ({"settings": {"frontier.max_qeued": 1}}, "unknown key 'max_qeued'. Did you mean 'max_queued'?"),
         ({"topics": {"split": "finale"}}, "Invalid enum value 'finale'"),
         ({"tasks": ["from nowhere"]}, "Invalid enum value 'from nowhere'"),
         ({"budget": {"pages": "many"}}, "Expected `int`"),
@@ -123,18 +123,28 @@ def test_the_experiments_of_the_project_can_be_read(path: Path) -> None:
     experiment = load(path)
     assert experiment.name == path.stem
     assert experiment.question
-    chooses = path.stem in {"strategies", "ablation", "ablation-loop", "strangers"}
+    chooses = path.stem in {"strategies", "ablation", "ablation-loop", "mined-negatives"}
     assert experiment.topics.split == ("development" if chooses else "final")
     assert f"experiments/{path.name}" in path.read_text()
 
 
 def test_settings_of_strategies_add_up(local: Path) -> None:
     """A strategy's own settings win over the experiment's, and each repeat has its own seed."""
-    experiment = tiny(local, settings={"frontier.max_waiting": 9}, strategies=["bfs4", {"strategy": "bfs1", "settings": {"frontier.max_waiting": 0}}])  # fmt: skip
+    experiment = tiny(local, settings={"frontier.max_queued": 9}, strategies=["bfs4", {"strategy": "bfs1", "settings": {"frontier.max_queued": 0}}])  # fmt: skip
     first, second = experiment.strategies
-    assert experiment.settings_of(first).frontier.max_waiting == 9
-    assert experiment.settings_of(second).frontier.max_waiting == 0
+    assert experiment.settings_of(first).frontier.max_queued == 9
+    assert experiment.settings_of(second).frontier.max_queued == 0
     assert experiment.settings_of(first, 2).run.seed == 2
+
+
+def test_old_names_of_settings_work_in_an_experiment(local: Path) -> None:
+    """A strategy's setting beats the experiment's, whichever name each of them uses; old names give a notice."""
+    contestant = {"strategy": "bfs1", "settings": {"frontier.max_queued": 3}}
+    with pytest.warns(FutureWarning, match=r"frontier\.max_waiting is now called frontier\.max_queued"):
+        experiment = tiny(local, settings={"frontier.max_waiting": 9}, strategies=["bfs4", contestant])
+    with pytest.warns(FutureWarning):
+        limits = [experiment.settings_of(one).frontier.max_queued for one in experiment.strategies]
+    assert limits == [9, 3]
 
 
 # -- the log

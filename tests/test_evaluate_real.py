@@ -105,7 +105,7 @@ def test_a_real_crawl_without_negatives_meets_strangers(local: Path, tmp_path: P
     judge = {**BAYES, "negatives": 0}
     strategies = [
         {"strategy": "best-first", "label": f"at most {most}", "judge": judge, "real": True, "settings": settings}
-        for most, settings in ((50, {}), (0, {"learn.strangers": 0}))
+        for most, settings in ((50, {}), (0, {"learn.mined_negatives": 0}))
     ]
     runs = runs_of(make(local, strategies, tasks=["from examples"]), tmp_path)
     assert {model.reason for model in runs["from examples", "at most 50"].models[1:]} == {MET}
@@ -171,7 +171,7 @@ def test_examples_that_ask_not_to_be_kept_are_given_as_text(tmp_path: Path) -> N
     analysed = analyse(make_web(tmp_path / "web", pages), workers=1)
     topic = TaskMaker(analysed, examples=3).topic("birds")
     settings = override(Settings(), {"classify.classifier": "bayes", "fetch.in_flight": 1, "run.workers": -1,
-                                     "fetch.host_delay_s": 0.0, "learn.wait": True, "store.warc": False})  # fmt: skip
+                                     "fetch.host_delay_s": 0.0, "learn.synchronous": True, "store.warc": False})  # fmt: skip
     found = real.crawl_for_real(
         analysed, topic, topic.examples, JudgeChoice("bayes", negatives=10), settings, max_pages=5, seed=0
     )
@@ -196,12 +196,12 @@ def test_settings_of_a_real_crawl(local: Path) -> None:
     """It waits for nothing and for nobody, is judged by its judge's settings, and an experiment may change all that."""
     plain = {"strategy": "best-first", "real": True, "judge": BAYES}
     experiment = make(
-        local, [plain, {**plain, "label": "other", "settings": {"learn.wait": False, "classify.focus": "hard"}}]
+        local, [plain, {**plain, "label": "other", "settings": {"learn.synchronous": False, "classify.focus": "hard"}}]
     )
     first, second = (experiment.settings_of(contestant) for contestant in experiment.strategies)
     assert (first.fetch.in_flight, first.fetch.host_delay_s, first.store.warc) == (1, 0.0, False)
-    assert (first.learn.wait, first.classify.classifier, first.classify.focus) == (True, "bayes", "soft")
-    assert (second.learn.wait, second.classify.focus) == (False, "hard")
+    assert (first.learn.synchronous, first.classify.classifier, first.classify.focus) == (True, "bayes", "soft")
+    assert (second.learn.synchronous, second.classify.focus) == (False, "hard")
 
 
 def test_ctrl_c_in_a_real_crawl_ends_the_experiment(local: Path, tmp_path: Path) -> None:

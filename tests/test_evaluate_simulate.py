@@ -187,7 +187,7 @@ from opilio.lab.experiments.simulate import Simulation
 from opilio.settings import Settings, override
 rng = np.random.default_rng(3)
 analysed = make_analysed(rng.integers(0, 200, (200, 6)).tolist(), hosts=9)
-changes = {{"frontier.strategy": "bfs16", "run.seed": {seed}, "frontier.max_waiting": 50}}
+changes = {{"frontier.strategy": "bfs16", "run.seed": {seed}, "frontier.max_queued": 50}}
 crawl = Simulation(Answers(analysed), override(Settings(), changes), (0, 1), rng.random(200)).run()
 print(hashlib.sha256(crawl.to_bytes()).hexdigest())
 """

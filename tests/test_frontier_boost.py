@@ -94,7 +94,7 @@ def test_a_batch_under_way_is_left_alone() -> None:
 
 def test_eviction_goes_by_the_new_priority() -> None:
     """With a limit of waiting URLs, one that rose is not the one to go."""
-    frontier, dropped = make_frontier({"frontier.max_waiting": 3})
+    frontier, dropped = make_frontier({"frontier.max_queued": 3})
     for oid in range(3):
         add(frontier, oid, f"http://h{oid}.test/", 0.1 * oid)
     frontier.raise_urls({0: 0.9})

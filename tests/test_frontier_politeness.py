@@ -182,7 +182,7 @@ def test_best_n_first_takes_batches(n: int) -> None:
 
 def test_a_full_buffer_evicts_the_least(tmp_path: object) -> None:
     """MAX_BUFFER: never more URLs than the cap, and those that go are the ones with the least score."""
-    frontier, dropped = make_frontier({"fetch.host_delay_s": 0.0, "frontier.max_waiting": 10})
+    frontier, dropped = make_frontier({"fetch.host_delay_s": 0.0, "frontier.max_queued": 10})
     rng = random.Random(3)
     scores = [rng.random() for _ in range(200)]
     for oid, score in enumerate(scores):

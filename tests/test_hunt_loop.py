@@ -215,8 +215,8 @@ def test_hubs_do_not_break_the_focus() -> None:
 
 def test_phases_and_a_limit_of_waiting_urls(stray: Callable[..., Collection]) -> None:
     """While learning most of what waits is not near the seeds; a limit would drop what is: both are refused."""
-    with pytest.raises(SettingsError, match="max_waiting"):
-        stray(frontier__max_waiting=100)
+    with pytest.raises(SettingsError, match="max_queued"):
+        stray(frontier__max_queued=100)
 
 
 def test_a_bad_order_is_refused_before_learning(stray: Callable[..., Collection]) -> None:
@@ -233,7 +233,7 @@ def test_enough_archetypes_of_a_topic_taught_by_files(stray: Callable[..., Colle
     files = [tmp_path / f"owl{i}.txt" for i in range(4)]
     for i, file in enumerate(files):
         file.write_text(text(50 + i, owl=0.4))
-    rounds = {"learn__retrain_after": 3, "learn__above_mean": False, "learn__guard": "off", "learn__wait": True}
+    rounds = {"learn__retrain_after": 3, "learn__above_mean": False, "learn__guard": "off", "learn__synchronous": True}
     collection = stray([str(file) for file in files], learn__learning_archetypes=1, **rounds)
     collection.crawl()
     assert any("every topic has 1 archetypes" in said for said in phases_of(collection))
@@ -310,7 +310,7 @@ def test_pages_told_again_earn_no_exploration() -> None:
 def test_the_best_are_not_evicted() -> None:
     """With a limit of waiting URLs, a strategy that has changed its mind about all of them still loses the worst; and
     what is remembered for that does not grow with the URLs that have come and gone."""
-    settings = override(Settings(), {"frontier.max_waiting": 100, "frontier.strategy": "evidence"})
+    settings = override(Settings(), {"frontier.max_queued": 100, "frontier.strategy": "evidence"})
     strategy, dropped = make_strategy(settings.frontier), []
     scope = ScopeFilter(settings.scope, frozenset())
     frontier = Frontier(settings, strategy, scope, lambda url, outcome: dropped.append(url.oid))

@@ -351,7 +351,7 @@ def test_an_order_given_while_learning_loses_no_seed(
 ) -> None:
     """An order that comes while examples are awaited lets all of them come before any link; a harvest follows it."""
     phases = {"learn__phases": True, "learn__learning_pages": 30} if is_phased else {}
-    collection = make_taught(learn__wait=True, **phases)
+    collection = make_taught(learn__synchronous=True, **phases)
     changed: list[Any] = []
 
     def change(status: Any) -> None:

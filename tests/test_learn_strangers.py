@@ -30,7 +30,7 @@ def store(crawled_taught: Path, tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def settings(crawled_taught: Path) -> Settings:
     """Those of the collection, but it learns from strangers."""
-    return override(Collection(crawled_taught).settings, {"learn.strangers": 50})
+    return override(Collection(crawled_taught).settings, {"learn.mined_negatives": 50})
 
 
 def strangers_of(store: Store, settings: Settings) -> list[Example]:
@@ -83,9 +83,9 @@ def test_strangers_by_brute_force(store: Store, settings: Settings, classifier: 
 def test_no_more_than_asked_for(store: Store, settings: Settings) -> None:
     """The setting bounds their number, the surest stay; 0 turns them off."""
     every = [stranger.name for stranger in strangers_of(store, settings)]
-    few = [stranger.name for stranger in strangers_of(store, override(settings, {"learn.strangers": 3}))]
+    few = [stranger.name for stranger in strangers_of(store, override(settings, {"learn.mined_negatives": 3}))]
     assert few == every[:3]
-    assert strangers_of(store, override(settings, {"learn.strangers": 0})) == []
+    assert strangers_of(store, override(settings, {"learn.mined_negatives": 0})) == []
 
 
 def test_what_the_user_has_spoken_of_is_no_stranger(store: Store, settings: Settings) -> None:

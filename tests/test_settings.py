@@ -1,13 +1,19 @@
 """Settings: one TOML file, frozen, with errors that name the next step."""
 
+import dataclasses
+import subprocess
+import sys
 import tomllib
+import warnings
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from opilio import Collection
 from opilio.errors import SettingsError
 from opilio.model import TRANSITIONS, Outcome, OutcomeKind, UrlState, may_become
-from opilio.settings import Settings, from_table, load, override, parse_assignment, to_toml
+from opilio.settings import RENAMED, Settings, current_names, from_table, load, override, parse_assignment, to_toml
 
 
 @pytest.mark.parametrize(
@@ -65,3 +71,78 @@ def test_every_outcome_has_a_kind_and_an_allowed_end() -> None:
         assert may_become(UrlState.LEASED, outcome.final_state)
         assert not (outcome.may_retry and outcome.kind is not OutcomeKind.FAILED)
     assert set(TRANSITIONS) == set(UrlState)
+
+
+OLD_NAMES = {
+    "frontier.max_waiting": 7,
+    "documents.max_unfolded_bytes": 8,
+    "classify.examples_wait_s": 9.0,
+    "learn.strangers": 10,
+    "learn.wait": True,
+}
+
+
+def value_of(settings: Settings, dotted: str) -> Any:
+    """One setting by its dotted name."""
+    section, _, key = dotted.partition(".")
+    return getattr(getattr(settings, section), key)
+
+
+@pytest.mark.parametrize(("old", "value"), OLD_NAMES.items())
+def test_an_old_name_works_everywhere_with_a_notice(old: str, value: object, tmp_path: Path) -> None:
+    """In a file, in a dict and on the command line an old name sets what now has the new one, and a warning says so."""
+    new, notice = RENAMED[old], f"{old} is now called {RENAMED[old]}"
+    section, _, key = old.partition(".")
+    file = tmp_path / "crawl.toml"
+    file.write_text(f"[{section}]\n{key} = {str(value).lower()}\n")
+    with pytest.warns(FutureWarning, match=notice):
+        settings = load(file)
+    assert value_of(settings, new) == value
+    with pytest.warns(FutureWarning, match=notice):
+        assert override(Settings(), {old: value}) == settings
+    with pytest.warns(FutureWarning, match=notice):
+        assert parse_assignment(f"{old}={str(value).lower()}") == (new, value)
+    assert key not in to_toml(settings, everything=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert from_table(tomllib.loads(to_toml(settings))) == settings
+
+
+def test_every_renamed_setting_leads_to_one_that_exists() -> None:
+    """The table of renamed settings is tested whole, names only settings that exist, and no old one exists any more."""
+    known = {
+        f"{section.name}.{key.name}"
+        for section in dataclasses.fields(Settings)
+        for key in dataclasses.fields(getattr(Settings(), section.name))
+    }
+    assert set(OLD_NAMES) == set(RENAMED)
+    assert set(RENAMED.values()) <= known
+    assert not known & set(RENAMED)
+
+
+def test_a_new_name_beats_an_old_one() -> None:
+    """A file with both names keeps the new one's value; changes that are merged by name let the later one win."""
+    with pytest.warns(FutureWarning):
+        assert from_table({"learn": {"mined_negatives": 1, "strangers": 2}}).learn.mined_negatives == 1
+    with pytest.warns(FutureWarning):
+        merged = {"learn.mined_negatives": 1} | current_names({"learn.strangers": 2})
+    assert merged == {"learn.mined_negatives": 2}
+
+
+def test_the_command_line_says_once_that_a_name_is_old(tmp_path: Path) -> None:
+    """`opilio` shows one `notice:` line for each old name, shows the new names, and writes them when it next writes."""
+    (tmp_path / "seeds.txt").write_text("http://a.test/\n")
+    collection = Collection.create(tmp_path / "made", seeds=tmp_path / "seeds.txt")
+    file = collection.folder / "crawl.toml"
+    file.write_text(f"{file.read_text()}\n[learn]\nwait = true\nstrangers = 3\n")
+    program = "from opilio.cli import main; main(); main()"
+    call = [sys.executable, "-c", program, "settings", str(collection.folder)]
+    ended = subprocess.run(call, capture_output=True, text=True, check=True)
+    assert ended.stderr.splitlines() == [
+        f"notice: the setting {old} is now called {new}; the old name will not work in the next release"
+        for old, new in (("learn.strangers", "learn.mined_negatives"), ("learn.wait", "learn.synchronous"))
+    ]
+    assert ended.stdout == 2 * "[learn]\nmined_negatives = 3\nsynchronous = true\n"
+    with pytest.warns(FutureWarning):
+        Collection(collection.folder).change_settings({"limits.max_pages": 9})
+    assert file.read_text().endswith("[limits]\nmax_pages = 9\n\n[learn]\nmined_negatives = 3\nsynchronous = true\n")

@@ -10,7 +10,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from typing import NoReturn
+import warnings
+from typing import NoReturn, TextIO
 
 import click
 
@@ -105,6 +106,7 @@ def cli() -> None:
 def main() -> None:
     """Entry point of the command `opilio`."""
     use_one_thread()
+    warnings.showwarning = _show_warning
     try:
         cli(standalone_mode=False)
     except OpilioError as error:
@@ -130,6 +132,17 @@ def _fail(message: str, hint: str, code: int) -> NoReturn:
     click.echo(f"error: {one_line(message)}", err=True)
     click.echo(f"hint: {one_line(hint)}", err=True)
     sys.exit(code)
+
+
+def _show_warning(
+    message: Warning | str, category: type[Warning], filename: str, lineno: int, file: TextIO | None = None,
+    line: str | None = None,
+) -> None:  # fmt: skip
+    """Show what will stop working in the next release as one `notice:` line; other warnings as Python shows them."""
+    if issubclass(category, FutureWarning):
+        click.echo(f"notice: {one_line(str(message))}", err=True)
+    else:
+        sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
 
 
 def one_line(text: str) -> str:

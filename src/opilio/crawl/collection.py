@@ -355,10 +355,10 @@ def _check_names(settings: Settings, folder: Path) -> None:
             f"{folder}: a crawl cannot read back-links from the collection it writes to",
             "Name another collection or a file in [frontier] back_links, or set it to ''.",
         )
-    if settings.learn.phases and settings.frontier.max_waiting:
+    if settings.learn.phases and settings.frontier.max_queued:
         raise SettingsError(
-            "a limit of waiting URLs (max_waiting) would drop what is near the seeds for what waits for the harvest",
-            "Set [frontier] max_waiting = 0, or [learn] phases = false.",
+            "a limit of waiting URLs (max_queued) would drop what is near the seeds for what waits for the harvest",
+            "Set [frontier] max_queued = 0, or [learn] phases = false.",
         )
 
 

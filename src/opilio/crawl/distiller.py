@@ -93,7 +93,7 @@ class Distiller:
     @property
     def holds(self) -> bool:
         """Whether nothing should be fetched for now: only when a crawl should be the same each time."""
-        return self._settings.learn.wait and self._task is not None
+        return self._settings.learn.synchronous and self._task is not None
 
     def look(self) -> None:
         """Begin an analysis when it is time. Called often."""
@@ -110,7 +110,7 @@ class Distiller:
         changed = pages - before + counts["pages judged anew"] - self._judged
         if changed < after and pages < max(FIRST_PAGES, 2 * before):
             return False
-        return self._settings.learn.wait or time.monotonic() >= self._rest_until_s
+        return self._settings.learn.synchronous or time.monotonic() >= self._rest_until_s
 
     async def distill_now(self) -> dict[int, Scores]:
         """Find hubs and authorities, keep them, and let rise what great hubs recommend; the scores by topic."""

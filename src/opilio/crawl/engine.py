@@ -231,7 +231,7 @@ class Engine(Keeping):
         told: set[int] = set()
         await self.commit(wait=True)
         await asyncio.to_thread(learn.brief_from, self.store, self.settings, strategy)
-        rest = 0.0 if self.reason or self.settings.learn.wait else REST
+        rest = 0.0 if self.reason or self.settings.learn.synchronous else REST
         remember = functools.partial(learn.remember, rest=rest, goes_on=lambda: not self._is_hurried)
         for _ in range(2):  # the second time, of the few that came during the first
             await asyncio.to_thread(remember, self.store, strategy, told)

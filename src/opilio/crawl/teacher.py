@@ -72,7 +72,7 @@ class Teacher:
         self._workers = workers
         self._commit = commit
         self._order_anew = order_anew
-        self._wait_until_s = time.monotonic() + settings.classify.examples_wait_s
+        self._wait_until_s = time.monotonic() + settings.classify.examples_timeout_s
         self._reason = ""
         self._training: asyncio.Task[None] | None = None
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -110,7 +110,7 @@ class Teacher:
     @property
     def holds(self) -> bool:
         """Whether nothing should be fetched for now."""
-        return self._settings.learn.wait and self._training is not None
+        return self._settings.learn.synchronous and self._training is not None
 
     @property
     def awaits(self) -> bool:
@@ -230,7 +230,7 @@ class Teacher:
         examples = await asyncio.to_thread(examples_to_fetch, self._store)
         self._adopt(topics, examples)
         await self._hurry()
-        self._wait_until_s = time.monotonic() + self._settings.classify.examples_wait_s
+        self._wait_until_s = time.monotonic() + self._settings.classify.examples_timeout_s
         if self._learns and await asyncio.to_thread(has_documents, self._store):
             if self._training is not None or await asyncio.to_thread(self._is_news):
                 self._reason = reason

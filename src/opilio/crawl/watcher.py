@@ -132,7 +132,7 @@ class Watcher:
     @property
     def holds(self) -> bool:
         """Whether nothing should be fetched for now: only when a crawl should be the same each time."""
-        return self._settings.learn.wait and self._survey is not None
+        return self._settings.learn.synchronous and self._survey is not None
 
     def look(self) -> None:
         """Watch the harvest, and begin a survey when it is time. Called often."""
@@ -180,7 +180,7 @@ class Watcher:
             return False
         step = min(SURVEY_PAGES, max(1, self._limits.harvest_pages // 2))
         due = counters.pages - self._surveyed_pages >= max(step, SURVEY_SHARE * counters.pages)
-        return due and (self._settings.learn.wait or time.monotonic() >= self._rest_until_s)
+        return due and (self._settings.learn.synchronous or time.monotonic() >= self._rest_until_s)
 
     async def _look_around(self) -> None:
         began_s = time.monotonic()

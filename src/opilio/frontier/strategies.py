@@ -178,9 +178,9 @@ class SqlOrder(Strategy):
                 "strategy 'sql' needs an order",
                 "Set [frontier] order_by, for example: numtries, relevance desc, serverload",
             )
-        if settings.max_waiting:
+        if settings.max_queued:
             raise SettingsError(
-                "a limit of waiting URLs (max_waiting) needs an order that is known in memory, which 'sql' is not",
-                "Use another strategy, or set [frontier] max_waiting = 0.",
+                "a limit of waiting URLs (max_queued) needs an order that is known in memory, which 'sql' is not",
+                "Use another strategy, or set [frontier] max_queued = 0.",
             )
         self.order_by = settings.order_by

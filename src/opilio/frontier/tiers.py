@@ -132,7 +132,7 @@ class Levels:
             self.cold[url.topic] += 1
             return
         self._push(url)
-        if self.settings.frontier.max_waiting:
+        if self.settings.frontier.max_queued:
             self._evict()
         else:
             self._spill_when_full(url.topic)
@@ -285,7 +285,7 @@ class Levels:
         queue.clear()
 
     def _note_worst(self, url: QueuedUrl) -> None:
-        if not self.settings.frontier.max_waiting:
+        if not self.settings.frontier.max_queued:
             return
         heapq.heappush(self._worst, (url.priority, -url.oid, url))
         if len(self._worst) > 2 * len(self._hot) + SPARE_NOTES:  # most are of URLs that are gone
@@ -293,7 +293,7 @@ class Levels:
             heapq.heapify(self._worst)
 
     def _spill_when_full(self, topic: int) -> None:
-        if self.settings.frontier.max_waiting or len(self._home(topic)) <= self.settings.frontier.hot_urls:
+        if self.settings.frontier.max_queued or len(self._home(topic)) <= self.settings.frontier.hot_urls:
             return
         spilled = self._home(topic).spill(int(self.settings.frontier.hot_urls * SPILL_TO))
         self.cold[topic] += len(spilled)
@@ -305,8 +305,8 @@ class Levels:
             del self._hot[url.oid]
 
     def _evict(self) -> None:
-        """Keep at most `max_waiting` URLs: the one with the least priority goes, for good."""
-        while self.waiting > self.settings.frontier.max_waiting and self._worst:
+        """Keep at most `max_queued` URLs: the one with the least priority goes, for good."""
+        while self.waiting > self.settings.frontier.max_queued and self._worst:
             priority, _, url = heapq.heappop(self._worst)
             if priority != url.priority and self.strategy.learns and self._hot.get(url.oid) is url:
                 heapq.heappush(self._worst, (url.priority, -url.oid, url))  # its strategy thought otherwise since

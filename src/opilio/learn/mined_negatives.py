@@ -57,7 +57,7 @@ _MET = f"""
 def looks_for_strangers(settings: Settings) -> bool:
     """Whether a crawl by these settings learns from pages that are about nothing wanted."""
     classify = settings.classify
-    return settings.learn.strangers > 0 and classify.classifier in _LEARNERS and not classify.others
+    return settings.learn.mined_negatives > 0 and classify.classifier in _LEARNERS and not classify.others
 
 
 def with_strangers(
@@ -92,7 +92,7 @@ def choose_strangers(training: TrainingSet, met: Sequence[Example], settings: Se
 
     judged = [judge.judge(page.evidence) for page in met]
     strange = sorted((said.confidence, place) for place, said in enumerate(judged) if is_strange(said))
-    chosen = [place for _, place in strange[: min(settings.learn.strangers, len(met) // ONE_IN)]]
+    chosen = [place for _, place in strange[: min(settings.learn.mined_negatives, len(met) // ONE_IN)]]
     while chosen:
         with_them = replace(training, others=(*training.others, *(met[place] for place in chosen)))
         if _keeps_own(training, own, confidences_by(with_them, settings, judge)):

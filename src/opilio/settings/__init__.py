@@ -1,15 +1,16 @@
-"""One TOML file per collection, read into frozen dataclasses. An unknown key is an error that names the nearest one.
+"""The settings of a collection: one TOML file, crawl.toml, read into frozen dataclasses.
 
-Every setting has its default in `sections.py`, with its unit in its name and its meaning in the comment above it; the
-reference page of the settings is made from that file (docs/generate.py). `reading.py` has the ways in and out, and
-`checking.py` what is wrong with a value.
+`sections.py` declares every setting with its default, its unit in its name and its meaning in the comment above it; the
+reference page is generated from it. `files.py` reads settings from files, tables and the command line, checks them and
+writes them. An unknown name is an error that suggests the nearest one.
 """
 
-from opilio.settings.files import FILE_NAME, from_table, load, override, parse_assignment, to_toml
+from opilio.settings.files import FILE_NAME, current_names, from_table, load, override, parse_assignment, to_toml
 from opilio.settings.sections import (
     GIB,
     KIB,
     MIB,
+    RENAMED,
     ClassifySettings,
     DocumentSettings,
     DuplicateSettings,
@@ -33,6 +34,7 @@ __all__ = [
     "GIB",
     "KIB",
     "MIB",
+    "RENAMED",
     "ClassifySettings",
     "DocumentSettings",
     "DuplicateSettings",
@@ -49,6 +51,7 @@ __all__ = [
     "Settings",
     "StoreSettings",
     "TrapSettings",
+    "current_names",
     "from_table",
     "load",
     "override",

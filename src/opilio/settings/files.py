@@ -1,8 +1,8 @@
-"""What is wrong with a setting: unknown names, wrong types, values that make no sense.
+"""Read settings from a file, a table or a command line, check them, and write them back as TOML.
 
-Settings from a file, a table or a command line, and back to TOML.
-
-The settings of a collection, on disk.
+All ways in end in `from_table` or `override`, which refuse unknown names, wrong types and impossible values with an
+error that names the place and, where possible, what was meant. Names that a setting had before (`RENAMED`) are accepted
+with a notice; only the names of today are ever written.
 """
 
 from __future__ import annotations
@@ -17,67 +17,15 @@ import re
 import tomllib
 import types
 import typing
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from opilio.errors import CollectionError, SettingsError
-from opilio.settings.sections import Settings
+from opilio.settings.sections import RENAMED, Settings
 
-
-def names(cls: type) -> list[str]:
-    """The keys of a section, or the sections."""
-    return [f.name for f in dataclasses.fields(cls)]
-
-
-def known_name(name: str, known: list[str], where: str, section: str) -> str:
-    """`name`, if it is one of those known."""
-    if name in known:
-        return name
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4) or [n for n in known if name and name in n][:1]
-    place = f"{where}, {section}" if section else where
-    what = "key" if section else "section"
-    hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."
-    raise SettingsError(f"{place}: unknown {what} {name!r}. {hint}", "docs/reference/settings.md lists all settings.")
-
-
-def build(cls: type, table: dict[str, Any], where: str, section: str) -> Any:
-    """A section, or all of them, from tables."""
-    hints = typing.get_type_hints(cls)
-    values: dict[str, Any] = {}
-    for name, value in table.items():
-        known_name(name, names(cls), where, section)
-        if dataclasses.is_dataclass(hints[name]):
-            if not isinstance(value, dict):
-                raise SettingsError(f"{where}: {name!r} is a section; write [{name}] and its keys below it")
-            values[name] = build(typing.cast(type, hints[name]), value, where, f"[{name}]")
-        else:
-            values[name] = check(value, hints[name], f"{where}, {section} {name}")
-    built = cls(**values)
-    if isinstance(built, Settings):
-        validate(built, where)
-    return built
-
-
-def check(value: Any, hint: Any, place: str) -> Any:
-    """`value` as the type `hint` wants it, or a SettingsError that names the place."""
-    origin = typing.get_origin(hint)
-    if origin is tuple and isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    if origin is dict and isinstance(value, dict):
-        wanted = typing.get_args(hint)[1]
-        return {str(k): check(v, wanted, f"{place}.{k}") for k, v in value.items()}
-    if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
-    plain = hint if isinstance(hint, type) and not isinstance(hint, types.GenericAlias) else None
-    if plain is not None and isinstance(value, plain) and not (plain is int and isinstance(value, bool)):
-        return value
-    name = {"tuple": "a list of strings", "dict": "a table"}.get(
-        getattr(origin, "__name__", ""), getattr(hint, "__name__", str(hint))
-    )
-    raise SettingsError(f"{place}: {value!r} is not {name}", "docs/reference/settings.md shows the form of each value.")
-
-
+FILE_NAME = "crawl.toml"
 _CHOICES = {
     ("duplicates", "ip_path"): ("learn", "trust", "off"),
     ("duplicates", "ip_size"): ("verify", "trust", "off"),
@@ -91,7 +39,130 @@ _AT_LEAST_ONE = (
 )  # fmt: skip
 
 
-def validate(settings: Settings, where: str) -> None:
+def load(path: Path) -> Settings:
+    """Read a settings file."""
+    try:
+        with path.open("rb") as file:
+            table = tomllib.load(file)
+    except FileNotFoundError:
+        raise SettingsError(f"{path}: no such settings file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: not valid TOML: {error}", "Correct the line that the message names.") from None
+    return from_table(table, str(path))
+
+
+def from_table(table: Mapping[str, Any], where: str = FILE_NAME) -> Settings:
+    """Settings from nested tables, as a TOML parser returns them; `where` names their source in errors."""
+    settings: Settings = _build(Settings, _current_tables(table), where, "")
+    _validate(settings, where)
+    return settings
+
+
+def override(settings: Settings, changes: Mapping[str, Any], where: str = "command line") -> Settings:
+    """`settings` with some of them changed, by dotted name: {"limits.max_pages": 100}."""
+    for dotted, value in current_names(changes).items():
+        section_name, _, key = dotted.partition(".")
+        section = getattr(settings, _known_name(section_name, _names(Settings), where, ""))
+        known = _known_name(key, _names(type(section)), where, f"[{section_name}]")
+        checked = _check(value, typing.get_type_hints(type(section))[known], f"{where}, {dotted}")
+        settings = dataclasses.replace(settings, **{section_name: dataclasses.replace(section, **{known: checked})})
+    _validate(settings, where)
+    return settings
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """A dotted name and its value from `section.key=value`. The value is read as TOML; if it is none, as a string."""
+    dotted, equals, value = text.partition("=")
+    if not equals or "." not in dotted:
+        raise SettingsError(f"--set {text}: not of the form section.key=value", "For example: --set fetch.per_host=1")
+    name = _current_name(dotted.strip())
+    try:
+        return name, tomllib.loads(f"v = {value}")["v"]
+    except tomllib.TOMLDecodeError:
+        return name, value.strip()
+
+
+def current_names(changes: Mapping[str, Any]) -> dict[str, Any]:
+    """`changes` with the names that settings have now, so that two sets of changes can be merged by name."""
+    return {_current_name(dotted): value for dotted, value in changes.items()}
+
+
+def _current_tables(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Nested tables with the names that settings have now. If a setting is given by both names, the new one counts."""
+    tables = dict(table)
+    for old in RENAMED:
+        section, _, key = old.partition(".")
+        keys = tables.get(section)
+        if isinstance(keys, dict) and key in keys:
+            tables[section] = {name: value for name, value in keys.items() if name != key}
+            tables[section].setdefault(_current_name(old).partition(".")[2], keys[key])
+    return tables
+
+
+def _current_name(dotted: str) -> str:
+    """The name that a setting has now. An old name gives a warning, which Python shows once per process."""
+    if dotted not in RENAMED:
+        return dotted
+    new = RENAMED[dotted]
+    warnings.warn(
+        f"the setting {dotted} is now called {new}; the old name will not work in the next release",
+        FutureWarning,
+        stacklevel=1,  # always this line: Python shows a text once per line that warns
+    )
+    return new
+
+
+def _names(cls: type) -> list[str]:
+    """The names of the fields of a dataclass: the keys of a section, or the sections."""
+    return [f.name for f in dataclasses.fields(cls)]
+
+
+def _known_name(name: str, known: list[str], where: str, section: str) -> str:
+    """`name` if it is known; otherwise an error that suggests the nearest one."""
+    if name in known:
+        return name
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4) or [n for n in known if name and name in n][:1]
+    place = f"{where}, {section}" if section else where
+    what = "key" if section else "section"
+    hint = f"Did you mean {near[0]!r}?" if near else f"Known: {', '.join(known)}."
+    raise SettingsError(f"{place}: unknown {what} {name!r}. {hint}", "docs/reference/settings.md lists all settings.")
+
+
+def _build(cls: type, table: Mapping[str, Any], where: str, section: str) -> Any:
+    """A section, or all of them, from tables."""
+    hints = typing.get_type_hints(cls)
+    values: dict[str, Any] = {}
+    for name, value in table.items():
+        _known_name(name, _names(cls), where, section)
+        if dataclasses.is_dataclass(hints[name]):
+            if not isinstance(value, dict):
+                raise SettingsError(f"{where}: {name!r} is a section; write [{name}] and its keys below it")
+            values[name] = _build(typing.cast(type, hints[name]), value, where, f"[{name}]")
+        else:
+            values[name] = _check(value, hints[name], f"{where}, {section} {name}")
+    return cls(**values)
+
+
+def _check(value: Any, hint: Any, place: str) -> Any:
+    """`value` converted to the type `hint`, or a SettingsError that names the place."""
+    origin = typing.get_origin(hint)
+    if origin is tuple and isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    if origin is dict and isinstance(value, dict):
+        wanted = typing.get_args(hint)[1]
+        return {str(k): _check(v, wanted, f"{place}.{k}") for k, v in value.items()}
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    plain = hint if isinstance(hint, type) and not isinstance(hint, types.GenericAlias) else None
+    if plain is not None and isinstance(value, plain) and not (plain is int and isinstance(value, bool)):
+        return value
+    name = {"tuple": "a list of strings", "dict": "a table"}.get(
+        getattr(origin, "__name__", ""), getattr(hint, "__name__", str(hint))
+    )
+    raise SettingsError(f"{place}: {value!r} is not {name}", "docs/reference/settings.md shows the form of each value.")
+
+
+def _validate(settings: Settings, where: str) -> None:
     """Refuse values of the right type that make no sense."""
     for (section, key), choices in _CHOICES.items():
         value = getattr(getattr(settings, section), key)
@@ -108,7 +179,7 @@ def validate(settings: Settings, where: str) -> None:
     for pattern, target in settings.fetch.connect_to.items():
         if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\d.]+):\d{1,5}", target):
             raise SettingsError(
-                f"{where}, [fetch] connect_to: {pattern!r} leads to {target!r}, which is not an address and a port",
+                f"{where}, [fetch] connect_to: {target!r} (for {pattern!r}) is not an address and a port",
                 'For example: connect_to = { "*.test" = "127.0.0.1:8800" }',
             )
     for section_field in dataclasses.fields(settings):
@@ -116,52 +187,9 @@ def validate(settings: Settings, where: str) -> None:
         for f in dataclasses.fields(section_value):
             value = getattr(section_value, f.name)
             if isinstance(value, float) and not math.isfinite(value):
-                raise SettingsError(f"{where}, [{section_field.name}] {f.name}: {value} is not a number to go by")
+                raise SettingsError(f"{where}, [{section_field.name}] {f.name}: {value} is not a finite number")
             if isinstance(value, (int, float)) and value < 0 and f.name != "workers":
                 raise SettingsError(f"{where}, [{section_field.name}] {f.name}: must not be negative")
-
-
-FILE_NAME = "crawl.toml"
-
-
-def load(path: Path) -> Settings:
-    """Read a settings file."""
-    try:
-        with path.open("rb") as file:
-            table = tomllib.load(file)
-    except FileNotFoundError:
-        raise SettingsError(f"{path}: no such settings file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: not valid TOML: {error}", "Correct the line it names.") from None
-    return from_table(table, str(path))
-
-
-def from_table(table: dict[str, Any], where: str = FILE_NAME) -> Settings:
-    """Settings from nested tables as TOML gives them; `where` names the source in errors."""
-    return typing.cast(Settings, build(Settings, table, where, ""))
-
-
-def override(settings: Settings, changes: dict[str, Any], where: str = "command line") -> Settings:
-    """`settings` with dotted keys changed: {"limits.max_pages": 100}."""
-    for dotted, value in changes.items():
-        section_name, _, key = dotted.partition(".")
-        section = getattr(settings, known_name(section_name, names(Settings), where, ""))
-        known = known_name(key, names(type(section)), where, f"[{section_name}]")
-        checked = check(value, typing.get_type_hints(type(section))[known], f"{where}, {dotted}")
-        settings = dataclasses.replace(settings, **{section_name: dataclasses.replace(section, **{known: checked})})
-    validate(settings, where)
-    return settings
-
-
-def parse_assignment(text: str) -> tuple[str, Any]:
-    """`section.key=value` as written on a command line; the value is read as TOML, else as a string."""
-    dotted, equals, value = text.partition("=")
-    if not equals or "." not in dotted:
-        raise SettingsError(f"--set {text}: not of the form section.key=value", "For example: --set fetch.per_host=1")
-    try:
-        return dotted.strip(), tomllib.loads(f"v = {value}")["v"]
-    except tomllib.TOMLDecodeError:
-        return dotted.strip(), value.strip()
 
 
 def to_toml(settings: Settings, *, everything: bool = False) -> str:
@@ -193,7 +221,7 @@ def _toml(value: Any) -> str:
 
 @contextlib.contextmanager
 def changing(folder: Path) -> Iterator[Settings]:
-    """The settings as they are now, to be changed and written: nobody else does so meanwhile, in any process."""
+    """The settings of a collection as they are now, locked against changes by other processes until the block ends."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -203,7 +231,7 @@ def changing(folder: Path) -> Iterator[Settings]:
 
 
 def write_settings(folder: Path, settings: Settings) -> None:
-    """Replace the settings file in one step, so that a crash leaves the old one or the new one."""
+    """Replace the settings file atomically: after a crash it is either the old one or the new one."""
     text = f"# Settings of this collection; all others have their defaults (`opilio settings`).\n{to_toml(settings)}"
     new = folder / (FILE_NAME + ".new")
     try:
@@ -211,5 +239,5 @@ def write_settings(folder: Path, settings: Settings) -> None:
         new.replace(folder / FILE_NAME)
     except OSError as error:
         raise CollectionError(
-            f"{folder}: cannot write {FILE_NAME}: {error.strerror}", "Make room, then try again."
+            f"{folder}: cannot write {FILE_NAME}: {error.strerror}", "Free some disk space, then try again."
         ) from None

@@ -1,4 +1,8 @@
-"""Every setting with its default: a section of the file for each class."""
+"""Every setting with its default: one dataclass for each section of crawl.toml.
+
+The comment above each setting says what it does; docs/generate.py turns these comments into the reference page. Units
+are in the names: `_s` is seconds, `_bytes` is bytes.
+"""
 
 from __future__ import annotations
 
@@ -6,85 +10,95 @@ from dataclasses import dataclass, field
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 
+RENAMED = {
+    "frontier.max_waiting": "frontier.max_queued",
+    "documents.max_unfolded_bytes": "documents.max_unpacked_bytes",
+    "classify.examples_wait_s": "classify.examples_timeout_s",
+    "learn.strangers": "learn.mined_negatives",
+    "learn.wait": "learn.synchronous",
+}
+"""Old name of a setting -> its name now. The old names are accepted, with a notice, until the next release."""
+
 
 @dataclass(frozen=True)
 class LimitSettings:
     """When the crawl ends. 0 means no limit."""
 
-    # Pages stored in all.
+    # The crawl ends when this many pages are stored.
     max_pages: int = 0
-    # Seconds of crawling, over all runs of this collection.
+    # The crawl ends after this many seconds, counted over all runs of the collection.
     max_time_s: float = 0.0
-    # Links from a seed.
+    # URLs more than this many links away from a seed are not fetched.
     max_depth: int = 0
-    # Bytes received in all.
+    # The crawl ends when this many bytes have been received.
     max_bytes: int = 0
-    # Pages stored of one host.
+    # At most this many pages are stored from one host.
     max_pages_per_host: int = 0
-    # URLs known in all; further ones are counted and forgotten.
+    # At most this many URLs are remembered; further ones are counted and forgotten.
     max_urls: int = 100_000_000
-    # The crawl ends when so large a share of what is relevant and can be reached is found, by its own estimate.
+    # The crawl ends when it estimates that it has found this share (0 to 1) of the relevant pages within reach.
     recall: float = 0.0
-    # The crawl ends when less than this share of the latest `harvest_pages` pages was relevant.
+    # The crawl ends when the share of relevant pages among the latest `harvest_pages` falls below this (0 to 1).
     min_harvest: float = 0.0
-    # Pages over which the harvest rate is watched.
+    # Number of latest pages over which the harvest rate is measured.
     harvest_pages: int = 1000
 
 
 @dataclass(frozen=True)
 class ScopeSettings:
-    """Which hosts may be asked at all. A domain covers its subdomains."""
+    """Which hosts may be fetched from at all. A domain includes its subdomains."""
 
-    # Never fetched: search engines and the like.
+    # Domains that are never fetched from, such as search engines and social networks.
     locked_domains: tuple[str, ...] = (
         "google.com", "bing.com", "duckduckgo.com", "yahoo.com", "baidu.com", "yandex.com", "yandex.ru",
         "facebook.com", "instagram.com", "x.com", "twitter.com", "linkedin.com", "pinterest.com", "tiktok.com",
     )  # fmt: skip
-    # When not empty: nothing outside these is fetched.
+    # If not empty, only these domains are fetched from.
     only_domains: tuple[str, ...] = ()
-    # Fetch only hosts of the seeds' registered domains.
+    # Fetch only from the registered domains of the seeds.
     stay_on_seed_domains: bool = False
 
 
 @dataclass(frozen=True)
 class FrontierSettings:
-    """Which URL next."""
+    """Which URL is fetched next."""
 
-    # auto (evidence, or best-first while nothing says what is wanted), evidence (all that is known of a URL),
-    # best-first, breadth-first, depth-first; those of papers: focus, focus-hard, bingo, oasis, shark-search,
-    # best-n-first, bfs1 ... bfs256 (best-n-first with that N); sql; or a plug-in's name.
+    # The order in which URLs are fetched: `auto` (`evidence`, or `best-first` while no topic is known), `evidence`
+    # (combines everything known about a link), `best-first`, `breadth-first`, `depth-first`; from the papers `focus`,
+    # `focus-hard`, `bingo`, `oasis`, `shark-search`, `best-n-first`, `bfs1` ... `bfs256` (`best-n-first` with that N);
+    # `sql`; or the name of a plug-in.
     strategy: str = "auto"
-    # N of best-n-first: how many of the best URLs are taken before their links are looked at.
+    # N of `best-n-first`: this many of the best URLs are fetched before their links are considered.
     n: int = 256
-    # `bingo`: links are followed through so many pages in a row that no topic took.
+    # `bingo`: links are followed through at most this many rejected pages in a row (tunnelling).
     tunnel_steps: int = 2
-    # `bingo`: what is left of the priority after each of them.
+    # `bingo`: each rejected page on the path multiplies the priority by this factor.
     tunnel_decay: float = 0.5
-    # ORDER BY expression of the strategy `sql`, over the table crawl.
+    # `sql`: the ORDER BY expression, over the columns of the table `crawl`.
     order_by: str = ""
-    # URLs kept in memory for each topic (BINGO's incoming queue); the rest waits in the database.
+    # Queued URLs kept in memory for each topic (BINGO's incoming queue); the rest stay in the database.
     hot_urls: int = 25_000
-    # Waiting URLs kept in all (MAX_BUFFER of Best-N-First); the worst are dropped for good. 0: all are kept.
-    max_waiting: int = 0
-    # A SQL order is asked for anew after so many seconds.
+    # At most this many URLs are queued (MAX_BUFFER of Best-N-First); the worst are dropped for good. 0: no limit.
+    max_queued: int = 0
+    # `sql`: seconds after which the order is queried again.
     refresh_s: float = 5.0
-    # `evidence`: pieces of evidence that are left out, by the names that `opilio explain --link` shows.
+    # `evidence`: kinds of evidence to leave out, by the names that `opilio explain --link` shows.
     evidence_without: tuple[str, ...] = ()
-    # `evidence`: folder or file of word vectors, by which links are told whose words were never met; `installed`: those
-    # of the extra `opilio[embeddings]`; empty: none.
+    # `evidence`: a file or folder of word vectors, used to rate links whose words the crawl has not seen before;
+    # `installed` uses those of the extra `opilio[embeddings]`. Empty: none.
     word_vectors: str = ""
-    # `evidence`: share of URLs that are taken to find out about their kind, not because they are the best.
+    # `evidence`: the share (0 to 1) of fetches spent on exploring kinds of links that are little known. 0: none.
     explore_share: float = 0.0
-    # Let that share grow and shrink with what exploration finds, beside what is taken as the best.
+    # Adjust that share to how well exploration does compared with the best-rated links.
     explore_adapts: bool = False
-    # Hubs and authorities are found anew after so many pages, and what great hubs recommend rises; 0: never.
+    # Hubs and authorities are recomputed after this many pages, and links from the best hubs are promoted. 0: never.
     distill_after: int = 0
-    # A great hub has a higher score than this share of all hubs.
+    # The best hubs are those that score above this quantile (0 to 1) of all hubs.
     hub_percentile: float = 0.9
-    # Try the folders above a relevant page too (http://a.org/x/y/z.html: /x/y/, /x/, /).
+    # Also try the parent folders of a relevant page (for http://a.org/x/y/z.html: /x/y/, /x/ and /).
     truncate_paths: bool = False
-    # A file of known links of the web (CSV, JSONL or Parquet with the columns source and target): what links to a
-    # relevant page is tried too.
+    # A file of known links (CSV, JSONL or Parquet with the columns `source` and `target`): pages that link to a
+    # relevant page are tried too. Empty: none.
     back_links: str = ""
 
 
@@ -100,51 +114,59 @@ _DOCUMENT_TYPES = (
 
 @dataclass(frozen=True)
 class FetchSettings:
-    """How pages are asked for."""
+    """How pages are fetched."""
 
-    # Requests open at once: per host, per registered domain.
+    # Concurrent requests to one host.
     per_host: int = 2
+    # Concurrent requests to all hosts of one registered domain.
     per_domain: int = 5
-    # Requests under way of the whole crawl, on all workers: 512 of 0.2 s are 2,500 pages a second, of 2 s only 250.
+    # Concurrent requests of the whole crawl, over all workers. If a request takes 0.2 s, 512 of them give about 2,500
+    # pages a second; if it takes 2 s, about 250.
     in_flight: int = 512
-    # Seconds between the end of one request to a host and the start of the next. 0: as fast as per_host allows.
+    # Seconds between the end of one request to a host and the start of the next. 0: no delay.
     host_delay_s: float = 1.0
-    # A Crawl-delay above this is not waited for: the host's URLs are refused with the reason `robots`.
+    # If robots.txt asks for a Crawl-delay longer than this, the URLs of that host are refused (outcome `robots`).
     max_crawl_delay_s: float = 120.0
-    # Timeouts: to connect, between two pieces of a response, for the whole response.
+    # Timeout for connecting.
     connect_timeout_s: float = 10.0
+    # Longest silence while a response is being received.
     read_timeout_s: float = 20.0
+    # Timeout for the whole response.
     total_timeout_s: float = 60.0
-    # Redirects followed in a row.
+    # Redirects followed in a row. 0: none.
     max_redirects: int = 25
-    # Tries of a URL; failed tries in a row after which a `slow` host is `bad`.
+    # Attempts to fetch one URL.
     max_tries: int = 3
+    # Failed attempts in a row after which a host counts as `bad`; until then it is `slow`.
     host_tries: int = 3
-    # Wait before the second try; doubled for each further one. A Retry-After longer than max_backoff_s is not honoured
-    # by waiting: the URL fails.
+    # Delay before the second attempt; it doubles for each further one.
     backoff_s: float = 5.0
+    # Longest delay before another attempt. A URL whose Retry-After is longer than this fails.
     max_backoff_s: float = 600.0
-    # Sent as User-Agent, followed by contact_url in parentheses: where site owners can reach you. Set it before you
-    # crawl sites of others.
+    # Sent as User-Agent, followed by `contact_url` in parentheses.
     user_agent: str = "Opilio/0.1"
+    # Where site owners can reach you. Set this before you crawl other people's sites.
     contact_url: str = ""
-    # Sent as Accept-Language when not empty.
+    # Sent as Accept-Language. Empty: the header is not sent.
     accept_language: str = ""
-    # http://, https:// or socks5h:// URL of a proxy; names are then resolved by it.
+    # URL of a proxy (http://, https:// or socks5h://), which also resolves host names. Empty: none.
     proxy: str = ""
-    # DNS servers (address or address:port), asked in turn; empty: the system's.
+    # DNS servers (address or address:port), tried in turn. Empty: those of the system.
     dns_servers: tuple[str, ...] = ()
+    # Timeout for one DNS server, after which the next is tried.
     dns_timeout_s: float = 3.0
+    # Host names kept in the DNS cache.
     dns_cache_hosts: int = 100_000
-    # Longest time a resolved address is believed, whatever its TTL.
+    # A cached address expires after this time even if its TTL is longer.
     dns_max_ttl_s: float = 3600.0
-    # Host pattern -> address:port to connect to instead ("*.test" = "127.0.0.1:8800"); names need no DNS then.
+    # Host pattern -> address:port to connect to instead ("*.test" = "127.0.0.1:8800"); DNS is not used for these hosts.
     connect_to: dict[str, str] = field(default_factory=dict)
-    # Loopback, private and link-local addresses are refused unless this is set.
+    # Allow loopback, private and link-local addresses, which are otherwise refused.
     allow_private_addresses: bool = False
+    # Refuse servers whose certificate cannot be verified.
     verify_tls: bool = True
-    # MIME types accepted, with the largest body of each in bytes (after decoding); a * at the end stands for any rest.
-    # What is sent as octet-stream, or without a type, is accepted when its bytes are of an accepted type.
+    # Accepted MIME types, each with its largest body in bytes (after decompression); a trailing * matches any ending.
+    # A body sent as octet-stream or without a type is accepted if its content is of an accepted type.
     accept: dict[str, int] = field(
         default_factory=lambda: {
             "text/html": 2 * MIB,
@@ -161,48 +183,54 @@ class RobotsSettings:
 
     # Obey robots.txt (RFC 9309).
     obey: bool = True
-    # robots.txt is read to this size and believed for this long.
+    # Only this much of a robots.txt is read.
     max_bytes: int = 500 * KIB
+    # A robots.txt older than this is fetched again.
     max_age_s: float = 86_400.0
-    # Obey noindex and nofollow, in meta tags and in X-Robots-Tag.
+    # Obey noindex and nofollow in meta tags and in the header X-Robots-Tag.
     obey_meta: bool = True
-    # Obey rel=nofollow on single links.
+    # Obey rel=nofollow on links.
     obey_rel_nofollow: bool = True
-    # Add the URLs of sitemaps that robots.txt names; at most so many a host.
+    # Queue the URLs of the sitemaps that robots.txt names.
     sitemaps: bool = False
+    # URLs taken from one sitemap.
     max_sitemap_urls: int = 10_000
 
 
 @dataclass(frozen=True)
 class DuplicateSettings:
-    """The steps by which a page seen before is recognised."""
+    """How pages that the crawl already has are recognised."""
 
-    # Same address and path under another host name: `learn` (believed for two hosts after it proved right),
-    # `trust` (always believed, BINGO 4.2) or `off`.
+    # Same IP address and path under another host name: `learn` (two hosts are aliases once their pages proved equal),
+    # `trust` (always a duplicate, BINGO 4.2) or `off`.
     ip_path: str = "learn"
-    # Same address and size: `verify` (the content decides), `trust` (BINGO 4.2) or `off`.
+    # Same IP address and size: `verify` (the content decides), `trust` (always a duplicate, BINGO 4.2) or `off`.
     ip_size: str = "verify"
     # Same visible text.
     content: bool = True
-    # Near duplicates: Jaccard similarity of 5-word shingles, from which on. 0: off.
+    # Near duplicates: the Jaccard similarity (0 to 1) of 5-word shingles from which on two texts are the same. 0: off.
     near_jaccard: float = 0.9
-    # Same name with another suffix on one host (paper.ps, paper.pdf).
+    # Same file name with another extension on one host (paper.ps, paper.pdf).
     suffix: bool = True
-    # Drop a page whose canonical link names a page we have.
+    # Drop a page whose canonical link names a page that is already stored.
     canonical: bool = True
 
 
 @dataclass(frozen=True)
 class TrapSettings:
-    """Bounds on what an endless site can make us ask for."""
+    """Limits that protect the crawl from sites with endlessly many URLs. URLs beyond them are not fetched."""
 
+    # Characters in a URL.
     max_url_chars: int = 1000
-    # Equal path segments in one URL (/a/b/a/b/a/b).
+    # Occurrences of the same path segment in one URL (/a/b/a/b/a/b).
     max_repeated_segments: int = 3
+    # Path segments in a URL.
     max_path_segments: int = 20
+    # Query parameters in a URL.
     max_query_params: int = 8
-    # Different query strings for one path, and URLs with a date in their path or query (calendars) for one host.
+    # Different query strings for one path.
     max_queries_per_path: int = 500
+    # URLs of one host that have a date in their path or query (calendars).
     max_calendar_urls_per_host: int = 400
     # Links taken from one page.
     max_links_per_page: int = 2000
@@ -210,49 +238,55 @@ class TrapSettings:
 
 @dataclass(frozen=True)
 class DocumentSettings:
-    """Bounds on reading files that are not web pages: PDF, office documents, archives."""
+    """Limits on reading files that are not web pages: PDF, office documents, archives."""
 
-    # A file that takes longer is given up; the process that reads it is killed.
+    # A file that takes longer is unreadable; the process that reads it is killed.
     timeout_s: float = 20.0
-    # Memory that process may use.
+    # Memory that this process may use.
     memory_bytes: int = GIB
-    # What the members of one archive or office file may unfold to in all, how many of them are read, and how deep
-    # archives may stand in archives.
-    max_unfolded_bytes: int = 64 * MIB
+    # Unpacked size of all members of one archive or office file together. Files beyond it have the outcome `bomb`.
+    max_unpacked_bytes: int = 64 * MIB
+    # Members that are read from one archive or office file.
     max_members: int = 200
+    # How deeply archives may be nested.
     max_nesting: int = 3
-    # Pages of one PDF or PostScript file that are read.
+    # Pages that are read from one PDF or PostScript file.
     max_pages: int = 500
 
 
 @dataclass(frozen=True)
 class ClassifySettings:
-    """How pages are judged."""
+    """How pages are classified."""
 
-    # keywords (of the topics; learns nothing), svm (BINGO), bayes (Focus), oasis, or the name of a plug-in.
+    # `keywords` (matches the keywords of the topics; needs no training), `svm` (BINGO), `bayes` (Focus), `oasis`, or
+    # the name of a plug-in.
     classifier: str = "svm"
-    # Feature spaces of svm: terms, pairs, anchors, neighbours, embeddings; combined with +, as in terms+anchors.
+    # `svm`: the feature spaces: `terms`, `pairs`, `anchors`, `neighbours`, `embeddings`; + combines several into one,
+    # as in `terms+anchors`.
     spaces: tuple[str, ...] = ("terms", "pairs", "terms+anchors")
-    # How the spaces' votes become a decision: unanimous, majority, weighted (by their estimated precision), or best
-    # (only the space with the best estimate is asked). docs/results/classification.md says why majority.
+    # `svm`: how the votes of the spaces are combined: `unanimous`, `majority`, `weighted` (by their estimated
+    # precision) or `best` (only the space with the best estimate votes). docs/results/classification.md says why
+    # `majority`.
     meta: str = "majority"
-    # Per topic, the most frequent features are tried, and of those the best by mutual information kept.
+    # Number of the most frequent features of a topic from which features are selected.
     candidates: int = 5000
+    # Number of features selected for a topic, by mutual information.
     features: int = 2000
-    # Let the estimates choose, for each topic, the number of features too: `features`, or a half, a quarter ... of it.
+    # `svm`: choose the number of features for each topic by the estimated precision: `features`, or a half, a quarter
+    # ... of it.
     tune_features: bool = False
-    # How dearly the svm pays for an example on the wrong side.
+    # `svm`: the penalty C for a training document on the wrong side.
     c: float = 1.0
-    # Words of a term pair stand at most so many words apart.
+    # Largest distance, in words, between the two words of a term pair.
     pair_distance: int = 4
-    # Bayes: a page is wanted when its best leaf is below a good topic (hard), or by the probability of all good
-    # topics together (soft).
+    # `bayes`: accept a page if its most likely leaf is below a good topic (`hard`), or by the total probability of all
+    # good topics (`soft`).
     focus: str = "soft"
-    # How long the first model waits for examples that have not come yet, at most.
-    examples_wait_s: float = 60.0
-    # A folder or file of texts that are about none of the topics; empty: the set that comes with Opilio.
+    # Longest time that the first training waits for examples that are still being fetched. 0: it does not wait.
+    examples_timeout_s: float = 60.0
+    # A file or folder of texts that are about none of the topics. Empty: the texts that come with Opilio.
     others: str = ""
-    # Folder of the model for the space embeddings; empty: that of the extra `opilio[embeddings]`.
+    # Folder of the model for the space `embeddings`. Empty: that of the extra `opilio[embeddings]`.
     embedding_model: str = ""
 
 
@@ -260,88 +294,93 @@ class ClassifySettings:
 class OasisSettings:
     """The filter of the classifier `oasis`."""
 
-    # File with the terms and collocations that an expert chose (`opilio topics propose` writes one to edit); empty: the
-    # most frequent of the examples, as many as the next lines say.
+    # File of terms and collocations chosen by an expert (`opilio topics propose` writes one to edit). Empty: the most
+    # frequent ones of the examples, in the numbers below.
     filter: str = ""
-    # How many terms, and how many collocations of two and of three words, are taken into the permanent filter when
-    # the user chose none.
+    # Terms in the permanent part of the filter, if no file is given.
     terms: int = 100
+    # Collocations of two words in the permanent part, if no file is given.
     pairs: int = 100
+    # Collocations of three words in the permanent part, if no file is given.
     triples: int = 33
-    # Thresholds are set so that this share of the core documents passes.
+    # Thresholds are set so that this share (0 to 1) of the core documents passes.
     core_share: float = 0.65
-    # Passages of so many characters, one every so many; their threshold is this share of the whole document's.
+    # Length of a passage, in characters.
     passage_chars: int = 200
+    # A passage starts every this many characters.
     passage_step_chars: int = 50
+    # Threshold of a passage, as a share of the threshold of the whole document.
     passage_share: float = 0.5
-    # The variable part of the filter is drawn anew after so many recommended documents; its size as a share of the
-    # permanent part; how much weight a term of it has.
+    # The variable part of the filter is redrawn after this many recommended documents.
     redraw_after: int = 100
+    # Size of the variable part, as a share of the permanent part.
     variable_share: float = 0.3
+    # Weight of a term of the variable part; terms of the permanent part weigh 1.
     damping: float = 0.2
 
 
 @dataclass(frozen=True)
 class LearnSettings:
-    """How a crawl teaches itself."""
+    """How a crawl learns from the pages it finds."""
 
-    # Archetypes are looked for, and a model is trained with them, after so many more relevant pages; 0: never.
+    # The crawl looks for archetypes and trains a model with them after this many more relevant pages. 0: never.
     retrain_after: int = 0
-    # Archetypes of a topic in one round: at most the smaller of these, from so many authorities and so many of the
-    # most confident pages (N_auth and N_conf of BINGO).
+    # Authorities of a topic that are considered as archetypes in one round (BINGO's N_auth).
     authorities: int = 20
-    # See above.
+    # Most confident pages of a topic that are considered in one round (BINGO's N_conf). A round adds at most the
+    # smaller of these two numbers.
     confident: int = 20
-    # An archetype must be more confident than the training documents are on the average (BINGO 3.2).
+    # An archetype must be more confident than the average training document (BINGO 3.2).
     above_mean: bool = True
-    # What can refuse a model that the crawl made by itself: held-out (examples of the user's kept aside), xi-alpha
-    # (the classifier's own estimate), or off.
+    # The check that a model trained by the crawl itself must pass: `held-out` (tested on some of the user's examples),
+    # `xi-alpha` (the classifier's own estimate) or `off`.
     guard: str = "held-out"
-    # Pages that the crawl met and that are surely about nothing wanted join OTHERS: at most so many, chosen early on;
-    # 0: none. None either where `classify.others` names texts, or 20 documents of yours show what is not wanted.
-    strangers: int = 50
-    # Begin with a phase of learning (BINGO 2.6): depth-first, sharp focus, the seeds' domains; then harvest.
+    # At most this many crawled pages that are clearly off-topic join OTHERS as negative examples; they are chosen early
+    # in the crawl. 0: none. Nor are any if `classify.others` is set or the user gave 20 negative documents.
+    mined_negatives: int = 50
+    # Start with a learning phase (BINGO 2.6): depth-first, sharp focus, within the domains of the seeds. Then harvest.
     phases: bool = False
-    # The phase of learning ends when each topic has so many archetypes, which are counted at each round of
-    # `retrain_after` ...
+    # The learning phase ends when each topic has this many archetypes, counted at each round of `retrain_after`.
     learning_archetypes: int = 20
-    # ... or after so many pages.
+    # The learning phase also ends after this many pages.
     learning_pages: int = 500
-    # Links from a seed while learning.
+    # Largest number of links from a seed during the learning phase.
     learning_depth: int = 4
-    # Wait between the phases for the user to look at the archetypes (`opilio archetypes`).
+    # Pause after the learning phase so that you can check the archetypes (`opilio archetypes`).
     pause: bool = False
-    # Fetch nothing while a model is trained: slower, but the same each time.
-    wait: bool = False
+    # Fetch nothing while a model is being trained: slower, but reproducible.
+    synchronous: bool = False
 
 
 @dataclass(frozen=True)
 class StoreSettings:
-    """What is kept, and how it is written."""
+    """What is stored, and how it is written."""
 
     # Write WARC files.
     warc: bool = True
+    # A WARC file that would grow larger than this is closed and the next one is started.
     warc_max_bytes: int = GIB
-    # Where finished WARC files are moved to: a folder or a URL that fsspec knows (s3://..., sftp://...); '': they stay.
+    # Folder or fsspec URL (s3://..., sftp://...) that finished WARC files are moved to. Empty: they stay.
     warc_url: str = ""
-    # Keep the visible text and the main text in the database.
+    # Store the visible text and the main text of pages in the database.
     text: bool = True
-    # Keep the words around links.
+    # Store the words around links.
     link_context: bool = True
-    # Keep the terms of pages; without them pages are not judged.
+    # Store the terms of pages. Without them, pages are not classified.
     terms: bool = True
-    # A batch is committed after so many pages or seconds, whichever comes first.
+    # A batch is committed after this many pages ...
     batch_pages: int = 500
+    # ... or after this many seconds, whichever comes first.
     batch_s: float = 2.0
-    # Memory the database may use.
+    # Memory that the database may use.
     memory_bytes: int = GIB
 
 
 @dataclass(frozen=True)
 class SearchSettings:
-    """The index that `opilio search` and the portal look into."""
+    """The index behind `opilio search` and the portal's search."""
 
-    # Keep it up to date while a crawl runs; otherwise it is brought up to date when somebody searches.
+    # Update the index while a crawl runs. Otherwise it is updated at the next search.
     index: bool = True
     # Seconds between two updates while a crawl runs.
     update_s: float = 10.0
@@ -349,9 +388,9 @@ class SearchSettings:
 
 @dataclass(frozen=True)
 class FederationSettings:
-    """Other collections that this one's crawls work together with."""
+    """Other collections that this one works together with."""
 
-    # File that names them (TOML, docs/guides/federation.md): URLs that suit their topics are handed over. '': none.
+    # TOML file that lists them (docs/guides/federation.md); URLs that suit their topics are forwarded. Empty: none.
     peers: str = ""
     # Seconds between two deliveries.
     deliver_s: float = 30.0
@@ -359,10 +398,11 @@ class FederationSettings:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """The machine's side."""
+    """Processes and randomness."""
 
-    # Worker processes; 0: one for each core but one. -1: no processes, work inside the engine.
+    # Number of worker processes. 0: one less than there are cores. -1: none; the crawl runs in a single process.
     workers: int = 0
+    # Seed for the random choices of the frontier (the order within a batch of `best-n-first`).
     seed: int = 0
 
 

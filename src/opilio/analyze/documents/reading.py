@@ -44,7 +44,7 @@ class UnpackBudget:
     """What may still be unfolded of one file."""
 
     def __init__(self, documents: DocumentSettings) -> None:
-        self._max_unfolded_bytes = documents.max_unfolded_bytes
+        self._max_unpacked_bytes = documents.max_unpacked_bytes
         self._unfolded_bytes = 0
         self._members_left = documents.max_members
         self._end_s = time.monotonic() + _TIME_SHARE * documents.timeout_s
@@ -60,8 +60,8 @@ class UnpackBudget:
     def spend(self, unfolded_bytes: int) -> None:
         """Count bytes that were unfolded, or are about to be."""
         self._unfolded_bytes += unfolded_bytes
-        if self._unfolded_bytes > self._max_unfolded_bytes:
-            raise Bomb(f"unfolds to more than {self._max_unfolded_bytes / MIB:.4g} MiB")
+        if self._unfolded_bytes > self._max_unpacked_bytes:
+            raise Bomb(f"unfolds to more than {self._max_unpacked_bytes / MIB:.4g} MiB")
 
     def take_member(self) -> bool:
         """Whether one more member of an archive may be read."""

@@ -7,8 +7,8 @@ Real crawls of a recorded web: engine, worker, database, and all that learns bes
 
 A simulation cannot train a second model, look for archetypes or go through phases. Here a collection is made in a
 temporary folder, crawled with the recorded web as its transport, and read back as if it had been simulated. One request
-is made at a time and nothing is fetched while a model is trained (`learn.wait`), so that the same crawl comes out on
-any machine.
+is made at a time and nothing is fetched while a model is trained (`learn.synchronous`), so that the same crawl comes
+out on any machine.
 
 What a crawl learns from is what a simulated judge learns from. Where it starts at the examples they are given as URLs:
 it fetches them, learns from them and goes on. Where it starts elsewhere it must not know where they are, and is given

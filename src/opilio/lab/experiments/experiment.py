@@ -18,14 +18,15 @@ from opilio.frontier import make_strategy
 from opilio.lab.experiments.bounds import KNOWING
 from opilio.lab.experiments.scores import check_column, column_parts
 from opilio.lab.experiments.tasks import EXAMPLES, Start
-from opilio.settings import Settings, override
+from opilio.settings import Settings, current_names, override
 
 TRUTH = "truth"
 GUIDE = "docs/guides/evaluating.md describes experiment files."
 _DEFAULT_COLUMNS = ("recall", "auc", "harvest")
 _REAL: dict[str, Any] = {
-    "fetch.host_delay_s": 0.0, "fetch.backoff_s": 0.0, "fetch.in_flight": 1, "run.workers": -1, "learn.wait": True,
-    "duplicates.ip_path": "off", "duplicates.ip_size": "off", "store.warc": False, "frontier.hot_urls": 2**31,
+    "fetch.host_delay_s": 0.0, "fetch.backoff_s": 0.0, "fetch.in_flight": 1, "run.workers": -1,
+    "learn.synchronous": True, "duplicates.ip_path": "off", "duplicates.ip_size": "off", "store.warc": False,
+    "frontier.hot_urls": 2**31,
 }  # fmt: skip
 """Settings of real crawls, unless an experiment has others: no waiting, and one thing after the other, so that what is
 found depends neither on the machine nor on how long training takes. A recorded web has no addresses to compare."""
@@ -162,10 +163,11 @@ class Experiment(_Table, frozen=True, forbid_unknown_fields=True):
     def settings_of(self, contestant: Contestant, repeat: int = 0) -> Settings:
         """The settings of a strategy's crawls."""
         where = f"{self.name}, strategy {contestant.name!r}"
-        changes = {**self.settings, **contestant.settings, "frontier.strategy": contestant.strategy}
+        changes = current_names(self.settings) | current_names(contestant.settings)
+        changes["frontier.strategy"] = contestant.strategy
         if contestant.real:
             judge = self.judge_of(contestant)
-            changes = {**_REAL, **judge.settings, **changes, "classify.classifier": judge.kind}
+            changes = {**_REAL, **current_names(judge.settings), **changes, "classify.classifier": judge.kind}
         return override(Settings(), {"run.seed": self.seed + repeat, **changes}, where)
 
     def judge_settings(self, judge: JudgeChoice) -> Settings:
