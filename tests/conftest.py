@@ -10,6 +10,7 @@ import pytest
 
 from opilio import Collection
 from opilio.lab.local_web import LocalServer, LocalWeb, build
+from warm_processes import warm_processes
 
 hypothesis.settings.register_profile("opilio", deadline=None)  # a busy machine is no fault of the code's
 hypothesis.settings.load_profile("opilio")
@@ -31,6 +32,13 @@ def hurried_web() -> LocalWeb:
     }
     assert files != web.files
     return dataclasses.replace(web, files=files, cache_file=None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warm_processes() -> Iterator[None]:
+    """Background processes, such as one that trains a model, start in no time."""
+    with warm_processes():
+        yield
 
 
 @pytest.fixture(scope="session")

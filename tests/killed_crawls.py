@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import signal
 import time
@@ -10,6 +9,7 @@ import time
 import crawl_killed_process
 from opilio import Collection
 from running_crawls import ORDERLESS
+from warm_processes import context
 
 KILLABLE = {
     **ORDERLESS, "fetch__host_delay_s": 0.06, "store__batch_s": 0.2, "fetch__per_domain": 4, "run__workers": 1,
@@ -19,8 +19,6 @@ KILLABLE = {
 
 def kill_a_crawl(collection: Collection, after_s: float) -> None:
     """Crawl in a process of its own, and kill it with its worker so long after the crawl began."""
-    context = multiprocessing.get_context("forkserver")  # which has loaded Opilio already
-    context.set_forkserver_preload(["opilio.crawl.collection"])
     process = context.Process(target=crawl_killed_process.crawl, args=(str(collection.folder),))
     process.start()
     assert process.pid is not None
