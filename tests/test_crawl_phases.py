@@ -25,7 +25,7 @@ OUTSIDE = """
 def test_learning_then_harvesting(make_taught: MakeTaught) -> None:
     """While learning only the seeds' domains are asked; then a model is trained with archetypes, by weighted votes, and
     the harvest goes beyond them, in the order of the settings."""
-    collection = make_taught(limits__max_pages=90, **LEARNING)
+    collection = make_taught(limits__max_pages=90, **(LEARNING | {"fetch__in_flight": 1}))  # it sees pages one by one
     status = collection.crawl()
     assert status.pages == 90 and "page limit" in status.reason
     said = phases_of(collection)
