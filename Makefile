@@ -44,17 +44,17 @@ types: $(READY)
 
 check: lint types test  ## lint, types, tests
 
-bench: $(READY)  ## speed against peers, quick form (full: python bench/NAME.py)
+bench: $(READY)  ## speed against peers, quick form (full: python -m bench.speed.NAME)
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
-	$(BIN)/python bench/store.py --quick
-	$(BIN)/python bench/frontier.py --quick
-	$(BIN)/python bench/throughput.py --quick
-	$(BIN)/python bench/probes.py --quick
-	$(BIN)/python bench/classify.py --quick
-	$(BIN)/python bench/scoring.py --quick
-	$(BIN)/python bench/retraining.py --quick
-	$(BIN)/python bench/search.py --quick
-	$(BIN)/python bench/cluster.py --quick
+	$(BIN)/python -m bench.speed.store --quick
+	$(BIN)/python -m bench.speed.frontier --quick
+	$(BIN)/python -m bench.speed.throughput --quick
+	$(BIN)/python -m bench.speed.probes --quick
+	$(BIN)/python -m bench.speed.classify --quick
+	$(BIN)/python -m bench.speed.scoring --quick
+	$(BIN)/python -m bench.speed.retraining --quick
+	$(BIN)/python -m bench.speed.search --quick
+	$(BIN)/python -m bench.speed.cluster --quick
 
 gate: $(READY)   ## quality and speed against pinned floors
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'

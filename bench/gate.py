@@ -41,7 +41,11 @@ MARGIN = 0.25
 def measure(name: str) -> dict[str, object]:
     """The figures of a quick benchmark: the last line it prints."""
     process = subprocess.run(
-        [sys.executable, str(HERE / f"{name}.py"), "--quick"], stdout=subprocess.PIPE, text=True, check=False
+        [sys.executable, "-m", f"bench.speed.{name}", "--quick"],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+        cwd=HERE.parent,
     )
     if process.returncode != 0:
         sys.exit(f"{name}: failed")

@@ -8,9 +8,12 @@ import subprocess
 import time
 from pathlib import Path
 
-from opilio.analyze import Content, extraction_process
+from opilio.analyze import Content
 from opilio.analyze.documents.reading import ReadingContext
+from opilio.analyze.extraction_process import serve
 from opilio.analyze.formats import DOCUMENTS
+
+__all__ = ["serve"]
 
 
 def _say(text: str) -> Content:
@@ -69,7 +72,3 @@ def _child(body: bytes, reading: ReadingContext) -> Content:
     Path(body.decode()).write_text(str(child.pid))
     time.sleep(1000)
     return _say("done")
-
-
-if __name__ == "__main__":
-    extraction_process.main()

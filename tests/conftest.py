@@ -1,6 +1,7 @@
 """What several test files share: a small local web, served by a process of its own."""
 
 import dataclasses
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -36,8 +37,15 @@ def hurried_web() -> LocalWeb:
 
 @pytest.fixture(scope="session", autouse=True)
 def _warm_processes() -> Iterator[None]:
-    """Background processes, such as one that trains a model, start in no time."""
+    """Child processes, such as one that trains a model, start in no time."""
     with warm_processes():
+        yield
+
+
+@pytest.fixture
+def cold_processes() -> Iterator[None]:
+    """For tests of child processes themselves: they start as they do outside of tests."""
+    with warm_processes(subprocess.Popen):
         yield
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from opilio.crawl.peer import LocalPeer
-from opilio.federation.asking import FederatedSearch
+from opilio.federation.search import FederatedSearch
 from search_pages import Page, make_collection
 
 BIRDS = ["owl", "hawk", "nest", "feather", "egg", "wing", "forest", "night", "prey", "chick"]

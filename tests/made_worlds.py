@@ -10,7 +10,7 @@ from typing import Any
 
 from opilio.classify import Model
 from opilio.classify.keywords import KeywordJudge
-from opilio.model import host_of, url_key
+from opilio.model import Phase, host_of, url_key
 from opilio.settings import Settings
 from opilio.settings.files import write_settings
 from opilio.store import Store
@@ -84,7 +84,8 @@ def _topics(draw: random.Random, kcids: dict[str, int]) -> Rows:
         ],
         "models": [
             {
-                "version": version, "created": at(version), "classifier": "keywords", "reason": "drawn", "documents": 3,
+                "version": version, "created": at(version), "classifier": "keywords", "reason": "first", "repeats": None,
+                "detail": "drawn", "documents": 3,
                 "estimates": "{}", "settings": "", "taught": "", "model": _model(draw, version),
             }
             for version in range(1, draw.randint(2, 4))
@@ -204,7 +205,7 @@ def _told(draw: random.Random, crawl: Any, kcids: Sequence[int]) -> Rows:
     ]
     training.append({"name": known[4], "kind": "url", "kcid": kcids[1], "text": "a part of it", "added": at(9)})
     training.append({"name": "words", "kind": "text", "kcid": kcids[2], "text": "words", "added": at(10)})
-    names = ("pages", "bytes", "requests", "links", "outcome:ok", "outcome:robots", "elapsed_ms", "phase")
+    names = ("pages", "bytes", "requests", "links", "outcome:ok", "outcome:robots", "elapsed_ms")
     return {
         "training": [row | {"positive": True, "source": "given", "title": "t"} for row in training],
         "seeds": [
@@ -219,4 +220,11 @@ def _told(draw: random.Random, crawl: Any, kcids: Sequence[int]) -> Rows:
             for n, url in enumerate([known[5], unknown[0]])
         ],
         "counters": [{"name": name, "n": draw.randint(0, 30)} for name in names],
+        "progress": [
+            {
+                "phase": draw.choice(list(Phase)), "archetype_rounds": draw.randint(0, 5),
+                "relevant_at_round": draw.randint(0, 30), "negative_rounds": draw.randint(0, 5),
+                "pages_at_analysis": draw.randint(0, 30),
+            }
+        ],
     }  # fmt: skip

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from opilio import Collection
 from opilio.crawl import Status
-from opilio.crawl.control import NOTE
+from opilio.crawl.operations.client import NOTE
 
 SEEDS = ["http://directory.test/", "http://text.python.test/", "http://math.python.test/"]
 STEERED = "text.python.test"

@@ -6,7 +6,7 @@ import time
 
 import numpy as np
 
-from opilio.model import Judgement, UrlState
+from opilio.model import CrawlProgress, Judgement, Phase, UrlState
 from opilio.store import Batch, Store
 
 NOW_S = 1_763_200_000.0
@@ -62,12 +62,13 @@ def filled(store: Store) -> Store:
     batch.topics.add(3, 0, "gardens", "/gardens", "null", [], "")
     batch.seeds.add("http://host0.test/0", 2, "bookmarks.html", "Zero", NOW_S)
     batch.training.add("http://host0.test/0", "url", 2, True, "given", "Zero", None, NOW_S)
-    batch.models.add(1, NOW_S, "svm", "first model", 1, "{}", "", "", b"model")
+    batch.models.add(1, NOW_S, "svm", "first", None, "", 1, "{}", "", "", b"model")
     for oid in range(12):
         judgement = Judgement(1 + oid % 3, True, oid / 12, 0.5, {"terms": 0.5, "pairs": -0.1}, ["terms"], False, 1)
         batch.judgements.put(oid, judgement)
         batch.notices.add(1.0, "harvest", None, "the harvest fell", "look at the census")
     batch.counters["links dropped"] = 7
+    batch.progress = CrawlProgress(Phase.LEARNING, 1, 2, 3, 4)
     store.write(batch)
     store.query("INSERT INTO hubs SELECT oid, oid / 100 FROM crawl WHERE oid < 12", write=True)
     store.query("INSERT INTO auth SELECT oid, oid / 100 FROM crawl WHERE oid < 20", write=True)

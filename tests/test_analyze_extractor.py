@@ -21,7 +21,7 @@ from opilio.model import Outcome
 from opilio.settings import MIB, DocumentSettings, RobotsSettings, Settings, StoreSettings, TrapSettings
 
 URL = "http://site.test/papers/file"
-NASTY = (sys.executable, str(Path(__file__).parent / "analyze_nasty_process.py"))
+NASTY = "analyze_nasty_process:serve"
 QUICK = Settings(documents=DocumentSettings(timeout_s=1.0, memory_bytes=512 * MIB))
 
 
@@ -237,9 +237,10 @@ class TestLife:
         """When the worker is killed, its process for documents ends at once, idle or in the middle of a file."""
         program = f"""
 import sys, time
+sys.path.append({str(Path(__file__).parent)!r})
 from opilio.analyze import Extractor
-from opilio.settings import Documents, Settings
-reader = Extractor(Settings(documents=Documents(timeout_s=100.0)), {NASTY!r})
+from opilio.settings import DocumentSettings, Settings
+reader = Extractor(Settings(documents=DocumentSettings(timeout_s=100.0)), {NASTY!r})
 print(reader.read_now(b"", "test/process", "{URL}").text, flush=True)
 reader.read_now(b"", "{kind}", "{URL}")
 time.sleep(100)
@@ -257,7 +258,7 @@ time.sleep(100)
         """What reads documents is loaded in the process for documents only."""
         program = (
             "import sys; from opilio.analyze import Analyzer, Extractor, FileReader; import opilio.settings as s;"
-            "Analyzer(s.Traps(), s.Robots(), s.Storage());"
+            "Analyzer(s.TrapSettings(), s.RobotsSettings(), s.StoreSettings());"
             "print([m for m in ('pypdfium2', 'olefile', 'tarfile', 'pyexpat', 'opilio.analyze.documents.pdf') if m in sys.modules])"
         )
         printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import re
 from pathlib import Path
 
 import opilio
@@ -88,3 +89,31 @@ def test_every_package_has_its_place() -> None:
     packages = {path.name for path in ROOT.iterdir() if path.is_dir() and not path.name.startswith("__")}
     modules = {path.stem for path in ROOT.glob("*.py") if not path.name.startswith("__")}
     assert packages | modules <= set(ORDER)
+
+
+SQL = re.compile(r"\b(SELECT |INSERT INTO |DELETE FROM |UPDATE \w+ SET )")
+SQL_ELSEWHERE = {
+    "opilio.distill.focus": "the distiller of Focus is an algorithm in SQL",
+    "opilio.parts": "dividing and joining collections maps one database onto others, table by table",
+    "opilio.cli": "examples in help texts, and the questions of the demo",
+    "opilio.lab": "experiments query collections as a user does",
+    "opilio.crawl.collection": "an example in the docstring, and the hosts that are retried",
+    "opilio.crawl.extra_urls": "files of back-links are read by DuckDB, outside of any collection",
+}
+"""Modules, or packages, outside the store that have SQL, and why."""
+
+
+def test_sql_is_written_in_the_store() -> None:
+    """Statements stand in the store's package, where the schema is; whoever needs rows calls a function there."""
+    found = set()
+    for path in MODULES:
+        name = module_name(path)
+        if name.startswith("opilio.store"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and SQL.search(node.value):
+                found.add(name)
+    unknown = {name for name in found if not any(f"{name}.".startswith(f"{known}.") for known in SQL_ELSEWHERE)}
+    assert not unknown
+    unused = [known for known in SQL_ELSEWHERE if not any(f"{name}.".startswith(f"{known}.") for name in found)]
+    assert not unused, "remove from the list"

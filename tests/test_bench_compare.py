@@ -15,9 +15,9 @@ from opilio.lab.experiments.scores import MEASURES
 from opilio.lab.experiments.summary import ExperimentSummary
 from opilio.lab.webs import RecordedWeb
 from opilio.lab.webs.generated import make_web
-from opilio.lab.webs.serving_process import Request
+from opilio.lab.webs.server import Request
 
-BENCH = Path(__file__).parent.parent / "bench"
+ROOT = Path(__file__).parent.parent
 LIAR = """
 import argparse, re, sys, urllib.request
 
@@ -38,8 +38,8 @@ print('{"pages": 1000000}')
 @pytest.fixture
 def compare(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """The program, with only the peers of a test."""
-    monkeypatch.syspath_prepend(str(BENCH))
-    module = importlib.import_module("compare")
+    monkeypatch.syspath_prepend(str(ROOT))
+    module = importlib.import_module("bench.quality.compare")
     monkeypatch.setattr(module, "ALL_PEERS", ())
     for name in module.SPEEDS:
         monkeypatch.setitem(MEASURES, name, None)  # taken back afterwards
@@ -107,7 +107,7 @@ def test_a_peer_is_believed_nothing(
     compare: ModuleType, made: RecordedWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A peer that says it fetched a million pages has those that the server gave it: its start pages, each once."""
-    contestants = importlib.import_module("contestants")
+    contestants = importlib.import_module("bench.peers.contestants")
     script = tmp_path / "msgspec_peer.py"
     script.write_text(LIAR)
     monkeypatch.setattr(contestants, "PEERS", tmp_path)

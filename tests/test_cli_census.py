@@ -17,7 +17,7 @@ from opilio.cli import cli
 from opilio.cli.display import sparkline
 from opilio.cli.distill import BAR_CELLS, bar
 from opilio.cli.panel import panel
-from opilio.crawl.control import NOTE
+from opilio.crawl.operations.client import NOTE
 from opilio.store import Store
 
 

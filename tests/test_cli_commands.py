@@ -90,7 +90,7 @@ def test_crawl_ends_with_a_summary(small_server: LocalServer, tmp_path: Path) ->
                    *ways_to(small_server, workers=1), "--max-depth", "2", "--max-pages-per-host", "4")  # fmt: skip
     assert ended.returncode == 0
     lines = ended.stdout.splitlines()
-    assert lines[0] == f"{tmp_path / 'c'}: frontier empty: every URL found was asked for or refused"
+    assert lines[0] == f"{tmp_path / 'c'}: frontier empty: every URL found was fetched or rejected"
     assert " pages in " in lines[1]
     assert " 0 waiting" in lines[2]
     assert any(line.startswith("  harvest rate 0.") for line in lines)

@@ -1,5 +1,6 @@
 """`opilio pause`, `resume`, `host` and the ready questions of `opilio sql`."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -30,12 +31,14 @@ def test_a_crawl_that_runs_is_steered(make_collection: MakeCollection) -> None:
     with running(collection) as (other, _):
         assert run("pause", folder) == "paused: requests under way are finished\n"
         paused(other)
-        assert "paused; opilio resume" in run("status", folder)
+        assert "paused; continue with: opilio resume" in run("status", folder)
         assert json.loads(run("status", folder, "--json"))["paused"] is True
-        assert run("host", "boost", folder, STEERED).startswith(f"{STEERED} comes sooner, 10 times; ")
-        assert run("host", "boost", folder, STEERED, 1).startswith(f"{STEERED} comes in its own turn again; ")
+        assert run("host", "boost", folder, STEERED).startswith(f"{STEERED} is boosted 10 times; ")
+        assert run("host", "boost", folder, STEERED, 1).startswith(f"{STEERED} is no longer boosted; ")
         dropped = run("host", "lock", folder, STEERED)
-        assert dropped.startswith(f"{STEERED} is locked; ") and not dropped.endswith(" 0 of its URLs no longer wait\n")
+        assert dropped.startswith(f"{STEERED} is locked; ") and not dropped.endswith(
+            " 0 of its queued URLs were dropped\n"
+        )
         assert run("host", "unlock", folder, STEERED).startswith(f"{STEERED} is unlocked; ")
         assert run("resume", folder) == "the crawl goes on\n"
         assert "paused" not in run("status", folder)
@@ -45,8 +48,10 @@ def test_where_no_crawl_runs(make_collection: MakeCollection) -> None:
     """Pausing says so, locking is kept for later, and what cannot be is an error with a hint."""
     folder = make_collection(SEEDS).folder
     assert run("pause", folder) == run("resume", folder) == f"no crawl runs in {folder}\n"
+    assert json.loads(run("stop", folder, "--json")) is False
+    assert json.loads(run("status", folder, "--json")) == dataclasses.asdict(Collection(folder).status())
     assert run("host", "lock", folder, "http://ADS.example.org/banner") == (
-        "http://ADS.example.org/banner is locked; 0 of its URLs no longer wait\n"
+        "http://ADS.example.org/banner is locked; 0 of its queued URLs were dropped\n"
     )
     assert "ads.example.org" in Collection(folder).settings.scope.locked_domains
     with pytest.raises(CollectionError):

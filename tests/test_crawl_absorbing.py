@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from opilio.analyze.sketch import bands
 from opilio.crawl.absorb import TELL_APART_S, Absorber
+from opilio.crawl.ledger import Ledger
 from opilio.crawl.status import Counters
 from opilio.frontier import AllEvidence, Duplicates, Frontier, ScopeFilter, make_strategy
 from opilio.model import (
@@ -58,11 +59,12 @@ def made(lease: Lease) -> Visit:
 
 def crawl(strategy: str, *, together: bool, max_turns: int = 3) -> Absorber:
     settings = override(Settings(), {"frontier.strategy": strategy, "fetch.host_delay_s": 0.0, "fetch.per_host": 8})
-    frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope), lambda *_: None)
-    absorber = Absorber(settings, frontier, Duplicates(settings.duplicates, bands), Counters())
+    ledger = Ledger(Duplicates(settings.duplicates, bands), Counters())
+    frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope), ledger)
+    absorber = Absorber(settings, frontier, ledger)
     for number in range(4):
         absorber.offer(url_of(number), parent=-1, depth=0, relevance=1.0, topic=0, now_s=1.0)
-    for turn in range(max_turns + 1):  # hosts are met in the first
+    for turn in range(max_turns + 1):  # hosts are contacted in the first
         visits = [made(lease) for lease in frontier.take(10.0 + turn, 16)]
         if together:
             absorber.absorb_all(visits, 10.0 + turn)
@@ -77,11 +79,11 @@ def test_rows_do_not_depend_on_how_visits_come(strategy: str) -> None:
     """URLs get the same oids, in ascending order, with the same links and ends: two turns from the same frontier."""
     one_by_one, together = (crawl(strategy, together=way, max_turns=1) for way in (False, True))
     for absorber in (one_by_one, together):
-        assert absorber.batch.urls.oid == sorted(absorber.batch.urls.oid)
-    assert together.batch.urls.url == one_by_one.batch.urls.url
-    assert together.batch.urls.state == one_by_one.batch.urls.state
-    assert together.batch.links.oid_dst == one_by_one.batch.links.oid_dst
-    assert together.batch.changes.oid == one_by_one.batch.changes.oid
+        assert absorber.ledger.batch.urls.oid == sorted(absorber.ledger.batch.urls.oid)
+    assert together.ledger.batch.urls.url == one_by_one.ledger.batch.urls.url
+    assert together.ledger.batch.urls.state == one_by_one.ledger.batch.urls.state
+    assert together.ledger.batch.links.oid_dst == one_by_one.ledger.batch.links.oid_dst
+    assert together.ledger.batch.changes.oid == one_by_one.ledger.batch.changes.oid
     assert dict(together.counters.counts) == dict(one_by_one.counters.counts)
 
 
@@ -92,7 +94,7 @@ def test_evidence_does_not_depend_on_how_visits_come() -> None:
         absorber = crawl("evidence", together=way, max_turns=1)
         strategy = absorber.frontier.strategy
         assert isinstance(strategy, AllEvidence)
-        waiting = strategy.evidence.known_among(range(absorber.next_oid))
+        waiting = strategy.evidence.known_among(range(absorber.ledger.next_oid))
         strategy.evidence.refresh()
         known.append((waiting.tolist(), strategy.evidence.features(waiting)))
     assert known[0][0] == known[1][0] and len(known[0][0]) > 5
@@ -103,10 +105,10 @@ def test_what_is_found_waits_at_once() -> None:
     """After visits were absorbed, all that they led to can be taken or is in the database: nothing is held back."""
     absorber = crawl("evidence", together=True)
     frontier = absorber.frontier
-    states = absorber.batch.urls.state
-    assert frontier.waiting + len(absorber.batch.changes.oid) >= len(states) - frontier.in_flight
-    open_oids = [oid for oid in range(absorber.next_oid) if absorber.settled[oid] == 0]
-    assert sorted(open_oids) == sorted({*frontier._hot, *frontier.leased, *frontier._later_oids})
+    states = absorber.ledger.batch.urls.state
+    assert frontier.waiting + len(absorber.ledger.batch.changes.oid) >= len(states) - frontier.in_flight
+    open_oids = [oid for oid in range(absorber.ledger.next_oid) if absorber.ledger.is_open(oid)]
+    assert sorted(open_oids) == sorted({*frontier.tiers._hot, *frontier.leased, *frontier.tiers.retries.oids})
 
 
 @settings(max_examples=200)

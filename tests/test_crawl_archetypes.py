@@ -21,9 +21,9 @@ from learn_webs import OwlWeb
 from opilio import Collection, learn
 from opilio.cli import cli
 from opilio.crawl import engine
-from opilio.crawl.control import NOTE
-from opilio.crawl.taught import examples_in, examples_to_fetch
+from opilio.crawl.operations.client import NOTE
 from opilio.crawl.teacher import Teacher
+from opilio.crawl.training_state import examples_in, examples_to_fetch
 from opilio.errors import InputError, SettingsError
 from opilio.lab.local_web import LocalServer
 from opilio.learn.guard import confidences
@@ -48,7 +48,7 @@ def wait_for(is_so: Callable[[], object], timeout_s: float = 90.0) -> None:
 
 def reasons(collection: Collection) -> list[str]:
     """Why models were trained, oldest first."""
-    return [reason for (reason,) in collection.sql("SELECT reason FROM models ORDER BY version").rows]
+    return [model["reason"] for model in reversed(collection.models())]
 
 
 class Owls:
@@ -182,7 +182,7 @@ def test_a_companion_can_ask_for_a_round(spammed: Owls, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(engine, "Teacher", Asking)
     status = spammed.make(classify__classifier="svm", learn__retrain_after=0).crawl()
-    assert [(one.is_refused, one.verdict is None) for one in heard] == [(True, False), (False, True)]
+    assert [one.verdict and one.verdict.accepted for one in heard] == [False, None], "refused, and not tried again"
     assert heard[0].added == heard[1].added != ()
     assert status.counters["models refused"] == 1
     assert status.counters["rounds of archetypes"] == 2

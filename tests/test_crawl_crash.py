@@ -70,7 +70,7 @@ def test_a_dead_worker_costs_its_time_only(make_collection: MakeCollection, tmp_
     while killed < 2 and time.monotonic() < deadline_s:
         time.sleep(0.2)
         children = subprocess.run(
-            ["pgrep", "-P", str(process.pid), "-f", "opilio.crawl.worker_process"], capture_output=True, check=False
+            ["pgrep", "-P", str(process.pid), "-f", "opilio.crawl.worker_pool:work"], capture_output=True, check=False
         )
         pids = [int(pid) for pid in children.stdout.split()]
         if pids and (collection.folder / "engine.json").exists():

@@ -14,13 +14,15 @@ from evaluate_webs import make_web, page
 from killed_crawls import KILLABLE, fetched, kill_a_crawl
 from opilio import Collection
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.distiller import ANALYSED_AT, Distiller
+from opilio.crawl.distiller import Distiller
 from opilio.crawl.engine import Engine
+from opilio.crawl.ledger import Ledger
 from opilio.crawl.status import Counters
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
 from opilio.lab.local_web import LocalServer
 from opilio.lab.webs import RecordedWeb
 from opilio.lab.webs.transport import RecordedTransport
+from opilio.model import CrawlProgress
 from opilio.settings import Settings, override
 from opilio.store import Store
 
@@ -116,7 +118,7 @@ def test_estimates_and_scores_are_in_the_database(make_crawl: MakeCrawl) -> None
     assert recommended == [("http://middling.test/",)]  # the only one that a page about owls links to
     assert stopped.sql("SELECT count(*) FROM link_scores WHERE kcid = 0 AND hub > 0").rows[0][0] >= 4
     counters = stopped.status().counters
-    assert counters["link analyses"] == 1 and counters[ANALYSED_AT] == 12
+    assert counters["link analyses"] == 1 and counters["pages at the latest link analysis"] == 12
     assert counters["URLs raised by hubs"] == TREASURES
 
 
@@ -139,9 +141,10 @@ def test_no_analysis_unless_asked_for(make_crawl: MakeCrawl) -> None:
 def due_after(pages: int, before: int, judged: int, after: int) -> bool:
     """Whether links are analysed in such a state."""
     settings = override(Settings(), {"frontier.distill_after": after})
-    frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope), lambda u, o: None)
-    counters = Counters({"pages": pages, ANALYSED_AT: before})
-    absorber = Absorber(settings, frontier, Duplicates(settings.duplicates, lambda _: []), counters)
+    counters = Counters({"pages": pages}, CrawlProgress(pages_at_analysis=before))
+    ledger = Ledger(Duplicates(settings.duplicates, lambda _: []), counters)
+    frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope), ledger)
+    absorber = Absorber(settings, frontier, ledger)
     distiller = Distiller(settings, cast(Store, None), absorber, lambda: asyncio.sleep(0))
     counters.add("pages judged anew", judged)
     return distiller._is_due()

@@ -72,18 +72,18 @@ def test_the_parts_of_a_priority_make_it_up() -> None:
     """What each piece of evidence adds sums to the priority."""
     strategy = make_strategy(override(Settings(), {"frontier.strategy": "evidence"}).frontier)
     assert isinstance(strategy, AllEvidence)
-    hosts = Frontier(Settings(), strategy, ScopeFilter(Settings().scope), lambda url, outcome: None)
+    hosts = Frontier(Settings(), strategy, ScopeFilter(Settings().scope))
     urls = [QueuedUrl(oid, f"http://a.example/{oid}", hosts.host("a.example"), 0, 1, 0.5) for oid in range(6)]
     document = Document(
         "", "", "", "", "", "", [link(url.url, "owls") for url in urls[1:]], b"", b"", [], 0, b"",
     )  # fmt: skip
     strategy.observe(urls[0], Judgement(0, True, 0.9, 1.0), document, [1, 2, 3, 4, 5], [0] * 5)
     strategy.settle(1, 1.0)
-    strategy.look_anew(urls[2:])
+    strategy.reprioritise(urls[2:])
     strategy.observe(urls[1], Judgement(0, False, 0.1, -1.0), document, [ABSENT, 2, 3, ABSENT, ABSENT], [0] * 5)
     for url, priority in zip(urls[2:], strategy.priorities(urls[2:]), strict=True):
-        assert sum(strategy.parts(url.oid).values()) == pytest.approx(priority)
-    assert strategy.parts(1) == {}
+        assert sum(strategy.explain(url.oid).values()) == pytest.approx(priority)
+    assert strategy.explain(1) == {}
 
 
 def test_it_finds_more_of_the_topic(small_server: LocalServer, tmp_path: Path) -> None:

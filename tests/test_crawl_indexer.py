@@ -10,7 +10,7 @@ from conftest import MakeTaught
 from opilio import Collection
 from opilio.crawl.status import Status
 from opilio.errors import CollectionBusy
-from opilio.process import start_beside
+from opilio.process import start
 from opilio.search import updating_process
 from opilio.search.finding import open_reader
 
@@ -52,12 +52,12 @@ def test_many_pages_are_indexed_by_a_process(make_taught: MakeTaught, monkeypatc
     monkeypatch.setattr("opilio.crawl.indexer.MANY_PAGES", 0)
     started = []
     monkeypatch.setattr(
-        updating_process, "start_beside", lambda name: started.append(start_beside(name)) or started[-1]
+        updating_process, "start", lambda *given, **more: started.append(start(*given, **more)) or started[-1]
     )
     collection = make_taught(limits__max_pages=150, search__update_s=0.05)
     status = collection.crawl()
     monkeypatch.undo()
-    assert len(started) == 1 and started[0].poll() is not None
+    assert len(started) == 1 and started[0].process.poll() is not None
     assert status.counters["index updates"] > 1, status.notices
     assert not status.counters.get("index updates that failed"), status.notices
     reader = open_reader(collection.folder)

@@ -95,13 +95,13 @@ def test_sharp_focus() -> None:
     pages of other classes waits in the database."""
     settings = override(Settings(), {"fetch.host_delay_s": 0.0, "frontier.tunnel_steps": 1})
     strategy = SharpFocus(settings.frontier, ["a.test"], max_depth=3)
-    frontier = Frontier(settings, strategy, ScopeFilter(settings.scope, frozenset()), lambda url, outcome: None)
+    frontier = Frontier(settings, strategy, ScopeFilter(settings.scope, frozenset()))
 
     def add(oid: int, host: str, depth: int, steps: int = 0) -> None:
         url = QueuedUrl(oid, f"http://{host}/{oid}", frontier.host(host), 0, depth, 0.5)
         url.steps = steps
-        frontier.prioritise([url])
-        frontier.add(url)
+        frontier.tiers.prioritise([url])
+        frontier.tiers.add(url)
 
     add(0, "a.test", 1)
     add(1, "www.a.test", 3)
@@ -111,7 +111,7 @@ def test_sharp_focus() -> None:
     add(5, "a.test", 2, steps=1)
     add(6, "a.test", 2, steps=2)
     for host in frontier.hosts:
-        host.met_s = 1.0
+        host.contacted_s = 1.0
     assert [lease.oid for lease in frontier.take(2.0, 10)] == [4, 1, 5, 0]
     assert frontier.waiting == 3
     page = QueuedUrl(9, "http://a.test/9", frontier.host("a.test"), 2, 1, 0.5)

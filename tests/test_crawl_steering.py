@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from conftest import MakeCollection
 from frontiers import add, make_frontier, pages_in_order
 from opilio import Collection
-from opilio.errors import CollectionError, InputError, QueryError
+from opilio.errors import CollectionError, InputError
 from opilio.lab.local_web import LocalServer
 from opilio.settings import load
 from running_crawls import PLAIN, SEEDS, STEERED, paused, running, wait_for
@@ -163,7 +163,7 @@ def test_a_boosted_host_comes_sooner(
         wait_for(other, lambda: len(small_server.requests()) >= 5, 20)
         first = [request.host for request in small_server.requests()][:5]
         assert first.count(STEERED) >= 3, first  # others have their turn while its delay runs
-        with pytest.raises(QueryError):
+        with pytest.raises(InputError):
             other.boost_host(STEERED, 0)
         other.boost_host(STEERED, 1)
         assert other.status().boosts == {}

@@ -9,7 +9,7 @@ from conftest import TAUGHT_TOPICS, MakeTaught
 from opilio import Collection
 from opilio.errors import InputError, QueryError
 from opilio.lab.local_web import LocalServer
-from opilio.model import RELEVANT
+from opilio.model import RELEVANT, TrainingReason
 from running_crawls import crawl_beside, wait_for
 
 
@@ -123,7 +123,9 @@ def test_training_goes_on_after_a_crash(make_taught: MakeTaught, monkeypatch: py
     """A crawl that ended before its first model has it trained by the next one."""
     collection = make_taught(limits__max_pages=20)
     with monkeypatch.context() as patched:
-        patched.setattr("opilio.learn.trainer.train_beside", lambda *_: (_ for _ in ()).throw(InputError("no power")))
+        patched.setattr(
+            "opilio.learn.trainer.train_in_process", lambda *_: (_ for _ in ()).throw(InputError("no power"))
+        )
         status = collection.crawl()
     assert "no power" in status.model
     assert versions(collection) == []
@@ -195,8 +197,8 @@ def test_the_variable_part_of_a_filter_is_drawn_anew(make_taught: MakeTaught) ->
     collection = make_taught(classify__classifier="oasis", oasis__redraw_after=20, limits__max_pages=150)
     collection.crawl()
     reasons = [reason for (reason,) in collection.sql("SELECT reason FROM models ORDER BY version").rows]
-    assert reasons[0] == "first model"
-    assert set(reasons[1:]) == {"variable part drawn anew"}
+    assert reasons[0] == TrainingReason.FIRST
+    assert set(reasons[1:]) == {TrainingReason.REDRAWN}
 
 
 def test_an_expert_chooses_the_filter(make_taught: MakeTaught, tmp_path: Path) -> None:

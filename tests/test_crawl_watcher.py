@@ -14,8 +14,9 @@ from made_crawls import COOKING, FUNDS, GARDENING, MadeCrawl, drifting, mutual_f
 from opilio.analyze.sketch import bands
 from opilio.cli import display
 from opilio.crawl.absorb import Absorber
+from opilio.crawl.ledger import Ledger
 from opilio.crawl.status import Counters, Status
-from opilio.crawl.watcher import STEPS, Harvest, Said, Watcher
+from opilio.crawl.watcher import STEPS, Harvest, Reported, Watcher
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
 from opilio.lab.local_web import LocalServer
 from opilio.settings import Settings, override
@@ -35,10 +36,9 @@ class Scene:
         changed = {f"limits.{name}": value for name, value in changes.items()}
         settings = override(Settings(), {"learn.synchronous": True, **changed})
         scope = ScopeFilter(settings.scope, frozenset())
-        frontier = Frontier(
-            settings, make_strategy(settings.frontier), scope, lambda url, outcome: None, (FUNDS, GARDENING)
-        )
-        self.absorber = Absorber(settings, frontier, Duplicates(settings.duplicates, bands), Counters())
+        ledger = Ledger(Duplicates(settings.duplicates, bands), Counters())
+        frontier = Frontier(settings, make_strategy(settings.frontier), scope, ledger, (FUNDS, GARDENING))
+        self.absorber = Absorber(settings, frontier, ledger)
         self.commits = 0
         self.reasons: list[str] = []
         self.watcher = Watcher(settings, store, self.absorber, self._commit, self.reasons.append)
@@ -59,7 +59,7 @@ class Scene:
 
     @property
     def said(self) -> list[str]:
-        return [notice["kind"] for notice in self.absorber.notices]
+        return [notice["kind"] for notice in self.absorber.ledger.notices]
 
 
 @given(st.lists(st.booleans(), max_size=200), st.integers(1, 40))
@@ -79,7 +79,7 @@ def test_the_harvest_is_that_of_the_latest_pages(pages: list[bool], window: int)
 
 def test_a_thing_is_said_once_until_it_is_over() -> None:
     """Between `so` and `over` nothing is repeated, and nothing forgotten."""
-    said = Said()
+    said = Reported()
     seen = [(True, False), (True, False), (False, False), (True, False), (False, True), (True, False)]
     assert [said.is_news("x", is_so=so, is_over=over) for so, over in seen] == [True, False, False, False, False, True]
     assert said.is_news("y", is_so=True, is_over=False)
@@ -90,7 +90,7 @@ def test_a_harvest_that_falls_is_noticed_once(store: Store) -> None:
     scene = Scene(mutual_funds().fill(store), harvest_pages=100)
     scene.judge(*[True] * 100, *[False] * 300)
     assert scene.said.count("harvest") == 1
-    notice = next(notice for notice in scene.absorber.notices if notice["kind"] == "harvest")
+    notice = next(notice for notice in scene.absorber.ledger.notices if notice["kind"] == "harvest")
     assert notice["text"].startswith("harvest fell to 0.")
     assert "from 1.00 at its best" in notice["text"]
     assert "broker" in notice["text"]
@@ -124,7 +124,7 @@ def test_the_least_harvest_ends_the_crawl(store: Store) -> None:
     scene.judge(False, *[False] * 50)
     assert scene.reasons == ["harvest rate 0.04 of the last 100 pages is below 0.05 (limits.min_harvest)"]
     assert scene.said.count("end") == 1
-    remedy = next(notice["remedy"] for notice in scene.absorber.notices if notice["kind"] == "end")
+    remedy = next(notice["remedy"] for notice in scene.absorber.ledger.notices if notice["kind"] == "end")
     assert remedy == f"to go on: opilio crawl {store.path.parent} --set limits.min_harvest=0.025"
 
 
@@ -140,8 +140,8 @@ def test_a_topic_that_starves(store: Store) -> None:
     scene.judge(*[True] * 60)
     scene.judge(*[True] * 60)
     assert scene.said == ["topic"]
-    assert scene.absorber.batch.notices.kcid == [FUNDS]
-    [notice] = scene.absorber.notices
+    assert scene.absorber.ledger.batch.notices.kcid == [FUNDS]
+    [notice] = scene.absorber.ledger.notices
     assert notice["text"].startswith("topic 'Business/Investment/Mutual Funds' starves: 0 of the latest relevant pages")
     assert f"opilio topics add {store.path.parent} 'Business/Investment/Mutual Funds' URL" in notice["remedy"]
     crawl.add(60, kcid=FUNDS, relevance=1.0)
@@ -159,7 +159,7 @@ def test_a_crawl_that_drifts(store: Store) -> None:
     for _ in range(3):
         scene.judge(*[True] * 60)
     assert scene.said == ["drift"]
-    [notice] = scene.absorber.notices
+    [notice] = scene.absorber.ledger.notices
     assert "topic 'Gardening' drifts" in notice["text"]
     assert "opilio topics add" in notice["remedy"]
     assert notice["remedy"].endswith("--negative")
@@ -202,7 +202,7 @@ def test_a_survey_that_fails_is_said_and_does_not_end_the_crawl(store: Store) ->
     for _ in range(2):
         scene.judge(*[True] * 260)
     assert scene.said == ["survey"]
-    assert "cannot be good" in scene.absorber.notices[0]["text"]
+    assert "cannot be good" in scene.absorber.ledger.notices[0]["text"]
     assert scene.absorber.counters.counts["surveys that failed"] == 2
 
 

@@ -18,11 +18,11 @@ from conftest import MakeCollection
 from opilio.classify import KeywordJudge, Model
 from opilio.crawl.messages import visits_decoder
 from opilio.crawl.worker import WorkerSetup
-from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Program, Workers
-from opilio.crawl.worker_process import _Sender
+from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Program, Workers, _Sender
 from opilio.errors import OpilioError
 from opilio.lab.local_web import LocalServer
 from opilio.model import Fetch, Lease, LeaseKind, Outcome, Visit
+from opilio.process import frame
 from opilio.settings import Settings, override
 from worker_contract import MAKERS, WAIT_S, collect, every_lease_comes_back_once, page_leases, run
 
@@ -40,7 +40,7 @@ def setup(small_server: LocalServer, tmp_path: Path) -> WorkerSetup:
 
 def children() -> set[int]:
     """Worker processes of this process that are alive."""
-    command = ["pgrep", "-P", str(os.getpid()), "-f", "opilio.crawl.worker_process"]
+    command = ["pgrep", "-P", str(os.getpid()), "-f", "opilio.crawl.worker_pool:work"]
     return set(map(int, subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()))
 
 
@@ -171,9 +171,9 @@ def test_processes_that_die_at_once_end_the_crawl(
 ) -> None:
     """When worker processes cannot live, there is an error with a hint after some tries, not an endless loop."""
     (tmp_path / "sitecustomize.py").write_text(
-        "import os, sys\nif 'opilio.crawl.worker_process' in sys.orig_argv: os._exit(3)"
+        "import os, sys\nif 'opilio.crawl.worker_pool:work' in sys.orig_argv: os._exit(3)"
     )
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    monkeypatch.syspath_prepend(str(tmp_path))  # a child imports from where we do
 
     async def use(workers: Workers) -> None:
         workers.submit(page_leases(small_server, 5))
@@ -216,15 +216,15 @@ def test_leases_of_a_lost_process_may_be_held_back(setup: WorkerSetup, small_ser
 def test_a_process_that_cannot_be_ready(setup: WorkerSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a process says is wrong when it starts ends the start with that, and its remedy."""
     (tmp_path / "grumpy.py").write_text(
-        "import socket, sys\n"
-        "from opilio.crawl.messages import encoder, frame\n"
-        "assert sys.argv[2:] == ['one', 'two']\n"
-        "socket.socket(fileno=int(sys.argv[1])).sendall(frame(encoder.encode(('no cluster', 'start one'))))\n"
+        "from opilio.crawl.messages import encoder\n"
+        "def complain(channel, *given):\n"
+        "    assert given == ('one', 'two')\n"
+        "    channel.send(encoder.encode(('no cluster', 'start one')))\n"
     )
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    monkeypatch.syspath_prepend(str(tmp_path))
 
     async def use() -> None:
-        await ProcessWorkers(setup, 1, Program("grumpy", ("one", "two"), greets=True)).start()
+        await ProcessWorkers(setup, 1, Program("grumpy:complain", ("one", "two"), greets=True)).start()
 
     with pytest.raises(OpilioError, match="no cluster") as caught:
         asyncio.run(use())
@@ -245,7 +245,7 @@ def test_a_visit_waits_for_others_only_when_there_are_many(under_way: int, messa
             sender.add(visit)
 
     asyncio.run(use())
-    assert sum(len(visits_decoder.decode(message[4:])) for message in sent) == under_way
+    assert sum(len(visits_decoder.decode(message[len(frame(b"")) :])) for message in sent) == under_way
     assert len(sent) == messages
 
 
@@ -275,7 +275,7 @@ def test_workers_do_not_outlive_their_engine(setup: WorkerSetup, small_server: L
 def is_worker(pid: str) -> bool:
     """Whether a process is alive and one of ours."""
     try:
-        return b"opilio.crawl.worker_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+        return b"opilio.crawl.worker_pool:work" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
 

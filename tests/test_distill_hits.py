@@ -40,7 +40,7 @@ def transverse(web: Web) -> set[tuple[int, int]]:
 @given(web=webs())
 def test_weights_are_those_of_the_paper(store: Store, web: Web) -> None:
     """1/k and 1/l of each link against counting all other links."""
-    links = WebGraph.of(web.fill(store)).without_own_praise()
+    links = WebGraph.of(web.fill(store)).between_hosts()
     conferring, reflecting = paper_weights(web, transverse(web))
     pairs = list(zip(links.sources.tolist(), links.targets.tolist(), strict=True))
     found = weights(links)

@@ -12,7 +12,6 @@ import pytest
 
 from evaluate_local import TABLE, begin, children, is_alive, record_local
 from opilio import Collection, learn
-from opilio.crawl.training_rounds import MET
 from opilio.errors import SettingsError
 from opilio.lab.experiments import analyse
 from opilio.lab.experiments import crawls as real
@@ -23,6 +22,7 @@ from opilio.lab.experiments.results import MODELS_FILE
 from opilio.lab.experiments.runner import run_experiment
 from opilio.lab.experiments.tasks import TaskMaker
 from opilio.lab.webs import RecordedWeb
+from opilio.model import TrainingReason
 from opilio.settings import Settings, override
 from opilio.store import Store
 
@@ -108,8 +108,8 @@ def test_a_real_crawl_without_negatives_meets_strangers(local: Path, tmp_path: P
         for most, settings in ((50, {}), (0, {"learn.mined_negatives": 0}))
     ]
     runs = runs_of(make(local, strategies, tasks=["from examples"]), tmp_path)
-    assert {model.reason for model in runs["from examples", "at most 50"].models[1:]} == {MET}
-    assert [model.reason for model in runs["from examples", "at most 0"].models] == ["first model"]
+    assert {model.reason for model in runs["from examples", "at most 50"].models[1:]} == {TrainingReason.NEGATIVES}
+    assert [model.reason for model in runs["from examples", "at most 0"].models] == [TrainingReason.FIRST]
 
 
 def test_both_see_the_same_documents(local: Path, tmp_path: Path) -> None:

@@ -22,7 +22,8 @@ from opilio.errors import InputError, OpilioError
 from opilio.fetch import Client, Response
 from opilio.lab.webs import RecordedTransport, RecordedWeb, Serving, record
 from opilio.lab.webs.recording import RecordedAnswer
-from opilio.lab.webs.serving_process import Config, Server
+from opilio.lab.webs.server import Exchange
+from opilio.lab.webs.serving import ServedRecordedWeb
 from opilio.model import Lease, LeaseKind, Outcome
 from opilio.settings import Settings, override
 from opilio.store import recover
@@ -256,8 +257,8 @@ def test_latency_and_log(town_web: RecordedWeb) -> None:
         assert [request.status for request in log] == [200] * 20
         n = town_web.number("http://h0.town.test/0")
         assert log[0].bytes == len(town_web.head(n) + town_web.body(n))
-        server = Server(town_web, Config("", 0, 0.04, 0.03, keep_log=False, certificate=""))
-        wanted_s = [server.latency_s(request.url) for request in log]
+        served = ServedRecordedWeb(town_web, 0.04, 0.03)
+        wanted_s = [served.latency_s(Exchange("GET", "http", r.host, r.path, {}, True)) for r in log]
         assert all(
             request.ended_s - request.started_s >= wait_s - 0.001 for request, wait_s in zip(log, wanted_s, strict=True)
         )

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from evaluate_standin import make_analysed, plain_heap, url_of
 from opilio import Collection
 from opilio.classify import KeywordJudge, Model
-from opilio.crawl.judging import PageJudge
+from opilio.crawl.worker import PageJudge
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence
 from opilio.lab.experiments import analyse

@@ -7,7 +7,7 @@ import pytest
 from opilio.crawl.peer import LocalPeer, open_peer
 from opilio.errors import InputError
 from opilio.federation.peers import PeerEntry, read_peers
-from opilio.federation.remote import RemotePeer
+from opilio.federation.remote_peer import RemotePeer
 
 GOOD = """
 [[peer]]

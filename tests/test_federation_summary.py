@@ -17,9 +17,9 @@ from conftest import MakeTaught
 from federation_pages import BIRDS, make_federation
 from opilio import Collection
 from opilio.crawl.peer import SUMMARY_FILE, LocalPeer, SharedCollection
-from opilio.federation.checking import check_summary
 from opilio.federation.peers import MAX_TOPIC_CHARS, PeerError, PeerSummary, TopicProfile, WordStatistics
-from opilio.federation.profiles import profiles_from, suits, tid_of, topic_profiles
+from opilio.federation.profiles import profiles_from, suitability, tid_of, topic_profiles
+from opilio.federation.validation import check_summary
 from opilio.search.finding import open_reader
 from opilio.search.matching import leaves_of
 from opilio.search.query import Word
@@ -79,7 +79,7 @@ def test_a_summary_is_made_once_and_again_after_a_change(place: Path, tmp_path: 
     assert file.stat().st_mtime_ns == made_ns
     add_pages(tmp_path / "cars", [Page("zeppelin", "Zeppelin")], first=50)
     assert "zeppelin" not in peer.summary().words  # it is young, and the change small
-    os.utime(file, (time.time() - peer_module.LEAST_AGE_S - 1,) * 2)
+    os.utime(file, (time.time() - peer_module.MIN_AGE_S - 1,) * 2)
     assert peer.summary(first).words["zeppelin"].pages == 1
     add_pages(tmp_path / "cars", [Page(f"airship {n}", "Airship") for n in range(20)], first=51)
     assert peer.summary().pages == 71  # it is young, and the change large
@@ -111,11 +111,11 @@ def test_profiles_tell_whose_page_it_is(crawled_taught: Path) -> None:
     assert {profile.path for profile in profiles} == {"cryptography", "data compression", "statistics"}
     for profile in profiles:
         assert sum(weight**2 for weight in profile.terms.values()) == pytest.approx(1, abs=0.01)
-    relevant = [(path, *suits(terms.get(oid, {}), summary)) for oid, path, relevance in rows if relevance >= 0.5]
+    relevant = [(path, *suitability(terms.get(oid, {}), summary)) for oid, path, relevance in rows if relevance >= 0.5]
     assert np.mean([path == topic for path, topic, _ in relevant]) > 0.8
     assert np.mean([relevance >= 0.5 for *_, relevance in relevant]) > 0.6
     without = PeerSummary("c", "1", len(rows), 100.0, [one for one in profiles if one.path != "statistics"], {})
-    others = [suits(terms.get(oid, {}), without)[1] for oid, path, _ in rows if path == "statistics"]
+    others = [suitability(terms.get(oid, {}), without)[1] for oid, path, _ in rows if path == "statistics"]
     assert len(others) > 10
     assert np.mean([relevance >= 0.5 for relevance in others]) < 0.2
 
@@ -125,11 +125,11 @@ def test_likeness_by_hand() -> None:
     half = math.sqrt(0.5)
     profile = TopicProfile("Birds", "", 9, {"owl": half, "nest": half}, 1.0)
     summary = PeerSummary("c", "1", 9, 9.0, [profile], {})
-    topic, relevance = suits({tid_of("owl"): 1}, summary)
+    topic, relevance = suitability({tid_of("owl"): 1}, summary)
     assert (topic, relevance) == ("Birds", pytest.approx(0.5 * half))
-    assert suits({tid_of("owl"): 3, tid_of("nest"): 3}, summary) == ("Birds", pytest.approx(0.5))
-    assert suits({tid_of("wheel"): 1}, summary) == ("", 0.0)
-    assert suits({}, summary) == ("", 0.0)
+    assert suitability({tid_of("owl"): 3, tid_of("nest"): 3}, summary) == ("Birds", pytest.approx(0.5))
+    assert suitability({tid_of("wheel"): 1}, summary) == ("", 0.0)
+    assert suitability({}, summary) == ("", 0.0)
 
 
 def test_what_strangers_say_of_themselves_is_bounded() -> None:

@@ -23,7 +23,7 @@ def strategy_of(name: str) -> Strategy:
 
 def url(oid: int, *, depth: int = 1, steps: int = 0, priority: float = 0.0) -> QueuedUrl:
     settings = Settings()
-    frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope), lambda u, o: None)
+    frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope))
     waiting = QueuedUrl(oid, f"http://a.example/{oid}", frontier.host("a.example"), 0, depth, 0.0)
     waiting.steps, waiting.priority = steps, priority
     return waiting
@@ -99,7 +99,7 @@ def test_links_to_known_pages_are_not_kept() -> None:
 def test_shark_search_joins_inheritance_and_words() -> None:
     """Half of what is inherited and half of what the words say; a page without relevance passes on half of its own."""
     shark = strategy_of("shark-search")
-    shark.brief(term_ids("owls hawks"), [])
+    shark.prepare(term_ids("owls hawks"), [])
     shark.observe(
         url(1), YES, page(("owls", "of the meadows"), ("", "hawks here"), ("cars", "")), [10, 11, 12], [0, 0, 0]
     )

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from opilio.errors import SettingsError
 from opilio.frontier import ABSENT, AllEvidence, link_memory
-from opilio.frontier.link_evidence import FEATURES, NEAR, PATIENCE, JudgedAnew, LinkEvidence
+from opilio.frontier.link_evidence import FEATURES, NEAR, PRIOR_PAGES, LinkEvidence
 from opilio.frontier.link_words import CAUTION, WordOdds
+from opilio.frontier.strategies import KnownDocument, RejudgedPages
 from opilio.model import Document, Link, Region
 from opilio.settings import Settings, override
 
@@ -50,7 +51,7 @@ class Plain:
 
     def mean_of(self, values: list[float]) -> float:
         usual = (1.0 + sum(self.worth.values())) / (2.0 + len(self.worth))
-        return (sum(values) + PATIENCE * usual) / (len(values) + PATIENCE)
+        return (sum(values) + PRIOR_PAGES * usual) / (len(values) + PRIOR_PAGES)
 
     @staticmethod
     def odds(seen: list[tuple[set[int], float]], word: int) -> float:
@@ -105,13 +106,13 @@ class Plain:
             "learned words": sum(learned) / count,
             "best learned words": max(learned),
             "siblings": self.mean_of(siblings),
-            "links beside": (beside_good + PATIENCE * usual) / (beside_known + PATIENCE),
+            "links beside": (beside_good + PRIOR_PAGES * usual) / (beside_known + PRIOR_PAGES),
             "host": self.mean_of(
                 [worth for other, worth in self.worth.items() if other in met and other % 3 == oid % 3]
             ),
             "folder": self.mean_of([w for other, w in self.worth.items() if other in met and other % 6 == oid % 6]),
             "steps from the topic": float(min(self.pages[parent][1] for parent, _ in found)),
-            "kindred words": 0.0,  # there are no word vectors here: tests/test_frontier_kindred.py has some
+            "embedding similarity": 0.0,  # there are no word vectors here: tests/test_frontier_similarity.py has some
         }
 
     def children(self, parent: int) -> list[float]:
@@ -153,7 +154,7 @@ class Both:
         self.said[oid] = {word for _, inner, outer, _ in leading for word in (*inner, *(-w for w in outer))}
         self.plain.worth[oid] = worth
 
-    def judge_anew(self, worths: list[float]) -> None:
+    def rejudge(self, worths: list[float]) -> None:
         """All pages get another worth."""
         plain = self.plain
         assert self.evidence.pages_seen().tolist() == self.visited
@@ -169,8 +170,8 @@ class Both:
             spoken = np.array(sorted(plain.seen[at][0]), np.uint32)
             odds.learn(spoken, np.zeros(len(spoken), np.int64), np.array([worth]))
         steps = np.arange(len(worths)) % 4
-        self.evidence.judge_anew(
-            JudgedAnew(np.array(self.visited, np.int64), np.array(worths), steps.astype(np.float64), odds)
+        self.evidence.rejudge(
+            RejudgedPages(np.array(self.visited, np.int64), np.array(worths), steps.astype(np.float64), odds)
         )
 
     def check(self) -> None:
@@ -190,12 +191,12 @@ class Both:
 def test_features_are_what_their_definitions_say(
     happened: list[tuple[int, float, int, list]],  # type: ignore[type-arg]
     asked: set[int],
-    lessons_waiting: int,
+    pending: int,
 ) -> None:
-    """Pages come in any order, link to each other, to themselves, and to the same page twice; after some somebody looks
-    at what they link to, which need not wait for all lessons to be learned."""
+    """Pages come in any order, link to each other, to themselves, and to the same page twice; after some of them the
+    features of their targets are computed, which need not wait until all samples are learned from."""
     both = Both()
-    with patch.multiple(link_memory, MOST_LESSONS_WAITING=lessons_waiting, LESSONS_KNOWN=1):
+    with patch.multiple(link_memory, MAX_PENDING_SAMPLES=pending, KNOWN_PER_PENDING=1):
         for at, (oid, worth, steps, page_links) in enumerate(happened):
             if oid not in both.visited:
                 both.visit(oid, worth, steps, page_links)
@@ -208,7 +209,7 @@ def test_features_are_what_their_definitions_say(
 @given(
     visits, st.lists(st.sampled_from([0.0, 0.2, 0.7, 1.0]), min_size=8, max_size=8), st.sets(st.integers(0, 7)), visits
 )
-def test_pages_judged_anew_are_as_if_they_had_always_been_so(
+def test_rejudged_pages_are_as_if_they_had_always_been_so(
     happened: list[tuple[int, float, int, list]],  # type: ignore[type-arg]
     worths: list[float],
     unjudged: set[int],
@@ -220,7 +221,7 @@ def test_pages_judged_anew_are_as_if_they_had_always_been_so(
     for at, (oid, worth, steps, page_links) in enumerate(happened):
         if oid not in both.visited:
             both.visit(oid, None if at in unjudged else worth, steps, page_links)
-    both.judge_anew(worths[: len(both.visited)])
+    both.rejudge(worths[: len(both.visited)])
     both.check()
     for oid, worth, steps, page_links in later:
         if oid not in both.visited:
@@ -228,18 +229,19 @@ def test_pages_judged_anew_are_as_if_they_had_always_been_so(
     both.check()
 
 
-def test_words_of_pages_that_come_while_others_are_judged_anew_are_kept() -> None:
-    """A page that comes between the question and the answer is in the words that follow from it."""
-    evidence = LinkEvidence()
-    evidence.pages_seen()
-    evidence.add_words(np.array([5], np.uint32), 1.0)
-    nothing = np.zeros(0, np.int64)
-    evidence.judge_anew(JudgedAnew(nothing, np.zeros(0), np.zeros(0), WordOdds()))
-    assert evidence.page_words.odds(np.array([5], np.uint32))[0] > 0.5
-    evidence.pages_seen()
-    evidence.never_mind()
-    evidence.add_words(np.array([6], np.uint32), 1.0)
-    assert evidence._meanwhile is None, "nothing piles up when nothing comes of it"
+def test_words_of_pages_that_come_during_rejudging_are_kept() -> None:
+    """A page that comes after the judgements were read is in the words that follow from it; after a re-judging that was
+    cancelled nothing is noted any more."""
+    strategy, nothing = AllEvidence(Settings().frontier), np.zeros(0, np.int64)
+    known = [KnownDocument(np.array([5], np.uint32), np.zeros(0, np.uint32), 1.0)]
+    rejudging = strategy.rejudging()
+    strategy.prepare([], known)
+    rejudging.finish(RejudgedPages(nothing, np.zeros(0), np.zeros(0), WordOdds()))
+    assert strategy.evidence.memory.page_words.odds(np.array([5], np.uint32))[0] > 0.5
+    rejudging = strategy.rejudging()
+    rejudging.cancel()
+    strategy.prepare([], known)
+    assert not rejudging.words_since, "nothing piles up when nothing comes of it"
 
 
 def test_links_that_are_not_followed_count_for_nothing() -> None:
@@ -250,7 +252,7 @@ def test_links_that_are_not_followed_count_for_nothing() -> None:
     assert evidence.knows(1) and evidence.knows(3) and not evidence.knows(2)
     evidence.settle(3, 1.0)
     beside = evidence.features([1])[0][FEATURES.index("links beside")]
-    assert beside == pytest.approx((0.5 * 1.0 + PATIENCE * 2 / 3) / (0.5 + PATIENCE)), "two places away, not one"
+    assert beside == pytest.approx((0.5 * 1.0 + PRIOR_PAGES * 2 / 3) / (0.5 + PRIOR_PAGES)), "two places away, not one"
 
 
 def test_old_links_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -263,7 +265,7 @@ def test_old_links_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
         if first >= 57:
             short.add_page(1000 + first, 0.5, 1, document, [first, first + 1, first + 2], [0, 0, 0])
     assert not long.knows(0) and long.knows(59)
-    assert len(long._parent) <= 10, "memory is bounded, whatever waits"
+    assert len(long.memory.links) <= 10, "memory is bounded, whatever waits"
     np.testing.assert_allclose(long.features([58, 59]), short.features([58, 59]))
     long.settle(0, 1.0)  # no link to it is known any more
     long.settle(59, 1.0)
@@ -309,10 +311,14 @@ def test_a_url_given_up_unseen_teaches_nothing() -> None:
 
 
 def test_evidence_can_be_left_out() -> None:
-    """A piece of evidence that is left out weighs nothing; a name that is none is an error that names all."""
-    chosen = override(Settings(), {"frontier.evidence_without": ["siblings", "keywords"]})
-    strategy = AllEvidence(chosen.frontier)
-    left = {name for name, weight in zip(FEATURES, strategy.weights, strict=True) if not weight}
-    assert left == {"siblings", "keywords"}
+    """A piece of evidence that is left out weighs nothing, also under its former name; a name that is none is an error
+    that names all."""
+    for without, expected in (
+        (["siblings", "keywords"], {"siblings", "keywords"}),
+        (["kindred words"], {"embedding similarity"}),
+    ):
+        chosen = override(Settings(), {"frontier.evidence_without": without})
+        strategy = AllEvidence(chosen.frontier)
+        assert {name for name, weight in zip(FEATURES, strategy.weights, strict=True) if not weight} == expected
     with pytest.raises(SettingsError, match="'sibling' is no piece"):
         AllEvidence(override(Settings(), {"frontier.evidence_without": ["sibling"]}).frontier)

@@ -26,13 +26,13 @@ def test_the_least_known_of_the_better_half() -> None:
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=300), st.floats(0.01, 0.5))
-def test_the_share_is_kept(goodness: list[float], share: float) -> None:
+def test_the_share_is_kept(relevance: list[float], share: float) -> None:
     """Never more are chosen than the share of the pages fetched allows."""
     explorer, chosen = Explorer(share, adapts=False), 0
-    for oid, value in enumerate(goodness):
+    for oid, value in enumerate(relevance):
         explorer.settle(oid, value)
         chosen += len(explorer.choose(np.arange(1000, 1050), np.zeros(50), np.zeros(50)))
-    assert chosen <= share * len(goodness) + 1e-6
+    assert chosen <= share * len(relevance) + 1e-6
 
 
 def test_the_share_adapts() -> None:
@@ -48,12 +48,12 @@ def test_the_share_adapts() -> None:
 
 
 def test_explored_urls_come_first() -> None:
-    """In a crawl that explores all the time, a link of a host never asked before comes before all others, and says so;
+    """In a crawl that explores all the time, a link of a host never contacted before comes before all others, and says so;
     without exploration it does not."""
     for share, is_first in ((1.0, True), (0.0, False)):
         settings = override(Settings(), {"frontier.explore_share": share})
         strategy = AllEvidence(settings.frontier)
-        hosts = Frontier(settings, strategy, ScopeFilter(settings.scope), lambda url, outcome: None)
+        hosts = Frontier(settings, strategy, ScopeFilter(settings.scope))
         names = ["a.example", *["known.example"] * 4, "new.example"]
         urls = [QueuedUrl(oid, f"http://{name}/{oid}", hosts.host(name), 0, 1, 0.5) for oid, name in enumerate(names)]
         links = [Link(url.url, 0, "owl" if url.oid < 5 else "", "", Region.MAIN, 0) for url in urls[1:]]
@@ -63,7 +63,8 @@ def test_explored_urls_come_first() -> None:
         for oid in (0, 1, 2):
             strategy.settle(oid, 1.0)
         strategy.weights = np.zeros(len(FEATURES))  # all are as good as the median
-        priorities = strategy.look_anew(urls[3:])
+        priorities = strategy.reprioritise(urls[3:])
+        assert priorities is not None
         assert (priorities[-1] == EXPLORED_PRIORITY) is is_first
-        assert ("to be explored" in strategy.parts(5)) is is_first
+        assert ("to be explored" in strategy.explain(5)) is is_first
         assert strategy.priorities([urls[5]]) == priorities[-1:]

@@ -22,14 +22,14 @@ def document(text: str) -> Document:
 def test_locked_and_restricted_domains() -> None:
     """A domain covers its subdomains, and nothing that only ends alike."""
     scope = ScopeFilter(ScopeSettings(locked_domains=("google.com",)))
-    assert scope.refusal("www.google.com:80") is Outcome.LOCKED
-    assert scope.refusal("notgoogle.com") is None
+    assert scope.rejection("www.google.com:80") is Outcome.LOCKED
+    assert scope.rejection("notgoogle.com") is None
     only = ScopeFilter(ScopeSettings(only_domains=("example.org",)))
-    assert only.refusal("a.example.org") is None
-    assert only.refusal("example.com") is Outcome.OUT_OF_SCOPE
+    assert only.rejection("a.example.org") is None
+    assert only.rejection("example.com") is Outcome.OUT_OF_SCOPE
     seeds = ScopeFilter(ScopeSettings(stay_on_seed_domains=True), frozenset({"example.net"}))
-    assert seeds.refusal("www.example.net") is None
-    assert seeds.refusal("example.com") is Outcome.OUT_OF_SCOPE
+    assert seeds.rejection("www.example.net") is None
+    assert seeds.rejection("example.com") is Outcome.OUT_OF_SCOPE
 
 
 @pytest.mark.parametrize(
@@ -42,22 +42,22 @@ def test_locked_and_restricted_domains() -> None:
 )
 def test_shapes_of_traps(url: str) -> None:
     """Endless paths, repeated segments and endless query strings are refused at first sight."""
-    assert TrapGuard(TrapSettings()).refusal(url, 0) is Outcome.TRAP
+    assert TrapGuard(TrapSettings()).rejection(url, 0) is Outcome.TRAP
 
 
 def test_a_url_that_is_too_long_is_told_apart() -> None:
     """BINGO's bound of 1000 characters."""
-    assert TrapGuard(TrapSettings()).refusal("http://a.example/" + "x" * 1000, 0) is Outcome.URL_TOO_LONG
+    assert TrapGuard(TrapSettings()).rejection("http://a.example/" + "x" * 1000, 0) is Outcome.URL_TOO_LONG
 
 
 def test_countless_pages_are_bounded() -> None:
     """A calendar and a page with endless queries give a bounded number of URLs; articles with a date are no calendar."""
     guard = TrapGuard(TrapSettings(max_queries_per_path=10, max_calendar_urls_per_host=5))
-    asked = sum(guard.refusal(f"http://a.example/list?page={i}", 0) is None for i in range(100))
+    asked = sum(guard.rejection(f"http://a.example/list?page={i}", 0) is None for i in range(100))
     assert asked == 10
-    asked = sum(guard.refusal(f"http://b.example/events/{1990 + i}/05/", 1) is None for i in range(30))
+    asked = sum(guard.rejection(f"http://b.example/events/{1990 + i}/05/", 1) is None for i in range(30))
     assert asked == 5
-    articles = sum(guard.refusal(f"http://c.example/2024/05/{i % 28 + 1}/title-{i}", 2) is None for i in range(30))
+    articles = sum(guard.rejection(f"http://c.example/2024/05/{i % 28 + 1}/title-{i}", 2) is None for i in range(30))
     assert articles == 30
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from frontiers import add, make_frontier, meet, pages_in_order
+from frontiers import add, contact_hosts, make_frontier, pages_in_order
 from opilio.frontier import HostState
 from opilio.model import LeaseKind, Outcome, host_of, registered_domain
 
@@ -52,7 +52,7 @@ def test_caps_and_delays_are_never_broken(
             open_hosts[host] -= 1
             last_end[host] = now_s
             if lease.kind is LeaseKind.HOST:
-                frontier.host(host).met_s = now_s
+                frontier.host(host).contacted_s = now_s
             else:
                 done.append(lease.oid)
             frontier.ended(lease, Outcome.OK, now_s)
@@ -72,7 +72,7 @@ def test_the_best_url_whose_host_may_be_asked() -> None:
     frontier, _ = make_frontier({"fetch.host_delay_s": 10.0})
     for oid, (host, relevance) in enumerate([("a", 0.9), ("a", 0.8), ("b", 0.5), ("c", 0.7)]):
         add(frontier, oid, f"http://{host}.example/{oid}", relevance)
-    meet(frontier, 1.0)
+    contact_hosts(frontier, 1.0)
     assert [lease.oid for lease in frontier.take(20.0, 10)] == [0, 3, 2]
     assert frontier.take(20.0, 10) == []
 
@@ -82,7 +82,7 @@ def test_a_host_turns_slow_then_bad_and_its_urls_are_dropped() -> None:
     frontier, dropped = make_frontier({"fetch.host_delay_s": 0.0, "fetch.backoff_s": 1.0})
     for oid in range(5):
         add(frontier, oid, f"http://a.example/{oid}")
-    meet(frontier, 1.0)
+    contact_hosts(frontier, 1.0)
     host = frontier.hosts[0]
     now_s = 1.0
     expected = [HostState.SLOW, HostState.OK, HostState.SLOW, HostState.SLOW, HostState.BAD]
@@ -104,7 +104,7 @@ def test_retry_after_is_waited_for() -> None:
     frontier, _ = make_frontier({"fetch.host_delay_s": 0.0})
     add(frontier, 0, "http://a.example/0")
     add(frontier, 1, "http://a.example/1")
-    meet(frontier, 1.0)
+    contact_hosts(frontier, 1.0)
     [first, second] = frontier.take(2.0, 5)
     frontier.ended(first, Outcome.TOO_MANY_REQUESTS, 3.0, retry_after_s=60.0)
     frontier.ended(second, Outcome.OK, 3.0)
@@ -124,7 +124,7 @@ def test_robots_rules_and_long_delays_refuse() -> None:
     for oid in range(4):
         add(frontier, oid, f"http://a.example/{oid}")
     add(frontier, 4, "http://b.example/4")
-    meet(frontier, 1.0)
+    contact_hosts(frontier, 1.0)
     frontier.host("a.example").rules = OnlyEven()
     frontier.host("b.example").crawl_delay_s = 1e6
     assert sorted(lease.oid for lease in frontier.take(2.0, 10)) == [0, 2]
@@ -136,7 +136,7 @@ def test_pages_per_host_are_limited_exactly() -> None:
     frontier, dropped = make_frontier({"fetch.host_delay_s": 0.0, "limits.max_pages_per_host": 3, "fetch.per_host": 2})
     for oid in range(6):
         add(frontier, oid, f"http://a.example/{oid}")
-    meet(frontier, 1.0)
+    contact_hosts(frontier, 1.0)
     fetched = 0
     while leases := frontier.take(2.0, 10):
         for lease in leases:
@@ -156,7 +156,7 @@ def test_topics_take_turns() -> None:
         add(frontier, oid, f"http://a.example/{oid}", relevance=0.9, topic=0)
     for oid in range(50, 55):
         add(frontier, oid, f"http://b.example/{oid}", relevance=0.1, topic=1)
-    meet(frontier, 1.0)
+    contact_hosts(frontier, 1.0)
     first = [lease.oid for lease in frontier.take(2.0, 10)]
     assert sum(oid >= 50 for oid in first) == 5
 
@@ -168,7 +168,7 @@ def test_best_n_first_takes_batches(n: int) -> None:
                                  "frontier.strategy": "best-n-first", "frontier.n": n})  # fmt: skip
     for oid in range(20):
         add(frontier, oid, f"http://a.example/{oid}", relevance=oid / 100)
-    meet(frontier, 1.0)
+    contact_hosts(frontier, 1.0)
     batch = frontier.take(2.0, 50)
     assert {lease.oid for lease in batch} == set(range(20 - n, 20))
     add(frontier, 99, "http://a.example/99", relevance=1.0)

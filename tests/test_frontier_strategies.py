@@ -1,15 +1,30 @@
 """Strategies: the contract every one of them keeps, and the two levels of the frontier."""
 
+import math
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from frontiers import add, make_frontier, meet, pages_in_order
+from frontiers import Noting, add, contact_hosts, make_frontier, pages_in_order
 from opilio.errors import QueryError, SettingsError
-from opilio.frontier import Frontier, QueuedUrl, Strategy, make_strategy, strategies
-from opilio.model import Outcome, url_key
-from opilio.settings import FrontierSettings
+from opilio.frontier import (
+    ABSENT,
+    DatabaseOrder,
+    Frontier,
+    LearningOrder,
+    LinkTextOrder,
+    QueuedUrl,
+    ScopeFilter,
+    Strategy,
+    make_strategy,
+    strategies,
+)
+from opilio.frontier.link_words import WordOdds
+from opilio.frontier.strategies import RejudgedPages
+from opilio.model import Document, Judgement, Link, Outcome, Region, url_key
+from opilio.settings import FrontierSettings, Settings, override
 from opilio.store import Batch, Store
 
 SETTINGS = FrontierSettings(order_by="relevance DESC, depth", n=4)
@@ -57,13 +72,13 @@ def test_sql_and_memory_agree(name: str, tmp_path: Path) -> None:
     )
     urls = some_urls(frontier, 200)
     for url in urls:
-        frontier.prioritise([url])
+        frontier.tiers.prioritise([url])
     with Store.create(tmp_path / "c") as store:
         store_waiting(store, frontier, urls)
         rows = store.next_waiting(
             f"{frontier.strategy.order_by}, oid", 200, exclude=frontier.oids_in_memory(), now_s=2.0
         )
-    if frontier.strategy.uses_sql:
+    if isinstance(frontier.strategy, DatabaseOrder):
         expected = sorted(urls, key=lambda url: (-url.relevance, url.depth, url.oid))
     else:
         expected = sorted(urls, key=lambda url: (-url.priority, url.oid))
@@ -76,10 +91,83 @@ def test_every_strategy_finishes(name: str) -> None:
     frontier, _ = make_frontier({"frontier.strategy": name, "frontier.order_by": "oid", "fetch.host_delay_s": 0.0})
     for oid in range(50):
         add(frontier, oid, f"http://h{oid % 5}.example/{oid}", relevance=oid / 64, depth=oid % 3)
-    if frontier.strategy.uses_sql:
-        assert frontier.cold[0] == 50  # waits for the database
+    if isinstance(frontier.strategy, DatabaseOrder):
+        assert frontier.tiers.cold[0] == 50  # waits for the database
         return
     assert sorted(pages_in_order(frontier)) == list(range(50))
+
+
+def learning_orders() -> list[str]:
+    """The registered strategies that learn."""
+    settings = FrontierSettings(order_by="oid")
+    return sorted(name for name in strategies if isinstance(strategies.get(name)(settings), LearningOrder))
+
+
+def linking(urls: list[QueuedUrl]) -> Document:
+    """A page that links to some URLs, with two words for each link."""
+    links = [Link(url.url, 0, "owl", "", Region.MAIN, place) for place, url in enumerate(urls)]
+    return Document(
+        "", "", "en", "", "", "", links, np.array([3, 5], "<u4").tobytes(), b"", [], 0, b"",
+        link_words=np.arange(2 * len(urls), dtype="<u4").tobytes(), link_words_in=bytes([1] * len(urls)),
+        link_words_around=bytes([1] * len(urls)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("name", learning_orders())
+def test_every_learning_order_learns(name: str) -> None:
+    """The contract of `LearningOrder`: it takes pages whose links are partly not followed, outcomes of all kinds, and
+    hubs' recommendations; it names only linked URLs as outdated; its priorities are numbers, one for each URL; and the
+    links of a relevant page come before those of an irrelevant one."""
+    frontier, _ = make_frontier({})
+    order = make_strategy(FrontierSettings(strategy=name))
+    assert isinstance(order, LearningOrder) and order.order_by == "priority desc"
+    if isinstance(order, LinkTextOrder):
+        order.prepare([3], [])
+    urls = [QueuedUrl(oid, f"http://h{oid}.example/", frontier.host(f"h{oid}.example"), 0, 1, 0.0) for oid in range(9)]
+    good, bad = Judgement(0, True, 0.9, 0.9), Judgement(0, False, 0.05, 0.05)
+    order.settle(0, 0.9)
+    order.observe(urls[0], good, linking(urls[2:6]), [2, 3, ABSENT, 5], [2, 3, ABSENT, 5])
+    order.settle(1, 0.05)
+    order.observe(urls[1], bad, linking(urls[6:8]), [6, 7], [6, 7])
+    assert set(order.outdated([2, 3, 5, 6, 7])) <= {2, 3, 5, 6, 7}
+    order.settle(3, 0.0)  # it could not be fetched
+    order.settle(5, None)  # it was dropped
+    order.recommend({7: 0.01}, {7: 0.5})
+    queued = [urls[2], urls[6], urls[7]]
+    found = order.reprioritise(queued)
+    assert found is None or len(found) == len(queued)
+    priorities = order.priorities(queued)
+    assert all(math.isfinite(priority) for priority in priorities)
+    assert priorities[0] > priorities[1]
+    assert all(isinstance(part, float) for part in order.explain(2).values())
+
+
+@pytest.mark.parametrize("name", learning_orders())
+def test_every_learning_order_can_be_rejudged_or_says_that_it_cannot(name: str) -> None:
+    """The contract of `LearningOrder.rejudging`: None, or an object that knows the pages, weighs relevance without
+    changing its order, and takes the new judgements."""
+    frontier, _ = make_frontier({})
+    order = make_strategy(FrontierSettings(strategy=name))
+    assert isinstance(order, LearningOrder)
+    urls = [QueuedUrl(oid, f"http://h{oid}.example/", frontier.host(f"h{oid}.example"), 0, 1, 0.0) for oid in range(6)]
+    order.settle(0, 0.9)
+    order.observe(urls[0], Judgement(0, True, 0.9, 0.9), linking(urls[2:4]), [2, 3], [2, 3])
+    order.settle(1, 0.1)
+    order.observe(urls[1], Judgement(0, False, 0.1, 0.1), linking(urls[4:6]), [4, 5], [4, 5])
+    rejudging = order.rejudging()
+    if rejudging is None:
+        return
+    assert sorted(rejudging.oids.tolist()) == [0, 1]
+    weighed = rejudging.weigh(np.array([0.0, 0.1, 0.9, 1.0]))
+    assert weighed[0] == 0.0 and weighed[3] == 1.0 and np.all(np.diff(weighed) > 0)
+    order.reprioritise(urls[2:])
+    before = order.priorities(urls[2:])
+    again = order.rejudging()
+    assert again is not None
+    again.finish(RejudgedPages(np.array([0, 1]), again.weigh(np.array([0.1, 0.9])), np.zeros(2), WordOdds()))
+    after = order.reprioritise(urls[2:])
+    assert after is not None, "new judgements give new priorities at once"
+    assert before[0] > before[2] and after[0] < after[2]
 
 
 def test_a_hot_queue_that_spills_gives_the_same_order(tmp_path: Path) -> None:
@@ -90,21 +178,21 @@ def test_a_hot_queue_that_spills_gives_the_same_order(tmp_path: Path) -> None:
     urls = some_urls(frontier, 2000)
     with Store.create(tmp_path / "c") as store:
         for url in urls:
-            frontier.prioritise([url])
+            frontier.tiers.prioritise([url])
         store_waiting(store, frontier, urls)
         for url in urls:
-            frontier.add(url)
+            frontier.tiers.add(url)
             assert frontier.hot <= 51
         assert frontier.waiting == 2000
-        meet(frontier, 1.0)
+        contact_hosts(frontier, 1.0)
         taken: list[int] = []
         while len(taken) < 2000:
-            for topic in frontier.wants_refill():
-                before, size = frontier.cold[topic], frontier.refill_size
+            for topic in frontier.tiers.wants_refill():
+                before, size = frontier.tiers.cold[topic], frontier.tiers.refill_size
                 held = frontier.oids_in_memory()
                 rows = store.next_waiting("priority desc, oid", size + len(taken), exclude=held, now_s=2.0)
                 fresh = [urls[row.oid] for row in rows if row.oid not in set(taken)][:size]
-                frontier.refill(topic, fresh, before if len(fresh) < size else None)
+                frontier.tiers.refill(topic, fresh, before if len(fresh) < size else None)
             leases = frontier.take(2.0, 1)
             assert leases, f"stuck after {len(taken)}"
             taken.append(leases[0].oid)
@@ -133,20 +221,22 @@ def test_changing_the_strategy_sends_everything_back(tmp_path: Path) -> None:
         add(frontier, oid, f"http://a.example/{oid}", relevance=oid / 16, depth=10 - oid)
     frontier.change_strategy(make_strategy(FrontierSettings(strategy="breadth-first")))
     assert frontier.hot == 0
-    assert frontier.cold[0] == 10
+    assert frontier.tiers.cold[0] == 10
     add(frontier, 10, "http://a.example/10")
-    assert frontier.cold[0] == 11
-    assert frontier.wants_refill() == [0]
+    assert frontier.tiers.cold[0] == 11
+    assert frontier.tiers.wants_refill() == [0]
     with Store.create(tmp_path / "c") as store, pytest.raises(QueryError, match="numtry"):
         store.check_order_by("numtry, oid")
 
 
-def test_a_batch_that_is_refused_as_a_whole_gives_way_to_the_next() -> None:
-    """Best-N-First: when every URL of a batch is refused at the last look, the next batch is taken at once."""
-    frontier, _ = make_frontier({"frontier.strategy": "bfs4", "fetch.host_delay_s": 0.0})
+def test_a_batch_that_is_rejected_as_a_whole_gives_way_to_the_next() -> None:
+    """Best-N-First: when every URL of a batch is rejected before its lease, the next batch is taken at once."""
+    settings = override(Settings(), {"frontier.strategy": "bfs4", "fetch.host_delay_s": 0.0})
+    listener = Noting(rejected=range(8))
+    frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope), listener)
     for oid in range(12):
         add(frontier, oid, f"http://h{oid}.example/{oid}", relevance=1 - oid / 100)
     for host in frontier.hosts:
-        host.met_s = 1.0
-    frontier.refuses = lambda url: Outcome.DUP_SUFFIX if url.oid < 8 else None
+        host.contacted_s = 1.0
     assert sorted(lease.oid for lease in frontier.take(2.0, 12)) == [8, 9, 10, 11]
+    assert sorted(oid for oid, _ in listener.drops) == list(range(8))

@@ -19,17 +19,17 @@ from federation_server import FederationServer
 from made_crawls import COOKING, FUNDS, MadeCrawl
 from opilio.cli import cli
 from opilio.cli.federate import entries_at
-from opilio.crawl import offerable
-from opilio.crawl.delivering import Delivery
-from opilio.crawl.forwarding import HANDED_OVER, TAKEN
+from opilio.crawl.forwarder import ACCEPTED, FORWARDED
+from opilio.crawl.operations import federation as forwarding_operations
 from opilio.crawl.peer import SUMMARY_FILE, LocalPeer, SharedCollection
-from opilio.crawl.receiving import RECEIVED, receive, take_up
 from opilio.crawl.status import Counters
 from opilio.errors import CollectionError, InputError
-from opilio.federation.asking import FederatedSearch
-from opilio.federation.checking import check_offers, check_summary
+from opilio.federation.forwarding import Forwarding
+from opilio.federation.offers import RECEIVED, admit_pending, receive
 from opilio.federation.peers import Offer, PeerAnswer, PeerError, PeerSummary, TopicProfile, check_address, read_peers
-from opilio.federation.remote import RemotePeer
+from opilio.federation.remote_peer import RemotePeer
+from opilio.federation.search import FederatedSearch
+from opilio.federation.validation import check_offers, check_summary
 from opilio.store import Store
 from opilio.web.federated import Federation, Spool, SpooledFeedback
 from opilio.web.peering import Offered
@@ -421,9 +421,9 @@ def test_a_slow_look_does_not_end_offering(funds: Path, monkeypatch: pytest.Monk
     """When looking at the pages takes as long as a round, what suits is handed over all the same, to the last page."""
     cooks = Cooks()
     monkeypatch.setattr("opilio.crawl.open_peer", lambda _: cooks)
-    monkeypatch.setattr("opilio.crawl.delivering.SLICE_PAGES", 10)
-    monkeypatch.setattr("opilio.crawl.delivering.BATCH_OFFERS", 2)
-    monkeypatch.setattr(offerable, "ROUND_S", 1e-9)  # a slice, and the time is over
+    monkeypatch.setattr("opilio.federation.forwarding.SLICE_PAGES", 10)
+    monkeypatch.setattr("opilio.federation.forwarding.BATCH_OFFERS", 2)
+    monkeypatch.setattr(forwarding_operations, "ROUND_S", 1e-9)  # a slice, and the time is over
     file = funds.parent / "peers.toml"
     file.write_text('[[peer]]\nname = "cooks"\nat = "cooks"\n')
     told = SharedCollection(funds).offer_to_peers(file, dry_run=True)["peers"][0]
@@ -432,14 +432,14 @@ def test_a_slow_look_does_not_end_offering(funds: Path, monkeypatch: pytest.Monk
     assert collection.offer_to_peers(file)["peers"][0]["count"] == 5
     assert len(set(cooks.urls)) == 5
     noted = collection.sql("SELECT count(*) FROM offers WHERE NOT incoming").rows[0][0]
-    assert collection.status().counters[HANDED_OVER] == collection.status().counters[TAKEN] == noted == 5
+    assert collection.status().counters[FORWARDED] == collection.status().counters[ACCEPTED] == noted == 5
 
 
 def test_a_dry_run_says_when_there_may_be_more(funds: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more is looked for than may wait; then it is told that this is not all."""
     monkeypatch.setattr("opilio.crawl.open_peer", lambda _: Cooks())
-    monkeypatch.setattr("opilio.crawl.delivering.SLICE_PAGES", 42)
-    monkeypatch.setattr("opilio.crawl.delivering.MAX_WAITING", 1)
+    monkeypatch.setattr("opilio.federation.forwarding.SLICE_PAGES", 42)
+    monkeypatch.setattr("opilio.federation.forwarding.MAX_QUEUED", 1)
     file = funds.parent / "peers.toml"
     file.write_text('[[peer]]\nname = "cooks"\nat = "cooks"\n')
     told = SharedCollection(funds).offer_to_peers(file, dry_run=True)["peers"][0]
@@ -454,7 +454,7 @@ def test_what_came_in_after_the_last_count_is_counted(funds: Path) -> None:
         assert len(receive(store, "ships", [Offer(f"http://n.example/{n}", topic, 0.5) for n in range(3)])) == 3
         known = SimpleNamespace(get=lambda _: 1)
         absorber: Any = SimpleNamespace(counters=Counters({RECEIVED: 1}), frontier=SimpleNamespace(known=known))
-        take_up(store, absorber)
+        admit_pending(store, absorber)
         assert absorber.counters.counts[RECEIVED] == store.query(noted).rows[0][0] == 3
     collection = SharedCollection(funds)
     assert collection.take_offers("ships", [Offer("http://n.example/9", topic, 0.5)]) == 1
@@ -477,6 +477,6 @@ def test_pages_without_words_are_no_work_left(funds: Path) -> None:
     """Where no page has a term, nothing can be compared: the end of a crawl must not look again and again."""
     with Store.open(funds) as store:
         store.query("DELETE FROM terms", write=True)
-        delivery = Delivery(store, "funds", [Cooks()])
-        assert delivery.round(60.0).handed_over == 0
+        delivery = Forwarding(store, "funds", [Cooks()])
+        assert delivery.round(60.0).forwarded == 0
         assert delivery.is_done

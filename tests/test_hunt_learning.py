@@ -1,7 +1,6 @@
 """Defects of learning that were found by hunting for them, each kept from coming back."""
 
-import subprocess
-import sys
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -14,13 +13,14 @@ from conftest import TAUGHT_TOPICS, MakeTaught
 from fetch_servers import Handler, WebServer, html, reply
 from opilio import Collection
 from opilio.cli import demo
-from opilio.crawl import judging
-from opilio.crawl.control import NOTE
-from opilio.errors import InputError, OpilioError, QueryError, SettingsError
+from opilio.crawl import worker
+from opilio.crawl.operations.client import NOTE
+from opilio.errors import InputError, OpilioError, SettingsError
 from opilio.lab.local_web import LocalServer
 from opilio.learn import rejudging, training_data
 from opilio.model import Document, Judgement, Lease
-from opilio.store import judging as store_judging
+from opilio.process import start
+from opilio.store import judgements as store_judgements
 
 
 def crawl_beside(collection: Collection) -> threading.Thread:
@@ -62,13 +62,13 @@ def test_links_keep_their_words_while_they_wait_in_the_database(
     Of a page that must not be stored (noindex) only its links are kept: such a page tells nothing of where it leads.
     """
     seen: list[Lease] = []
-    judge = judging.PageJudge.judge
+    judge = worker.PageJudge.judge
 
-    def spy(self: judging.PageJudge, document: Document, lease: Lease) -> Judgement:
+    def spy(self: worker.PageJudge, document: Document, lease: Lease) -> Judgement:
         seen.append(lease)
         return judge(self, document, lease)
 
-    monkeypatch.setattr(judging.PageJudge, "judge", spy)
+    monkeypatch.setattr(worker.PageJudge, "judge", spy)
     spaces = ["terms", "terms+anchors", "terms+neighbours"]
     collection = make_taught(classify__classifier="svm", classify__spaces=spaces)
     for pages in (60, 100):
@@ -91,8 +91,8 @@ def test_a_judgement_and_what_it_changes_are_written_together(
     """When judging anew breaks off in the middle of a piece, the pages still have what the judgements say."""
     collection = make_taught()
     collection.crawl()
-    wrong = (*store_judging._STATEMENTS[:-1], "UPDATE crawl SET relevance = 1 / 'x'")
-    monkeypatch.setattr(store_judging, "_STATEMENTS", wrong)
+    wrong = (*store_judgements._APPLY[:-1], "UPDATE crawl SET relevance = 1 / 'x'")
+    monkeypatch.setattr(store_judgements, "_APPLY", wrong)
     before = collection.sql("SELECT count(*) FROM judgements").rows
     with pytest.raises(OpilioError):
         collection.train()
@@ -104,7 +104,7 @@ def test_a_second_stop_does_not_wait_for_pages_to_be_judged_anew(
 ) -> None:
     """What was judged by then stays judged; the rest is taken up by the next crawl."""
     monkeypatch.setattr(rejudging, "CHUNK_PAGES", 1)
-    monkeypatch.setattr(rejudging, "ways_to", slowly(rejudging.ways_to, 1.0))  # type: ignore[attr-defined]
+    monkeypatch.setattr(rejudging, "link_context", slowly(rejudging.link_context, 1.0))  # type: ignore[attr-defined]
     collection = make_taught(limits__max_pages=0, fetch__host_delay_s=0.2)
     crawl = crawl_beside(collection)
     wait_for(lambda: model_count(collection))
@@ -179,7 +179,7 @@ def test_nothing_is_learned_where_no_terms_are_kept(make_taught: MakeTaught) -> 
     crawl = crawl_beside(collection)
     try:
         collection.add_example("statistics", "text:" + "mean and median of a sample " * 10)
-        with pytest.raises(QueryError, match="no terms"):
+        with pytest.raises(InputError, match="terms of pages are not stored"):
             collection.train()
         wait_for(lambda: collection.sql(still_to_come).rows == [(0,)])
         pages = collection.status().pages
@@ -200,7 +200,7 @@ def test_teaching_at_the_same_time(make_taught: MakeTaught, monkeypatch: pytest.
     def mark(topic: str) -> None:
         try:
             collection.mark(topic, good=False)
-        except QueryError as error:
+        except InputError as error:
             refused.append(error.message)
 
     threads = [threading.Thread(target=mark, args=(topic,)) for topic in TAUGHT_TOPICS]
@@ -266,15 +266,12 @@ def test_an_example_that_moved_is_learned_from(tmp_path: Path) -> None:
 
 def test_training_ends_with_its_engine() -> None:
     """A process whose model nobody would take does not stay behind."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "opilio.learn.training_process"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        process.stdout.close()
-        try:
-            assert process.wait(20) == 1
-        finally:
-            process.kill()
+    child = start("opilio.process.child:answer_call")
+    child.channel.close()
+    try:
+        assert child.process.wait(20) in (0, -signal.SIGTERM)  # it has not read anything yet, or watches the channel
+    finally:
+        child.close()
 
 
 def test_a_demo_without_pages_still_says_what_to_do(make_taught: MakeTaught) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from conftest import MakeTaught
@@ -16,13 +17,13 @@ from fetch_servers import Handler, WebServer, html
 from learn_webs import text
 from opilio import Collection, learn
 from opilio.crawl.engine import Engine
-from opilio.crawl.phases import Phase, Phases
+from opilio.crawl.phases import Phases
 from opilio.crawl.teacher import Teacher
 from opilio.errors import QueryError, SettingsError
-from opilio.frontier import Frontier, QueuedUrl, ScopeFilter, make_strategy
+from opilio.frontier import Frontier, LearningOrder, NoListener, QueuedUrl, ScopeFilter, make_strategy
 from opilio.frontier.classic import SharpFocus
 from opilio.frontier.evidence_strategy import EXPLORED_PRIORITY, AllEvidence
-from opilio.model import Document, Judgement, Link, Region
+from opilio.model import Document, Judgement, Link, Outcome, Phase, Region, TrainingCause, TrainingReason
 from opilio.settings import Settings, override
 from opilio.store import Store
 from running_crawls import LEARNING, phases_of
@@ -109,7 +110,7 @@ def test_a_second_interrupt_loses_no_batch(
     monkeypatch.setattr(Phases, "_harvest", interrupt)
     assert ends(collection.crawl).reason == "interrupted"
     assert collection.status().counters["something to write"] == 1
-    assert collection.status().counters["phase"] == Phase.LEARNING
+    assert collection.status().phase == Phase.LEARNING
 
 
 def test_models_have_versions_of_their_own(
@@ -118,7 +119,7 @@ def test_models_have_versions_of_their_own(
     """To go back to an older model and to train a new one at the same time gives two models, not one number twice."""
     collection = make_taught(limits__max_pages=60)
     collection.crawl(settings={"limits.max_pages": 20})
-    renew = learn.renew
+    renew = learn.reuse_model
     told: list[int] = []
 
     def renew_slowly(*given: Any) -> Any:
@@ -127,7 +128,9 @@ def test_models_have_versions_of_their_own(
         return found
 
     async def ask_twice(teacher: Teacher) -> None:
-        told.extend(await asyncio.gather(teacher.use_model(1), teacher.retrain("asked for")))
+        told.extend(
+            await asyncio.gather(teacher.use_model(1), teacher.retrain(TrainingCause(TrainingReason.REQUESTED)))
+        )
 
     asked: list[asyncio.Task[None]] = []
 
@@ -136,7 +139,7 @@ def test_models_have_versions_of_their_own(
             asked.append(asyncio.get_running_loop().create_task(ask_twice(engines[-1].teacher)))
         return not asked[0].done()
 
-    monkeypatch.setattr(learn, "renew", renew_slowly)
+    monkeypatch.setattr(learn, "reuse_model", renew_slowly)
     ends(lambda: collection.crawl(settings={"limits.max_pages": 0, "fetch.host_delay_s": 5.0}, on_tick=on_tick))
     versions = [version for (version,) in collection.sql("SELECT version FROM models").rows]
     assert len(set(told)) == 2 and len(versions) == len(set(versions)) == 3
@@ -190,13 +193,23 @@ def test_a_refill_keeps_the_focus(stray: Callable[..., Collection], monkeypatch:
     assert status.waiting == waiting > 100
 
 
+class Drops(NoListener):
+    """Notes what a frontier drops."""
+
+    def __init__(self, note: Callable[[QueuedUrl], object]) -> None:
+        self._note = note
+
+    def dropped(self, url: QueuedUrl, outcome: Outcome) -> None:
+        self._note(url)
+
+
 def focus(**changes: Any) -> tuple[Frontier, list[QueuedUrl]]:
     """A frontier that learns near a.test, and what it has dropped."""
     settings = override(Settings(), {key.replace("__", "."): value for key, value in changes.items()})
     dropped: list[QueuedUrl] = []
     strategy = SharpFocus(settings.frontier, ["a.test"], max_depth=3)
     scope = ScopeFilter(settings.scope, frozenset())
-    return Frontier(settings, strategy, scope, lambda url, outcome: dropped.append(url)), dropped
+    return Frontier(settings, strategy, scope, Drops(dropped.append)), dropped
 
 
 def test_hubs_do_not_break_the_focus() -> None:
@@ -204,13 +217,13 @@ def test_hubs_do_not_break_the_focus() -> None:
     another order comes."""
     frontier, _ = focus()
     url = QueuedUrl(0, "http://b.test/0", frontier.host("b.test"), 0, 1, 0.5)
-    frontier.prioritise([url])
-    frontier.add(url)
+    frontier.tiers.prioritise([url])
+    frontier.tiers.add(url)
     frontier.warm([url])
-    frontier.raise_urls({0: 0.9})
-    assert (frontier.hot, frontier.waiting, frontier.wants_refill()) == (0, 1, [])
+    frontier.tiers.raise_urls({0: 0.9})
+    assert (frontier.hot, frontier.waiting, frontier.tiers.wants_refill()) == (0, 1, [])
     frontier.change_strategy(make_strategy(override(Settings(), {"frontier.strategy": "best-first"}).frontier))
-    assert (frontier.waiting, frontier.wants_refill()) == (1, [0])
+    assert (frontier.waiting, frontier.tiers.wants_refill()) == (1, [0])
 
 
 def test_phases_and_a_limit_of_waiting_urls(stray: Callable[..., Collection]) -> None:
@@ -257,10 +270,12 @@ def test_phases_turned_off(stray: Callable[..., Collection]) -> None:
         "learning",
         "no phases any more (learn.phases)",
     ]
-    assert collection.status().counters["phase"] == Phase.NONE
+    assert collection.status().phase == Phase.NONE
 
 
 # -- orders
+
+EMPTY = Document("", "", "", "", "", "", [], b"", b"", [], 0, b"")
 
 
 def test_the_order_that_the_user_chose_last_counts(
@@ -268,38 +283,39 @@ def test_the_order_that_the_user_chose_last_counts(
 ) -> None:
     """An order chosen while the harvest's is being prepared is not overruled by that."""
     collection = make_taught(limits__max_pages=70, frontier__strategy="evidence", **LEARNING)
-    tell = Engine._tell
+    teach = Engine._teach
 
     async def choose_meanwhile(self: Engine, strategy: Any) -> None:
-        await tell(self, strategy)
-        if strategy.learns:
+        await teach(self, strategy)
+        if isinstance(strategy, LearningOrder):
             settings = override(self.settings, {"frontier.strategy": "breadth-first"})
             await self.change_strategy(make_strategy(settings.frontier))
             self.settings = settings
 
-    monkeypatch.setattr(Engine, "_tell", choose_meanwhile)
+    monkeypatch.setattr(Engine, "_teach", choose_meanwhile)
     collection.crawl()
     [engine] = engines
     assert engine.settings.frontier.strategy == "breadth-first"
     assert engine.frontier.strategy.order_by == "depth"
 
 
-def test_pages_told_again_earn_no_exploration() -> None:
-    """After a restart, or when all pages were judged anew, exploration goes on at its share: it is not made up for all
-    the pages that the new strategy was told of."""
+def test_replayed_pages_earn_no_exploration() -> None:
+    """After a restart, exploration goes on at its share: it is not made up for all the pages that were replayed."""
     settings = override(Settings(), {"frontier.explore_share": 0.1, "frontier.strategy": "evidence"})
     strategy = AllEvidence(settings.frontier)
-    frontier = Frontier(settings, strategy, ScopeFilter(settings.scope), lambda url, outcome: None)
+    frontier = Frontier(settings, strategy, ScopeFilter(settings.scope))
     urls = [QueuedUrl(oid, f"http://a.test/{oid}", frontier.host("a.test"), 0, 1, 0.5) for oid in range(1, 500)]
     links = [Link(url.url, 0, "owl", "", Region.MAIN, place) for place, url in enumerate(urls)]
-    page = Document("", "", "", "", "", "", links, b"", b"", [], 0, b"")
+    page = msgspec.structs.replace(EMPTY, links=links)
     judgement = Judgement(0, True, 0.9, 0.9)
-    for oid in range(1_000, 3_000):  # told again
+    for oid in range(1_000, 3_000):  # replayed
         strategy.settle(oid, 0.5)
     strategy.observe(urls[0], judgement, page, [url.oid for url in urls], [0] * len(urls))
 
     def explored() -> int:
-        return sum(priority == EXPLORED_PRIORITY for priority in strategy.look_anew(urls))
+        for _ in range(len(urls)):  # so many that it is time for new priorities
+            strategy.observe(urls[0], judgement, EMPTY, [], [])
+        return sum(priority == EXPLORED_PRIORITY for priority in strategy.reprioritise(urls) or ())
 
     assert explored() <= 1
     for oid in range(3_000, 3_100):
@@ -308,26 +324,25 @@ def test_pages_told_again_earn_no_exploration() -> None:
 
 
 def test_the_best_are_not_evicted() -> None:
-    """With a limit of waiting URLs, a strategy that has changed its mind about all of them still loses the worst; and
-    what is remembered for that does not grow with the URLs that have come and gone."""
+    """With a limit of queued URLs, a strategy that has changed all priorities still loses the worst; and what is
+    remembered for that does not grow with the URLs that have come and gone."""
     settings = override(Settings(), {"frontier.max_queued": 100, "frontier.strategy": "evidence"})
     strategy, dropped = make_strategy(settings.frontier), []
     scope = ScopeFilter(settings.scope, frozenset())
-    frontier = Frontier(settings, strategy, scope, lambda url, outcome: dropped.append(url.oid))
+    frontier = Frontier(settings, strategy, scope, Drops(lambda url: dropped.append(url.oid)))
 
     def add(oid: int, priority: float) -> None:
         url = QueuedUrl(oid, f"http://h{oid % 7}.test/{oid}", frontier.host(f"h{oid % 7}.test"), 0, 1, 0.5)
         url.priority = priority
-        frontier.add(url)
+        frontier.tiers.add(url)
 
     for oid in range(100):
         add(oid, float(oid))
-    strategy.is_due = lambda: True  # type: ignore[method-assign]
-    strategy.look_anew = lambda urls: [500.0 - url.priority for url in urls]  # type: ignore[method-assign]
-    frontier.look_anew()
+    strategy.reprioritise = lambda urls: [500.0 - url.priority for url in urls]  # type: ignore[attr-defined]
+    frontier.tiers.reprioritise()
     for oid in range(100, 160):
         add(oid, 1000.0 + oid)
     assert frontier.waiting == 100 and len(dropped) == 60 and max(dropped) < 100
     for oid in range(1_000, 20_000):
         add(oid, float(oid))
-    assert len(frontier._worst) < 5_000
+    assert len(frontier.tiers._worst) < 5_000

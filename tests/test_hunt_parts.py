@@ -59,7 +59,7 @@ def test_lessons_of_a_renumbered_topic_can_still_be_taken_back(tmp_path: Path) -
         assert any(_kcid(store, path) != _kcid(merged, path) for path in ("A", "Q")), "they were numbered anew"
     both = Collection(tmp_path / "both")
     assert {(change["topic"], change["name"], change["change"]) for change in both.pending()["changes"]} == before
-    assert both.forget_lessons(both.models()[0]["version"]) == 2
+    assert both.forget_changes(both.models()[0]["version"]) == 2
     names = {row[0] for row in both.sql("SELECT name FROM training").rows}
     assert dropped in names and name not in names
 
@@ -95,14 +95,14 @@ def test_a_model_that_is_an_older_one_again_names_its_new_number(tmp_path: Path)
     one, two = two_strangers(tmp_path)
     with Store.open(one) as store:
         newest = store.load_models()[0].version
-        store.query("UPDATE models SET reason = 'model 1 again' WHERE version = ?", [newest], write=True)
+        store.query("UPDATE models SET reason = 'reused', repeats = 1 WHERE version = ?", [newest], write=True)
         store.query("UPDATE models SET created = ? WHERE version = 1", [at(7)], write=True)
     merge(tmp_path / "both", [one, two])
     with Store.open(tmp_path / "both") as store:
         models = store.load_models()
         first = next(model for model in models if model.created_s == at(7).timestamp() or model.created_s % 60 == 7)
         assert first.version != 1, "it was numbered anew"
-        assert [model.reason for model in models if "again" in model.reason] == [f"model {first.version} again"]
+        assert [model.cause.repeats for model in models if model.cause.repeats] == [first.version]
 
 
 # -- what is wanted

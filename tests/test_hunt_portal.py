@@ -129,7 +129,7 @@ def test_a_mark_waits_to_be_learned_like_an_example(make_taught: MakeTaught) -> 
     collection.train()
     assert collection.pending()["count"] == 0
     assert collection.portal()["crawl"]["relevant"] < relevant
-    assert collection.forget_lessons(before) == 0  # marks are not taken back
+    assert collection.forget_changes(before) == 0  # marks are not taken back
     collection.use_model(before)
     assert [one["change"] for one in collection.pending()["changes"]] == ["not wanted any more"]
 

@@ -18,7 +18,7 @@ import pytest
 from browser import chromium, signed_in
 from conftest import MakeCollection, MakeTaught
 from opilio import Collection
-from opilio.crawl.control import NOTE, ask, is_running
+from opilio.crawl.operations.client import NOTE, ask, is_running
 from opilio.errors import InputError, QueryError
 from opilio.lab.local_web import LocalServer
 from opilio.settings import FILE_NAME, load
@@ -361,7 +361,7 @@ def test_an_order_given_while_learning_loses_no_seed(
 
     def apply() -> None:
         order = "relevance DESC" if strategy == "sql" else ""
-        ask(collection.folder, "policy", strategy=strategy, order_by=order)
+        ask(collection.folder, "_change_order", {"strategy": strategy, "order_by": order, "n": 0})
 
     ended = collection.crawl(on_tick=change)
     changed[0].join()
@@ -415,7 +415,7 @@ def test_a_request_that_is_too_large(crawling: Collection) -> None:
 
 def test_a_crawl_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages of a collection whose crawl does not answer say so, and those of others are shown meanwhile."""
-    monkeypatch.setattr("opilio.crawl.control.HELLO_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("opilio.crawl.operations.client.HELLO_TIMEOUT_S", 0.5)
     make(tmp_path, "good")
     hangs = make(tmp_path, "hangs")
     with socket.create_server(("127.0.0.1", 0)) as silent, Portal(tmp_path) as portal:

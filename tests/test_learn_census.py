@@ -17,8 +17,8 @@ from made_crawls import COOKING, FUNDS, GARDENING, INVESTMENT, TOPICS, MadeCrawl
 from opilio.cli import cli
 from opilio.errors import InputError
 from opilio.learn import take_census
-from opilio.learn.census import PRIOR_PAGES, TopicShare, odds_scores, starving_topics, words_instead
-from opilio.learn.crawl_health import likeness, measure_drift
+from opilio.learn.census import PRIOR_PAGES, TopicShare, odds_scores, off_topic_terms, starving_topics
+from opilio.learn.crawl_health import measure_drift, similarity_to_examples
 from opilio.learn.remedies import propose_mark
 from opilio.store import Store
 from opilio.topics import hierarchy_of
@@ -138,8 +138,8 @@ def test_words_without_texts_are_stems(store: Store) -> None:
     with store.writing() as to:
         to.execute("UPDATE pages SET text = NULL")
     unwanted, wanted = list(range(50, 110)), list(range(50))
-    assert "treasuri" in {word["word"] for word in words_instead(store, unwanted, wanted)}
-    assert words_instead(store, [], wanted) == []
+    assert "treasuri" in {word["word"] for word in off_topic_terms(store, unwanted, wanted)}
+    assert off_topic_terms(store, [], wanted) == []
 
 
 def test_who_starves() -> None:
@@ -229,5 +229,5 @@ def test_likeness_is_the_mean_cosine() -> None:
     table *= np.log(25 / (1 + (table > 0).sum(axis=0)))
     unit = table / np.linalg.norm(table, axis=1, keepdims=True)
     cosines = cosine_similarity(unit, unit[:4].sum(axis=0, keepdims=True)).ravel()
-    before, now, _ = likeness(examples, first, latest, common)
+    before, now, _ = similarity_to_examples(examples, first, latest, common)
     assert (before, now) == (pytest.approx(cosines[4:10].mean()), pytest.approx(cosines[10:18].mean()))

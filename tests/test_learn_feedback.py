@@ -19,8 +19,8 @@ from opilio import Collection
 from opilio.cli import cli
 from opilio.errors import InputError
 from opilio.learn.feedback import give_feedback
-from opilio.learn.rejudging import Refused
-from opilio.learn.training_data import forget, noting, pending
+from opilio.learn.rejudging import DeniedTopics
+from opilio.learn.training_changes import pending_changes, recording_changes, undo_changes
 from opilio.model import Judgement
 from opilio.store import Batch, Store
 from opilio.topics.hierarchy import Hierarchy, Mark, Node
@@ -75,7 +75,7 @@ def test_feedback_retraining_and_undoing(collection: Collection) -> None:
     assert by_topic[STATISTICS]["left"] >= 4
     old, new = ({oid: (k, r) for oid, k, r in rows} for rows in (before, after))
     assert told["moved_pages"] >= sum(old[oid][0] != new[oid][0] for oid in old if new[oid][1] >= 0.5)
-    assert collection.forget_lessons(1) == 4
+    assert collection.forget_changes(1) == 4
     assert collection.examples() == given
     collection.use_model(1)
     assert judged(collection) == before
@@ -126,7 +126,7 @@ def test_an_example_of_the_users_own_can_be_taken_back(collection: Collection) -
     example = next(one for one in collection.examples() if one["topic"] == STATISTICS and one["there"])
     collection.feedback(example["name"], "irrelevant")
     assert collection.pending()["changes"][0]["change"] == "now a counter-example"
-    assert collection.forget_lessons(1) == 1
+    assert collection.forget_changes(1) == 1
     assert example in collection.examples()
 
 
@@ -177,7 +177,7 @@ def test_a_crawl_that_runs_learns_at_once(collection: Collection) -> None:
         assert collection.clusters(CRYPTOGRAPHY, 2)["k"] == 2
         collection.judge(CRYPTOGRAPHY, collection.review(CRYPTOGRAPHY)["next"]["url"], "yes")
         assert [one["verdict"] for one in collection.verdicts(CRYPTOGRAPHY)] == ["yes"]
-        assert collection.forget_lessons(1) == 1
+        assert collection.forget_changes(1) == 1
         collection.train()  # whether the crawl has learned it by itself meanwhile, or not
         assert not taught(collection)
     finally:
@@ -193,20 +193,23 @@ def test_the_command_says_what_it_did_and_what_waits(collection: Collection) -> 
     assert f"an example of {COMPRESSION}" in run(cli, ["feedback", folder, second, COMPRESSION]).output
     shown = run(cli, ["feedback", folder]).output
     assert "2 changes not yet learned by model 1" in shown and "counter-example added: statistics" in shown
-    assert "2 documents are as they were" in run(cli, ["feedback", folder, "--undo", "1"]).output
+    assert "2 documents restored" in run(cli, ["feedback", folder, "--undo", "1"]).output
     assert run(cli, ["feedback", folder, first]).exit_code == 2
 
 
 def test_the_commands_for_clusters_and_reviews(collection: Collection) -> None:
-    """Clusters are listed and split; a review takes keys from a pipe, and reports; what was judged can be learned."""
+    """Clusters are listed and split; a review takes keys from a pipe, reports, is learned from and started again."""
     folder, run = str(collection.folder), CliRunner().invoke
     listed = run(cli, ["clusters", folder, STATISTICS, "--k", "2"])
     assert listed.exit_code == 0 and "in 2 clusters" in listed.output
     asked = run(cli, ["review", folder, STATISTICS], input="y n\nu s z x q")
     assert "Is it about statistics?" in asked.output and "2 judged" in asked.output
     assert len(run(cli, ["review", folder, STATISTICS, "--verdicts"]).output.splitlines()) == 3
-    assert "not known yet" in run(cli, ["review", folder, STATISTICS, "--report"]).output
+    assert "unknown yet" in run(cli, ["review", folder, STATISTICS, "--report"]).output
     assert "1 examples and 1 counter-examples" in run(cli, ["review", folder, STATISTICS, "--learn"]).output
+    former = run(cli, ["review", folder, STATISTICS, "--anew", "--report"])
+    assert "3 verdicts deleted" in former.stdout and former.stderr == "notice: --anew is called --restart now\n"
+    assert run(cli, ["review", folder, STATISTICS, "--restart", "--report"]).output.startswith("0 verdicts deleted\n")
     assert "made 2 subtopics" in run(cli, ["clusters", folder, STATISTICS, "--k", "2", "--split"]).output
     assert len([one for one in collection.topics() if one["topic"].startswith(f"{STATISTICS} / ")]) == 2
 
@@ -231,7 +234,7 @@ def test_a_denied_judgement_stays_above_what_is_denied(
 ) -> None:
     """What a counter-example of a topic can still be judged to be."""
     hierarchy = Hierarchy(Node(k, parent, path.split(" / ")[-1], path, mark) for k, parent, path, mark in TREE)
-    refused = Refused({7: frozenset({hierarchy.nodes[denied_at].parent})}, hierarchy)
+    refused = DeniedTopics({7: frozenset({hierarchy.nodes[denied_at].parent})}, hierarchy)
     said = Judgement(topic=judged_as, accepted=True, relevance=0.8, confidence=1.0)
     now = refused.overrule(7, said)
     assert (now.topic, now.accepted, now.relevance) == (stays_in, accepted, relevance)
@@ -252,17 +255,17 @@ def test_whatever_was_said_can_be_counted_and_taken_back(made: Store, said: list
     """What waits is what differs, nothing more; forgetting brings back the very rows; no page is on two sides."""
     before = made.query(_DOCUMENTS).rows
     for number, verdict, topic in said:
-        with contextlib.suppress(InputError), noting(made):
+        with contextlib.suppress(InputError), recording_changes(made):
             give_feedback(made, f"http://h0.org/{number}", verdict, topic)
     now = made.query(_DOCUMENTS).rows
     was, is_now = ({(row[0], row[1]): row[2] for row in rows} for rows in (before, now))
-    assert pending(made)["count"] == sum(was.get(key) != is_now.get(key) for key in {*was, *is_now})
+    assert pending_changes(made)["count"] == sum(was.get(key) != is_now.get(key) for key in {*was, *is_now})
     positive = [name for _, name, yes, *_ in now if yes]
     assert len(positive) == len(set(positive))
     assert not any((kcid, name, False) in {row[:3] for row in now} for kcid, name, yes, *_ in now if yes)
-    forget(made, 1)
+    undo_changes(made, 1)
     assert made.query(_DOCUMENTS).rows == before
-    assert pending(made)["count"] == 0
+    assert pending_changes(made)["count"] == 0
 
 
 @pytest.fixture
@@ -274,6 +277,6 @@ def made(tmp_path: Path) -> Iterator[Store]:
         batch = Batch()
         for number in (0, 1):
             batch.training.add(f"http://h0.org/{number}", "url", FUNDS, True, "given", "", None, 1000.0)
-        batch.models.add(1, 2000.0, "bayes", "first model", 2, "{}", "", "", b"model")
+        batch.models.add(1, 2000.0, "bayes", "first", None, "", 2, "{}", "", "", b"model")
         store.write(batch)
         yield store

@@ -8,7 +8,7 @@ import pytest
 from learn_webs import OTHERS, documents, hierarchy
 from opilio.classify import Example, TrainingSet
 from opilio.errors import SettingsError
-from opilio.learn import GuardVerdict, Trial, check_guard, try_beside, try_out
+from opilio.learn import GuardVerdict, Trial, check_guard, try_in_process, try_out
 from opilio.settings import Settings, override
 
 HELD_OUT = Settings()
@@ -102,7 +102,7 @@ def test_the_same_in_a_process_of_its_own() -> None:
     asked = trial(OWLS[:4], documents(1, "more", 3, owl=0.3))
     settings = override(HELD_OUT, {"classify.classifier": "bayes"})
     started: list[int] = []
-    verdict, trained = try_beside(asked, settings, 7, lambda process: started.append(process.pid))
+    verdict, trained = try_in_process(asked, settings, 7, lambda process: started.append(process.pid))
     here, same = try_out(asked, settings, 7)
     assert len(started) == 1
     assert verdict == here

@@ -1,4 +1,4 @@
-"""What a strategy knew is told again from the database."""
+"""What a strategy has learned is replayed from the database."""
 
 from pathlib import Path
 from typing import Any
@@ -54,11 +54,11 @@ def test_evidence_is_the_same_after_a_restart(
     with Store.open(collection.folder) as store:
         if anew:
             store.query("UPDATE pages SET relevance = (oid * 7 % 11) / 10.0", write=True)
-            seen = before.evidence.pages_seen()
-            before.judge_anew(*learn.read_anew(store, collection.settings, before, seen))
-        learn.brief_from(store, collection.settings, after)
-        learn.remember(store, after, told)
-        learn.remember(store, after, told)
+            rejudging = before.rejudging()
+            rejudging.finish(learn.read_rejudged(store, collection.settings, rejudging))
+        learn.prepare_from(store, collection.settings, after)
+        learn.replay_pages(store, after, told)
+        learn.replay_pages(store, after, told)
         waiting = [oid for (oid,) in store.query("SELECT oid FROM crawl WHERE state = 'waiting'", max_rows=10**6).rows]
     oids = [oid for oid in waiting if before.evidence.knows(oid)]
     assert len(oids) > 50 and all(after.evidence.knows(oid) for oid in oids)
@@ -76,6 +76,6 @@ def test_only_the_latest_pages_are_told(make_collection: MakeCollection) -> None
     strategy = make_strategy(collection.settings.frontier)
     told: set[int] = set()
     with Store.open(collection.folder, read_only=True) as store:
-        learn.remember(store, strategy, told, max_pages=10)
+        learn.replay_pages(store, strategy, told, max_pages=10)
         latest = [oid for (oid,) in store.query("SELECT oid FROM pages ORDER BY visited DESC LIMIT 10").rows]
     assert set(latest) <= told and len(told) < 25

@@ -10,7 +10,7 @@ import pytest
 
 from learn_webs import OTHERS, documents, hierarchy
 from opilio.classify import TrainingSet
-from opilio.learn import train_beside
+from opilio.learn import train_in_process
 from opilio.process import NICENESS
 from opilio.settings import Settings
 
@@ -32,7 +32,7 @@ def test_only_the_first_model_is_in_a_hurry(version: int, niceness: int) -> None
         watchers.append(threading.Thread(target=look))
         watchers[0].start()
 
-    trained = train_beside(training, Settings(), version, watch)
+    trained = train_in_process(training, Settings(), version, watch)
     watchers[0].join()
     own = os.getpriority(os.PRIO_PROCESS, 0)
     assert trained.version == version

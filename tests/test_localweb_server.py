@@ -342,8 +342,8 @@ def test_a_port_in_use_is_said_so(server: LocalServer) -> None:
 def test_a_server_that_is_gone_is_said_so(web: LocalWeb) -> None:
     """Asking for the log of a server that was killed is an error, not a hang."""
     with LocalServer(web) as server:
-        server._processes[0].kill()
-        server._processes[0].wait()
+        server._children[0].kill()
+        server._children[0].process.wait()
         with pytest.raises(OpilioError, match="has ended"):
             server.requests()
 

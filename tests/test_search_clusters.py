@@ -15,7 +15,7 @@ from sklearn.metrics import adjusted_rand_score, homogeneity_score
 
 from made_crawls import COOKING, GARDENING, MadeCrawl
 from opilio.errors import InputError
-from opilio.learn.training_data import noting, pending
+from opilio.learn.training_changes import pending_changes, recording_changes
 from opilio.search import clusters
 from opilio.search.clusters import find_clusters, fit, impurity_bits, split_topic
 from opilio.store import Store
@@ -124,7 +124,7 @@ def test_clusters_become_subtopics_that_are_wanted_as_the_topic_is(store: Store)
     found = find_clusters(store, "Gardening")
     assert found["clusters"][0]["examples"] == ["http://h0.org/3"]
     chosen = [{**cluster, "name": f"Kind {n}"} for n, cluster in enumerate(found["clusters"][:2])]
-    with noting(store):
+    with recording_changes(store):
         made = split_topic(store, "Gardening", chosen)
     assert made == ["Gardening / Kind 0", "Gardening / Kind 1"]
     hierarchy = hierarchy_of(store.load_topics())
@@ -136,7 +136,7 @@ def test_clusters_become_subtopics_that_are_wanted_as_the_topic_is(store: Store)
         "http://h0.org/3", *(page["url"] for page in chosen[0]["central"])
     }  # fmt: skip
     assert not any(kcid == GARDENING for kcid, _ in examples)
-    assert pending(store)["count"] >= len(examples)
+    assert pending_changes(store)["count"] >= len(examples)
 
 
 @pytest.mark.parametrize("names", [["A", "a"], ["A", " "], []])

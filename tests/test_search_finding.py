@@ -14,7 +14,7 @@ from opilio import Collection
 from opilio.errors import InputError
 from opilio.search.snippets import differs_by
 from opilio.store import Store
-from opilio.store.sharing import reading_together
+from opilio.store.database import reading_together
 from search_pages import Page, add_pages, make_collection
 
 FILLER = " ".join(f"filler{n}" for n in range(60))

@@ -17,7 +17,7 @@ from opilio.search.columns import FILE_NAME, Columns
 from opilio.search.finding import open_reader, search
 from opilio.search.index import FOLDER, WORDS, turn
 from opilio.search.updating import update
-from opilio.search.updating_process import UpdaterBeside
+from opilio.search.updating_process import UpdaterProcess
 from opilio.store import Store
 from search_pages import Page, add_pages, make_collection
 
@@ -197,13 +197,13 @@ def test_killed_at_any_moment_the_index_can_be_used(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def beside() -> Iterator[UpdaterBeside]:
-    updater = UpdaterBeside()
+def beside() -> Iterator[UpdaterProcess]:
+    updater = UpdaterProcess()
     yield updater
     updater.close()
 
 
-def test_a_process_of_its_own_makes_the_same_index(tmp_path: Path, beside: UpdaterBeside) -> None:
+def test_a_process_of_its_own_makes_the_same_index(tmp_path: Path, beside: UpdaterProcess) -> None:
     """It asks for all that it needs, and leaves what an update in this process leaves; later updates are its too."""
     folders = [tmp_path / "here", tmp_path / "beside"]
     for folder in folders:
@@ -221,7 +221,7 @@ def test_a_process_of_its_own_makes_the_same_index(tmp_path: Path, beside: Updat
     assert state(folders[1]) == state(folders[0])
 
 
-def test_a_process_that_is_killed_is_replaced(tmp_path: Path, beside: UpdaterBeside) -> None:
+def test_a_process_that_is_killed_is_replaced(tmp_path: Path, beside: UpdaterProcess) -> None:
     """An update whose process dies is told as an error, and the next one makes up for it."""
     folder = tmp_path / "collection"
     make_collection(folder, PAGES)
@@ -236,7 +236,7 @@ def test_a_process_that_is_killed_is_replaced(tmp_path: Path, beside: UpdaterBes
         assert beside.update(store, folder, lambda: True) == updating.Updated(len(PAGES), 0, 0)
 
 
-def test_what_goes_wrong_beside_is_told(tmp_path: Path, beside: UpdaterBeside) -> None:
+def test_what_goes_wrong_beside_is_told(tmp_path: Path, beside: UpdaterProcess) -> None:
     """An index that cannot be written is an error here, with its reason; one that is interrupted ends at once."""
     folder = tmp_path / "collection"
     make_collection(folder, PAGES)

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from opilio.errors import QueryError, StoreError
 from opilio.model import UrlState
-from opilio.store import Batch, Store, database
+from opilio.store import Batch, Store, writer
 from opilio.store.connection import FRAGMENTS
-from opilio.store.loading import STATES, HostRecord, TopicRecord
+from opilio.store.loader import STATES, HostRecord, TopicRecord
 from store_rows import NOW_S, add_host, add_page, add_url, filled
 
 
@@ -183,16 +183,15 @@ def test_loading_for_resume(store: Store) -> None:
     assert chunks[0]["key"].dtype == np.uint64
     assert store.load_warc_ends() == {"a.warc.gz": 11 * 100 + 90}
     assert store.waiting_count() == 28
-    assert sum(store.waiting_count(topic) for topic in (1, 2, 3)) == 28
-    assert store.count_states()[UrlState.FETCHED] == 12
+    assert store.query("SELECT count(*) FROM crawl WHERE state = 'fetched'").rows == [(12,)]
     assert [seed.url for seed in store.load_seeds()] == ["http://host0.test/0"]
-    assert [int(h) for chunk in store.load_pages() for h in chunk["content_hash"]] == list(range(12))
+    assert [h for (h,) in store.query("SELECT content_hash FROM pages").rows] == list(range(12))
     assert store.query("SELECT run, reason, pages FROM runs").rows == [(1, "max_pages", 12)]
 
 
 def test_journal_is_folded_when_it_has_grown(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The journal of changes does not grow without bound between two readers."""
-    monkeypatch.setattr(database, "FOLD_ROWS", 10)
+    monkeypatch.setattr(writer, "FOLD_ROWS", 10)
     batch = Batch()
     for oid in range(5):
         add_url(batch, oid)
@@ -202,7 +201,7 @@ def test_journal_is_folded_when_it_has_grown(store: Store, monkeypatch: pytest.M
         for oid in range(5):
             batch.changes.add(oid, 1, "waiting", None, tries, 0.5, 0.5, 0.0, 0.0)
         store.write(batch)
-        counted = store._writer.execute("SELECT count(*) FROM crawl_changes").fetchone()
+        counted = store._writer._cursor.execute("SELECT count(*) FROM crawl_changes").fetchone()
         assert counted is not None
         assert counted[0] < 20
     assert store.query("SELECT DISTINCT numtries FROM crawl").rows == [(19,)]
@@ -210,7 +209,7 @@ def test_journal_is_folded_when_it_has_grown(store: Store, monkeypatch: pytest.M
 
 def test_checkpoint_is_taken_when_the_log_has_grown(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """The write-ahead log is carried into the database file by itself."""
-    monkeypatch.setattr(database, "log_limit_bytes", lambda size: 10_000)
+    monkeypatch.setattr(writer, "log_limit_bytes", lambda size: 10_000)
     log = store.path.with_name(store.path.name + ".wal")
     sizes = []
     for oid in range(30):

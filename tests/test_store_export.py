@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 
 from opilio.errors import InputError, QueryError
-from opilio.store import Batch, Store, export_pages, reading
+from opilio.store import Batch, Store, export_pages, reader
 from store_rows import NOW_S, add_page, filled
 
 AWKWARD = 'quote " comma , line\nbreak =1+1 \u2603'
@@ -40,7 +40,7 @@ def read(path: Path, kind: str) -> list[dict[str, object]]:
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
 def test_formats(store: Store, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every page once, in its latest form, in each format; in pieces, with progress told."""
-    monkeypatch.setattr(reading, "STREAM_ROWS", 5)
+    monkeypatch.setattr(reader, "STREAM_ROWS", 5)
     path, told = tmp_path / f"pages.{kind}", []
     columns = ("url", "visited", "main_text", "relevance", "topic", "shingles")
     assert export_pages(store, str(path), columns=columns, on_progress=told.append) == 12

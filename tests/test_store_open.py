@@ -14,10 +14,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from opilio.crawl.status import Counters
 from opilio.errors import CollectionBusy, CollectionError, StoreError
-from opilio.model import UrlState
-from opilio.store import Batch, Store
-from opilio.store import connection as schema
+from opilio.model import CrawlProgress, Phase
+from opilio.store import Batch, Store, schema
 from opilio.store.connection import FILE_NAME
 from store_rows import add_url, filled
 
@@ -27,9 +27,9 @@ WRITER = textwrap.dedent("""
     import os, resource, sys
     from pathlib import Path
     from opilio.errors import StoreError
-    from opilio.store import Batch, Store, database
+    from opilio.store import Batch, Store, writer
     folder, first, count, fold_rows, wal_bytes, max_file_bytes = Path(sys.argv[1]), *map(int, sys.argv[2:])
-    database.FOLD_ROWS, database.log_limit_bytes = fold_rows, lambda size: wal_bytes
+    writer.FOLD_ROWS, writer.log_limit_bytes = fold_rows, lambda size: wal_bytes
     store = Store.open(folder)
     if max_file_bytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, resource.RLIM_INFINITY))
@@ -52,6 +52,11 @@ WRITER = textwrap.dedent("""
 """)
 
 
+def count(store: Store, state: str) -> int:
+    """How many URLs are in a state."""
+    return int(store.query("SELECT count(*) FROM crawl WHERE state = ?", [state]).rows[0][0])
+
+
 def start_writer(
     folder: Path, first: int, count: int, *, fold_rows: int = 300, wal_bytes: int = 200_000, max_file_bytes: int = 0
 ) -> subprocess.Popen[str]:
@@ -68,7 +73,7 @@ def whole_batches(folder: Path) -> int:
         batches = store.load_counters().get("batches", 0)
         assert store.count_rows("crawl") == batches * BATCH_URLS
         assert store.count_rows("links") == batches * BATCH_URLS
-        assert store.count_states()[UrlState.FETCHED] == batches * BATCH_URLS
+        assert count(store, "fetched") == batches * BATCH_URLS
         tries = dict(store.query("SELECT numtries, count(*) FROM crawl GROUP BY numtries").rows)
         assert tries == {n: c for n, c in {1: min(batches, 1) * 50, 2: max(batches - 1, 0) * 50}.items() if c}
         assert store.count_rows("crawl_changes") == 0
@@ -202,8 +207,8 @@ def test_read_only_after_a_crash_sees_everything(tmp_path: Path) -> None:
     child.kill()
     child.communicate()
     with Store.open(tmp_path, read_only=True) as store:
-        assert store.count_states()[UrlState.WAITING] == 0
-        assert store.count_states()[UrlState.FETCHED] >= BATCH_URLS
+        assert count(store, "waiting") == 0
+        assert count(store, "fetched") >= BATCH_URLS
 
 
 # -- versions of the schema
@@ -256,6 +261,75 @@ def test_the_first_schema_is_brought_up_to_the_newest(tmp_path: Path) -> None:
         assert migrated.query(columns).rows == new.query(columns).rows
         assert [topic.type for topic in migrated.load_topics()] == ["path", "good"]
         assert [(e.name, e.kcid, e.positive) for e in migrated.load_training()] == [("http://a.test/", 1, True)]
+
+
+# Sentences that version 5 wrote as the reason of a model; what they mean, what else is kept of them, as it is shown.
+SENTENCES = [
+    ("first model", "first", None, "first model"),
+    ("topics, examples or settings were changed", "changed", None, "topics, examples or settings were changed"),
+    ("examples came late", "examples", None, "examples came late"),
+    ("asked for", "requested", None, "requested"),
+    (None, "requested", None, "requested"),
+    ("5 archetypes added, 0 removed", "archetypes", None, "5 archetypes added, 0 removed"),
+    ("1 archetype added, 2 removed (the learning phase is over)", "archetypes", None,
+     "1 archetype added, 2 removed (the learning phase is over)"),
+    ("pages about other things were met", "negatives", None, "negatives were mined"),
+    ("the harvesting phase begins", "harvest", None, "the harvesting phase begins"),
+    ("variable part drawn anew", "redrawn", None, "variable part redrawn"),
+    ("the marks of topics were changed", "feedback", None, "the marks of topics were changed"),
+    ("reject archetype: Owls", "feedback", None, "reject archetype: Owls"),
+    ("model 3 again", "reused", 3, "model 3 again"),
+    ("we like model 3 again", "requested", None, "we like model 3 again"),
+]  # fmt: skip
+
+
+def schema_5(folder: Path) -> duckdb.DuckDBPyConnection:
+    """An empty database as version 5 of the schema made it."""
+    folder.mkdir()
+    connection = duckdb.connect(str(folder / FILE_NAME))
+    connection.execute((Path(__file__).parent / "data" / "schema_1.sql").read_text())
+    for step in schema.migrations():
+        if step.version <= 5:
+            connection.execute(step.sql)
+    connection.execute("INSERT INTO meta VALUES ('schema_version', '5')")
+    return connection
+
+
+def test_why_models_were_trained_becomes_data(tmp_path: Path) -> None:
+    """The sentences of version 5 are read once, by the migration: each model keeps its meaning, its order and its bytes."""
+    with schema_5(tmp_path / "c") as old:
+        for version, (sentence, *_) in enumerate(SENTENCES, 1):
+            values = [version, sentence, b"model %d" % version]
+            old.execute("INSERT INTO models VALUES ($1, now(), 'svm', $2, 7, '{}', '', 'print', $3)", values)
+    with Store.open(tmp_path / "c") as store:
+        models = store.load_models()[::-1]
+        assert [model.version for model in models] == list(range(1, len(SENTENCES) + 1))
+        found = [(model.cause.reason.value, model.cause.repeats, str(model.cause)) for model in models]
+        assert found == [tuple(expected) for _, *expected in SENTENCES]
+        assert all((model.documents, model.taught) == (7, "print") for model in models)
+        assert store.load_model(4) == b"model 4"
+
+
+def test_the_progress_of_a_crawl_leaves_the_counters(tmp_path: Path) -> None:
+    """What version 5 counted to decide by is in a table of its own; all that is shown stays the same."""
+    counted = {
+        "phase": 2, "rounds of archetypes": 3, "pages judged relevant before the last round of archetypes": 40,
+        "looks for pages about other things": 4, "pages at the latest link analysis": 50, "pages": 120,
+    }  # fmt: skip
+    with schema_5(tmp_path / "c") as old:
+        old.executemany("INSERT INTO counters VALUES (?, ?)", [list(one) for one in counted.items()])
+    with Store.open(tmp_path / "c") as store:
+        assert store.load_counters() == {"pages": 120}
+        assert store.load_progress() == CrawlProgress(Phase.PAUSED, 3, 40, 4, 50)
+        assert Counters(store.load_counters(), store.load_progress()).shown() == counted
+
+
+def test_a_crawl_that_has_counted_nothing_has_no_progress(tmp_path: Path) -> None:
+    """An older collection that was never crawled is as new."""
+    schema_5(tmp_path / "c").close()
+    with Store.open(tmp_path / "c") as store:
+        assert store.count_rows("progress") == 0
+        assert store.load_progress() == CrawlProgress()
 
 
 def test_migrations_are_numbered_without_gaps() -> None:

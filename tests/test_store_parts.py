@@ -21,7 +21,7 @@ from opilio.store import Store
 from opilio.topics import TopicRecord
 from parts_facts import differences, facts
 
-DERIVED = frozenset({"meta", "counters", "taxonomy_stat", "stat", "blob"})
+DERIVED = frozenset({"meta", "counters", "progress", "taxonomy_stat", "stat", "blob"})
 TOPICS = st.sampled_from([(), ("A",), ("A / x", "B"), ("C", "A"), ("C / y",)])
 MANY = settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 STRENGTH = {"fetched": 4, "failed": 3, "waiting": 2, "dropped": 1}
@@ -70,8 +70,8 @@ def _check_parts(whole: dict[str, Counter[Any]], parts: list[dict[str, Counter[A
         assert {row[0] for row in part["pages"]} <= own
         expected = {link for link in whole["links"] if link[0] in own or link[1] in own}
         assert set(part["links"]) == expected
-        assert sum(row[1] for row in part["counters"] if row[0] == "phase") == sum(
-            row[1] for row in whole["counters"] if row[0] == "phase"
+        assert [row[0] for row in part["progress"]] == [row[0] for row in whole["progress"]], (
+            "the phase is every part's"
         )
 
 

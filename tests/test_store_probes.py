@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bayes_worlds import UNKNOWN, World, log, page, pages, worlds
 from opilio.classify.bayes import BayesTree
 from opilio.errors import QueryError
-from opilio.store import connection as schema
+from opilio.store import schema
 from opilio.store.connection import connect
 from opilio.store.probes import bulk_probe, bulk_relevance, chain, single_probe, write_model
 from opilio.topics.hierarchy import ROOT, Hierarchy

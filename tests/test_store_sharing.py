@@ -8,7 +8,7 @@ import pytest
 from opilio import Collection
 from opilio.errors import CollectionBusy
 from opilio.store import Store
-from opilio.store.sharing import reading_together
+from opilio.store.database import reading_together
 
 MIB = 2**20
 

@@ -105,7 +105,7 @@ def test_a_url_that_is_not_stored_is_a_404_that_tells_what_is_known(portal: Port
     """One that waits says so and lists who links to it; one that nobody knows says what to do."""
     [[waits]] = collection.sql("SELECT url FROM crawl WHERE state = 'waiting' ORDER BY oid LIMIT 1").rows
     status, text = portal.get(f"/c/{NAME}/page", url=waits)
-    assert status == 404 and "It waits to be fetched" in text and "Pages that link to it" in text
+    assert status == 404 and "It is queued" in text and "Pages that link to it" in text
     status, answer = portal.get(f"/api/c/{NAME}/page", url=waits)
     assert status == 404 and answer["known"]["state"] == "waiting" and answer["hint"]
     status, text = portal.get(f"/c/{NAME}/page", url="http://nobody.test/")

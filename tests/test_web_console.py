@@ -119,7 +119,7 @@ def test_the_console_in_a_browser(portal: Portal) -> None:
         page.get_by_label("Statement").fill("UPDATE topics SET description = 'by hand'")
         page.get_by_role("button", name="Run").click()
         page.get_by_role("alert", name="").get_by_text("UPDATE would change the collection").wait_for()
-        page.get_by_label("It may change rows").check()
+        page.get_by_label("Allow changes").check()
         page.get_by_role("button", name="Run").click()
         page.locator("#said", has_text="rows changed").wait_for()
         page.goto(f"{portal.address}{PAGE}?question=harvest-per-minute")

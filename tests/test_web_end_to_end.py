@@ -83,7 +83,7 @@ def test_from_a_wish_to_a_changed_ranking(small_server: LocalServer, portal: Por
 
         page.get_by_role("link", name="Teach", exact=True).click()
         expect(page.get_by_role("heading", name="1 change not yet learned")).to_be_visible()
-        page.get_by_role("button", name="Retrain and judge anew").click()
+        page.get_by_role("button", name="Retrain and re-judge").click()
         page.wait_for_url("**/compare?**", timeout=60_000)
         expect(page.get_by_role("heading", name="Keep it, or undo")).to_be_visible()
         compared = page.url
@@ -94,7 +94,7 @@ def test_from_a_wish_to_a_changed_ranking(small_server: LocalServer, portal: Por
         assert after != before
 
         page.goto(compared)
-        page.get_by_label("and take back what I taught since").check()
+        page.get_by_label("and undo my changes since then").check()
         page.get_by_role("button", name=re.compile("Undo")).click()
         page.wait_for_url("**/teach", timeout=60_000)
         page.goto(portal.address + path)
@@ -108,8 +108,8 @@ def test_a_question_and_a_pause(small_server: LocalServer, portal: Portal) -> No
         page = signed_in(browser, portal.address)
         page.goto(f"{portal.address}/new")
         page.get_by_label("A question").check()
-        page.get_by_label("Words the pages should be about").fill("data compression archive")
-        page.get_by_label("Where to begin: one address on each line").fill(seed)
+        page.get_by_label("Words that describe the pages").fill("data compression archive")
+        page.get_by_label("Where to start: one address on each line").fill(seed)
         wish(page, portal, "question", settings(small_server, fetch__host_delay_s=0.5))
         page.get_by_role("button", name="Pause").click()
         expect(page.locator("#now")).to_contain_text("paused", timeout=15_000)

@@ -15,7 +15,7 @@ from browser import chromium
 from federation_server import FederationServer, answering, free_address, portal_at
 from opilio import Collection
 from opilio.crawl.peer import LocalPeer
-from opilio.federation.remote import RemotePeer
+from opilio.federation.remote_peer import RemotePeer
 from opilio.web.federated import Federation
 from search_pages import Page, make_collection
 from web_portal import TOKEN, Portal
@@ -131,7 +131,7 @@ def test_the_collections_are_shown_as_they_are(three: Three) -> None:
     assert found["birds"]["next_try_s"] is None
     status, page = three.server.get("/collections")
     assert status == 200
-    for part in ("birds", three.bees, "Nothing is known of it yet", "refused"):
+    for part in ("birds", three.bees, "Nothing is known about it yet", "refused"):
         assert part in page
     assert re.search(r"refused.*; next try in \d+ s", page)
     shutil.move(three.place / "here" / "ships", three.place / "here" / "gone")

@@ -9,9 +9,9 @@ import pytest
 from federation_pages import make_federation
 from opilio import Collection
 from opilio.crawl.peer import LocalPeer
-from opilio.federation.asking import FederatedSearch
 from opilio.federation.peers import Offer, PeerError
-from opilio.federation.remote import RemotePeer
+from opilio.federation.remote_peer import RemotePeer
+from opilio.federation.search import FederatedSearch
 from opilio.search.finding import pieces
 from opilio.search.query import parse
 from opilio.search.snippets import Highlighter

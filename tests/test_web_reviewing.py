@@ -52,7 +52,7 @@ def test_the_review_goes_on_page_by_page(portal: Portal) -> None:
         "said": "6 examples and 4 counter-examples to learn from", "yes": 6, "no": 4
     }  # fmt: skip
     assert portal.get("/api/c/c/pending")[1]["count"] >= 10
-    assert portal.ask("POST", f"{path}/anew", topic)[1]["said"] == "10 verdicts forgotten"
+    assert portal.ask("POST", f"{path}/anew", topic)[1]["said"] == "10 verdicts deleted"
 
 
 def test_bad_requests_are_refused(portal: Portal) -> None:

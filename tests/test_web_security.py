@@ -145,7 +145,7 @@ def test_errors_do_not_tell_where_collections_lie(tmp_path: Path) -> None:
     Collection.create(tmp_path / "birds", seeds=tmp_path / "seeds.txt")
     with Portal(tmp_path) as portal, turn(tmp_path / "birds"):
         status, answer = portal.ask("GET", "/api/c/birds/search?q=owl")
-    assert (status, answer["error"]) == (503, "birds: nothing can be searched yet: the index is being made")
+    assert (status, answer["error"]) == (503, "birds: nothing can be searched yet: the index is being built")
 
 
 @pytest.mark.parametrize("name", ["..", "../birds", "%2e%2e", "birds/../birds", ".", "birds%2f..%2fbirds", "nothing"])

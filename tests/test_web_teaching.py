@@ -37,8 +37,8 @@ def test_every_page_answers_and_says_what_it_is_about(portal: Portal) -> None:
     """Teach with a topic and with a page, archetypes, models, a comparison, clusters with and without a topic."""
     [url, *_] = pages_of(portal, TOPIC)
     for path, given, said in (
-        ("teach", {}, "Everything is learned"),
-        ("teach", {"topic": TOPIC}, "What statistics is learned from"),
+        ("teach", {}, "All changes are learned"),
+        ("teach", {"topic": TOPIC}, "Examples of statistics"),
         ("teach", {"url": url}, "Learn from a part of a page"),
         ("teach", {"url": "http://nowhere.test/"}, "not a page of this collection"),
         ("archetypes", {}, "Archetypes of c"),
@@ -65,7 +65,7 @@ def test_feedback_waits_is_learned_compared_and_undone(portal: Portal) -> None:
     assert (trained["first"], trained["second"]) == (1, 2)
     _, told = portal.get("/api/c/c/compare", first=1, second=2)
     assert told["moved_pages"] >= 2
-    assert "Pages that changed sides" in portal.get("/c/c/compare", first=1, second=2)[1]
+    assert "Pages that changed topics" in portal.get("/c/c/compare", first=1, second=2)[1]
     _, undone = portal.ask("POST", "/api/c/c/undo", {"version": 1, "forget": True})
     assert (undone["version"], undone["forgotten"]) == (3, 2)
     assert url in pages_of(portal, TOPIC) and other in pages_of(portal, TOPIC)
@@ -130,7 +130,7 @@ def test_a_crawl_that_waits_between_its_phases_is_told_to_go_on(portal: Portal) 
     """Only then do the pages say so."""
     says = "The crawl waits for you"
     assert says not in portal.get("/c/c/teach")[1]
-    Collection(portal.shelf.path("c")).sql("INSERT INTO counters VALUES ('phase', 2)", write=True)
+    Collection(portal.shelf.path("c")).sql("INSERT INTO progress VALUES ('paused', 0, 0, 0, 0)", write=True)
     assert says in portal.get("/c/c/teach")[1]
 
 
@@ -149,11 +149,11 @@ def test_a_user_trims_retrains_undoes_and_splits_in_a_browser(portal: Portal) ->
         assert 40 <= len(page.locator("#trim-text").input_value()) < 80  # to the end of the word
         page.get_by_role("button", name="Learn from this part").click()
         page.get_by_role("heading", name="1 change not yet learned").wait_for()
-        page.get_by_role("button", name="Retrain and judge anew").click()
+        page.get_by_role("button", name="Retrain and re-judge").click()
         page.get_by_role("heading", name="Model 1 and model 2").wait_for()
-        page.get_by_label("and take back what I taught since").check()
+        page.get_by_label("and undo my changes since then").check()
         page.get_by_role("button", name="Undo: model 1 again").click()
-        page.get_by_role("heading", name="Everything is learned").wait_for()
+        page.get_by_role("heading", name="All changes are learned").wait_for()
         for path in (f"clusters?topic={TOPIC}&k=2", f"teach?topic={TOPIC}", "archetypes"):
             page.goto(f"{portal.address}/c/c/{path}")
             found = Axe().run(page)

@@ -169,7 +169,7 @@ def test_steering_by_the_api(taught: Collection, small_server: LocalServer) -> N
         hosts = portal.get(f"{API}/hosts", top=3)[1]
         steered = max(hosts, key=lambda host: host["waiting"])["host"]
         code, told = portal.ask("POST", f"{API}/host", {"host": steered, "do": "boost", "factor": 5})
-        assert code == 200 and "comes sooner" in told["said"] and told["urls"] > 0
+        assert code == 200 and "boosted" in told["said"] and told["urls"] > 0
         assert portal.get(f"{API}/status")[1]["boosts"] == {steered: 5.0}
         code, told = portal.ask("POST", f"{API}/host", {"host": steered, "do": "lock"})
         assert code == 200 and "locked" in told["said"] and told["urls"] > 0

@@ -1,15 +1,14 @@
-"""Background processes of ours, forked from a process that has loaded their modules already.
+"""Child processes that are forked from a process which has loaded their modules already.
 
 A process that trains a model spends nine tenths of its time on loading scikit-learn, and a crawl of a test trains
-several models. Here the fork server of `multiprocessing` loads it once for each process of pytest. A forked process is
-what it is outside of tests: it has pipes, a process group, a niceness and an end of its own. Processes that a test
-starts by a command, such as `python -m opilio`, start their own background processes as they do for a user.
+several models. Here the fork server of `multiprocessing` loads it once for each process of pytest. A forked process has
+a channel, a process group, a niceness and an end of its own, as one that `opilio.process` starts. Processes that a test
+starts by a command, such as `python -m opilio`, start their own children as they do for a user.
 """
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import multiprocessing
 import os
 import subprocess
@@ -22,16 +21,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import opilio.process
+from opilio.process import child
 
+WARM = ("opilio.process.child:", "opilio.learn.", "opilio.search.")
+"""What the targets of such processes begin with."""
 context = multiprocessing.get_context("forkserver")
 context.set_forkserver_preload(
-    ["opilio.crawl.collection", "opilio.learn.training_process", "opilio.learn.rejudging_process", "sklearn.svm"]
+    ["opilio.crawl.collection", "opilio.learn.trainer", "opilio.learn.guard", "opilio.search.updating", "sklearn.svm"]
 )
 _one_at_a_time = threading.Lock()  # `multiprocessing` looks for processes that ended whenever another starts
 
 
-class _Handle:
+class _Descriptor:
     """A file descriptor on its way to a process."""
 
     def __init__(self, number: int) -> None:
@@ -41,40 +42,38 @@ class _Handle:
         return _arrived, (DupFd(self.number),)
 
 
-def _arrived(given: Any) -> _Handle:
-    return _Handle(given.detach())
+def _arrived(given: Any) -> _Descriptor:
+    return _Descriptor(given.detach())
 
 
-def _run(module: str, handles: Sequence[_Handle], environment: Mapping[str, str], folder: str) -> None:
-    """What an interpreter does by `python -m MODULE`."""
+def _run(
+    arguments: Sequence[str], channel: _Descriptor, begun: _Descriptor, environment: Mapping[str, str], folder: str
+) -> None:
+    """What `python -m opilio.process` does."""
     os.setpgid(0, 0)
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
-    for number, handle in enumerate(handles):
-        os.dup2(handle.number, number)
-        os.close(handle.number)
-    sys.stdin, sys.stdout = (open(number, mode, closefd=False) for number, mode in enumerate("rw"))  # noqa: SIM115
-    importlib.import_module(module).main()
+    os.close(begun.number)
+    target, _, *rest = arguments
+    child.main([target, str(channel.number), *rest])
 
 
 class WarmProcess:
-    """A process as `subprocess.Popen` shows one, for callers that talk to it through pipes."""
+    """A process as `subprocess.Popen` shows one, as far as `opilio.process` looks at it."""
 
-    def __init__(self, command: Sequence[str], *, stdin: int, stdout: int, env: Mapping[str, str], **_: object) -> None:
-        assert stdin == stdout == subprocess.PIPE
-        asked, self._asking = os.pipe()
-        self._answered, answers = os.pipe()
-        given = [_Handle(asked), _Handle(answers), _Handle(2)]
-        module = command[command.index("-m") + 1]
-        self._process = context.Process(target=_run, args=(module, given, dict(env), str(Path.cwd())), daemon=True)
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        """`arguments` are those of `python -m opilio.process`."""
+        reading, begun = os.pipe()
+        given = (arguments, _Descriptor(int(arguments[1])), _Descriptor(begun), dict(environment), str(Path.cwd()))
+        self._process = context.Process(target=_run, args=given, daemon=True)
         with _one_at_a_time:
             self._process.start()
-        os.close(asked)
-        os.close(answers)
+        os.close(begun)
+        os.read(reading, 1)  # until it leads a process group
+        os.close(reading)
         assert self._process.pid is not None
         self.pid = self._process.pid
-        self.stdin, self.stdout = open(self._asking, "wb"), open(self._answered, "rb")  # noqa: PTH123, SIM115
 
     @property
     def returncode(self) -> int | None:
@@ -95,21 +94,19 @@ class WarmProcess:
         with _one_at_a_time:
             self._process.kill()
 
-    def communicate(self, said: bytes = b"") -> tuple[bytes, None]:
-        """Say something, hear it out, and wait for its end."""
-        with contextlib.suppress(BrokenPipeError, ValueError):
-            self.stdin.write(said)
-            self.stdin.close()
-        answer = b"" if self.stdout.closed else self.stdout.read()
-        self.stdout.close()
-        self.wait()
-        return answer, None
+
+def _popen(command: Sequence[str], **options: Any) -> Any:
+    arguments = command[4:]
+    assert command[:4] == [sys.executable, "-P", "-m", "opilio.process"], command
+    if arguments[0].startswith(WARM):
+        return WarmProcess(arguments, options["env"])
+    return subprocess.Popen(command, **options)
 
 
 @contextlib.contextmanager
-def warm_processes() -> Iterator[None]:
-    """Have processes that `opilio.process` starts forked."""
-    before = opilio.process.subprocess
-    opilio.process.subprocess = SimpleNamespace(Popen=WarmProcess, PIPE=subprocess.PIPE)  # type: ignore[assignment]
+def warm_processes(popen: Any = _popen) -> Iterator[None]:
+    """Have children forked; or started by `popen`."""
+    before = child.subprocess
+    child.subprocess = SimpleNamespace(**{**vars(subprocess), "Popen": popen})  # type: ignore[assignment]
     yield
-    opilio.process.subprocess = before
+    child.subprocess = before

@@ -1,20 +1,17 @@
-"""The process that reads documents: files come in on an inherited socket, contents go out on it.
+"""The process that reads documents: files come in over the channel, contents go out.
 
 A file may do its worst here. What it can reach is bounded by the system: memory, time, open files, no writing of files.
 The process ends at once when its parent is gone, and at the latest when a file has taken too long: the kernel's timer
-ends it wherever it hangs.
+ends it wherever it hangs. It is a module of its own because it imports the readers of all formats, which no worker
+needs (`extractor.py`).
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
-import select
 import signal
-import socket
 import sys
-import threading
 
 from opilio.analyze import draft, html  # readers register on import
 from opilio.analyze.content import Failure, Source, Targets
@@ -23,18 +20,17 @@ from opilio.analyze.documents.reading import ReadingContext, UnpackBudget, Unrea
 from opilio.analyze.extractor import (
     BEGUN,
     READY,
-    Reply,
-    Request,
+    ExtractionReply,
+    ExtractionRequest,
     documents_decoder,
     encoder,
-    receive,
     request_decoder,
-    send,
 )
 from opilio.analyze.formats import read_as
+from opilio.process import Channel, end_with_parent
 from opilio.settings import MIB, DocumentSettings
 
-__all__ = ["archives", "draft", "html", "legacy_office", "main", "pdf", "postscript", "rtf"]
+__all__ = ["archives", "draft", "html", "legacy_office", "pdf", "postscript", "rtf", "serve"]
 
 GRACE_S = 5.0
 """So much after the time a file may take, the process ends itself; its parent ends it before, when there is one."""
@@ -63,57 +59,38 @@ def limit_time(documents: DocumentSettings) -> None:
     signal.setitimer(signal.ITIMER_REAL, documents.timeout_s + GRACE_S)
 
 
-def read(request: Request, documents: DocumentSettings, targets: Targets) -> Reply:
+def read(request: ExtractionRequest, documents: DocumentSettings, targets: Targets) -> ExtractionReply:
     """Read one file. Whatever is wrong with it is a failure in words."""
     source = Source(
         request.url, request.charset, targets, request.max_links, request.link_context, request.obey_rel_nofollow
     )
     try:
-        return Reply(read_as(request.kind, request.body, ReadingContext(source, UnpackBudget(documents), request.name)))
+        reading = ReadingContext(source, UnpackBudget(documents), request.name)
+        return ExtractionReply(read_as(request.kind, request.body, reading))
     except Unreadable as error:
-        return Reply(failure=Failure(str(error), error.outcome))
+        return ExtractionReply(failure=Failure(str(error), error.outcome))
     except MemoryError:
         failure = Failure(f"needs more than {documents.memory_bytes / MIB:.4g} MiB of memory")
-        return Reply(failure=failure, is_last=True)
+        return ExtractionReply(failure=failure, is_last=True)
     except Exception as error:  # a defect of ours costs this file only
-        return Reply(failure=Failure(f"analysis failed: {type(error).__name__}: {error}"[:300]))
+        return ExtractionReply(failure=Failure(f"analysis failed: {type(error).__name__}: {error}"[:300]))
 
 
-def _end_with_parent(connection: socket.socket) -> None:
-    """Wait until the other end of the socket is closed; then end this process and its children."""
-    poll = select.poll()
-    poll.register(connection, 0)  # only hanging up counts
-    poll.poll()
-    if os.getpgrp() == os.getpid():
-        os.killpg(0, signal.SIGKILL)
-    os._exit(1)
-
-
-def serve(connection: socket.socket) -> None:
-    """Read files until the other end closes the socket."""
-    setup = receive(connection)
+def serve(channel: Channel) -> None:
+    """Read files until the other end closes the channel."""
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    sys.dont_write_bytecode = True
+    setup = channel.receive()
     if not setup:
         return
     documents = documents_decoder.decode(setup)
     limit_resources(documents)
-    threading.Thread(target=_end_with_parent, args=(connection,), daemon=True).start()
+    end_with_parent(channel, signal.SIGKILL)
     targets = Targets()
-    send(connection, READY)
-    while message := receive(connection):
+    channel.send(READY)
+    while message := channel.receive():
         limit_time(documents)
-        send(connection, BEGUN)
+        channel.send(BEGUN)
         reply = read(request_decoder.decode(message), documents, targets)
         signal.setitimer(signal.ITIMER_REAL, 0.0)
-        send(connection, encoder.encode(reply))
-
-
-def main() -> None:
-    """Entry point: `python -m opilio.analyze.extraction_process FD`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the engine's to handle
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
-    sys.dont_write_bytecode = True
-    serve(socket.socket(fileno=int(sys.argv[1])))
-
-
-if __name__ == "__main__":
-    main()
+        channel.send(encoder.encode(reply))

@@ -5,7 +5,7 @@ The classifier `oasis`: several metrics, each with a threshold tuned on the core
 Two metrics that look at the same thing are no two witnesses. The paper sorts what it found into pages recognised by
 "a word collocations and term metric" and by the vector space model, and calls undoubted what at least two recognised.
 So the metrics form two families: *words* (collocations, terms) and *vectors* (whole page, passages), and a page is
-undoubted when both agree. docs/concepts/classifiers-oasis.md says why, with figures.
+undoubted when both agree. docs/concepts/classifiers.md says why, with figures.
 
 The directory metric speaks only when no other does: a page is relevant if a relevant one was found in its directory.
 A judge therefore remembers directories. That memory is bounded, is no part of what was learned (it is not in

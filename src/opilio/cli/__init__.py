@@ -1,8 +1,8 @@
 """The command line: one module per group of commands, each loaded when it is called.
 
 `main` is the one place where an error becomes a message: the error in one line, a `hint:` line with the next step, exit
-code 1. A wrong call exits with 2, an interrupted crawl with 130. What is not listed there is a defect of ours: it shows
-its traceback.
+code 1. A wrong call exits with 2, an interrupted crawl with 130. Any other exception is a defect of ours and shows its
+traceback.
 """
 
 from __future__ import annotations
@@ -21,48 +21,48 @@ from opilio.process import use_one_thread
 
 INTERRUPTED = 130  # exit code after Ctrl-C, as shells have it
 
-_COMMANDS = {  # where each is, and what the list of commands says of it
-    "crawl": ("opilio.cli.crawl:crawl", "Make a collection, or go on with one."),
-    "serve": ("opilio.cli.portal:serve", "Show the portal: browse, search, teach, watch."),
-    "federate": ("opilio.cli.federate:federate", "Search several collections as one, here and elsewhere."),
+_COMMANDS = {  # where each is, and its line in the list of commands
+    "crawl": ("opilio.cli.crawl:crawl", "Crawl into a new collection, or continue a crawl."),
+    "serve": ("opilio.cli.portal:serve", "Serve the portal: browse, search, train and watch in a browser."),
+    "federate": ("opilio.cli.federate:federate", "Search several collections as one, local and remote."),
     "search": ("opilio.cli.search:search", "Search the stored pages."),
-    "status": ("opilio.cli.ask:status", "Show how a crawl stands, while it runs or after."),
-    "sql": ("opilio.cli.ask:sql", "Ask the database of a collection."),
-    "policy": ("opilio.cli.ask:policy", "Change the order in which URLs are asked for."),
-    "stop": ("opilio.cli.ask:stop", "Stop the crawl that runs."),
-    "pause": ("opilio.cli.steer:pause", "Let the crawl that runs ask for nothing new."),
-    "resume": ("opilio.cli.steer:resume", "Let a paused crawl go on."),
-    "host": ("opilio.cli.steer:host", "Lock a host, unlock it, or let it come sooner."),
-    "topics": ("opilio.cli.teach:topics", "Look at the topics, and teach what is wanted."),
-    "explain": ("opilio.cli.teach:explain", "Show why a page is judged as it is."),
-    "models": ("opilio.cli.teach:models", "List, compare and choose the models that judge."),
-    "census": ("opilio.cli.distill:census", "Show which topics the pages fell into, and what to do about it."),
+    "status": ("opilio.cli.ask:status", "Show the figures of a crawl, while it runs or after."),
+    "sql": ("opilio.cli.ask:sql", "Query the database of a collection."),
+    "policy": ("opilio.cli.ask:policy", "Change the order in which URLs are fetched."),
+    "stop": ("opilio.cli.steer:stop", "Stop the running crawl."),
+    "pause": ("opilio.cli.steer:pause", "Pause the running crawl."),
+    "resume": ("opilio.cli.steer:resume", "Resume a paused crawl."),
+    "host": ("opilio.cli.steer:host", "Lock a host, unlock it, or boost it."),
+    "topics": ("opilio.cli.teach:topics", "List the topics; change what is wanted, add examples, train."),
+    "explain": ("opilio.cli.teach:explain", "Explain why a page is judged as it is."),
+    "models": ("opilio.cli.teach:models", "List, compare and choose the models that judge pages."),
+    "census": ("opilio.cli.distill:census", "Show the topics of the pages, and what to do about it."),
     "archetypes": (
         "opilio.cli.archetypes:archetypes",
-        "Look at what a crawl learns from by itself; confirm, reject, trim.",
+        "List the pages that a crawl chose to learn from; confirm, reject, trim.",
     ),
-    "feedback": ("opilio.cli.review:feedback", "Say of a page whether it is relevant, or where it belongs."),
+    "feedback": ("opilio.cli.review:feedback", "Say whether a page is relevant, or which topic it belongs to."),
     "clusters": ("opilio.cli.review:clusters", "Find clusters in a topic, and make subtopics of them."),
-    "review": ("opilio.cli.review:review", "Judge a sample of a topic, and know how good all of it is."),
+    "review": ("opilio.cli.review:review", "Judge a sample of a topic to estimate precision and recall."),
     "distill": ("opilio.cli.distill:distill", "List the best hubs and authorities."),
     "export": ("opilio.cli.ask:export", "Write the pages to a file."),
-    "offer": ("opilio.cli.federate:offer", "Hand over to other collections the URLs that suit them."),
-    "split": ("opilio.cli.parts:split", "Divide a collection by topic."),
-    "merge": ("opilio.cli.parts:merge", "Make one collection of several."),
-    "publish": ("opilio.cli.portal:publish", "Write the portal as a site that needs no server."),
+    "offer": ("opilio.cli.federate:offer", "Forward URLs to other collections that they suit."),
+    "split": ("opilio.cli.parts:split", "Split a collection by topic."),
+    "merge": ("opilio.cli.parts:merge", "Merge several collections into one."),
+    "publish": ("opilio.cli.portal:publish", "Write the portal as a static site."),
     "settings": ("opilio.cli.ask:settings", "Show the settings of a collection, or all defaults."),
-    "record": ("opilio.cli.lab:record", "Record a web, on which crawls can be repeated and compared."),
+    "record": ("opilio.cli.lab:record", "Record a web on which crawls can be repeated and compared."),
     "replay": ("opilio.cli.lab:replay", "Serve a recorded web on this machine."),
     "evaluate": ("opilio.cli.lab:evaluate", "Compare strategies on recorded webs."),
-    "demo": ("opilio.cli.demo:demo", "See it at work on this machine, offline."),
-    "localweb": ("opilio.cli.demo:localweb", "Serve the web of the demo, for crawls of your own."),
+    "demo": ("opilio.cli.demo:demo", "Run a demonstration on this machine, offline."),
+    "localweb": ("opilio.cli.demo:localweb", "Serve the web of the demo for your own crawls."),
 }
 
 # For errors that come without a hint of their own.
 _HINTS: dict[type[OpilioError], str] = {
     SettingsError: "`opilio settings` lists all settings with their defaults.",
-    InputError: "`opilio crawl --help` shows what can be given.",
-    CollectionError: "`opilio status FOLDER` shows how a collection stands.",
+    InputError: "`opilio crawl --help` lists the possible inputs.",
+    CollectionError: "`opilio status FOLDER` shows the state of a collection.",
     QueryError: "docs/sql.md describes the tables.",
 }
 
@@ -71,7 +71,7 @@ class LazyGroup(click.Group):
     """Commands by name, imported when they are needed, so that `opilio --help` answers at once."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All names, in the order a user meets them."""
+        """All names, in the order in which a user needs them."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -91,14 +91,14 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="opilio")
 def cli() -> None:
-    """Opilio, a focused crawler: from bookmarks, examples or a question to a topical collection of the web.
+    """Opilio, a focused crawler: it turns bookmarks, examples or a query into a topical collection of web pages.
 
     \b
     Begin:     opilio crawl birds --bookmarks bookmarks.html --max-pages 1000
-    Go on:     opilio crawl birds
+    Continue:  opilio crawl birds
     Watch:     opilio status birds        (from another terminal, while it runs)
-    Ask:       opilio sql birds "SELECT url, title FROM collection ORDER BY relevance DESC LIMIT 10"
-    Take out:  opilio export birds pages.parquet
+    Query:     opilio sql birds "SELECT url, title FROM collection ORDER BY relevance DESC LIMIT 10"
+    Export:    opilio export birds pages.parquet
     Try it:    opilio demo                (offline, on a web made from the documentation on this machine)
     """
 
@@ -111,12 +111,12 @@ def main() -> None:
         cli(standalone_mode=False)
     except OpilioError as error:
         hints = [hint for kind, hint in _HINTS.items() if isinstance(error, kind)]
-        _fail(error.message, error.hint or (hints or ["`opilio --help` shows what there is."])[0], 1)
+        _fail(error.message, error.hint or (hints or ["`opilio --help` lists the commands."])[0], 1)
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx is not None else "opilio"
-        _fail(error.format_message(), f"`{command} --help` shows how it is called.", error.exit_code)
+        _fail(error.format_message(), f"`{command} --help` shows how to call it.", error.exit_code)
     except click.ClickException as error:
-        _fail(error.format_message(), "`opilio --help` shows what there is.", error.exit_code)
+        _fail(error.format_message(), "`opilio --help` lists the commands.", error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(INTERRUPTED)
     except BrokenPipeError:  # the reader of our output went away, as `head` does
@@ -124,11 +124,15 @@ def main() -> None:
         sys.exit(0)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        _fail(f"{where}{error.strerror or error}", "Check that the place exists, is yours and has room.", 1)
+        _fail(
+            f"{where}{error.strerror or error}",
+            "Check that the folder exists, that you may write there, and that the disk is not full.",
+            1,
+        )
 
 
 def _fail(message: str, hint: str, code: int) -> NoReturn:
-    """Say what went wrong and what to do, in a line each, and end. Text of strangers cannot steer the terminal."""
+    """Print what went wrong and what to do, one line each, and exit. Foreign text cannot control the terminal."""
     click.echo(f"error: {one_line(message)}", err=True)
     click.echo(f"hint: {one_line(hint)}", err=True)
     sys.exit(code)

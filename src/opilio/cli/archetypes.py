@@ -1,8 +1,7 @@
-"""Commands for what a crawl learns from by itself."""
+"""Commands for archetypes: the pages that a crawl chose to learn from."""
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,23 +9,24 @@ from typing import Any
 import click
 
 from opilio.cli import one_line
+from opilio.cli.operations import Called, operation_command
 from opilio.crawl import Collection
+from opilio.crawl.operations import training
 from opilio.errors import InputError
 
 FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 TOPIC = click.argument("topic")
 URL = click.argument("url")
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="As JSON.")
 _STATES = {
-    "archetype": "learned from",
-    "next": "would join in the next round",
-    "candidate": "candidates that would not join: not more confident than the mean, or past the limit of a round",
+    "archetype": "in use",
+    "next": "to be added in the next round",
+    "candidate": "other candidates: not more confident than the mean, or beyond the limit of a round",
 }
 
 
 @click.group()
 def archetypes() -> None:
-    """Look at the pages that a crawl learns from by itself, or may; say which are right. Also while a crawl runs.
+    """List the pages that a crawl chose to learn from, and candidates; confirm or reject them. Also while it runs.
 
     \b
     opilio archetypes list birds
@@ -37,23 +37,19 @@ def archetypes() -> None:
     """
 
 
-@archetypes.command("list")
-@FOLDER
-@click.option("--topic", default=None, help="Only those of this topic.")
-@AS_JSON
-def list_(folder: Path, topic: str | None, as_json: bool) -> None:
+@operation_command(training.archetypes, name="list")
+def list_(called: Called, found: list[dict[str, Any]]) -> None:
     """Show archetypes and candidates: topic, confidence, authority, title, URL and a passage of each."""
-    found = Collection(folder).archetypes(topic)
-    if as_json:
-        click.echo(json.dumps(found))
-        return
     for name in dict.fromkeys(page["topic"] for page in found):
         mine = [page for page in found if page["topic"] == name]
         click.echo(f"{one_line(name)}: its training documents have a mean confidence of {mine[0]['mean']:.3f}")
         for state, says in _STATES.items():
             _show(says, [page for page in mine if page["state"] == state])
     if not found:
-        click.echo("no archetypes, and no candidates: no page was taken by a topic that has examples")
+        click.echo("no archetypes and no candidates: no page was assigned to a topic that has examples")
+
+
+archetypes.add_command(list_)
 
 
 def _show(says: str, pages: list[dict[str, Any]]) -> None:
@@ -69,7 +65,7 @@ def _show(says: str, pages: list[dict[str, Any]]) -> None:
 @FOLDER
 @URL
 def show(folder: Path, url: str) -> None:
-    """Print the text of a stored page with numbered lines, to trim it by."""
+    """Print the text of a stored page with numbered lines, as `trim --lines` counts them."""
     page = Collection(folder).page_text(url)
     click.echo(one_line(page["title"]) or "(no title)")
     for number, line in enumerate(page["text"].split("\n"), 1):
@@ -81,7 +77,7 @@ def show(folder: Path, url: str) -> None:
 @TOPIC
 @click.argument("url", nargs=-1, required=True)
 def confirm(folder: Path, topic: str, url: tuple[str, ...]) -> None:
-    """Vouch for pages: each is your own example of TOPIC from now on, which no crawl removes."""
+    """Confirm pages: each is your own example of TOPIC from now on, and no crawl removes it."""
     for one in url:
         Collection(folder).confirm_archetype(topic, one)
         click.echo(f"confirmed {one_line(one)}")
@@ -103,14 +99,18 @@ def reject(folder: Path, topic: str, url: tuple[str, ...]) -> None:
 @FOLDER
 @TOPIC
 @URL
-@click.option("--keep", type=click.Path(path_type=Path, dir_okay=False), help="A text file with what is to be kept.")
-@click.option("--from", "first", default="", metavar="WORDS", help="Keep from the first place of these words on ...")
-@click.option("--to", "last", default="", metavar="WORDS", help="... to the end of the first place of these after it.")
+@click.option("--keep", type=click.Path(path_type=Path, dir_okay=False), help="A text file with the part to keep.")
+@click.option(
+    "--from", "first", default="", metavar="WORDS", help="Keep the text from the first occurrence of these words ..."
+)
+@click.option(
+    "--to", "last", default="", metavar="WORDS", help="... to the next occurrence of these words, which is included."
+)
 @click.option("--lines", default="", metavar="A-B", help="Keep lines A to B, as `opilio archetypes show` counts them.")
 def trim(folder: Path, topic: str, url: str, keep: Path | None, first: str, last: str, lines: str) -> None:
-    """Learn from a part of a stored page in place of the whole; it is your own example of TOPIC then."""
+    """Learn from a part of a stored page instead of the whole; it becomes your own example of TOPIC."""
     if sum((keep is not None, bool(first or last), bool(lines))) != 1:
-        raise click.UsageError("say what to keep by one of --keep, --from and --to, or --lines")
+        raise click.UsageError("say what to keep: --keep, or --from and --to, or --lines")
     collection = Collection(folder)
     if keep is not None:
         kept = _file(keep)
@@ -123,7 +123,7 @@ def trim(folder: Path, topic: str, url: str, keep: Path | None, first: str, last
 
 
 def _say_when(folder: Path) -> None:
-    click.echo(f"learned at the next training: opilio topics train {folder} (a crawl that runs does it by itself)")
+    click.echo(f"the next training learns this: opilio topics train {folder} (a running crawl trains by itself)")
 
 
 def _file(path: Path) -> str:
@@ -144,7 +144,7 @@ def _lines(text: str, wanted: str) -> str:
 
 
 def _passage(text: str, first: str, last: str) -> str:
-    """From the first words to the last ones, both included; spaces and line breaks are alike, and so are cases."""
+    """From the first words to the last ones, both included; ignores case and the kind of white space."""
     start = _place(text, first, 0).start() if first else 0
     end = _place(text, last, start).end() if last else len(text)
     return text[start:end]
@@ -153,7 +153,5 @@ def _passage(text: str, first: str, last: str) -> str:
 def _place(text: str, words: str, after: int) -> re.Match[str]:
     found = re.compile(r"\s+".join(map(re.escape, words.split())), re.IGNORECASE).search(text, after)
     if found is None or not words.split():
-        raise InputError(
-            f"{words!r} does not stand on the page", "`opilio archetypes show FOLDER URL` prints its text."
-        )
+        raise InputError(f"{words!r} is not on the page", "`opilio archetypes show FOLDER URL` prints its text.")
     return found

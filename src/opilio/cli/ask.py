@@ -1,9 +1,8 @@
-"""Commands that ask or steer a collection, whether a crawl runs in it or not."""
+"""Commands that query a collection, whether a crawl runs in it or not."""
 
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import json
 import shutil
@@ -19,7 +18,9 @@ from rich.text import Text
 
 from opilio.cli import one_line
 from opilio.cli.display import summary
-from opilio.crawl import Collection
+from opilio.cli.operations import Called, operation_command
+from opilio.crawl import Collection, Status
+from opilio.crawl.operations import crawling
 from opilio.errors import CollectionBusy, InputError
 from opilio.settings import Settings, to_toml
 from opilio.store import Result
@@ -30,18 +31,12 @@ from opilio.store.questions import question as find_question
 FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 
 
-@click.command()
-@FOLDER
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
-def status(folder: Path, as_json: bool) -> None:
-    """Show how the crawl in FOLDER stands: of the running crawl, or of the last one."""
-    now = Collection(folder).status()
-    if as_json:
-        click.echo(json.dumps(dataclasses.asdict(now)))
-        return
+@operation_command(crawling.status)
+def status(called: Called, now: Status) -> None:
+    """Show the figures of the crawl in FOLDER: the running crawl, or the last one."""
     click.echo(summary(now))
     if now.paused:
-        click.echo(f"  paused; opilio resume {folder} lets it go on")
+        click.echo(f"  paused; continue with: opilio resume {called.folder}")
     if now.running:
         click.echo(f"  now: {now.pages_per_s:.1f} pages/s, {now.in_flight} requests under way, order: {now.order_by}")
     if len(now.topics) > 1:
@@ -51,14 +46,15 @@ def status(folder: Path, as_json: bool) -> None:
 @click.command()
 @FOLDER
 @click.argument("statement", required=False)
-@click.option("--write", is_flag=True, help="Allow a statement that changes rows, such as UPDATE.")
+@click.option("--write", is_flag=True, help="Allow statements that change rows, such as UPDATE.")
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json", "jsonl"]), default="table")
-@click.option("--question", help="Ask one of the ready questions, by its name.")
-@click.option("--questions", is_flag=True, help="List the ready questions.")
+@click.option("--question", help="Run one of the ready-made questions, by its name.")
+@click.option("--questions", is_flag=True, help="List the ready-made questions.")
 def sql(folder: Path, statement: str | None, write: bool, form: str, question: str | None, questions: bool) -> None:
-    """Ask the database of FOLDER one SQL STATEMENT (DuckDB's dialect), also while a crawl runs.
+    """Run one SQL STATEMENT (DuckDB's dialect) on the database of FOLDER, also while a crawl runs.
 
-    docs/sql.md describes the tables and gives the questions of the papers, which are ready to ask by name.
+    docs/sql.md describes the tables and the ready-made questions, which come from the papers. STATEMENT - reads from
+    standard input.
 
     \b
     opilio sql birds --questions
@@ -71,7 +67,7 @@ def sql(folder: Path, statement: str | None, write: bool, form: str, question: s
         _list_questions()
         return
     if (statement is None) == (question is None):
-        raise click.UsageError("give a STATEMENT or --question, one of them")
+        raise click.UsageError("give either a STATEMENT or --question")
     if statement is None:
         statement = _statement_of(str(question))
     elif statement == "-":
@@ -83,10 +79,10 @@ def sql(folder: Path, statement: str | None, write: bool, form: str, question: s
 
 
 def _statement_of(name: str) -> str:
-    """The statement of a ready question; an error names those there are."""
+    """The statement of a ready-made question; an error lists the known ones."""
     found = find_question(name)
     if found is None:
-        raise InputError(f"no question {name!r}", f"There are: {', '.join(one.name for one in QUESTIONS)}.")
+        raise InputError(f"no question {name!r}", f"Known questions: {', '.join(one.name for one in QUESTIONS)}.")
     return found.sql
 
 
@@ -130,12 +126,12 @@ def _cell(value: Any) -> str:
 @click.command()
 @FOLDER
 @click.argument("order", required=False)
-@click.option("--strategy", help="A named strategy instead of a SQL order: evidence, breadth-first, bfs16 ...")
+@click.option("--strategy", help="A named strategy instead of an SQL order: evidence, breadth-first, bfs16 ...")
 @click.option("--n", type=click.IntRange(1), default=None, help="N of best-n-first.")
 def policy(folder: Path, order: str | None, strategy: str | None, n: int | None) -> None:
-    """Change the order in which waiting URLs are asked for, at once when a crawl runs.
+    """Change the order in which queued URLs are fetched, at once when a crawl runs.
 
-    ORDER is what stands after ORDER BY in SQL, over the view `frontier`. Without arguments the order in force is shown.
+    ORDER is what follows ORDER BY in SQL, over the view `frontier`. Without arguments, the current order is shown.
 
     \b
     opilio policy birds "numtries, relevance DESC, serverload"     (discovery: Focus 3.2)
@@ -151,15 +147,7 @@ def policy(folder: Path, order: str | None, strategy: str | None, n: int | None)
         return
     chosen = "sql" if order else strategy or "best-n-first"
     running = collection.policy(chosen, order or "", n or 0)
-    click.echo("changed; the running crawl follows it now" if running else "changed; the next crawl follows it")
-
-
-@click.command()
-@FOLDER
-def stop(folder: Path) -> None:
-    """Stop the crawl that runs in FOLDER, cleanly."""
-    stopping = Collection(folder).stop()
-    click.echo("stopping: requests under way are finished first" if stopping else f"no crawl runs in {folder}")
+    click.echo("changed; the running crawl uses it now" if running else "changed; the next crawl will use it")
 
 
 @click.command()
@@ -168,14 +156,14 @@ def stop(folder: Path) -> None:
 @click.option(
     "--columns",
     default="",
-    help="Columns, separated by commas; default: ten of them.",
+    help="Columns, separated by commas; by default the ten most useful ones.",
 )
 @click.option("--where", default="", help="SQL condition: \"relevance > 0.2 AND language = 'en'\".")
 @click.option("--format", "form", type=click.Choice(["jsonl", "csv", "parquet"]), help="Default: by TARGET's suffix.")
 def export(folder: Path, target: str, columns: str, where: str, form: str | None) -> None:
     """Write the pages of FOLDER to TARGET: .jsonl, .csv or .parquet; `-` with --format writes to standard output.
 
-    The rows are those of the view `collection`. The bytes as they came are in FOLDER/warc, as WARC 1.1.
+    The rows are those of the view `collection`. The original responses are in FOLDER/warc, as WARC 1.1.
     """
     names = [name.strip() for name in columns.split(",") if name.strip()]
     collection = Collection(folder)
@@ -184,11 +172,11 @@ def export(folder: Path, target: str, columns: str, where: str, form: str | None
     except CollectionBusy:
         if target != STDOUT:
             raise
-        count = _export_by_way_of_a_file(collection, form or "jsonl", names, where)
+        count = _export_through_a_file(collection, form or "jsonl", names, where)
     click.echo(f"{count:,} pages written to {target}", err=True)
 
 
-def _export_by_way_of_a_file(collection: Collection, form: str, names: list[str], where: str) -> int:
+def _export_through_a_file(collection: Collection, form: str, names: list[str], where: str) -> int:
     """To standard output, while a crawl runs: its process cannot write to ours."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"pages.{form}"

@@ -1,4 +1,4 @@
-"""`opilio crawl`: make a collection or go on with it."""
+"""`opilio crawl`: crawl into a new collection, or continue a crawl."""
 
 from __future__ import annotations
 
@@ -38,41 +38,43 @@ _SHORT = {
 @click.option(
     "--bookmarks",
     type=click.Path(path_type=Path),
-    help="Bookmark file of a browser (HTML): folders are topics, bookmarks are seeds and examples.",
+    help="Bookmark file of a browser (HTML): folders become topics, bookmarks become seeds and examples.",
 )
 @click.option("--seeds", type=click.Path(path_type=Path), help="Text file with one URL on each line.")
 @click.option("--examples", type=click.Path(path_type=Path), help="Text file with URLs or files to learn from.")
 @click.option("--topics", type=click.Path(path_type=Path), help="Taxonomy (YAML or TOML): topics with their examples.")
-@click.option("--query", default="", help="Words the pages should be about; seeds are still needed.")
+@click.option("--query", default="", help="Words that describe the pages you want; seeds are needed as well.")
 @click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML) for a new collection.")
-@click.option("--max-pages", type=click.IntRange(0), help="Stop after so many pages.")
-@click.option("--max-time", type=DURATION, help="Stop after so much crawling time: 90s, 15m, 8h.")
-@click.option("--max-depth", type=click.IntRange(0), help="Follow at most so many links from a seed.")
-@click.option("--max-bytes", type=SIZE, help="Stop after so much was received: 500MB, 2GB.")
-@click.option("--max-pages-per-host", type=click.IntRange(0), help="Store at most so many pages of one host.")
-@click.option("--classifier", help="How pages are judged: svm, bayes, oasis, keywords.")
+@click.option("--max-pages", type=click.IntRange(0), help="Stop after this many pages.")
+@click.option("--max-time", type=DURATION, help="Stop after this much crawling time: 90s, 15m, 8h.")
+@click.option("--max-depth", type=click.IntRange(0), help="Follow links at most this far from a seed.")
+@click.option("--max-bytes", type=SIZE, help="Stop after receiving this much: 500MB, 2GB.")
+@click.option("--max-pages-per-host", type=click.IntRange(0), help="Store at most this many pages of one host.")
+@click.option("--classifier", help="Classifier that judges pages: svm, bayes, oasis, keywords.")
 @click.option("--strategy", help="Order of the frontier: evidence, best-first, breadth-first, bingo, bfs256, sql ...")
 @click.option("--order-by", help='SQL order for --strategy sql: "numtries, relevance DESC, serverload".')
-@click.option("--delay", type=DURATION, help="Seconds between two requests to one host.")
+@click.option("--delay", type=DURATION, help="Time between two requests to one host: 2s.")
 @click.option("--contact", help="URL in the User-Agent where site owners can reach you.")
-@click.option("--workers", type=int, help="Worker processes; 0: one for each CPU but one; -1: all in one process.")
+@click.option("--workers", type=int, help="Worker processes. 0: all CPUs but one; -1: everything in one process.")
 @click.option(
     "--ray", "ray_address", metavar="ADDRESS",
-    help="Have the work done on a Ray cluster: HOST:PORT of its head, or auto for the one this machine belongs to.",
+    help="Run the workers on a Ray cluster: HOST:PORT of its head, or auto for the one this machine belongs to.",
 )  # fmt: skip
 @click.option("--set", "assignments", multiple=True, metavar="SECTION.KEY=VALUE", help="Any setting; may be repeated.")
-@click.option("--retry-failed", is_flag=True, help="Ask again for URLs that failed, and for hosts given up as bad.")
-@click.option("--recrawl", is_flag=True, help="Ask again for the pages stored, by conditional requests.")
+@click.option(
+    "--retry-failed", is_flag=True, help="Fetch URLs again that failed, also on hosts that were given up as bad."
+)
+@click.option("--recrawl", is_flag=True, help="Fetch stored pages again, with conditional requests.")
 @click.option(
     "--portal",
     type=click.IntRange(0, 65535),
     is_flag=False,
     flag_value=PORT,
     metavar="[PORT]",
-    help=f"Serve the portal meanwhile and until Ctrl-C (default port {PORT}; 0: any that is free).",
+    help=f"Serve the portal during the crawl and afterwards until Ctrl-C (default port {PORT}; 0: any free port).",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print only the summary.")
-@click.option("--json", "as_json", is_flag=True, help="Print progress and the summary as lines of JSON.")
+@click.option("--json", "as_json", is_flag=True, help="Print progress and the summary as JSON lines.")
 def crawl(
     folder: Path, bookmarks: Path | None, seeds: Path | None, examples: Path | None, topics: Path | None, query: str,
     config: Path | None, assignments: tuple[str, ...], retry_failed: bool, recrawl: bool, portal: int | None,
@@ -80,10 +82,10 @@ def crawl(
 ) -> None:  # fmt: skip
     """Crawl into the collection FOLDER: a new one, or one that exists.
 
-    A new collection needs something to start from: --bookmarks, --topics, --examples, --seeds, or several. Run the
-    command again with the folder alone to go on, after a limit, Ctrl-C, a crash or kill -9: nothing stored is lost, and
-    no page that is stored is asked for again. Limits and settings given here are kept in FOLDER/crawl.toml; 0 takes a
-    limit away.
+    A new collection needs something to start from: --bookmarks, --topics, --examples, --seeds, or several of them. To
+    continue after a limit, Ctrl-C, a crash or kill -9, run the command again with the folder alone: nothing stored is
+    lost, and no stored page is fetched again. Limits and settings given here are kept in FOLDER/crawl.toml; 0 removes a
+    limit.
 
     \b
     opilio crawl birds --bookmarks bookmarks.html --max-pages 1000
@@ -112,7 +114,7 @@ def crawl(
             print_json("end", status)
         else:
             click.echo(summary(status))
-        if status.reason.startswith("interrupted"):
+        if status.interrupted:
             sys.exit(INTERRUPTED)
         if beside is not None:
             stay(beside)
@@ -150,19 +152,17 @@ def _open_or_create(
 
 def _warn_without_contact(settings: Settings) -> None:
     if not settings.fetch.contact_url and not settings.fetch.connect_to:
-        click.echo(
-            "warning: no contact URL is set, so owners of sites cannot reach you; set one: --contact URL", err=True
-        )
+        click.echo("warning: no contact URL is set, so site owners cannot reach you; set one: --contact URL", err=True)
 
 
 def make_display(*, quiet: bool, as_json: bool) -> Silence:
-    """A live panel on a terminal, log lines elsewhere, JSON lines or nothing on request."""
+    """A live panel on a terminal, log lines when output is not a terminal, JSON lines or nothing on request."""
     if as_json:
         return JsonLines()
     if quiet:
         return Silence()
     if not sys.stderr.isatty():
         return LogLines()
-    from opilio.cli.panel import Panels  # noqa: PLC0415  (what draws it takes long to load)
+    from opilio.cli.panel import Panels  # noqa: PLC0415  (rich takes long to load)
 
     return Panels()

@@ -1,4 +1,4 @@
-"""`opilio demo` and `opilio localweb`: the whole way on this machine, without a network."""
+"""`opilio demo` and `opilio localweb`: a complete crawl on this machine, without a network."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ _CENSUS = """
 
 @click.command()
 @click.option(
-    "--folder", type=click.Path(path_type=Path), default=Path("demo"), help="Where to put it (default: demo)."
+    "--folder", type=click.Path(path_type=Path), default=Path("demo"), help="Folder for the demo (default: demo)."
 )
 @click.option("--max-pages", type=click.IntRange(1), default=1000, help="Pages to fetch (default: 1000).")
 @click.option(
-    "--portal/--no-portal", default=None, help="Serve the portal then, until Ctrl-C (default: on a terminal)."
+    "--portal/--no-portal", default=None, help="Serve the portal afterwards, until Ctrl-C (default: on a terminal)."
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print only the results.")
 def demo(folder: Path, max_pages: int, portal: bool | None, quiet: bool) -> None:
-    """Crawl a web of this machine's own documentation from a bookmark file, offline, and show what came of it.
+    """Crawl a web of this machine's own documentation from a bookmark file, offline, and show the results.
 
-    The portal of the collection is published as files, too; on a terminal it is served, so that you can look around,
-    teach it, and crawl on.
+    The portal of the collection is also written as a static site; on a terminal it is served, so that you can browse,
+    train and continue the crawl.
     """
     _make_room(folder)
     click.echo("Building a local web from the documentation installed here ...")
@@ -76,7 +76,7 @@ def demo(folder: Path, max_pages: int, portal: bool | None, quiet: bool) -> None
 
 
 def _show(collection: Collection, web: LocalWeb, status: Status, site: Path) -> None:
-    """What came of it, and where to look."""
+    """The results, and where to look next."""
     click.echo(summary(status))
     click.echo(_truth(collection, web))
     click.echo("\nPages by topic:")
@@ -88,7 +88,7 @@ def _show(collection: Collection, web: LocalWeb, status: Status, site: Path) -> 
     click.echo(
         f"\nLook around:\n"
         f"  {site / 'index.html'}                (the portal as files: open it in a browser)\n"
-        f"  opilio serve {target}        (the portal with search, teaching, SQL)\n"
+        f"  opilio serve {target}        (the portal with search, training, SQL)\n"
         f"  opilio search {target} 'compress file'\n"
         f"  opilio status {target}\n"
         f"  opilio topics list {target}\n"
@@ -127,7 +127,7 @@ def _make_room(folder: Path) -> None:
     """An empty folder; an older demo is replaced, anything else is left alone."""
     if folder.exists() and any(folder.iterdir()):
         if not (folder / MARK).exists():
-            raise CollectionError(f"{folder}: exists and is no demo of ours", "Name another folder: --folder NAME")
+            raise CollectionError(f"{folder}: exists and is not a demo folder", "Name another folder: --folder NAME")
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARK).touch()
@@ -136,5 +136,5 @@ def _make_room(folder: Path) -> None:
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def localweb(arguments: tuple[str, ...]) -> None:
-    """Serve the local web of the demo on loopback, for crawls of your own (--port, --latency, --size)."""
+    """Serve the local web of the demo on loopback, for your own crawls (--port, --latency, --size)."""
     raise SystemExit(serve_local_web(list(arguments)))

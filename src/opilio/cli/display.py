@@ -1,6 +1,6 @@
-"""Times and sizes as people write them.
+"""What a user sees of a crawl: log lines, JSON lines for programs, a summary; and times and sizes as people write them.
 
-What a user sees of a crawl: log lines, JSON lines for programs, a summary. Terminals have a panel (`panel.py`).
+On a terminal there is a live panel instead (`panel.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,10 @@ from opilio.cli import one_line
 from opilio.crawl.status import Status
 from opilio.model import Outcome, OutcomeKind
 
+LOG_EVERY_S = 5.0
+SHOWN_NOTICES = 5
+_BARS = "▁▂▃▄▅▆▇█"
+_SHOWN_ABOVE = {"pages", "bytes", "elapsed_ms"}
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _BYTES = {
     "": 1,
@@ -33,7 +37,7 @@ _BYTES = {
 
 
 class _Quantity(click.ParamType[float]):
-    """A number with a unit behind it."""
+    """A number followed by a unit."""
 
     def __init__(self, name: str, units: dict[str, int], example: str) -> None:
         self.name = name
@@ -72,11 +76,6 @@ def show_duration(seconds: float) -> str:
     return f"{seconds} s"
 
 
-LOG_EVERY_S = 5.0
-SHOWN_NOTICES = 5
-_BARS = "▁▂▃▄▅▆▇█"
-
-
 class Silence:
     """Shows nothing; the base of all displays, which are context managers."""
 
@@ -98,7 +97,7 @@ class LogLines(Silence):
         self._notices = FreshNotices()
 
     def tick(self, status: Status) -> None:
-        """Print what the crawl has to say at once, and a line of figures when the last one is old enough."""
+        """Print new notices at once, and a line of figures when the last one is old enough."""
         for notice in self._notices.of(status):
             click.echo("\n".join(notice_lines(notice, f"{time.strftime('%H:%M:%S')} ")), err=True)
         if time.monotonic() - self._last_s < LOG_EVERY_S:
@@ -129,7 +128,7 @@ class FreshNotices:
 
 
 def notice_lines(notice: dict[str, str], indent: str = "") -> list[str]:
-    """A notice as lines for a terminal: what is the matter, and what can be done."""
+    """A notice as lines for a terminal: what happened, and what can be done."""
     lines = [f"{indent}{notice['kind']}: {one_line(notice['text'])}"]
     if notice["remedy"]:
         lines.append(f"{' ' * len(indent)}  {one_line(notice['remedy'])}")
@@ -162,7 +161,7 @@ def sparkline(values: list[float]) -> str:
 
 
 def grouped(status: Status) -> dict[OutcomeKind, dict[str, int]]:
-    """Outcomes by family, most frequent first."""
+    """Outcomes by kind, most frequent first."""
     groups: dict[OutcomeKind, dict[str, int]] = {kind: {} for kind in OutcomeKind}
     for name, n in status.outcomes.items():
         groups[Outcome(name).kind][name] = n
@@ -170,7 +169,7 @@ def grouped(status: Status) -> dict[OutcomeKind, dict[str, int]]:
 
 
 def summary(status: Status) -> str:
-    """What a crawl came to: why it ended, what it has, what was dropped why."""
+    """The summary of a crawl: why it ended, what it has, what was dropped and why."""
     rate = status.pages / status.elapsed_s if status.elapsed_s else 0.0
     lines = [
         f"{status.folder}: {status.reason}" if status.reason else f"{status.folder}: running",
@@ -182,7 +181,9 @@ def summary(status: Status) -> str:
     if status.harvest is not None:
         lines.append(f"  harvest rate {status.harvest:.3f} (mean relevance, 0 to 1), judged by {status.model}")
     if status.recall is not None:
-        lines.append(f"  recall about {status.recall:.2f} of what is relevant and can be reached, by its own estimate")
+        lines.append(
+            f"  recall about {status.recall:.2f} of the relevant pages that can be reached, by its own estimate"
+        )
     for kind, names in grouped(status).items():
         if names:
             parts = ", ".join(f"{name} {n:,}" for name, n in names.items())
@@ -193,6 +194,3 @@ def summary(status: Status) -> str:
     for notice in status.notices[-SHOWN_NOTICES:]:
         lines += notice_lines(notice, "  ")
     return "\n".join(lines)
-
-
-_SHOWN_ABOVE = {"pages", "bytes", "elapsed_ms"}

@@ -1,7 +1,4 @@
-"""The command that shows what a crawl found instead of what it should.
-
-The command that lists hubs and authorities.
-"""
+"""Commands that look at all pages: the census of topics, and hubs and authorities."""
 
 from __future__ import annotations
 
@@ -15,49 +12,41 @@ from rich.table import Table
 from rich.text import Text
 
 from opilio.cli import one_line
+from opilio.cli.operations import Called, operation_command
 from opilio.crawl import Collection
+from opilio.crawl.operations import crawling
 from opilio.distill import METHODS
 
 BAR_CELLS = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
-@click.command()
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--last", type=click.IntRange(1), default=None, help="Only the latest so many pages.")
-@click.option("--topic", default=None, help="Only pages of this topic, all below it, and what they led to.")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
-def census(folder: Path, last: int | None, topic: str | None, as_json: bool) -> None:
-    """Show which topics the pages of FOLDER fell into, what the others are about, and what to do about it.
+@operation_command(crawling.census, options={"last_pages": "last"})
+def census(called: Called, told: dict[str, Any]) -> None:
+    """Show the topics of the pages in FOLDER, what the off-topic pages are about, and what to do about it.
 
-    When a crawl stagnates, this says why: most of what it finds may be about a topic above or beside yours, which you
-    can mark good too. Also while a crawl runs.
+    When a crawl stagnates, this shows why: most pages may be about a topic above or next to yours, which you can mark
+    good too. Also works while a crawl runs.
 
     \b
     opilio census funds
     opilio census funds --last 500
     opilio census funds --topic "Business/Investment/Mutual Funds"
     """
-    told = Collection(folder).census(last or 0, topic)
-    if as_json:
-        click.echo(json.dumps(told))
-    else:
-        _show_census(told)
-
-
-def _show_census(told: dict[str, Any]) -> None:
     latest = "latest " if told["last_pages"] else ""
     around = f" of {one_line(told['topic'])} and around it" if told["topic"] else ""
-    click.echo(f"{told['pages']:,} {latest}pages{around}: {told['relevant']:,} relevant, {told['waiting']:,} URLs wait")
+    click.echo(
+        f"{told['pages']:,} {latest}pages{around}: {told['relevant']:,} relevant, {told['waiting']:,} URLs queued"
+    )
     _show_topics(told)
     _show_hosts(told["hosts"])
     if told["instead"]:
-        click.echo("\nwhat is not wanted is about")
+        click.echo("\nthe off-topic pages are about")
         click.echo("  " + ", ".join(one_line(word["word"]) for word in told["instead"]))
     for near in told["nearby"]:
         click.echo(f"  {near['pages']:,} pages about {one_line(near['topic'])}, {near['where']}")
     if told["remedies"]:
-        click.echo("\nwhat can be done")
+        click.echo("\nwhat you can do")
         for remedy in told["remedies"]:
             click.echo(f"  {one_line(remedy['why'])}:\n    {one_line(remedy['command'])}")
 
@@ -85,7 +74,7 @@ def _show_hosts(hosts: list[dict[str, Any]]) -> None:
 
 
 def bar(value: int, most: int) -> str:
-    """A bar as long as its share of the largest value."""
+    """A bar whose length is the share of the largest value."""
     eighths = round(8 * BAR_CELLS * value / most) if most else 0
     return _EIGHTHS[8] * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
 
@@ -103,15 +92,15 @@ def _print(table: Table) -> None:
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--topic", default=None, help="A topic with all below it; by default all that are wanted.")
+@click.option("--topic", default=None, help="A topic with all below it; by default all wanted topics.")
 @click.option("--method", type=click.Choice(list(METHODS)), default="hits", show_default=True)
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="How many of each to list.")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def distill(folder: Path, topic: str | None, method: str, top: int, as_json: bool) -> None:
-    """List the best hubs and authorities of FOLDER, by what its links say.
+    """List the best hubs and authorities of FOLDER, by link analysis.
 
-    hits looks at the pages of a topic and their neighbourhood; focus weighs links by the relevance of their ends, in
-    the database; pagerank asks how popular a page is, whatever it is about, and knows no hubs.
+    hits uses the pages of a topic and their neighbourhood; focus weights links by the relevance of both ends, in the
+    database; pagerank measures how popular a page is, regardless of topic, and has no hubs.
 
     \b
     opilio distill birds

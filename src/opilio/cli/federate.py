@@ -1,4 +1,4 @@
-"""The commands of a federation: one search over several collections, and URLs handed over by hand."""
+"""The commands of a federation: one search over several collections, and forwarding URLs by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from opilio.errors import InputError
 from opilio.federation.peers import PeerEntry, PeerError, check_address, check_token, read_peers
 
 PORT = 8766
-"""Beside the portal, which has 8765."""
+"""Next to that of the portal, 8765."""
 
 
 @click.command()
@@ -26,21 +26,30 @@ PORT = 8766
     "--peers", "file", type=click.Path(path_type=Path, dir_okay=False), help="File that names collections (TOML)."
 )
 @click.option("--host", default="127.0.0.1", show_default=True, help="Name or address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any that is free.")
 @click.option(
-    "--state", type=click.Path(path_type=Path, file_okay=False), help="Folder for feedback that cannot be told yet."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="Port to listen on; 0: any free port.",
+)
+@click.option(
+    "--state",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for feedback that cannot be delivered yet.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print the address only.")
 def federate(places: tuple[str, ...], file: Path | None, host: str, port: int, state: Path | None, quiet: bool) -> None:
-    """Search several collections as one: folders, a folder of several, or addresses of collections that are served.
+    """Search several collections as one. PLACE is a folder, a folder with several, or the address of a served one.
 
-    A question goes to those collections that are likely to have some of the best pages; the answers are shown as one
-    list, each page with the collections that gave it. What you say of a page goes back to all of these. A collection
-    that is away is left out, and asked again after a minute, then later and later. docs/guides/federation.md tells
-    more.
+    A question goes to the collections that are likely to have some of the best pages; the answers are merged into one
+    list, each page with the collections that returned it. Your feedback on a page goes back to all of these. A
+    collection that does not answer is left out, and tried again after a minute, then at growing intervals. See
+    docs/guides/federation.md.
 
-    A collection that another server shows needs that server's token: in the variable OPILIO_TOKEN_ and its name in
-    capitals, or in a file of peers. Set OPILIO_TOKEN for the token of this server; else each start has a new one.
+    A collection on another server needs the token of that server: in the variable OPILIO_TOKEN_NAME, with the name of
+    the collection in capitals, or in a file of peers. Set OPILIO_TOKEN to choose the token of this server; otherwise
+    each start makes a new one.
 
     \b
     opilio federate birds bees
@@ -68,15 +77,15 @@ def federate(places: tuple[str, ...], file: Path | None, host: str, port: int, s
     "--peers", "file", type=click.Path(path_type=Path, dir_okay=False),
     help="File that names other collections (default: the setting federation.peers).",
 )  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Only show what would be handed over.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@click.option("--dry-run", is_flag=True, help="Only show which URLs would be forwarded.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def offer(folder: Path, file: Path | None, dry_run: bool, as_json: bool) -> None:
-    """Hand over to other collections the URLs of pages in FOLDER that suit their topics better than its own.
+    """Forward the URLs of pages in FOLDER to other collections whose topics they suit better.
 
-    Each URL goes to a collection once. A crawl does the same by itself while it runs, if its settings name a file of
-    peers: --set federation.peers=FILE. The others fetch what is new to them when they crawl next, or at once if
-    they do so now; docs/guides/federation.md tells more. A collection that is away, or refuses, is told of on standard
-    error; when all do, the command fails.
+    Each URL goes to a collection once. A running crawl does this by itself if its settings name a file of peers: --set
+    federation.peers=FILE. The others fetch URLs that are new to them in their next crawl, or at once if a crawl runs;
+    see docs/guides/federation.md. Collections that do not answer or refuse are reported on standard error; if all do,
+    the command fails.
 
     \b
     opilio offer birds --peers peers.toml --dry-run
@@ -103,7 +112,7 @@ def offer(folder: Path, file: Path | None, dry_run: bool, as_json: bool) -> None
 
 
 def _show_offered(peers: list[dict[str, Any]], *, dry_run: bool) -> None:
-    """A line for each collection that could be told something, with the URLs when they were not handed over."""
+    """A line for each collection that answered; with `dry_run`, also the URLs."""
     if not peers:
         click.echo("no other collection is named there")
     for one in peers:
@@ -112,7 +121,7 @@ def _show_offered(peers: list[dict[str, Any]], *, dry_run: bool) -> None:
         if dry_run:
             said = f"{one['count']:,} URLs{'' if one['is_all'] else ' or more'} suit it"
         else:
-            said = f"{one['count']:,} URLs handed over, {one['new']:,} of them new to it"
+            said = f"{one['count']:,} URLs forwarded, {one['new']:,} of them new to it"
         click.echo(f"{one_line(one['name'])}: {said}")
         for url in one["urls"]:
             click.echo(f"  {url['relevance']:.2f}  {one_line(url['url'])}  ({one_line(url['topic'])})")
@@ -139,7 +148,7 @@ def _served(address: str) -> PeerEntry:
     variable = f"{TOKEN_VARIABLE}_{re.sub(r'[^A-Z0-9]', '_', name.upper())}"
     token = os.environ.get(variable, "").strip()
     if not token:
-        raise InputError(f"{address}: its token is not known", f"export {variable}=TOKEN; `opilio serve` prints it.")
+        raise InputError(f"{address}: its token is unknown", f"export {variable}=TOKEN; `opilio serve` prints it.")
     return PeerEntry(name, address, check_token(variable, token))
 
 
@@ -147,11 +156,11 @@ def _check_names(entries: list[PeerEntry]) -> None:
     names = [entry.name for entry in entries]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise InputError(f"two collections are called {twice!r}", "Name them apart in a file: --peers FILE")
+        raise InputError(f"two collections are called {twice!r}", "Give them different names in a file: --peers FILE")
 
 
 def default_state() -> Path:
-    """Where programs keep what must survive them."""
+    """The folder for state that must survive the program."""
     base = os.environ.get("XDG_STATE_HOME", "")
     return (Path(base) if base else Path.home() / ".local" / "state") / "opilio" / "federation"
 

@@ -1,7 +1,4 @@
-"""`opilio record` and `opilio replay`: webs that answer the same every time, for experiments.
-
-`opilio evaluate`: strategies on recorded webs, from a file to a report.
-"""
+"""`opilio record`, `opilio replay` and `opilio evaluate`: recorded webs, and experiments on them."""
 
 from __future__ import annotations
 
@@ -33,10 +30,12 @@ from opilio.lab.webs.sources import FOLDERS, JUDGED
 from opilio.lab.webs.sources import record as record_web
 
 LOG_EVERY_S = 5.0
+FOLDER = click.Path(path_type=Path, file_okay=False)
+_SIGNS = {Finding.BETTER: " ▲", Finding.WORSE: " ▼", Finding.NOT_SHOWN: "  ", Finding.TOO_FEW: "  "}
 
 
 class _Progress:
-    """One line that is written over on a terminal, else a line every few seconds; on standard error."""
+    """Progress on standard error: one line that is overwritten on a terminal, otherwise a line every few seconds."""
 
     def __init__(self) -> None:
         self._is_terminal = sys.stderr.isatty()
@@ -66,13 +65,13 @@ class _Progress:
     metavar="SOURCE",
     help="A collection, WARC files, JSON lines, a folder of these or of HTML files, a recorded web; may be repeated.",
 )
-@click.option("--base-url", default="", help="Where the files of a folder stand that has no urls.tsv.")
+@click.option("--base-url", default="", help="URL of a folder of files that has no urls.tsv.")
 @click.option(
     "--labels",
     type=click.Choice([JUDGED, FOLDERS]),
-    help="Label pages of a collection by the topics they were judged to be of, or HTML files by their folders.",
+    help="Label pages of a collection by the topics they were assigned to, or HTML files by their folders.",
 )
-@click.option("--spread-hosts", type=click.IntRange(2), help="Spread the pages of the first host over so many hosts.")
+@click.option("--spread-hosts", type=click.IntRange(2), help="Spread the pages of the first host over this many hosts.")
 @click.option(
     "--drop", multiple=True, metavar="PATTERN", help="Leave out URLs like this: */wp/index/*; may be repeated."
 )
@@ -101,7 +100,7 @@ def record(
     finally:
         progress.end()
     for path in report.damaged:
-        click.echo(f"warning: {path} is damaged; what stands before the damage was taken", err=True)
+        click.echo(f"warning: {path} is damaged; only the records before the damage were read", err=True)
     for count, what in (
         (report.lost_revisits, "records repeat an answer that is in none of the files"),
         (report.skipped, "answers cannot be replayed (no http URL, no status, or not modified)"),
@@ -124,46 +123,46 @@ def _description(web: RecordedWeb) -> str:
 
 @click.command()
 @click.argument("web", type=click.Path(path_type=Path))
-@click.option("--port", type=click.IntRange(0, 65_535), default=8801, help="On 127.0.0.1; 0: any free one (8801).")
-@click.option("--latency", type=DURATION, default=0.0, help="Seconds that each answer takes.")
-@click.option("--latency-spread", type=DURATION, default=0.0, help="Give or take up to so much, by URL.")
-@click.option("--verify", is_flag=True, help="Read all of it first, and compare it with its digest.")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=8801, help="Port on 127.0.0.1; 0: any free port (default: 8801)."
+)
+@click.option("--latency", type=DURATION, default=0.0, help="Delay of each response, in seconds.")
+@click.option(
+    "--latency-spread", type=DURATION, default=0.0, help="Vary the delay by up to this much, depending on the URL."
+)
+@click.option("--verify", is_flag=True, help="Check the recording against its digest first.")
 def replay(web: Path, port: int, latency: float, latency_spread: float, verify: bool) -> None:
     """Serve the recorded web in the folder WEB on loopback, until Ctrl-C."""
     recorded = RecordedWeb.open(web)
     if verify:
         recorded.verify()
-    # From here on Ctrl-C is waited for, not raised: the server is always shut down in order.
+    # From here on we wait for Ctrl-C instead of having it raised: the server is always shut down in order.
     signals = {signal.SIGINT, signal.SIGTERM}
     signal.pthread_sigmask(signal.SIG_BLOCK, signals)
     with Serving(recorded, port=port, latency_s=latency, latency_spread_s=latency_spread, log=False) as serving:
         click.echo(_description(recorded))
-        click.echo(f"Serving at http://{serving.address}/ (Ctrl-C ends). Crawl it by these settings:")
+        click.echo(f"Serving at http://{serving.address}/ (Ctrl-C ends). Crawl it with these settings:")
         click.echo(f'  [fetch]\n  connect_to = {{ "*" = "{serving.address}" }}\n  verify_tls = false')
         click.echo("or with any other program through it as a proxy, for example:")
         first = next((n for n in range(len(recorded)) if 200 <= recorded.status(n) < 300), 0)
         click.echo(f"  http_proxy=http://{serving.address}/ wget -O - {recorded.urls[first]}")
         sys.stdout.flush()
         signal.sigwait(signals)
-    click.echo("\nThe recorded web is gone.")
-
-
-FOLDER = click.Path(path_type=Path, file_okay=False)
-_SIGNS = {Finding.BETTER: " ▲", Finding.WORSE: " ▼", Finding.NOT_SHOWN: "  ", Finding.TOO_FEW: "  "}
+    click.echo("\nThe server has ended.")
 
 
 @click.command()
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False), required=False)
-@click.option("--folder", type=FOLDER, help="Where runs, results and the report go (default: NAME-results).")
-@click.option("--webs", type=FOLDER, help="Where the recorded webs are, if not where the file says.")
+@click.option("--folder", type=FOLDER, help="Folder for runs, results and the report (default: NAME-results).")
+@click.option("--webs", type=FOLDER, help="Folder of the recorded webs, if not the one in the file.")
 @click.option("--workers", type=click.IntRange(0), default=0, help="Processes (default: one for each core).")
 @click.option(
     "--only",
     multiple=True,
     metavar="KIND=PATTERN",
-    help="Run a part: web=, topic=, task= or strategy= with a pattern such as Science*. May be repeated.",
+    help="Run only a part: web=, topic=, task= or strategy= with a pattern such as Science*. May be repeated.",
 )
-@click.option("--report", type=FOLDER, help="Run nothing: make the report of this folder's results anew.")
+@click.option("--report", type=FOLDER, help="Run nothing: rebuild the report from the results in this folder.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only where the report is.")
 def evaluate(
     file: Path | None,
@@ -174,9 +173,9 @@ def evaluate(
     report: Path | None,
     quiet: bool,
 ) -> None:
-    """Run the experiment in FILE: any strategies, on recorded webs, on equal terms.
+    """Run the experiment in FILE: compare strategies on recorded webs under equal conditions.
 
-    Every finished run is kept at once. Stopped, it goes on where it was when it is called again.
+    Every finished run is saved at once. After an interruption, the same command continues where it stopped.
 
     \b
     opilio evaluate experiments/best-n-first.toml --webs webs --folder out
@@ -207,7 +206,7 @@ def evaluate(
 
 
 class _Display:
-    """Progress: bars on a terminal, a line every few seconds elsewhere."""
+    """Progress: bars on a terminal, otherwise a line every few seconds."""
 
     def __init__(self, *, quiet: bool) -> None:
         console = Console(stderr=True)
@@ -247,13 +246,13 @@ class _Display:
 
 
 def time_left(progress: Progress, elapsed_s: float) -> str:
-    """How long the rest of a stage will take, by what was done in this call; '' when that is not known."""
+    """The estimated time for the rest of a stage; '' when it is unknown."""
     made, missing = progress.done - progress.already, progress.of - progress.done
     return f"{show_duration(elapsed_s / made * missing)} left" if made > 0 and missing else ""
 
 
 def _print_tables(summary: ExperimentSummary) -> None:
-    """The means, with signs for what was shown."""
+    """The means, with signs for significant differences."""
     console = Console()
     for web, task in summary.sections:
         table = Table(
@@ -278,7 +277,7 @@ def _print_tables(summary: ExperimentSummary) -> None:
         console.print(table)
         console.print()
     console.print(
-        Text(f"▲ better, ▼ worse than {one_line(summary.facts.baseline)}, as far as shown; the report has intervals.")
+        Text(f"▲ better, ▼ worse than {one_line(summary.facts.baseline)}, if significant; the report has intervals.")
     )
     for one in summary.facts.skipped:
         console.print(Text(one_line(f"left out: {one.web}, {one.task}, {one.topic}: {one.why}")), style="dim")

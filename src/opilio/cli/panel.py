@@ -17,7 +17,7 @@ ROOM_FOR_CTRL_C = 4  # columns: terminals echo ^C behind the panel, and a wrappe
 
 
 class Panels(Silence):
-    """A panel that is drawn anew four times a second."""
+    """A panel that is redrawn four times a second."""
 
     def __init__(self) -> None:
         self._console = Console(stderr=True)

@@ -1,4 +1,4 @@
-"""Commands that divide a collection, and that join several."""
+"""`opilio split` and `opilio merge`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from opilio.cli import one_line
 from opilio.parts.split import PartReport
 
 TOLD_EVERY_S = 2.0
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Tell what went where as one JSON object.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print what went where as one JSON object.")
 
 
 @click.command()
@@ -27,16 +27,16 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Tell what went w
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option(
     "--topic", "topics", multiple=True, metavar="TOPIC",
-    help="A topic that gets a part, with all below it; repeat it for more. Default: the wanted ones below the root.",
+    help="A topic that gets a part, with all below it; may be repeated. Default: the wanted topics below the root.",
 )  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Only count what would go where.")
+@click.option("--dry-run", is_flag=True, help="Only count what would go where, and write nothing.")
 @AS_JSON
 def split(folder: Path, target: Path, topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
-    """Divide the collection FOLDER by topic: a new collection for each, in the new folder TARGET.
+    """Split the collection FOLDER by topic: one new collection for each topic, in the new folder TARGET.
 
-    A part has the pages and waiting URLs of its topic with all that is known of them, and the topics, examples and
-    models of the whole; it wants its own topic alone. What is of no part's topic goes to the part `rest`. FOLDER stays
-    as it is. WARC files are linked, not copied, where TARGET is on the same disk.
+    A part has the pages and queued URLs of its topic with everything known about them, and the topics, examples and
+    models of the whole; only its own topic is wanted there. Everything else goes to the part `rest`. FOLDER does not
+    change. WARC files are linked, not copied, if TARGET is on the same disk.
 
     \b
     opilio split birds parts --dry-run
@@ -56,21 +56,21 @@ def split(folder: Path, target: Path, topics: tuple[str, ...], dry_run: bool, as
         click.echo("nothing was written (--dry-run)")
     else:
         place = shlex.quote(str(target))
-        click.echo(f"all of them: opilio serve {place}; joined again: opilio merge TARGET {place}/*")
+        click.echo(f"browse all of them: opilio serve {place}; merge them again: opilio merge TARGET {place}/*")
 
 
 @click.command()
 @click.argument("target", type=click.Path(path_type=Path))
 @click.argument("folders", nargs=-1, required=True, metavar="FOLDER",
                 type=click.Path(path_type=Path, file_okay=False))  # fmt: skip
-@click.option("--train", is_flag=True, help="Train a model at once; otherwise the next crawl does when it has to.")
+@click.option("--train", is_flag=True, help="Train a model at once; otherwise the next crawl does if needed.")
 @AS_JSON
 def merge(target: Path, folders: tuple[Path, ...], train: bool, as_json: bool) -> None:
-    """Join two or more collections in the new folder TARGET: parts of one, or any others.
+    """Merge two or more collections into the new folder TARGET: parts of one, or any others.
 
-    A URL that several have is one: fetched counts more than failed, waiting or dropped. Of a page that several have,
-    the one visited last counts. Topics are one by their path, and wanted if one of the collections wants them. Settings
-    are those of the first. The collections themselves stay as they are.
+    If several collections have the same URL, fetched takes precedence over failed, queued and dropped; of a page, the
+    latest version is taken. Topics with the same path become one, which is wanted if one of the collections wants
+    it. The settings are those of the first collection. The collections themselves do not change.
 
     \b
     opilio merge birds-again parts/Owls parts/Ducks parts/rest

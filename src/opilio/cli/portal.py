@@ -1,8 +1,7 @@
-"""`opilio serve`: the portal.
+"""`opilio serve` and `opilio publish`: the portal, served or written as files.
 
-The portal beside a crawl: a process of its own, so that looking around takes nothing from the crawl's loop.
-
-`opilio publish`: the portal as files.
+During a crawl (`opilio crawl --portal`) the portal runs in a process of its own, so that it takes no time from the
+loop of the crawl.
 """
 
 from __future__ import annotations
@@ -15,49 +14,61 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 
 from opilio.crawl import Collection
 from opilio.errors import InputError, OpilioError
-from opilio.process import end_with_parent
+from opilio.process import Channel, end_with_parent, start
 
 PORT = 8765
 TOKEN_VARIABLE = "OPILIO_TOKEN"
+STOP_S = 5.0
+TOLD_EVERY_S = 2.0
 
 
 @click.command()
 @click.argument("place", type=click.Path(path_type=Path, file_okay=False), default=Path())
 @click.option("--host", default="127.0.0.1", show_default=True, help="Name or address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65535), default=PORT, show_default=True, help="0: any that is free.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=PORT,
+    show_default=True,
+    help="Port to listen on; 0: any free port.",
+)
 @click.option("--quiet", "-q", is_flag=True, help="Print the address only.")
-@click.option("--with-parent", is_flag=True, hidden=True, help="End when the process that began this one does.")
-def serve(place: Path, host: str, port: int, quiet: bool, with_parent: bool) -> None:
-    """Show the portal of PLACE: a collection, or a folder with several (default: here).
+def serve(place: Path, host: str, port: int, quiet: bool) -> None:
+    """Serve the portal of PLACE: a collection, or a folder with several (default: this folder).
 
-    Browse, search, teach, review, watch crawls and begin new ones in a browser; docs/guides/portal.md shows how. Who
-    reaches the address may read. Changing anything needs the token: the address printed first signs a browser in, and
-    programs send it as `Authorization: Bearer TOKEN` to the REST API (/api/openapi.json). Set OPILIO_TOKEN for one of
-    your own; otherwise each start has a new one.
+    Browse, search, train, review, watch crawls and start new ones in a browser; see docs/guides/portal.md. Everyone who
+    can reach the address can read. Changes need the token: the printed address signs your browser in, and programs send
+    it as `Authorization: Bearer TOKEN` to the REST API (/api/openapi.json). Set OPILIO_TOKEN to choose the token;
+    otherwise each start makes a new one.
 
     \b
     opilio serve birds
     opilio serve --port 9000 ~/collections
     """
-    if with_parent:
-        end_with_parent()
     serve_place(place, host, port, quiet=quiet)
 
 
-def serve_place(place: Path, host: str = "127.0.0.1", port: int = 0, *, quiet: bool) -> None:
+def serve_place(
+    place: Path,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    *,
+    quiet: bool,
+    echo: Callable[[str], object] = click.echo,
+) -> None:
     """Serve until Ctrl-C."""
     from opilio.web.app import serve_forever  # noqa: PLC0415
 
     if not place.is_dir():
-        raise InputError(f"{place}: no such folder", "Name a collection, or a folder for several.")
-    serve_forever(place, listen(host, port), host, os.environ.get(TOKEN_VARIABLE, ""), quiet=quiet, echo=click.echo)
+        raise InputError(f"{place}: no such folder", "Name a collection, or a folder with several.")
+    serve_forever(place, listen(host, port), host, os.environ.get(TOKEN_VARIABLE, ""), quiet=quiet, echo=echo)
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -71,63 +82,60 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise InputError(
             f"cannot listen on {host}, port {port}: {error.strerror or error}",
-            "Give another: --port 0 takes a free one.",
+            "Choose another port; --port 0 takes a free one.",
         ) from None
     if not ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback:
-        click.echo(f"warning: {host} can be reached from other machines: whoever reaches it may read", err=True)
+        click.echo(f"warning: {host} can be reached from other machines: everyone who reaches it can read", err=True)
     return listener
 
 
-STOP_S = 5.0
-
-
 @contextlib.contextmanager
-def portal_beside(folder: Path, port: int) -> Iterator[subprocess.Popen[str]]:
+def portal_beside(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """Serve the portal of a collection while a crawl runs in it; the address is printed. It ends with this process."""
-    command = [sys.executable, "-m", "opilio", "serve", str(folder), "--port", str(port), "--quiet", "--with-parent"]
-    # A session of its own: Ctrl-C is for the crawl, which stops the portal when it is done.
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    child = start("opilio.cli.portal:run_portal", str(folder), str(port))
     try:
-        address = process.stdout.readline().strip() if process.stdout else ""
+        address = child.channel.receive().decode()
         if not address:
             raise OpilioError(
-                "the portal did not start", f"Take a free port: --portal 0. Or begin it alone: opilio serve {folder}"
+                "the portal did not start",
+                f"Take a free port: --portal 0. Or start it separately: opilio serve {folder}",
             )
         click.echo(f"portal: {address}", err=True)
-        yield process
+        yield child.process
     finally:
-        process.terminate()
-        try:
-            process.wait(STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        child.close(STOP_S)
 
 
-def stay(process: subprocess.Popen[str]) -> None:
+def run_portal(channel: Channel, folder: str, port: str) -> None:
+    """The work of the portal's process: sends the address, then serves until the channel closes."""
+    end_with_parent(channel)
+    try:
+        serve_place(Path(folder), port=int(port), quiet=True, echo=lambda text: channel.send(text.encode()))
+    except OpilioError as error:
+        click.echo(f"error: {error.message}\nhint: {error.hint}", err=True)
+
+
+def stay(process: subprocess.Popen[bytes]) -> None:
     """Keep the portal after the crawl until Ctrl-C."""
-    click.echo("The portal stays until Ctrl-C.", err=True)
+    click.echo("The portal runs until Ctrl-C.", err=True)
     with contextlib.suppress(KeyboardInterrupt):
         process.wait()
-
-
-TOLD_EVERY_S = 2.0
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option("--pages-per-topic", type=click.IntRange(1, 1000), default=100, show_default=True,
-              help="How many pages of each topic, the best first.")  # fmt: skip
-@click.option("--name", default="", help="What the site is called; by default as FOLDER is.")
-@click.option("--json", "as_json", is_flag=True, help="Tell what was written as one JSON object.")
+              help="Publish at most this many pages of each topic, the best first.")  # fmt: skip
+@click.option("--name", default="", help="Title of the site; by default the name of FOLDER.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written as one JSON object.")
 def publish(folder: Path, target: Path, pages_per_topic: int, name: str, as_json: bool) -> None:
-    """Write the portal of FOLDER to the new folder TARGET, as a site that needs no server.
+    """Write the portal of FOLDER to the new folder TARGET, as a static site.
 
-    It has the topics, their best pages with text and the reasons for their judgement, hubs and authorities, and a
-    search over titles, addresses and topics. Open TARGET/index.html, or copy TARGET to any web host. What TARGET holds
-    from the last time is replaced in one step; a folder that was not made by this command is never touched. The texts
-    of pages belong to their authors: publish for others only what you may.
+    The site has the topics, their best pages with text and the reasons for their judgement, hubs and authorities, and a
+    search over titles, addresses and topics. Open TARGET/index.html, or copy TARGET to any web host. A site from an
+    earlier call is replaced in one step; a folder that was not made by this command is never touched. The texts of
+    pages belong to their authors: publish only what you may.
 
     \b
     opilio publish birds site

@@ -1,9 +1,4 @@
-"""The command that says of a page whether it is relevant.
-
-The command that finds clusters in a topic.
-
-The command for the assisted review.
-"""
+"""Commands by which a reader improves the results: feedback, clusters of a topic, and the assisted review."""
 
 from __future__ import annotations
 
@@ -17,38 +12,50 @@ import click
 from opilio.cli import one_line
 from opilio.crawl import Collection
 
+FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 SIDES = ("relevant", "irrelevant")
+SHOWN_PAGES = 3
+SHOWN_CHARS = 700
+KEYS = {"y": "yes", "n": "no", "u": "unsure", "s": "skip"}
+_HELP = "y yes, n no, u unsure, s skip, z undo, q quit"
+_KINDS = {"doubtful": "taken", "undoubted": "taken by all", "filtered": "not taken"}
 
 
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@FOLDER
 @click.argument("url", required=False)
 @click.argument("verdict", required=False, metavar="[relevant|irrelevant|TOPIC]")
-@click.option("--topic", default=None, help="The topic that is meant, when it is not the one that took the page.")
+@click.option("--topic", default=None, help="The topic that is meant, if it is not the one that the page is in.")
 @click.option(
-    "--undo", "version", type=int, default=0, metavar="MODEL", help="Take back what was taught since a model."
+    "--undo",
+    "version",
+    type=int,
+    default=0,
+    metavar="MODEL",
+    help="Undo all changes of the training data since this model.",
 )
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@AS_JSON
 def feedback(
     folder: Path, url: str | None, verdict: str | None, topic: str | None, version: int, as_json: bool
 ) -> None:
-    """Say of a page that it is relevant, that it is not, or to which TOPIC it belongs; without one, show what waits.
+    """Say that a page is relevant, that it is not, or to which TOPIC it belongs; without a URL, list pending changes.
 
-    A crawl that runs learns at once. Otherwise changes wait until a model is trained.
+    A running crawl learns from feedback at once. Otherwise changes are pending until a model is trained.
 
     \b
     opilio feedback birds https://owls.example/barn-owl relevant
     opilio feedback birds https://shop.example/owl-mugs irrelevant
     opilio feedback birds https://ducks.example/eider "Birds / Ducks"
-    opilio feedback birds                      (what no model has learned yet)
-    opilio topics train birds                  (learn it, and judge all pages anew)
-    opilio models birds --compare 1 2          (what that changed)
-    opilio feedback birds --undo 1             (take it back; then: opilio models birds --use 1)
+    opilio feedback birds                      (changes that no model has learned yet)
+    opilio topics train birds                  (learn them, and re-judge all pages)
+    opilio models birds --compare 1 2          (see what that changed)
+    opilio feedback birds --undo 1             (undo them; then: opilio models birds --use 1)
     """
     collection = Collection(folder)
     if version:
-        count = collection.forget_lessons(version)
-        click.echo(json.dumps({"forgotten": count}) if as_json else f"{count} documents are as they were")
+        count = collection.forget_changes(version)
+        click.echo(json.dumps({"forgotten": count}) if as_json else f"{count} documents restored")
         return
     if url is None or verdict is None:
         if url is not None:
@@ -83,23 +90,20 @@ def _changes(count: int) -> str:
     return f"{count} change{'s' if count != 1 else ''}"
 
 
-SHOWN_PAGES = 3
-
-
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@FOLDER
 @click.argument("topic")
-@click.option("--k", default=0, show_default=True, help="How many clusters; 0: as many as entropy suggests.")
+@click.option("--k", default=0, show_default=True, help="How many clusters; 0: as many as the entropy suggests.")
 @click.option("--split", is_flag=True, help="Make each cluster a subtopic, with its most central pages as examples.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@AS_JSON
 def clusters(folder: Path, topic: str, k: int, split: bool, as_json: bool) -> None:
-    """Find what the pages of a TOPIC are about in particular, and make subtopics of it. Also while a crawl runs.
+    """Find clusters among the pages of a TOPIC, and make subtopics of them. Also while a crawl runs.
 
     \b
     opilio clusters birds Owls
     opilio clusters birds Owls --k 4
     opilio clusters birds Owls --k 4 --split
-    opilio topics train birds                  (then pages are judged by the subtopics, too)
+    opilio topics train birds                  (then pages are assigned to the subtopics)
     """
     collection = Collection(folder)
     found = collection.clusters(topic, k)
@@ -119,24 +123,21 @@ def clusters(folder: Path, topic: str, k: int, split: bool, as_json: bool) -> No
         click.echo(f"learn them: opilio topics train {folder}")
 
 
-SHOWN_CHARS = 700
-KEYS = {"y": "yes", "n": "no", "u": "unsure", "s": "skip"}
-_HELP = "y yes, n no, u unsure, s skip, z undo, q quit"
-_KINDS = {"doubtful": "taken", "undoubted": "taken by all", "filtered": "not taken"}
-
-
 @click.command()
-@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@FOLDER
 @click.argument("topic")
-@click.option("--report", is_flag=True, help="Only say what is known.")
-@click.option("--verdicts", is_flag=True, help="Only list what was judged, as JSON lines.")
-@click.option("--learn", is_flag=True, help="Make examples and counter-examples of what was judged.")
-@click.option("--anew", is_flag=True, help="Forget what was judged, and begin anew.")
-@click.option("--json", "as_json", is_flag=True, help="The report as JSON.")
-def review(folder: Path, topic: str, report: bool, verdicts: bool, learn: bool, anew: bool, as_json: bool) -> None:
-    """Judge a fifth of what a TOPIC found, one page at a time, and know how good all of it is.
+@click.option("--report", is_flag=True, help="Only print the estimates.")
+@click.option("--verdicts", is_flag=True, help="Only list the verdicts, as JSON lines.")
+@click.option("--learn", is_flag=True, help="Make examples and counter-examples of the verdicts.")
+@click.option("--restart", is_flag=True, help="Delete all verdicts of this topic, and start again.")
+@click.option("--anew", is_flag=True, hidden=True, help="The former name of --restart.")
+@click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
+def review(
+    folder: Path, topic: str, report: bool, verdicts: bool, learn: bool, restart: bool, anew: bool, as_json: bool
+) -> None:
+    """Judge a fifth of the pages of a TOPIC, one at a time, to estimate precision and recall.
 
-    Keys: y yes, n no, u unsure, s skip, z undo, q quit. They can be piped in, too. What was judged is kept.
+    Keys: y yes, n no, u unsure, s skip, z undo, q quit. They can also be piped in. Verdicts are kept.
 
     \b
     opilio review birds Owls
@@ -146,7 +147,9 @@ def review(folder: Path, topic: str, report: bool, verdicts: bool, learn: bool, 
     """
     collection = Collection(folder)
     if anew:
-        click.echo(f"{collection.review_anew(topic)} verdicts forgotten")
+        click.echo("notice: --anew is called --restart now", err=True)
+    if restart or anew:
+        click.echo(f"{collection.restart_review(topic)} verdicts deleted")
     if verdicts:
         for one in collection.verdicts(topic):
             click.echo(json.dumps(one))
@@ -165,7 +168,7 @@ def review(folder: Path, topic: str, report: bool, verdicts: bool, learn: bool, 
 
 
 def _ask(collection: Collection, topic: str) -> None:
-    """Show a page, wait for a key, and so on, until all samples are judged or no more keys come."""
+    """Show a page and wait for a key, until all samples are judged or the input ends."""
     state = collection.review(topic)
     while state["next"] is not None:
         _show(state)
@@ -227,5 +230,5 @@ def _report(state: dict[str, Any]) -> None:
 
 def _between(one: dict[str, float] | None) -> str:
     if one is None:
-        return "not known yet"
+        return "unknown yet"
     return f"{one['value']:.0%} ({one['low']:.0%} to {one['high']:.0%})"

@@ -1,4 +1,4 @@
-"""`opilio search`: the stored pages, from a terminal."""
+"""`opilio search`: search the stored pages from a terminal."""
 
 from __future__ import annotations
 
@@ -17,17 +17,23 @@ MAX_RESULTS = 200
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("question", default="")
-@click.option("--rank", default="", metavar="WEIGHTS", help="Weights of bm25, cosine, confidence, authority.")
+@click.option(
+    "--rank", default="", metavar="WEIGHTS", help="Weights of the rankings: bm25=1,cosine=0,confidence=0,authority=0.5."
+)
 @click.option("--topic", multiple=True, help="Only pages of this topic or one below it.")
 @click.option("--host", multiple=True, help="Only pages of this host, or of the hosts of this domain.")
 @click.option("--lang", multiple=True, help="Only pages in this language: en, de, ...")
 @click.option("--type", "kind", multiple=True, help="Only pages of this type: html, pdf, ...")
-@click.option("--since", default="", metavar="DAY", help="Only pages fetched since: 2026-01-31.")
-@click.option("--before", default="", metavar="DAY", help="Only pages fetched before.")
-@click.option("-n", "size", type=click.IntRange(1, MAX_RESULTS), default=10, show_default=True, help="How many.")
+@click.option("--since", default="", metavar="DAY", help="Only pages fetched since this day: 2026-01-31.")
+@click.option("--before", default="", metavar="DAY", help="Only pages fetched before this day.")
+@click.option(
+    "-n", "size", type=click.IntRange(1, MAX_RESULTS), default=10, show_default=True, help="How many results."
+)
 @click.option("--page", type=click.IntRange(1), default=1, show_default=True, help="Which page of results.")
-@click.option("--similar", "similar_to", default="", metavar="URL", help="Pages like this one, in place of a question.")
-@click.option("--json", "as_json", is_flag=True, help="As one JSON object, with facets.")
+@click.option(
+    "--similar", "similar_to", default="", metavar="URL", help="Show pages similar to this one; no QUESTION is needed."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object, with facets.")
 def search(
     folder: Path,
     question: str,
@@ -45,7 +51,7 @@ def search(
 ) -> None:
     """Search the pages stored in FOLDER, while a crawl runs or after.
 
-    A QUESTION has words (in any form), "phrases", prefixes (owl*), likenesses (owl~), OR, -not and ( ); fields: title:
+    A QUESTION has words (in any form), "phrases", prefixes (owl*), fuzzy words (owl~), OR, -not and ( ); fields: title:
     text: anchor: url: and filters: host: lang: type: topic: since: before: relevance:
 
     \b
@@ -82,7 +88,7 @@ def _show(answer: dict[str, Any]) -> None:
 
 
 def _said(pieces: list[tuple[str, bool]]) -> str:
-    """Pieces with the matches set off; what strangers wrote cannot steer the terminal."""
+    """Pieces with the matches highlighted; foreign text cannot control the terminal."""
     said = [
         click.style(_printable(text), bold=True, fg="yellow") if is_match else _printable(text)
         for text, is_match in pieces

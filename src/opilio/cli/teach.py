@@ -1,4 +1,4 @@
-"""Commands that teach a collection what is wanted, and that explain its judgements."""
+"""Commands for topics, examples and models, and the one that explains judgements."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from rich.table import Table
 from rich.text import Text
 
 from opilio.cli import one_line
+from opilio.cli.operations import Called, operation_command
 from opilio.crawl import Collection
+from opilio.crawl.operations import training
 
 FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 TOPIC = click.argument("topic")
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="As JSON.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
 def topics() -> None:
-    """Look at the topics of a collection, and change them: also while a crawl runs, which learns at once.
+    """List the topics of a collection, and change them. A running crawl learns from changes at once.
 
     \b
     opilio topics list birds
@@ -34,15 +36,9 @@ def topics() -> None:
     """
 
 
-@topics.command("list")
-@FOLDER
-@AS_JSON
-def list_(folder: Path, as_json: bool) -> None:
+@operation_command(training.topics, name="list")
+def list_(called: Called, found: list[dict[str, Any]]) -> None:
     """Show the topic tree: marks, examples, pages found."""
-    found = Collection(folder).topics()
-    if as_json:
-        click.echo(json.dumps(found))
-        return
     table = Table(box=None, pad_edge=False)
     for name in ("topic", "mark", "examples", "negatives", "pages", "relevant"):
         table.add_column(name, justify="left" if name in ("topic", "mark") else "right")
@@ -52,12 +48,15 @@ def list_(folder: Path, as_json: bool) -> None:
     Console().print(table)
 
 
+topics.add_command(list_)
+
+
 @topics.command()
 @FOLDER
 @TOPIC
 @click.argument("mark", type=click.Choice(["good", "null"]))
 def mark(folder: Path, topic: str, mark: str) -> None:
-    """Want a TOPIC, with all that is below it (good), or not any more (null)."""
+    """Mark a TOPIC, with all topics below it, as wanted (good) or no longer wanted (null)."""
     changed = Collection(folder).mark(topic, good=mark == "good")
     click.echo(f"marks changed: {', '.join(map(one_line, changed)) or 'none'}")
 
@@ -66,13 +65,13 @@ def mark(folder: Path, topic: str, mark: str) -> None:
 @FOLDER
 @TOPIC
 @click.argument("example", nargs=-1, required=True)
-@click.option("--negative", is_flag=True, help="They are not about the topic.")
+@click.option("--negative", is_flag=True, help="The documents are counter-examples: not about the topic.")
 def add(folder: Path, topic: str, example: tuple[str, ...], negative: bool) -> None:
     """Add documents to learn from to a TOPIC: URLs, files of any format, or text:WORDS."""
     collection = Collection(folder)
     for one in example:
         click.echo(f"added {one_line(collection.add_example(topic, one, positive=not negative))}")
-    click.echo(f"learned at the next training: opilio topics train {folder} (a crawl that runs does it by itself)")
+    click.echo(f"the next training learns this: opilio topics train {folder} (a running crawl trains by itself)")
 
 
 @topics.command()
@@ -80,19 +79,19 @@ def add(folder: Path, topic: str, example: tuple[str, ...], negative: bool) -> N
 @TOPIC
 @click.argument("name", nargs=-1, required=True)
 def drop(folder: Path, topic: str, name: tuple[str, ...]) -> None:
-    """Forget documents of a TOPIC, by the NAME that `opilio sql FOLDER "FROM training"` shows."""
+    """Remove documents from a TOPIC, by the NAME that `opilio sql FOLDER "FROM training"` shows."""
     for one in name:
         Collection(folder).drop_example(topic, one)
-        click.echo(f"dropped {one_line(one)}")
+        click.echo(f"removed {one_line(one)}")
 
 
 @topics.command()
 @FOLDER
-@click.option("--keep-judgements", is_flag=True, help="Do not judge the stored pages anew.")
+@click.option("--keep-judgements", is_flag=True, help="Do not re-judge the stored pages.")
 def train(folder: Path, keep_judgements: bool) -> None:
-    """Train a model now, and judge all stored pages by it."""
+    """Train a model now, and re-judge all stored pages with it."""
     collection = Collection(folder)
-    version = collection.train(judge_anew=not keep_judgements)
+    version = collection.train(rejudge=not keep_judgements)
     click.echo(f"model {version} trained")
 
 
@@ -100,26 +99,28 @@ def train(folder: Path, keep_judgements: bool) -> None:
 @FOLDER
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
 def propose(folder: Path, file: Path) -> None:
-    """Write terms and collocations of the examples to FILE, for an expert to choose from (classifier oasis).
+    """Write terms and collocations of the examples to FILE, for an expert to edit (classifier oasis).
 
     Edit the file, then use it: opilio crawl FOLDER --classifier oasis --set oasis.filter=FILE
     """
     count = Collection(folder).propose(file)
-    click.echo(f"{count:,} topics in {file}: delete what does not speak for its topic, add what is missing")
+    click.echo(f"{count:,} topics in {file}: delete terms that do not indicate their topic, add those that are missing")
 
 
 @click.command()
 @FOLDER
 @click.argument("target")
-@click.option("--model", "version", type=int, default=0, help="Version of the model; the newest by default.")
-@click.option("--link", is_flag=True, help="Why TARGET, fetched or not, has the priority it has: what leads to it.")
+@click.option("--model", "version", type=int, default=0, help="Version of the model; by default the newest.")
+@click.option(
+    "--link", is_flag=True, help="Explain the priority of the URL TARGET, fetched or not: which pages link to it."
+)
 @AS_JSON
 def explain(folder: Path, target: str, version: int, link: bool, as_json: bool) -> None:
-    """Show why a page is judged as it is: TARGET is the URL of a stored page, or any file.
+    """Explain why a page is judged as it is. TARGET is the URL of a stored page, or any file.
 
-    Topic path and confidence, the votes of the feature spaces with their expected precision, the terms that spoke for
-    and against each topic, which metrics agreed, and the way by which the crawl came to the page. With --link: which
-    pages link to it in which words and, while a crawl by the strategy `evidence` runs, what its priority is made of.
+    Shows the topic path and confidence, the votes of the feature spaces with their expected precision, the terms for
+    and against each topic, which metrics agreed, and the links that led the crawl to the page. With --link: which pages
+    link to it with which words and, while a crawl with the strategy `evidence` runs, what its priority is made of.
     """
     collection = Collection(folder)
     told = collection.explain_link(target) if link else collection.explain(target, version=version)
@@ -156,7 +157,7 @@ def _show_link(told: dict[str, Any]) -> None:
 def _show_offers(offered: list[dict[str, Any]]) -> None:
     for offer in offered:
         peer, relevance = one_line(offer["peer"]), offer["relevance"]
-        click.echo(f"  handed over by {peer}, which expected a relevance of {relevance:.2f}")
+        click.echo(f"  forwarded by {peer}, which expected a relevance of {relevance:.2f}")
 
 
 def _show_judgement(told: dict[str, Any]) -> None:
@@ -193,16 +194,16 @@ def _show_step(step: dict[str, Any]) -> None:
 
 @click.command()
 @FOLDER
-@click.option("--compare", type=int, nargs=2, default=None, metavar="A B", help="What models A and B disagree about.")
 @click.option(
-    "--use", type=int, default=None, metavar="N", help="Judge by model N again; stored pages are judged anew."
+    "--compare", type=int, nargs=2, default=None, metavar="A B", help="Show what models A and B disagree about."
 )
+@click.option("--use", type=int, default=None, metavar="N", help="Use model N again; stored pages are re-judged.")
 @AS_JSON
 def models(folder: Path, compare: tuple[int, int] | None, use: int | None, as_json: bool) -> None:
     """List the models of FOLDER, compare two of them, or go back to one; also while a crawl runs.
 
-    Every model that was ever trained is kept. Going back makes a new version of the old model. Models that the crawl
-    made and refused, since they did worse on your own examples, are named below the table.
+    Every model that was ever trained is kept. Going back makes a new version of the old model. Below the table are the
+    models that the crawl trained and refused because they did worse on your own examples.
 
     \b
     opilio models birds

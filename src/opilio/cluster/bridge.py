@@ -22,7 +22,7 @@ from opilio.cluster.actor import Hand, first_line
 from opilio.cluster.placement import Capacity, Placing
 from opilio.cluster.workers import ClosedParcel, orphaned_s, parcels_decoder, placed
 from opilio.crawl.messages import WorkerOrder, WorkerSetup, encoder
-from opilio.crawl.worker_pool import PATIENCE
+from opilio.crawl.worker_pool import SILENCE_REQUESTS
 from opilio.errors import StoreError
 from opilio.model import Fetch, Lease, Outcome, Visit, host_of
 from opilio.settings import from_table
@@ -47,7 +47,7 @@ class Bridge:
         self._tell = tell
         self._capacity = Capacity(workers)
         self._hold_s = orphaned_s(setup)
-        self._patience_s = PATIENCE * settings.fetch.total_timeout_s
+        self._patience_s = SILENCE_REQUESTS * settings.fetch.total_timeout_s
         self._setup = msgspec.structs.replace(setup, model=b"")
         self._model = ray.put(setup.model)
         self._files: WarcFiles | None = None

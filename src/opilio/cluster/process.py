@@ -10,11 +10,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import select
 import signal
 import socket
-import sys
-import threading
 import time
 import traceback
 from typing import TYPE_CHECKING, Any, TextIO
@@ -22,9 +19,9 @@ from typing import TYPE_CHECKING, Any, TextIO
 import uvloop
 
 from opilio.cluster.workers import AUTO
-from opilio.crawl.messages import encoder, frame, order_decoder, read_message, setup_decoder
+from opilio.crawl.messages import encoder, order_decoder, setup_decoder
 from opilio.errors import told
-from opilio.process import collect_rarely
+from opilio.process import Channel, collect_rarely, end_with_parent, frame, read_message
 
 if TYPE_CHECKING:
     from opilio.cluster.bridge import Bridge
@@ -67,9 +64,9 @@ def _try_to_connect(address: str) -> str:
     return ""
 
 
-async def serve(engine: socket.socket, address: str, workers: int, tell: TextIO) -> None:
-    """Pass leases and visits on until the engine closes the socket."""
-    reader, writer = await asyncio.open_connection(sock=engine)
+async def serve(engine: Channel, address: str, workers: int, tell: TextIO) -> None:
+    """Pass leases and visits on until the engine closes the channel."""
+    reader, writer = await engine.streams()
     setup = setup_decoder.decode(await read_message(reader))
     patience_s = PATIENCE_S if setup.earlier else 0.0
     try:
@@ -115,14 +112,6 @@ async def _beat(send: Any) -> None:
         send([])
 
 
-def _end_with_engine(engine: socket.socket) -> None:
-    """End this process when the engine's end of the socket is closed, whatever else it waits for."""
-    gone = select.poll()
-    gone.register(engine, select.POLLHUP)
-    gone.poll()
-    os._exit(0)
-
-
 def _own_stderr() -> TextIO:
     """Standard error for us alone: what Ray prints, of its C++ parts too, is in its own logs, not for our user."""
     ours = os.fdopen(os.dup(2), "w")
@@ -132,7 +121,7 @@ def _own_stderr() -> TextIO:
     return ours
 
 
-async def _serve_and_end(engine: socket.socket, address: str, workers: int, tell: TextIO) -> None:
+async def _serve_and_end(engine: Channel, address: str, workers: int, tell: TextIO) -> None:
     """Serve, then end without waiting for threads of Ray's: it ends its actors when their driver is gone."""
     try:
         await serve(engine, address, workers, tell)
@@ -143,17 +132,10 @@ async def _serve_and_end(engine: socket.socket, address: str, workers: int, tell
     os._exit(0)
 
 
-def main() -> None:
-    """Entry point: `python -m opilio.cluster.process FD ADDRESS WORKERS`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the engine's to handle
+def run_bridge(engine: Channel, address: str, workers: str) -> None:
+    """The work of the process."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_LOG_TO_STDERR", "0")
     collect_rarely()
-    engine = socket.socket(fileno=int(sys.argv[1]))
-    threading.Thread(target=_end_with_engine, args=(engine.dup(),), daemon=True).start()
-    tell = _own_stderr()
-    uvloop.run(_serve_and_end(engine, sys.argv[2], int(sys.argv[3]), tell))
-
-
-if __name__ == "__main__":
-    main()
+    end_with_parent(engine, signal.SIGKILL)  # whatever it waits for
+    uvloop.run(_serve_and_end(engine, address, int(workers), _own_stderr()))

@@ -68,7 +68,7 @@ def placed(visit: ClosedVisit, fetch: Fetch, fatal: str = "") -> Any:
     return msgspec.structs.replace(visit, fetch=fetch, fatal=fatal)
 
 
-MODULE = "opilio.cluster.process"
+BRIDGE = "opilio.cluster.process:run_bridge"
 AUTO = "auto"
 _HINT = "Look at the messages above, and at the cluster: ray status. What is stored is safe: crawl on when it is well."
 
@@ -85,7 +85,7 @@ def on_ray(address: str = AUTO, workers: int = 0) -> Callable[[WorkerSetup], Wor
         raise SettingsError(f"{address!r} is not the address of a Ray cluster", "Give HOST:PORT of its head, or auto.")
 
     def make(setup: WorkerSetup) -> Workers:
-        program = Program(MODULE, (address, str(workers)), greets=True, hold_s=orphaned_s(setup), hint=_HINT)
+        program = Program(BRIDGE, (address, str(workers)), greets=True, hold_s=orphaned_s(setup), hint=_HINT)
         return ProcessWorkers(setup, 1, program)
 
     return make

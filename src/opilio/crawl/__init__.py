@@ -1,18 +1,26 @@
 """Where the stages meet: a collection, the engine that crawls into it, and the workers that do the work.
 
-The life of a URL. (1) `Absorber.offer` gives it an oid and lets it wait in the frontier, or refuses it. (2) The engine
-takes it as a lease when it is the best whose host may be asked (`engine.py`). (3) A worker fetches it, writes what came
-to its WARC file, analyses and judges it (`worker.py`, in a process of its own: `process.py`, `pool.py`). (4) The visit
-comes back and is absorbed: the URL's last word is spoken, or it waits for another try; a redirect's target and the
-links of a page are offered (`absorb.py`). (5) All rows that follow from it (`rows.py`) are committed in one transaction
-with those of some hundred others.
+The life of a URL. (1) `Discovery` gives it an oid and queues it in the frontier, or rejects it (`discovery.py`). (2)
+The engine leases it when it is the best whose host is ready (`engine.py`); a new host's robots.txt comes first
+(`first_contact.py`). (3) A worker fetches it, writes the response to its WARC file, analyses and judges the page
+(`worker.py`, in a process of its own: `worker_process.py`, `worker_pool.py`). (4) The visit comes back and is absorbed
+(`absorb.py`): the URL is settled or queued for another try, and the target of a redirect or the links of a page are
+offered. (5) The rows that follow from it (`ledger.py`, `rows.py`) are committed in one transaction with those of some
+hundred others (`commits.py`).
 
-Decisions are made in one process and without I/O; what waits (network, database, user) never holds them up. After
-kill -9 at any moment the next crawl rebuilds its memory from the tables, takes in the pages that only the WARC files
-know of (`restore.py`), and goes on. While a crawl runs, other processes talk to it over a local socket (`control.py`);
-`Collection` hides whether one does.
+In the background of a crawl, `teacher.py` trains models, `distiller.py` finds hubs and authorities, `watcher.py` looks
+for trouble, `phases.py` switches from learning to harvest, `steering.py` carries out what the user wants,
+`indexer.py` keeps the search index, and `shipping.py` and `forwarding.py` send WARC files and URLs elsewhere.
 
-A worker process imports `process` alone and starts quickly; so the names below are loaded on first use.
+Everything that a user can ask of a collection is an operation, declared once (`operations/`). `Collection` has a method
+for each, and hides whether a crawl runs: while one does, it carries the operation out (`control.py`); otherwise the
+caller opens the database (`operations/client.py`).
+
+Invariants: decisions are made in one process and without I/O; what waits (network, database, user) never holds them up.
+After kill -9 at any moment the next crawl rebuilds its memory from the tables, takes in the pages that only the WARC
+files have (`restore.py`), and continues.
+
+A worker process imports `worker_process` alone and starts quickly; so the names below are loaded on first use.
 """
 
 from __future__ import annotations

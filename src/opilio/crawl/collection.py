@@ -1,4 +1,4 @@
-"""A collection: a folder with its settings, its database and its WARC files. This is the way in for Python users.
+"""A collection: a folder with its settings, its database and its WARC files. Python users start here.
 
 from opilio import Collection
 
@@ -12,11 +12,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import inspect
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import uvloop
 
@@ -25,54 +27,64 @@ from opilio import learn
 from opilio.analyze.files import read_file
 from opilio.analyze.sketch import bands
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.browsable import Browsable
-from opilio.crawl.control import ASK_TIMEOUT_S, ControlServer, ask, is_running
+from opilio.crawl.control import ControlServer
 from opilio.crawl.engine import Engine
-from opilio.crawl.findable import Findable
+from opilio.crawl.ledger import Ledger
 from opilio.crawl.messages import WorkerSetup
-from opilio.crawl.offerable import Offerable
+from opilio.crawl.operations import Operation, browse, crawling, database, federation, reviewing, training
+from opilio.crawl.operations.client import Client, is_running
 from opilio.crawl.phases import phase_at_start, strategy_in
-from opilio.crawl.receiving import take_up
 from opilio.crawl.restore import recover_pages, reopen, restore
-from opilio.crawl.reviewable import Reviewable
-from opilio.crawl.status import PHASE, Counters, Status
-from opilio.crawl.steerable import Steerable
-from opilio.crawl.steering import claim
-from opilio.crawl.stored import stored_status
-from opilio.crawl.taught import KEYWORDS
-from opilio.crawl.teachable import Teachable
+from opilio.crawl.status import Counters, Status
+from opilio.crawl.training_state import KEYWORDS
 from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
 from opilio.features.word_vectors import INSTALLED, check_vectors
+from opilio.federation.offers import admit_pending
 from opilio.fetch.transport import Transport
-from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
+from opilio.frontier import DatabaseOrder, Duplicates, Frontier, LinkTextOrder, ScopeFilter, make_strategy
 from opilio.learn import training_data
 from opilio.model import host_of, registered_domain
 from opilio.process import collect_rarely
 from opilio.settings import FILE_NAME, Settings, load, override, to_toml
 from opilio.settings.files import changing, write_settings
-from opilio.store import Result, Store, export_pages
+from opilio.store import Store, queued_urls
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
-from opilio.store.export import DEFAULT_COLUMNS, STDOUT
-from opilio.store.loading import SeedRecord
+from opilio.store.loader import SeedRecord
 from opilio.store.storage import check_url
 from opilio.topics.inputs import read_inputs
 
 WARC_FOLDER = "warc"
 MakeWorkers = Callable[[WorkerSetup], Workers]
 AUTO = "auto"  # the strategy that is chosen when a crawl begins
-_RETRY_URLS = """
-    UPDATE crawl SET state = 'waiting', numtries = 0, not_before = NULL
-    WHERE state = 'failed' OR (state = 'dropped' AND outcome = 'bad-host')
-"""
-_RETRY_HOSTS = "UPDATE hosts SET state = 'ok', failures = 0, met = NULL, robots_status = NULL WHERE state <> 'ok'"
-_RECRAWL = (
-    "UPDATE crawl SET state = 'waiting', numtries = 0 WHERE state = 'fetched' AND outcome IN ('ok', 'not-modified')"
-)
 
 
-class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerable):
-    """One collection. While a crawl runs in it, others may ask, steer and export, not add or change settings."""
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def method(operation: Operation[P, R]) -> Callable[Concatenate[Collection, P], R]:
+    """A method of `Collection` that calls an operation: same arguments, result and docstring."""
+
+    def call(self: Collection, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        for old, new in operation.renamed.items():
+            if old in kwargs:
+                warnings.warn(f"{operation.name}({old}=) is called {new} now", FutureWarning, stacklevel=2)
+                kwargs[new] = kwargs.pop(old)
+        return self._client.call(operation, *args, **kwargs)
+
+    first = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    signature = inspect.signature(operation.function)
+    call.__signature__ = signature.replace(  # type: ignore[attr-defined]  # what help() and inspect look for
+        parameters=[first, *operation.parameters.values()]
+    )
+    call.__name__, call.__doc__, call.__module__ = operation.name, operation.function.__doc__, __name__
+    call.__qualname__ = f"Collection.{operation.name}"
+    return call
+
+
+class Collection:
+    """One collection. While a crawl runs in it, you can read, steer and export; not add inputs or change settings."""
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
@@ -81,9 +93,18 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
                 f"{self.folder}: no collection there",
                 f"Make one: opilio crawl {self.folder} --bookmarks FILE (or --seeds FILE)",
             )
-        self.settings = load(self.folder / FILE_NAME)
+        self._client = Client(self.folder, load(self.folder / FILE_NAME))
 
-    # -- making
+    @property
+    def settings(self) -> Settings:
+        """The settings that the collection has."""
+        return self._client.settings
+
+    @settings.setter
+    def settings(self, settings: Settings) -> None:
+        self._client.settings = settings
+
+    # -- creating
 
     @classmethod
     def create(
@@ -100,7 +121,9 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
         """Make a collection from bookmarks, seeds, a query, examples, a taxonomy (`topics`), or several of them."""
         folder = Path(folder)
         if (folder / DATABASE_NAME).exists():
-            raise CollectionError(f"{folder}: holds a collection already", "Crawl on in it, or choose another folder.")
+            raise CollectionError(
+                f"{folder}: holds a collection already", "Continue its crawl, or choose another folder."
+            )
         tree = read_inputs(bookmarks, seeds, query, examples, topics)
         if not tree.seeds:
             raise InputError(
@@ -117,7 +140,7 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
         try:
             with Store.create(folder, memory_bytes=chosen.store.memory_bytes) as store:
                 training_data.add_inputs(store, tree, "given", read_file)
-        except BaseException:  # half a collection would stand in the way of the next try
+        except BaseException:  # half a collection would get in the way of the next try
             for file in folder.glob(f"{DATABASE_NAME}*"):
                 file.unlink()
             raise
@@ -133,9 +156,10 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
     ) -> int:
         """Add seeds, topics and examples to a collection that is not being crawled. Returns how many seeds were new."""
         tree = read_inputs(bookmarks, seeds, "", examples, topics)
-        with self._store() as store:
+        with self._client.opened_soon() as store:
             added = training_data.add_inputs(store, tree, "added", read_file)
-            claim(store, [*(seed.url for seed in tree.seeds), *(example.value for example in tree.training())])
+            named = [*(seed.url for seed in tree.seeds), *(example.value for example in tree.training())]
+            queued_urls.claim(store, named)
         return added
 
     # -- crawling
@@ -150,41 +174,40 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
         transport: Transport | None = None,
         workers: MakeWorkers | None = None,
     ) -> Status:
-        """Crawl until a limit is reached or nothing is left; goes on where the last crawl stopped.
+        """Crawl until a limit is reached or nothing is left; continues where the last crawl stopped.
 
-        `settings` changes settings for good, by dotted name. `retry_failed` asks again for what failed, `recrawl` for
-        the pages that are stored. `workers` makes workers that run elsewhere (`opilio.cluster`). `on_tick` is
-        called a few times a second; when it returns False, the crawl ends. So does Ctrl-C, cleanly; a second one ends
-        it at once.
+        `settings` changes settings permanently, by dotted name. `retry_failed` fetches failed URLs again, `recrawl` the
+        pages that are stored. `workers` makes workers that run elsewhere (`opilio.cluster`). `on_tick` is called a
+        few times a second; when it returns False, the crawl ends. Ctrl-C ends it cleanly; a second Ctrl-C ends it at
+        once.
         """
         if settings:
             self.change_settings(settings)
         _check_names(self.settings, self.folder)  # the file may have been edited by hand
         if recrawl:
             self._check_recrawl()
-        with self._store(threads=1) as store:
+        with self._client.opened_soon(threads=1) as store:
             if retry_failed:
-                store.query(_RETRY_URLS, write=True)
-                store.query(_RETRY_HOSTS, write=True)
+                queued_urls.retry_failed(store)
             if recrawl:
-                store.query(_RECRAWL, write=True)
+                queued_urls.recrawl(store)
             return uvloop.run(self._run(store, on_tick, transport, workers))
 
     def _check_recrawl(self) -> None:
-        """Refuse limits that count pages stored already: they would end a recrawl before it began."""
+        """Refuse limits that count stored pages: they would end a recrawl before it began."""
         limits = self.settings.limits
         if limits.max_pages or limits.max_pages_per_host:
             raise SettingsError(
-                "a recrawl asks for pages that are stored, which the limits of pages count",
-                "Take them away for it: --max-pages 0 --max-pages-per-host 0; --max-time and --max-bytes may stay.",
+                "a recrawl fetches pages that are stored, and the page limits count these",
+                "Remove them for it: --max-pages 0 --max-pages-per-host 0; --max-time and --max-bytes may stay.",
             )
 
     def change_settings(self, changes: Mapping[str, Any]) -> None:
-        """Change settings by dotted name, for good: {"limits.max_pages": 1000}. Not while a crawl runs."""
+        """Change settings permanently, by dotted name: {"limits.max_pages": 1000}. Not while a crawl runs."""
         if is_running(self.folder):
             raise CollectionBusy(
-                f"{self.folder}: a crawl runs here, and its settings are not changed under it",
-                f"Stop it first: opilio stop {self.folder}. The order alone can be changed: opilio policy",
+                f"{self.folder}: a crawl runs here, and its settings cannot be changed meanwhile",
+                f"Stop it first: opilio stop {self.folder}. Only the order can be changed now: opilio policy",
             )
         with changing(self.folder) as now:
             settings = _with_full_paths(override(now, dict(changes)))
@@ -210,15 +233,15 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
         reopened = reopen(store, self.settings.limits, scope)
         absorber = self._absorber(store, scope, settings)
         restore(store, absorber)
-        strategy = absorber.frontier.strategy
-        if strategy.learns:
-            learn.brief_from(store, settings, strategy)
+        learner = absorber.frontier.learner
+        if learner is not None:
+            learn.prepare_from(store, settings, learner)
             if absorber.counters.pages:
-                learn.remember(store, strategy)
+                learn.replay_pages(store, learner)
         if reopened:
             absorber.counters.add("URLs taken up again after a limit was raised", reopened)
         self._offer_seeds(store, absorber)
-        take_up(store, absorber)
+        admit_pending(store, absorber)
         if self.settings.store.warc:
             self._recover(store, absorber, setup)
         collect_rarely()
@@ -240,20 +263,20 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
         return engine.status()
 
     def _settings_for(self, store: Store) -> Settings:
-        """The settings, `auto` decided: where nothing says what is wanted there is no evidence to weigh."""
+        """The settings with `auto` resolved: without topics or examples there is no evidence to weigh."""
         if self.settings.frontier.strategy != AUTO:
             return self.settings
-        is_told = bool(self._model(store)) or training_data.has_documents(store)
-        return override(self.settings, {"frontier.strategy": "evidence" if is_told else "best-first"})
+        is_trained = bool(self._model(store)) or training_data.has_documents(store)
+        return override(self.settings, {"frontier.strategy": "evidence" if is_trained else "best-first"})
 
     def _worker_setup(self, store: Store, settings: Settings) -> WorkerSetup:
         folder = self.folder / WARC_FOLDER
         folder.mkdir(exist_ok=True)
-        words = make_strategy(settings.frontier).uses_words
+        words = isinstance(make_strategy(settings.frontier), LinkTextOrder)
         return WorkerSetup(dataclasses.asdict(settings), self._model(store), str(folder), "w0", words)
 
     def _model(self, store: Store) -> bytes:
-        """What pages are judged by: the newest model, or the keywords while there is none."""
+        """The newest model, or a model of the keywords while there is none."""
         learned = store.load_model() if self.settings.classify.classifier != KEYWORDS else b""
         if learned:
             return learned
@@ -262,19 +285,15 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
 
     @staticmethod
     def _absorber(store: Store, scope: ScopeFilter, settings: Settings) -> Absorber:
-        counters = Counters(store.load_counters())
-        phase = phase_at_start(settings, counters.counts[PHASE])
-        frontier = Frontier(
-            settings,
-            strategy_in(phase, settings, map(_domain_of, store.load_seeds())),
-            scope,
-            lambda url, outcome: None,
-            [topic.kcid for topic in store.load_topics()],
-        )
+        counters = Counters(store.load_counters(), store.load_progress())
+        phase = phase_at_start(settings, counters.progress.phase)
+        ledger = Ledger(Duplicates(settings.duplicates, bands), counters)
+        strategy = strategy_in(phase, settings, map(_domain_of, store.load_seeds()))
+        topics = [topic.kcid for topic in store.load_topics()]
         ordered = make_strategy(settings.frontier)  # a phase may begin with another order
-        if ordered.uses_sql:
+        if isinstance(ordered, DatabaseOrder):
             store.check_order_by(ordered.order_by)
-        return Absorber(settings, frontier, Duplicates(settings.duplicates, bands), counters)
+        return Absorber(settings, Frontier(settings, strategy, scope, ledger, topics), ledger)
 
     def _recover(self, store: Store, absorber: Absorber, setup: WorkerSetup) -> None:
         count = recover_pages(store, absorber, setup, self.folder / WARC_FOLDER, time.time())
@@ -287,66 +306,94 @@ class Collection(Teachable, Findable, Browsable, Steerable, Reviewable, Offerabl
         for seed in store.load_seeds():
             absorber.offer(seed.url, parent=-1, depth=0, relevance=1.0, topic=seed.kcid, now_s=now_s)
 
-    # -- asking
+    # -- operations: each is declared once, in `opilio.crawl.operations`
 
-    def sql(self, sql: str, *, write: bool = False) -> Result:
-        """Ask the database, or the crawl that runs in it. Read-only unless `write`."""
+    search = method(browse.search)
+    similar = method(browse.similar)
+    update_index = method(browse.update_index)
+    portal = method(browse.portal)
+    topic_pages = method(browse.topic_pages)
+    page = method(browse.page)
+    pages = method(browse.pages)
+    neighbours = method(browse.neighbours)
+    distill = method(browse.distill)
 
-        def query(store: Store) -> Result:
-            return store.query(sql, write=write)
+    sql = method(database.sql)
+    answer = method(database.answer)
+    tables = method(database.tables)
+    export = method(database.export)
 
-        answer = self._ask_or_open("sql", query, ASK_TIMEOUT_S, read_only=not write, sql=sql, write=write)
-        if isinstance(answer, Result):
-            return answer
-        return Result(tuple(answer["columns"]), [tuple(row) for row in answer["rows"]], answer["truncated"])
+    topics = method(training.topics)
+    mark = method(training.mark)
+    examples = method(training.examples)
+    add_example = method(training.add_example)
+    drop_example = method(training.drop_example)
+    trim_example = method(training.trim_example)
+    page_text = method(training.page_text)
+    propose = method(training.propose)
+    archetypes = method(training.archetypes)
+    confirm_archetype = method(training.confirm_archetype)
+    reject_archetype = method(training.reject_archetype)
+    train = method(training.train)
+    models = method(training.models)
+    refused_models = method(training.refused_models)
+    compare_models = method(training.compare_models)
+    compare_topics = method(training.compare_topics)
+    use_model = method(training.use_model)
+    explain = method(training.explain)
+    explain_link = method(training.explain_link)
 
-    def status(self) -> Status:
-        """The figures of the running crawl, or of the last one."""
+    feedback = method(reviewing.feedback)
+    pending = method(reviewing.pending)
+    forget_changes = method(reviewing.forget_changes)
+    clusters = method(reviewing.clusters)
+    split_topic = method(reviewing.split_topic)
+    review = method(reviewing.review)
+    judge = method(reviewing.judge)
+    take_back = method(reviewing.take_back)
+    verdicts = method(reviewing.verdicts)
+    learn_review = method(reviewing.learn_review)
+    restart_review = method(reviewing.restart_review)
 
-        def stored(store: Store) -> Status:
-            return stored_status(self.folder, self.settings, store)
+    status = method(crawling.status)
+    series = method(crawling.series)
+    hosts = method(crawling.hosts)
+    census = method(crawling.census)
+    pause = method(crawling.pause)
+    resume = method(crawling.resume)
+    stop = method(crawling.stop)
+    policy = method(crawling.policy)
+    lock_host = method(crawling.lock_host)
+    unlock_host = method(crawling.unlock_host)
+    boost_host = method(crawling.boost_host)
 
-        answer = self._ask_or_open("status", stored, ASK_TIMEOUT_S, read_only=True)
-        return answer if isinstance(answer, Status) else Status(**answer)
+    peer_topics = method(federation.peer_topics)
+    take_offers = method(federation.take_offers)
+    offer_to_peers = method(federation.offer_to_peers)
 
-    def policy(self, strategy: str, order_by: str = "", n: int = 0) -> bool:
-        """Order the frontier another way: at once when a crawl runs (returns True), else from the next crawl on."""
-        changes: dict[str, Any] = {"frontier.strategy": strategy, "frontier.order_by": order_by}
-        if n:
-            changes["frontier.n"] = n
-        with changing(self.folder) as now:
-            settings = override(now, changes)
-            make_strategy(settings.frontier)
-            running = ask(self.folder, "policy", strategy=strategy, order_by=order_by, n=n) is not None
-            if not running and order_by:
-                with self._opened(read_only=True) as store:
-                    store.check_order_by(order_by)
-            self.settings = settings
-            write_settings(self.folder, settings)
-        return running
+    # -- former names
 
-    def stop(self) -> bool:
-        """Stop the crawl that runs; False when none does."""
-        return ask(self.folder, "stop") is not None
+    def review_anew(self, topic: str) -> int:
+        """The former name of `restart_review`."""
+        _warn_of_name("review_anew", "restart_review")
+        return self.restart_review(topic)
 
-    def export(self, target: Path | str, format_name: str = "", *, columns: Sequence[str] = (), where: str = "") -> int:
-        """Write the pages to a file; the form is that of its suffix: .jsonl, .csv or .parquet. Returns how many."""
-        wanted = list(columns) or list(DEFAULT_COLUMNS)
-        if str(target) != STDOUT:
-            path = str(Path(target).absolute())
-            answer = ask(self.folder, "export", target=path, format_name=format_name, columns=wanted, where=where)
-            if answer is not None:
-                return int(answer["pages"])
-        with self._opened(read_only=True) as store:
-            return export_pages(store, str(target), format_name, columns=wanted, where=where)
+    def forget_lessons(self, version: int) -> int:
+        """The former name of `forget_changes`."""
+        _warn_of_name("forget_lessons", "forget_changes")
+        return self.forget_changes(version)
+
+
+def _warn_of_name(old: str, new: str) -> None:
+    warnings.warn(f"{old} is called {new} now", FutureWarning, stacklevel=3)
 
 
 def _check_names(settings: Settings, folder: Path) -> None:
-    """Find what cannot work, such as wrong names of plug-ins, before anything is fetched."""
+    """Refuse settings that cannot work, such as unknown plug-ins, before anything is fetched."""
     make_strategy(settings.frontier)
     check_url(settings.store.warc_url)
     check_vectors(settings.frontier.word_vectors)
-    if settings.classify.classifier != KEYWORDS:  # one that learns nothing need not be loaded
+    if settings.classify.classifier != KEYWORDS:  # a classifier that learns nothing need not be loaded
         learn.check_settings(settings)
     elif settings.learn.phases:
         raise SettingsError("a phase of learning needs a classifier that learns", "Set [classify] classifier = svm.")
@@ -357,13 +404,13 @@ def _check_names(settings: Settings, folder: Path) -> None:
         )
     if settings.learn.phases and settings.frontier.max_queued:
         raise SettingsError(
-            "a limit of waiting URLs (max_queued) would drop what is near the seeds for what waits for the harvest",
+            "a limit of queued URLs (max_queued) would drop URLs near the seeds in favour of those for the harvest",
             "Set [frontier] max_queued = 0, or [learn] phases = false.",
         )
 
 
 def _with_full_paths(settings: Settings) -> Settings:
-    """Settings that name files by their full paths: a later crawl may be called from another folder."""
+    """Settings that name files by their full paths: a later crawl may start in another folder."""
     paths = {
         "classify.others": settings.classify.others,
         "classify.embedding_model": settings.classify.embedding_model,
@@ -387,7 +434,7 @@ def _signals(engine: Engine) -> Iterator[None]:
     caught = []
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(ValueError, RuntimeError):
-            loop.add_signal_handler(number, engine.stop, f"interrupted ({signal.Signals(number).name})")
+            loop.add_signal_handler(number, engine.interrupt, signal.Signals(number).name)
             caught.append(number)
     try:
         yield

@@ -1,13 +1,15 @@
-"""The distiller: finds hubs and authorities beside the crawl, and lets what great hubs recommend rise (Focus 3.2, 3.7).
+"""The distiller: finds hubs and authorities in the background, and raises what great hubs recommend (Focus 3.2, 3.7).
 
-When: after `frontier.distill_after` changes, a change being a page that was stored or judged anew; and earlier while
-a collection is small, whenever its pages have doubled, for then every neighbourhood has changed much. A large one is
-not analysed all the time: between two analyses passes ten times the time for which the last one kept a core busy.
+When: after `frontier.distill_after` changes, a change being a page that was stored or re-judged; and earlier while a
+collection is small, whenever its pages have doubled, because then every neighbourhood has changed much. A large one is
+not analysed all the time: between two analyses the distiller rests for ten times as long as the last one kept a core
+busy.
 
-What rises: the estimate of a URL that great hubs of other hosts recommend, to the quality of the best of these hubs
-(`opilio.distill.recommendations`). No estimate is ever lowered. First it rises in memory, where the URL takes the place
-that the strategy gives it now, being brought there when it waited in the database only; then in the database, together
-with the new scores. Whatever is written of such a URL from then on has the new estimate.
+What rises: the estimated relevance of a URL that great hubs of other hosts recommend, to the quality of the best of
+these hubs (`opilio.distill.recommendations`). No estimate is ever lowered. It rises in memory first, where the URL gets
+the place that the strategy gives it now; a URL that was queued in the database only is brought into memory for that.
+Then it rises in the database, together with the new scores. All that is written about such a URL from then on has the
+new estimate.
 """
 
 from __future__ import annotations
@@ -18,48 +20,27 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
-from opilio.crawl.absorb import OPEN, Absorber
-from opilio.crawl.background import finish
-from opilio.distill import Analysis, Scores, analyse, keep
+from opilio.crawl.absorb import Absorber
+from opilio.crawl.background import TaskSlot
+from opilio.distill import Analysis, Scores, analyse, save_scores
 from opilio.errors import told
 from opilio.frontier import QueuedUrl
 from opilio.settings import Settings
 from opilio.store import Store, refill
+from opilio.store.urls import bring_forward, untried_from_hubs
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
     import numpy.typing as npt
 
 FIRST_PAGES = 50
-"""A collection with fewer pages has no neighbourhoods to speak of, unless `frontier.distill_after` says otherwise."""
+"""A collection with fewer pages has no useful neighbourhoods, unless `frontier.distill_after` says otherwise."""
 REST = 10.0
-"""So many times as long as an analysis kept a core busy, none is made: at most a tenth of a core is spent on it."""
+"""After an analysis, none is made for this many times as long as it kept a core busy: at most a tenth of a core is
+spent on it."""
 SLICE_URLS = 500
-"""URLs brought forward in one go; then the loop has its turn."""
+"""URLs that are brought forward at a time, before the loop gets its turn."""
 MAX_FORWARD = 10_000
-ANALYSED_AT = "pages at the latest link analysis"
-
-# What the best hubs link to and nobody has tried, and those among the hubs themselves. Redirects are not followed: what
-# was redirected has been tried.
-_FROM_HUBS = """
-WITH scored AS (
-    SELECT kcid, oid, hub FROM link_scores
-    UNION ALL
-    SELECT -1, oid, score FROM hubs WHERE (SELECT count(*) FROM link_scores) = 0
-),
-best AS (
-    SELECT oid FROM scored WHERE hub > 0
-    QUALIFY row_number() OVER (PARTITION BY kcid ORDER BY hub DESC, oid) <= $hubs
-)
-SELECT c.oid FROM crawl c
-WHERE c.state = 'waiting' AND c.numtries = 0
-  AND (c.oid IN (FROM best) OR c.oid IN (SELECT oid_dst FROM links WHERE oid_src IN (FROM best)))
-ORDER BY c.oid LIMIT $urls
-"""
-_FORWARD = """
-UPDATE crawl SET relevance = 1.0, depth = 0 WHERE oid IN (SELECT oid FROM asked) AND state = 'waiting' AND numtries = 0
-"""
 
 
 class Distiller:
@@ -73,38 +54,36 @@ class Distiller:
         commit: Callable[[], Awaitable[None]],
         ways_to: Callable[[list[int]], dict[int, tuple[str, bytes]]] = lambda oids: {},
     ) -> None:
-        """`commit` writes all that was absorbed; `ways_to` says how other pages speak of URLs, for the judge."""
+        """`commit` writes all that was absorbed; `ways_to` gives the link contexts of URLs, for the classifier."""
         self._settings = settings
         self._store = store
         self._absorber = absorber
         self._commit = commit
         self._ways_to = ways_to
-        self._task: asyncio.Task[dict[int, Scores]] | None = None
+        self._slot = TaskSlot(self._end)
         self._turn = asyncio.Lock()
-        self._hurries = False
         self._judged = absorber.counters.counts["pages judged anew"]
         self._rest_until_s = 0.0
 
     @property
     def is_busy(self) -> bool:
-        """Never: what it does gives the crawl another order, not more to do."""
+        """Never: it changes the order of the crawl, and gives it nothing more to fetch."""
         return False
 
     @property
     def holds(self) -> bool:
-        """Whether nothing should be fetched for now: only when a crawl should be the same each time."""
-        return self._settings.learn.synchronous and self._task is not None
+        """During an analysis, but only when the crawl must be the same each time (`learn.synchronous`)."""
+        return self._settings.learn.synchronous and self._slot.is_busy
 
     def look(self) -> None:
-        """Begin an analysis when it is time. Called often."""
-        if self._task is None and self._is_due():
-            self._task = asyncio.create_task(self.distill_now())
-            self._task.add_done_callback(self._end)
+        """Start an analysis when it is time."""
+        if not self._slot.is_busy and self._is_due():
+            self._slot.start(self.distill_now())
 
     def _is_due(self) -> bool:
         after = self._settings.frontier.distill_after
         counts = self._absorber.counters.counts
-        pages, before = counts["pages"], counts[ANALYSED_AT]
+        pages, before = counts["pages"], self._absorber.counters.progress.pages_at_analysis
         if not after or pages == before == 0:
             return False
         changed = pages - before + counts["pages judged anew"] - self._judged
@@ -113,26 +92,26 @@ class Distiller:
         return self._settings.learn.synchronous or time.monotonic() >= self._rest_until_s
 
     async def distill_now(self) -> dict[int, Scores]:
-        """Find hubs and authorities, keep them, and let rise what great hubs recommend; the scores by topic."""
+        """Find hubs and authorities, store them, and raise what great hubs recommend; return the scores by topic."""
         async with self._turn:
             counters = self._absorber.counters
             await self._commit()
             self._judged = counters.counts["pages judged anew"]
-            counters.add(ANALYSED_AT, counters.pages - counters.counts[ANALYSED_AT])
+            counters.advance(pages_at_analysis=counters.pages)
             found, urls, busy_s = await asyncio.to_thread(self._analyse, self._absorber.wanted)
             self._rest_until_s = time.monotonic() + REST * busy_s
             if found is None:
                 return {}
             self._raise(found, urls)
-            await asyncio.to_thread(keep, self._store, found.by_topic, found.overall, found.recommended)
+            await asyncio.to_thread(save_scores, self._store, found.by_topic, found.overall, found.recommended)
             counters.add("link analyses")
             return found.by_topic
 
     def _analyse(self, wanted: frozenset[int]) -> tuple[Analysis | None, list[QueuedUrl], float]:
-        """In a thread: the analysis, the recommended URLs, which may have to be brought into memory, and its cost."""
+        """In a thread: the analysis, the recommended URLs, which may have to come into memory, and its CPU time."""
         began_s = time.thread_time()
         percentile = self._settings.frontier.hub_percentile
-        found = analyse(self._store, wanted, percentile, goes_on=lambda: not self._hurries)
+        found = analyse(self._store, wanted, percentile, goes_on=lambda: not self._slot.is_cancelled)
         urls = [] if found is None else self._load(found.recommended.oids)
         return found, urls, time.thread_time() - began_s
 
@@ -156,17 +135,17 @@ class Distiller:
         hub_scores = dict(zip(oids, recommended.hub_scores.tolist(), strict=True))
         still_open = self._open(urls)
         rising = [url for url in still_open if url.relevance < relevance[url.oid]]
-        frontier.warm(still_open if frontier.strategy.learns else rising)
-        frontier.raise_urls(relevance, hub_scores)
+        frontier.warm(rising if frontier.learner is None else still_open)
+        frontier.tiers.raise_urls(relevance, hub_scores)
         self._absorber.counters.add("URLs raised by hubs", len(rising))
 
     def _open(self, urls: Iterable[QueuedUrl]) -> list[QueuedUrl]:
-        """Those that still wait, and of which no page is stored."""
-        absorber = self._absorber
-        return [url for url in urls if absorber.settled[url.oid] == OPEN and url.oid not in absorber.recrawls]
+        """The URLs that are still queued and of which no page is stored."""
+        ledger = self._absorber.ledger
+        return [url for url in urls if ledger.is_open(url.oid) and url.oid not in ledger.recrawls]
 
     async def restart_from_hubs(self, limit: int) -> int:
-        """Let what the best `limit` hubs of each topic link to come first, and hubs never fetched; how many URLs.
+        """Put the URLs first that the best `limit` hubs of each topic link to, and hubs never fetched; return how many.
 
         They count as seeds from then on: their depth is 0 (BINGO 3.3).
         """
@@ -176,35 +155,26 @@ class Distiller:
             for at in range(0, len(urls), SLICE_URLS):
                 piece = self._open(urls[at : at + SLICE_URLS])
                 self._absorber.frontier.warm(piece)
-                self._absorber.frontier.bring_forward([url.oid for url in piece])
+                self._absorber.frontier.tiers.bring_forward([url.oid for url in piece])
                 await asyncio.sleep(0)
             oids = np.array([url.oid for url in urls], np.int64)
-            await asyncio.to_thread(self._bring_forward, oids)
+            await asyncio.to_thread(bring_forward, self._store, oids)
             return len(urls)
 
     def _from_hubs(self, limit: int) -> list[QueuedUrl]:
-        found = self._store.query(_FROM_HUBS, {"hubs": limit, "urls": MAX_FORWARD}, max_rows=MAX_FORWARD).rows
-        return self._load(np.array([oid for (oid,) in found], np.int64))
-
-    def _bring_forward(self, oids: npt.NDArray[np.int64]) -> None:
-        with self._store.writing() as to:
-            to.register("asked", pa.table({"oid": oids}))
-            to.execute(_FORWARD)
-            to.unregister("asked")
+        return self._load(np.array(untried_from_hubs(self._store, limit, MAX_FORWARD), np.int64))
 
     async def close(self, at_once: asyncio.Event) -> None:
-        """Wait for an analysis under way; give it up when `at_once` is set."""
-        await finish(self._task, at_once, self.hurry)
+        """Wait for an analysis under way; cancel it when `at_once` is set."""
+        await self._slot.finish(at_once, self.cancel)
 
-    def hurry(self) -> None:
-        """Give up an analysis under way, whoever asked for it."""
-        self._hurries = True
+    def cancel(self) -> None:
+        """Cancel an analysis under way, whoever started it."""
+        self._slot.is_cancelled = True
         self._store.cancel_queries()
 
-    def _end(self, task: asyncio.Task[dict[int, Scores]]) -> None:
-        self._task = None
-        error = None if task.cancelled() else task.exception()
-        if error is None or self._hurries:
+    def _end(self, error: BaseException | None) -> None:
+        if error is None or self._slot.is_cancelled:
             return
         said = told(error)
         self._absorber.counters.add("link analyses that failed")

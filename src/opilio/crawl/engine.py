@@ -1,7 +1,8 @@
 """The engine: the one loop in which leases go out, visits come in, and batches are committed.
 
-It never waits for the network: workers do that. It never waits for the database either, but for two cases: a batch that
-is full while the one before it is still being written, and the end of the crawl.
+It never waits for the network: workers do that. It seldom waits for the database: `Commits` and `Refills`
+(`commits.py`) write and read alongside it. The background tasks, such as the teacher and the distiller, look at the
+crawl in every turn of the loop and do their work in tasks and threads of their own.
 """
 
 from __future__ import annotations
@@ -17,54 +18,72 @@ from typing import Any
 from opilio import learn
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import BackgroundTask
+from opilio.crawl.commits import Commits, Refills
 from opilio.crawl.distiller import Distiller
-from opilio.crawl.forwarding import HandOver
+from opilio.crawl.forwarder import Forwarder
 from opilio.crawl.indexer import Indexer
-from opilio.crawl.keeping import Keeping
 from opilio.crawl.phases import Phases, phase_at_start, settings_in
 from opilio.crawl.shipping import Shipper
-from opilio.crawl.status import PHASE, Status
+from opilio.crawl.status import Status
 from opilio.crawl.steering import Steering
 from opilio.crawl.teacher import Teacher
 from opilio.crawl.watcher import Watcher
 from opilio.crawl.worker_pool import Workers
 from opilio.errors import OpilioError, QueryError, StoreError
-from opilio.frontier import AllEvidence, HostState, Strategy, make_strategy
+from opilio.frontier import DatabaseOrder, HostState, LearningOrder, LinkTextOrder, Order, make_strategy
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.reading import MAX_CHARS
+from opilio.store.reader import MAX_CHARS
+from opilio.store.urls import queued_urls
 
-REST = 3.0  # a strategy is told of pages for a quarter of the time: Python's lock is the loop's for the rest
-TICK_S = 0.25  # the loop looks at limits and the display at least this often
-GRACE_S = 10.0  # how long a stopping crawl waits for requests under way
+REST = 3.0  # a thread that replays pages to a strategy works a quarter of the time: the loop needs Python's lock
+TICK_S = 0.25  # the loop checks limits and updates the display at least this often
+GRACE_S = 10.0  # how long a crawl that stops waits for requests under way
 
 
-class Engine(Keeping):
+class Engine:
     """One run of a crawl."""
 
     def __init__(
         self, settings: Settings, store: Store, absorber: Absorber, workers: Workers, topic_names: dict[int, str]
     ) -> None:
-        super().__init__(settings, store, absorber)
+        self.settings = settings
+        self.store = store
+        self.absorber = absorber
+        self.frontier = absorber.frontier
+        self.counters = absorber.counters
         self.workers = workers
         self.topic_names = topic_names
         self.folder = str(store.path.parent)
+        self.reason = ""
+        """Why the crawl ends; empty while it goes on."""
         self._started_s = time.monotonic()
         self._started_epoch_s = time.time()
         self._elapsed_before_s = self.counters.counts["elapsed_ms"] / 1000
         self._ticked_s = 0.0
         self._stop_now = asyncio.Event()
-        commit = functools.partial(self.commit, wait=True)
+        self._is_interrupted = False
+        self.commits = Commits(settings.store, store, absorber, lambda: self.elapsed_s)
+        commit = self.commit
         self.teacher = Teacher(
-            settings_in(phase_at_start(settings, self.counters.counts[PHASE]), settings),
-            store, absorber, workers, commit, self.order_anew,
+            settings_in(phase_at_start(settings, self.counters.progress.phase), settings),
+            store, absorber, workers, commit, self.reprioritise,
         )  # fmt: skip
         self.distiller = Distiller(settings, store, absorber, commit, self.teacher.ways_to)
         self.watcher = Watcher(settings, store, absorber, commit, self.end)
         self.phases = Phases(settings, store, absorber, self.teacher, self.distiller, self.order_by_settings, self.end)
-        self.steering = Steering(store, absorber, commit, self._let_refill_end)
-        self.companions: list[BackgroundTask] = [self.teacher, self.distiller, self.watcher, self.phases, self.steering]
-        self.companions += [kind(settings, store, absorber, commit) for kind in (Indexer, Shipper, HandOver)]
+        self.steering = Steering(store, absorber, commit, self._refill_ended)
+        self.refills = Refills(
+            settings.frontier, store, absorber, self.commits, self.steering, self.teacher.ways_to, self.end
+        )
+        self.background_tasks: list[BackgroundTask] = [
+            self.teacher,
+            self.distiller,
+            self.watcher,
+            self.phases,
+            self.steering,
+        ]
+        self.background_tasks += [kind(settings, store, absorber, commit) for kind in (Indexer, Shipper, Forwarder)]
 
     # -- running
 
@@ -73,29 +92,40 @@ class Engine(Keeping):
         await self.workers.start()
         try:
             while not self.reason:
-                for companion in self.companions:
-                    companion.look()
+                for task in self.background_tasks:
+                    task.look()
                 may_wait = self._lease()
                 self._tick(on_tick)
                 await self._absorb_visits(may_wait)
-                await self._keep_store()
+                await self.commits.commit_when_due()
+                self.refills.start_when_needed()
                 await self._check_end()
             await self._finish_requests(on_tick)
         finally:
-            for companion in self.companions:
-                await companion.close(self._stop_now)
+            for task in self.background_tasks:
+                await task.close(self._stop_now)
             await self.workers.close()
-            if self._refill is not None:  # not cancelled: the write that it may be waiting for would go with it
-                self.store.cancel_queries()
-                await asyncio.gather(self._refill, return_exceptions=True)
-            await self._close_store()
+            await self.refills.close()
+            await self.commits.close()
         on_tick(self.status())
         return self.reason
+
+    async def commit(self, *, wait: bool = True) -> None:
+        """Write everything that was absorbed; with `wait`, return only when it is on disk."""
+        await self.commits.commit(wait=wait)
+
+    async def _refill_ended(self) -> None:
+        await self.refills.wait()
+
+    def interrupt(self, signal_name: str) -> None:
+        """End the crawl because of a signal."""
+        self._is_interrupted = self._is_interrupted or not self.reason
+        self.stop(f"interrupted ({signal_name})")
 
     def stop(self, reason: str) -> None:
         """End the crawl: first call, when the requests under way are done; second call, at once.
 
-        Workers that are not ready yet are not waited for: a cluster may take long to answer, or never do so.
+        It does not wait for workers that are not ready yet: a cluster may take long to respond, or never do so.
         """
         if self.reason:
             self._stop_now.set()
@@ -107,8 +137,8 @@ class Engine(Keeping):
         self.reason = self.reason or reason
 
     def _lease(self) -> bool:
-        """Hand out what may be asked now; whether there was room for more."""
-        if any(companion.holds for companion in self.companions):
+        """Lease what is ready now; returns whether there was room for more."""
+        if any(task.holds for task in self.background_tasks):
             return False
         room = self.settings.fetch.in_flight - self.frontier.in_flight
         max_pages = self.settings.limits.max_pages
@@ -121,7 +151,7 @@ class Engine(Keeping):
         return room > 0
 
     async def _absorb_visits(self, until_event: bool = False) -> None:
-        """Take in the visits that ended; wait for one, at most until a host may be asked when that matters."""
+        """Absorb the visits that ended; wait for one, with `until_event` at most until a host is ready."""
         timeout_s = TICK_S
         event_s = self.frontier.next_event_s()
         if until_event and event_s is not None:
@@ -142,29 +172,28 @@ class Engine(Keeping):
         elif limits.max_bytes and self.counters.counts["bytes"] >= limits.max_bytes:
             self.reason = f"byte limit reached ({limits.max_bytes:,})"
         elif self._has_nothing_to_do():
-            for companion in self.companions:  # what came last may be the one page too many that they waited for
-                companion.look()
-            await self.commit(wait=True)
-            if self._has_nothing_to_do() and not self._find_waiting():
-                self.reason = "frontier empty: every URL found was asked for or refused"
+            for task in self.background_tasks:  # the last page may be the one that they waited for
+                task.look()
+            await self.commit()
+            if self._has_nothing_to_do() and not self._find_queued():
+                self.reason = "frontier empty: every URL found was fetched or rejected"
 
     def _has_nothing_to_do(self) -> bool:
-        nothing_waits = not self.frontier.in_flight and not self.frontier.waiting and self._refill is None
-        return nothing_waits and not any(companion.is_busy for companion in self.companions)
+        is_empty = not self.frontier.in_flight and not self.frontier.waiting and not self.refills.is_running
+        return is_empty and not any(task.is_busy for task in self.background_tasks)
 
-    def _find_waiting(self) -> bool:
-        """Whether the database has URLs that wait, though the frontier has none: the last look before the end."""
-        waiting: Counter[int] = Counter()
-        for piece in self.store.stream("SELECT oid, topic FROM crawl WHERE state = 'waiting'"):
-            for oid, topic in zip(*(column.to_pylist() for column in piece.columns), strict=True):
-                if topic in self.frontier.queues:
-                    waiting[topic] += 1
-                    self.absorber.reopen(oid)  # settled, but the user let it wait again by SQL
-        self.frontier.wait_in_database(waiting)
-        return bool(waiting)
+    def _find_queued(self) -> bool:
+        """Whether the database has queued URLs that the frontier does not know of: the last check before the end."""
+        queued: Counter[int] = Counter()
+        for oid, topic in queued_urls(self.store):
+            if topic in self.frontier.tiers.queues:
+                queued[topic] += 1
+                self.absorber.ledger.reopen(oid)  # settled, but the user queued it again by SQL
+        self.frontier.tiers.wait_in_database(queued)
+        return bool(queued)
 
     async def _finish_requests(self, on_tick: Callable[[Status], object]) -> None:
-        """Take in what is under way, so that no answer is thrown away."""
+        """Absorb what is under way, so that no response is lost."""
         deadline_s = time.monotonic() + GRACE_S
         while self.frontier.in_flight and time.monotonic() < deadline_s and not self._stop_now.is_set():
             await self._absorb_visits()
@@ -178,71 +207,67 @@ class Engine(Keeping):
                 self.stop("stopped by its caller")
 
     def _now_s(self) -> float:
-        """Seconds since the epoch by a clock that nobody sets back while we run."""
+        """Seconds since the epoch, by a clock that is never set back while the crawl runs."""
         return self._started_epoch_s + time.monotonic() - self._started_s
 
     @property
-    def elapsed_s(self) -> float:  # type: ignore[override]  # read only
+    def elapsed_s(self) -> float:
         """Seconds of crawling, earlier runs included and pauses left out."""
         return self._elapsed_before_s + time.monotonic() - self._started_s - self.steering.paused_s
 
     # -- control
 
-    async def change_strategy(self, strategy: Strategy) -> None:
-        """Order the frontier another way from now on. One that learns is told first what is known."""
-        if strategy.uses_sql:
+    async def change_strategy(self, strategy: Order) -> None:
+        """Order the frontier by another strategy from now on. One that learns first gets what is known."""
+        if isinstance(strategy, DatabaseOrder):
             self.store.check_order_by(strategy.order_by)
-        if strategy.uses_words:
+        if isinstance(strategy, LinkTextOrder):
             self.workers.send_link_words()
-        await self._tell(strategy)
+        await self._teach(strategy)
         self.frontier.change_strategy(strategy)
         self.counters.add("policy changes")
 
     async def order_by_settings(self) -> None:
-        """Order as the settings say, those that the user chooses meanwhile included."""
+        """Order as the settings say, also when the user changes them meanwhile."""
         chosen = None
         while chosen is not self.settings.frontier:
             chosen = self.settings.frontier
             await self.change_strategy(make_strategy(chosen))
 
-    async def order_anew(self) -> None:
-        """Pages were judged anew. A strategy that can puts right what it has learned; for others all that waits is
-        taken from the database again, with its new relevance."""
-        before = self.frontier.strategy
-        if isinstance(before, AllEvidence):
-            seen = before.evidence.pages_seen()
+    async def reprioritise(self) -> None:
+        """Pages were re-judged. A strategy that can corrects what it has learned; for others all queued URLs are read
+        from the database again, with their new relevance."""
+        before, learner = self.frontier.strategy, self.frontier.learner
+        rejudging = learner.rejudging() if learner is not None else None
+        if rejudging is not None:
             try:
-                await self.commit(wait=True)
-                judged, keywords = await asyncio.to_thread(learn.read_anew, self.store, self.settings, before, seen)
+                await self.commit()
+                rejudged = await asyncio.to_thread(learn.read_rejudged, self.store, self.settings, rejudging)
             except BaseException:
-                before.evidence.never_mind()
+                rejudging.cancel()
                 raise
-            before.judge_anew(judged, keywords)
+            rejudging.finish(rejudged)
             return
-        strategy = make_strategy(self.settings.frontier) if before.learns else copy.copy(before)
-        await self._tell(strategy)
+        strategy = make_strategy(self.settings.frontier) if learner is not None else copy.copy(before)
+        await self._teach(strategy)
         if self.frontier.strategy is before:  # else the user has chosen another meanwhile
             self.frontier.change_strategy(strategy)
 
-    async def _tell(self, strategy: Strategy) -> None:
-        """Tell a strategy that learns what the topics are about, and of the pages that are stored."""
-        if not strategy.learns:
+    async def _teach(self, strategy: Order) -> None:
+        """Give a strategy that learns what is known: what the topics are about, and the pages that are stored."""
+        if not isinstance(strategy, LearningOrder):
             return
-        told: set[int] = set()
-        await self.commit(wait=True)
-        await asyncio.to_thread(learn.brief_from, self.store, self.settings, strategy)
+        replayed: set[int] = set()
+        await self.commit()
+        await asyncio.to_thread(learn.prepare_from, self.store, self.settings, strategy)
         rest = 0.0 if self.reason or self.settings.learn.synchronous else REST
-        remember = functools.partial(learn.remember, rest=rest, goes_on=lambda: not self._is_hurried)
-        for _ in range(2):  # the second time, of the few that came during the first
-            await asyncio.to_thread(remember, self.store, strategy, told)
-            await self.commit(wait=True)
-
-    @property
-    def _is_hurried(self) -> bool:
-        return self._stop_now.is_set()
+        replay = functools.partial(learn.replay_pages, rest=rest, goes_on=lambda: not self._stop_now.is_set())
+        for _ in range(2):  # the second time, the few that came during the first
+            await asyncio.to_thread(replay, self.store, strategy, replayed)
+            await self.commit()
 
     def query(self, sql: str, *, write: bool, timeout_s: float) -> Any:
-        """Answer a statement of the user's; called from another thread."""
+        """Run a statement of the user; called from another thread."""
         try:
             return self.store.query(sql, write=write, timeout_s=timeout_s, max_chars=MAX_CHARS)
         except OpilioError:
@@ -251,7 +276,7 @@ class Engine(Keeping):
             raise QueryError(f"{type(error).__name__}: {error}") from error
 
     def status(self) -> Status:
-        """The figures of this moment."""
+        """The figures at this moment."""
         counters, frontier, limits = self.counters, self.frontier, self.settings.limits
         rate = counters.pages_per_s()
         eta_s, limit = None, ""
@@ -279,16 +304,18 @@ class Engine(Keeping):
             harvest=counters.harvest,
             harvest_history=counters.harvest_history,
             outcomes=counters.outcomes(),
-            counters=dict(counters.counts),
+            counters=counters.shown(),
             strategy=self.settings.frontier.strategy,
             order_by=frontier.strategy.order_by,
-            topics={name: frontier.waiting_of(topic) for topic, name in self.topic_names.items()},
+            topics={name: frontier.tiers.waiting_of(topic) for topic, name in self.topic_names.items()},
             eta_s=eta_s,
             limit=limit,
             reason=self.reason,
             model=self.teacher.note,
-            notices=list(self.absorber.notices),
+            notices=list(self.absorber.ledger.notices),
             recall=self.watcher.recall,
+            phase=counters.progress.phase,
+            interrupted=self._is_interrupted,
             paused=self.steering.holds,
             boosts=dict(frontier.boosts),
         )

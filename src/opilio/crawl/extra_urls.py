@@ -1,7 +1,7 @@
-"""Where URLs come from beside the links of pages: the folders above a page, and what is known to link to it.
+"""URLs that do not come from the links of pages: the folders above a page, and known links to it.
 
-Both are tried for relevant pages only (Focus 3.2). What they give is offered to the frontier as any URL is: scope,
-traps, limits and robots rules apply to it.
+Both are tried for relevant pages only (Focus 3.2). The URLs are offered to the frontier like any others: scope, traps,
+limits and robots rules apply to them.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from opilio.model.url import path_of
 from opilio.settings import FrontierSettings
 from opilio.store import Store
 from opilio.store.connection import FILE_NAME
+from opilio.store.urls import links_by_url
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
     import numpy.typing as npt
@@ -28,10 +29,10 @@ if TYPE_CHECKING:  # it takes a tenth of a second to import
 STEP_DECAY = 0.5
 """What is left of a page's relevance one step away from it; as for tunnelled links (BINGO 4.2)."""
 MAX_BACK_LINKS = 50
-"""Pages tried for linking to one page: Kleinberg's number of predecessors."""
+"""Pages that are tried because they link to one page: Kleinberg's number of predecessors."""
 FROM_PATHS, FROM_BACK_LINKS = "URLs from truncated paths", "URLs from back-links"
 
-_LOOK_AT_ROWS = 1_000  # of one target: repeated links must not keep the engine busy
+_LOOK_AT_ROWS = 1_000  # of one target: many repeated links must not keep the engine busy
 _CHUNK_ROWS = 200_000
 _READERS = {".csv": "read_csv", ".jsonl": "read_json", ".ndjson": "read_json", ".parquet": "read_parquet"}
 _OPTIONS = {
@@ -39,12 +40,8 @@ _OPTIONS = {
     "read_json": ", format = 'newline_delimited'",
     "read_parquet": "",
 }
-_OF_A_COLLECTION = """
-SELECT s.url AS source, t.url AS target
-FROM links JOIN crawl s ON s.oid = oid_src JOIN crawl t ON t.oid = oid_dst
-"""
 _FORM_HINT = (
-    "Needed are the columns source and target: a CSV file with a header, JSON Lines, Parquet, or the folder of another "
+    "Give the columns source and target: a CSV file with a header, JSON Lines, Parquet, or the folder of another "
     "collection."
 )
 
@@ -56,7 +53,7 @@ class ExtraUrl(NamedTuple):
     steps: int
     """How far it is from that page."""
     counter: str
-    """The name under which it is counted."""
+    """The counter for such URLs."""
 
 
 class Sources:
@@ -67,7 +64,7 @@ class Sources:
         self._back_links = BackLinks.load(Path(settings.back_links)) if settings.back_links else None
 
     def around(self, url: str) -> Iterator[ExtraUrl]:
-        """What is worth a try because of a relevant page."""
+        """The URLs that are worth a try because of a relevant page."""
         if self._truncates:
             for steps, folder in enumerate(folders_above(url), 1):
                 yield ExtraUrl(folder, steps, FROM_PATHS)
@@ -77,7 +74,7 @@ class Sources:
 
 
 def folders_above(url: str) -> list[str]:
-    """The folders that a page lies in, the nearest first; the last is the home page of its host."""
+    """The folders above a page, the nearest first; the last is the home page of its host."""
     path = path_of(url).partition("?")[0]
     top = url[: url.index("//") + 2] + host_of(url)
     ends = [at for at, char in enumerate(path) if char == "/"]
@@ -86,7 +83,7 @@ def folders_above(url: str) -> list[str]:
 
 
 class BackLinks:
-    """Known links, found by the page they lead to: 12 bytes a link and each source once, whatever their number."""
+    """Known links by the page that they lead to: 12 bytes a link, and each source is stored once."""
 
     def __init__(self, keys: npt.NDArray[np.uint64], sources: pa.DictionaryArray) -> None:
         """`keys` are those of the targets, ascending; `sources` are parallel to them."""
@@ -123,7 +120,7 @@ class BackLinks:
 
 
 def _keys(urls: list[str]) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.bool_]]:
-    """The key of each URL, and whether it is one at all."""
+    """The key of each URL, and whether it is a URL at all."""
     normal = [normalize(url) for url in urls]
     keys = np.fromiter((url_key(url) for url in normal), np.uint64, len(normal))
     return keys, np.fromiter((bool(url) for url in normal), np.bool_, len(normal))
@@ -164,4 +161,4 @@ def _read_collection(folder: Path) -> Iterator[pa.RecordBatch]:
             "Wait until the crawl in it has ended, or crawl from a copy of its folder.",
         ) from None
     with store:
-        yield from store.stream(_OF_A_COLLECTION)
+        yield from links_by_url(store)

@@ -14,9 +14,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from opilio.model import RELEVANT
 from opilio.store import Store
-from opilio.topics.hierarchy import ROOT
+from opilio.store.history import (
+    HarvestPart,
+    harvest_parts,
+    host_figures,
+    last_visit,
+    load_runs,
+    notices_with_times,
+    requests_by_time,
+)
 
 MAX_POINTS = 2000
 WINDOW_PAGES = 200
@@ -24,48 +31,6 @@ WINDOW_PAGES = 200
 WINDOW_PARTS = 20
 TOP_TOPICS = 4
 MAX_MARKS = 200
-
-_RUNS = "SELECT run, started, ended, reason, coalesce(pages, 0) FROM runs ORDER BY run"
-_LAST_SEEN = "SELECT max(visited) FROM visits WHERE visited >= ? AND (? IS NULL OR visited < ?)"
-_BY_PART = f"""
-    WITH numbered AS (
-        SELECT visited, relevance, CASE WHEN kcid <> {ROOT} OR relevance >= {RELEVANT} THEN kcid END AS topic,
-               row_number() OVER (ORDER BY visited, oid) - 1 AS n, count(*) OVER () AS total
-        FROM pages
-    )
-    SELECT n * least($points, total) // total AS part, count(*), max(visited), count(relevance), sum(relevance),
-           count(*) FILTER (relevance >= {RELEVANT}), histogram(topic)
-    FROM numbered GROUP BY part ORDER BY part
-"""
-_BY_TIME = """
-    WITH run AS (SELECT unnest($started::TIMESTAMP[]) AS started, unnest($before_s::DOUBLE[]) AS before_s)
-    SELECT ((before_s + epoch(visited) - epoch(started)) // $step_s)::INTEGER AS part,
-           count(*) FILTER (kind = 'page' AND outcome = 'ok'), count(*)
-    FROM visits ASOF JOIN run ON visits.visited >= run.started
-    GROUP BY part ORDER BY part
-"""
-_NOTICES = "SELECT noticed, kind, text, coalesce(remedy, '') FROM notices ORDER BY noticed DESC LIMIT ?"
-_MODELS = "SELECT created, version, coalesce(reason, ''), documents FROM models ORDER BY version DESC LIMIT ?"
-_TOPICS = "SELECT kcid, CASE WHEN path = '' THEN name ELSE path END FROM topics"
-_HOST_FIGURES = (
-    "host", "state", "failures", "pages", "requests", "bytes", "waiting", "crawl_delay_s", "relevance", "took_ms",
-)  # fmt: skip
-_HOSTS = """
-    WITH waits AS (SELECT sid, count(*) AS waiting FROM crawl WHERE state = 'waiting' GROUP BY sid),
-    shown AS (
-        SELECT h.*, coalesce(w.waiting, 0) AS waiting,
-               row_number() OVER (ORDER BY h.pages DESC, h.sid) AS by_pages,
-               row_number() OVER (ORDER BY coalesce(w.waiting, 0) DESC, h.sid) AS by_waiting,
-               CASE WHEN h.state <> 'ok' THEN row_number() OVER (ORDER BY h.state = 'ok', h.failures DESC, h.sid) END
-               AS by_failures
-        FROM hosts h LEFT JOIN waits w USING (sid)
-        QUALIFY by_pages <= $top OR by_waiting <= $top OR by_failures <= $top
-    )
-    SELECT s.host, s.state, s.failures, s.pages, s.requests, s.bytes, s.waiting, s.crawl_delay_s,
-           avg(p.relevance), avg(p.took_ms)
-    FROM shown s LEFT JOIN crawl c ON c.sid = s.sid AND c.state = 'fetched' LEFT JOIN pages p ON p.oid = c.oid
-    GROUP BY ALL ORDER BY s.pages DESC, s.waiting DESC, s.host
-"""
 
 
 @dataclass(frozen=True)
@@ -88,9 +53,9 @@ def series(store: Store, points: int = 300) -> dict[str, Any]:
     """The history of a crawl in at most `points` points a line; plain values."""
     points = max(1, min(points, MAX_POINTS))
     runs = _runs(store)
-    parts = store.query(_BY_PART, {"points": points}, max_rows=points + 1).rows
-    names = dict(store.query(_TOPICS, max_rows=2**16).rows)
-    ends, pages = [part[2] for part in parts], _sums([part[1] for part in parts])
+    parts = harvest_parts(store, points)
+    names = {record.kcid: record.path or record.name for record in store.load_topics()}
+    ends, pages = [part.until for part in parts], _sums([part.pages for part in parts])
     total_s = runs[-1].at_s(runs[-1].ended) if runs else 0.0
     return {
         "pages": pages[-1] if pages else 0,
@@ -104,12 +69,12 @@ def series(store: Store, points: int = 300) -> dict[str, Any]:
 
 def _runs(store: Store) -> list[CrawlRun]:
     """The runs with a time to go on: the end of one that was killed is the last that was seen of it."""
-    rows = store.query(_RUNS, max_rows=2**16).rows
+    rows = load_runs(store)
     found: list[CrawlRun] = []
     before_s = 0.0
-    for place, (number, started, ended, reason, _) in enumerate(rows):
-        following = rows[place + 1][1] if place + 1 < len(rows) else None
-        last = ended or store.query(_LAST_SEEN, [started, following, following]).rows[0][0] or started
+    for place, (number, started, ended, reason) in enumerate(rows):
+        following = rows[place + 1].started if place + 1 < len(rows) else None
+        last = ended or last_visit(store, started, following) or started
         found.append(CrawlRun(number, started, max(started, last), before_s, reason or "", ended is not None))
         before_s = found[-1].at_s(found[-1].ended)
     return found
@@ -119,17 +84,17 @@ def _window(pages: int) -> int:
     return max(WINDOW_PAGES, pages // WINDOW_PARTS)
 
 
-def _harvest(parts: Sequence[tuple[Any, ...]], pages: Sequence[int], names: dict[int, str]) -> dict[str, Any]:
+def _harvest(parts: Sequence[HarvestPart], pages: Sequence[int], names: dict[int, str]) -> dict[str, Any]:
     """The moving averages, part by part: mean relevance, the share of relevant pages, that of the largest topics."""
     counts: dict[int, int] = {}
-    for *_, topics in parts:
-        for kcid, count in (topics or {}).items():
+    for part in parts:
+        for kcid, count in (part.topics or {}).items():
             counts[kcid] = counts.get(kcid, 0) + count
     top = [kcid for kcid in sorted(counts, key=lambda kcid: (-counts[kcid], kcid)) if kcid in names][:TOP_TOPICS]
-    judged = [0, *_sums([part[3] for part in parts])]
-    sums = [0.0, *_sums([part[4] or 0.0 for part in parts])]
-    relevant = [0, *_sums([part[5] for part in parts])]
-    by_topic = {kcid: [0, *_sums([(part[6] or {}).get(kcid, 0) for part in parts])] for kcid in top}
+    judged = [0, *_sums([part.judged for part in parts])]
+    sums = [0.0, *_sums([part.relevance or 0.0 for part in parts])]
+    relevant = [0, *_sums([part.relevant for part in parts])]
+    by_topic = {kcid: [0, *_sums([(part.topics or {}).get(kcid, 0) for part in parts])] for kcid in top}
     window = _window(pages[-1]) if pages else 0
     points = []
     for place, (fetched, part) in enumerate(zip(pages, parts, strict=True)):
@@ -138,7 +103,7 @@ def _harvest(parts: Sequence[tuple[Any, ...]], pages: Sequence[int], names: dict
         inside = fetched - (pages[first - 1] if first else 0)
         points.append({
             "pages": fetched,
-            "at": part[2].isoformat(sep=" ", timespec="seconds"),
+            "at": part.until.isoformat(sep=" ", timespec="seconds"),
             "relevance": round((sums[place + 1] - sums[first]) / seen, 4) if seen else None,
             "relevant": round((relevant[place + 1] - relevant[first]) / seen, 4) if seen else None,
             "topics": [round((by_topic[kcid][place + 1] - by_topic[kcid][first]) / inside, 4) for kcid in top],
@@ -151,8 +116,8 @@ def _speed(store: Store, runs: Sequence[CrawlRun], total_s: float, points: int) 
     if not runs or total_s <= 0:
         return []
     step_s = max(1.0, total_s / points)
-    asked = {"started": [run.started for run in runs], "before_s": [run.before_s for run in runs], "step_s": step_s}
-    found = {part: (pages, all_) for part, pages, all_ in store.query(_BY_TIME, asked, max_rows=2 * points + 10).rows}
+    started, before_s = [run.started for run in runs], [run.before_s for run in runs]
+    found = requests_by_time(store, started, before_s, step_s, max_parts=2 * points + 10)
     told = []
     for part in range(int(total_s // step_s) + (total_s % step_s > 0)):
         pages, requests = found.get(part, (0, 0))
@@ -171,9 +136,11 @@ def _marks(
         found.append((run.started, "run", f"run {run.number} began", ""))
         if run.is_over:
             found.append((run.ended, "run", f"run {run.number} ended: {run.reason}", ""))
-    for created, version, reason, documents in store.query(_MODELS, [MAX_MARKS]).rows:
-        found.append((created, "model", f"model {version}, of {documents} examples: {reason}", ""))
-    found += store.query(_NOTICES, [MAX_MARKS]).rows
+    for model in store.load_models()[:MAX_MARKS]:
+        created = datetime.datetime.fromtimestamp(model.created_s, datetime.UTC).replace(tzinfo=None)
+        text = f"model {model.version}, of {model.documents} examples: {model.cause}"
+        found.append((created, "model", text, ""))
+    found += notices_with_times(store, MAX_MARKS)
     found.sort(key=lambda mark: mark[0])
     told = []
     for at, kind, text, remedy in found[-MAX_MARKS:]:
@@ -188,8 +155,7 @@ def _marks(
 
 def list_hosts(store: Store, top: int = 15) -> list[dict[str, Any]]:
     """The hosts that gave most, those that fail and those with most URLs waiting: at most `top` of each."""
-    rows = store.query(_HOSTS, {"top": max(1, min(top, 1000))}, max_rows=3000).rows
-    return [dict(zip(_HOST_FIGURES, row, strict=True)) for row in rows]
+    return [host._asdict() for host in host_figures(store, max(1, min(top, 1000)))]
 
 
 def _sums(values: Iterable[Any]) -> list[Any]:

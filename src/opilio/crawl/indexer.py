@@ -1,9 +1,9 @@
-"""The indexer: keeps the full-text index up to date beside the crawl, so that what was found can be searched at once.
+"""The indexer: keeps the full-text index up to date during the crawl, so that what was found can be searched at once.
 
-Every `search.update_s` seconds, when something was stored, judged anew or weighed by its links, it brings the index up
-to date, and once more when the crawl ends: few pages in a thread, many in a process of its own, which leaves Python's
-lock to the engine. After an update it rests for three times as long as that took: an index that is far behind costs the
-crawl no more than one that is not. Whatever goes wrong, the crawl goes on: the index can be made anew at any time.
+Every `search.update_s` seconds, when pages were stored or re-judged or links were analysed, it updates the index, and
+once more when the crawl ends: few pages in a thread, many in a process of its own, which leaves Python's lock to the
+engine. After an update it rests for three times as long as the update took: an index that is far behind costs the crawl
+no more than one that is not. Whatever goes wrong, the crawl goes on: the index can be rebuilt at any time.
 """
 
 from __future__ import annotations
@@ -14,51 +14,63 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.background import Aside, finish
+from opilio.crawl.background import TaskSlot
 from opilio.errors import told
 from opilio.settings import Settings
 from opilio.store import Store
 
 if TYPE_CHECKING:  # it takes a while to import
     from opilio.search.updating import Updated
-    from opilio.search.updating_process import UpdaterBeside
+    from opilio.search.updating_process import UpdaterProcess
 
 MANY_PAGES = 2_000
-"""So many new pages are worth a process: with fewer a thread is done before that would have started."""
+"""With more new pages than this, a process is used; with fewer a thread is done before a process would have started."""
 REST = 3.0
-"""So many times as long as an update took, none is made."""
+"""After an update, none is made for this many times as long as it took."""
 _CHANGES = ("pages", "pages judged anew", "link analyses", "pages refreshed")
 
 
-class Indexer(Aside):
+class Indexer:
     """Updates the index when there is reason to, one update at a time."""
 
     def __init__(
         self, settings: Settings, store: Store, absorber: Absorber, commit: Callable[[], Awaitable[None]]
     ) -> None:
         """`commit` writes all that was absorbed, so that it can be read."""
-        super().__init__()
         self._settings = settings.search
         self._store = store
         self._absorber = absorber
         self._commit = commit
+        self._slot = TaskSlot(self._end)
         self._is_told = False
         self._next_s = time.monotonic() + settings.search.update_s
         self._indexed = -1
         self._indexed_pages = 0
         self._vocabulary: object = None
-        self._beside: UpdaterBeside | None = None
+        self._beside: UpdaterProcess | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Never: it gives the crawl nothing to fetch."""
+        return False
+
+    @property
+    def holds(self) -> bool:
+        """Never: it has no say in what is fetched."""
+        return False
 
     def look(self) -> None:
-        """Begin an update when it is time. Called often."""
-        if self._task is None and self._settings.index and time.monotonic() >= self._next_s and self._has_news():
-            self._begin()
+        """Start an update when it is time."""
+        is_due = self._settings.index and time.monotonic() >= self._next_s
+        if is_due and not self._slot.is_busy and self._has_news():
+            self._slot.start(self._update(is_last=False))
 
     async def close(self, at_once: asyncio.Event) -> None:
-        """Finish, with all that was stored in the index; at once, without."""
-        await finish(self._task, at_once, self._hurry)
+        """Finish, with all that was stored in the index; without that once `at_once` is set."""
+        await self._slot.finish(at_once, self._cancel)
         if self._settings.index and not at_once.is_set():
-            await finish(self._begin(is_last=True), at_once, self._hurry)
+            self._slot.start(self._update(is_last=True))
+            await self._slot.finish(at_once, self._cancel)
         if self._beside is not None:
             self._beside.close()
 
@@ -69,19 +81,16 @@ class Indexer(Aside):
         """A count that grows with whatever the index should know."""
         return sum(self._absorber.counters.counts[name] for name in _CHANGES)
 
-    def _begin(self, *, is_last: bool = False) -> asyncio.Task[None]:
-        return self._start(self._update(is_last=is_last))
-
     async def _update(self, *, is_last: bool) -> None:
         changes, pages = self._changes(), self._absorber.counters.pages
         await self._commit()
         began_s = time.monotonic()
-        is_many = pages - self._indexed_pages > MANY_PAGES and not is_last  # in the end nobody needs the lock
+        is_many = pages - self._indexed_pages > MANY_PAGES and not is_last  # at the end nobody else needs the lock
         update = self._update_beside if is_many else self._update_now
         updated = await asyncio.to_thread(update)
         ended_s = time.monotonic()
         self._next_s = ended_s + max(self._settings.update_s, REST * (ended_s - began_s))
-        if updated is not None and not self._hurries:
+        if updated is not None and not self._slot.is_cancelled:
             self._indexed, self._indexed_pages = changes, pages
             self._absorber.counters.add("index updates")
 
@@ -92,24 +101,22 @@ class Indexer(Aside):
         if not isinstance(self._vocabulary, Vocabulary):
             self._vocabulary = Vocabulary()
         folder = self._store.path.parent
-        return update(self._store, folder, vocabulary=self._vocabulary, goes_on=lambda: not self._hurries)
+        return update(self._store, folder, vocabulary=self._vocabulary, goes_on=lambda: not self._slot.is_cancelled)
 
     def _update_beside(self) -> Updated | None:
-        from opilio.search.updating_process import UpdaterBeside  # noqa: PLC0415
+        from opilio.search.updating_process import UpdaterProcess  # noqa: PLC0415
 
-        self._beside = self._beside or UpdaterBeside()
-        return self._beside.update(self._store, self._store.path.parent, lambda: not self._hurries)
+        self._beside = self._beside or UpdaterProcess()
+        return self._beside.update(self._store, self._store.path.parent, lambda: not self._slot.is_cancelled)
 
-    def _hurry(self) -> None:
-        self._hurries = True
+    def _cancel(self) -> None:
+        self._slot.is_cancelled = True
         if self._beside is not None:
             self._beside.kill()
         self._store.cancel_queries()
 
-    def _end(self, task: asyncio.Task[None]) -> None:
-        super()._end(task)
-        error = None if task.cancelled() else task.exception()
-        if error is None or self._hurries:
+    def _end(self, error: BaseException | None) -> None:
+        if error is None or self._slot.is_cancelled:
             return
         self._next_s = time.monotonic() + self._settings.update_s
         self._absorber.counters.add("index updates that failed")

@@ -1,13 +1,10 @@
-"""What engine and worker processes say to each other, and how it goes over a socket.
+"""The messages between the engine and worker processes, in msgpack.
 
-A message is its length in four bytes, then msgpack: first the setup of a worker, then orders one way (leases, a new
-model) and lists of visits the other. A process that may have to wait for others before it is ready says so first, with
-a greeting.
+The first message is the setup of a worker; then orders go one way (leases, a new model) and lists of visits the other.
+A process that may have to wait for others before it is ready sends a greeting first.
 """
 
 from __future__ import annotations
-
-import asyncio
 
 import msgspec
 
@@ -15,11 +12,11 @@ from opilio.model import Lease, Visit
 
 
 class WorkerSetup(msgspec.Struct, frozen=True):
-    """All a worker must be told, as one message."""
+    """All that a worker needs to know, as one message."""
 
     settings: dict[str, object]
     model: bytes
-    """What pages are judged by until an order brings another; b'': nothing, pages are not judged."""
+    """The model that judges pages until an order brings another; b'': pages are not judged."""
     warc_folder: str
     name: str
     link_words: bool = False
@@ -42,17 +39,3 @@ visits_decoder = msgspec.msgpack.Decoder(list[Visit])
 order_decoder = msgspec.msgpack.Decoder(WorkerOrder)
 greeting_decoder = msgspec.msgpack.Decoder(tuple[str, str])  # what is wrong, and what to do; ('', ''): nothing
 setup_decoder = msgspec.msgpack.Decoder(WorkerSetup)
-
-
-async def read_message(reader: asyncio.StreamReader) -> bytes:
-    """One message; b'' at the end of the stream."""
-    try:
-        size = int.from_bytes(await reader.readexactly(4), "big")
-        return await reader.readexactly(size)
-    except (asyncio.IncompleteReadError, ConnectionError):
-        return b""
-
-
-def frame(message: bytes) -> bytes:
-    """A message as it goes over the socket."""
-    return len(message).to_bytes(4, "big") + message

@@ -1,4 +1,4 @@
-"""A collection's folder as a peer of a federation, and what a collection answers when another server asks it."""
+"""A collection as a peer of a federation: opened in its folder, or asked through the portal of another server."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from opilio.crawl.collection import Collection
+from opilio.crawl.operations.browse import with_index
 from opilio.errors import InputError, OpilioError, QueryError
 from opilio.federation.peers import Offer, Peer, PeerAnswer, PeerEntry, PeerError, PeerRefusal, PeerSummary
-from opilio.federation.remote import RemotePeer
+from opilio.federation.remote_peer import RemotePeer
 
 if TYPE_CHECKING:  # it takes a while to import
     from opilio.search.index import IndexReader
 
 SUMMARY_FILE = "summary.msgpack"
-"""In the folder of the index, and thrown away with it."""
+"""In the folder of the index, and deleted with it."""
 FORM = 1
-"""Of the file. One of another form is made anew."""
-LEAST_AGE_S = 60.0
-"""While a crawl runs its index changes all the time; a summary is kept so long at least, ..."""
-MOST_GROWTH = 0.1
+"""Format of the file. A file of another format is rebuilt."""
+MIN_AGE_S = 60.0
+"""During a crawl the index changes all the time; a summary is kept at least this long, ..."""
+MAX_GROWTH = 0.1
 """... unless the collection has grown by more than this share."""
 
 
@@ -33,9 +34,9 @@ class SharedCollection(Collection):
     """A collection as a federation sees it."""
 
     def summarize(self, known: PeerSummary | None = None) -> PeerSummary:
-        """What it says of itself: as it was made lately, or anew if it has changed since; `known` if it is the same."""
+        """Its summary: the one made lately, or a new one if the collection has changed; `known` if it is the same."""
         with _LOCKS.of(self.folder):
-            summary = self._with_index(self._summary)
+            summary = with_index(self._client, self._summary)
         return known if known is not None and known.version == summary.version else summary
 
     def reply(
@@ -47,17 +48,17 @@ class SharedCollection(Collection):
         most: int = 50,
         cut: bool = True,
     ) -> PeerAnswer:
-        """Its best pages for a question, with what their scores are made of; `cut` is explained in `answering`."""
+        """Its best pages for a question, with what their scores are made of (`federation.answers` explains `cut`)."""
 
         def find(reader: IndexReader) -> PeerAnswer:
-            from opilio.federation.answering import answer  # noqa: PLC0415
+            from opilio.federation.answers import answer  # noqa: PLC0415
 
             return answer(reader, question, weights=weights, filters=filters, most=most, cut=cut)
 
-        return self._with_index(find)
+        return with_index(self._client, find)
 
     def take_feedback(self, url: str, topic: str, *, relevant: bool) -> str:
-        """Learn what a user elsewhere says of a page; a sentence for that user."""
+        """Accept feedback on a page from a user elsewhere; returns a sentence for that user."""
         return str(self.feedback(url, "relevant" if relevant else "irrelevant", topic or None)["said"])
 
     def _summary(self, reader: IndexReader) -> PeerSummary:
@@ -71,16 +72,17 @@ class SharedCollection(Collection):
         version = f"{FORM}-{state.st_mtime_ns:x}-{state.st_size:x}"
         kept, age_s = _load(place / SUMMARY_FILE)
         if kept is not None:
-            has_grown = abs(len(reader.columns) - kept.pages) > MOST_GROWTH * kept.pages
-            if kept.version == version or (0 <= age_s < LEAST_AGE_S and not has_grown):
+            has_grown = abs(len(reader.columns) - kept.pages) > MAX_GROWTH * kept.pages
+            if kept.version == version or (0 <= age_s < MIN_AGE_S and not has_grown):
                 return kept
-        made = make_summary(reader, self.folder.name, version, profiles_from(self._read("peer_topics")))
+        topics = self.peer_topics()
+        made = make_summary(reader, self.folder.name, version, profiles_from(topics))
         _save(place / SUMMARY_FILE, made)
         return made
 
 
 def _load(file: Path) -> tuple[PeerSummary | None, float]:
-    """A summary that was kept, and how old it is; None when there is none that can be used."""
+    """The stored summary, and its age; None when there is none that can be used."""
     try:
         kept = msgspec.msgpack.decode(file.read_bytes(), type=PeerSummary)
         age_s = time.time() - file.stat().st_mtime
@@ -90,7 +92,7 @@ def _load(file: Path) -> tuple[PeerSummary | None, float]:
 
 
 def _save(file: Path, summary: PeerSummary) -> None:
-    """Keep a summary, if there is room: without one it is made anew each time."""
+    """Store a summary, if there is room: without a stored one it is made each time."""
     new = file.with_name(f"{file.name}.new")
     with contextlib.suppress(OSError):
         new.write_bytes(msgspec.msgpack.encode(summary))
@@ -98,7 +100,7 @@ def _save(file: Path, summary: PeerSummary) -> None:
 
 
 class _Locks:
-    """One for each folder: two who ask for the same summary must not both make it."""
+    """One lock for each folder: two readers of the same summary must not both make it."""
 
     def __init__(self) -> None:
         self._locks: dict[Path, threading.Lock] = {}
@@ -106,7 +108,7 @@ class _Locks:
 
     @contextlib.contextmanager
     def of(self, folder: Path) -> Iterator[None]:
-        """Hold that of a folder."""
+        """Hold the lock of a folder."""
         with self._guard:
             lock = self._locks.setdefault(folder.absolute(), threading.Lock())
         with lock:
@@ -130,7 +132,7 @@ class LocalPeer:
         return str(self._folder)
 
     def summary(self, known: PeerSummary | None = None) -> PeerSummary:
-        """What it says of itself; `known` itself when nothing has changed since."""
+        """Its summary; `known` itself when nothing has changed since."""
         with self._opened() as collection:
             return collection.summarize(known)
 
@@ -143,17 +145,17 @@ class LocalPeer:
         most: int,
         timeout_s: float,
     ) -> PeerAnswer:
-        """Its best `most` pages for a question. It takes what time it takes: who asks waits no longer than it likes."""
+        """Its best `most` pages for a question. It ignores the timeout: the caller waits no longer than it wants to."""
         with self._opened() as collection:
             return collection.reply(question, weights=weights, filters=filters, most=most, cut=False)
 
     def feedback(self, url: str, topic: str, *, relevant: bool) -> str:
-        """Tell it whether one of its pages is relevant to a topic ('': the one it is in); a sentence for the user."""
+        """Tell it whether one of its pages is relevant to a topic ('': its own); returns a sentence for the user."""
         with self._opened() as collection:
             return collection.take_feedback(url, topic, relevant=relevant)
 
     def offer(self, sender: str, offers: Sequence[Offer]) -> int:
-        """Hand over URLs; how many of them were new to it."""
+        """Offer URLs; returns how many of them were new to it."""
         with self._opened() as collection:
             return collection.take_offers(sender, offers)
 
@@ -172,5 +174,5 @@ class LocalPeer:
 
 
 def open_peer(entry: PeerEntry) -> Peer:
-    """The peer that a file names. It is not looked at yet."""
+    """The peer that an entry of the file names. It is not contacted yet."""
     return RemotePeer(entry.name, entry.at, entry.token) if entry.is_remote else LocalPeer(entry.name, entry.at)

@@ -1,14 +1,14 @@
 """The two phases of a crawl that begins with little (BINGO 2.6, 3.3): learning, then harvesting.
 
 *Learning* looks for archetypes near the seeds: depth-first, with a sharp focus, in the seeds' domains, and a page
-counts only when all feature spaces agree. It ends when every topic has enough archetypes, after so many pages, or when
-nothing is left that it may follow. Then the archetypes become training documents, unless the guard refuses them, links
-are analysed, and *harvesting* begins: in the order of the settings, restarted from the best hubs, with votes weighted
-by their expected precision.
+counts only when all feature spaces agree. It ends when every topic has enough archetypes, after `learn.learning_pages`
+pages, or when nothing is left to follow. Then the archetypes become training documents, unless the guard refuses them,
+links are analysed, and *harvesting* begins: in the order of the settings, restarted from the best hubs, with votes
+weighted by their expected precision.
 
 With `learn.pause` the crawl ends between the two, for the user to look at the archetypes. The next crawl harvests.
 
-The phase is a counter, written with the batch it belongs to: after a crash a crawl is in the phase it was in.
+The phase is stored with the batch it belongs to (table `progress`): after a crash a crawl is in the phase it was in.
 """
 
 from __future__ import annotations
@@ -16,65 +16,51 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from enum import IntEnum
 
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.background import finish
+from opilio.crawl.background import TaskSlot
 from opilio.crawl.distiller import Distiller
-from opilio.crawl.status import PHASE
 from opilio.crawl.teacher import Teacher
 from opilio.errors import told
-from opilio.frontier import Strategy, make_strategy
+from opilio.frontier import Order, make_strategy
 from opilio.frontier.classic import SharpFocus
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
+from opilio.model import Phase, TrainingCause, TrainingReason
 from opilio.settings import Settings, override
 from opilio.store import Store
+from opilio.store.census import count_queued
+from opilio.store.training import count_archetypes
 
 DRY_S = 1.0
-"""So long nothing was to be asked for: time for a refill to come."""
+"""Learning is over when the frontier has been empty for this long: time enough for a refill to arrive."""
 RESTART_HUBS = 10
-"""Hubs of each topic from which the harvest begins."""
-_ARCHETYPES = f"""
-    SELECT kcid, count(*) FILTER (source IN ('archetype', 'confirmed')) FROM training
-    WHERE positive AND (kind <> 'text' OR len(string_split_regex(trim(text), '\\s+')) >= {MIN_EXAMPLE_WORDS})
-    GROUP BY kcid
-"""
-_WAITING = "SELECT topic, count(*) FROM crawl WHERE state = 'waiting' GROUP BY topic"
+"""Hubs of each topic from which the harvest starts."""
 PAUSED = "paused between the phases: look at the archetypes (opilio archetypes list), then crawl on to harvest"
 
 
-class Phase(IntEnum):
-    """Where a crawl stands."""
-
-    NONE = 0
-    LEARNING = 1
-    PAUSED = 2
-    HARVESTING = 3
-
-
-def phase_at_start(settings: Settings, before: int) -> Phase:
-    """The phase that a crawl begins or goes on with."""
+def phase_at_start(settings: Settings, before: Phase) -> Phase:
+    """The phase in which a crawl starts or continues."""
     if not settings.learn.phases:
         return Phase.NONE
     return Phase.LEARNING if before in (Phase.NONE, Phase.LEARNING) else Phase.HARVESTING
 
 
 def settings_in(phase: Phase, settings: Settings) -> Settings:
-    """The settings of a phase: how votes become a decision is the phase's to say."""
+    """The settings of a phase: the phase decides how votes become a decision."""
     if phase is Phase.NONE:
         return settings
     return override(settings, {"classify.meta": "unanimous" if phase is Phase.LEARNING else "weighted"}, "phases")
 
 
-def strategy_in(phase: Phase, settings: Settings, domains: Iterable[str]) -> Strategy:
-    """The order of a phase."""
+def strategy_in(phase: Phase, settings: Settings, domains: Iterable[str]) -> Order:
+    """The crawl order of a phase."""
     if phase is Phase.LEARNING:
         return SharpFocus(settings.frontier, domains, settings.learn.learning_depth)
     return make_strategy(settings.frontier)
 
 
 class Phases:
-    """Sees when learning is over, and has the harvest begin."""
+    """Notices when learning is over, and starts the harvest."""
 
     def __init__(
         self,
@@ -86,7 +72,7 @@ class Phases:
         change_order: Callable[[], Awaitable[None]],
         end: Callable[[str], None],
     ) -> None:
-        """`change_order` takes over the order of the settings; `end` ends the crawl."""
+        """`change_order` switches to the order of the settings; `end` ends the crawl."""
         self._settings = settings
         self._store = store
         self._absorber = absorber
@@ -94,10 +80,10 @@ class Phases:
         self._distiller = distiller
         self._change_order = change_order
         self._end = end
-        before = Phase(absorber.counters.counts[PHASE])
+        before = absorber.counters.progress.phase
         self.phase = phase_at_start(settings, before)
         self._resumes = self.phase is Phase.HARVESTING and before is not Phase.HARVESTING
-        self._task: asyncio.Task[None] | None = None
+        self._slot = TaskSlot(self._over)
         self._dry_since_s = 0.0
         self._counted_version = -1
         self._has_enough = False
@@ -109,18 +95,18 @@ class Phases:
 
     @property
     def has_own_order(self) -> bool:
-        """Whether the order is the phase's to say: one that the user chooses is for the harvest."""
+        """Whether the phase decides the order: one that the user chooses is then for the harvest."""
         return self.phase is Phase.LEARNING and not self._is_finishing
 
     @property
     def is_busy(self) -> bool:
-        """Whether more is to come: a harvest."""
-        return self.phase is Phase.LEARNING or self._task is not None or self._resumes
+        """Whether the harvest is still to come."""
+        return self.phase is Phase.LEARNING or self._slot.is_busy or self._resumes
 
     @property
     def holds(self) -> bool:
-        """Whether nothing should be fetched for now: the phase changes, or will when a model under way is trained."""
-        return self._task is not None or ((self._resumes or self._has_seen_enough) and not self._teacher.awaits)
+        """While the phase changes, or is about to once a model under way is trained."""
+        return self._slot.is_busy or ((self._resumes or self._has_seen_enough) and not self._teacher.awaits)
 
     @property
     def _has_seen_enough(self) -> bool:
@@ -128,29 +114,29 @@ class Phases:
         return self.phase is Phase.LEARNING and self._absorber.counters.pages >= most
 
     def look(self) -> None:
-        """See whether the phase is over. Called often."""
-        if self._task is not None:
+        """Start the change of phase when it is time."""
+        if self._slot.is_busy:
             return
         if self._resumes and not self._teacher.is_busy:
-            self._begin(self._harvest())
+            self._slot.start(self._harvest())
         elif self.phase is Phase.LEARNING and not self._teacher.is_busy:
             if self._counted_version != self._teacher.version:
-                self._begin(self._count())
+                self._slot.start(self._count())
                 return
             why = self._why_over()
             if why and self._teacher.version:
-                self._begin(self._finish_learning(why))
+                self._slot.start(self._finish_learning(why))
             elif why:
                 self._end(f"learning is over ({why}), but no model could be trained: {self._teacher.note}")
 
     def _why_over(self) -> str:
-        """Why the phase of learning is over, or nothing."""
+        """Why the learning phase is over; empty while it is not."""
         frontier, learning = self._absorber.frontier, self._settings.learn
         if self._has_enough:
             return f"every topic has {learning.learning_archetypes} archetypes"
         if self._has_seen_enough:
             return f"{self._absorber.counters.pages:,} pages seen"
-        if frontier.hot or frontier.in_flight or any(frontier.cold.values()):
+        if frontier.hot or frontier.in_flight or any(frontier.tiers.cold.values()):
             self._dry_since_s = 0.0
         elif not self._dry_since_s:
             self._dry_since_s = time.monotonic()
@@ -159,10 +145,10 @@ class Phases:
         return ""
 
     async def _count(self) -> None:
-        """See whether every topic that is taught has enough archetypes by now."""
+        """See whether every topic with training documents has enough archetypes by now."""
         self._counted_version = self._teacher.version
-        rows = (await asyncio.to_thread(lambda: self._store.query(_ARCHETYPES, max_rows=2**15))).rows
-        found = [count for kcid, count in rows if kcid in self._absorber.wanted]
+        counts = await asyncio.to_thread(count_archetypes, self._store, MIN_EXAMPLE_WORDS)
+        found = [count for kcid, count in counts.items() if kcid in self._absorber.wanted]
         self._has_enough = bool(found) and min(found) >= self._settings.learn.learning_archetypes
 
     async def _finish_learning(self, why: str) -> None:
@@ -170,8 +156,8 @@ class Phases:
         self._teacher.change_settings(settings_in(Phase.HARVESTING, self._settings))
         before = self._teacher.version
         changes = await self._teacher.teach_itself("the learning phase is over")
-        if self._teacher.version == before:  # the votes count otherwise from now on, archetypes or not
-            await self._teacher.retrain("the harvesting phase begins")
+        if self._teacher.version == before:  # votes are combined differently from now on, archetypes or not
+            await self._teacher.retrain(TrainingCause(TrainingReason.HARVEST))
         if not changes.added:
             self._absorber.notice("phase", "no archetypes were found while learning", _MORE)
         if self._settings.learn.pause:
@@ -183,39 +169,30 @@ class Phases:
 
     async def _harvest(self) -> None:
         await self._distiller.distill_now()
-        waiting = dict(await asyncio.to_thread(lambda: self._store.query(_WAITING, max_rows=2**15).rows))
+        waiting = await asyncio.to_thread(count_queued, self._store)
         await self._change_order()
-        frontier = self._absorber.frontier  # some were found since: they count too, and too many do no harm
-        frontier.wait_in_database({topic: max(waiting.get(topic, 0), cold) for topic, cold in frontier.cold.items()})
+        tiers = self._absorber.frontier.tiers  # some were found since: counting too many does no harm
+        tiers.wait_in_database({topic: max(waiting.get(topic, 0), cold) for topic, cold in tiers.cold.items()})
         urls = await self._distiller.restart_from_hubs(RESTART_HUBS)
         self._resumes = False
         self._enter(Phase.HARVESTING, f"harvesting: {urls:,} URLs recommended by the best hubs come first")
 
     def _enter(self, phase: Phase, text: str, remedy: str = "") -> None:
         self.phase = phase
-        counters = self._absorber.counters
-        counters.add(PHASE, phase - counters.counts[PHASE])
+        self._absorber.counters.advance(phase=phase)
         self._absorber.notice("phase", text, remedy)
 
-    def _begin(self, work: Awaitable[None]) -> None:
-        self._task = asyncio.ensure_future(work)
-        self._task.add_done_callback(self._over)
-
-    def _over(self, task: asyncio.Future[None]) -> None:
-        self._task = None
-        error = None if task.cancelled() else task.exception()
+    def _over(self, error: BaseException | None) -> None:
         if error is not None:
-            said = told(error)
-            self._end(f"the harvesting phase could not begin: {said}")
+            self._end(f"the harvesting phase could not begin: {told(error)}")
 
     async def close(self, at_once: asyncio.Event) -> None:
-        """Wait for a change of phase under way; the next crawl makes it anew when it is given up."""
-        await finish(self._task, at_once, self._give_up)
+        """Wait for a change of phase under way; if it is cancelled, the next crawl makes it again."""
+        await self._slot.finish(at_once, self._cancel)
 
-    def _give_up(self) -> None:
-        self._distiller.hurry()
-        if self._task is not None:
-            self._task.cancel()
+    def _cancel(self) -> None:
+        self._distiller.cancel()
+        self._slot.cancel()
 
 
 _MORE = "Give more examples (opilio topics add), or let it look at more pages (learn.learning_pages)."

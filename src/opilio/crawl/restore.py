@@ -1,4 +1,4 @@
-"""Memory rebuilt from the tables when a crawl resumes, and pages that only the WARC files know of."""
+"""Rebuilds the engine's memory from the tables when a crawl resumes, and recovers pages that only WARC files have."""
 
 from __future__ import annotations
 
@@ -6,66 +6,55 @@ import heapq
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
-from opilio.crawl.absorb import OPEN, SETTLED, STORED, Absorber
+from opilio.crawl.absorb import Absorber
+from opilio.crawl.ledger import OPEN, SETTLED, STORED
 from opilio.crawl.messages import WorkerSetup
 from opilio.fetch.robots import RobotsRules
 from opilio.frontier import ABSENT, Frontier, HostState, QueuedUrl, ScopeFilter
 from opilio.model import HostReport, Lease, UrlState, normalize, url_key
 from opilio.settings import LimitSettings
 from opilio.store import Store, WarcRecord, recover, truncate_torn
-from opilio.store.loading import STATES
+from opilio.store.census import count_queued
+from opilio.store.loader import STATES
+from opilio.store.urls import (
+    hosts_dropped_by_scope,
+    page_sketches,
+    queued_url,
+    recrawled_urls,
+    requeue_dropped,
+    trap_like_urls,
+)
 from opilio.store.warc_files import known_ends
 
 if TYPE_CHECKING:
     from opilio.crawl.worker import Worker
 
-_BY_SCOPE = "('locked-domain', 'out-of-scope')"
-_RECRAWLED = "SELECT oid FROM crawl WHERE state = 'waiting' AND oid IN (SELECT oid FROM pages)"  # whatever its last try
-_COUNTED_BY_TRAPS = r"url LIKE '%?%' OR regexp_matches(url, '/(19|20)\d\d[-/]\d{1,2}([-/]\d{1,2})?/?$')"
-
 
 def restore(store: Store, absorber: Absorber) -> None:
     """Fill frontier, duplicates and counts from the database."""
     _hosts(store, absorber.frontier, absorber.settings.user_agent)
-    absorber.stored_hosts = len(absorber.frontier.hosts)
+    absorber.ledger.stored_hosts = len(absorber.frontier.hosts)
     _urls(store, absorber)
     _pages(store, absorber)
     frontier = absorber.frontier
-    for url, sid in _rows(
-        store, f"SELECT url, sid FROM crawl WHERE outcome IS DISTINCT FROM 'trap' AND ({_COUNTED_BY_TRAPS})"
-    ):
+    for url, sid in trap_like_urls(store):
         frontier.traps.count(url, sid)
-    waiting = dict(_rows(store, "SELECT topic, count(*) FROM crawl WHERE state = 'waiting' GROUP BY topic"))
-    if store.count_rows("runs"):  # all that is offered until the first refill waits in the database: see recover_pages
-        waiting = dict.fromkeys(frontier.queues, 0) | waiting
-    frontier.wait_in_database(waiting)
-    absorber.recrawls.update(oid for (oid,) in _rows(store, _RECRAWLED))
+    waiting = count_queued(store)
+    if store.count_rows("runs"):  # URLs offered before the first refill stay cold: see recover_pages
+        waiting = dict.fromkeys(frontier.tiers.queues, 0) | waiting
+    frontier.tiers.wait_in_database(waiting)
+    absorber.ledger.recrawls.update(recrawled_urls(store))
 
 
 def reopen(store: Store, limits: LimitSettings, scope: ScopeFilter) -> int:
-    """Let URLs wait again that were dropped by a limit or a scope that has been widened since. Returns how many."""
-    conditions = [f"outcome = 'too-deep' AND (depth <= {limits.max_depth} OR {limits.max_depth} = 0)"]
-    room = f"SELECT sid FROM hosts WHERE pages < {limits.max_pages_per_host} OR {limits.max_pages_per_host} = 0"
-    conditions.append(f"outcome = 'host-limit' AND sid IN ({room})")
-    outside = f"SELECT DISTINCT sid, host FROM hosts JOIN crawl USING (sid) WHERE outcome IN {_BY_SCOPE}"
-    inside = [str(sid) for sid, host in _rows(store, outside) if scope.refusal(host) is None]
-    if inside:
-        conditions.append(f"outcome IN {_BY_SCOPE} AND sid IN ({', '.join(inside)})")
-    chosen = " OR ".join(f"({condition})" for condition in conditions)
-    (count,) = store.query(f"SELECT count(*) FROM crawl WHERE state = 'dropped' AND ({chosen})").rows[0]
-    if count:
-        change = f"UPDATE crawl SET state = 'waiting', outcome = NULL WHERE state = 'dropped' AND ({chosen})"
-        store.query(change, write=True)
-    return int(count)
-
-
-def _rows(store: Store, sql: str) -> list[tuple[Any, ...]]:
-    return [row for piece in store.stream(sql) for row in zip(*(c.to_pylist() for c in piece.columns), strict=True)]
+    """Requeue URLs that were dropped by a limit or a scope that has been widened since. Returns how many."""
+    inside = [sid for sid, host in hosts_dropped_by_scope(store) if scope.rejection(host) is None]
+    return requeue_dropped(store, limits.max_depth, limits.max_pages_per_host, inside)
 
 
 def _hosts(store: Store, frontier: Frontier, user_agent: str) -> None:
@@ -81,55 +70,47 @@ def _hosts(store: Store, frontier: Frontier, user_agent: str) -> None:
         host.crawl_delay_s = record.crawl_delay_s
         host.next_s = record.next_visit_s
         if record.robots_status is not None:
-            host.met_s = record.met_s
+            host.contacted_s = record.met_s
             host.robots_status = record.robots_status
             report = HostReport(record.robots_status, record.robots or "", record.crawl_delay_s)
             host.rules = RobotsRules(report, user_agent)
 
 
 def _urls(store: Store, absorber: Absorber) -> None:
-    known = absorber.frontier.known.table
+    known, ledger = absorber.frontier.known.table, absorber.ledger
     waiting, fetched = STATES.index(UrlState.WAITING), STATES.index(UrlState.FETCHED)
     for chunk in store.load_urls(("oid", "key", "sid", "state")):
         known.set_many(chunk["key"].astype(np.uint64), chunk["oid"])
-        absorber.sids.frombytes(chunk["sid"].astype(np.int32).tobytes())
+        ledger.sids.frombytes(chunk["sid"].astype(np.int32).tobytes())
         codes = np.where(chunk["state"] == waiting, OPEN, np.where(chunk["state"] == fetched, STORED, SETTLED))
-        absorber.settled.extend(codes.astype(np.uint8).tobytes())
-    absorber.next_oid = len(absorber.settled)
+        ledger.settled.extend(codes.astype(np.uint8).tobytes())
 
 
 def _pages(store: Store, absorber: Absorber) -> None:
-    sql = """
-        SELECT p.oid, c.sid, c.url, coalesce(p.ip, ''), p.body_bytes, p.content_hash, p.shingles
-        FROM pages p JOIN crawl c ON c.oid = p.oid ORDER BY p.oid
-    """
-    for piece in store.stream(sql):
-        for oid, sid, url, ip, size, content_hash, shingles in zip(
-            *(c.to_pylist() for c in piece.columns), strict=True
-        ):
-            absorber.duplicates.restore(oid, sid, url, ip, size, content_hash, shingles or b"")
+    for oid, sid, url, ip, size, content_hash, shingles in page_sketches(store):
+        absorber.ledger.duplicates.restore(oid, sid, url, ip, size, content_hash, shingles or b"")
 
 
 def recover_pages(store: Store, absorber: Absorber, setup: WorkerSetup, warc_folder: Path, now_s: float) -> int:
     """Take in the pages whose WARC record was written but whose batch was not committed. Returns how many.
 
-    So a crash loses no page that was written down, and none of them is asked for again.
+    So a crash loses no page that was written, and none of them is fetched again.
     """
     worker: Worker | None = None
     recovered = 0
     for path, record in _unknown_records(store, warc_folder):
         url = normalize(record.url)
         oid = absorber.frontier.known.get(url_key(url)) if url else ABSENT
-        if oid == ABSENT or absorber.settled[oid] != OPEN:
+        if oid == ABSENT or not absorber.ledger.is_open(oid):
             continue
         worker = worker or _reader(setup)
-        waiting = _waiting(store, absorber, oid)
-        lease = Lease(oid, url, attempt=waiting.numtries + 1)
+        queued = _taken_out(store, absorber, oid)
+        lease = Lease(oid, url, attempt=queued.numtries + 1)
         visit = worker.read_again(lease, record.ip, record.date_s, record.raw_head, record.raw_body)
         fetch = msgspec.structs.replace(
             visit.fetch, warc_file=path.name, warc_offset=record.offset, warc_bytes=record.length
         )
-        absorber.page(waiting, msgspec.structs.replace(visit, fetch=fetch), now_s)
+        absorber.absorb_page(queued, msgspec.structs.replace(visit, fetch=fetch), now_s)
         recovered += 1
     return recovered
 
@@ -142,33 +123,30 @@ def _unknown_records(store: Store, warc_folder: Path) -> Iterator[tuple[Path, Wa
         known_end = ends.get(path.name, 0)
         truncate_torn(path, known_end)
         files.append(zip(itertools.repeat(path), recover(path, known_end), strict=False))
-    # In the order of time over all files, so that a page comes before the pages that it led to.
+    # In order of time over all files, so that a page comes before the pages that it led to.
     yield from heapq.merge(*files, key=lambda found: found[1].date_s)
 
 
 def _reader(setup: WorkerSetup) -> Worker:
-    from opilio.crawl.worker import Worker  # noqa: PLC0415  (only after a crash must the engine read pages itself)
+    from opilio.crawl.worker import Worker  # noqa: PLC0415  (the engine reads pages itself only after a crash)
 
     return Worker(setup, archive=False)
 
 
-def _waiting(store: Store, absorber: Absorber, oid: int) -> QueuedUrl:
-    """A URL that waits, taken out of the frontier: for another try, in the open batch, or in the database."""
+def _taken_out(store: Store, absorber: Absorber, oid: int) -> QueuedUrl:
+    """Take a queued URL out of the frontier. It waits for another try, or is in the open batch or the database."""
     frontier = absorber.frontier
-    again = frontier.take_back(oid)
+    again = frontier.tiers.retries.remove(oid)
     if again is not None:
         return again
-    new = absorber.batch.urls
+    new = absorber.ledger.batch.urls
     if new.oid and oid >= new.oid[0]:  # oids are dense
         at = oid - new.oid[0]
         url, sid, topic, depth = new.url[at], new.sid[at], new.topic[at], new.depth[at]
         relevance, hops, numtries, priority = new.relevance[at], new.hops[at], 0, new.priority[at]
     else:
-        columns = "url, sid, topic, depth, relevance, hops, numtries, priority"
-        url, sid, topic, depth, relevance, hops, numtries, priority = store.query(
-            f"SELECT {columns} FROM crawl WHERE oid = ?", [oid]
-        ).rows[0]
-    frontier.forget_cold(topic)
-    waiting = QueuedUrl(oid, url, frontier.hosts[sid], topic, depth, relevance, hops, numtries)
-    waiting.priority = priority
-    return waiting
+        url, sid, topic, depth, relevance, hops, numtries, priority = queued_url(store, oid)
+    frontier.tiers.forget_cold(topic)
+    queued = QueuedUrl(oid, url, frontier.hosts[sid], topic, depth, relevance, hops, numtries)
+    queued.priority = priority
+    return queued

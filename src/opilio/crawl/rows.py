@@ -1,6 +1,7 @@
 """Which rows of the database a visit becomes. Column by column: this runs for each link of each page.
 
-What the absorber tells of each visit: the seam between a crawl's decisions and what is kept of them.
+`VisitRecorder` is the seam between a crawl's decisions and what is kept of them. This module implements it for the
+database; a simulation has its own.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from opilio.store import Batch
 NEVER_S = 0.0
 
 
-def add_url(batch: Batch, url: QueuedUrl, key: int, parent: int, found_s: float, refusal: Outcome | None) -> None:
-    """A URL met for the first time, waiting or refused at once."""
+def add_url(batch: Batch, url: QueuedUrl, key: int, parent: int, found_s: float, rejection: Outcome | None) -> None:
+    """A new URL, which is queued or rejected at once."""
     rows = batch.urls
     rows.oid.append(url.oid)
     rows.url.append(url.url)
@@ -27,8 +28,8 @@ def add_url(batch: Batch, url: QueuedUrl, key: int, parent: int, found_s: float,
     rows.depth.append(min(url.depth, 32_767))
     rows.parent.append(parent if parent >= 0 else None)
     rows.hops.append(url.hops)
-    rows.state.append(UrlState.WAITING if refusal is None else UrlState.DROPPED)
-    rows.outcome.append(refusal)
+    rows.state.append(UrlState.WAITING if rejection is None else UrlState.DROPPED)
+    rows.outcome.append(rejection)
     rows.numtries.append(0)
     rows.relevance.append(url.relevance)
     rows.priority.append(url.priority)
@@ -54,7 +55,7 @@ def change_url(
 
 
 def add_visit(batch: Batch, lease: Lease, fetch: Fetch) -> None:
-    """A request and what came of it."""
+    """A request and its outcome."""
     batch.visits.add(
         lease.oid, fetch.started_s, lease.kind, fetch.outcome, fetch.status, fetch.detail, fetch.took_ms,
         fetch.received_bytes, fetch.warc_file, fetch.warc_offset, fetch.warc_bytes,
@@ -81,7 +82,7 @@ def add_page(
 
 
 def add_words(batch: Batch, document: Document) -> None:
-    """The stems a worker reports, which it does once: also those of a page that is not stored."""
+    """The stems that a worker reports, each once: also those of a page that is not stored."""
     for tid, term in document.new_terms:
         batch.lexicon.tid.append(tid)
         batch.lexicon.term.append(term)
@@ -103,20 +104,21 @@ def add_links(batch: Batch, source: QueuedUrl, links: Sequence[Link], oids: Sequ
 
 
 def add_host(batch: Batch, host: Host) -> None:
-    """A host as it stands."""
+    """A host as it is now."""
     batch.hosts.add(
         host.sid, host.name, host.domain_name, host.ip or None, host.state, host.failures, host.pages, host.bytes,
-        host.requests, host.robots_status if host.met_s else None, host.crawl_delay_s, host.met_s, host.next_s,
+        host.requests, host.robots_status if host.contacted_s else None, host.crawl_delay_s, host.contacted_s,
+        host.next_s,
     )  # fmt: skip
 
 
 class VisitRecorder(Protocol):
-    """Keeps what happened. The module `opilio.crawl.rows` is one, for the database; a simulation has its own."""
+    """Records what happened."""
 
     def add_url(
-        self, batch: Batch, url: QueuedUrl, key: int, parent: int, found_s: float, refusal: Outcome | None
+        self, batch: Batch, url: QueuedUrl, key: int, parent: int, found_s: float, rejection: Outcome | None
     ) -> None:
-        """A URL was met for the first time, and waits unless it was refused."""
+        """A URL is new; it is queued unless it is rejected."""
         ...  # pragma: no cover
 
     def change_url(
@@ -138,11 +140,11 @@ class VisitRecorder(Protocol):
     def add_page(
         self, batch: Batch, visit: Visit, document: Document, judgement: Judgement | None, storage: StoreSettings
     ) -> None:
-        """A page is to be stored."""
+        """A page is stored."""
         ...  # pragma: no cover
 
     def add_words(self, batch: Batch, document: Document) -> None:
-        """A worker met stems for the first time."""
+        """A worker reports stems for the first time."""
         ...  # pragma: no cover
 
     def add_links(

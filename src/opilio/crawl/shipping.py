@@ -1,9 +1,10 @@
-"""The shipper: moves finished WARC files to where `store.warc_url` says, beside the crawl.
+"""The shipper: moves finished WARC files to `store.warc_url` in the background.
 
-A file is finished when its worker has begun a later one, or when the crawl ends. It is moved only when the database
-holds all that came of its records: every lease that was under way when it was seen to be finished must be back, and
-committed. Until then a crash may need it (`restore.py`). One file at a time is copied in a thread; it is gone here when
-it is there whole. After a crash the next crawl finds what is still here, and sends nothing again that is there already.
+A file is finished when its worker has started a later one, or when the crawl ends. It is moved only when the database
+holds all that came of its records: every lease that was under way when the file was found to be finished must be back
+and committed. Until then a crash may need the file (`restore.py`). One file at a time is copied in a thread, and
+deleted here once all of it is there. After a crash the next crawl moves what is still here, and does not copy again
+what has arrived.
 
 Whatever goes wrong, the crawl goes on: a file that cannot be moved stays, and is tried again later.
 """
@@ -16,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.background import Aside, finish
+from opilio.crawl.background import TaskSlot
 from opilio.errors import told
 from opilio.settings import Settings
 from opilio.store import Store
@@ -26,14 +27,13 @@ LOOK_S = 5.0  # how often the folder is looked at
 AGAIN_S = 60.0  # before another try after a failure
 
 
-class Shipper(Aside):
+class Shipper:
     """Moves finished WARC files, one at a time."""
 
     def __init__(
         self, settings: Settings, store: Store, absorber: Absorber, commit: Callable[[], Awaitable[None]]
     ) -> None:
         """`commit` writes all that was absorbed, so that it can be read."""
-        super().__init__()
         self._folder = store.path.parent / "warc"
         self._absorber = absorber
         self._commit = commit
@@ -42,31 +42,43 @@ class Shipper(Aside):
         # Files that are there before any worker runs are finished, and what they hold is absorbed: see restore.py.
         self._old = set(_files(self._folder)) if url else set()
         self._awaited: dict[str, set[int]] = {}
+        self._slot = TaskSlot(self._end)
         self._next_s = 0.0
         self._is_told = False
 
+    @property
+    def is_busy(self) -> bool:
+        """Never: it gives the crawl nothing to fetch."""
+        return False
+
+    @property
+    def holds(self) -> bool:
+        """Never: it has no say in what is fetched."""
+        return False
+
     def look(self) -> None:
-        """Begin when it is time. Called often."""
-        if self._storage is None or self._task is not None or time.monotonic() < self._next_s:
+        """Start moving files when it is time."""
+        if self._storage is None or self._slot.is_busy or time.monotonic() < self._next_s:
             return
         self._next_s = time.monotonic() + LOOK_S
         names = self._safe(finished(_files(self._folder), self._old))
         if names:
-            self._begin(names)
+            self._slot.start(self._ship(names))
 
     async def close(self, at_once: asyncio.Event) -> None:
-        """Move all that is left; at once, leave it for the next crawl."""
-        await finish(self._task, at_once, self._hurry)
+        """Move all that is left; once `at_once` is set, leave it for the next crawl."""
+        await self._slot.finish(at_once, self._cancel)
         if self._storage is None or at_once.is_set():
             return
         names = _files(self._folder)
-        if self._absorber.frontier.in_flight:  # given up by the crawl, but their workers may still write
+        if self._absorber.frontier.in_flight:  # the crawl no longer waits for them, but their workers may still write
             names = self._safe(finished(names, self._old))
         if names:
-            await finish(self._begin(names), at_once, self._hurry)
+            self._slot.start(self._ship(names))
+            await self._slot.finish(at_once, self._cancel)
 
     def _safe(self, names: Iterable[str]) -> list[str]:
-        """Those of the finished files of whose records none belongs to a lease that is still under way."""
+        """The finished files that hold no record of a lease that is still under way."""
         under_way = self._under_way()
         for name in names:
             self._awaited.setdefault(name, set() if name in self._old else set(under_way))
@@ -76,13 +88,10 @@ class Shipper(Aside):
     def _under_way(self) -> set[int]:
         return set(self._absorber.frontier.leased)
 
-    def _begin(self, names: list[str]) -> asyncio.Task[None]:
-        return self._start(self._ship(names))
-
     async def _ship(self, names: list[str]) -> None:
         await self._commit()
         for name in names:
-            if self._hurries:
+            if self._slot.is_cancelled:
                 return
             await asyncio.to_thread(self._move, self._folder / name)
             self._awaited.pop(name, None)
@@ -92,18 +101,16 @@ class Shipper(Aside):
         assert self._storage is not None
         size_bytes = path.stat().st_size
         if self._storage.size(path.name) != size_bytes:
-            self._storage.put(path, lambda: not self._hurries)
+            self._storage.put(path, lambda: not self._slot.is_cancelled)
         arrived_bytes = self._storage.size(path.name)
         if arrived_bytes != size_bytes:
             raise OSError(f"{path.name} has {size_bytes:,} bytes here, {arrived_bytes or 0:,} there")
         path.unlink()
 
-    def _hurry(self) -> None:
-        self._hurries = True
+    def _cancel(self) -> None:
+        self._slot.is_cancelled = True
 
-    def _end(self, task: asyncio.Task[None]) -> None:
-        super()._end(task)
-        error = None if task.cancelled() else task.exception()
+    def _end(self, error: BaseException | None) -> None:
         if error is None or isinstance(error, GivenUp):
             return
         self._next_s = time.monotonic() + AGAIN_S
@@ -117,7 +124,7 @@ class Shipper(Aside):
 
 
 def finished(names: Iterable[str], old: set[str]) -> list[str]:
-    """The files that nobody writes to any more: old ones, and all but the last of each worker."""
+    """The files that nobody writes to any more: those from before the crawl, and all but the latest of each worker."""
     last: dict[str, str] = {}
     for name in names:  # in the order of time
         last[_worker(name)] = name
@@ -125,7 +132,7 @@ def finished(names: Iterable[str], old: set[str]) -> list[str]:
 
 
 def _worker(name: str) -> str:
-    """Who wrote a file: see `store/warc.py` for its name."""
+    """The worker that wrote a file; `store/warc.py` makes the names."""
     return name.split("-")[-2] if name.count("-") >= 2 else ""
 
 

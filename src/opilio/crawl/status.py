@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from opilio.model import RELEVANT, Outcome
+from opilio.model import RELEVANT, CrawlProgress, Outcome, Phase
+
+if TYPE_CHECKING:  # it takes a tenth of a second to import
+    from opilio.store import Batch
 
 FOUND = "pages judged relevant"
-PHASE = "phase"
+_PROGRESS_NAMES = {
+    "phase": "phase",
+    "archetype_rounds": "rounds of archetypes",
+    "relevant_at_round": "pages judged relevant before the last round of archetypes",
+    "negative_rounds": "looks for pages about other things",
+    "pages_at_analysis": "pages at the latest link analysis",
+}
 RATE_WINDOW_S = 10.0
 HARVEST_WINDOW_PAGES = 500
 
@@ -47,6 +58,10 @@ class Status:
     """The latest that the crawl had to say: kind, text and remedy."""
     recall: float | None = None
     """The share of what is relevant and can be reached that has been found, by the crawl's own estimate."""
+    phase: str = Phase.NONE
+    """Where a crawl that learns first (`learn.phases`) stands: none, learning, paused or harvesting."""
+    interrupted: bool = False
+    """Whether a signal ended it."""
     paused: bool = False
     """Whether the user has paused it: requests under way are finished, and nothing new is asked for."""
     boosts: dict[str, float] = field(default_factory=dict)
@@ -56,8 +71,11 @@ class Status:
 class Counters:
     """What happened, by name. Names of outcomes are counted under `outcome:<name>`; all survive a restart."""
 
-    def __init__(self, stored: dict[str, int] | None = None) -> None:
+    def __init__(self, stored: dict[str, int] | None = None, progress: CrawlProgress | None = None) -> None:
         self.counts: Counter[str] = Counter(stored or {})
+        self.progress = progress or CrawlProgress()
+        """How far the crawl has come by its own plan; `advance` changes it."""
+        self._has_advanced = False
         self._recent: deque[float] = deque()  # when the latest pages were stored
         self._relevances: deque[float] = deque(maxlen=HARVEST_WINDOW_PAGES)
         self._harvest_steps: deque[float] = deque(maxlen=60)
@@ -66,12 +84,30 @@ class Counters:
         """Pages that were judged in this run ..."""
         self.relevant = 0
         """... and those of them that were relevant."""
-        self.dirty: set[str] = set()
+        self._changed: set[str] = set()
 
     def add(self, name: str, n: int = 1) -> None:
         """Count `n` more of `name`."""
         self.counts[name] += n
-        self.dirty.add(name)
+        self._changed.add(name)
+
+    def advance(self, **changes: Any) -> None:
+        """Change fields of the progress."""
+        self.progress = dataclasses.replace(self.progress, **changes)
+        self._has_advanced = True
+
+    def write_changes(self, batch: Batch) -> None:
+        """Put what has changed since the last call into a batch."""
+        for name in self._changed:
+            batch.counters[name] = self.counts[name]
+        self._changed = set()
+        if self._has_advanced:
+            batch.progress, self._has_advanced = self.progress, False
+
+    def shown(self) -> dict[str, int]:
+        """All that is counted, the progress of the crawl included, under the names that users read."""
+        values = dataclasses.asdict(self.progress) | {"phase": list(Phase).index(self.progress.phase)}
+        return dict(self.counts) | {_PROGRESS_NAMES[name]: n for name, n in values.items() if n}
 
     def outcome(self, outcome: Outcome) -> None:
         """Count the end of a URL."""

@@ -1,16 +1,12 @@
-"""URLs that belong to another part of a divided collection, and that the user names here all the same.
+"""Steering a running crawl by hand: pause it, lock a host, boost a host, claim a URL of another part.
 
-A part knows URLs of other parts, with the outcome `elsewhere`, and leaves them alone (`store.dividing`). When its user
-adds one as a seed or an example, the user's word counts: it waits here from then on, like any seed.
+A pause stops new leases only: requests under way are finished, and the background tasks go on. It ends with the crawl.
+A lock is a setting (`scope.locked_domains`): queued URLs of the domain are dropped, and queued again once the lock is
+taken back. A boost lasts as long as the crawl; priorities stay what they are, and count for more when turns are given
+out. Which URLs are queued in the database is changed by `store/queued_urls.py`.
 
-Steering a crawl by hand: pause it, lock a host, let a host have its turn sooner, claim a URL of another part.
-
-A pause stops leases only: requests under way come to their ends, and the companions go on. It ends with the crawl.
-A lock is a setting (`scope.locked_domains`): URLs that wait there are dropped, and wait again once it is taken back.
-A boost lasts as long as the crawl; priorities stay what they are, and count for more when turns are given out.
-
-Locks, boosts and claims move URLs between the database and memory. No refill may run beside that: it would bring URLs
-by what it read before. So the one under way is waited for, and none begins until the change is made (`is_changing`).
+Locks, boosts and claims move URLs between the database and memory. No refill may run at the same time: it would bring
+URLs as they were before. So a change waits for the refill under way, and none begins until it is made (`is_changing`).
 """
 
 from __future__ import annotations
@@ -21,61 +17,19 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
-from opilio.crawl.absorb import OPEN, SETTLED, Absorber
+from opilio.crawl.absorb import Absorber
+from opilio.crawl.ledger import OPEN, SETTLED
 from opilio.errors import InputError
 from opilio.frontier import ScopeFilter
 from opilio.model import Outcome, host_of, normalize
 from opilio.model.url import host_name
 from opilio.settings import ScopeSettings
 from opilio.store import Store
-
-FIRST = 1e6
-"""A priority that brings a URL into memory with the first; there the strategy gives it one by its own measure."""
-_ELSEWHERE = f"""
-    SELECT c.oid, coalesce(t.kcid, s.kcid, c.topic)
-    FROM crawl c
-    LEFT JOIN (SELECT name, arg_max(kcid, rowid) AS kcid FROM training WHERE kind = 'url' GROUP BY name) t
-        ON t.name = c.url
-    LEFT JOIN (SELECT url, arg_max(kcid, rowid) AS kcid FROM seeds GROUP BY url) s ON s.url = c.url
-    WHERE c.outcome = '{Outcome.ELSEWHERE}' AND c.url IN (SELECT unnest(?::VARCHAR[]))
-"""
-_CLAIM = f"""
-    UPDATE crawl SET state = 'waiting', outcome = NULL, topic = g.topic, depth = 0, relevance = 1.0, priority = {FIRST}
-    FROM (SELECT unnest(?::BIGINT[]) AS oid, unnest(?::SMALLINT[]) AS topic) g WHERE g.oid = crawl.oid
-"""
-
-
-def elsewhere(store: Store, urls: Sequence[str]) -> list[tuple[int, int]]:
-    """Those of some URLs that are left to another part: oid of each, and the topic for which the user named it."""
-    return [(oid, topic) for oid, topic in store.query(_ELSEWHERE, [list(urls)], max_rows=len(urls) + 1).rows]
-
-
-def claim(store: Store, urls: Sequence[str]) -> list[tuple[int, int]]:
-    """Let those of some URLs wait here that were left to another part; oid and topic of each."""
-    found = elsewhere(store, urls)
-    if found:
-        oids, topics = zip(*found, strict=True)
-        store.query(_CLAIM, [list(oids), list(topics)], write=True)
-    return found
-
+from opilio.store.queued_urls import claim, count_queued, drop_locked, elsewhere, requeue_unlocked
 
 NOTICE = "steering"
 CLAIMED = "URLs of other parts that the user named"
 MAX_BOOST = 1000.0
-_WAITING = "SELECT oid, topic FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
-_DROP = """
-    UPDATE crawl SET state = 'dropped', outcome = 'locked-domain', not_before = NULL
-    WHERE oid IN (SELECT unnest(?::BIGINT[]))
-"""
-_LOCKED = """
-    SELECT oid, topic, oid IN (SELECT oid FROM pages)
-    FROM crawl WHERE state = 'dropped' AND outcome = 'locked-domain' AND sid IN (SELECT unnest(?::INTEGER[]))
-"""
-_TAKE_UP = """
-    UPDATE crawl SET state = 'waiting', outcome = CASE WHEN oid IN (SELECT oid FROM pages) THEN 'ok' END
-    WHERE oid IN (SELECT unnest(?::BIGINT[]))
-"""
-_COUNT = "SELECT count(*) FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
 
 
 def name_of_host(text: str) -> str:
@@ -86,37 +40,18 @@ def name_of_host(text: str) -> str:
     return host_name(host_of(url))
 
 
-def drop_waiting(store: Store, sids: Sequence[int], held: Iterable[int] = ()) -> list[tuple[int, int]]:
-    """Drop what waits of locked hosts in the database, but for URLs that are `held`: oid and topic of each."""
-    kept = set(held)
-    found = [(oid, topic) for oid, topic in _rows(store, _WAITING, sids) if oid not in kept]
-    if found:
-        store.query(_DROP, [[oid for oid, _ in found]], write=True)
-    return found
-
-
-def take_up(store: Store, sids: Sequence[int]) -> list[tuple[int, int, bool]]:
-    """Let wait again what a lock dropped: oid, topic, and whether its page is stored, so that it is fetched anew."""
-    found = [(oid, topic, stored) for oid, topic, stored in _rows(store, _LOCKED, sids)]
-    if found:
-        store.query(_TAKE_UP, [[oid for oid, _, _ in found]], write=True)
-    return found
-
-
-def relock_at_rest(store: Store, scope: ScopeSettings) -> dict[str, int]:
-    """Carry locks into the database of a collection in which no crawl runs."""
-    free = ScopeFilter(
-        ScopeSettings(locked_domains=scope.locked_domains)
-    )  # other limits of the scope are the next crawl's
+def relock_offline(store: Store, scope: ScopeSettings) -> dict[str, int]:
+    """Apply locks to the database of a collection in which no crawl runs."""
+    locks = ScopeFilter(ScopeSettings(locked_domains=scope.locked_domains))  # other limits are for the next crawl
     closed: list[int] = []
     opened: list[int] = []
     for host in store.load_hosts():
-        (closed if free.refusal(host.host) is Outcome.LOCKED else opened).append(host.sid)
-    return {"dropped": len(drop_waiting(store, closed)), "taken_up": len(take_up(store, opened))}
+        (closed if locks.rejection(host.host) is Outcome.LOCKED else opened).append(host.sid)
+    return {"dropped": len(drop_locked(store, closed)), "taken_up": len(requeue_unlocked(store, opened))}
 
 
 class Steering:
-    """The companion that carries out what the user wants of a crawl that runs."""
+    """The background task that carries out what the user wants of a running crawl."""
 
     def __init__(
         self,
@@ -135,7 +70,7 @@ class Steering:
         self._paused_s = 0.0
         self.is_changing = False
 
-    # -- as a companion
+    # -- as a background task
 
     @property
     def is_busy(self) -> bool:
@@ -148,10 +83,10 @@ class Steering:
         return self._paused_at_s is not None
 
     def look(self) -> None:
-        """Nothing happens here by itself."""
+        """Do nothing: changes come from the user only."""
 
     async def close(self, at_once: asyncio.Event) -> None:
-        """A change under way is finished."""
+        """Finish a change under way."""
         async with self._one:
             pass
 
@@ -159,19 +94,19 @@ class Steering:
 
     @property
     def paused_s(self) -> float:
-        """Seconds of this run in which nothing was fetched because the user said so."""
+        """Seconds of this run during which the crawl was paused."""
         now_s = 0.0 if self._paused_at_s is None else time.monotonic() - self._paused_at_s
         return self._paused_s + now_s
 
     def pause(self) -> dict[str, Any]:
-        """Ask for nothing new."""
+        """Start no new requests."""
         if self._paused_at_s is None:
             self._paused_at_s = time.monotonic()
             self._absorber.notice(NOTICE, "paused")
         return {"paused": True, "in_flight": self._frontier.in_flight}
 
     def resume(self) -> dict[str, Any]:
-        """Go on."""
+        """Start requests again."""
         if self._paused_at_s is not None:
             self._paused_s, self._paused_at_s = self.paused_s, None
             self._absorber.notice(NOTICE, "resumed")
@@ -180,23 +115,23 @@ class Steering:
     # -- hosts
 
     async def relock(self, domains: Sequence[str], said: str) -> dict[str, int]:
-        """Lock these domains and no others. What is under way comes to its end."""
+        """Lock these domains and no others. Requests under way are finished."""
         async with self._changing():
             counted = self._absorber.counters.counts
             before = counted[f"outcome:{Outcome.LOCKED}"]
             closed, opened = self._frontier.lock(domains)
             await self._commit()
             dropped = await asyncio.to_thread(
-                drop_waiting, self._store, [host.sid for host in closed], list(self._frontier.leased)
+                drop_locked, self._store, [host.sid for host in closed], list(self._frontier.leased)
             )
             self._forget(dropped)
-            again = await asyncio.to_thread(take_up, self._store, [host.sid for host in opened])
+            again = await asyncio.to_thread(requeue_unlocked, self._store, [host.sid for host in opened])
             self._reopen(again, "URLs taken up again after a host was unlocked")
             self._absorber.notice(NOTICE, said)
             return {"dropped": counted[f"outcome:{Outcome.LOCKED}"] - before, "taken_up": len(again)}
 
     async def claim(self, urls: Sequence[str]) -> None:
-        """Let those of some URLs wait that were left to another part of the collection: the user has named them."""
+        """Queue those of some URLs that were left to another part of the collection: the user has named them."""
         if not await asyncio.to_thread(elsewhere, self._store, urls):
             return
         async with self._changing():
@@ -207,7 +142,7 @@ class Steering:
             self._reopen([(oid, topic, False) for oid, topic in claimed], CLAIMED)
 
     async def boost(self, host: str, factor: float) -> dict[str, int]:
-        """Let a host have its turn sooner, and all below it; how many of its URLs wait."""
+        """Give a host, and all below it, an earlier turn; how many of its URLs are queued."""
         if not 1.0 <= factor <= MAX_BOOST:
             raise InputError(
                 f"a host cannot be boosted by {factor:g}",
@@ -217,13 +152,13 @@ class Steering:
             touched = self._frontier.boost(host, factor)
             await self._commit()
             sids = [host.sid for host in touched]
-            rows = await asyncio.to_thread(self._store.query, _COUNT, [sids])
+            queued = await asyncio.to_thread(count_queued, self._store, sids)
             self._absorber.notice(NOTICE, f"{host} boosted by {factor:g}" if factor > 1 else f"{host} boosted no more")
-            return {"waiting": rows.rows[0][0]}
+            return {"waiting": queued}
 
     @property
     def first(self) -> str:
-        """What comes before the order of a refill: URLs of boosted hosts are brought into memory first."""
+        """The beginning of the ORDER BY of a refill: URLs of boosted hosts are brought into memory first."""
         sids = [str(host.sid) for host in self._frontier.hosts if host.boost > 1] if self._frontier.boosts else []
         return f"sid NOT IN ({', '.join(sids)}), " if sids else ""
 
@@ -238,31 +173,23 @@ class Steering:
                 self.is_changing = False
 
     def _forget(self, dropped: Iterable[tuple[int, int]]) -> None:
-        """Take note that URLs which waited in the database were dropped there."""
-        settled, frontier = self._absorber.settled, self._frontier
+        """Settle URLs that were dropped in the database, where they were queued."""
+        settled, frontier = self._absorber.ledger.settled, self._frontier
         for oid, topic in dropped:
-            if settled[oid] == OPEN and not frontier.is_hot(oid) and not frontier.holds(oid):
+            if settled[oid] == OPEN and not frontier.tiers.is_hot(oid) and not frontier.holds(oid):
                 settled[oid] = SETTLED
-                frontier.forget_cold(topic)
-                frontier.strategy.forget(oid)
+                frontier.tiers.forget_cold(topic)
+                frontier.tiers.settle(oid, Outcome.LOCKED, None)
                 self._absorber.counters.outcome(Outcome.LOCKED)
 
     def _reopen(self, again: Iterable[tuple[int, int, bool]], counter: str) -> None:
-        """URLs wait in the database again: oid, topic, and whether the page of each is stored."""
+        """Reopen URLs that are queued in the database again: oid, topic, and whether the page of each is stored."""
         topics = []
         for oid, topic, is_stored in again:
-            self._absorber.reopen(oid)
+            self._absorber.ledger.reopen(oid)
             if is_stored:
-                self._absorber.recrawls.add(oid)
+                self._absorber.ledger.recrawls.add(oid)
             topics.append(topic)
         if topics:
-            self._frontier.take_up(topics)
+            self._frontier.requeue(topics)
             self._absorber.counters.add(counter, len(topics))
-
-
-def _rows(store: Store, sql: str, sids: Sequence[int]) -> list[tuple[Any, ...]]:
-    return [
-        row
-        for piece in store.stream(sql, [list(sids)])
-        for row in zip(*(column.to_pylist() for column in piece.columns), strict=True)
-    ]

@@ -1,13 +1,13 @@
-"""Rounds of archetypes: when a crawl looks for pages to learn from by itself, and what it says of them.
+"""When a crawl trains by itself: rounds of archetypes, and the mining of negatives.
 
-A round is due when `learn.retrain_after` more pages were found relevant since the last one; each round doubles that
-number for the next. The more has been learned, the less another page adds; and a crawl of any length has only a few
-dozen trainings. What was counted survives a restart.
+A *round of archetypes* is due when `learn.retrain_after` more pages were judged relevant since the last one; each round
+doubles that number for the next. The more has been learned, the less another page adds, and a crawl of any length has
+only a few dozen trainings.
 
-When a crawl looks for strangers, pages to learn from that are about nothing wanted (`learn/mined_negatives.py`).
+*Negatives* (`learn/mined_negatives.py`) are mined early, when there is most to gain, and again whenever there are twice
+as many pages to choose from, until there are enough. When the user went back to an older model, that model stays.
 
-Early, when there is most to gain, and again when there are twice as many pages to choose from, until there are enough.
-How often it has looked survives a restart. Where the user went back to an older model, that one stays.
+How often a crawl has done either survives a restart (table `progress`).
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from collections.abc import Callable
 from opilio import learn
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.status import FOUND
-from opilio.crawl.taught import is_again
 from opilio.learn.training_data import fingerprint
+from opilio.model import TrainingReason
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.topics.hierarchy import Hierarchy
 
 OnStart = Callable[[subprocess.Popen[bytes]], object]
 
-ROUNDS = "rounds of archetypes"
-LOOKED = "pages judged relevant before the last round of archetypes"
 REFUSED = "models refused"
 MAX_DOUBLINGS = 30
-_LOOK = "Look at them, and confirm or reject: opilio archetypes list FOLDER"
+MINED_AT_PAGES = (25, 50, 100, 200, 400)
+"""Stored pages at which negatives are mined (docs/results/log.md, 2026-11-16)."""
+_LOOK_AT_THEM = "Look at them, and confirm or reject: opilio archetypes list FOLDER"
 
 
-class Rounds:
-    """Decides when; finds what changes, and remembers what was refused."""
+class ArchetypeRounds:
+    """Decides when a round is due, runs it, and remembers what the guard refused."""
 
     def __init__(self, settings: Settings, store: Store, absorber: Absorber) -> None:
         self._settings = settings
@@ -47,30 +47,31 @@ class Rounds:
             learn.check_guard(settings)
 
     def change_settings(self, settings: Settings) -> None:
-        """Look by other settings from now on."""
+        """Use other settings from now on."""
         self._settings = settings
 
     @property
     def is_due(self) -> bool:
-        """Whether enough was found since the last round."""
-        after, counts = self._settings.learn.retrain_after, self._absorber.counters.counts
-        return after > 0 and counts[FOUND] - counts[LOOKED] >= after << min(counts[ROUNDS], MAX_DOUBLINGS)
+        """Whether enough relevant pages were found since the last round."""
+        after, counters = self._settings.learn.retrain_after, self._absorber.counters
+        found = counters.counts[FOUND] - counters.progress.relevant_at_round
+        return after > 0 and found >= after << min(counters.progress.archetype_rounds, MAX_DOUBLINGS)
 
     def begin(self) -> None:
         """Count a round."""
         counters = self._absorber.counters
-        counters.add(ROUNDS)
-        counters.add(LOOKED, counters.counts[FOUND] - counters.counts[LOOKED])
+        rounds = counters.progress.archetype_rounds + 1
+        counters.advance(archetype_rounds=rounds, relevant_at_round=counters.counts[FOUND])
 
     async def run(self, version: int, on_start: OnStart) -> tuple[learn.Round, learn.Trained | None, str]:
-        """What changes by a round, the model that was made with it, and the fingerprint of what that was taught.
+        """What the round changes, the model trained with it, and the fingerprint of its training data.
 
-        There is no model when nothing changes, when the same was refused before, and when it is refused now.
+        There is no model when nothing changes, when the same change was refused before, or when it is refused now.
         """
         surveyed, changes, trial = await asyncio.to_thread(self._find, on_start)
         if trial is None:
             return changes, None, ""
-        verdict, trained = await asyncio.to_thread(learn.try_beside, trial, self._settings, version, on_start)
+        verdict, trained = await asyncio.to_thread(learn.try_in_process, trial, self._settings, version, on_start)
         changes = dataclasses.replace(changes, verdict=verdict)
         if trained is None:
             self._refuse(surveyed.fingerprint(changes, self._settings), changes)
@@ -90,25 +91,18 @@ class Rounds:
     def _refuse(self, fingerprint: str, changes: learn.Round) -> None:
         self._refused.add(fingerprint)
         self._absorber.counters.add(REFUSED)
-        self._absorber.notice("model", f"a model was refused ({changes}): {changes.verdict}", _LOOK)
+        self._absorber.notice("model", f"a model was refused ({changes}): {changes.verdict}", _LOOK_AT_THEM)
 
     def _accept(self, changes: learn.Round, verdict: learn.Verdict, hierarchy: Hierarchy) -> None:
-        self._absorber.notice("archetypes", f"{changes}; {verdict}", _LOOK)
+        self._absorber.notice("archetypes", f"{changes}; {verdict}", _LOOK_AT_THEM)
         for kcid, (before, after) in verdict.left_out.items():
             node = hierarchy.nodes[kcid]
             said = f"archetypes of {node.path or node.name!r} were refused: {before:.3f} before, {after:.3f} with them"
-            self._absorber.notice("model", said, _LOOK, kcid)
+            self._absorber.notice("model", said, _LOOK_AT_THEM, kcid)
 
 
-AT_PAGES = (25, 50, 100, 200, 400)
-"""Pages stored when it looks (docs/results/log.md, 2026-11-16)."""
-LOOKS = "looks for pages about other things"
-MET = "pages about other things were met"
-"""Why a model was trained."""
-
-
-class Meetings:
-    """Decides when, and has a model made of what was met."""
+class NegativeMining:
+    """Decides when negatives are mined, and trains a model with them."""
 
     def __init__(self, settings: Settings, store: Store, absorber: Absorber) -> None:
         self._settings = settings
@@ -116,37 +110,34 @@ class Meetings:
         self._absorber = absorber
 
     def change_settings(self, settings: Settings) -> None:
-        """Look by other settings from now on."""
+        """Use other settings from now on."""
         self._settings = settings
 
     @property
     def is_due(self) -> bool:
-        """Whether there are enough pages for another look."""
-        return self._passed > self._absorber.counters.counts[LOOKS] and learn.looks_for_strangers(self._settings)
+        """Whether enough pages were stored for the next time."""
+        rounds = self._absorber.counters.progress.negative_rounds
+        return self._passed > rounds and learn.looks_for_strangers(self._settings)
 
     @property
     def _passed(self) -> int:
-        return sum(self._absorber.counters.pages >= pages for pages in AT_PAGES)
+        return sum(self._absorber.counters.pages >= pages for pages in MINED_AT_PAGES)
 
-    async def run(
-        self, version: int, on_start: Callable[[subprocess.Popen[bytes]], object]
-    ) -> tuple[learn.Trained | None, str]:
-        """The model that was made with strangers, and the fingerprint of what it was taught; None: there are none.
+    async def run(self, version: int, on_start: OnStart) -> tuple[learn.Trained | None, str]:
+        """The model trained with mined negatives, or None when there are none; and the fingerprint of its training
+        data.
 
-        The fingerprint tells nothing of them: a crawl that goes on later need not learn anew.
+        The fingerprint leaves the negatives out: a crawl that goes on later need not train again.
         """
-        counters = self._absorber.counters
-        counters.add(LOOKS, self._passed - counters.counts[LOOKS])
+        self._absorber.counters.advance(negative_rounds=self._passed)
         return await asyncio.to_thread(self._train, version, on_start)
 
-    def _train(
-        self, version: int, on_start: Callable[[subprocess.Popen[bytes]], object]
-    ) -> tuple[learn.Trained | None, str]:
+    def _train(self, version: int, on_start: OnStart) -> tuple[learn.Trained | None, str]:
         taught = fingerprint(self._store, self._settings)
-        if is_again(self._store.load_models()[0].reason):
+        if self._store.load_models()[0].cause.reason is TrainingReason.REUSED:
             return None, taught
         known = learn.gather(self._store, self._settings)
         training = learn.with_strangers(self._store, self._settings, known, on_start)
         if training is known:
             return None, taught
-        return learn.train_beside(training, self._settings, version, on_start), taught
+        return learn.train_in_process(training, self._settings, version, on_start), taught

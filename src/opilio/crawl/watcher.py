@@ -1,9 +1,9 @@
-"""The watcher: notices when a crawl stagnates, starves a topic or drifts, and ends it when it is told to.
+"""The watcher: notices when a crawl stagnates, starves a topic or drifts, and ends it when a limit says so.
 
-The harvest rate is watched in memory, at every turn of the loop. What needs the database is looked at now and then in a
-thread: which topics starve, whether what is accepted still resembles the examples, how much there may be left to find.
+The harvest rate is watched in memory, at every turn of the loop. What needs the database is surveyed now and then in a
+thread: which topics starve, whether accepted pages still resemble the examples, how much there may be left to find.
 
-Each thing is said once, and again only after it was over: a crawl that stands at the edge does not repeat itself.
+Each finding is reported once, and again only after it was over: a crawl close to a threshold does not repeat itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 
 from opilio import learn
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.background import finish
+from opilio.crawl.background import TaskSlot
 from opilio.errors import told
 from opilio.settings import Settings
 from opilio.store import Store
@@ -28,14 +28,14 @@ FELL_SHARE = 0.5
 RISEN_SHARE = 0.75
 """... and has risen again when it is more than this."""
 FELL_ERRORS = 5.0
-"""By chance a rate differs from the best of many by so many standard errors hardly ever."""
+"""A rate hardly ever differs from the best of many by this many standard errors by chance."""
 STEPS = 20
-"""A window is moved by so many parts of its length."""
+"""The window moves by this fraction of its length at a time: one part in twenty."""
 SURVEY_PAGES = 250
 SURVEY_SHARE = 0.05
-"""A survey is made after so many more pages, or after this share of all there are, if that is more."""
+"""A survey is made after this many more pages, or after this share of all pages, whichever is more."""
 REST = 10.0
-"""So many times as long as a survey took, none is made."""
+"""After a survey, none is made for this many times as long as it took."""
 SHOWN_WORDS = 6
 
 
@@ -77,24 +77,24 @@ class Harvest:
         return rate < FELL_SHARE * self.best and self.best - rate > FELL_ERRORS * error
 
 
-class Said:
-    """What has been said and is not over."""
+class Reported:
+    """Findings that were reported and are not over."""
 
     def __init__(self) -> None:
-        self._said: set[Any] = set()
+        self._reported: set[Any] = set()
 
     def is_news(self, thing: Any, *, is_so: bool, is_over: bool) -> bool:
-        """Whether to say something now."""
+        """Whether to report a finding now."""
         if is_over:
-            self._said.discard(thing)
-        if not is_so or thing in self._said:
+            self._reported.discard(thing)
+        if not is_so or thing in self._reported:
             return False
-        self._said.add(thing)
+        self._reported.add(thing)
         return True
 
 
 class Watcher:
-    """Looks at how the crawl does, and says what it sees."""
+    """Measures how the crawl does, and reports it in notices."""
 
     def __init__(
         self,
@@ -114,43 +114,41 @@ class Watcher:
         self._stop = stop
         self._folder = str(store.path.parent)
         self._harvest = Harvest(settings.limits.harvest_pages)
-        self._said = Said()
+        self._reported = Reported()
         self._fall: _Fall | None = None
-        self._survey: asyncio.Task[None] | None = None
+        self._slot = TaskSlot(self._end)
         self._surveyed_pages = absorber.counters.pages
         self._rest_until_s = 0.0
-        self._hurries = False
         self._recalled = 0
         self.recall: float | None = None
         """The latest estimate."""
 
     @property
     def is_busy(self) -> bool:
-        """Never: a survey gives the crawl nothing to do."""
+        """Never: a survey gives the crawl nothing to fetch."""
         return False
 
     @property
     def holds(self) -> bool:
-        """Whether nothing should be fetched for now: only when a crawl should be the same each time."""
-        return self._settings.learn.synchronous and self._survey is not None
+        """During a survey, but only when the crawl must be the same each time (`learn.synchronous`)."""
+        return self._settings.learn.synchronous and self._slot.is_busy
 
     def look(self) -> None:
-        """Watch the harvest, and begin a survey when it is time. Called often."""
+        """Watch the harvest, and start a survey when it is time."""
         counters = self._absorber.counters
         seen = self._harvest.see(counters.judged, counters.relevant)
         if seen is not None:
             self._watch(*seen)
-        if self._survey is None and (self._fall is not None or self._is_due()):
+        if not self._slot.is_busy and (self._fall is not None or self._is_due()):
             self._surveyed_pages = counters.pages
-            self._survey = asyncio.create_task(self._look_around())
-            self._survey.add_done_callback(self._end)
+            self._slot.start(self._survey())
 
     async def close(self, at_once: asyncio.Event) -> None:
-        """Wait for a survey under way, or give it up."""
-        await finish(self._survey, at_once, self._hurry)
+        """Wait for a survey under way, or cancel it."""
+        await self._slot.finish(at_once, self._cancel)
 
-    def _hurry(self) -> None:
-        self._hurries = True
+    def _cancel(self) -> None:
+        self._slot.is_cancelled = True
         self._store.cancel_queries()
 
     # -- the harvest
@@ -164,11 +162,11 @@ class Watcher:
             )
         best = self._harvest.best
         fallen, risen = self._harvest.has_fallen(rate, pages), rate > RISEN_SHARE * best
-        if self._said.is_news("harvest", is_so=fallen, is_over=risen):
+        if self._reported.is_news("harvest", is_so=fallen, is_over=risen):
             self._fall = _Fall(rate, best, pages)
 
     def _end_crawl(self, reason: str, to_go_on: str) -> None:
-        if self._said.is_news("end", is_so=True, is_over=False):
+        if self._reported.is_news("end", is_so=True, is_over=False):
             self._absorber.notice("end", reason, f"to go on: {to_go_on}")
             self._stop(reason)
 
@@ -182,19 +180,19 @@ class Watcher:
         due = counters.pages - self._surveyed_pages >= max(step, SURVEY_SHARE * counters.pages)
         return due and (self._settings.learn.synchronous or time.monotonic() >= self._rest_until_s)
 
-    async def _look_around(self) -> None:
+    async def _survey(self) -> None:
         began_s = time.monotonic()
         fall, self._fall = self._fall, None
         await self._commit()
-        frontier = self._absorber.frontier
-        waiting = {kcid: frontier.waiting_of(kcid) for kcid in frontier.queues}
+        tiers = self._absorber.frontier.tiers
+        waiting = {kcid: tiers.waiting_of(kcid) for kcid in tiers.queues}
         window = self._harvest.window_pages
-        seen = await asyncio.to_thread(learn.look_around, self._store, waiting, window, self._settings.store.terms)
+        seen = await asyncio.to_thread(learn.check_health, self._store, waiting, window, self._settings.store.terms)
         if fall is not None:
             told = await asyncio.to_thread(learn.take_census, self._store, window)
             self._absorber.notice("harvest", _fell(fall, told), self._best_remedy(told))
-        self._say_starving(seen)
-        self._say_drifting(seen)
+        self._report_starving(seen)
+        self._report_drifting(seen)
         self._judge_recall(seen)
         self._rest_until_s = time.monotonic() + REST * (time.monotonic() - began_s)
 
@@ -202,11 +200,11 @@ class Watcher:
         first = [f"{one['why']}: {one['command']}" for one in told["remedies"][:1]]
         return "; ".join([*first, f"all about it: {learn.command_line('census', self._folder)}"])
 
-    def _say_starving(self, seen: learn.Surroundings) -> None:
+    def _report_starving(self, seen: learn.CrawlHealth) -> None:
         starving, fed = {one.kcid for one in seen.starving}, {one.kcid for one in seen.fed}
         for share in seen.shares:
             thing = ("topic", share.kcid)
-            if self._said.is_news(thing, is_so=share.kcid in starving, is_over=share.kcid in fed):
+            if self._reported.is_news(thing, is_so=share.kcid in starving, is_over=share.kcid in fed):
                 name = seen.names[share.kcid]
                 mean = sum(one.found for one in seen.shares) / len(seen.shares)
                 text = (
@@ -216,10 +214,10 @@ class Watcher:
                 remedy = learn.more_examples(self._folder, name, "few links lead to it")
                 self._absorber.notice("topic", text, f"{remedy['why']}: {remedy['command']}", share.kcid)
 
-    def _say_drifting(self, seen: learn.Surroundings) -> None:
-        for found in seen.likenesses:
+    def _report_drifting(self, seen: learn.CrawlHealth) -> None:
+        for found in seen.similarities:
             thing = ("drift", found.kcid)
-            if self._said.is_news(thing, is_so=found.drifts, is_over=found.has_recovered):
+            if self._reported.is_news(thing, is_so=found.drifts, is_over=found.has_recovered):
                 name = seen.names[found.kcid]
                 text = (
                     f"topic {name!r} drifts: the latest pages it accepted are less like its examples than the first "
@@ -228,8 +226,8 @@ class Watcher:
                 remedy = learn.command_line("topics", "add", self._folder, name, "URL", "--negative")
                 self._absorber.notice("drift", text, f"say which of the latest are not meant: {remedy}", found.kcid)
 
-    def _judge_recall(self, seen: learn.Surroundings) -> None:
-        """Take over an estimate. One may be luck: two in a row end a crawl."""
+    def _judge_recall(self, seen: learn.CrawlHealth) -> None:
+        """Adopt an estimate. One may be luck: two in a row end a crawl."""
         self.recall = seen.recall
         wanted = self._limits.recall
         self._recalled = self._recalled + 1 if wanted and (seen.recall or 0.0) >= wanted else 0
@@ -240,13 +238,11 @@ class Watcher:
                 learn.command_line("crawl", self._folder, "--set", "limits.recall=0"),
             )
 
-    def _end(self, survey: asyncio.Task[None]) -> None:
-        self._survey = None
-        error = None if survey.cancelled() else survey.exception()
-        if error is not None and not self._hurries:
+    def _end(self, error: BaseException | None) -> None:
+        if error is not None and not self._slot.is_cancelled:
             said = told(error)
             self._absorber.counters.add("surveys that failed")
-            if self._said.is_news("survey", is_so=True, is_over=False):
+            if self._reported.is_news("survey", is_so=True, is_over=False):
                 self._absorber.notice("survey", f"how the crawl does could not be seen: {said}")
 
 

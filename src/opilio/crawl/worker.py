@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -16,14 +16,11 @@ from opilio.crawl.messages import WorkerSetup
 from opilio.errors import StoreError
 from opilio.fetch import Client, Response, Transport, meet_host, parse_sitemap
 from opilio.fetch.response import replay
-from opilio.model import Document, Fetch, Lease, LeaseKind, Outcome, Visit
-from opilio.settings import Settings, from_table
+from opilio.model import Document, Fetch, Judgement, Lease, LeaseKind, Outcome, Visit
+from opilio.settings import ClassifySettings, Settings, from_table
 from opilio.store.warc import WarcPlace, WarcWriter
 
-if TYPE_CHECKING:
-    from opilio.crawl.judging import PageJudge
-
-# Answers that were read to their end; of others (too large, wrong type, broken off) only the head is there.
+# Responses that were read to their end; of others (too large, wrong type, broken off) only the head is there.
 _COMPLETE = frozenset(
     {
         *(Outcome.OK, Outcome.NOT_MODIFIED, Outcome.REDIRECT, Outcome.BAD_REDIRECT),
@@ -32,13 +29,35 @@ _COMPLETE = frozenset(
 )
 
 
+class PageJudge:
+    """A model at work."""
+
+    def __init__(self, model: bytes, settings: ClassifySettings) -> None:
+        # Loaded with the first model: a crawl that judges nothing need not load classifiers.
+        from opilio.classify import Model  # noqa: PLC0415
+        from opilio.features.evidence import Evidence, significant_stems  # noqa: PLC0415
+
+        self._model = Model.from_bytes(model)
+        self._evidence_of = Evidence.of
+        self._significant_stems = significant_stems
+        self._uses_neighbours = any("neighbours" in space for space in settings.spaces)
+
+    def judge(self, document: Document, lease: Lease) -> Judgement:
+        """What the model says of a page."""
+        return self._model.judge(self._evidence_of(document, lease.url, lease.anchor, lease.neighbours))
+
+    def significant(self, document: Document) -> bytes:
+        """The stems that describe a page when those it links to are judged; b"" when no feature space uses them."""
+        return self._significant_stems(document) if self._uses_neighbours else b""
+
+
 class Archive(Protocol):
-    """Where answers of the web are kept as they came."""
+    """Where responses of the web are kept as they came."""
 
     def write(
         self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes
     ) -> WarcPlace:
-        """Keep an answer with the request that caused it."""
+        """Keep a response with its request."""
         ...
 
 
@@ -65,8 +84,6 @@ class Worker:
 
     def learn(self, model: bytes) -> None:
         """Judge by another model from now on."""
-        from opilio.crawl.judging import PageJudge  # noqa: PLC0415  (see there)
-
         self._judge = PageJudge(model, self.settings.classify)
 
     def send_link_words(self) -> None:
@@ -74,15 +91,15 @@ class Worker:
         self._analyzer.gives_link_words = True
 
     async def visit(self, lease: Lease, archive: Archive | None = None) -> Visit:
-        """Carry out one lease. Whatever goes wrong in it becomes the visit's outcome.
+        """Carry out one lease. Whatever goes wrong becomes the visit's outcome.
 
-        The answer is kept in the worker's own files, unless `archive` takes it.
+        The response is kept in the worker's own files, or in `archive` when one is given.
         """
         try:
             return await self._visit(lease, archive or self._warc)
         except StoreError as error:
             return Visit(lease, _failed(Outcome.WORKER_LOST, error.message), fatal=error.message)
-        except Exception as error:  # a defect of ours: the lease must come back all the same
+        except Exception as error:  # a defect of ours: the lease must come back nevertheless
             return Visit(lease, _failed(Outcome.UNREADABLE, f"{type(error).__name__}: {error}"))
 
     async def _visit(self, lease: Lease, archive: Archive | None) -> Visit:
@@ -101,14 +118,14 @@ class Worker:
         return self._read(lease, response)
 
     def read(self, lease: Lease, response: Response) -> Visit:
-        """The visit that a response amounts to: analysis and judgement, no network."""
+        """Make a visit of a response: analysis and judgement, no network."""
         content_type = _content_type(response)
         if response.fetch.outcome is Outcome.OK and self._analyzer.is_risky(response.body, content_type, lease.url):
             return self._read(lease, response, self._extractor.read_now(response.body, content_type, lease.url))
         return self._read(lease, response)
 
     def _read(self, lease: Lease, response: Response, content: Content | Failure | None = None) -> Visit:
-        """The same, with what an extractor said of the body when it is not for us to read."""
+        """The same, with what an extractor read when the body is not safe to read in this process."""
         fetch = response.fetch
         if fetch.outcome is not Outcome.OK:
             return Visit(lease, fetch)
@@ -119,17 +136,17 @@ class Worker:
                 document: Document | None = self._analyzer.document_of(content, lease.url, response.headers)
             else:
                 document = self._analyzer.analyze(response.body, _content_type(response), lease.url, response.headers)
-        except Exception as error:  # a page must never stop a crawl; what it did is recorded
+        except Exception as error:  # a page must never stop a crawl; the error is recorded
             detail = f"analysis failed: {type(error).__name__}: {error}"[:300]
             return Visit(lease, msgspec.structs.replace(fetch, outcome=Outcome.UNREADABLE, detail=detail))
         if document is None:
             detail = f"no analysis for {fetch.content_type}"
             return Visit(lease, msgspec.structs.replace(fetch, outcome=Outcome.UNREADABLE, detail=detail))
         judgement = self._judge.judge(document, lease) if self._judge is not None else None
-        return Visit(lease, fetch, self._without_burden(document), judgement=judgement)
+        return Visit(lease, fetch, self._for_engine(document), judgement=judgement)
 
-    def _without_burden(self, document: Document) -> Document:
-        """The document as the engine needs it."""
+    def _for_engine(self, document: Document) -> Document:
+        """The document with what the engine needs, and no more."""
         keeps_text = self.settings.store.text
         return msgspec.structs.replace(
             document,
@@ -140,7 +157,7 @@ class Worker:
         )
 
     def read_again(self, lease: Lease, ip: str, started_s: float, raw_head: bytes, raw_body: bytes) -> Visit:
-        """The visit that a recorded answer amounts to."""
+        """Make a visit of a recorded response."""
         return self.read(lease, replay(lease, ip, started_s, raw_head, raw_body, self.settings))
 
     def _sitemap(self, lease: Lease, response: Response) -> Visit:
@@ -159,7 +176,7 @@ class Worker:
 
 
 def _archived(lease: Lease, response: Response, archive: Archive | None) -> Response:
-    """Write a complete answer of the web to the archive before anything else is done with it."""
+    """Write a complete response to the archive before anything else is done with it."""
     fetch = response.fetch
     if archive is None or fetch.outcome not in _COMPLETE or not response.raw_head:
         return response
@@ -170,7 +187,7 @@ def _archived(lease: Lease, response: Response, archive: Archive | None) -> Resp
 
 
 def _content_type(response: Response) -> str:
-    """The type as the server sent it, with its charset, unless the bytes belied it."""
+    """The type as the server sent it, with its charset, unless the bytes proved it wrong."""
     declared, found = response.headers.get("content-type", ""), response.fetch.content_type
     return declared if declared.lower().startswith(found) else found
 

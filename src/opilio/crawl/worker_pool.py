@@ -1,15 +1,14 @@
-"""A process that the engine starts and gives leases to: what runs in it, and how it is spoken to.
+"""Where workers run: inside the engine's own loop, or in processes of their own. One Protocol, one contract test.
 
-Where workers run: inside the engine's own loop, or in processes of their own. One Protocol, one contract test.
+`ProcessWorkers` gives leases to worker processes and receives their visits over a channel (`opilio.process`); the
+messages are in `messages.py`. `work` is what such a process does. When the engine's end of the channel closes, for
+whatever reason, the process ends: no worker outlives its engine.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import socket
-import subprocess
-import sys
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -21,25 +20,33 @@ from opilio.crawl.messages import (
     WorkerOrder,
     WorkerSetup,
     encoder,
-    frame,
     greeting_decoder,
-    read_message,
+    order_decoder,
+    setup_decoder,
     visits_decoder,
 )
 from opilio.errors import OpilioError
 from opilio.fetch import Transport
 from opilio.model import Fetch, Lease, Outcome, Visit, host_of
-from opilio.process import single_threaded
+from opilio.process import Channel, Child, collect_rarely, frame, read_message, start
 from opilio.settings import from_table
+
+SILENCE_REQUESTS = 20  # a worker that is silent for this many times the longest request hangs
+MAX_RESTARTS = 20  # of worker processes within RESTARTS_S: more means that something is wrong with the machine
+RESTARTS_S = 3600.0
+STOP_S = 5.0  # a process that has not ended by itself after this time is killed
+FLUSH_S = 0.03  # visits that end within this time are sent together: fewer wake-ups of the engine
+FLUSH_VISITS = 32
+AT_ONCE_LEASES = 16  # with fewer under way a visit is sent at once: who waits for its host would wait longer for us
 
 
 class Program(NamedTuple):
     """What is started as a worker process."""
 
-    module: str = "opilio.crawl.worker_process"
+    target: str = "opilio.crawl.worker_pool:work"
     arguments: tuple[str, ...] = ()
     greets: bool = False
-    """Whether it says first that it is ready, or why it cannot be."""
+    """Whether its first message says that it is ready, or why it cannot be."""
     hold_s: float = 0.0
     """How long after its end the requests that it had made may still be under way elsewhere."""
     hint: str = "Look at the messages above; with `--set run.workers=-1` the work is done inside the engine."
@@ -47,75 +54,6 @@ class Program(NamedTuple):
 
 
 WORKER = Program()
-
-
-class Child:
-    """One worker process and the leases it holds."""
-
-    def __init__(self, name: str, setup: WorkerSetup, program: Program) -> None:
-        self.name = name
-        self.program = program
-        self.is_ready = False
-        self.setup = msgspec.structs.replace(setup, name=name)
-        self.leases: dict[int, Lease] = {}
-        self.heard_s = time.monotonic()  # the last message, or the first lease since it had none
-        self.process: subprocess.Popen[bytes] | None = None
-        self.writer: asyncio.StreamWriter | None = None
-
-    async def start(self) -> asyncio.StreamReader:
-        """Start the process, with the leases that were given while there was none. Returns what it will say."""
-        ours, theirs = socket.socketpair()
-        with theirs:
-            self.process = subprocess.Popen(
-                [sys.executable, "-P", "-m", self.program.module, str(theirs.fileno()), *self.program.arguments],
-                pass_fds=[theirs.fileno()],
-                stdin=subprocess.DEVNULL,
-                env=single_threaded(),
-                process_group=0,  # Ctrl-C is the engine's to handle, also while the process is still starting
-            )
-        reader, self.writer = await asyncio.open_connection(sock=ours, limit=2**20)
-        self.writer.write(frame(encoder.encode(self.setup)))
-        self.setup = msgspec.structs.replace(self.setup, earlier=self.setup.earlier + 1)
-        if self.leases:
-            self.writer.write(frame(encoder.encode(WorkerOrder(list(self.leases.values())))))
-        return reader
-
-    def send(self, leases: list[Lease]) -> None:
-        """Have leases carried out."""
-        if not self.leases:
-            self.heard_s = time.monotonic()
-        self.leases.update((lease.oid, lease) for lease in leases)
-        if self.writer is not None:
-            self.writer.write(frame(encoder.encode(WorkerOrder(leases))))
-
-    def learn(self, model: bytes) -> None:
-        """Have pages judged by another model."""
-        self.setup = msgspec.structs.replace(self.setup, model=model)  # for a process that takes this one's place
-        if self.writer is not None:
-            self.writer.write(frame(encoder.encode(WorkerOrder(model=model))))
-
-    def send_link_words(self) -> None:
-        """Have the words of links given with each document."""
-        self.setup = msgspec.structs.replace(self.setup, link_words=True)
-        if self.writer is not None:
-            self.writer.write(frame(encoder.encode(WorkerOrder(link_words=True))))
-
-    async def stop(self) -> None:
-        """End the process; one that does not end by itself is killed."""
-        if self.writer is not None:
-            self.writer.close()
-            self.writer = None
-        if self.process is not None:
-            try:
-                await asyncio.to_thread(self.process.wait, 5)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                await asyncio.to_thread(self.process.wait)
-
-
-PATIENCE = 20  # a worker that says nothing for so many times the longest request hangs
-MAX_RESTARTS = 20  # of worker processes within RESTARTS_S: more means that something is wrong with the machine
-RESTARTS_S = 3600.0
 
 
 def default_count() -> int:
@@ -225,6 +163,58 @@ class InlineWorkers:
         await self._worker.aclose()
 
 
+class WorkerProcess:
+    """One worker process and the leases it holds."""
+
+    def __init__(self, name: str, setup: WorkerSetup, program: Program) -> None:
+        self.name = name
+        self.program = program
+        self.is_ready = False
+        self.setup = msgspec.structs.replace(setup, name=name)
+        self.leases: dict[int, Lease] = {}
+        self.heard_s = time.monotonic()  # the last message, or the first lease since it had none
+        self.child: Child | None = None
+        self.writer: asyncio.StreamWriter | None = None
+
+    async def start(self) -> asyncio.StreamReader:
+        """Start the process, and send it the leases that were given while there was none. Returns its messages."""
+        self.child = start(self.program.target, *self.program.arguments)
+        reader, self.writer = await self.child.channel.streams(limit=2**20)
+        self.writer.write(frame(encoder.encode(self.setup)))
+        self.setup = msgspec.structs.replace(self.setup, earlier=self.setup.earlier + 1)
+        if self.leases:
+            self.writer.write(frame(encoder.encode(WorkerOrder(list(self.leases.values())))))
+        return reader
+
+    def send(self, leases: list[Lease]) -> None:
+        """Carry out leases."""
+        if not self.leases:
+            self.heard_s = time.monotonic()
+        self.leases.update((lease.oid, lease) for lease in leases)
+        if self.writer is not None:
+            self.writer.write(frame(encoder.encode(WorkerOrder(leases))))
+
+    def learn(self, model: bytes) -> None:
+        """Judge pages by another model from now on."""
+        self.setup = msgspec.structs.replace(self.setup, model=model)  # for a process that replaces this one
+        if self.writer is not None:
+            self.writer.write(frame(encoder.encode(WorkerOrder(model=model))))
+
+    def send_link_words(self) -> None:
+        """Send the words of links with each document from now on."""
+        self.setup = msgspec.structs.replace(self.setup, link_words=True)
+        if self.writer is not None:
+            self.writer.write(frame(encoder.encode(WorkerOrder(link_words=True))))
+
+    async def stop(self) -> None:
+        """End the process; one that does not end by itself is killed."""
+        if self.writer is not None:
+            self.writer.close()
+            self.writer = None
+        if self.child is not None:
+            await asyncio.to_thread(self.child.close, STOP_S)
+
+
 class ProcessWorkers:
     """Workers in processes of their own. A host's leases go to one process, which keeps its connections.
 
@@ -234,10 +224,10 @@ class ProcessWorkers:
     def __init__(self, setup: WorkerSetup, count: int = 0, program: Program = WORKER) -> None:
         self._inbox = Inbox()
         self._program = program
-        self._processes = [Child(f"w{i}", setup, program) for i in range(count or default_count())]
+        self._processes = [WorkerProcess(f"w{i}", setup, program) for i in range(count or default_count())]
         self._tasks: list[asyncio.Task[None]] = []
         self._restarts_s: deque[float] = deque(maxlen=MAX_RESTARTS + 1)
-        self._patience_s = PATIENCE * from_table(setup.settings, "settings of the crawl").fetch.total_timeout_s
+        self._silence_s = SILENCE_REQUESTS * from_table(setup.settings, "settings of the crawl").fetch.total_timeout_s
         self._failure: OpilioError | None = None
         self._is_given_up = False
 
@@ -278,7 +268,7 @@ class ProcessWorkers:
             raise self._failure
         return await self._inbox.get(timeout_s)
 
-    async def _keep_running(self, process: Child) -> None:
+    async def _keep_running(self, process: WorkerProcess) -> None:
         while self._failure is None:
             reader = await process.start()
             if await self._is_greeted(reader):
@@ -304,7 +294,7 @@ class ProcessWorkers:
             self._failure = OpilioError(problem, hint)
         return not problem
 
-    async def _receive(self, process: Child, reader: asyncio.StreamReader) -> None:
+    async def _receive(self, process: WorkerProcess, reader: asyncio.StreamReader) -> None:
         """Take visits from a process until it ends."""
         while message := await self._next_message(process, reader):
             visits = visits_decoder.decode(message)
@@ -320,14 +310,14 @@ class ProcessWorkers:
                 f"worker processes died {len(self._restarts_s)} times", self._program.hint
             )
 
-    async def _next_message(self, process: Child, reader: asyncio.StreamReader) -> bytes:
+    async def _next_message(self, process: WorkerProcess, reader: asyncio.StreamReader) -> bytes:
         """What a process says next; b'' when it ended. One that is silent for too long over its leases is ended."""
         reading = asyncio.ensure_future(read_message(reader))
         try:
-            while not (await asyncio.wait({reading}, timeout=self._patience_s / 4))[0]:
+            while not (await asyncio.wait({reading}, timeout=self._silence_s / 4))[0]:
                 silent_s = time.monotonic() - process.heard_s
-                if process.leases and silent_s > self._patience_s and process.process is not None:
-                    process.process.kill()  # a page that it cannot finish: the others must not wait for it for ever
+                if process.leases and silent_s > self._silence_s and process.child is not None:
+                    process.child.kill()  # a page that it cannot finish: the others must not wait for it for ever
             return reading.result()
         finally:
             reading.cancel()
@@ -339,3 +329,72 @@ class ProcessWorkers:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(process.stop() for process in self._processes))
+
+
+# -- in the worker process
+
+
+class _Sender:
+    """Collects visits and sends them together, when there are many."""
+
+    def __init__(self, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self.under_way = 0
+        self._visits: list[Visit] = []
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, visit: Visit) -> None:
+        self._visits.append(visit)
+        self.under_way -= 1
+        if len(self._visits) >= FLUSH_VISITS or self.under_way < AT_ONCE_LEASES:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(FLUSH_S, self.flush)
+
+    def flush(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._visits:
+            self._writer.write(frame(encoder.encode(self._visits)))
+            self._visits = []
+
+
+async def _serve(channel: Channel) -> None:
+    """Carry out leases until the engine closes the channel."""
+    from opilio.crawl.worker import Worker  # noqa: PLC0415  (an engine with worker processes need not load it)
+
+    reader, writer = await channel.streams()
+    setup = await read_message(reader)
+    if not setup:
+        return
+    worker = Worker(setup_decoder.decode(setup))
+    sender = _Sender(writer)
+    tasks: set[asyncio.Task[None]] = set()
+
+    async def carry_out(lease: Lease) -> None:
+        sender.add(await worker.visit(lease))
+
+    while message := await read_message(reader):
+        order = order_decoder.decode(message)
+        if order.model:
+            worker.learn(order.model)
+        if order.link_words:
+            worker.send_link_words()
+        sender.under_way += len(order.leases)
+        for lease in order.leases:
+            task = asyncio.create_task(carry_out(lease))
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+    for task in tasks:
+        task.cancel()
+    await worker.aclose()
+
+
+def work(channel: Channel) -> None:
+    """The work of a worker process."""
+    import uvloop  # noqa: PLC0415
+
+    collect_rarely()
+    uvloop.run(_serve(channel))
+    os._exit(0)  # all is closed; to free a million remembered words one by one takes a tenth of a second

@@ -1,23 +1,26 @@
-"""What the links of a collection say: which pages are its hubs, and which its authorities.
+"""Link analysis: which pages of a collection are its hubs, and which its authorities.
 
-A *hub* is a page with many links to relevant pages, an *authority* one to which many hubs link. Three ways find them,
-all by one call, `distill`:
+A *hub* is a page with many links to relevant pages, an *authority* one to which many hubs link. Three methods find
+them, all by one call, `distill` (`analysis.py`):
 
 - `hits`: HITS on the neighbourhood of a topic, where no host can praise itself or one page many times (BINGO 2.5);
 - `focus`: the distiller of Focus, in SQL: links weigh as much as their ends are relevant (Focus 2.2);
-- `pagerank`: how often a reader meets a page who follows links at random (BestN 4.2).
+- `pagerank`: how often a reader is on a page who follows links at random (BestN 4.2).
+
+`rankings.py` has HITS and PageRank, over the graph that `graph.py` loads; `focus.py` has the distiller of Focus;
+`scores.py` has what all of them give; `recommendations.py` finds what great hubs recommend, and stores scores.
 
 What holds for all of them:
 
 1. A link to a URL that redirects counts for the URL it ends at, a link to a duplicate counts for the original, and so
-   do links of a duplicate (`merging`). A circle of redirects ends nowhere: links into it do not count.
+   do links of a duplicate. A circle of redirects ends nowhere: links into it do not count.
 2. A page links to another or does not: repeated links count once.
-3. A result is of one snapshot of the database and changes nothing in it, so it can be had beside a crawl.
+3. A result comes from one snapshot of the database and changes nothing in it, so it can be had while a crawl runs.
 4. The same snapshot gives the same scores, to the last bit, on any number of threads.
 5. Scores of a kind sum to 1, or are all 0 when no link counts.
 
-Hosts are told apart by `sid`, the host with its port. `neglected` says what the best hubs recommend and nobody has
-fetched yet. A crawl has all of this done beside it: `analyse` for every topic at once, `keep` to write it down.
+Hosts are told apart by `sid`, the host with its port. `neglected` lists what the best hubs recommend and nobody has
+fetched yet. A crawl has all of this done in the background: `analyse` for every topic at once, then `save_scores`.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from opilio.distill.analysis import METHODS, Analysis, analyse, distill, list_best, listing
     from opilio.distill.focus import Neglected, neglected
     from opilio.distill.graph import WebGraph
-    from opilio.distill.recommendations import Recommended, keep
+    from opilio.distill.recommendations import Recommended, save_scores
     from opilio.distill.scores import DistillOptions, Scored, Scores
 
 _MODULES = {
@@ -44,7 +47,7 @@ _MODULES = {
     "WebGraph": "graph",
     "analyse": "analysis",
     "distill": "analysis",
-    "keep": "recommendations",
+    "save_scores": "recommendations",
     "list_best": "analysis",
     "listing": "analysis",
     "neglected": "focus",
@@ -61,10 +64,10 @@ __all__ = [
     "WebGraph",
     "analyse",
     "distill",
-    "keep",
     "list_best",
     "listing",
     "neglected",
+    "save_scores",
 ]
 
 __getattr__ = loader(__name__, _MODULES)

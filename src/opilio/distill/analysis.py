@@ -1,8 +1,8 @@
-"""`distill`: hubs and authorities of a collection or a topic, by any of the ways.
+"""`distill`: hubs and authorities of a collection or a topic, by any method; and the analysis of all topics at once.
+crawl.
 
-Scores with what a reader wants to know of the pages.
-
-Link analysis of all topics at once, as a crawl needs it: the links are loaded once, from one snapshot.
+`analyse` does what a crawl needs: HITS of every wanted topic and of all together, with the links loaded once, from one
+snapshot.
 """
 
 from __future__ import annotations
@@ -21,21 +21,19 @@ from opilio.distill.recommendations import Estimates, Recommended, recommended
 from opilio.distill.scores import DistillOptions, Scored, Scores
 from opilio.errors import InputError
 from opilio.store import Store
+from opilio.store.links import accepted_pages, is_judged, page_oids, pages_accepted_by
+from opilio.store.pages import QueueEntry, queue_entries
 from opilio.topics import find_topic, hierarchy_of
 
 if TYPE_CHECKING:
     from opilio.distill.scores import Oids
 
-
-# A page may have been judged by the same model twice, when it was fetched again: the latest counts.
-_BASE = """
-WITH latest AS (SELECT oid, model_version, arg_max(accepted, rowid) AS accepted FROM judgements GROUP BY ALL)
-SELECT oid FROM pages JOIN latest USING (oid, model_version)
-WHERE accepted AND kcid IN (SELECT unnest($topics::SMALLINT[]))
-ORDER BY oid
-"""
-_IS_JUDGED = "SELECT count(model_version) > 0 FROM pages"
-_ALL_PAGES = "SELECT oid FROM pages ORDER BY oid"
+BACKGROUND_OPTIONS = DistillOptions(tolerance=1e-6, max_rounds=100)
+"""While a crawl runs only the order of the best matters, and with these options that is settled after a few rounds."""
+MAX_RAISED = 2000
+"""URLs that may rise at a time, shared by the topics; the engine moves them in some milliseconds."""
+LEAST_RAISED = 20
+"""... of each topic at least."""
 
 
 def distill(
@@ -47,7 +45,7 @@ def distill(
     base: Sequence[int] | Oids | None = None,
     graph: WebGraph | None = None,
 ) -> Scores:
-    """Hub and authority scores of pages, by oid. Changes nothing; may run beside a crawl, in any thread.
+    """Hub and authority scores of pages, by oid. Changes nothing; may run while a crawl does, in any thread.
 
     `topic` is a path or a number and stands for all that is below it; without it, all topics that are wanted are meant,
     and all pages where nothing is judged yet. `base` names the pages of the topic in place of the judgements (not for
@@ -55,7 +53,7 @@ def distill(
     """
     run = METHODS.get(method)
     if run is None:
-        raise InputError(f"no way of link analysis is called {method!r}", f"There are: {', '.join(METHODS)}.")
+        raise InputError(f"no method of link analysis is called {method!r}", f"There are: {', '.join(METHODS)}.")
     given = None if base is None else np.unique(np.asarray(base, np.int64))
     return run(store, _Asked(_topics(store, topic), options or DistillOptions(), given, graph))
 
@@ -102,18 +100,12 @@ def _load(store: Store, asked: _Asked) -> tuple[WebGraph, Oids]:
         base = asked.base
         if base is None:
             base = _base_set(cursor, topics, or_all=asked.topics is None)
-    ends = np.unique(ends_of(base, graph.merged))
-    return graph, ends[(ends >= 0) & (ends < graph.urls)]
+    return graph, _ends(graph, base)
 
 
 def _base_set(cursor: duckdb.DuckDBPyConnection, topics: list[int], *, or_all: bool) -> Oids:
     """The pages accepted by one of the topics; with `or_all`, all pages while none has been judged."""
-    is_judged = cursor.execute(_IS_JUDGED).fetchall()[0][0]
-    if or_all and not is_judged:
-        found = cursor.execute(_ALL_PAGES).fetchnumpy()
-    else:
-        found = cursor.execute(_BASE, {"topics": topics}).fetchnumpy()
-    return np.asarray(found["oid"], np.int64)
+    return page_oids(cursor) if or_all and not is_judged(cursor) else pages_accepted_by(cursor, topics)
 
 
 def _topics(store: Store, topic: str | int | None) -> list[int] | None:
@@ -133,21 +125,11 @@ def _wanted(store: Store) -> list[int]:
     return sorted(kcid for kcid in hierarchy.nodes if hierarchy.is_wanted(kcid))
 
 
-_PAGES = """
-SELECT c.oid, c.url, coalesce(p.title, ''), c.relevance, c.state::VARCHAR, coalesce(t.path, '')
-FROM crawl c
-LEFT JOIN pages p ON p.oid = c.oid
-LEFT JOIN topics t ON t.kcid = c.topic
-WHERE c.oid IN (SELECT unnest($oids::BIGINT[]))
-"""
-
-
 def listing(store: Store, scores: Scores, top: int = 20) -> dict[str, Any]:
     """The best hubs and authorities as plain values, fit for JSON."""
     hubs, authorities = scores.top_hubs(top), scores.top_authorities(top)
     with store.reading() as cursor:
-        oids = [page.oid for page in (*hubs, *authorities)]
-        known = {row[0]: row for row in cursor.execute(_PAGES, {"oids": oids}).fetchall()}
+        known = queue_entries(cursor, [page.oid for page in (*hubs, *authorities)])
     return {
         "method": scores.method,
         "pages": len(scores),
@@ -163,23 +145,8 @@ def list_best(store: Store, topic: str | None, method: str, top: int) -> dict[st
     return listing(store, distill(store, topic, method), top)
 
 
-def _described(pages: Sequence[Scored], known: dict[int, tuple[Any, ...]]) -> list[dict[str, Any]]:
-    names = ("oid", "url", "title", "relevance", "state", "topic")
-    return [{"score": page.score, **dict(zip(names, known[page.oid], strict=True))} for page in pages]
-
-
-BESIDE = DistillOptions(tolerance=1e-6, max_rounds=100)
-"""Beside a crawl only the order of the best matters, and that of these scores is settled after a few rounds."""
-MAX_RAISED = 2000
-"""URLs that may rise at a time, shared by the topics; the engine moves so many in some milliseconds."""
-LEAST_RAISED = 20
-"""... of each topic at least."""
-
-# A page may have been judged by the same model twice, when it was fetched again: the latest counts.
-_ACCEPTED = """
-WITH latest AS (SELECT oid, model_version, arg_max(accepted, rowid) AS accepted FROM judgements GROUP BY ALL)
-SELECT oid, kcid FROM pages JOIN latest USING (oid, model_version) WHERE accepted ORDER BY oid
-"""
+def _described(pages: Sequence[Scored], known: dict[int, QueueEntry]) -> list[dict[str, Any]]:
+    return [{"score": page.score, **known[page.oid]._asdict()} for page in pages]
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,7 +158,7 @@ class Analysis:
     overall: Scores
     """Of all of these together; of all pages, where nothing is judged yet."""
     recommended: Recommended
-    """URLs that should rise. None where nothing is judged: then nobody knows how good a hub is."""
+    """URLs that should rise. Empty where nothing is judged: then nothing shows how good a hub is."""
 
 
 def analyse(
@@ -200,7 +167,7 @@ def analyse(
     percentile: float,
     *,
     goes_on: Callable[[], bool] = lambda: True,
-    options: DistillOptions = BESIDE,
+    options: DistillOptions = BACKGROUND_OPTIONS,
 ) -> Analysis | None:
     """HITS of each topic and of all, and what their great hubs recommend; None as soon as it should not go on."""
     hierarchy = hierarchy_of(store.load_topics())
@@ -208,10 +175,10 @@ def analyse(
     with store.reading() as cursor:
         graph = WebGraph.load(cursor)
         estimates = Estimates.load(cursor, graph)
-        accepted, kcids = _accepted(cursor)
-        is_judged = bool(cursor.execute(_IS_JUDGED).fetchall()[0][0])
+        accepted, kcids = accepted_pages(cursor)
+        has_judgements = is_judged(cursor)
     bases = {kcid: accepted[np.isin(kcids, sorted(hierarchy.below(kcid)))] for kcid in topics}
-    everything = accepted[np.isin(kcids, topics)] if is_judged else np.flatnonzero(graph.stored)
+    everything = accepted[np.isin(kcids, topics)] if has_judgements else np.flatnonzero(graph.stored)
     overall = hits(graph, _ends(graph, everything), options)
     found: dict[int, Scores] = {}
     parts: list[Recommended] = []
@@ -224,12 +191,6 @@ def analyse(
         limit = max(LEAST_RAISED, MAX_RAISED // len(with_pages))
         parts.append(recommended(graph, found[kcid], estimates, percentile, limit))
     return Analysis(found, overall, Recommended.joined(parts))
-
-
-def _accepted(cursor: duckdb.DuckDBPyConnection) -> tuple[Oids, Oids]:
-    """The pages that a topic took, and which."""
-    found = cursor.execute(_ACCEPTED).fetchnumpy()
-    return np.asarray(found["oid"], np.int64), np.asarray(found["kcid"], np.int64)
 
 
 def _ends(graph: WebGraph, base: Oids) -> Oids:

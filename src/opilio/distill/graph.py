@@ -1,6 +1,7 @@
-"""URLs that stand for others: where a redirect ends, and of which page a duplicate is a copy.
+"""The links of a collection in memory, 8 bytes a link, with redirects and duplicates merged.
 
-The links of a collection in memory, redirects and duplicates merged: 8 bytes a link.
+A URL may stand for another: where its redirect ends, or the page of which it is a duplicate. Links count for the URL
+that is stood for.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from opilio.store import Store
+from opilio.store.links import count_links, hosts_by_oid, merge_steps, page_oids, stream_links
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -25,33 +27,19 @@ if TYPE_CHECKING:
 
 NOWHERE = -1
 TABLE = "merged"
-
-# The latest word counts, and a URL that has answered with a page of its own since stands for itself. One that is both
-# redirected and a duplicate goes where it is redirected to, as everywhere in Opilio.
-_STEPS = """
-WITH step AS (
-    SELECT oid_src AS oid, arg_max(oid_dst, rowid) AS onward, 0 AS turn FROM redirects GROUP BY oid_src
-    UNION ALL
-    SELECT oid, arg_max(of_oid, rowid), 1 FROM duplicates GROUP BY oid
-)
-SELECT oid, arg_min(onward, turn) AS onward
-FROM step JOIN crawl USING (oid)
-WHERE coalesce(outcome, '') NOT IN ('ok', 'not-modified') AND onward <> oid
-GROUP BY oid ORDER BY oid
-"""
+_CHUNK_LINKS = 1_000_000
 
 
 def load_merged(cursor: duckdb.DuckDBPyConnection) -> tuple[Oids, Oids]:
     """URLs that stand for others, ascending, and for which: the last of a chain, NOWHERE when it goes in a circle."""
-    found = cursor.execute(_STEPS).fetchnumpy()
-    oids, onward = np.asarray(found["oid"], np.int64), np.asarray(found["onward"], np.int64)
+    oids, onward = merge_steps(cursor)
     return oids, follow(oids, onward)
 
 
 def follow(oids: Oids, onward: Oids) -> Oids:
-    """Where each of `oids` (ascending, distinct) ends when one goes from each to its `onward`, again and again.
+    """Where the chain of each of `oids` (ascending, distinct) ends; `onward` has the next step of each.
 
-    Steps are doubled: after n rounds all chains of 2^n steps are done, so that a crowd of URLs costs a few rounds.
+    Steps are doubled: after n rounds all chains of 2^n steps are done, so that long chains cost a few rounds.
     """
     ends = onward.copy()
     for _ in range(len(oids).bit_length()):
@@ -59,7 +47,7 @@ def follow(oids: Oids, onward: Oids) -> Oids:
         if not is_merged.any():
             return ends
         ends[is_merged] = ends[places[is_merged]]
-    ends[_places(oids, ends)[1]] = NOWHERE  # still on the way, so in a circle
+    ends[_places(oids, ends)[1]] = NOWHERE  # not at an end yet, so in a circle
     return ends
 
 
@@ -84,9 +72,6 @@ def _places(oids: Oids, wanted: Oids) -> tuple[Oids, npt.NDArray[np.bool_]]:
     is_there = np.zeros(len(wanted), np.bool_)
     is_there[inside] = oids[places[inside]] == wanted[inside]
     return places, is_there
-
-
-_CHUNK_ROWS = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,11 +103,9 @@ class WebGraph:
     def load(cls, cursor: duckdb.DuckDBPyConnection) -> Self:
         """The links that are in the database now."""
         merged = load_merged(cursor)
-        hosts = np.zeros(_scalar(cursor, "SELECT coalesce(max(oid) + 1, 0) FROM crawl"), np.int32)
+        hosts = hosts_by_oid(cursor)
         stored = np.zeros(len(hosts), np.bool_)
-        found = cursor.execute("SELECT oid, sid FROM crawl").fetchnumpy()
-        hosts[found["oid"]] = found["sid"]
-        stored[cursor.execute("SELECT oid FROM pages").fetchnumpy()["oid"]] = True
+        stored[page_oids(cursor)] = True
         keys = _keys(cursor, merged, len(hosts))
         sources, targets = _split(keys, len(hosts))
         return cls(sources, targets, hosts, stored, merged)
@@ -131,7 +114,7 @@ class WebGraph:
         """The same graph with the links for which `flags` say so."""
         return type(self)(self.sources[flags], self.targets[flags], self.hosts, self.stored, self.merged)
 
-    def without_own_praise(self) -> Self:
+    def between_hosts(self) -> Self:
         """The same graph without links inside one host."""
         return self.chosen(self.hosts[self.sources] != self.hosts[self.targets])
 
@@ -155,11 +138,10 @@ class WebGraph:
 
 def _keys(cursor: duckdb.DuckDBPyConnection, merged: tuple[Oids, Oids], urls: int) -> Oids:
     """Each link once, as one number (source * urls + target), ascending."""
-    keys = np.empty(_scalar(cursor, "SELECT count(*) FROM links"), np.int64)
+    keys = np.empty(count_links(cursor), np.int64)
     filled = 0
-    reader = cursor.sql("SELECT oid_src, oid_dst FROM links").to_arrow_reader(_CHUNK_ROWS)
-    for piece in reader:
-        sources, targets = (ends_of(column.to_numpy(zero_copy_only=False), merged) for column in piece.columns)
+    for piece in stream_links(cursor):
+        sources, targets = (ends_of(oids, merged) for oids in piece)
         somewhere = (sources >= 0) & (targets >= 0)
         part = sources[somewhere] * urls + targets[somewhere]
         keys[filled : filled + len(part)] = part
@@ -180,11 +162,7 @@ def _split(keys: Oids, urls: int) -> tuple[Numbers, Numbers]:
     small: type[np.int32 | np.int64] = np.int32 if urls <= np.iinfo(np.int32).max else np.int64
     sources: Numbers = np.empty(len(keys), small)
     targets: Numbers = np.empty(len(keys), small)
-    for at in range(0, len(keys), _CHUNK_ROWS):  # in pieces: the whole would need 16 bytes a link in passing
-        part = slice(at, at + _CHUNK_ROWS)
+    for at in range(0, len(keys), _CHUNK_LINKS):  # in pieces: the whole would need 16 bytes a link in passing
+        part = slice(at, at + _CHUNK_LINKS)
         sources[part], targets[part] = np.divmod(keys[part], urls)
     return sources, targets
-
-
-def _scalar(cursor: duckdb.DuckDBPyConnection, sql: str) -> int:
-    return int(cursor.execute(sql).fetchall()[0][0])

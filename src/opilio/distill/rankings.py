@@ -1,12 +1,12 @@
-"""HITS on the neighbourhood of a topic, with the weights of Bharat and Henzinger (BINGO 2.5).
+"""HITS and PageRank over a graph in memory.
 
-The graph is the topic's pages (the base set), all pages they link to, and some that link to them. Links inside one host
-are left out. When k pages of a host link to one page, each of these links confers 1/k of the hub's score on it; when a
-page links to l pages of a host, each reflects 1/l of its score on the hub. So a host has one voice about a page,
-however many of its pages say the same.
+*HITS* on the neighbourhood of a topic, with the weights of Bharat and Henzinger (BINGO 2.5). The graph is the topic's
+pages (the base set), all pages they link to, and some that link to them. Links inside one host are left out. When k
+pages of a host link to one page, each of these links confers 1/k of the hub's score on it; when a page links to l pages
+of a host, each reflects 1/l of its score on the hub. So a host has one voice about a page, however many of its pages
+say the same.
 
-PageRank: how often one meets a page who follows links at random, and sometimes jumps anywhere (BestN 4.2).
-
+*PageRank*: how often a reader is on a page who follows links at random, and sometimes jumps anywhere (BestN 4.2).
 x = d (x P + what pages without links have, spread over all) + (1 - d) / n, where P divides a page's weight among its
 links. Found by power iteration; sums to 1.
 """
@@ -26,13 +26,16 @@ if TYPE_CHECKING:
     from opilio.distill.graph import Flags
     from opilio.distill.scores import Oids, Values
 
+_TOLERANCE = 1e-10  # of `pagerank`, summed over all pages
+_MAX_ROUNDS = 500
+
 
 def hits(graph: WebGraph, base: Oids, options: DistillOptions | None = None) -> Scores:
     """Hub and authority scores of the pages in the neighbourhood of `base`."""
     options = options or DistillOptions()
     chosen = neighbourhood(graph, base, options.max_predecessors)
     pages = np.flatnonzero(chosen)
-    links = graph.within(chosen).without_own_praise()
+    links = graph.within(chosen).between_hosts()
     conferring, reflecting = weights(links)
     to_authorities = links.matrix(pages, conferring).T
     to_hubs = links.matrix(pages, reflecting)
@@ -50,9 +53,9 @@ def hits(graph: WebGraph, base: Oids, options: DistillOptions | None = None) -> 
 
 
 def neighbourhood(graph: WebGraph, base: Oids, max_predecessors: int) -> Flags:
-    """The base set, its successors, and at most so many predecessors of each of its pages; as a flag by oid.
+    """The base set, its successors, and at most `max_predecessors` of each of its pages; as a flag by oid.
 
-    Of many predecessors those are taken that link to the most pages of the base set: the likeliest hubs. Of equal ones
+    Of many predecessors, those are taken that link to the most pages of the base set: the likeliest hubs. Of equal ones
     those with the smaller oids.
     """
     chosen = np.zeros(graph.urls, np.bool_)
@@ -85,10 +88,6 @@ def _shares(groups: Oids) -> Values:
     shares = np.empty(len(groups))
     shares[order] = np.repeat(1.0 / sizes, sizes)
     return shares
-
-
-_TOLERANCE = 1e-10  # summed over all pages
-_MAX_ROUNDS = 500
 
 
 def rank_pages(graph: WebGraph, options: DistillOptions | None = None) -> Scores:

@@ -1,16 +1,14 @@
-"""What great hubs recommend, and how relevant that is likely to be (Focus 3.2, 3.7).
+"""What great hubs recommend, how relevant that is likely to be (Focus 3.2, 3.7), and storing scores.
 
-The same URLs that `neglected` lists, found in the graph that is in memory anyway: for each of many topics, beside a
-crawl, a join over all links would cost too much.
+`recommended` finds the same URLs that `neglected` lists, in the graph that is in memory anyway: a join over all links
+for each of many topics would cost too much while a crawl runs. A hub is as good as what it recommends: its quality is
+the mean relevance of the pages of other hosts that it links to and that have been fetched; few of them count less
+(`PRIOR_LINKS`). What it recommends and nobody has fetched is likely to be as relevant. When several great hubs
+recommend the same URL, the best of them counts.
 
-A hub is as good as what it recommends: its quality is the mean relevance of the pages of other hosts that it links to
-and that have been fetched; few of them count less (`PATIENCE`). What it recommends and nobody has fetched is likely to
-be as relevant. When several great hubs recommend the same, the best of them is believed.
-
-Scores kept in the database, where orders in SQL, archetypes and portals find them.
-
-The tables `hubs` and `auth` hold the scores over all topics that are wanted, `link_scores` those of each topic. Only
-the best of each are kept: the scores of the others tell nothing, and would have to be written again each time.
+`save_scores` stores scores where orders in SQL, archetypes and portals find them: the tables `hubs` and `auth` hold
+those over all wanted topics, `link_scores` those of each topic. Only the best of each are stored: the scores of the
+others say nothing, and would have to be written again each time.
 """
 
 from __future__ import annotations
@@ -26,6 +24,7 @@ import pyarrow as pa
 from opilio.distill.graph import WebGraph
 from opilio.distill.scores import Scored, Scores
 from opilio.store import Store
+from opilio.store.links import LinkScoreTables, page_relevance, save_link_scores, url_estimates
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,22 +32,28 @@ if TYPE_CHECKING:
     from opilio.distill.graph import Flags
     from opilio.distill.scores import Oids, Values
 
-
-PATIENCE = 3.0
-"""The quality of a hub counts as if so many more of its links were known, of the usual worth."""
-
-_URLS = "SELECT oid, relevance, state = 'waiting' AND numtries = 0 AS is_open FROM crawl"
-_PAGES = "SELECT oid, coalesce(relevance, 0.0) AS relevance FROM pages"
+PRIOR_LINKS = 3.0
+"""The quality of a hub counts as if this many more of its links were known, to pages of average relevance."""
+MAX_SAVED = 10_000
+"""Hubs, and authorities, of a topic."""
+_EMPTY = pa.table(
+    {
+        "kcid": pa.array([], pa.int16()),
+        "oid": pa.array([], pa.int64()),
+        "hub": pa.array([], pa.float32()),
+        "authority": pa.array([], pa.float32()),
+    }
+)
 
 
 @dataclass(frozen=True, eq=False)
 class Estimates:
-    """What is thought of each URL, by oid."""
+    """The estimated relevance of each URL, by oid."""
 
     relevance: Values
-    """Of a stored page as judged, of a URL that waits as estimated."""
+    """Of a stored page as judged, of a queued URL as estimated."""
     is_open: Flags
-    """Whether it waits and has never been tried."""
+    """Whether it is queued and has never been tried."""
     usual: float
     """Mean relevance of all stored pages."""
 
@@ -56,11 +61,11 @@ class Estimates:
     def load(cls, cursor: duckdb.DuckDBPyConnection, graph: WebGraph) -> Self:
         """As they are now, of the URLs in the graph."""
         relevance, is_open = np.zeros(graph.urls), np.zeros(graph.urls, np.bool_)
-        found = cursor.execute(_URLS).fetchnumpy()
+        found = url_estimates(cursor)
         known = found["oid"] < graph.urls  # more may have come since the graph was loaded
         relevance[found["oid"][known]] = found["relevance"][known]
         is_open[found["oid"][known]] = found["is_open"][known]
-        pages = cursor.execute(_PAGES).fetchnumpy()
+        pages = page_relevance(cursor)
         known = pages["oid"] < graph.urls
         relevance[pages["oid"][known]] = pages["relevance"][known]
         usual = float(relevance[graph.stored].mean()) if graph.stored.any() else 0.0
@@ -103,14 +108,14 @@ def recommended(
     hub[scores.oids] = scores.hub
     is_hub = hub > 0
     is_great = hub > np.quantile(hub[is_hub], percentile) if is_hub.any() else is_hub
-    links = graph.chosen(is_great[graph.sources]).without_own_praise()
+    links = graph.chosen(is_great[graph.sources]).between_hosts()
     quality = _quality(links, estimates)
     links = links.chosen(estimates.is_open[links.targets])
     oids, places = np.unique(links.targets, return_inverse=True)
     likely, total = estimates.relevance[oids], np.zeros(len(oids))
     np.maximum.at(likely, places, quality[links.sources])
     np.add.at(total, places, hub[links.sources])
-    likely = likely.astype(np.float32).astype(np.float64)  # as the database keeps it: else it would rise for ever
+    likely = likely.astype(np.float32).astype(np.float64)  # as the database stores it: else it would rise for ever
     order = np.lexsort((oids, -total))[:limit]
     return Recommended(oids[order].astype(np.int64), likely[order], total[order])
 
@@ -121,62 +126,35 @@ def _quality(links: WebGraph, estimates: Estimates) -> Values:
     sources, targets = links.sources[fetched], links.targets[fetched]
     known = np.bincount(sources, minlength=links.urls)
     good = np.bincount(sources, estimates.relevance[targets], minlength=links.urls)
-    return np.asarray((good + PATIENCE * estimates.usual) / (known + PATIENCE))
+    return np.asarray((good + PRIOR_LINKS * estimates.usual) / (known + PRIOR_LINKS))
 
 
-KEPT = 10_000
-"""Hubs, and authorities, of a topic."""
-
-_RAISE = """
-UPDATE crawl SET relevance = incoming.relevance FROM incoming
-WHERE crawl.oid = incoming.oid AND state = 'waiting' AND crawl.relevance < incoming.relevance
-"""
-
-
-def keep(
+def save_scores(
     store: Store,
     scores_by_topic: Mapping[int, Scores],
     overall: Scores,
     recommended: Recommended | None = None,
-    limit: int = KEPT,
+    limit: int = MAX_SAVED,
 ) -> None:
-    """Put the best scores in the place of the old ones, and raise the estimates of what hubs recommend.
+    """Replace the stored scores by the best of these, and raise the estimates of what hubs recommend.
 
     All in one transaction: after a crash all of this is there, or none.
     """
-    tables = {
-        "hubs": _table(overall.top_hubs(limit)),
-        "auth": _table(overall.top_authorities(limit)),
-        "link_scores": pa.concat_tables([_EMPTY, *(_by_topic(*item, limit) for item in scores_by_topic.items())]),
-    }
-    with store.writing() as to:
-        for name, table in tables.items():
-            to.execute(f"DELETE FROM {name}")
-            _with_incoming(to, table, f"INSERT INTO {name} BY NAME FROM incoming")
-        if recommended is not None and len(recommended):
-            rising = {"oid": pa.array(recommended.oids), "relevance": pa.array(recommended.relevance, pa.float32())}
-            _with_incoming(to, pa.table(rising), _RAISE)
-
-
-def _with_incoming(to: duckdb.DuckDBPyConnection, table: pa.Table, sql: str) -> None:
-    to.register("incoming", table)
-    to.execute(sql)
-    to.unregister("incoming")
+    tables = LinkScoreTables(
+        hubs=_table(overall.top_hubs(limit)),
+        auth=_table(overall.top_authorities(limit)),
+        link_scores=pa.concat_tables([_EMPTY, *(_by_topic(*item, limit) for item in scores_by_topic.items())]),
+    )
+    raised = None
+    if recommended is not None and len(recommended):
+        columns = {"oid": pa.array(recommended.oids), "relevance": pa.array(recommended.relevance, pa.float32())}
+        raised = pa.table(columns)
+    save_link_scores(store, tables, raised)
 
 
 def _table(pages: Sequence[Scored]) -> pa.Table:
     oids, scores = [page.oid for page in pages], [page.score for page in pages]
     return pa.table({"oid": pa.array(oids, pa.int64()), "score": pa.array(scores, pa.float32())})
-
-
-_EMPTY = pa.table(
-    {
-        "kcid": pa.array([], pa.int16()),
-        "oid": pa.array([], pa.int64()),
-        "hub": pa.array([], pa.float32()),
-        "authority": pa.array([], pa.float32()),
-    }
-)
 
 
 def _by_topic(kcid: int, scores: Scores, limit: int) -> pa.Table:

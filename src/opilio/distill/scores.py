@@ -1,7 +1,4 @@
-"""What can be chosen about link analysis.
-
-Scores of pages, whichever way they were found.
-"""
+"""Scores of pages, whichever method found them, and the options of the methods."""
 
 from __future__ import annotations
 
@@ -21,12 +18,12 @@ DAMPING = 0.85
 
 @dataclass(frozen=True)
 class DistillOptions:
-    """The numbers behind the three ways; what a way does not need it does not look at."""
+    """The numbers behind the three methods; a method ignores what it does not need."""
 
     rho: float = 0.5
     """`focus`: only pages more relevant than this can be authorities. 0.5: what counts as relevant elsewhere."""
     max_predecessors: int = 50
-    """`hits`: pages outside the topic that are taken in for linking to one page of it; Kleinberg's number."""
+    """`hits`: pages outside the topic that are included because they link to one page of it; Kleinberg's number."""
     damping: float = DAMPING
     """`pagerank`: the share of clicks that follow a link, as in the paper that introduced it."""
     unvisited: bool = False
@@ -34,7 +31,7 @@ class DistillOptions:
     tolerance: float = 1e-8
     """Rounds end when hub and authority scores change by less, summed over all pages."""
     max_rounds: int = 500
-    """... or after so many. `hits` and `pagerank` take milliseconds a round, and need up to hundreds."""
+    """... or after this many. `hits` and `pagerank` take milliseconds a round, and need up to hundreds."""
     max_sql_rounds: int = 30
     """The same for `focus`, whose rounds take seconds in a large collection; far fewer put the best in order."""
 
@@ -53,12 +50,12 @@ class Scores:
     oids: Oids
     """Ascending."""
     hub: Values
-    """All 0 when the way knows no hubs, as PageRank."""
+    """All 0 when the method knows no hubs, as PageRank."""
     authority: Values
     method: str = ""
     rounds: int = 0
     converged: bool = True
-    """False: the last round still changed more than `Options.tolerance`."""
+    """False: the last round still changed more than `DistillOptions.tolerance`."""
 
     def __len__(self) -> int:
         return len(self.oids)

@@ -1,15 +1,21 @@
-"""A federation of collections (OASIS 3): one question, asked of those collections that are likely to answer it.
+"""A federation of collections (OASIS 3): one question, answered by the collections that are likely to know.
 
-Each collection is a peer: a folder on this machine, or a collection that another Opilio serves. (1) A peer publishes a
-summary: its topics, and how often words stand in its pages (`summary.py`). (2) For each question the peers are chosen
-that are likely to have some of the best pages (`choosing.py`, by the guesses of `estimating.py`). (3) They are asked at
-the same time, each with a limit of time (`asking.py`, `patience.py`). (4) Their answers come with what scores are made
-of (`answering.py`), so that pages of different collections can be compared (`merging.py`). What users say of a page
-goes back to the collections that gave it, and crawlers hand each other URLs that suit another's topics (`profiles.py`).
+Each collection is a peer: a folder on this machine, or a collection that another Opilio serves (`peers.py` has the
+protocol, the records and the file that names the peers; `remote_peer.py` speaks HTTP). A question goes this way:
 
-Peers of other machines prove who they are by a token (`remote.py`), and what they say is checked before it is believed
-(`checking.py`). Who the peers are stands in a file (`peers.py`).
+1. Every peer publishes a summary: its topics, and how often words occur in its pages (`summary.py`, `profiles.py`).
+2. For each question those peers are selected that are likely to have some of the best pages (`selection.py`).
+3. They are asked at the same time, each with a timeout (`search.py`).
+4. Each answers with what its scores are made of (`answers.py`).
+5. So pages of different collections can be compared and merged into one list (`results.py`).
 
-Two things hold always. Whoever is passed over without an estimate has no page that fits. And when all are asked, pages
-have the scores that they would have in one collection.
+Crawlers also offer each other URLs: `forwarding.py` finds pages that suit a peer's topics and sends their URLs,
+`offers.py` decides which offers to accept and queues them. Feedback on a page goes to the collections that gave it.
+
+Other machines prove who they are by a token, and what they send is validated before it is used (`validation.py`).
+
+Two things always hold. A peer that is passed over without an estimate has no page that matches. And when all peers are
+asked, pages have the scores that they would have in one collection.
+
+This package comes before `opilio.crawl`: the crawl passes itself in where offered URLs are admitted (`AdmitsUrls`).
 """

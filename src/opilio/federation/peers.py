@@ -1,4 +1,4 @@
-"""What a peer can be asked, and the file that says who the peers are."""
+"""Peers: the protocol that every peer follows, the records that they exchange, and the file that names them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from opilio.errors import InputError, OpilioError
 
 MAX_NAME_CHARS = 80
 MAX_TOPIC_CHARS = 6_200
-"""A path of topics: at most 30 names of 200 signs, with what stands between them."""
+"""A topic's path: at most 30 names of 200 characters, and the separators between them."""
 FACETS = ("topic", "host", "type", "lang")
 _KEYS = ("name", "at", "token", "token_env", "token_file")
 _HINT = "docs/guides/federation.md shows a file of peers."
@@ -31,16 +31,16 @@ class PeerError(OpilioError):
 
 
 class PeerRefusal(PeerError):
-    """A peer that heard us and said no: asking it the same again would not help."""
+    """A peer that answered, and refused: asking it the same again would not help."""
 
 
 class WordStatistics(msgspec.Struct, array_like=True, frozen=True):
-    """One word of a summary: what is needed to guess how many of a collection's pages would score high."""
+    """One word of a summary: what is needed to estimate how many pages of a collection would score high."""
 
     pages: int
-    """Pages that have the word in that field in which most have it."""
+    """Pages that have the word in the field in which most have it."""
     mean: float
-    """Of what it adds to their scores, without the weight of the word (idf)."""
+    """Mean of what it adds to their scores, without the weight of the word (idf)."""
     variance: float
     titles: int = 0
     """Pages that have it in their titles, ..."""
@@ -49,7 +49,7 @@ class WordStatistics(msgspec.Struct, array_like=True, frozen=True):
 
 
 class TopicProfile(msgspec.Struct, frozen=True):
-    """One topic that a collection wants, so that a crawler elsewhere can tell what would suit it."""
+    """One wanted topic of a collection, by which a crawler elsewhere can tell what would suit it."""
 
     path: str
     description: str
@@ -57,24 +57,24 @@ class TopicProfile(msgspec.Struct, frozen=True):
     terms: dict[str, float]
     """Its characteristic stems; the squares of their weights add up to 1."""
     typical: float
-    """Three quarters of the pages of the topic are at least this like the profile (cosine)."""
+    """Three quarters of the topic's pages are at least this like the profile (cosine)."""
 
 
 class PeerSummary(msgspec.Struct, frozen=True):
-    """What a collection says of itself."""
+    """What a collection says about itself."""
 
     name: str
     version: str
-    """Changes with the collection: who has the same version need not be sent the summary again."""
+    """Changes with the collection: a reader with the same version need not fetch the summary again."""
     pages: int
     mean_words: float
     """Words in a page, on average."""
     topics: list[TopicProfile]
     words: dict[str, WordStatistics]
     rare: bytes = b""
-    """Words that `words` leaves out (`word_set`); empty when it has them all."""
+    """A Bloom filter of the words that `words` leaves out (`summary.py`); empty when it has them all."""
     relevance: tuple[float, float] = (0.0, 0.0)
-    """Of the pages: mean and variance."""
+    """Mean and variance of the relevance of the pages."""
     facets: dict[str, dict[str, int]] = {}
     """Pages by topic (path, all below it included), host, type and language ..."""
     cut: list[str] = []
@@ -89,17 +89,17 @@ class PeerHit(msgspec.Struct, frozen=True):
     result: dict[str, Any]
     """As `Collection.search` describes it."""
     words: dict[str, float]
-    """How often each word of the question stands in each field of the page: {'stems:owl': 3.0} (`search.leaves`)."""
+    """How often each word of the question occurs in each field of the page: {'stems:owl': 3.0} (`search.matching`)."""
     lengths: dict[str, float] = {}
     """Words in these fields of the page."""
     marks: list[str] = []
-    """By what a copy of the page is recognised: the hash of its text, then the bands of its sketch."""
+    """Recognise a copy of the page: the hash of its text, then the bands of its sketch."""
     text: str | None = None
-    """Of a peer on this machine: its text, from which pieces are cut if it is shown. None: `result` has the pieces."""
+    """Its text, from a peer on this machine: snippets are cut from it when it is shown. None: `result` has them."""
 
 
 class PeerAnswer(msgspec.Struct, frozen=True):
-    """What a peer says to a question."""
+    """A peer's answer to a question."""
 
     total: int
     pages: list[PeerHit]
@@ -121,7 +121,7 @@ class Offer(msgspec.Struct, frozen=True):
     url: str
     topic: str
     relevance: float
-    """How well it suits the topic, as far as who offers it can tell: 0..1."""
+    """How well it suits the topic, as estimated by the sender: 0..1."""
     title: str = ""
 
 
@@ -139,7 +139,7 @@ class Peer(Protocol):
         ...
 
     def summary(self, known: PeerSummary | None = None) -> PeerSummary:
-        """What it says of itself; `known` itself when nothing has changed since."""
+        """Its summary; `known` itself when nothing has changed since."""
         ...
 
     def ask(
@@ -155,11 +155,11 @@ class Peer(Protocol):
         ...
 
     def feedback(self, url: str, topic: str, *, relevant: bool) -> str:
-        """Tell it whether one of its pages is relevant to a topic ('': the one it is in); a sentence for the user."""
+        """Tell it whether one of its pages is relevant to a topic ('': its own); returns a sentence for the user."""
         ...
 
     def offer(self, sender: str, offers: Sequence[Offer]) -> int:
-        """Hand over URLs; how many of them were new to it."""
+        """Offer URLs; returns how many of them were new to it."""
         ...
 
 
@@ -182,7 +182,7 @@ class PeerEntry:
 
 
 def read_peers(path: Path | str, warn: Callable[[str], object] = warnings.warn) -> list[PeerEntry]:
-    """The peers that a file (TOML) names. Folders and files of tokens are meant relative to where the file lies.
+    """The peers that a file (TOML) names. Folders and token files are relative to the file.
 
         [[peer]]
         name = "birds"
@@ -193,7 +193,7 @@ def read_peers(path: Path | str, warn: Callable[[str], object] = warnings.warn) 
         at = "https://ships.example/c/ships"
         token_env = "SHIPS_TOKEN"        # or token_file = "ships.token", or token = "..."
 
-    `warn` is told when a file with a token may be read by others.
+    `warn` receives a sentence when a file with a token can be read by others.
     """
     path = Path(path)
     try:
@@ -204,7 +204,7 @@ def read_peers(path: Path | str, warn: Callable[[str], object] = warnings.warn) 
         raise InputError(f"{path}: {error}", _HINT) from None
     rows = table.pop("peer", [])
     if table or not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
-        raise InputError(f"{path}: it has to consist of [[peer]] tables, at least one", _HINT)
+        raise InputError(f"{path}: it must consist of [[peer]] tables, at least one", _HINT)
     entries = [_entry(path, number, row, warn) for number, row in enumerate(rows, 1)]
     names = [entry.name for entry in entries]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -225,13 +225,13 @@ def _entry(path: Path, number: int, row: dict[str, Any], warn: Callable[[str], o
         if not isinstance(value, str) or not value.strip():
             raise InputError(f"{where}: {key} has to be a text in quotation marks", _HINT)
         if "\0" in value:
-            raise InputError(f"{where}: {key} has a sign that cannot be meant", _HINT)
+            raise InputError(f"{where}: {key} has a NUL character", _HINT)
     for key in ("name", "at"):
         if key not in row:
             raise InputError(f"{where}: {key} is missing", _HINT)
     name, at = row["name"].strip(), row["at"].strip()
     if len(name) > MAX_NAME_CHARS or not name.isprintable():
-        raise InputError(f"{where}: the name is too long, or has signs that cannot be shown", _HINT)
+        raise InputError(f"{where}: the name is too long, or has characters that cannot be shown", _HINT)
     where = f"{path}, peer {name!r}"
     if "://" not in at:
         if len(row) > 2:
@@ -241,7 +241,7 @@ def _entry(path: Path, number: int, row: dict[str, Any], warn: Callable[[str], o
 
 
 def _beside(where: str, folder: Path, text: str) -> Path:
-    """A path that is meant relative to the file."""
+    """A path relative to the file."""
     try:
         return folder / Path(text).expanduser()
     except RuntimeError:  # so the library says it
@@ -249,7 +249,7 @@ def _beside(where: str, folder: Path, text: str) -> Path:
 
 
 def check_address(at: str, where: str = "") -> str:
-    """The address of a collection that is served; InputError, which tells `where`, when it is none."""
+    """The address of a published collection; when it is none, InputError, which names `where`."""
     hint = "It ends in /c/ and the name of a collection: https://host:8765/c/birds"
     try:
         parts = urlsplit(at)
@@ -266,7 +266,7 @@ def check_address(at: str, where: str = "") -> str:
 
 
 def _shown(at: str) -> str:
-    """An address without what may be a secret: errors go into notices, and to others."""
+    """An address without what may be a secret: errors are shown in notices, and to others."""
     scheme, _, rest = re.split("[?#]", at, maxsplit=1)[0].partition("://")
     return f"{scheme}://{rest.rpartition('@')[2]}"
 
@@ -293,7 +293,7 @@ def _token(where: str, folder: Path, row: dict[str, Any], warn: Callable[[str], 
 
 
 def check_token(where: str, token: str) -> str:
-    """A token as it was given; InputError when it cannot be one."""
+    """The token; InputError when it cannot be one."""
     if not token.isascii() or not token.isprintable() or " " in token or not token:
         raise InputError(f"{where}: that cannot be a token", "`opilio serve` prints it, after the # of the address.")
     return token

@@ -1,15 +1,13 @@
-"""A set of words in few bits (a Bloom filter): it knows surely that a word is not in it, and almost that one is.
+"""Summaries: what a collection says about itself, so that others can tell whether to ask it.
 
-A summary has no room for every word of a large collection. The words it leaves out stand in such a set, so that no
+A summary has the topics of the collection, and for each word how many pages have it and what it adds to their scores.
+It is made from the index alone, so that it costs a running crawl nothing. How many pages have a word in their text,
+their titles or the links to them is exact. What a word adds to scores is measured on a sample of the pages (on all of
+them in a small collection); for a word that is rare in the sample, it is drawn towards what words add on average.
+
+A summary is bounded: it has at most MAX_WORDS words, those that most pages have. The rest is in `PeerSummary.rare`, a
+Bloom filter: a word that is not in it is surely in no page, and a word that seems to be in it almost surely is. So no
 collection is passed over because a word is rare in it.
-
-What a collection says of itself: its topics, and of each word how many pages have it and what it adds to scores.
-
-It is made from the index alone, so that it costs a crawl that runs nothing. How many pages have a word in their text,
-their titles, or what links to them say, is exact. What a word adds to their scores is measured in a sample of the pages
-(all, in a small collection); of a word that the sample hardly has, it is drawn towards what words add in general.
-
-A summary is bounded: at most MAX_WORDS words, those that most pages have. The others stand in `Summary.rare`.
 """
 
 from __future__ import annotations
@@ -21,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import xxhash
 
-from opilio.federation.answering import explained
-from opilio.federation.merging import K1, B
+from opilio.federation.answers import explained
 from opilio.federation.peers import PeerSummary, TopicProfile, WordStatistics
+from opilio.federation.results import K1, B
 from opilio.search.matching import BOOSTS, term_query, words_of
 from opilio.topics.tree import OTHERS
 
@@ -34,13 +32,23 @@ if TYPE_CHECKING:
 
 
 BITS_PER_WORD = 10
-PROBES = 7  # with 10 bits a word, one word of 120 that is not in the set seems to be
+PROBES = 7  # with 10 bits a word, one in 120 words that are not in the filter seems to be
 MAX_BYTES = 2**21
-"""Room for 1.7 million words; with more, more words seem to be in it that are not."""
+"""Room for 1.7 million words; with more, false positives become more frequent."""
 
 
-def make_set(words: Iterable[str]) -> bytes:
-    """The set of some words."""
+MAX_WORDS = 200_000
+SAMPLE_PAGES, SAMPLE_CHARS = 2_000, 30_000_000
+"""Pages of the sample; fewer when they are very long."""
+MAX_HOSTS = 5_000
+PIECE_WORDS = 1_000
+PRIOR_PAGES = 4.0
+"""What words add on average counts like this many pages of a word's own."""
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # spreads oids evenly: the sample does not depend on when a page was found
+
+
+def make_filter(words: Iterable[str]) -> bytes:
+    """A Bloom filter of some words."""
     hashes = np.fromiter((xxhash.xxh3_64_intdigest(word.encode()) for word in words), np.uint64)
     if not len(hashes):
         return b""
@@ -53,23 +61,13 @@ def make_set(words: Iterable[str]) -> bytes:
 
 
 def may_have(packed: bytes, word: str) -> bool:
-    """Whether a word may be in a set."""
+    """Whether a word may be in a Bloom filter."""
     if not packed:
         return False
     code, bits = xxhash.xxh3_64_intdigest(word.encode()), len(packed) * 8
     low, high = code & 0xFFFFFFFF, code >> 32
     places = ((low + probe * high) % bits for probe in range(PROBES))
     return all(packed[place >> 3] >> (place & 7) & 1 for place in places)
-
-
-MAX_WORDS = 200_000
-SAMPLE_PAGES, SAMPLE_CHARS = 2_000, 30_000_000
-"""Pages of the sample; fewer, if they are so long."""
-MAX_HOSTS = 5_000
-PIECE_WORDS = 1_000
-PRIOR_PAGES = 4.0
-"""What words add in general counts like so many pages of a word's own."""
-_MIX = np.uint64(0x9E3779B97F4A7C15)  # spreads oids evenly: the sample is no matter of when a page was found
 
 
 def make_summary(reader: IndexReader, name: str, version: str, topics: list[TopicProfile]) -> PeerSummary:
@@ -88,7 +86,7 @@ def make_summary(reader: IndexReader, name: str, version: str, topics: list[Topi
         mean_words=round(lengths["text"], 2),
         topics=topics,
         words={word: sample.statistics(word, frequencies) for word, _ in kept[:MAX_WORDS]},
-        rare=make_set(word for word, _ in kept[MAX_WORDS:]),
+        rare=make_filter(word for word, _ in kept[MAX_WORDS:]),
         relevance=(round(float(relevance.mean()), 4), round(float(relevance.var()), 4)) if len(columns) else (0.0, 0.0),
         facets=facets,
         cut=cut,

@@ -1,17 +1,33 @@
-"""Which URL next: scores and politeness together.
+"""Which URL is fetched next: priorities and politeness together.
 
-Every URL that was ever offered is known by its key (`keymap.py`) and has an oid; it is added once and leased once at a
-time. A host is never asked before its next allowed time, nor by more requests at once than it has places, nor when its
-registered domain has no place left (`hosts.py`). URLs that may not be asked at all are refused when they are first met
-(`filters.py`) or when their turn comes (robots rules, duplicates).
+Invariants. Every URL that was ever found has one oid, is queued once and leased once at a time. A host is never sent a
+request before its next allowed time, nor more requests at once than it has places, nor one when its registered domain
+has no place left. No URL that is queued in the database only is better than one in memory. Nothing here waits, sleeps,
+or reads a clock, a socket or a file: time is an argument.
 
-The frontier is two-level. The hot part is in memory and bounded: one queue per topic, one lane per host in it
-(`queue.py`). Everything else waits in the table `crawl`, and comes back by one SQL query in the order of the strategy
-(`strategies.py`). What waits in the database only is never better than what is in memory: each topic has a floor, the
-best priority that was ever spilled, and offers below it do not enter memory. BINGO's incoming and outgoing queues and
-Focus's checkout from CRAWL are this one thing.
+The states of a URL (`opilio.model.state` has the table of allowed changes):
 
-Nothing here waits, sleeps, or reads a clock, a socket or a file.
+- *waiting*: queued. `Tiers.add` queues a new URL that no filter rejects; `Frontier.retry` one that is tried again
+  later.
+- *leased*: a worker fetches it. `Frontier.take` leases it, `Frontier.ended` ends the lease. In memory only.
+- *fetched*, *failed*, *dropped*: settled. The absorber (`opilio.crawl.absorb`) settles a URL by the visit that came
+  back; the frontier drops one that must not be fetched after all, and reports that to its listener. A settled URL is
+  queued again only by the user: a recrawl, a raised limit, a lock that is taken back.
+
+The story. A link that was found is looked up by the key of its URL (`arrays.py`) and screened: scope and traps
+(`filters.py`), depth, a bad host. A URL that passes is queued in its topic's queue, in the lane of its host
+(`queue.py`), with the priority that the strategy gives it. `Frontier.take` (`frontier.py`) takes turns between topics,
+and in each topic leases the best URL whose host is ready (`hosts.py`): first the host's robots.txt, then its sitemaps,
+then pages. Just before the lease, robots rules and duplicates (`duplicates.py`) may still reject the URL.
+
+Queues are bounded. `Tiers` (`tiers.py`) keeps the best URLs of each topic in memory, the hot ones; the others are cold,
+in the table `crawl` only. When a hot queue is full its worst fifth is spilled; when it runs low, one SQL query in the
+order of the strategy refills it. BINGO's incoming and outgoing queues and Focus's checkout from CRAWL are this one
+mechanism.
+
+A strategy is an `Order` (`strategies.py`). The default, `evidence`, learns from every page (`evidence_strategy.py`): it
+remembers the links to each URL (`link_memory.py`, `link_tables.py`) and their words (`link_words.py`), and computes
+from them what is known of a queued URL (`link_evidence.py`). The strategies of the papers are in `classic.py`.
 """
 
 from opilio.frontier.arrays import ABSENT, KeyMap, RecentKeys
@@ -22,20 +38,35 @@ from opilio.frontier.filters import ScopeFilter, TrapGuard, covering
 from opilio.frontier.frontier import Frontier
 from opilio.frontier.hosts import Host, HostState
 from opilio.frontier.queue import QueuedUrl
-from opilio.frontier.strategies import Strategy, make_strategy, strategies
+from opilio.frontier.strategies import (
+    DatabaseOrder,
+    LearningOrder,
+    LinkTextOrder,
+    Order,
+    Strategy,
+    make_strategy,
+    strategies,
+)
+from opilio.frontier.tiers import FrontierListener, NoListener
 
 __all__ = [
     "ABSENT",
     "AllEvidence",
     "Bingo",
+    "DatabaseOrder",
     "Duplicates",
     "Focus",
     "Frontier",
+    "FrontierListener",
     "HardFocus",
     "Host",
     "HostState",
     "KeyMap",
+    "LearningOrder",
+    "LinkTextOrder",
+    "NoListener",
     "Oasis",
+    "Order",
     "QueuedUrl",
     "RecentKeys",
     "ScopeFilter",

@@ -1,10 +1,8 @@
-"""Columns of numbers that grow at their end.
+"""Arrays that grow: columns of numbers, and a hash table from 64-bit keys to integers. They know nothing of URLs.
 
-A hash table from 64-bit keys to integers in numpy arrays: about 20-40 bytes an entry.
-
-It does not know what a URL is. Open addressing with linear probing; keys are already well mixed hashes. A Python dict
-of the same entries takes five times the memory, which is what bounds the number of URLs a crawl can know. A dict of
-bounded size in front of the table (`RecentKeys`) makes the keys that are asked for again and again cheap.
+`KeyMap` takes about 20 to 40 bytes an entry: open addressing with linear probing, for keys that are well mixed hashes
+already. A Python dict of the same entries takes five times the memory, and memory bounds the number of URLs that a
+crawl can know. `RecentKeys` puts a dict of bounded size in front of it, which makes repeated lookups cheap.
 """
 
 from __future__ import annotations
@@ -21,6 +19,10 @@ if TYPE_CHECKING:
 
 Number = TypeVar("Number", bound=np.generic)
 
+ABSENT = -1
+_MAX_LOAD = 0.6
+_EMPTY = np.uint64(0)
+
 
 def once(values: npt.NDArray[Number]) -> npt.NDArray[Number]:
     """Each number once, in ascending order: as `np.unique`, in a sixth of its time for some thousands of numbers."""
@@ -31,7 +33,7 @@ def once(values: npt.NDArray[Number]) -> npt.NDArray[Number]:
 
 
 class Column(Generic[Number]):
-    """Numbers of one type, or rows of so many numbers, as an array with room behind its end."""
+    """Numbers of one type, or rows of `width` numbers each, as an array with spare room behind its end."""
 
     def __init__(self, dtype: type[Number], width: int | None = None) -> None:
         self._room: npt.NDArray[Number] = np.zeros(1024 if width is None else (1024, width), dtype)
@@ -42,7 +44,7 @@ class Column(Generic[Number]):
 
     @property
     def values(self) -> npt.NDArray[Number]:
-        """All numbers; a view that is good until the next `extend`."""
+        """All numbers; a view that is valid until the next `extend`."""
         return self._room[: self._size]
 
     def extend(self, values: Any) -> None:
@@ -50,7 +52,7 @@ class Column(Generic[Number]):
         self._add(self._size + len(values), values)
 
     def grow(self, size: int, value: float = 0.0) -> None:
-        """See to it that there are at least `size` numbers."""
+        """Add `value` at the end until there are at least `size` numbers."""
         if size > self._size:
             self._add(size, value)
 
@@ -68,13 +70,8 @@ class Column(Generic[Number]):
         self._size -= count
 
 
-ABSENT = -1
-_MAX_LOAD = 0.6
-_EMPTY = np.uint64(0)
-
-
 class KeyMap:
-    """Maps uint64 keys to values below 2**32 - 1."""
+    """Maps uint64 keys to integers below 2**32 - 1."""
 
     def __init__(self, capacity: int = 1024) -> None:
         self._size = 0
@@ -132,12 +129,12 @@ class KeyMap:
         open_: npt.NDArray[np.int64] | None = None  # positions not yet decided; None: all
         while True:
             wanted = keys if open_ is None else keys[open_]
-            met = table_keys[slots]
-            hit = met == wanted
+            found = table_keys[slots]
+            hit = found == wanted
             if hit.any():
                 positions = hit.nonzero()[0] if open_ is None else open_[hit]
                 result[positions] = table_values[slots[hit]]
-            going_on = ~hit & (met != _EMPTY)
+            going_on = ~hit & (found != _EMPTY)
             if not going_on.any():
                 return result
             open_ = going_on.nonzero()[0] if open_ is None else open_[going_on]
@@ -181,7 +178,7 @@ class KeyMap:
 
 
 class RecentKeys:
-    """A `KeyMap` for keys that come in bunches and mostly repeat: a small dict answers for those met lately."""
+    """A `KeyMap` for keys that mostly repeat: a small dict has those looked up lately."""
 
     def __init__(self, max_recent: int = 250_000) -> None:
         self.table = KeyMap()

@@ -1,11 +1,11 @@
-"""Pages seen before, recognised step by step (BINGO 4.2, OASIS 6).
+"""Duplicates: pages seen before, recognised step by step (BINGO 4.2, OASIS 6).
 
-Before the fetch: the same address and path under another host name, the same file name with another suffix. After it:
-the same address and size, the same text, nearly the same text, a canonical link to a page we have. The first step of
-all, the URL's key, is the frontier's own (`Frontier.known`).
+Before the fetch: the same IP address and path under another host name, the same file name with another suffix. After
+it: the same IP address and size, the same text, nearly the same text, a canonical link to a page we have. The first
+step of all, the URL's key, is the frontier's own (`Frontier.known`).
 
-Sharing an address proves little today, when thousands of sites share one. So by default two hosts count as aliases only
-after `ALIAS_PROOFS` pairs of pages with the same path had the same text and none had another.
+That two hosts share an address proves little: thousands of sites share one. So by default two hosts count as aliases
+only after `ALIAS_PROOFS` pairs of pages with the same path had the same text and no pair had different texts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _DOCUMENT_SUFFIXES = frozenset(
 )  # fmt: skip
 
 Bands = Callable[[bytes], list[int]]
-"""The LSH keys of a sketch; the engine hands it in."""
+"""The LSH keys of a sketch; the engine passes it in."""
 
 
 class Duplicates:
@@ -52,18 +52,18 @@ class Duplicates:
     # -- before the fetch
 
     def known_elsewhere(self, oid: int, url: str, sid: int, ip: str) -> tuple[Outcome, int] | None:
-        """The step that recognises a URL before it is fetched, and the page it repeats: another one than itself."""
+        """The check that recognises a URL before it is fetched, and the page it duplicates, which is never itself."""
         if self._settings.suffix:
             twin = self._suffix_twin(url)
             if twin not in (ABSENT, oid):
                 return Outcome.DUP_SUFFIX, twin
         if self.asks_ip and ip:
             twin = self._ip_path.get(_hash(ip, path_of(url)))
-            if twin != ABSENT and self._believes_alias(twin, sid):
+            if twin != ABSENT and self._is_alias(twin, sid):
                 return Outcome.DUP_IP_PATH, twin
         return None
 
-    def _believes_alias(self, twin: int, sid: int) -> bool:
+    def _is_alias(self, twin: int, sid: int) -> bool:
         other = self._host_of[twin]
         if other == sid:
             return False
@@ -78,7 +78,7 @@ class Duplicates:
     # -- after the fetch
 
     def repeats(self, document: Document, sid: int, url: str, ip: str, size: int) -> tuple[Outcome, int] | None:
-        """The step that recognises a fetched page, and the page it repeats."""
+        """The check that recognises a fetched page, and the page it duplicates."""
         twin = self._contents.get(document.content_hash) if document.content_hash else ABSENT
         self._learn_alias(url, sid, ip, twin)
         if self._settings.ip_size != "off":
@@ -99,7 +99,7 @@ class Duplicates:
 
     def restore(self, oid: int, sid: int, url: str, ip: str, size: int, content_hash: int, shingles: bytes) -> None:
         """Remember a page by its stored figures, as after a restart."""
-        if content_hash:  # 0: no text at all, which repeats nothing
+        if content_hash:  # 0: no text at all, which duplicates nothing
             self._contents.add(content_hash, oid)
         if self._settings.ip_size != "off":
             self._ip_size.add(_hash(ip, str(size)), oid)
@@ -142,7 +142,7 @@ class Duplicates:
             self._bands.add(band, oid)
 
     def _bands_in(self, shingles: bytes) -> list[int]:
-        """The bands of a sketch; those of a page that is looked for first and added then are found once."""
+        """The bands of a sketch, computed once for a page that is first searched for and then added."""
         if self._latest[0] is not shingles:
             self._latest = (shingles, self._bands_of(shingles))
         return self._latest[1]

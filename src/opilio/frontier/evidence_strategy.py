@@ -1,11 +1,9 @@
-"""Deliberate exploration: now and then a URL is taken because little is known of its kind.
+"""The strategy `evidence`: everything that is known of a queued URL, in one score.
 
-What is worth exploring is unknown by itself: a host or folder of which nothing has been fetched, links of pages of
-which none has been followed. How much is worth it shows: what was explored may turn out better or worse than what was
-taken as the best. When exploration `adapts`, its share grows and shrinks with that (Best-N-First's future work: a
-greediness that adjusts itself).
-
-Our own strategy: all that is known of a waiting URL, in one score.
+`AllEvidence` weighs the numbers of `LinkEvidence`. `Explorer` adds deliberate exploration: now and then a URL is taken
+because little is known of its kind, such as a host or folder of which nothing has been fetched. Whether that pays shows
+later: explored pages may turn out better or worse than those taken as the best. When exploration `adapts`, its share
+grows and shrinks with that (Best-N-First's future work: a greediness that adjusts itself).
 """
 
 from __future__ import annotations
@@ -16,26 +14,51 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from opilio.errors import SettingsError
-from opilio.frontier.link_evidence import FEATURES, JudgedAnew, LinkEvidence
-from opilio.frontier.link_words import KindredWords, WordVectors
+from opilio.frontier.link_evidence import FEATURES, LinkEvidence
 from opilio.frontier.queue import QueuedUrl
-from opilio.frontier.strategies import KnownDocument, Strategy, strategies
+from opilio.frontier.strategies import KnownDocument, LinkTextOrder, RejudgedPages, strategies
 from opilio.model import Document, Judgement
 from opilio.settings import FrontierSettings
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from opilio.frontier.link_words import Words, WordVectors
+
+    Oids: TypeAlias = npt.NDArray[np.int64]
     Values: TypeAlias = npt.NDArray[np.float64]
 
+WEIGHTS = {
+    "best parent": 0.15, "mean parent": 0.30, "any parent": 0.20, "parents": -0.10, "relevant parents": -0.10,
+    "strength of parents": 0.25, "words": 0.60, "best words": 0.21, "words around": 0.43, "keywords": 0.50,
+    "learned words": 0.82, "best learned words": 0.61, "siblings": 0.50, "links beside": 0.29, "host": -0.10,
+    "folder": 0.22, "steps from the topic": -0.60, "embedding similarity": 1.00,
+}  # fmt: skip
+"""Weight of each number, in units of its spread over all queued URLs: the mean of a first guess and of what two
+logistic regressions found on queued URLs of simulated crawls of development topics. Those of parents were set by hand,
+for webs whose links say less than those of the corpora do (docs/concepts/frontier.md)."""
+FORMER_NAMES = {"kindred words": "embedding similarity"}
+"""Names of evidence that settings of older collections may have."""
+HUB_WEIGHT = 0.5
+"""Weight of being recommended by great hubs, which is 1 for the URL that they recommend most."""
+SEED_PRIORITY, EXPLORED_PRIORITY = 100.0, 50.0
 MEMORY_PAGES = 50.0
-"""How good explored pages and others were is an average that forgets: of about so many of the latest."""
+"""The relevance of explored pages and of others is an average over about this many of the latest."""
 LEAST, MOST = 0.2, 3.0
 """An adapting share stays between these multiples of the setting."""
+_EVERY_PAGES = 32
+"""All queued URLs are reprioritised after this many pages, or later when many are queued: after a page for each ..."""
+_URLS_PER_PAGE, _MORE_URLS_PER_PAGE, _MANY_URLS = 50, 5, 10_000
+"""... 50 of the first 10,000 and for each 5 of those beyond: it costs 4 us a URL, and the links of new pages are
+weighed when the pages come."""
+_LEAST_SPREAD = 1e-6
+_SHARPNESS = 3.0
+"""Relevance to this power is what counts: a classifier made of few examples accepts many pages, is sure of few of them,
+and is right about those. docs/results/evidence.md shows what this gains."""
 
 
 class Explorer:
-    """Says which waiting URLs to take next although they are not the best."""
+    """Chooses queued URLs that are taken next although they are not the best."""
 
     def __init__(self, share: float, *, adapts: bool) -> None:
         self._share = share
@@ -46,32 +69,32 @@ class Explorer:
 
     @property
     def share(self) -> float:
-        """The share of pages that are explored, as it is now."""
+        """The share of pages that are explored at present."""
         if not self._adapts or not self._others:
             return self._share
         return self._share * float(np.clip(self._explored / self._others, LEAST, MOST))
 
-    def settle(self, oid: int, goodness: float) -> None:
+    def settle(self, oid: int, relevance: float) -> None:
         """A page was fetched, for whatever reason."""
         self._credit += self.share
         if oid in self._chosen:
             self._chosen.discard(oid)
-            self._explored += (goodness - self._explored) / MEMORY_PAGES
+            self._explored += (relevance - self._explored) / MEMORY_PAGES
         else:
-            self._others += (goodness - self._others) / MEMORY_PAGES
+            self._others += (relevance - self._others) / MEMORY_PAGES
 
     def begin(self) -> None:
-        """Fetching begins: pages that were told of again, after a restart, have earned their share before."""
+        """Fetching begins: pages that were replayed after a restart earned their share before."""
         self._credit = min(self._credit, 1.0)
 
     def forget(self, oid: int) -> None:
-        """A URL will not be asked for after all."""
+        """A URL will not be fetched after all."""
         self._chosen.discard(oid)
 
-    def choose(self, oids: npt.NDArray[np.int64], known: Values, scores: Values) -> npt.NDArray[np.int64]:
-        """The places of those to be taken next: of the better half, those of which least is known.
+    def choose(self, oids: Oids, known: Values, scores: Values) -> Oids:
+        """The indexes of those to be taken next: of the better half, those of which least is known.
 
-        `known` counts, for each, pages fetched of its kind. At most as many as the share has earned since.
+        `known` counts, for each, fetched pages of its kind. At most as many are chosen as the share has earned.
         """
         count = min(int(self._credit + 1e-9), len(oids))
         if count <= 0:
@@ -88,37 +111,10 @@ class Explorer:
         return oid in self._chosen
 
 
-WEIGHTS = {
-    "best parent": 0.15, "mean parent": 0.30, "any parent": 0.20, "parents": -0.10, "relevant parents": -0.10,
-    "strength of parents": 0.25, "words": 0.60, "best words": 0.21, "words around": 0.43, "keywords": 0.50,
-    "learned words": 0.82, "best learned words": 0.61, "siblings": 0.50, "links beside": 0.29, "host": -0.10,
-    "folder": 0.22, "steps from the topic": -0.60, "kindred words": 1.00,
-}  # fmt: skip
-"""Of each number, in units of its spread over all waiting URLs: the mean of what was thought before and of what two
-logistic regressions found on waiting URLs of simulated crawls of development topics; those of parents by hand, for webs
-whose links say less than those of the corpora do (docs/concepts/link-scores.md)."""
-HUB_WEIGHT = 0.5
-"""Of being recommended by great hubs, 1 for the URL that they recommend most."""
-SEED_PRIORITY, EXPLORED_PRIORITY = 100.0, 50.0
-_EVERY_PAGES = 32
-"""All waiting URLs are looked at anew after so many pages, more when many wait: after a page for each ..."""
-_URLS_PER_PAGE, _MORE_URLS_PER_PAGE, _MANY_URLS = 50, 5, 10_000
-"""... 50 of the first 10,000 and for each 5 of those beyond: a look costs 4 us a URL, and what pages bring is weighed
-when they come."""
-_LEAST_SPREAD = 1e-6
-_SHARPNESS = 3.0
-"""Relevance to this power is what counts: a judge made of few examples takes many pages, is sure of few of them, and is
-right about those. docs/results/evidence.md has what it is worth."""
-
-
 @strategies.register("auto")
 @strategies.register("evidence")
-class AllEvidence(Strategy):
-    """The URL of which most is to be expected, by all that is known of it."""
-
-    order_by = "priority desc"
-    learns = True
-    uses_words = True
+class AllEvidence(LinkTextOrder):
+    """The URL whose page is expected to be the most relevant, by everything that is known of it."""
 
     def __init__(self, settings: FrontierSettings) -> None:
         super().__init__(settings)
@@ -128,103 +124,99 @@ class AllEvidence(Strategy):
         self._spread = np.ones(len(FEATURES))
         self._recommended: dict[int, float] = {}
         self._explorer = Explorer(settings.explore_share, adapts=settings.explore_adapts)
+        self._rejudging: EvidenceRejudging | None = None
         self._pages = 0
         self._next = 1
-        self._looked = False
+        self._has_begun = False
 
-    def brief(
+    # -- learning
+
+    def prepare(
         self, keywords: Iterable[int], documents: Iterable[KnownDocument], vectors: WordVectors | None = None
     ) -> None:
         """Learn what the topics are about before the first page."""
-        keywords, documents = list(keywords), list(documents)
+        documents = list(documents)
         for document in documents:
-            self.evidence.add_words(document.words, document.relevance)
+            self._add_words(document.words, document.relevance)
         if vectors is not None:
-            self.evidence.kindred = KindredWords(vectors)
-        self._name(keywords, documents)
+            self.evidence.use_vectors(vectors)
+        self._set_names(list(keywords), documents)
 
-    def _name(self, keywords: Collection[int], documents: Sequence[KnownDocument]) -> None:
-        """Tell what is wanted by its names: keywords, and titles of what is taught."""
+    def _set_names(self, keywords: Collection[int], documents: Sequence[KnownDocument]) -> None:
+        """Take what names the topics: keywords, and titles of training documents."""
         self.evidence.set_keywords(keywords)
-        if self.evidence.kindred is not None:
-            titles = [np.array(list(keywords), np.uint32), *(document.title for document in documents)]
-            goodness = np.array([1.0, *(document.relevance for document in documents)])
-            of = np.repeat(np.arange(len(titles)), [len(title) for title in titles])
-            self.evidence.kindred.brief(np.concatenate(titles), of, goodness)
-
-    def priority(self, link: QueuedUrl) -> float:
-        """Of a URL that no link is known to: the user's own come first, what sitemaps and redirects name may wait."""
-        return SEED_PRIORITY if link.depth == 0 else float(link.relevance)
+        titles = [np.array(list(keywords), np.uint32), *(document.title for document in documents)]
+        relevance = np.array([1.0, *(document.relevance for document in documents)])
+        of = np.repeat(np.arange(len(titles)), [len(title) for title in titles])
+        self.evidence.set_titles(np.concatenate(titles), of, relevance)
 
     def observe(
         self, page: QueuedUrl, judgement: Judgement | None, document: Document, oids: Sequence[int], sids: Sequence[int]
     ) -> None:
-        """A page was fetched and judged."""
+        """Learn from the words and links of a page."""
         self._pages += 1
         relevance = _sharpened(judgement.relevance) if judgement is not None else 0.0
-        self.evidence.add_words(np.frombuffer(document.term_ids, "<u4"), relevance)
+        self._add_words(np.frombuffer(document.term_ids, "<u4"), relevance)
         self.evidence.add_page(page.oid, relevance, page.steps, document, oids, sids)
 
-    def to_weigh(self, linked: Iterable[int]) -> Iterable[int]:
-        """Those that many links are new to, of all that any are."""
-        return self.evidence.grown()
+    def _add_words(self, words: Words, relevance: float) -> None:
+        self.evidence.add_words(words, relevance)
+        if self._rejudging is not None:
+            self._rejudging.words_since.append((words, relevance))
 
-    def settle(self, oid: int, goodness: float) -> None:
-        """What became of a URL is known."""
-        self.evidence.settle(oid, _sharpened(goodness))
-        self._explorer.settle(oid, goodness)
-        self._recommended.pop(oid, None)
-
-    def worth(self, relevance: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        """Relevance as it counts here."""
-        return relevance**_SHARPNESS
-
-    def judge_anew(self, judged: JudgedAnew, keywords: Collection[int]) -> None:
-        """Pages were judged anew, and the topics may have other words now; all that waits is to be looked at."""
-        self.evidence.judge_anew(judged)
-        self._name(keywords, judged.documents)
-        self._next = self._pages
-
-    def forget(self, oid: int) -> None:
-        """A URL is given up unseen."""
-        self.evidence.forget(oid)
-        self._explorer.forget(oid)
+    def settle(self, oid: int, relevance: float | None) -> None:
+        """Learn how a URL ended."""
+        if relevance is None:
+            self.evidence.forget(oid)
+            self._explorer.forget(oid)
+        else:
+            self.evidence.settle(oid, _sharpened(relevance))
+            self._explorer.settle(oid, relevance)
         self._recommended.pop(oid, None)
 
     def recommend(self, relevance: Mapping[int, float], hub_scores: Mapping[int, float]) -> None:
-        """Great hubs recommend URLs, each by so much."""
+        """Great hubs recommend URLs: their scores count, relative to the highest."""
         most = max(hub_scores.values(), default=0.0)
         self._recommended = {oid: score / most for oid, score in hub_scores.items()} if most > 0 else {}
 
-    def parts(self, oid: int) -> dict[str, float]:
-        """What each piece of evidence adds."""
-        if not self.evidence.knows(oid):
-            return {}
-        added = (self.evidence.features([oid], anew=False)[0] - self._mean) / self._spread * self.weights
-        parts = dict(zip(FEATURES, added.tolist(), strict=True))
-        if oid in self._recommended:
-            parts["great hubs"] = HUB_WEIGHT * self._recommended[oid]
-        if self._explorer.is_chosen(oid):
-            parts["to be explored"] = EXPLORED_PRIORITY
-        return parts
+    def rejudging(self) -> EvidenceRejudging:
+        """Stored pages are about to be re-judged."""
+        self._rejudging = EvidenceRejudging(self, self.evidence.pages_seen())
+        return self._rejudging
 
-    def priorities(self, urls: Sequence[QueuedUrl]) -> list[float]:
-        """How much is to be expected of some waiting URLs; one that no link is known to keeps the priority it had."""
-        known = self.evidence.known_among([url.oid for url in urls])
-        features = self.evidence.features(known, anew=False)
+    def end_rejudging(self, rejudged: RejudgedPages | None, words_since: Sequence[tuple[Words, float]] = ()) -> None:
+        """Take new judgements of pages, if there are any; all queued URLs are reprioritised then."""
+        self._rejudging = None
+        if rejudged is not None:
+            self.evidence.rejudge(rejudged, words_since)
+            self._set_names(rejudged.keywords, rejudged.documents)
+            self._next = self._pages
+
+    # -- priorities
+
+    def priority(self, link: QueuedUrl) -> float:
+        """Of a URL without evidence: seeds come first, what sitemaps and redirects name comes late."""
+        return SEED_PRIORITY if link.depth == 0 else float(link.relevance)
+
+    def priorities(self, links: Sequence[QueuedUrl]) -> list[float]:
+        """The expected relevance of some queued URLs; one without evidence keeps the priority it had."""
+        known = self.evidence.known_among([url.oid for url in links])
+        features = self.evidence.features(known, renew=False)
         scores = dict(zip(known.tolist(), self._scores(known, features).tolist(), strict=True))
         if self.settings.explore_share:
             scores.update((oid, EXPLORED_PRIORITY) for oid in scores if self._explorer.is_chosen(oid))
-        return [scores[url.oid] if url.oid in scores else url.priority or self.priority(url) for url in urls]
+        return [scores[url.oid] if url.oid in scores else url.priority or self.priority(url) for url in links]
 
-    def is_due(self) -> bool:
-        """Whether all waiting URLs should be looked at anew."""
-        return self._pages >= self._next
+    def outdated(self, linked: Iterable[int]) -> Iterable[int]:
+        """The URLs to which many of the links are new."""
+        return self.evidence.grown()
 
-    def look_anew(self, urls: Sequence[QueuedUrl]) -> list[float]:
-        """The priorities of all waiting URLs, by what is usual among them now."""
-        if not self._looked:
-            self._looked = True
+    def reprioritise(self, urls: Collection[QueuedUrl]) -> list[float] | None:
+        """The priorities of all queued URLs, by means and spreads over them as they are now."""
+        if self._pages < self._next:
+            return None
+        if not self._has_begun:
+            self._has_begun = True
             self._explorer.begin()
         more = max(0, len(urls) - _MANY_URLS)
         many = (len(urls) - more) // _URLS_PER_PAGE + more // _MORE_URLS_PER_PAGE
@@ -242,21 +234,56 @@ class AllEvidence(Strategy):
         found = dict(zip(known.tolist(), scores.tolist(), strict=True))
         return [found.get(url.oid, url.priority) for url in urls]
 
-    def _scores(self, oids: npt.NDArray[np.int64], features: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-        scores: npt.NDArray[np.float64] = ((features - self._mean) / self._spread) @ self.weights
+    def explain(self, oid: int) -> dict[str, float]:
+        """What each piece of evidence adds."""
+        if not self.evidence.knows(oid):
+            return {}
+        added = (self.evidence.features([oid], renew=False)[0] - self._mean) / self._spread * self.weights
+        parts = dict(zip(FEATURES, added.tolist(), strict=True))
+        if oid in self._recommended:
+            parts["great hubs"] = HUB_WEIGHT * self._recommended[oid]
+        if self._explorer.is_chosen(oid):
+            parts["to be explored"] = EXPLORED_PRIORITY
+        return parts
+
+    def _scores(self, oids: Oids, features: Values) -> Values:
+        scores: Values = ((features - self._mean) / self._spread) @ self.weights
         if self._recommended:
             hubs = np.array([self._recommended.get(oid, 0.0) for oid in oids.tolist()], np.float64)
             scores += HUB_WEIGHT * hubs
         return scores
 
 
-def _weights(without: Sequence[str]) -> npt.NDArray[np.float64]:
-    unknown = [name for name in without if name not in FEATURES]
+class EvidenceRejudging:
+    """Pages that the evidence was learned from are being re-judged; it keeps learning meanwhile."""
+
+    def __init__(self, order: AllEvidence, oids: Oids) -> None:
+        self.oids = oids
+        self.words_since: list[tuple[Words, float]] = []
+        """The words of pages that came meanwhile."""
+        self._order = order
+
+    def weigh(self, relevance: Values) -> Values:
+        """Relevance as it counts for the order."""
+        return relevance**_SHARPNESS
+
+    def finish(self, rejudged: RejudgedPages) -> None:
+        """Correct what was learned from the old judgements."""
+        self._order.end_rejudging(rejudged, self.words_since)
+
+    def cancel(self) -> None:
+        """The old judgements stand."""
+        self._order.end_rejudging(None)
+
+
+def _weights(without: Sequence[str]) -> Values:
+    left_out = [FORMER_NAMES.get(name, name) for name in without]
+    unknown = [name for name in left_out if name not in FEATURES]
     if unknown:
         raise SettingsError(
             f"[frontier] evidence_without: {unknown[0]!r} is no piece of evidence", f"There are: {', '.join(FEATURES)}."
         )
-    return np.array([0.0 if name in without else WEIGHTS[name] for name in FEATURES])
+    return np.array([0.0 if name in left_out else WEIGHTS[name] for name in FEATURES])
 
 
 def _sharpened(relevance: float) -> float:

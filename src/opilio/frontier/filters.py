@@ -1,4 +1,4 @@
-"""Which URLs may be asked at all: scope, and bounds on what an endless site can make us ask for."""
+"""Which URLs may be fetched at all: scope, and bounds on what an endless site can make us fetch."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _CALENDAR = re.compile(
 
 
 class ScopeFilter:
-    """Decides on a host once, when it is first met, and again when the user locks or unlocks a domain."""
+    """Decides on a host once, when it is first seen, and again when the user locks or unlocks a domain."""
 
     def __init__(self, scope: ScopeSettings, seed_domains: frozenset[str] = frozenset()) -> None:
         self.locked = frozenset(scope.locked_domains)
         self._only = frozenset(scope.only_domains) | (seed_domains if scope.stay_on_seed_domains else frozenset())
         self._restricted = bool(self._only)
 
-    def refusal(self, host: str) -> Outcome | None:
-        """Why nothing of `host` may be asked; None when it may."""
+    def rejection(self, host: str) -> Outcome | None:
+        """Why nothing may be fetched from `host`; None when it may."""
         name = host_name(host)
         if len(name) > MAX_HOST_CHARS:
             return Outcome.URL_TOO_LONG
@@ -49,15 +49,15 @@ def covering(name: str, domains: Container[str]) -> str:
 
 
 class TrapGuard:
-    """Counts what is countless. Remembers one number per path with queries and per host with a calendar."""
+    """Bounds sites without end. Remembers one number per path with queries and per host with a calendar."""
 
     def __init__(self, traps: TrapSettings) -> None:
         self._traps = traps
         self._queries: Counter[int] = Counter()  # by path
         self._calendar: Counter[int] = Counter()  # by host
 
-    def refusal(self, url: str, sid: int) -> Outcome | None:
-        """Why a URL met for the first time is taken for a trap; None when it is not."""
+    def rejection(self, url: str, sid: int) -> Outcome | None:
+        """Why a new URL is taken for a trap; None when it is not."""
         traps = self._traps
         if len(url) > traps.max_url_chars:
             return Outcome.URL_TOO_LONG
@@ -74,7 +74,7 @@ class TrapGuard:
         return self.count(url, sid)
 
     def count(self, url: str, sid: int) -> Outcome | None:
-        """Count a URL against its path and its host's calendar; also used to count anew after a restart."""
+        """Count a URL against its path and its host's calendar; also used after a restart."""
         question = url.find("?")
         if question >= 0 and self._over(
             self._queries, xxhash.xxh3_64_intdigest(url[:question].encode()), self._traps.max_queries_per_path

@@ -1,44 +1,57 @@
-"""The frontier: offered links in, leases out; scores and politeness together."""
+"""The frontier: offered links in, leases out; priorities and politeness together."""
 
 from __future__ import annotations
 
-import heapq
-import random
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
 
 from opilio.frontier.arrays import RecentKeys
 from opilio.frontier.filters import ScopeFilter, TrapGuard
 from opilio.frontier.hosts import Host, HostState, HostTable, delay_s
 from opilio.frontier.queue import Lane, QueuedUrl, TopicQueue
-from opilio.frontier.strategies import Strategy
-from opilio.frontier.tiers import Drop, Levels
+from opilio.frontier.strategies import LearningOrder, Order
+from opilio.frontier.tiers import FrontierListener, NoListener, Tiers
 from opilio.model import Lease, LeaseKind, Outcome, host_of
 from opilio.settings import Settings
 
-LEAST_MOVE = 0.02
-"""A URL is not moved for a smaller change of its priority, as a share of it: that would seldom change its turn."""
+if TYPE_CHECKING:  # it takes a tenth of a second to import
+    import numpy.typing as npt
+
+    Oids: TypeAlias = npt.NDArray[np.int64]
 
 
-class Frontier(Levels):
-    """Known URLs, hosts and hot queues. Knows no network, no database and no clock: time is an argument."""
+class Frontier:
+    """Known URLs, hosts and queues. Knows no network, no database and no clock: time is an argument.
+
+    `tiers` holds the queued URLs; this class knows the hosts, and which URLs are leased.
+    """
 
     def __init__(
-        self, settings: Settings, strategy: Strategy, scope: ScopeFilter, on_drop: Drop, topics: Iterable[int] = (0,)
+        self,
+        settings: Settings,
+        strategy: Order,
+        scope: ScopeFilter,
+        listener: FrontierListener | None = None,
+        topics: Iterable[int] = (0,),
     ) -> None:
-        super().__init__(settings, strategy, on_drop, topics)
+        self.settings = settings
+        self._listener = listener or NoListener()
+        self.tiers = Tiers(settings, strategy, self._listener, topics)
+        self._turns = deque(self.tiers.queues.values())
         self._table = HostTable(settings.fetch, scope)
         self.hosts = self._table.hosts
         self.host_states = self._table.states
         self.boosts = self._table.boosts
+        self.leased: dict[int, QueuedUrl] = {}
         self.known = RecentKeys()
-        self.refuses: Callable[[QueuedUrl], Outcome | None] = lambda url: None
-        """A last look before a URL is leased (duplicates); set by the engine."""
+        """The oid of every URL that was ever found, by its key."""
         self.traps = TrapGuard(settings.traps)
-        self._random = random.Random(settings.run.seed)
 
     def host(self, name: str, scheme: str = "http") -> Host:
-        """The host of that name, made when it is new."""
+        """The host of that name, created when it is new."""
         return self._table.get(name, scheme)
 
     @property
@@ -46,67 +59,82 @@ class Frontier(Levels):
         """Requests under way, of all kinds."""
         return self._table.in_flight
 
+    @property
+    def hot(self) -> int:
+        """Queued URLs in memory."""
+        return self.tiers.hot
+
+    @property
+    def waiting(self) -> int:
+        """All queued URLs."""
+        return self.tiers.waiting
+
+    def holds(self, oid: int) -> bool:
+        """Whether a URL is leased, or waits for another try."""
+        return oid in self.leased or oid in self.tiers.retries.oids
+
+    def oids_in_memory(self) -> Oids:
+        """The oids that a refill must leave out. An order of the database is queried again, so its hot URLs may come
+        again."""
+        oids = [*self.tiers.retries.oids, *self.leased]
+        if not self.tiers.in_database:
+            oids += self.tiers.hot_oids
+        return np.array(oids, dtype=np.int64)
+
+    # -- the order
+
+    @property
+    def strategy(self) -> Order:
+        """The order in force."""
+        return self.tiers.strategy
+
+    @property
+    def learner(self) -> LearningOrder | None:
+        """The order in force, when it learns."""
+        return self.tiers.learner
+
+    def change_strategy(self, strategy: Order) -> None:
+        """Order by another strategy from now on."""
+        self.tiers.change_strategy(strategy)
+
     # -- URLs come in
 
-    def judge_new(self, url: str, depth: int) -> tuple[Host, Outcome | None]:
-        """The host of a URL met for the first time, and why it may not be asked, if it may not."""
-        host = self.host(host_of(url), url[: url.index(":")])
-        refusal = host.refusal or self.traps.refusal(url, host.sid)
-        limits = self.settings.limits
-        if refusal is None and limits.max_depth and depth > limits.max_depth:
-            refusal = Outcome.TOO_DEEP
-        if refusal is None and host.state is HostState.BAD:
-            refusal = Outcome.BAD_HOST
-        return host, refusal
+    def screen(self, url: str, depth: int) -> tuple[Host, Outcome | None]:
+        """The host of a new URL, and why the URL is rejected; None when it may be queued."""
+        host = self._table.get(host_of(url), url[: url.index(":")])
+        rejection = host.rejection or self.traps.rejection(url, host.sid)
+        if rejection is None:
+            max_depth = self.settings.limits.max_depth
+            if max_depth and depth > max_depth:
+                return host, Outcome.TOO_DEEP
+            if host.state is HostState.BAD:
+                return host, Outcome.BAD_HOST
+        return host, rejection
 
-    def weigh(self, new: Sequence[QueuedUrl], linked: Iterable[int]) -> None:
-        """Pages were shown to a strategy that learns: `new` URLs get priorities, others that are `linked` move."""
-        hot = self._hot
-        others = [hot[oid] for oid in self.strategy.to_weigh(linked) if oid in hot]
-        priorities = self.strategy.priorities([*new, *others])
-        for url, priority in zip(new, priorities, strict=False):
-            url.priority = priority
-        for url, priority in zip(others, priorities[len(new) :], strict=True):
-            if abs(priority - url.priority) > LEAST_MOVE * abs(url.priority):
-                self._home(url.topic).move(url, priority)
-                self._note_worst(url)
-
-    def look_anew(self) -> None:
-        """Let the strategy look at all waiting URLs again, when it wants to."""
-        if not (self.strategy.learns and self.strategy.is_due()):
-            return
-        urls = list(self._hot.values())
-        by_topic: dict[int, tuple[list[QueuedUrl], list[float]]] = {topic: ([], []) for topic in self.queues}
-        for url, priority in zip(urls, self.strategy.look_anew(urls), strict=True):
-            of_topic, priorities = by_topic[url.topic]
-            of_topic.append(url)
-            priorities.append(priority)
-        for topic, (of_topic, priorities) in by_topic.items():
-            self._home(topic).reorder(of_topic, priorities)
-
-    def take_back(self, oid: int) -> QueuedUrl | None:
-        """Take out a URL that waits for another try: its answer came by another way."""
-        for index, (_, _, url) in enumerate(self._later):
-            if url.oid == oid:
-                del self._later[index]
-                heapq.heapify(self._later)
-                self._later_oids.discard(oid)
-                return url
-        return None
+    def add_topic(self, topic: int) -> None:
+        """Give a new topic its queue."""
+        if topic not in self.tiers.queues:
+            self.tiers.add_topic(topic)
+            self._turns.append(self.tiers.queues[topic])
 
     def retry(self, url: QueuedUrl, at_s: float) -> None:
-        """Let a URL wait until `at_s`, then offer it again."""
-        heapq.heappush(self._later, (at_s, url.oid, url))
-        self._later_oids.add(url.oid)
+        """Queue a URL again at `at_s`."""
+        self.tiers.retries.add(url, at_s)
+
+    def warm(self, urls: Iterable[QueuedUrl]) -> None:
+        """Bring some cold URLs into memory: they are about to rise. Those in memory already are left alone."""
+        self.tiers.warm([url for url in urls if url.oid not in self.leased])
 
     # -- leases go out
 
     def take(self, now_s: float, limit: int) -> list[Lease]:
-        """The best URLs whose hosts may be asked now, at most `limit`; hosts met for the first time come first."""
-        self._wake(now_s)
-        self._start_batch()
+        """Lease the best URLs whose hosts are ready, at most `limit`; a new host's robots.txt comes first."""
+        self._table.wake(now_s)
+        for url in self.tiers.retries.pop_due(now_s):
+            self.tiers.push(url)
+        self.tiers.start_batch()
         leases = self._take_ready(now_s, limit)
-        while not leases and self._start_batch():  # the whole batch was refused: the next has its turn
+        while not leases and self.tiers.start_batch():  # the whole batch was rejected: the next has its turn
             leases = self._take_ready(now_s, limit)
         return leases
 
@@ -127,69 +155,63 @@ class Frontier(Levels):
         return leases
 
     def next_event_s(self) -> float | None:
-        """When a host's or a URL's waiting time ends next; None when nothing waits for time."""
-        times = [self._table.next_s(), self._later[0][0] if self._later else None]
+        """When a host is ready again or a URL is due for another try; None when nothing waits for time."""
+        times = (self._table.next_s(), self.tiers.retries.next_s())
         return min((time_s for time_s in times if time_s is not None), default=None)
 
     def _take_from(self, queue: TopicQueue, lane: Lane, now_s: float) -> Lease | None:
-        host = lane.host
-        if host.refusal is not None:
-            self._drop_lane(queue, lane, host.refusal)
+        host, tiers = lane.host, self.tiers
+        if host.rejection is not None:
+            tiers.drop_lane(queue, lane, host.rejection)
             return None
         if host.state is HostState.BAD:
-            self._drop_lane(queue, lane, Outcome.BAD_HOST)
+            tiers.drop_lane(queue, lane, Outcome.BAD_HOST)
             return None
-        if self._asks_too_much(host):
-            self._drop_lane(queue, lane, Outcome.ROBOTS)
+        if self._wants_too_long_a_delay(host):
+            tiers.drop_lane(queue, lane, Outcome.ROBOTS)
             return None
-        if not self._table.may_ask(host, now_s):
+        if not self._table.is_ready(host, now_s):
             queue.park(lane)
             return None
         max_age_s = self.settings.robots.max_age_s
-        if not host.met_s or (self.settings.robots.obey and host.met_s + max_age_s < now_s):
+        if not host.contacted_s or (self.settings.robots.obey and host.contacted_s + max_age_s < now_s):
             queue.park(lane)
-            host.meeting = True
+            host.in_first_contact = True
             return self._lease(host, Lease(-1 - host.sid, f"{host.scheme}://{host.name}/robots.txt", LeaseKind.HOST))
-        if host.errands:
-            return self._lease(host, host.errands.popleft())
+        if host.pending_sitemaps:
+            return self._lease(host, host.pending_sitemaps.popleft())
         max_pages = self.settings.limits.max_pages_per_host
-        if max_pages and host.pages + host.queued_pages >= max_pages:
+        if max_pages and host.pages + host.leased_pages >= max_pages:
             if host.pages >= max_pages:
-                self._drop_lane(queue, lane, Outcome.HOST_LIMIT)
+                tiers.drop_lane(queue, lane, Outcome.HOST_LIMIT)
             else:
-                queue.park(lane)  # what is under way decides
+                queue.park(lane)  # the requests under way decide
             return None
-        url = queue.pop(lane)
-        url.dropped = True  # for the eviction heap
-        self._hot.pop(url.oid, None)
-        refusal = self._last_look(url)
-        if refusal is not None:
-            self.give_up(url, refusal)
+        url = tiers.pop(queue, lane)
+        rejection = self._last_rejection(url)
+        if rejection is not None:
+            tiers.drop(url, rejection)
             return None
-        host.queued_pages += 1
+        host.leased_pages += 1
         self.leased[url.oid] = url
         lease = Lease(
             url.oid, url.url, LeaseKind.PAGE, url.etag, url.last_modified, url.numtries + 1, url.anchor, url.neighbours
         )
         return self._lease(host, lease)
 
-    def _asks_too_much(self, host: Host) -> bool:
-        """Whether a host's robots.txt asks for a longer delay than we are ready to wait for."""
+    def _wants_too_long_a_delay(self, host: Host) -> bool:
+        """Whether a host's robots.txt demands a longer delay than we are ready to wait for."""
         fetching = self.settings.fetch
         return delay_s(host, fetching) > max(fetching.max_crawl_delay_s, fetching.host_delay_s)
 
-    def _last_look(self, url: QueuedUrl) -> Outcome | None:
+    def _last_rejection(self, url: QueuedUrl) -> Outcome | None:
+        """Why a URL is not leased although its turn has come."""
         host = url.host
-        if host.refusal is not None:
-            return host.refusal
+        if host.rejection is not None:
+            return host.rejection
         if host.rules is not None and not host.rules.allows(url.url):
             return Outcome.ROBOTS
-        return self.refuses(url)
-
-    def give_up(self, url: QueuedUrl, outcome: Outcome) -> None:
-        """Drop a URL that is no longer in any queue, and tell the engine."""
-        self._batch.discard(url.oid)
-        self.on_drop(url, outcome)
+        return self._listener.rejection(url)
 
     def _lease(self, host: Host, lease: Lease) -> Lease:
         self._table.begin(host)
@@ -202,20 +224,12 @@ class Frontier(Levels):
         url = self.leased.pop(lease.oid, None) if lease.kind is LeaseKind.PAGE else None
         host = url.host if url is not None else self.host(host_of(lease.url))
         if url is not None:
-            host.queued_pages -= 1
-            self._batch.discard(url.oid)
+            host.leased_pages -= 1
+            self.tiers.batch.discard(url.oid)
         if lease.kind is LeaseKind.HOST:
-            host.meeting = False
+            host.in_first_contact = False
         self._table.end(host, outcome, now_s, retry_after_s)
         return url
-
-    def _wake(self, now_s: float) -> None:
-        """Wake the hosts and URLs whose time has come."""
-        self._table.wake(now_s)
-        while self._later and self._later[0][0] <= now_s:
-            url = heapq.heappop(self._later)[2]
-            self._later_oids.discard(url.oid)
-            self._push(url)
 
     # -- the user steers
 
@@ -223,61 +237,26 @@ class Frontier(Levels):
         """Lock these domains and no others: hosts now locked, whose URLs in memory are dropped, and hosts now free."""
         closed, opened = self._table.lock(domains)
         for host in closed:
-            for queue in (*self.queues.values(), *self._pool.values()):
-                if host.sid in queue.lanes:
-                    self._drop_lane(queue, queue.lanes[host.sid], Outcome.LOCKED)
+            self.tiers.drop_host(host.sid, Outcome.LOCKED)
         sids = {host.sid for host in closed}
-        for url in [url for _, _, url in self._later if url.host.sid in sids]:
-            self.take_back(url.oid)
-            self.give_up(url, Outcome.LOCKED)
+        for url in [url for url in self.tiers.retries.urls if url.host.sid in sids]:
+            self.tiers.retries.remove(url.oid)
+            self.tiers.drop(url, Outcome.LOCKED)
         return closed, opened
 
     def boost(self, name: str, factor: float) -> list[Host]:
-        """Let a host, and all below it, have their turn sooner: all that waits is ordered anew."""
+        """Let a host, and all below it, have their turn sooner: all queued URLs are reordered."""
         touched = self._table.boost(name, factor)
-        self._order_anew()
+        self._reorder()
         return touched
 
-    def take_up(self, topics: Iterable[int]) -> None:
-        """URLs of these topics, one for each, wait in the database that did not before: all is ordered anew."""
+    def requeue(self, topics: Iterable[int]) -> None:
+        """URLs of these topics, one for each, are queued in the database again: all queued URLs are reordered."""
         for topic in topics:
-            if topic in self.queues:
-                self.cold[topic] += 1
-        self._order_anew()
+            if topic in self.tiers.queues:
+                self.tiers.cold[topic] += 1
+        self._reorder()
 
-    def _order_anew(self) -> None:
-        if self.waiting and not self.holds_back:  # else what is in memory is all that should be fetched for now
+    def _reorder(self) -> None:
+        if self.waiting and not self.tiers.holds_back:  # else the URLs in memory are all that should be fetched for now
             self.change_strategy(self.strategy)
-
-    # -- order
-
-    def _start_batch(self) -> bool:
-        """When the last batch of a Best-N-First strategy is done, let the next N best take part, in random order.
-
-        Whether there is a new batch.
-        """
-        if not self._pool or self._batch or any(len(queue) for queue in self.queues.values()):
-            return False
-        batch: list[QueuedUrl] = []
-        pools = deque(pool for pool in self._pool.values() if len(pool))
-        while pools and len(batch) < self.strategy.batch:
-            lane = pools[0].best_ready()
-            if lane is None:
-                pools.popleft()
-                continue
-            batch.append(pools[0].pop(lane))
-            pools.rotate(-1)
-        self._random.shuffle(batch)
-        for place, url in enumerate(batch):
-            self._batch.add(url.oid)
-            self.queues[url.topic].push(url, (float(place), url.oid, url))
-        return bool(batch)
-
-    def _drop_lane(self, queue: TopicQueue, lane: Lane, outcome: Outcome) -> None:
-        """Give up all URLs of a host that will not be asked again."""
-        for url in list(lane):
-            queue.drop(url)
-            self._hot.pop(url.oid, None)
-            self.give_up(url, outcome)
-        lane.heap.clear()
-        queue.make_ready(lane)

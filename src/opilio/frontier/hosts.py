@@ -1,10 +1,10 @@
-"""Hosts and their politeness clocks: pure decisions about when a host may be asked next.
+"""Hosts and their politeness: pure decisions about when a host may be fetched from next.
 
-A host may be asked when it is not bad, has a free place (`per_host`; one when a delay is set, so that the delay counts
-from the end of one request to the start of the next), its registered domain has one (`per_domain`), and its time has
-come. Every request counts, robots.txt and sitemaps included.
+A host is ready when it is not bad, has a free place (`per_host`; one when a delay is set, so that the delay counts from
+the end of one request to the start of the next), its registered domain has one (`per_domain`), and its next allowed
+time has come. Every request counts, robots.txt and sitemaps included.
 
-All hosts of a crawl, and how busy they are: who may be asked now, and who is to be woken when.
+`HostTable` has all hosts of a crawl. It knows how busy they are, which are ready, and when to wake the others.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class HostState(StrEnum):
 
 
 class Rules(Protocol):
-    """What a host's robots.txt allows; the engine hands it in."""
+    """What a host's robots.txt allows; the engine passes it in."""
 
     def allows(self, url: str) -> bool:
-        """Whether the URL may be asked for."""
+        """Whether the URL may be fetched."""
         ...
 
 
@@ -41,27 +41,27 @@ class Parked(Protocol):
     """A lane of a queue that waits for its host."""
 
     def wake(self) -> None:
-        """Go back to the queue: the host may be asked."""
+        """Go back to the queue: the host is ready."""
         ...
 
 
 class Domain:
-    """A registered domain: the requests open to all its hosts together."""
+    """A registered domain: the open requests to all its hosts together."""
 
     __slots__ = ("in_flight", "waiting")
 
     def __init__(self) -> None:
         self.in_flight = 0
-        self.waiting: deque[Host] = deque()  # hosts that only lack a place in the domain
+        self.waiting: deque[Host] = deque()  # hosts that need nothing but a place in the domain
 
 
 class Host:
     """One host (name and port) and all the frontier knows about it. Changed by the frontier only."""
 
     __slots__ = (
-        "boost", "bytes", "crawl_delay_s", "domain", "domain_name", "errands", "failures", "in_domain_queue",
-        "in_flight", "in_timer", "ip", "meeting", "met_s", "name", "next_s", "pages", "parked", "queued_pages",
-        "refusal", "requests", "robots_status", "rules", "scheme", "sid", "state",
+        "boost", "bytes", "contacted_s", "crawl_delay_s", "domain", "domain_name", "failures", "in_domain_queue",
+        "in_first_contact", "in_flight", "in_timer", "ip", "leased_pages", "name", "next_s", "pages", "parked",
+        "pending_sitemaps", "rejection", "requests", "robots_status", "rules", "scheme", "sid", "state",
     )  # fmt: skip
 
     def __init__(self, sid: int, name: str, scheme: str, domain: Domain) -> None:
@@ -74,7 +74,7 @@ class Host:
         self.state = HostState.OK
         self.failures = 0  # in a row
         self.pages = 0
-        self.queued_pages = 0  # leased now, counted against the limit of pages per host
+        self.leased_pages = 0  # counted against the limit of pages per host
         self.requests = 0
         self.bytes = 0
         self.in_flight = 0
@@ -82,30 +82,30 @@ class Host:
         self.crawl_delay_s = 0.0
         self.robots_status = 0
         self.rules: Rules | None = None
-        self.met_s = 0.0  # when robots.txt was read; 0: never
-        self.meeting = False
-        self.refusal: Outcome | None = None  # why nothing of this host may be asked
-        self.boost = 1.0  # how much sooner its URLs have their turn than their priorities say
-        self.errands: deque[Lease] = deque()  # sitemaps
-        self.parked: list[Parked] = []  # lanes that wait until the host may be asked
+        self.contacted_s = 0.0  # when robots.txt was last read; 0: never
+        self.in_first_contact = False
+        self.rejection: Outcome | None = None  # why nothing may be fetched from this host
+        self.boost = 1.0  # how much more the priorities of its URLs count
+        self.pending_sitemaps: deque[Lease] = deque()
+        self.parked: list[Parked] = []  # lanes that wait until the host is ready
         self.in_timer = False
         self.in_domain_queue = False  # whether it waits for a place in its domain
 
 
 def delay_s(host: Host, fetching: FetchSettings) -> float:
-    """Seconds between two requests to `host`: what we set, or what its robots.txt asks for when that is more."""
+    """Seconds between two requests to `host`: our setting, or what its robots.txt demands when that is more."""
     return max(fetching.host_delay_s, host.crawl_delay_s)
 
 
 def places(host: Host, fetching: FetchSettings) -> int:
     """Requests that may be open to `host` at once."""
-    if delay_s(host, fetching) > 0 or host.state is HostState.SLOW or host.meeting or not host.met_s:
+    if delay_s(host, fetching) > 0 or host.state is HostState.SLOW or host.in_first_contact or not host.contacted_s:
         return 1
     return fetching.per_host
 
 
 def next_fetch_s(host: Host, ended_s: float, fetching: FetchSettings) -> float:
-    """When a host whose request ended at `ended_s` may be asked again. Failures in a row double the wait."""
+    """When the next request may follow one that ended at `ended_s`. Failures in a row double the delay."""
     wait_s = min(delay_s(host, fetching), max(fetching.max_crawl_delay_s, fetching.host_delay_s))
     if host.failures:
         wait_s = max(wait_s, min(fetching.backoff_s * 2 ** (host.failures - 1), fetching.max_backoff_s))
@@ -114,7 +114,7 @@ def next_fetch_s(host: Host, ended_s: float, fetching: FetchSettings) -> float:
 
 def blame(host: Host, outcome: Outcome, fetching: FetchSettings) -> None:
     """Count an outcome for or against the host: `slow` after a failure, `bad` after `host_tries` in a row."""
-    if outcome is Outcome.WORKER_LOST:  # that says nothing of the host
+    if outcome is Outcome.WORKER_LOST:  # which says nothing about the host
         return
     if outcome.blames_host:
         host.failures += 1
@@ -128,7 +128,7 @@ WAKE_HOSTS = 8  # hosts woken for one free place in their domain: a domain of 10
 
 
 class HostTable:
-    """Hosts by name and by number, their open requests, and the times at which they may be asked again."""
+    """Hosts by name and by number, their open requests, and the times at which they are ready again."""
 
     def __init__(self, fetching: FetchSettings, scope: ScopeFilter) -> None:
         self.hosts: list[Host] = []
@@ -140,15 +140,15 @@ class HostTable:
         self._domains: dict[str, Domain] = {}
         self._timer: list[tuple[float, int, Host]] = []
         self.boosts: dict[str, float] = {}
-        """Hosts, with all below them, that have their turn sooner."""
+        """Factors by which the priorities of hosts, and of all hosts below them, count for more."""
 
     def get(self, name: str, scheme: str = "http") -> Host:
-        """The host of that name, made when it is new."""
+        """The host of that name, created when it is new."""
         host = self._by_name.get(name)
         if host is None:
             domain = self._domains.setdefault(registered_domain(name), Domain())
             host = self._by_name[name] = Host(len(self.hosts), name, scheme, domain)
-            host.refusal = self._scope.refusal(name)
+            host.rejection = self._scope.rejection(name)
             host.boost = self._boost_of(host)
             self.hosts.append(host)
             self.states[host.state] += 1
@@ -157,22 +157,22 @@ class HostTable:
         return host
 
     def lock(self, domains: Iterable[str]) -> tuple[list[Host], list[Host]]:
-        """Ask nothing of these domains from now on, and of all others again: hosts now locked, hosts now free."""
+        """Lock these domains and no others; returns the hosts that are locked now, and those that are free again."""
         self._scope.locked = frozenset(domains)
         closed, opened = [], []
         for host in self.hosts:
-            before, host.refusal = host.refusal, self._scope.refusal(host.name)
-            if host.refusal is before:
+            before, host.rejection = host.rejection, self._scope.rejection(host.name)
+            if host.rejection is before:
                 continue
-            if host.refusal is Outcome.LOCKED:
-                host.errands.clear()
+            if host.rejection is Outcome.LOCKED:
+                host.pending_sitemaps.clear()
                 closed.append(host)
-            elif host.refusal is None:
+            elif host.rejection is None:
                 opened.append(host)
         return closed, opened
 
     def boost(self, name: str, factor: float) -> list[Host]:
-        """Let a host, and all below it, have their turn sooner; 1 takes it back. Returns those that are known."""
+        """Raise the priorities of a host and of all below it; 1 undoes that. Returns the known hosts among them."""
         self.boosts.pop(name, None)
         if factor != 1.0:
             self.boosts[name] = factor
@@ -184,8 +184,8 @@ class HostTable:
     def _boost_of(self, host: Host) -> float:
         return self.boosts.get(covering(host_name(host.name), self.boosts), 1.0) if self.boosts else 1.0
 
-    def may_ask(self, host: Host, now_s: float) -> bool:
-        """Whether `host` may be asked now; if not, it is woken when it may."""
+    def is_ready(self, host: Host, now_s: float) -> bool:
+        """Whether a request to `host` may be sent now; if not, the host is woken when it may."""
         if host.in_flight >= places(host, self._fetching):
             return False  # woken when its request ends
         if host.next_s > now_s:
@@ -208,7 +208,7 @@ class HostTable:
         self.in_flight += 1
 
     def end(self, host: Host, outcome: Outcome, now_s: float, retry_after_s: float) -> None:
-        """A request to a host came to its end: judge the host by it, and wake those who waited for the place."""
+        """A request to a host ended: rate the host by its outcome, and wake what waited for the free place."""
         self.states[host.state] -= 1
         blame(host, outcome, self._fetching)
         self.states[host.state] += 1
@@ -229,11 +229,11 @@ class HostTable:
             _wake_lanes(host)
 
     def next_s(self) -> float | None:
-        """When the next host is to be woken."""
+        """When the next host has to be woken."""
         return self._timer[0][0] if self._timer else None
 
     def _wake_domain(self, domain: Domain) -> None:
-        """Wake some hosts that lacked a place in their domain; all of them when nothing is under way in it."""
+        """Wake some hosts that wait for a place in their domain; all of them when no request to it is open."""
         count = WAKE_HOSTS if domain.in_flight else len(domain.waiting)
         for _ in range(min(count, len(domain.waiting))):
             host = domain.waiting.popleft()

@@ -1,163 +1,71 @@
-"""Pages are judged anew: what was learned from the old judgements is put right, without being told all again.
+"""What is known of queued URLs: the pages that link to them, the words of those links, how others nearby turned out.
 
-What is known of waiting URLs: the pages that link to them, the words of those links, what became of others nearby.
+When a page has been fetched and judged, everything that led to it learns from that: the pages that link to it, the
+links beside those links, its host and folder, the words of the links (`link_memory.py`).
 
-When a page has been fetched and judged, all that led to it learn from that: the pages it was linked from, the links
-beside it, its host and folder, its links' words (`link_memory.py`).
-
-`features` makes numbers of this for any waiting URLs at once, whether the few that some new pages link to or all of
-them, in some twenty array operations. What the words of a link say, and what became of the links beside it, is
-remembered with the link, as of the last look at it: most of the links to a URL have not changed when a page adds one
-more.
+`features` computes numbers from this for any queued URLs at once, whether the few that some new pages link to or all of
+them, in some twenty array operations. The views of a link, which are what its words say and how the links beside it
+turned out, are kept with the link as of the last look at it: most of the links to a URL have not changed when another
+page adds one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from opilio.frontier.arrays import ABSENT, Column, once
-from opilio.frontier.link_memory import CONTEXT, HALF_BITS, LOWER_HALF, LinkMemory, RelevanceRecords
-from opilio.frontier.link_words import SLOT, SLOTS, WordOdds
-from opilio.frontier.strategies import KnownDocument
-from opilio.model import RELEVANT
+from opilio.frontier.arrays import Column
+from opilio.frontier.link_memory import CONTEXT, LinkMemory
+from opilio.frontier.link_tables import RelevanceRecords
+from opilio.frontier.link_words import SLOT, SLOTS
+from opilio.frontier.strategies import RejudgedPages
+from opilio.model import RELEVANT, Document
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from opilio.frontier.link_words import Words
+    from opilio.frontier.link_words import Words, WordVectors
 
     Rows: TypeAlias = npt.NDArray[np.int64]
     Values: TypeAlias = npt.NDArray[np.float64]
 
-
-class JudgedAnew(NamedTuple):
-    """What a new model says of pages that were seen."""
-
-    oids: Rows
-    goodness: Values
-    steps: Values
-    """Of each page: how many links ago the last relevant page was."""
-    page_words: WordOdds
-    """Of these pages, and of what is taught."""
-    documents: Sequence[KnownDocument] = ()
-    """What is taught by now."""
-
-
-class Reconsidering(LinkMemory):
-    """A memory of links whose lessons can be corrected."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._meanwhile: list[tuple[Words, float]] | None = None
-        """The words of pages that came while others were judged anew."""
-
-    def add_words(self, words: Words, relevance: float) -> None:
-        """Learn from the words of a page: what the pages of the topic speak of, links to them will speak of too."""
-        super().add_words(words, relevance)
-        if self._meanwhile is not None:
-            self._meanwhile.append((words, relevance))
-
-    def pages_seen(self) -> Rows:
-        """The oids of all pages seen so far; the words of those that come from now on are noted for `judge_anew`."""
-        self.catch_up()
-        self._meanwhile = []
-        return self._page_oid.values.copy()
-
-    def never_mind(self) -> None:
-        """Nothing is judged anew after all: the words of pages need not be noted any longer."""
-        self._meanwhile = None
-
-    def judge_anew(self, judged: JudgedAnew) -> None:
-        """Put right what depends on how good pages are. `pages_seen` was called before they were judged."""
-        self.catch_up()
-        self._grow_oids(int(judged.oids.max(initial=-1)) + 1)
-        before = self._goodness.values.astype(np.float64)
-        self._goodness.values[judged.oids] = judged.goodness
-        gained = self._goodness.values - before
-        is_new = np.isnan(before[judged.oids])
-        gained[np.isnan(gained)] = 0.0
-        self._correct_pages(judged)
-        self._correct_records(gained)
-        self._correct_links(gained)
-        self._settle_unjudged(judged.oids[is_new], judged.goodness[is_new])
-        self.page_words = judged.page_words
-        meanwhile, self._meanwhile = self._meanwhile, None
-        if meanwhile:
-            self._learn_words(meanwhile)
-
-    def _correct_pages(self, judged: JudgedAnew) -> None:
-        goodness = self._goodness.values[self._page_oid.values]
-        self._relevance.values[:] = np.nan_to_num(goodness)
-        steps = np.full(len(self._goodness), np.nan)
-        steps[judged.oids] = judged.steps
-        steps = steps[self._page_oid.values]
-        known = ~np.isnan(steps)
-        self._steps.values[known] = steps[known]
-
-    def _correct_records(self, gained: Values) -> None:
-        self._good_pages += float(gained.sum())
-        changed = np.flatnonzero((gained != 0.0) & (self._home.values != ABSENT))
-        homes = self._home.values[changed]
-        np.add.at(self._hosts.good.values, homes >> HALF_BITS, gained[changed])
-        np.add.at(self._folders.good.values, homes & LOWER_HALF, gained[changed])
-
-    def _correct_links(self, gained: Values) -> None:
-        known = np.flatnonzero(~np.isnan(self._fate.values))
-        targets = self._target.values[known]
-        self._fate.values[known] = self._goodness.values[targets]
-        children = once(self._parent.values[known] << HALF_BITS | targets)
-        np.add.at(self._children.good.values, children >> HALF_BITS, gained[children & LOWER_HALF])
-        self._link_words.correct((self._lesson_slot.values, self._lesson_oid.values), gained)
-
-    def _settle_unjudged(self, oids: Rows, goodness: Values) -> None:
-        """Pages that nothing had judged are known now."""
-        order = np.argsort(oids)
-        oids, goodness = oids[order], goodness[order]
-        self._record_pages(oids, goodness)
-        if not len(oids):
-            return
-        which = np.minimum(np.searchsorted(oids, self._target.values), len(oids) - 1)
-        links = np.flatnonzero((oids[which] == self._target.values) & np.isnan(self._fate.values))
-        links = links[np.argsort(which[links], kind="stable")]
-        self._chains.drop(oids)
-        if len(links):
-            self._settle_links(links, which[links], goodness)
-
-
 NEAR = (-3, -2, -1, 1, 2, 3)
-"""Links so far before and behind a link on its page stand beside it."""
+"""Offsets, among the links of a page, of the links that stand beside a link."""
+PRIOR_PAGES = 3.0
+"""The record of a host, folder or page counts as if this many more of its pages were known, of the usual relevance."""
 _NEAR = np.array(NEAR)[:, None]
 _NEARNESS = 1.0 / np.abs(_NEAR)
 _MOST_LINKS = 100_000
-"""Links looked at again at one time, at most: a fifth of a second's work."""
+"""Links whose views are renewed at a time, at most: a fifth of a second's work."""
 _PIECE_LINKS = 2048
-"""Links looked at in one go: what is in between then stays in the processor's cache."""
-PATIENCE = 3.0
-"""The record of a host, folder or page counts as if so many more of its pages were known, of the usual worth."""
+"""Links viewed in one piece: intermediate arrays then stay in the processor's cache."""
 _VIEWS = 7
 _CONTEXT_BACK = np.uint32(pow(int(CONTEXT), -1, 2**32))
 
 FEATURES = (
     "best parent", "mean parent", "any parent", "parents", "relevant parents", "strength of parents",
     "words", "best words", "words around", "keywords", "learned words", "best learned words",
-    "siblings", "links beside", "host", "folder", "steps from the topic", "kindred words",
+    "siblings", "links beside", "host", "folder", "steps from the topic", "embedding similarity",
 )  # fmt: skip
 
 
-class LinkEvidence(Reconsidering):
-    """The links to waiting URLs, and what they amount to."""
+class LinkEvidence:
+    """The evidence for queued URLs: a memory of links, and what it amounts to."""
 
     def __init__(self) -> None:
-        super().__init__()
+        self.memory = LinkMemory()
         self._keywords = np.zeros(0, np.uint32)
         self._may_be_keyword = np.zeros(SLOTS, np.bool_)
-        """By the lower bits of a word: whether a keyword has the same."""
+        """By slot of a word: whether a keyword has the same slot."""
         self._views: Column[np.float32] = Column(np.float32, _VIEWS)
-        """By link: what `_look_at` says of it, as of the last look."""
-        self._looked_to = 0
+        """By link: what `_view` gave at the last look."""
+        self._viewed_to = 0
+        self._forgotten = 0
+        """Links whose views were forgotten."""
+
+    # -- what happens
 
     def set_keywords(self, keywords: Iterable[int]) -> None:
         """The hash codes of the words that name the topics."""
@@ -165,30 +73,106 @@ class LinkEvidence(Reconsidering):
         self._may_be_keyword[:] = False
         self._may_be_keyword[self._keywords & SLOT] = True
 
+    def use_vectors(self, vectors: WordVectors) -> None:
+        """Score words by their vectors too, from now on."""
+        self.memory.use_vectors(vectors)
+
+    def set_titles(self, words: Words, of: Rows, relevance: Values) -> None:
+        """The words of titles whose relevance is known before the crawl, for the similarity of vectors."""
+        if self.memory.similarity is not None:
+            self.memory.similarity.prepare(words, of, relevance)
+
+    def add_page(
+        self, oid: int, relevance: float, steps: int, document: Document, oids: Sequence[int], sids: Sequence[int]
+    ) -> None:
+        """A page was fetched, with links to `oids`, ABSENT for those that are not followed, on hosts `sids`.
+
+        `steps` is the number of links followed since the last relevant page.
+        """
+        if self.memory.note_page(oid, relevance, steps, document, oids, sids):
+            self.catch_up()
+
+    def add_words(self, words: Words, relevance: float) -> None:
+        """Learn from the words of a page: links to pages like it will have the same words."""
+        self.memory.note_words(words, relevance)
+
+    def settle(self, oid: int, relevance: float) -> None:
+        """The relevance of a URL's page is known: 0 for a page that could not be had."""
+        self.memory.settle(oid, relevance)
+
+    def forget(self, oid: int) -> None:
+        """A URL will not be fetched, which says nothing about its page."""
+        self.memory.forget(oid)
+
+    def pages_seen(self) -> Rows:
+        """The oids of all pages added so far."""
+        self.catch_up()
+        return self.memory.pages.oid.values.copy()
+
+    def rejudge(self, rejudged: RejudgedPages, words_since: Sequence[tuple[Words, float]] = ()) -> None:
+        """Correct all that depends on the relevance of pages.
+
+        `words_since` are the words of pages that were added after `pages_seen` was called.
+        """
+        self.catch_up()
+        self.memory.rejudge(rejudged, words_since)
+
+    def catch_up(self, *, may_wait: bool = False) -> None:
+        """Process everything that was added, and view the new links."""
+        memory = self.memory
+        memory.catch_up(may_wait=may_wait)
+        links = memory.links
+        if links.forgotten > self._forgotten:
+            count = links.forgotten - self._forgotten
+            self._forgotten = links.forgotten
+            self._views.cut(min(count, len(self._views)))
+            self._viewed_to = max(0, self._viewed_to - count)
+        for at in range(len(self._views), len(links), _PIECE_LINKS):
+            piece = np.arange(at, min(at + _PIECE_LINKS, len(links)))
+            self._views.grow(at + len(piece))
+            piece = piece[np.isnan(links.relevance.values[piece])]  # the others are not needed
+            self._views.values[piece] = self._view(piece)
+
     # -- what it amounts to
 
+    def knows(self, oid: int) -> bool:
+        """Whether there is evidence for a URL: a remembered link to it, while its relevance is not known."""
+        return len(self.known_among([oid])) > 0
+
+    def known_among(self, oids: Sequence[int]) -> Rows:
+        """Those of some URLs that there is evidence for."""
+        self.catch_up(may_wait=True)
+        return self.memory.known_among(oids)
+
+    def grown(self) -> list[int]:
+        """The URLs to which many of the links are new: links found since the last call count as new."""
+        self.catch_up(may_wait=True)
+        return self.memory.grown()
+
     def refresh(self) -> None:
-        """Weigh all words anew."""
+        """Recompute the scores of all words."""
         self.catch_up()
-        self.page_words.refresh()
-        self._link_words.refresh()
-        if self.kindred is not None:
-            self.kindred.refresh(self._goodness.values)
+        memory = self.memory
+        memory.page_words.refresh()
+        memory.link_words.refresh()
+        if memory.similarity is not None:
+            memory.similarity.refresh(memory.relevance.values)
 
-    def features(self, oids: Sequence[int] | Rows, *, anew: bool = True) -> Values:
-        """One row of numbers, by `FEATURES`, for each of some URLs that there are links to.
+    def features(self, oids: Sequence[int] | Rows, *, renew: bool = True) -> Values:
+        """One row of numbers, by `FEATURES`, for each of some URLs that there is evidence for.
 
-        With `anew`, links to them are looked at again, else only what changes with each page is.
+        With `renew`, the views of the links to them are renewed; else only what changes with each page is.
         """
-        self.catch_up(may_wait=not anew)
+        self.catch_up(may_wait=not renew)
         if not len(oids):
             return np.zeros((0, len(FEATURES)))
-        links, which = self._chains.follow(np.asarray(oids, np.int64))
+        memory, pages = self.memory, self.memory.pages
+        links, which = memory.chains.follow(np.asarray(oids, np.int64))
         sizes = np.bincount(which, minlength=len(oids))
         starts = sizes.cumsum() - sizes
-        parents = self._parent.values[links]
-        relevance = self._relevance.values[parents]
-        usual = self._good_pages / self._known_pages
+        parents = memory.links.parent.values[links]
+        relevance = pages.relevance.values[parents]
+        usual = memory.usual
 
         def total(values: Values) -> Values:
             return np.add.reduceat(values, starts)
@@ -196,101 +180,98 @@ class LinkEvidence(Reconsidering):
         def most(values: Values) -> Values:
             return np.maximum.reduceat(values, starts)
 
-        children_known, children_good = (
-            total(self._children.known.values[parents]),
-            total(self._children.good.values[parents]),
-        )
-        if anew:
-            self._look_again(links)
+        children_known = total(pages.children.known.values[parents])
+        children_good = total(pages.children.good.values[parents])
+        if renew:
+            self._renew_views(links)
         views = self._views.values[links].T.astype(np.float64, order="C")
-        beside_known, beside_good, words, around, _, learned, kindred = np.add.reduceat(views, starts, axis=1)
+        beside_known, beside_good, words, around, _, learned, similarity = np.add.reduceat(views, starts, axis=1)
         best_words, _, best_keywords, best_learned = np.maximum.reduceat(views[2:6], starts, axis=1)
-        hosts, folders = self._homes(oids)
+        hosts, folders = memory.homes(oids)
         table = [
             most(relevance),
             total(relevance) / sizes,
             -total(np.log1p(-0.95 * relevance)),
             np.log(sizes),
             total((relevance >= RELEVANT).astype(np.float64)) / sizes,
-            total(relevance / np.sqrt(self._links.values[parents])),
+            total(relevance / np.sqrt(pages.links.values[parents])),
             words / sizes,
             best_words,
             around / sizes,
             best_keywords,
             learned / sizes,
             best_learned,
-            (children_good + PATIENCE * usual) / (children_known + PATIENCE),
-            (beside_good + PATIENCE * usual) / (beside_known + PATIENCE),
-            self._record(self._hosts, hosts, usual),
-            self._record(self._folders, folders, usual),
-            -most(-self._steps.values[parents]),
-            kindred / sizes,
-        ]  # fmt: skip
+            (children_good + PRIOR_PAGES * usual) / (children_known + PRIOR_PAGES),
+            (beside_good + PRIOR_PAGES * usual) / (beside_known + PRIOR_PAGES),
+            self._record(memory.hosts, hosts, usual),
+            self._record(memory.folders, folders, usual),
+            -most(-pages.steps.values[parents]),
+            similarity / sizes,
+        ]
         return np.array(table).T
 
-    def _look_again(self, links: Rows) -> None:
-        """Look at links again; when there are very many, at those whose turn it is."""
-        if len(links) > _MOST_LINKS:
-            links = np.sort(links)
-            links = np.roll(links, -int(np.searchsorted(links, self._looked_to)))[:_MOST_LINKS]
-            self._looked_to = int(links[-1]) + 1
-        for at in range(0, len(links), _PIECE_LINKS):
-            piece = links[at : at + _PIECE_LINKS]
-            self._views.values[piece] = self._look_at(piece)
-
     def known_nearby(self, oids: Rows) -> Values:
-        """How many pages are known of the host and of the folder of each of some URLs that there are links to."""
-        hosts, folders = self._homes(oids)
-        return self._hosts.known.values[hosts] + self._folders.known.values[folders]
-
-    def _homes(self, oids: Sequence[int] | Rows) -> tuple[Rows, Rows]:
-        """Host and folder of each URL."""
-        homes = self._home.values[np.array(oids, np.int64)]
-        return homes >> HALF_BITS, homes & LOWER_HALF
+        """How many pages are known of the host and of the folder of each of some URLs that there is evidence for."""
+        hosts, folders = self.memory.homes(oids)
+        return self.memory.hosts.known.values[hosts] + self.memory.folders.known.values[folders]
 
     @staticmethod
     def _record(records: RelevanceRecords, rows: Rows, usual: float) -> Values:
-        return (records.good.values[rows] + PATIENCE * usual) / (records.known.values[rows] + PATIENCE)
+        return (records.good.values[rows] + PRIOR_PAGES * usual) / (records.known.values[rows] + PRIOR_PAGES)
 
-    def _look_at(self, links: Rows) -> Values:
-        """What can be seen of links, a row for each: those beside them, their words."""
+    # -- views of links
+
+    def _renew_views(self, links: Rows) -> None:
+        """View links again; when there are very many, those whose turn it is."""
+        if len(links) > _MOST_LINKS:
+            links = np.sort(links)
+            links = np.roll(links, -int(np.searchsorted(links, self._viewed_to)))[:_MOST_LINKS]
+            self._viewed_to = int(links[-1]) + 1
+        for at in range(0, len(links), _PIECE_LINKS):
+            piece = links[at : at + _PIECE_LINKS]
+            self._views.values[piece] = self._view(piece)
+
+    def _view(self, links: Rows) -> Values:
+        """The views of links, a row for each: the links beside it, and its words."""
         return np.array((*self._beside(links), *self._word_scores(links))).T
 
     def _beside(self, links: Rows) -> tuple[Values, Values]:
-        """Of the links beside each link: how many were followed, the nearer the more they count, and how good."""
+        """Of the links beside each link: how many targets are known, the nearer counting more, and how relevant."""
+        table = self.memory.links
         near = links + _NEAR
-        inside = np.minimum(np.maximum(near, 0), len(self._parent) - 1)
-        fates = self._fate.values[inside]
-        parents = self._parent.values
-        counts = (inside == near) & ~np.isnan(fates) & (parents[inside] == parents[links])
+        inside = np.minimum(np.maximum(near, 0), len(table) - 1)
+        relevance = table.relevance.values[inside]
+        parents = table.parent.values
+        counts = (inside == near) & ~np.isnan(relevance) & (parents[inside] == parents[links])
         weights = counts * _NEARNESS
-        return weights.sum(axis=0), (weights * np.where(counts, fates, 0.0)).sum(axis=0)
+        return weights.sum(axis=0), (weights * np.where(counts, relevance, 0.0)).sum(axis=0)
 
     def _word_scores(self, links: Rows) -> tuple[Values, Values, Values, Values, Values]:
-        """Of each link: what its words and those around it say, how many keywords it has, what was learned of such, and
-        what words say that mean much the same."""
-        size = len(links)
-        starts, inner, outer = (c.values[links] for c in (self._words_start, self._words_in, self._words_around))
-        words, of, _ = self._words_of(starts, inner + outer)
+        """By link: the odds of its words and of those around it, by words of pages; its keywords; the odds of both, by
+        words of links; and the similarity of its words to those of links to relevant pages."""
+        memory, table, size = self.memory, self.memory.links, len(links)
+        starts, inner, outer = (c.values[links] for c in (table.words_start, table.words_in, table.words_around))
+        words, of, _ = table.words_of(starts, inner + outer)
         # Twice as many places as links: at the even ones are words in links, at the odd ones those around them.
         place = np.arange(2 * size).repeat(np.array((inner, outer)).T.ravel())
-        spoken = self.page_words.odds(np.where(place & 1, words * _CONTEXT_BACK, words))
-        said = np.bincount(place, spoken, 2 * size)
+        odds = memory.page_words.odds(np.where(place & 1, words * _CONTEXT_BACK, words))
+        total = np.bincount(place, odds, 2 * size)
         keywords = np.bincount(place, self._is_keyword(words), 2 * size)
         return (
-            said[::2] / np.sqrt(1.0 + inner),
-            said[1::2] / np.sqrt(1.0 + outer),
+            total[::2] / np.sqrt(1.0 + inner),
+            total[1::2] / np.sqrt(1.0 + outer),
             keywords[::2] / np.sqrt(1.0 + inner),
-            np.bincount(of, self._link_words.odds(words), size) / np.sqrt(1.0 + inner + outer),
-            self._kindred_scores(words, place, inner),
+            np.bincount(of, memory.link_words.odds(words), size) / np.sqrt(1.0 + inner + outer),
+            self._similarities(words, place, inner),
         )
 
-    def _kindred_scores(self, words: Words, place: Rows, inner: Rows) -> Values:
-        if self.kindred is None:
+    def _similarities(self, words: Words, place: Rows, inner: Rows) -> Values:
+        similarity = self.memory.similarity
+        if similarity is None:
             return np.zeros(len(inner))
         is_inside = (place & 1) == 0
-        said = np.bincount(place[is_inside] >> 1, self.kindred.scores(words[is_inside]), len(inner))
-        scores: Values = said / np.sqrt(1.0 + inner)
+        total = np.bincount(place[is_inside] >> 1, similarity.scores(words[is_inside]), len(inner))
+        scores: Values = total / np.sqrt(1.0 + inner)
         return scores
 
     def _is_keyword(self, words: Words) -> npt.NDArray[np.bool_]:
@@ -301,20 +282,3 @@ class LinkEvidence(Reconsidering):
             at[at == len(self._keywords)] = 0
             found[found] = self._keywords[at] == candidates
         return found
-
-    # -- what is seen of new links is kept with them
-
-    def catch_up(self, *, may_wait: bool = False) -> None:
-        """Work in all that was noted, and look at the new links."""
-        super().catch_up(may_wait=may_wait)
-        for at in range(len(self._views), len(self._parent), _PIECE_LINKS):
-            piece = np.arange(at, min(at + _PIECE_LINKS, len(self._parent)))
-            self._views.grow(at + len(piece))
-            piece = piece[np.isnan(self._fate.values[piece])]  # of the others nobody will ask
-            self._views.values[piece] = self._look_at(piece)
-
-    def _forget(self) -> None:
-        count = len(self._parent) // 2
-        self._views.cut(min(count, len(self._views)))
-        self._looked_to = max(0, self._looked_to - count)
-        super()._forget()

@@ -1,10 +1,10 @@
-"""The links to each URL: a chain from the last that was found to the first.
+"""The links of the pages that were fetched, and how relevant the pages turned out that they lead to.
 
-The links of the pages that were fetched, and what became of the URLs that they lead to.
+Every link of every page is remembered, up to the latest `MAX_LINKS`. Events are noted when they happen and processed
+later, many pages at a time (`catch_up`): one array operation for the links of sixty pages takes little longer than one
+for those of a single page.
 
-Every link of every page is remembered, the last `MAX_LINKS` of them. What happens is noted when it happens and worked
-in when somebody looks, many pages at a time: one array operation for the links of sixty pages takes little longer than
-one for those of a page.
+When pages are re-judged, `rejudge` corrects all that depends on the old judgements.
 """
 
 from __future__ import annotations
@@ -16,112 +16,37 @@ import msgspec
 import numpy as np
 
 from opilio.frontier.arrays import ABSENT, Column, once
-from opilio.frontier.link_words import KindredWords, WordOdds
+from opilio.frontier.link_tables import Chains, LinkTable, PageTable, RelevanceRecords
+from opilio.frontier.link_words import EmbeddingSimilarity, WordOdds
+from opilio.frontier.strategies import RejudgedPages
 from opilio.model import Document
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from opilio.frontier.link_words import Words
+    from opilio.frontier.link_words import Words, WordVectors
 
     Rows: TypeAlias = npt.NDArray[np.int64]
     Values: TypeAlias = npt.NDArray[np.float64]
 
-_FEW_CHAINS = 8
-"""So many chains are followed one by one: an array operation for each step would take longer."""
-
-
-class Chains:
-    """By oid the last link to a URL, and by link the one before it to the same URL.
-
-    Links are numbered from the first ever; those that are forgotten end a chain.
-    """
-
-    def __init__(self) -> None:
-        self._first = 0
-        self._last: Column[np.int64] = Column(np.int64)
-        self._previous: Column[np.int64] = Column(np.int64)
-
-    def grow(self, oids: int) -> None:
-        """See to it that there is room for so many URLs."""
-        self._last.grow(oids, ABSENT)
-
-    def has(self, oids: Rows) -> npt.NDArray[np.bool_]:
-        """Which of some URLs a link is remembered to."""
-        found: npt.NDArray[np.bool_] = self._last.values[oids] >= self._first
-        return found
-
-    def drop(self, oids: Rows) -> None:
-        """Nobody will ask for the links to some URLs any more."""
-        self._last.values[oids] = ABSENT
-
-    def add(self, targets: Rows, places: Rows) -> None:
-        """More links, to `targets`; those at some places are hung behind the last to the same URL."""
-        number = self._first + len(self._previous)
-        self._previous.grow(len(self._previous) + len(targets), ABSENT)
-        if not len(places):
-            return
-        places = places[targets[places].argsort(kind="stable")]
-        oids, links = targets[places], places + number
-        goes_on = oids[1:] == oids[:-1]
-        before = self._last.values[oids]
-        before[1:][goes_on] = links[:-1][goes_on]
-        self._previous.values[links - self._first] = before
-        is_last = np.append(~goes_on, True)
-        self._last.values[oids[is_last]] = links[is_last]
-
-    def follow(self, oids: Rows) -> tuple[Rows, Rows]:
-        """The links to some URLs, by their places among those remembered, and which of the URLs each leads to.
-
-        The latter is in ascending order.
-        """
-        last, which = self._last.values[oids], np.arange(len(oids))
-        previous, found, of = self._previous.values, [last[:0]], [which[:0]]
-        while len(last) > _FEW_CHAINS:
-            remembered = last >= self._first
-            last, which = last[remembered] - self._first, which[remembered]
-            found.append(last)
-            of.append(which)
-            last = previous[last]
-        for number, one in zip(last.tolist(), which.tolist(), strict=True):
-            rest = self._one(number)
-            found.append(rest)
-            of.append(np.full(len(rest), one))
-        links, whose = np.concatenate(found), np.concatenate(of)
-        order = whose.argsort(kind="stable")
-        return links[order], whose[order]
-
-    def _one(self, number: int) -> Rows:
-        places = []
-        while number >= self._first:
-            places.append(number - self._first)
-            number = int(self._previous.values[places[-1]])
-        return np.array(places, np.int64)
-
-    def cut(self, count: int) -> None:
-        """Forget the first `count` links."""
-        self._previous.cut(count)
-        self._first += count
-
-
 MAX_LINKS = 1_000_000
 MAX_FOLDERS = 200_000
-MAX_LESSONS = 4_000_000
-"""Words that were learned from links: so many can be corrected later."""
+MAX_SAMPLES = 4_000_000
+"""Words of links that were learned from and can be corrected later."""
 MAX_NOTED_PAGES = 256
-"""Pages that are noted and not worked in: more would only take memory."""
-WEIGHED_AGAIN = 8
-"""A URL is weighed again when one of so many of the links to it is new: for the hundredth link nothing changes."""
-MOST_LESSONS_WAITING, LESSONS_KNOWN = 16, 64
-"""What became of so many URLs may wait to be learned from, and of one for each so many that are known: learning from
-many at a time takes a quarter of what it takes one by one, and in the beginning each counts."""
+"""Pages that are noted and not processed: more would only take memory."""
+WEIGH_AGAIN = 8
+"""A URL gets a new priority when one in this many of the links to it is new: the hundredth link changes nothing."""
+MAX_PENDING_SAMPLES, KNOWN_PER_PENDING = 16, 64
+"""The outcomes of this many URLs at most, and of one for each 64 that are known, may be pending before they are learned
+from: learning from many at a time takes a quarter of the time, and in the beginning each one counts."""
 HALF_BITS, LOWER_HALF = 32, 2**32 - 1
 CONTEXT = np.uint32(0x9E3779B1)
-"""Times this, words around a link are other words than those in it."""
+"""Words around a link are multiplied by this, which makes them different words from those in it."""
 
 
-class Seen(NamedTuple):
-    """A page that was fetched, with the places that its links lead to."""
+class NotedPage(NamedTuple):
+    """A page that was fetched, with the URLs and hosts that its links lead to."""
 
     oid: int
     relevance: float
@@ -129,273 +54,248 @@ class Seen(NamedTuple):
     document: Document
     oids: Sequence[int]
     sids: Sequence[int]
-    ends: int
-    """How many of the ends that are noted came before it."""
-
-
-class RelevanceRecords:
-    """How many pages of something are known, and how good they are together."""
-
-    def __init__(self) -> None:
-        self.known: Column[np.float64] = Column(np.float64)
-        self.good: Column[np.float64] = Column(np.float64)
-
-    def grow(self, size: int) -> None:
-        """See to it that there are so many rows."""
-        self.known.grow(size)
-        self.good.grow(size)
-
-    def add(self, rows: Rows, goodness: Values) -> None:
-        """One more page is known in each of some rows, which may be named more than once."""
-        np.add.at(self.known.values, rows, 1.0)
-        np.add.at(self.good.values, rows, goodness)
+    settled_before: int
+    """How many of the noted outcomes of URLs came before it."""
 
 
 class LinkMemory:
-    """The links of pages, and the records of pages, hosts and folders."""
+    """Links, pages, and the records of pages, hosts and folders.
+
+    `note_page`, `note_words`, `settle` and `forget` only note an event; it counts after the next `catch_up`.
+    """
 
     def __init__(self) -> None:
+        self.links = LinkTable()
+        self.pages = PageTable()
         self.page_words = WordOdds()
-        self._link_words = WordOdds()
-        self.kindred: KindredWords | None = None
-        """What words say that no link had; nothing is known without word vectors."""
-        self._goodness: Column[np.float32] = Column(np.float32)
-        """By oid: how relevant its page is; not a number while that is not known."""
-        self._chains = Chains()
-        """The links to URLs that are not known yet."""
+        self.link_words = WordOdds()
+        self.similarity: EmbeddingSimilarity | None = None
+        """Scores of words by their vectors; None without word vectors."""
+        self.chains = Chains()
+        """The links to URLs whose relevance is not known yet."""
+        self.relevance: Column[np.float32] = Column(np.float32)
+        """By oid: how relevant the page is; not a number while that is not known."""
+        self.hosts = RelevanceRecords()
+        self.folders = RelevanceRecords()
+        self._folder_rows: dict[str, int] = {}
+        self._home: Column[np.int64] = Column(np.int64)
+        """By oid: its host and, in the lower half, its folder; ABSENT when no link led to it before it was known."""
         self._in_links: Column[np.int32] = Column(np.int32)
         self._weighed_links: Column[np.int32] = Column(np.int32)
-        """By oid of a URL: how many links to it were found while it was not known, and when it was last weighed."""
-        self._parent: Column[np.int64] = Column(np.int64)
-        self._target: Column[np.int64] = Column(np.int64)
-        """By link: the oid that it leads to."""
-        self._fate: Column[np.float32] = Column(np.float32)
-        self._words: Column[np.uint32] = Column(np.uint32)
-        self._words_start: Column[np.int64] = Column(np.int64)
-        self._words_in: Column[np.int64] = Column(np.int64)
-        self._words_around: Column[np.int64] = Column(np.int64)
-        self._forgotten_words = 0
-        self._page_oid: Column[np.int64] = Column(np.int64)
-        self._relevance: Column[np.float64] = Column(np.float64)
-        self._links: Column[np.float64] = Column(np.float64)
-        self._steps: Column[np.float64] = Column(np.float64)
-        self._children = RelevanceRecords()
-        self._hosts = RelevanceRecords()
-        self._folders = RelevanceRecords()
-        self._folder_rows: dict[str, int] = {}
-        self._lesson_slot: Column[np.int64] = Column(np.int64)
-        self._lesson_oid: Column[np.int64] = Column(np.int64)
-        self._home: Column[np.int64] = Column(np.int64)
-        """By oid: its host, and in the lower half its folder; ABSENT when no link led to it before it was known."""
+        """By oid: the links found to a URL while it was not known, and how many they were when it was last weighed."""
         self._known_pages, self._good_pages = 2.0, 1.0
+        self._sample_slot: Column[np.int64] = Column(np.int64)
+        self._sample_oid: Column[np.int64] = Column(np.int64)
         self._linked = [np.zeros(0, np.int64)]
-        """Where links lead that were found since `grown` was asked last."""
-        self._ends: list[tuple[int, float]] = []
-        self._texts: list[tuple[Words, float]] = []
-        self._seen: list[Seen] = []
-        self._gone: list[int] = []
-        self._lessons: dict[int, float] = {}
-        """What became of URLs, and is not learned from yet."""
+        """Targets of the links that were found since `grown` was called last."""
+        self._noted_pages: list[NotedPage] = []
+        self._noted_words: list[tuple[Words, float]] = []
+        self._noted_settled: list[tuple[int, float]] = []
+        self._noted_gone: list[int] = []
+        self._pending: dict[int, float] = {}
+        """The relevance of URLs that was not learned from yet."""
 
-    # -- what happens
+    def use_vectors(self, vectors: WordVectors) -> None:
+        """Score words by their vectors too, from now on."""
+        self.similarity = EmbeddingSimilarity(vectors)
 
-    def add_page(
+    # -- events
+
+    def note_page(
         self, oid: int, relevance: float, steps: int, document: Document, oids: Sequence[int], sids: Sequence[int]
-    ) -> None:
+    ) -> bool:
         """A page was fetched, with links to `oids`, ABSENT for those that are not followed, on hosts `sids`.
 
-        `steps` says how many links ago the last relevant page was.
+        `steps` is the number of links followed since the last relevant page. Returns whether so many pages are noted
+        that it is time to catch up.
         """
-        self._seen.append(Seen(oid, relevance, steps, document, oids, sids, len(self._ends)))
-        if len(self._seen) >= MAX_NOTED_PAGES:
-            self.catch_up()
+        self._noted_pages.append(NotedPage(oid, relevance, steps, document, oids, sids, len(self._noted_settled)))
+        return len(self._noted_pages) >= MAX_NOTED_PAGES
 
-    def add_words(self, words: Words, relevance: float) -> None:
-        """Learn from the words of a page: what the pages of the topic speak of, links to them will speak of too."""
-        self._texts.append((words, relevance))
+    def note_words(self, words: Words, relevance: float) -> None:
+        """The words of a page of this relevance: links to pages like it will have the same words."""
+        self._noted_words.append((words, relevance))
 
-    def settle(self, oid: int, goodness: float) -> None:
-        """A URL is known by now: how relevant its page is, 0 for one that could not be had."""
-        self._ends.append((oid, goodness))
+    def settle(self, oid: int, relevance: float) -> None:
+        """The relevance of a URL's page is known: 0 for a page that could not be had."""
+        self._noted_settled.append((oid, relevance))
 
     def forget(self, oid: int) -> None:
-        """A URL will not be asked for, which says nothing about its page."""
-        self._gone.append(oid)
+        """A URL will not be fetched, which says nothing about its page."""
+        self._noted_gone.append(oid)
 
-    def knows(self, oid: int) -> bool:
-        """Whether a link to a URL that is not known yet is remembered."""
-        return len(self.known_among([oid])) > 0
+    # -- what is known
+
+    @property
+    def usual(self) -> float:
+        """The mean relevance of the known pages."""
+        return self._good_pages / self._known_pages
 
     def known_among(self, oids: Sequence[int]) -> Rows:
-        """Those of some URLs that a link is remembered to."""
-        self.catch_up(may_wait=True)
+        """Those of some URLs that have a remembered link to them, and whose relevance is not known yet."""
         known = np.array(oids, np.int64)
-        known = known[known < len(self._goodness)]
-        return known[self._chains.has(known)]
+        known = known[known < len(self.relevance)]
+        return known[self.chains.has(known)]
+
+    def homes(self, oids: Sequence[int] | Rows) -> tuple[Rows, Rows]:
+        """The rows of the host and of the folder of each URL."""
+        homes = self._home.values[np.array(oids, np.int64)]
+        return homes >> HALF_BITS, homes & LOWER_HALF
 
     def grown(self) -> list[int]:
-        """Those of the URLs that links were found to since this was asked last which should be weighed again: so many
-        more links lead to them by now."""
-        self.catch_up(may_wait=True)
+        """The URLs to which many of the links are new: links found since the last call count as new."""
         linked = once(np.concatenate(self._linked))
         self._linked = [linked[:0]]
         found, before = self._in_links.values[linked], self._weighed_links.values[linked]
-        is_grown = (found - before) * WEIGHED_AGAIN >= found
+        is_grown = (found - before) * WEIGH_AGAIN >= found
         self._weighed_links.values[linked[is_grown]] = found[is_grown]
         return list(linked[is_grown].tolist())
 
+    # -- processing of what was noted
+
     def catch_up(self, *, may_wait: bool = False) -> None:
-        """Work in all that was noted, as if it had been at once; lessons that `may_wait` only when there are many."""
-        self._work_in()
-        if not may_wait or len(self._lessons) >= min(MOST_LESSONS_WAITING, 1 + self._known_pages // LESSONS_KNOWN):
+        """Process all that was noted. With `may_wait`, learn from it only when much is pending."""
+        self._process_noted()
+        if not may_wait or len(self._pending) >= min(MAX_PENDING_SAMPLES, 1 + self._known_pages // KNOWN_PER_PENDING):
             self._learn()
 
-    def _work_in(self) -> None:
-        seen, self._seen = self._seen, []
-        ends, self._ends = self._ends, []
-        gone, self._gone = self._gone, []
-        if ends:
-            latest = dict(ends)
-            oids, goodness = np.array(list(latest), np.int64), np.array(list(latest.values()))
+    def _process_noted(self) -> None:
+        pages, self._noted_pages = self._noted_pages, []
+        settled, self._noted_settled = self._noted_settled, []
+        gone, self._noted_gone = self._noted_gone, []
+        if settled:
+            latest = dict(settled)
+            oids, relevance = np.array(list(latest), np.int64), np.array(list(latest.values()))
             self._grow_oids(int(oids.max()) + 1)
-            is_new = np.isnan(self._goodness.values[oids])  # not of a page that is fetched again
-            self._goodness.values[oids] = goodness
-        if seen:
-            self._add_pages(seen, {oid: at for at, (oid, _) in enumerate(ends)})
-        if ends:
-            self._record_pages(oids[is_new], goodness[is_new])
-            self._lessons.update(latest)
+            is_new = np.isnan(self.relevance.values[oids])  # not a page that is fetched again
+            self.relevance.values[oids] = relevance
+        if pages:
+            self._add_pages(pages, {oid: at for at, (oid, _) in enumerate(settled)})
+        if settled:
+            self._record_pages(oids[is_new], relevance[is_new])
+            self._pending.update(latest)
         if gone:
             self._grow_oids(max(gone) + 1)
-            self._chains.drop(np.array(gone))
-        while len(self._parent) > MAX_LINKS:
-            self._forget()
+            self.chains.drop(np.array(gone))
+        while len(self.links) > MAX_LINKS:  # a URL without any link left keeps the priority it has
+            count = len(self.links) // 2
+            self.links.cut(count)
+            self.chains.cut(count)
 
     def _learn(self) -> None:
-        """Learn from what became of URLs, and from the words of pages."""
-        lessons, self._lessons = self._lessons, {}
-        texts, self._texts = self._texts, []
-        if lessons:
-            self._settle_all(np.array(list(lessons), np.int64), np.array(list(lessons.values())))
-        if texts:
-            self._learn_words(texts)
+        """Learn from the outcomes of URLs, and from the words of pages."""
+        pending, self._pending = self._pending, {}
+        words, self._noted_words = self._noted_words, []
+        if pending:
+            oids, relevance = np.array(list(pending), np.int64), np.array(list(pending.values()))
+            links, which = self.chains.follow(oids)
+            self.chains.drop(oids)
+            if len(links):
+                self._settle_links(links, which, relevance)
+        if words:
+            self._learn_words(words)
 
     def _grow_oids(self, size: int) -> None:
-        self._goodness.grow(size, np.nan)
+        self.relevance.grow(size, np.nan)
         self._home.grow(size, ABSENT)
-        self._chains.grow(size)
+        self.chains.grow(size)
         self._in_links.grow(size)
         self._weighed_links.grow(size)
 
-    def _learn_words(self, texts: Sequence[tuple[Words, float]]) -> None:
-        sizes = np.fromiter((len(words) for words, _ in texts), np.int64, len(texts))
-        goodness = np.array([relevance for _, relevance in texts])
-        words = np.concatenate([words for words, _ in texts])
-        self.page_words.learn(words, np.arange(len(texts)).repeat(sizes), goodness, are_once=True)
+    def _learn_words(self, noted: Sequence[tuple[Words, float]]) -> None:
+        sizes = np.fromiter((len(words) for words, _ in noted), np.int64, len(noted))
+        relevance = np.array([relevance for _, relevance in noted])
+        words = np.concatenate([words for words, _ in noted])
+        self.page_words.learn(words, np.arange(len(noted)).repeat(sizes), relevance, are_once=True)
 
-    # -- what became of URLs
-
-    def _settle_all(self, oids: Rows, goodness: Values) -> None:
-        links, which = self._chains.follow(oids)
-        self._chains.drop(oids)
-        if len(links):
-            self._settle_links(links, which, goodness)
-
-    def _record_pages(self, oids: Rows, goodness: Values) -> None:
+    def _record_pages(self, oids: Rows, relevance: Values) -> None:
         self._known_pages += len(oids)
-        self._good_pages += float(goodness.sum())
+        self._good_pages += float(relevance.sum())
         homes = self._home.values[oids]
-        known, goods = homes[homes != ABSENT], goodness[homes != ABSENT]
-        self._hosts.add(known >> HALF_BITS, goods)
-        self._folders.add(known & LOWER_HALF, goods)
+        known, values = homes[homes != ABSENT], relevance[homes != ABSENT]
+        self.hosts.add(known >> HALF_BITS, values)
+        self.folders.add(known & LOWER_HALF, values)
 
-    def _settle_links(self, links: Rows, which: Rows, goodness: Values) -> None:
-        """The links to some URLs led to this: `which`, in ascending order, says which of `goodness` is a link's."""
-        self._fate.values[links] = goodness[which]
-        children = once(which << HALF_BITS | self._parent.values[links])  # two links of a page to one URL are one child
-        self._children.add(children & LOWER_HALF, goodness[children >> HALF_BITS])
-        inner = self._words_in.values[links]
-        words, of, places = self._words_of(self._words_start.values[links], inner + self._words_around.values[links])
+    def _settle_links(self, links: Rows, which: Rows, relevance: Values) -> None:
+        """The targets of some links are known: `which`, in ascending order, is the index in `relevance` of each."""
+        table = self.links
+        table.relevance.values[links] = relevance[which]
+        children = once(which << HALF_BITS | table.parent.values[links])  # two links of a page to one URL: one child
+        self.pages.children.add(children & LOWER_HALF, relevance[children >> HALF_BITS])
+        inner = table.words_in.values[links]
+        words, of, places = table.words_of(table.words_start.values[links], inner + table.words_around.values[links])
         if len(words):
-            slots, learned_of = self._link_words.learn(words, which[of], goodness)
-            target = np.zeros(len(goodness), np.int64)
-            target[which] = self._target.values[links]
-            if self.kindred is not None:
+            slots, learned_of = self.link_words.learn(words, which[of], relevance)
+            target = np.zeros(len(relevance), np.int64)
+            target[which] = table.target.values[links]
+            if self.similarity is not None:
                 is_inside = places < inner[of]
-                self.kindred.learn(words[is_inside], which[of[is_inside]], target)
-            self._lesson_slot.extend(slots)
-            self._lesson_oid.extend(target[learned_of])
-            if len(self._lesson_slot) > MAX_LESSONS:
-                self._lesson_slot.cut(MAX_LESSONS // 2)
-                self._lesson_oid.cut(MAX_LESSONS // 2)
+                self.similarity.learn(words[is_inside], which[of[is_inside]], target)
+            self._sample_slot.extend(slots)
+            self._sample_oid.extend(target[learned_of])
+            if len(self._sample_slot) > MAX_SAMPLES:
+                self._sample_slot.cut(MAX_SAMPLES // 2)
+                self._sample_oid.cut(MAX_SAMPLES // 2)
 
-    def _words_of(self, starts: Rows, counts: Rows) -> tuple[Words, Rows, Rows]:
-        """Words of links in one line; the number of the link that each belongs to, and its place in it."""
-        of = np.arange(len(starts)).repeat(counts)
-        places = np.arange(len(of)) - (counts.cumsum() - counts).repeat(counts)
-        return self._words.values[places + (starts - self._forgotten_words).repeat(counts)], of, places
+    # -- new links
 
-    # -- links
+    def _add_pages(self, pages: Sequence[NotedPage], settled: Mapping[int, int]) -> None:
+        """Add pages with their links.
 
-    def _add_pages(self, seen: Sequence[Seen], ended: Mapping[int, int]) -> None:
-        """Pages with their links; `ended` numbers the URLs whose end is noted, and may have come after a page."""
-        sizes = np.fromiter((len(page.document.links) for page in seen), np.int64, len(seen))
-        oids = [oid for page in seen for oid in page.oids]
-        parent = len(self._relevance)
-        self._page_oid.extend([page.oid for page in seen])
-        self._relevance.extend([page.relevance for page in seen])
-        self._links.extend(sizes)
-        self._steps.extend([page.steps for page in seen])
-        of = np.arange(parent, parent + len(seen)).repeat(sizes)
-        self._parent.extend(of)
-        self._grow_oids(max(*oids, *(page.oid for page in seen), 0) + 1)
+        `settled` numbers the noted outcomes by oid. One that was noted after a page does not count for its links yet.
+        """
+        sizes = np.fromiter((len(page.document.links) for page in pages), np.int64, len(pages))
+        oids = [oid for page in pages for oid in page.oids]
+        parent = len(self.pages)
+        self.pages.add(
+            [page.oid for page in pages], [page.relevance for page in pages], [page.steps for page in pages], sizes
+        )
+        of = np.arange(parent, parent + len(pages)).repeat(sizes)
+        self.links.parent.extend(of)
+        self._grow_oids(max(*oids, *(page.oid for page in pages), 0) + 1)
         targets = np.array(oids, np.int64)
-        self._target.extend(targets)
-        fates = self._goodness.values[targets]
-        if ended:
-            befores = [page.ends for page in seen for _ in page.oids]
-            fates[[at for at, oid in enumerate(oids) if ended.get(oid, -1) >= befores[at]]] = np.nan
-        fates[targets == ABSENT] = np.nan
-        known = ~np.isnan(fates)
-        self._fate.extend(fates)
-        self._children.grow(parent + len(seen))
-        leads_on = ~known & (targets != ABSENT)
-        self._linked.append(targets[leads_on])
+        self.links.target.extend(targets)
+        relevance = self.relevance.values[targets]
+        if settled:
+            befores = [page.settled_before for page in pages for _ in page.oids]
+            relevance[[at for at, oid in enumerate(oids) if settled.get(oid, -1) >= befores[at]]] = np.nan
+        relevance[targets == ABSENT] = np.nan
+        known = ~np.isnan(relevance)
+        self.links.relevance.extend(relevance)
+        is_open = ~known & (targets != ABSENT)
+        self._linked.append(targets[is_open])
         np.add.at(self._in_links.values, self._linked[-1], 1)
         children = once(of[known] << HALF_BITS | targets[known])
-        self._children.add(children >> HALF_BITS, self._goodness.values[children & LOWER_HALF].astype(np.float64))
-        self._add_words(seen, sizes)
-        self._find_homes(seen, sizes, (leads_on & (self._home.values[targets] == ABSENT)).nonzero()[0])
-        self._chains.add(targets, leads_on.nonzero()[0])
+        self.pages.children.add(children >> HALF_BITS, self.relevance.values[children & LOWER_HALF].astype(np.float64))
+        self._add_link_words(pages)
+        self._find_homes(pages, sizes, (is_open & (self._home.values[targets] == ABSENT)).nonzero()[0])
+        self.chains.add(targets, is_open.nonzero()[0])
 
-    def _find_homes(self, seen: Sequence[Seen], sizes: Rows, places: Rows) -> None:
-        """Note host and folder of URLs that are met for the first time, at some of the links of some pages."""
+    def _find_homes(self, pages: Sequence[NotedPage], sizes: Rows, places: Rows) -> None:
+        """Note host and folder of new URLs, which the links of some pages at `places` lead to."""
         starts = sizes.cumsum() - sizes
-        pages = starts.searchsorted(places, side="right") - 1
+        rows = starts.searchsorted(places, side="right") - 1
         home, most = self._home.values, 0
-        for at, page in zip((places - starts[pages]).tolist(), pages.tolist(), strict=True):
-            sid = seen[page].sids[at]
-            home[seen[page].oids[at]] = sid << HALF_BITS | self._folder(seen[page].document.links[at].url)
+        for at, row in zip((places - starts[rows]).tolist(), rows.tolist(), strict=True):
+            page = pages[row]
+            sid = page.sids[at]
+            home[page.oids[at]] = sid << HALF_BITS | self._folder(page.document.links[at].url)
             most = max(most, sid)
-        self._hosts.grow(most + 1)
+        self.hosts.grow(most + 1)
 
-    def _add_words(self, seen: Sequence[Seen], sizes: Rows) -> None:
-        documents = [page.document for page in seen]
-        if any(len(d.link_words_in) != len(d.links) for d in documents):  # nobody made the words of some
+    def _add_link_words(self, pages: Sequence[NotedPage]) -> None:
+        documents = [page.document for page in pages]
+        if any(len(d.link_words_in) != len(d.links) for d in documents):  # some came without the words of their links
             documents = [d if len(d.link_words_in) == len(d.links) else _without_words(d) for d in documents]
         inner = np.frombuffer(b"".join([d.link_words_in for d in documents]), np.uint8).astype(np.int64)
         outer = np.frombuffer(b"".join([d.link_words_around for d in documents]), np.uint8).astype(np.int64)
         words = np.frombuffer(b"".join([d.link_words for d in documents]), "<u4").copy()
         both = inner + outer
-        starts = both.cumsum() - both
-        is_inside = np.arange(len(words)) < (starts + inner).repeat(both)
-        if self.kindred is not None:
-            self.kindred.meet(words[is_inside])
+        is_inside = np.arange(len(words)) < (both.cumsum() - outer).repeat(both)
+        if self.similarity is not None:
+            self.similarity.add_words(words[is_inside])
         words[~is_inside] *= CONTEXT
-        self._words_start.extend(starts + self._forgotten_words + len(self._words))
-        self._words_in.extend(inner)
-        self._words_around.extend(outer)
-        self._words.extend(words)
+        self.links.add_words(words, inner, outer)
 
     def _folder(self, url: str) -> int:
         folder = url[: url.rfind("/")]
@@ -403,21 +303,72 @@ class LinkMemory:
         if row is None:
             if len(self._folder_rows) >= MAX_FOLDERS:
                 self._folder_rows.clear()
-            row = len(self._folders.known)
+            row = len(self.folders.known)
             self._folder_rows[folder] = row
-            self._folders.grow(row + 1)
+            self.folders.grow(row + 1)
         return row
 
-    def _forget(self) -> None:
-        """Forget the older half of the links; a URL without any left keeps the priority it has."""
-        count = len(self._parent) // 2
-        words = int(self._words_start.values[count]) - self._forgotten_words
-        self._fate.cut(count)
-        for column in (self._parent, self._target, self._words_start, self._words_in, self._words_around):
-            column.cut(count)
-        self._words.cut(words)
-        self._forgotten_words += words
-        self._chains.cut(count)
+    # -- pages are re-judged
+
+    def rejudge(self, rejudged: RejudgedPages, words_since: Sequence[tuple[Words, float]]) -> None:
+        """Correct all that depends on the relevance of pages. Everything noted has been processed before.
+
+        `words_since` are words of pages that were noted since the new judgements were read.
+        """
+        oids, relevance = rejudged.oids, rejudged.relevance
+        self._grow_oids(int(oids.max(initial=-1)) + 1)
+        before = self.relevance.values.astype(np.float64)
+        self.relevance.values[oids] = relevance
+        gained = self.relevance.values - before
+        is_new = np.isnan(before[oids])
+        gained[np.isnan(gained)] = 0.0
+        self._correct_pages(rejudged)
+        self._correct_records(gained)
+        self._correct_links(gained)
+        self._settle_unjudged(oids[is_new], relevance[is_new])
+        self.page_words = rejudged.page_words
+        if words_since:
+            self._learn_words(words_since)
+
+    def _correct_pages(self, rejudged: RejudgedPages) -> None:
+        oids = self.pages.oid.values
+        self.pages.relevance.values[:] = np.nan_to_num(self.relevance.values[oids])
+        steps = np.full(len(self.relevance), np.nan)
+        steps[rejudged.oids] = rejudged.steps
+        steps = steps[oids]
+        known = ~np.isnan(steps)
+        self.pages.steps.values[known] = steps[known]
+
+    def _correct_records(self, gained: Values) -> None:
+        self._good_pages += float(gained.sum())
+        changed = np.flatnonzero((gained != 0.0) & (self._home.values != ABSENT))
+        homes = self._home.values[changed]
+        np.add.at(self.hosts.good.values, homes >> HALF_BITS, gained[changed])
+        np.add.at(self.folders.good.values, homes & LOWER_HALF, gained[changed])
+
+    def _correct_links(self, gained: Values) -> None:
+        table = self.links
+        known = np.flatnonzero(~np.isnan(table.relevance.values))
+        targets = table.target.values[known]
+        table.relevance.values[known] = self.relevance.values[targets]
+        children = once(table.parent.values[known] << HALF_BITS | targets)
+        np.add.at(self.pages.children.good.values, children >> HALF_BITS, gained[children & LOWER_HALF])
+        self.link_words.correct((self._sample_slot.values, self._sample_oid.values), gained)
+
+    def _settle_unjudged(self, oids: Rows, relevance: Values) -> None:
+        """Pages that had no judgement are known now."""
+        order = np.argsort(oids)
+        oids, relevance = oids[order], relevance[order]
+        self._record_pages(oids, relevance)
+        if not len(oids):
+            return
+        table = self.links
+        which = np.minimum(np.searchsorted(oids, table.target.values), len(oids) - 1)
+        links = np.flatnonzero((oids[which] == table.target.values) & np.isnan(table.relevance.values))
+        links = links[np.argsort(which[links], kind="stable")]
+        self.chains.drop(oids)
+        if len(links):
+            self._settle_links(links, which[links], relevance)
 
 
 def _without_words(document: Document) -> Document:

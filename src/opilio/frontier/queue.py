@@ -1,8 +1,8 @@
 """The hot queues: the part of the frontier that is in memory, one queue per topic, one lane per host in it.
 
-A lane is a heap of waiting URLs of one topic on one host. A queue keeps the lanes whose host may be asked *now* in a
-heap by their best URL; lanes of busy hosts are parked at the host and come back when it is free. So the best URL whose
-host may be asked is found in logarithmic time, however many hosts wait.
+A lane is a heap of queued URLs of one topic on one host. A queue keeps the lanes whose host is ready in a heap by their
+best URL; lanes of busy hosts are parked at the host and come back when it is ready. So the best URL whose host is ready
+is found in logarithmic time, however many hosts there are.
 
 Invariants: a URL is in at most one lane; a lane that is not empty is either ready (in its queue's heap) or parked (at
 its host), never both.
@@ -16,12 +16,12 @@ from typing import TypeAlias
 
 from opilio.frontier.hosts import Host
 
-LIFT = 0.001  # of a priority by a boost, for each 1 that its factor is above 1: else nothing would raise 0
-Rank: TypeAlias = "tuple[float, int, QueuedUrl]"  # oids differ, so two ranks never compare their URLs
+LIFT = 0.001  # added to a priority for each 1 that a boost is above 1: else no factor would raise 0
+Rank: TypeAlias = "tuple[float, int, QueuedUrl]"  # oids differ, so URLs are never compared
 
 
 class QueuedUrl:
-    """A URL that waits to be asked for."""
+    """A URL that is queued to be fetched."""
 
     __slots__ = ("anchor", "depth", "dropped", "entry", "etag", "hops", "host", "last_modified", "neighbours",
                  "numtries", "oid", "priority", "relevance", "sought", "steps", "topic", "url")  # fmt: skip
@@ -33,15 +33,15 @@ class QueuedUrl:
         self.url = url
         self.host = host
         self.topic = topic
-        self.sought = topic  # the topic of the page that led to it, whatever it is judged to be of
+        self.sought = topic  # the topic of the page that led to it, whatever its own page is judged to be about
         self.depth = depth
         self.relevance = relevance
         self.hops = hops
         self.numtries = numtries
         self.priority = 0.0
         self.steps = 0  # links followed since the last relevant page
-        self.dropped = False  # evicted or taken: skip it when met in a heap
-        self.entry: Rank | None = None  # the only one in a lane's heap that counts: others are of former priorities
+        self.dropped = False  # evicted or taken: a heap that still has it skips it
+        self.entry: Rank | None = None  # its valid entry in a lane's heap: others have former priorities
         self.etag = ""
         self.last_modified = ""
         self.anchor = ""
@@ -49,30 +49,30 @@ class QueuedUrl:
 
     @property
     def turn(self) -> float:
-        """The priority as the user wants it: that of a boosted host counts for more."""
+        """The priority with the boost of the host."""
         boost = self.host.boost
         return self.priority if boost == 1.0 else boosted(self.priority, boost)
 
     @property
     def rank(self) -> Rank:
-        """What heaps order by: whose turn is sooner, then earlier discovery."""
+        """What heaps order by: higher `turn` first, then earlier discovery."""
         boost = self.host.boost
         return (-self.priority if boost == 1.0 else -boosted(self.priority, boost), self.oid, self)
 
 
 def boosted(priority: float, boost: float) -> float:
-    """A priority that is raised by a factor, whatever its sign is; what has none at all rises too."""
+    """A priority raised by a factor, whatever its sign; a priority of 0 rises too."""
     return priority / boost if priority < 0 else priority * boost + LIFT * (boost - 1.0)
 
 
 def _counts(rank: Rank) -> bool:
-    """Whether an entry of a heap is still what it says."""
+    """Whether an entry of a heap is valid."""
     url = rank[2]
     return url.entry is rank and not url.dropped
 
 
 class Lane:
-    """The waiting URLs of one topic on one host, best first."""
+    """The queued URLs of one topic on one host, best first."""
 
     __slots__ = ("heap", "host", "is_parked", "queue", "stamp")
 
@@ -87,7 +87,7 @@ class Lane:
         return (rank[2] for rank in self.heap if _counts(rank))
 
     def wake(self) -> None:
-        """Go back to the queue: the host may be asked."""
+        """Go back to the queue: the host is ready."""
         self.queue.make_ready(self)
 
 
@@ -118,13 +118,13 @@ class TopicQueue:
             self.make_ready(lane)
 
     def move(self, url: QueuedUrl, priority: float) -> None:
-        """Give a URL that waits here another priority."""
+        """Give a URL in this queue another priority."""
         url.priority = priority
         self.count -= 1
         self.push(url)
 
     def reorder(self, urls: Iterable[QueuedUrl], priorities: Iterable[float]) -> None:
-        """Give all URLs that wait here new priorities."""
+        """Give all URLs in this queue new priorities."""
         for lane in self.lanes.values():
             lane.heap.clear()
         lanes = self.lanes
@@ -149,7 +149,7 @@ class TopicQueue:
             heapq.heappush(self._ready, (lane.heap[0], lane.stamp, lane))
 
     def best_ready(self) -> Lane | None:
-        """The ready lane with the best URL, without removing anything; None when no host of this topic is free."""
+        """The ready lane with the best URL, without removing anything; None when no host of this topic is ready."""
         ready = self._ready
         while ready:
             first, stamp, lane = ready[0]
@@ -163,7 +163,7 @@ class TopicQueue:
         return None
 
     def park(self, lane: Lane) -> None:
-        """Take a lane out of the ready heap until its host is free; the host wakes it."""
+        """Take a lane out of the ready heap until its host is ready; the host wakes it."""
         lane.is_parked = True
         lane.stamp = 0
         lane.host.parked.append(lane)

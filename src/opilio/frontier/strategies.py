@@ -1,26 +1,27 @@
-"""Strategies: in which order waiting URLs are asked for.
+"""Strategies: in which order queued URLs are fetched.
 
-A strategy says the same thing twice: `priority` for a URL that was just found (higher is earlier), and `order_by` in
-SQL for the URLs that wait in the database. The two must agree; the contract test in tests/test_frontier_strategies.py
-checks that for each registered strategy. Equal priorities go by discovery (`oid`). To add one:
+A strategy is an `Order`. It states the same order twice: `priority` for a URL that was just found (a higher one is
+fetched earlier), and `order_by` in SQL for the URLs that are queued in the database only. The two must agree; the
+contract test in tests/test_frontier_strategies.py checks that for every registered strategy. URLs with equal priorities
+are fetched in the order of discovery (`oid`). To add one:
 
     @strategies.register("shortest-url")
     class ShortestUrl(Strategy):
         order_by = "length(url)"
 
-        def priority(self, link: Waiting) -> float:
+        def priority(self, link: QueuedUrl) -> float:
             return -len(link.url)
 
-A strategy with `batch` = N takes the N best, waits until all of them are done, and only then looks at the frontier
-again (Best-N-First). Without, the best URL whose host may be asked is taken at any time. A strategy with no `priority`
-of its own (`uses_sql`) has its order asked from the database again and again.
+There are three special kinds, each a base class. A `LearningOrder` changes its priorities with what the crawl finds. A
+`LinkTextOrder` learns from words too: those that name the topics, and those of links, which workers then send. A
+`DatabaseOrder` cannot be computed in memory: the database is queried for the next URLs again and again.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from opilio.errors import SettingsError
 from opilio.frontier.queue import QueuedUrl
@@ -29,11 +30,140 @@ from opilio.registry import Registry
 from opilio.settings import FrontierSettings
 
 if TYPE_CHECKING:
-    from opilio.frontier.link_words import Words, WordVectors
+    import numpy as np
+    import numpy.typing as npt
+
+    from opilio.frontier.link_words import WordOdds, Words, WordVectors
+
+    Oids: TypeAlias = npt.NDArray[np.int64]
+    Values: TypeAlias = npt.NDArray[np.float64]
+
+
+class Order(Protocol):
+    """What the frontier needs of a strategy."""
+
+    order_by: str
+    """ORDER BY over the view `frontier`; ties are broken by oid."""
+    batch: int
+    """How many URLs are taken before their links are considered (Best-N-First). 0: the best URL whose host is ready is
+    taken at any time."""
+
+    def priority(self, link: QueuedUrl) -> float:
+        """How early a URL should be fetched of which only its own attributes are known."""
+        ...
+
+    def priorities(self, links: Sequence[QueuedUrl]) -> list[float]:
+        """The priorities of several URLs, by everything that is known of them."""
+        ...
+
+    def follows(self, page: QueuedUrl, judgement: Judgement | None) -> bool:
+        """Whether the links of a page are followed at all."""
+        ...
+
+    def steps_at(self, page: QueuedUrl, judgement: Judgement | None) -> int:
+        """Links followed since the last page on a wanted topic: 0 at one, else one more than at the page before."""
+        ...
+
+    def admits(self, url: QueuedUrl) -> bool:
+        """Whether a URL may be fetched as long as this order is in force; if not, it stays in the database."""
+        ...
+
+
+class Strategy:
+    """Base class of strategies. The defaults are those of best-first; most strategies change two of them."""
+
+    order_by = "relevance desc"
+    """ORDER BY over the view `frontier`; ties are broken by oid."""
+    batch = 0
+    """How many URLs are taken before their links are considered; 0: no batches."""
+
+    def __init__(self, settings: FrontierSettings) -> None:
+        self.settings = settings
+
+    def priority(self, link: QueuedUrl) -> float:
+        """How early a URL should be fetched: by the relevance that is expected of its page."""
+        return link.relevance
+
+    def priorities(self, links: Sequence[QueuedUrl]) -> list[float]:
+        """The priority of each of several URLs."""
+        return [self.priority(link) for link in links]
+
+    def follows(self, page: QueuedUrl, judgement: Judgement | None) -> bool:
+        """Follow the links of all pages."""
+        return True
+
+    def steps_at(self, page: QueuedUrl, judgement: Judgement | None) -> int:
+        """Links followed since the last relevant page: 0 at one, else one more than at the page before."""
+        return 0 if judgement is not None and judgement.is_relevant else page.steps + 1
+
+    def admits(self, url: QueuedUrl) -> bool:
+        """Fetch any URL."""
+        return True
+
+
+class LearningOrder(Strategy):
+    """Base class of strategies whose priorities change with what the crawl finds.
+
+    The crawl calls `observe` for every page whose links are followed, and `settle` once for every URL that leaves the
+    frontier.
+    """
+
+    order_by = "priority desc"
+
+    def observe(
+        self, page: QueuedUrl, judgement: Judgement | None, document: Document, oids: Sequence[int], sids: Sequence[int]
+    ) -> None:
+        """Learn from a page that was fetched and judged.
+
+        Its links lead to the URLs `oids` (ABSENT: not followed) on the hosts `sids`.
+        """
+        raise NotImplementedError
+
+    def settle(self, oid: int, relevance: float | None) -> None:
+        """Learn how a URL ended: how relevant its page is, 0 when it could not be had.
+
+        None: nothing is known of its page (robots rules, limits, redirects, duplicates).
+        """
+        raise NotImplementedError
+
+    def recommend(self, relevance: Mapping[int, float], hub_scores: Mapping[int, float]) -> None:
+        """Great hubs recommend URLs. By oid: the relevance that this suggests, and the sum of the hubs' scores."""
+
+    def outdated(self, linked: Iterable[int]) -> Iterable[int]:
+        """The oids, among those that observed pages link to, whose priority may have changed since."""
+        return dict.fromkeys(linked)
+
+    def reprioritise(self, urls: Collection[QueuedUrl]) -> list[float] | None:
+        """New priorities of all URLs in memory, in their order; None while the ones that they have will do.
+
+        Called often; an order decides itself when it is worth the time.
+        """
+        return None
+
+    def explain(self, oid: int) -> dict[str, float]:
+        """What the priority of a queued URL is made of, by name; nothing when that is not known."""
+        return {}
+
+    def rejudging(self) -> Rejudging | None:
+        """Called when stored pages are about to be re-judged by another model.
+
+        Returns what takes the new judgements. None: the order cannot correct what it learned, and is built again.
+        """
+        return None
+
+
+class LinkTextOrder(LearningOrder):
+    """Base class of learning strategies that read words: workers send the words of links with each document."""
+
+    def prepare(
+        self, keywords: Iterable[int], documents: Iterable[KnownDocument], vectors: WordVectors | None = None
+    ) -> None:
+        """Learn what is known before the crawl: stems that name the topics, documents, and vectors of words."""
+        raise NotImplementedError
 
 
 class KnownDocument(NamedTuple):
-    """A document whose worth is known before the crawl."""
+    """A document whose relevance is known before the crawl."""
 
     words: Words
     """Each once."""
@@ -41,87 +171,63 @@ class KnownDocument(NamedTuple):
     relevance: float
 
 
-class Strategy:
-    """Base of the strategies; the defaults are those of best-first."""
+class RejudgedPages(NamedTuple):
+    """What a new model says of pages that an order has learned from."""
 
-    order_by = "relevance desc"
-    """ORDER BY over the view `frontier`; ties go by oid."""
-    batch = 0
-    """How many URLs are taken before their links are looked at; 0: no batches."""
-    uses_sql = False
-    """Whether only the database can order URLs."""
-
-    def __init__(self, settings: FrontierSettings) -> None:
-        self.settings = settings
-
-    learns = False
-    """Whether priorities change with what the crawl finds: then the methods from `brief` on are called too."""
-    uses_words = False
-    """Whether it looks at the words of links: then workers send them."""
-
-    def priority(self, link: QueuedUrl) -> float:
-        """How early a URL that was just found should be asked for."""
-        return link.relevance
-
-    def priorities(self, links: Sequence[QueuedUrl]) -> list[float]:
-        """The same for several."""
-        return [self.priority(link) for link in links]
-
-    def follows(self, page: QueuedUrl, judgement: Judgement | None) -> bool:
-        """Whether the links of a page are followed at all."""
-        return True
-
-    def steps_at(self, page: QueuedUrl, judgement: Judgement | None) -> int:
-        """Steps since the last page that was sought: 0 at one, else one more than at the page before."""
-        return 0 if judgement is not None and judgement.is_relevant else page.steps + 1
-
-    def admits(self, url: QueuedUrl) -> bool:
-        """Whether a URL may be asked for as long as this strategy orders; else it waits in the database."""
-        return True
-
-    def brief(
-        self, keywords: Iterable[int], documents: Iterable[KnownDocument], vectors: WordVectors | None = None
-    ) -> None:
-        """What is known before the crawl: stems that name the topics, documents, and what words mean."""
-
-    def observe(
-        self, page: QueuedUrl, judgement: Judgement | None, document: Document, oids: Sequence[int], sids: Sequence[int]
-    ) -> None:
-        """A page was fetched and judged; its links lead to `oids` (ABSENT: not followed) on the hosts `sids`."""
-
-    def to_weigh(self, linked: Iterable[int]) -> Iterable[int]:
-        """Those of the URLs that pages which were observed link to whose priority may be another one now."""
-        return dict.fromkeys(linked)
-
-    def parts(self, oid: int) -> dict[str, float]:
-        """What the priority of a waiting URL is made of, by name; nothing when that cannot be told."""
-        return {}
-
-    def settle(self, oid: int, goodness: float) -> None:
-        """The last word about a URL is spoken: how relevant its page is, 0 when there is none."""
-
-    def forget(self, oid: int) -> None:
-        """A URL will not be asked for after all (robots rules, limits, duplicates): nothing is known of its page."""
-
-    def recommend(self, relevance: Mapping[int, float], hub_scores: Mapping[int, float]) -> None:
-        """Great hubs recommend waiting URLs: how relevant what they link to is, and how great they are together."""
-
-    def is_due(self) -> bool:
-        """Whether all waiting URLs should get new priorities now."""
-        return False
-
-    def look_anew(self, links: Sequence[QueuedUrl]) -> list[float]:
-        """The priorities of all waiting URLs in memory."""
-        return self.priorities(links)
+    oids: Oids
+    relevance: Values
+    """As `Rejudging.weigh` gives it."""
+    steps: Values
+    """Links followed to each page since the last relevant page."""
+    page_words: WordOdds
+    """Learned from these pages, and from the training documents."""
+    documents: Sequence[KnownDocument] = ()
+    """The training documents as they are now."""
+    keywords: Collection[int] = ()
+    """Stems that name the topics."""
 
 
-Factory = Callable[[FrontierSettings], Strategy]
+class Rejudging(Protocol):
+    """Stored pages are being re-judged. Ends with exactly one of `finish` and `cancel`."""
+
+    @property
+    def oids(self) -> Oids:
+        """The pages that the order has learned from."""
+        ...
+
+    def weigh(self, relevance: Values) -> Values:
+        """Relevance as it counts for the order."""
+        ...
+
+    def finish(self, rejudged: RejudgedPages) -> None:
+        """Correct what was learned from the old judgements."""
+        ...
+
+    def cancel(self) -> None:
+        """The old judgements stand."""
+        ...
+
+
+class DatabaseOrder(Strategy):
+    """An order that only the database can compute. Its URLs have no priority in memory."""
+
+    def __init__(self, settings: FrontierSettings, order_by: str) -> None:
+        super().__init__(settings)
+        if settings.max_queued:
+            raise SettingsError(
+                "a limit of waiting URLs (max_queued) needs an order that is known in memory, which 'sql' is not",
+                "Use another strategy, or set [frontier] max_queued = 0.",
+            )
+        self.order_by = order_by
+
+
+Factory = Callable[[FrontierSettings], Order]
 strategies: Registry[Factory] = Registry("strategies")
 
 _BFS_N = re.compile(r"bfs(\d+)$")
 
 
-def make_strategy(settings: FrontierSettings) -> Strategy:
+def make_strategy(settings: FrontierSettings) -> Order:
     """The strategy that the settings name; `bfs16` is short for best-n-first with n = 16 (the paper's names)."""
     named_n = _BFS_N.match(settings.strategy)
     if named_n and int(named_n[1]) > 0:
@@ -166,21 +272,11 @@ class DepthFirst(Strategy):
 
 
 @strategies.register("sql")
-class SqlOrder(Strategy):
+def sql_order(settings: FrontierSettings) -> DatabaseOrder:
     """Any ORDER BY over the view `frontier` (Focus 3.2)."""
-
-    uses_sql = True
-
-    def __init__(self, settings: FrontierSettings) -> None:
-        super().__init__(settings)
-        if not settings.order_by.strip():
-            raise SettingsError(
-                "strategy 'sql' needs an order",
-                "Set [frontier] order_by, for example: numtries, relevance desc, serverload",
-            )
-        if settings.max_queued:
-            raise SettingsError(
-                "a limit of waiting URLs (max_queued) needs an order that is known in memory, which 'sql' is not",
-                "Use another strategy, or set [frontier] max_queued = 0.",
-            )
-        self.order_by = settings.order_by
+    if not settings.order_by.strip():
+        raise SettingsError(
+            "strategy 'sql' needs an order",
+            "Set [frontier] order_by, for example: numtries, relevance desc, serverload",
+        )
+    return DatabaseOrder(settings, settings.order_by)

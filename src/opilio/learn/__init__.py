@@ -1,25 +1,26 @@
-"""From what the user gave and the crawl found to a model that judges.
+"""From what the user gave and the crawl found to a model that judges pages.
 
-`lessons.py` puts topics, marks and examples into the store, or changes them there; `checking.py` finds slips in the
-settings. `training.py` gathers the training set from it: examples that were fetched, files and texts, OTHERS, document
-frequencies; `strangers.py` adds pages that were met and are about nothing wanted. `trainer.py` makes a model of that,
-in a process of its own (`process.py`), so that a crawl can go on; `models.py` lists, compares and renews models.
-`archetypes.py` finds pages that a crawl can learn from by itself, `guard.py` refuses a model that this made worse (both
-ask models about documents that these have not seen: `folding.py`), and
-`reviewing.py` lets the user look at them, confirm, reject and trim them. `feedback.py` makes lessons of what a reader
-says of results, `refusing.py` lets it hold against models, `noting.py` notes what no model has learned yet and takes it
-back, `comparing.py` tells topic by topic what a model changed.
-`rejudging.py` judges stored pages anew when a model has changed, in a process too (`judging_process.py`);
-`redrawing.py` draws the variable part of a filter, `proposing.py` writes what an expert may choose from; `briefing.py`
-tells a strategy what the topics are about, `remembering.py` which pages are stored, `reconsidering.py` how good those
-are by now; `explaining.py` tells why a page is judged as it is, `linking.py` what leads
-to a URL, `ways.py` what the page that led to it says of it.
+What a model learns from: `training_data.py` puts topics, marks and examples into the store, or changes them there;
+`training_changes.py` records these changes, lists those that no model has learned yet, and undoes them; `feedback.py`
+turns what a reader says of results into examples and counter-examples. `training_set.py` gathers all of it: examples
+that were fetched, files and texts, OTHERS, document frequencies; `mined_negatives.py` adds pages that were fetched and
+are about nothing wanted.
 
-`census.py` counts what fell into which topic, `instead.py` finds what the rest is about, `drift.py` whether the words
-change, `recall.py` estimates how much is left, `remedies.py` says what to do; `surroundings.py` asks it all at once.
+How a model is made: `trainer.py` trains one, in another process (`opilio.process.call`) so that a crawl can go on;
+`settings_check.py` finds wrong settings before that. `archetypes.py` finds pages that a crawl can learn from by itself,
+and lets the user list, confirm, reject and trim them; `guard.py` refuses a model that became worse by them. `models.py`
+lists, compares and reuses models.
+
+What a model says: `rejudging.py` judges stored pages again when a model has changed, in another process too
+(`rejudging_process.py`); `explanations.py` shows why a page is judged as it is, and what leads to a URL;
+`strategy_history.py` gives a strategy that learns what the topics are about, and shows it the stored pages again.
+
+How a crawl stands: `census.py` counts what fell into which topic and finds what the rest is about; `crawl_health.py`
+sees whether topics starve, whether the words of pages drift, and how much is left to find; `remedies.py` says what to
+do about it.
 
 Invariants: models are numbered from 1 without gaps and never change; a training set is read in one piece, so that a
-model is made of what was committed at one moment; nothing here talks to the network.
+model is made of what was committed at one moment; nothing here uses the network. SQL is in `opilio.store`.
 
 The names below are loaded on first use: a crawl that learns nothing need not load a classifier.
 """
@@ -45,29 +46,29 @@ if TYPE_CHECKING:
         write_round,
     )
     from opilio.learn.census import take_census
-    from opilio.learn.crawl_health import Surroundings, estimate_recall, look_around
+    from opilio.learn.crawl_health import CrawlHealth, check_health, estimate_recall
     from opilio.learn.explanations import explain, explain_link, keyword_model
-    from opilio.learn.guard import GuardVerdict, Trial, check_guard, try_beside, try_out
-    from opilio.learn.mined_negatives import looks_for_strangers, with_strangers
-    from opilio.learn.models import compare_models, list_models, renew
-    from opilio.learn.rejudging import Rejudged, rejudge, ways_to
+    from opilio.learn.guard import GuardVerdict, Trial, try_in_process, try_out
+    from opilio.learn.mined_negatives import mines_negatives, with_mined_negatives
+    from opilio.learn.models import compare_models, list_models, reuse_model
+    from opilio.learn.rejudging import Rejudged, link_context, rejudge
     from opilio.learn.remedies import command_line, more_examples
-    from opilio.learn.strategy_history import brief, brief_from, read_anew, remember
-    from opilio.learn.trainer import TrainedModel, check_settings, propose, redraw, store_model, train, train_beside
+    from opilio.learn.settings_check import check_guard, check_settings
+    from opilio.learn.strategy_history import prepare_from, prepare_order, read_rejudged, replay_pages
+    from opilio.learn.trainer import TrainedModel, propose, redraw, store_model, train, train_in_process
     from opilio.learn.training_set import gather
 
 __all__ = [
     "Archetype",
+    "CrawlHealth",
     "GuardVerdict",
     "Rejudged",
     "Round",
-    "Surroundings",
     "Survey",
     "TrainedModel",
     "Trial",
-    "brief",
-    "brief_from",
     "check_guard",
+    "check_health",
     "check_settings",
     "command_line",
     "compare_models",
@@ -77,79 +78,80 @@ __all__ = [
     "explain_link",
     "gather",
     "keyword_model",
+    "link_context",
     "list_archetypes",
     "list_models",
-    "look_around",
-    "looks_for_strangers",
+    "mines_negatives",
     "more_examples",
     "page_text",
+    "prepare_from",
+    "prepare_order",
     "propose",
-    "read_anew",
+    "read_rejudged",
     "redraw",
     "reject_archetype",
     "rejudge",
-    "remember",
-    "renew",
+    "replay_pages",
+    "reuse_model",
     "store_model",
     "survey",
     "take_census",
     "train",
-    "train_beside",
+    "train_in_process",
     "trial_of",
     "trim_example",
-    "try_beside",
+    "try_in_process",
     "try_out",
-    "ways_to",
-    "with_strangers",
+    "with_mined_negatives",
     "write_round",
 ]
 
 _MODULES = {
     "Archetype": "archetypes",
-    "Rejudged": "rejudging",
     "Round": "archetypes",
-    "Surroundings": "crawl_health",
     "Survey": "archetypes",
-    "TrainedModel": "trainer",
-    "Trial": "guard",
-    "GuardVerdict": "guard",
-    "brief": "strategy_history",
-    "brief_from": "strategy_history",
-    "check_guard": "guard",
-    "check_settings": "trainer",
-    "command_line": "remedies",
-    "compare_models": "models",
     "confirm_archetype": "archetypes",
+    "list_archetypes": "archetypes",
+    "page_text": "archetypes",
+    "reject_archetype": "archetypes",
+    "survey": "archetypes",
+    "trial_of": "archetypes",
+    "trim_example": "archetypes",
+    "write_round": "archetypes",
+    "take_census": "census",
+    "CrawlHealth": "crawl_health",
+    "check_health": "crawl_health",
     "estimate_recall": "crawl_health",
     "explain": "explanations",
     "explain_link": "explanations",
-    "gather": "training_set",
     "keyword_model": "explanations",
-    "list_archetypes": "archetypes",
-    "list_models": "models",
-    "look_around": "crawl_health",
-    "looks_for_strangers": "mined_negatives",
-    "more_examples": "remedies",
-    "page_text": "archetypes",
-    "propose": "trainer",
-    "read_anew": "strategy_history",
-    "redraw": "trainer",
-    "reject_archetype": "archetypes",
-    "rejudge": "rejudging",
-    "remember": "strategy_history",
-    "renew": "models",
-    "store_model": "trainer",
-    "survey": "archetypes",
-    "take_census": "census",
-    "train": "trainer",
-    "train_beside": "trainer",
-    "trial_of": "archetypes",
-    "trim_example": "archetypes",
-    "try_beside": "guard",
+    "GuardVerdict": "guard",
+    "Trial": "guard",
+    "try_in_process": "guard",
     "try_out": "guard",
-    "ways_to": "rejudging",
-    "with_strangers": "mined_negatives",
-    "write_round": "archetypes",
+    "mines_negatives": "mined_negatives",
+    "with_mined_negatives": "mined_negatives",
+    "compare_models": "models",
+    "list_models": "models",
+    "reuse_model": "models",
+    "Rejudged": "rejudging",
+    "link_context": "rejudging",
+    "rejudge": "rejudging",
+    "command_line": "remedies",
+    "more_examples": "remedies",
+    "check_guard": "settings_check",
+    "check_settings": "settings_check",
+    "prepare_order": "strategy_history",
+    "prepare_from": "strategy_history",
+    "read_rejudged": "strategy_history",
+    "replay_pages": "strategy_history",
+    "TrainedModel": "trainer",
+    "propose": "trainer",
+    "redraw": "trainer",
+    "store_model": "trainer",
+    "train": "trainer",
+    "train_in_process": "trainer",
+    "gather": "training_set",
 }
 
 __getattr__ = loader(__name__, _MODULES)

@@ -1,25 +1,24 @@
 """Archetypes: pages that the crawl found, and that show a topic so well that it can learn from them (BINGO 2.6, 3.2).
 
-A round looks at each topic that is wanted and has documents to learn from. Candidates are its best authorities
+A *round* looks at each topic that is wanted and has documents to learn from. Candidates are its best authorities
 (`learn.authorities` of them) and its most confident pages (`learn.confident`): stored, taken by the topic and relevant
 by the newest model, neither duplicates nor training documents of any topic, be it as counter-examples: so what the user
 has rejected does not come again. Candidates are ordered by the sum of their places in both lists, where one that is not
-in a list has the place after its end; of equal ones the more confident comes first.
+in a list has the place after its end; of equal ones the more confident one comes first.
 
-Of these, the ones more confident than the topic's training documents are on the average join the training set, at most
-as many as the smaller of the two numbers. Archetypes that are less confident than that leave it. Documents that the
-user gave or confirmed never do. All are judged as pages are, by a model that has not learned from them (`folding.py`):
-the paper asks the model that has, and then next to nothing is above the mean. With `learn.above_mean = false` all
+Those whose confidence is above the mean confidence of the topic's training documents join the training set, at most as
+many as the smaller of the two numbers. Archetypes below that mean leave it. Documents that the user gave or confirmed
+never do. All are judged as pages are, by a model that has not learned from them (`guard.confidences`): the paper asks
+the model that has, and then next to nothing is above the mean. With `learn.above_mean = false` all
 candidates may join (BINGO 5.2), and archetypes leave when their topic does not take them any more.
 
 Nothing is written while a round is decided on, nor while a model is tried with it (`guard.py`): a model that is refused
 leaves no trace in the training set, and neither does a crash.
 
-The user's part in archetypes: to look at them, and to confirm, reject or trim them (BINGO 2.6).
-
-What is confirmed is the user's own from then on: no round removes it, and the guard asks about it. What is rejected is
-a counter-example of its topic, and never proposed again. A page that is about several things can be trimmed to the part
-that is on the topic: that part is learned from in place of the whole, and the page stays an example of its topic.
+The user can list archetypes, and confirm, reject or trim them (BINGO 2.6). What is confirmed is the user's own from
+then on: no round removes it, and the guard tests models with it. What is rejected is a counter-example of its topic,
+and is never proposed again. A page that is about several things can be trimmed to the part that is on the topic: that
+part is learned from in place of the whole, and the page stays an example of its topic.
 """
 
 from __future__ import annotations
@@ -27,53 +26,31 @@ from __future__ import annotations
 import dataclasses
 import re
 import statistics
-import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 from opilio.classify import Example, Model, TrainingSet
 from opilio.distill import Scores, WebGraph, distill
 from opilio.errors import InputError
 from opilio.features.evidence import TextReader
 from opilio.learn.explanations import current_model
-from opilio.learn.guard import GuardVerdict, Trial
-from opilio.learn.mined_negatives import with_strangers
-from opilio.learn.trainer import OnStart, work_beside
-from opilio.learn.training_data import ARCHETYPE, Taught
+from opilio.learn.guard import GuardVerdict, Trial, confidences
+from opilio.learn.mined_negatives import with_mined_negatives
+from opilio.learn.training_data import TrainingState
 from opilio.learn.training_set import examples_of, gather
-from opilio.model import RELEVANT
+from opilio.process import NICENESS, OnStart, call
 from opilio.settings import LearnSettings, Settings
-from opilio.store import Batch, Store
-from opilio.store.loading import TrainingRecord
+from opilio.store import Store, pages, training
+from opilio.store.judgements import CandidatePage, confident_among, most_confident
+from opilio.store.loader import TrainingRecord
+from opilio.store.training import ARCHETYPE, CONFIRMED, REJECTED
 from opilio.topics import find_topic
 
+PREVIEW_WORDS, PREVIEW_STEP = 36, 12
+"""A preview has this many words, and begins at one of every `PREVIEW_STEP` words."""
+MAX_PREVIEWED_WORDS = 5000
 _CHUNK = 200
-
-# A page may have been judged by the same model twice, when it was fetched again: the latest counts.
-_CANDIDATES = f"""
-    WITH latest AS (
-        SELECT oid, arg_max(accepted, rowid) AS accepted, arg_max(kcid, rowid) AS kcid,
-               arg_max(relevance, rowid) AS relevance, arg_max(confidence, rowid) AS confidence
-        FROM judgements WHERE model_version = $1 GROUP BY oid
-    )
-    SELECT oid, c.url, coalesce(p.title, ''), l.confidence
-    FROM latest l JOIN pages p USING (oid) JOIN crawl c USING (oid)
-    WHERE l.accepted AND l.relevance >= {RELEVANT} AND l.kcid = $2 AND p.model_version = $1
-      AND oid NOT IN (SELECT oid FROM duplicates) AND oid NOT IN (SELECT unnest($3::BIGINT[]))
-"""
-_CONFIDENT = f"{_CANDIDATES} ORDER BY l.confidence DESC, oid LIMIT $4"
-_AMONG = f"{_CANDIDATES} AND oid IN (SELECT unnest($4::BIGINT[]))"
-_PAGES = """
-    SELECT p.oid, coalesce(p.title, ''), coalesce(p.language, ''), p.text FROM pages p
-    WHERE p.oid IN (SELECT unnest($1::BIGINT[]))
-"""
-_DROP = f"DELETE FROM training WHERE kcid = $1 AND name = $2 AND source = '{ARCHETYPE}'"
-_ADD = f"""
-    INSERT INTO training (name, kind, kcid, positive, source, title, text, added)
-    SELECT $2, 'url', $1, true, '{ARCHETYPE}', '', NULL, make_timestamp(($3 * 1e6)::BIGINT)
-    WHERE EXISTS (FROM topics WHERE kcid = $1) AND NOT EXISTS (FROM training WHERE name = $2)
-"""
 
 
 @dataclass(frozen=True)
@@ -104,11 +81,6 @@ class Round:
     def is_empty(self) -> bool:
         """Whether the training set stays as it is."""
         return not self.added and not self.removed
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether a model was tried with it, and refused."""
-        return self.verdict is not None and not self.verdict.accepted
 
     def without(self, topics: Collection[int]) -> Round:
         """The same, but for some topics."""
@@ -144,7 +116,7 @@ class Survey:
 
     topics: Mapping[int, TopicSurvey]
     training: TrainingSet
-    taught: Taught
+    state: TrainingState
     archetypes: frozenset[tuple[int, str]]
     """Topic and name of all documents that no user vouches for."""
 
@@ -158,23 +130,24 @@ class Survey:
         )
 
     def fingerprint(self, changes: Round, settings: Settings) -> str:
-        """That of what is taught once the changes are written."""
+        """That of the training data once the changes are written."""
         dropped = {(page.kcid, page.url) for page in changes.removed}
-        return self.taught.changed(dropped, [(page.kcid, page.url) for page in changes.added]).fingerprint(settings)
+        return self.state.changed(dropped, [(page.kcid, page.url) for page in changes.added]).fingerprint(settings)
 
 
 def survey(store: Store, settings: Settings, on_start: OnStart = lambda process: None) -> Survey:
-    """Look for archetypes. Changes nothing; may run in any thread beside a crawl, and trains in a process."""
+    """Look for archetypes. Changes nothing; may run in any thread while a crawl runs, and trains in another process."""
     models = store.load_models()
     if not models:
         raise InputError("there is no model yet, and so there are no archetypes", "Crawl until the examples are there.")
-    taught, records = Taught.of(store), list(store.load_training())
-    training = with_strangers(store, settings, gather(store, settings), on_start)
+    state, records = TrainingState.of(store), list(store.load_training())
+    gathered = with_mined_negatives(store, settings, gather(store, settings), on_start)
     made = {(record.kcid, record.name): record for record in records if record.source == ARCHETYPE}
-    known = sorted({record.oid for record in records if record.oid is not None} | _pages_of(store, records))
-    confidences = _confidences(store, training, settings, on_start)
+    at_names = pages.oids_of_urls(store, sorted({record.name for record in records}))
+    known = sorted({record.oid for record in records if record.oid is not None} | at_names)
+    sure = _confidences(store, gathered, settings, on_start)
     graph, found = WebGraph.of(store), {}
-    for kcid, documents in confidences.items():
+    for kcid, documents in sure.items():
         scores = distill(store, kcid, "hits", graph=graph)
         authority = dict(zip(scores.oids.tolist(), scores.authority.tolist(), strict=True))
         current = [
@@ -182,9 +155,10 @@ def survey(store: Store, settings: Settings, on_start: OnStart = lambda process:
             for example, confidence in documents
             if (record := made.get((kcid, example.name))) is not None and record.oid is not None
         ]
-        pages = _candidates(store, models[0].version, kcid, known, scores, settings.learn)
-        found[kcid] = TopicSurvey(statistics.fmean(value for _, value in documents), tuple(pages), tuple(current))
-    return Survey(found, training, taught, frozenset(made))
+        candidates = _candidates(store, models[0].version, kcid, known, scores, settings.learn)
+        mean = statistics.fmean(value for _, value in documents)
+        found[kcid] = TopicSurvey(mean, tuple(candidates), tuple(current))
+    return Survey(found, gathered, state, frozenset(made))
 
 
 def trial_of(store: Store, surveyed: Survey, changes: Round) -> Trial:
@@ -199,27 +173,17 @@ def trial_of(store: Store, surveyed: Survey, changes: Round) -> Trial:
 
 def write_round(store: Store, changes: Round) -> None:
     """Make the changes, in one transaction. What the user confirmed or rejected meanwhile stays so."""
-    with store.writing() as connection:
-        for page in changes.removed:
-            connection.execute(_DROP, [page.kcid, page.url])
-        for page in changes.added:
-            connection.execute(_ADD, [page.kcid, page.url, time.time()])
-
-
-def _pages_of(store: Store, records: Iterable[TrainingRecord]) -> set[int]:
-    """The pages at the addresses of training documents, whatever those stand for."""
-    names = sorted({record.name for record in records})
-    rows = store.query("SELECT oid FROM crawl WHERE url IN (SELECT unnest($1::VARCHAR[]))", [names], max_rows=2**20)
-    return {oid for (oid,) in rows.rows}
+    removed, added = ([(page.kcid, page.url) for page in some] for some in (changes.removed, changes.added))
+    training.replace_archetypes(store, removed, added)
 
 
 def _confidences(
-    store: Store, training: TrainingSet, settings: Settings, on_start: OnStart
+    store: Store, gathered: TrainingSet, settings: Settings, on_start: OnStart
 ) -> dict[int, list[tuple[Example, float]]]:
     """By wanted topic: its training documents, and how sure a model is of each that has not learned from it."""
-    values = work_beside("confidences", (training, settings, store.load_model()), on_start)
+    values = call(confidences, gathered, settings, store.load_model(), niceness=NICENESS, on_start=on_start)
     found: dict[int, list[tuple[Example, float]]] = {}
-    for example, value in zip(training.examples, values, strict=True):
+    for example, value in zip(gathered.examples, values, strict=True):
         if value is not None:
             found.setdefault(example.kcid, []).append((example, value))
     return dict(sorted(found.items()))
@@ -231,70 +195,44 @@ def _candidates(
     """The best authorities and the most confident pages of a topic, in the order in which they would join."""
     authority = dict(zip(scores.oids.tolist(), scores.authority.tolist(), strict=True))
 
-    def ask(sql: str, limit: object) -> dict[int, Archetype]:
-        rows = store.query(sql, [version, kcid, list(known), limit], max_rows=2**20).rows
-        return {
-            oid: Archetype(kcid, oid, url, title, confidence, authority.get(oid, 0.0))
-            for oid, url, title, confidence in rows
-        }
+    def as_archetype(page: CandidatePage) -> Archetype:
+        return Archetype(kcid, page.oid, page.url, page.title, page.confidence, authority.get(page.oid, 0.0))
 
-    confident = ask(_CONFIDENT, learn.confident)
+    confident = most_confident(store, version, kcid, known, learn.confident)
     best: dict[int, Archetype] = {}
     ranked = [page.oid for page in scores.top_authorities(len(scores))]
     size = _CHUNK
     while ranked and len(best) < learn.authorities:
         chunk, ranked = ranked[:size], ranked[size:]
-        found = ask(_AMONG, chunk)
-        best |= {oid: found[oid] for oid in chunk if oid in found}
-        size *= 4  # each asks for all judgements: where hardly any is a candidate, a few must do
-    return merge_ranks(list(best.values())[: learn.authorities], list(confident.values()))
+        found = confident_among(store, version, kcid, known, chunk)
+        best |= {oid: as_archetype(found[oid]) for oid in chunk if oid in found}
+        size *= 4  # each query reads all judgements: where hardly any page is a candidate, a few queries must do
+    return merge_ranks(list(best.values())[: learn.authorities], list(map(as_archetype, confident.values())))
 
 
 def merge_ranks(authorities: Sequence[Archetype], confident: Sequence[Archetype]) -> list[Archetype]:
     """Both lists, best first each, as one: by the sum of places; not in a list is the place after its end."""
-    pages = {page.oid: page for page in (*authorities, *confident)}
+    found = {page.oid: page for page in (*authorities, *confident)}
     places = [{page.oid: place for place, page in enumerate(ranked)} for ranked in (authorities, confident)]
 
     def order(page: Archetype) -> tuple[int, float, int]:
         return sum(ranked.get(page.oid, len(ranked)) for ranked in places), -page.confidence, page.oid
 
-    return sorted(pages.values(), key=order)
+    return sorted(found.values(), key=order)
 
 
-def _records(store: Store, pages: Sequence[Archetype]) -> list[TrainingRecord]:
+def _records(store: Store, chosen: Sequence[Archetype]) -> list[TrainingRecord]:
     """Pages as the training documents that they would be."""
-    rows = store.query(_PAGES, [[page.oid for page in pages]], max_rows=2**16).rows
-    stored = {oid: (title, language, text) for oid, title, language, text in rows}
+    stored = pages.documents(store, [page.oid for page in chosen])
     found = []
-    for page in pages:
+    for page in chosen:
         if page.oid in stored:
-            title, language, text = stored[page.oid]
+            _, title, language, text = stored[page.oid]
             found.append(TrainingRecord(page.url, "url", page.kcid, True, ARCHETYPE, title, page.oid, language, text))
     return found
 
 
-CONFIRMED, REJECTED = "confirmed", "rejected"
-PREVIEW_WORDS, PREVIEW_STEP = 36, 12
-"""A preview has so many words, and begins at every so manieth."""
-MAX_PREVIEWED_WORDS = 5000
-
-_PAGE = "SELECT p.oid, coalesce(p.title, ''), p.text FROM crawl c JOIN pages p USING (oid) WHERE c.url = $1"
-_TEXTS = """
-    SELECT oid, coalesce(title, ''), coalesce(nullif(main_text, ''), text, ''), coalesce(language, '') FROM pages
-    WHERE oid IN (SELECT unnest($1::BIGINT[]))
-"""
-_FORGET = "DELETE FROM training WHERE kcid = $1 AND name = $2"
-_KEEP = f"UPDATE training SET source = CASE source WHEN '{ARCHETYPE}' THEN '{CONFIRMED}' ELSE source END"
-_VOUCH = f"{_KEEP} WHERE kcid = $1 AND name = $2"
-_TRIM = f"{_KEEP}, text = $3 WHERE kcid = $1 AND name = $2"
-
-
-class ReviewedPage(NamedTuple):
-    """A stored page."""
-
-    oid: int
-    title: str
-    text: str
+# -- the user's part
 
 
 def list_archetypes(store: Store, settings: Settings, topic: str | None = None) -> list[dict[str, Any]]:
@@ -324,8 +262,8 @@ def _listed(page: Archetype, about: TopicSurvey, state: str, path: str) -> dict[
 
 def page_text(store: Store, url: str) -> dict[str, Any]:
     """The title and the visible text of a stored page."""
-    page = _stored(store, url)
-    return {"url": url, "title": page.title, "text": page.text}
+    _, title, text = _stored(store, url)
+    return {"url": url, "title": title, "text": text}
 
 
 def confirm_archetype(store: Store, topic: str, url: str) -> None:
@@ -333,12 +271,12 @@ def confirm_archetype(store: Store, topic: str, url: str) -> None:
     kcid = find_topic(store.load_topics(), topic).kcid
     record = _record(store, kcid, url)
     if record is not None and record.positive:
-        store.query(_VOUCH, [kcid, record.name], write=True)
+        training.confirm_example(store, kcid, record.name)
         return
     _stored(store, url)
     if record is not None:  # it was rejected before
-        store.query(_FORGET, [kcid, record.name], write=True)
-    _add(store, kcid, url, positive=True)
+        training.delete_example(store, kcid, record.name)
+    training.add_page_example(store, kcid, url, CONFIRMED)
 
 
 def reject_archetype(store: Store, topic: str, url: str) -> None:
@@ -352,67 +290,60 @@ def reject_archetype(store: Store, topic: str, url: str) -> None:
         )
     _stored(store, url)
     if record is not None:
-        store.query(_FORGET, [kcid, record.name], write=True)
-    _add(store, kcid, url, positive=False)
+        training.delete_example(store, kcid, record.name)
+    training.add_page_example(store, kcid, url, REJECTED)
 
 
 def trim_example(store: Store, topic: str, url: str, text: str) -> None:
     """Learn from a part of a page in place of the whole. The page is the user's own example of the topic then."""
     kcid = find_topic(store.load_topics(), topic).kcid
-    page, record = _stored(store, url), _record(store, kcid, url)
+    (_, title, whole), record = _stored(store, url), _record(store, kcid, url)
     if record is not None and not record.positive:
         raise InputError(f"{url} is a counter-example of {topic!r}", "Confirm it first, if it is about the topic.")
     if not text.strip():
         raise InputError("nothing is left of the page", "Keep the part that is about the topic.")
-    words = set(_words(f"{page.title}\n{page.text}"))
-    strange = next((word for word in _words(text) if word not in words), None)
-    if strange is not None:
+    words = set(_words(f"{title}\n{whole}"))
+    missing = next((word for word in _words(text) if word not in words), None)
+    if missing is not None:
         raise InputError(
-            f"{strange[:100]!r} does not stand on {url}", "Keep parts of it as `opilio archetypes show` prints them."
+            f"{missing[:100]!r} is not on {url}", "Keep parts of it as `opilio archetypes show` prints them."
         )
     if record is None:
-        _add(store, kcid, url, positive=True, text=text.strip())
+        training.add_page_example(store, kcid, url, CONFIRMED, text.strip())
     else:
-        store.query(_TRIM, [kcid, record.name, text.strip()], write=True)
+        training.trim_example(store, kcid, record.name, text.strip())
 
 
 def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
 
 
-def _stored(store: Store, url: str) -> ReviewedPage:
-    rows = store.query(_PAGE, [url]).rows
-    if not rows:
+def _stored(store: Store, url: str) -> tuple[int, str, str]:
+    """The number, title and text of the page of a URL."""
+    page = pages.text_of(store, url)
+    if page is None:
         raise InputError(f"{url}: not a page of this collection", "`opilio archetypes list FOLDER` shows what can be.")
-    oid, title, text = rows[0]
-    if text is None:
+    if page.text is None:
         raise InputError(f"{url}: its text is not kept", "Set store.text = true before you crawl.")
-    return ReviewedPage(oid, title, text)
+    return page.oid, page.title, page.text
 
 
 def _record(store: Store, kcid: int, url: str) -> TrainingRecord | None:
     """The training document of a topic that a URL stands for: by its name, or by the page that it led to."""
-    rows = store.query(_PAGE, [url]).rows
-    oid = rows[0][0] if rows else None
+    oid = pages.oid_of(store, url)
     mine = [record for record in store.load_training() if record.kcid == kcid]
     named = [record for record in mine if record.name == url]
     return next(iter(named or [record for record in mine if oid is not None and record.oid == oid]), None)
 
 
-def _add(store: Store, kcid: int, url: str, *, positive: bool, text: str | None = None) -> None:
-    batch = Batch()
-    source = CONFIRMED if positive else REJECTED
-    batch.training.add(url, "url", kcid, positive, source, "", text, time.time())
-    store.write(batch)
-
-
-def _previews(store: Store, model: Model, oids: Iterable[int]) -> dict[int, str]:
+def _previews(store: Store, model: Model, oids: Sequence[int]) -> dict[int, str]:
     """Of each page, the passage with the most words that speak for its topic."""
     reader = TextReader()
     found = {}
-    for oid, title, text, language in store.query(_TEXTS, [list(oids)], max_rows=2**16).rows:
+    for oid, title, language, text in pages.main_texts(store, oids):
+        assert text is not None
         explained = model.explain(reader.read(title, text, language))
-        speaking = {
+        supporting = {
             word
             for step in explained.steps
             if step.taken
@@ -420,7 +351,7 @@ def _previews(store: Store, model: Model, oids: Iterable[int]) -> dict[int, str]
             if reason.weight > 0
             for word in reason.feature.split()
         }
-        found[oid] = _passage(text, language, speaking, reader)
+        found[oid] = _passage(text, language, supporting, reader)
     return found
 
 
@@ -428,9 +359,9 @@ def _passage(text: str, language: str, stems: set[str], reader: TextReader) -> s
     words = text.split()[:MAX_PREVIEWED_WORDS]
     starts = range(0, max(1, len(words) - PREVIEW_WORDS + PREVIEW_STEP), PREVIEW_STEP)
 
-    def speaks(start: int) -> int:
+    def matches(start: int) -> int:
         numbers = set(reader.stems(" ".join(words[start : start + PREVIEW_WORDS]), language).tolist())
         return sum(reader.terms.get(number) in stems for number in numbers)
 
-    best = max(starts, key=speaks)  # of equal ones the first
+    best = max(starts, key=matches)  # of equal ones the first
     return " ".join(words[best : best + PREVIEW_WORDS])

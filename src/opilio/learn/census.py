@@ -1,10 +1,9 @@
-"""What pages that are not wanted are about instead: the words that they have more often than those that are.
+"""The census of a crawl (Focus 3.7): which topics the pages fell into, what the others are about, who starves.
 
-The census of a crawl (Focus 3.7): which topics the pages fell into, what the others are about, who starves.
-
-In the paper a crawl for mutual funds stagnated. One query told why: most pages around those on mutual funds were on
+In the paper a crawl for mutual funds stagnated. One query showed why: most pages around those on mutual funds were on
 investment in general, the topic above; marking that good cured it. `take_census` asks this, and what else a user wants
-to know then; `remedies.py` says what to do about the answer.
+to know then; `remedies.py` says what to do about the answer. What off-topic pages are about is shown by the words that
+they have more often than relevant pages (`off_topic_terms`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,9 @@ import numpy as np
 
 from opilio.analyze.terms import Vocabulary, tokenize
 from opilio.learn.remedies import propose_mark, remedies_of
-from opilio.store import Store
+from opilio.store import Store, terms
+from opilio.store.census import Chosen, count_around, count_by_host, count_by_topic, count_queued, latest_pages
+from opilio.store.pages import documents
 from opilio.topics import find_topic, hierarchy_of
 from opilio.topics.hierarchy import ROOT, Hierarchy, Mark
 
@@ -27,124 +28,28 @@ if TYPE_CHECKING:
     Values = npt.NDArray[np.float64]
 
 PRIOR_PAGES = 10.0
-"""Every word counts as if so many more pages of each side were known, that have it as often as all pages together."""
+"""Every word counts as if this many more pages of each side were known that have it as often as all pages do."""
 MIN_SCORE = 2.0
 """In standard errors: less may be chance."""
 MIN_PAGES = 3
-"""A word of fewer pages says more of them than of the neighbourhood."""
+"""A word of fewer pages says more about those pages than about the neighbourhood."""
 _RANKED = 60  # words looked at: some are no words to show
 _SPELLED_PAGES = 40
-
-_COUNTS = """
-    SELECT tid, count(*) FILTER (oid IN (SELECT unnest($1::BIGINT[]))),
-           count(*) FILTER (oid IN (SELECT unnest($2::BIGINT[])))
-    FROM terms WHERE oid IN (SELECT unnest($1::BIGINT[] || $2::BIGINT[])) GROUP BY tid ORDER BY tid
-"""
-_STEMS = "SELECT tid, term FROM lexicon_distinct WHERE tid IN (SELECT unnest($1::UINTEGER[]))"
-_TEXTS = "SELECT coalesce(language, ''), title, text FROM pages WHERE oid IN (SELECT unnest($1::BIGINT[]))"
-
-
-def words_instead(store: Store, unwanted: Sequence[int], wanted: Sequence[int], top: int = 15) -> list[dict[str, Any]]:
-    """The words most over-represented in the pages `unwanted` against `wanted`, both oids, the clearest first.
-
-    Words are spelled as most pages have them where texts are kept, and stems where they are not.
-    """
-    if not unwanted:
-        return []
-    pieces = [piece for piece in store.stream(_COUNTS, [list(unwanted), list(wanted)]) if len(piece)]
-    if not pieces:
-        return []
-    tids, here, there = (np.concatenate([piece.column(n).to_numpy() for piece in pieces]) for n in range(3))
-    scores = odds_scores(here, there, len(unwanted), len(wanted))
-    clear = np.flatnonzero((scores >= MIN_SCORE) & (here >= MIN_PAGES))
-    best = clear[np.lexsort((tids[clear], -scores[clear]))][:_RANKED]
-    stems = dict(store.query(_STEMS, [tids[best].tolist()]).rows)
-    shown = [n for n in best.tolist() if len(stems.get(int(tids[n]), "")) > 2 and stems[int(tids[n])].isalpha()][:top]
-    spelled = _spelled(store, [int(tids[n]) for n in shown], unwanted[:_SPELLED_PAGES])
-    return [
-        {
-            "word": spelled.get(int(tids[n])) or stems[int(tids[n])], "score": round(float(scores[n]), 2),
-            "unwanted_pages": int(here[n]), "wanted_pages": int(there[n]),
-        }
-        for n in shown
-    ]  # fmt: skip
-
-
-def odds_scores(here: Values, there: Values, here_pages: int, there_pages: int) -> Values:
-    """Of each word: by how many standard errors the log odds of a page to have it are greater here than there.
-
-    `here` and `there` count the pages that have it. A prior made of both sides together keeps rare words quiet.
-    """
-    usual = (here + there) / (here_pages + there_pages)
-    yes, no = PRIOR_PAGES * usual, PRIOR_PAGES * (1.0 - usual) + 0.5
-    odds, variance = np.zeros(len(usual)), np.zeros(len(usual))
-    for sign, have, pages in ((1.0, here, here_pages), (-1.0, there, there_pages)):
-        odds = odds + sign * (np.log(have + yes) - np.log(pages - have + no))
-        variance = variance + 1.0 / (have + yes) + 1.0 / (pages - have + no)
-    scores: Values = odds / np.sqrt(variance)
-    return scores
-
-
-def _spelled(store: Store, tids: Sequence[int], oids: Sequence[int]) -> dict[int, str]:
-    """The commonest word behind each stem in some pages."""
-    vocabulary, wanted = Vocabulary(), np.array(tids, np.uint64)
-    counts: dict[int, Counter[bytes]] = {tid: Counter() for tid in tids}
-    for language, title, text in store.query(_TEXTS, [list(oids)]).rows:
-        words = tokenize(f"{title or ''}\n{text or ''}")
-        numbers = vocabulary.numbers(words, language) & np.uint64(0xFFFFFFFF)
-        for place in np.flatnonzero(np.isin(numbers, wanted)).tolist():
-            counts[int(numbers[place])][words[place]] += 1
-    return {
-        tid: min(found, key=lambda word: (-found[word], word)).decode("utf-8", "replace")
-        for tid, found in counts.items()
-        if found
-    }
-
-
-LATELY_PAGES = 1000
-"""Pages that count as the latest when nothing else is said."""
+LATEST_PAGES = 1000
+"""Pages that count as the latest, by default."""
 SAMPLE_PAGES = 500
 """Pages of each side whose words are compared."""
 TOP_HOSTS = 10
 TOP_NEARBY = 5
 STARVES_SHARE = 0.25
-"""A topic starves that found and has waiting less than this share of what the topics have on the average."""
+"""A topic starves when what it found, and what it has queued, is below this share of the average over the topics."""
 RECOVERED_SHARE = 0.5
 MIN_FOUND_MEAN = 5.0
 """Pages: where topics found less on the average, there is nothing to compare."""
 
-# A page is of no topic when the root took it, unless the root is what is wanted.
-_CHOSEN = f"""
-    WITH chosen AS (
-        SELECT p.oid, p.kcid, coalesce(p.relevance >= 0.5, FALSE) AS relevant, p.visited,
-               p.kcid IN (SELECT kcid FROM topics) AND (p.kcid <> {ROOT} OR coalesce(p.relevance >= 0.5, FALSE))
-               AS taken
-        FROM pages p
-        WHERE $topics IS NULL OR p.kcid IN (SELECT unnest($topics::SMALLINT[])) OR p.oid IN (
-            SELECT c.oid FROM crawl c JOIN pages q ON q.oid = c.parent
-            WHERE q.kcid IN (SELECT unnest($topics::SMALLINT[])) AND (q.kcid <> {ROOT} OR q.relevance >= 0.5)
-        )
-        ORDER BY p.visited DESC, p.oid DESC LIMIT $last
-    )
-"""
-_BY_TOPIC = f"""
-    {_CHOSEN} SELECT CASE WHEN taken THEN kcid END AS topic, count(*), count(*) FILTER (relevant) FROM chosen GROUP BY 1
-"""
-_BY_HOST = f"""
-    {_CHOSEN} SELECT h.host, h.domain, count(*), count(*) FILTER (relevant)
-    FROM chosen JOIN crawl c USING (oid) JOIN hosts h USING (sid) GROUP BY ALL ORDER BY 3 DESC, 1 LIMIT {TOP_HOSTS}
-"""
-_LATEST = f"{_CHOSEN} SELECT oid FROM chosen WHERE relevant = $relevant ORDER BY visited DESC, oid DESC LIMIT $sample"
-_WAITING = "SELECT topic, count(*) FROM crawl WHERE state = 'waiting' GROUP BY topic"
-_AROUND = f"""
-    {_CHOSEN} SELECT q.kcid, p.kcid, count(*)
-    FROM chosen p JOIN crawl c USING (oid) JOIN pages q ON q.oid = c.parent
-    WHERE p.taken AND NOT p.relevant AND q.relevance >= 0.5 GROUP BY ALL
-"""
-
 
 class TopicShare(NamedTuple):
-    """What a wanted topic, with all below it, has had lately."""
+    """What a wanted topic, with all below it, has found lately and has queued."""
 
     kcid: int
     found: int
@@ -161,25 +66,26 @@ def take_census(store: Store, last_pages: int = 0, topic: str | None = None) -> 
     records = store.load_topics()
     hierarchy = hierarchy_of(records)
     below = None if topic is None else sorted(hierarchy.below(find_topic(records, topic).kcid))
-    asked: dict[str, Any] = {"topics": below, "last": last_pages or 2**62}
-    counts = {kcid: (pages, good) for kcid, pages, good in store.query(_BY_TOPIC, asked, max_rows=2**16).rows}
-    pages, relevant = (sum(row[n] for row in counts.values()) for n in (0, 1))
-    untaken = counts.pop(None, (0, 0))[0]
-    waiting = dict(store.query(_WAITING, max_rows=2**16).rows)
+    chosen = Chosen(below, last_pages)
+    by_topic = count_by_topic(store, chosen)
+    pages, relevant = (sum(row[n] for row in by_topic.values()) for n in (0, 1))
+    counts = {kcid: count for kcid, count in by_topic.items() if kcid is not None}
+    waiting = count_queued(store)
     starving = [share.kcid for share in starving_topics(shares(store, hierarchy, waiting, last_pages))]
-    around = store.query(_AROUND, asked, max_rows=2**20).rows
-    mark = propose_mark(hierarchy, _around(hierarchy, around))
-    told: dict[str, Any] = {
-        "pages": pages, "relevant": relevant, "untaken": untaken, "last_pages": last_pages, "topic": topic,
+    mark = propose_mark(hierarchy, _around(hierarchy, count_around(store, chosen)))
+    unwanted, wanted = (latest_pages(store, chosen, relevant=side, limit=SAMPLE_PAGES) for side in (False, True))
+    census: dict[str, Any] = {
+        "pages": pages, "relevant": relevant, "untaken": by_topic.get(None, (0, 0))[0], "last_pages": last_pages,
+        "topic": topic,
         "waiting": sum(waiting.values()),
         "topics": _topics(hierarchy, counts, waiting, starving),
-        "hosts": _named(store.query(_BY_HOST, asked).rows, "host", "domain", "pages", "relevant"),
-        "instead": words_instead(store, _latest(store, asked, False), _latest(store, asked, True)),
+        "hosts": [host._asdict() for host in count_by_host(store, chosen, TOP_HOSTS)],
+        "instead": off_topic_terms(store, unwanted, wanted),
         "nearby": _nearby(hierarchy, counts),
         "starving": [name_of(hierarchy, kcid) for kcid in starving],
     }  # fmt: skip
-    told["remedies"] = remedies_of(str(store.path.parent), hierarchy, told, mark)
-    return told
+    census["remedies"] = remedies_of(str(store.path.parent), hierarchy, census, mark)
+    return census
 
 
 def name_of(hierarchy: Hierarchy, kcid: int) -> str:
@@ -188,9 +94,9 @@ def name_of(hierarchy: Hierarchy, kcid: int) -> str:
 
 
 def shares(store: Store, hierarchy: Hierarchy, waiting: Mapping[int, int], last_pages: int = 0) -> list[TopicShare]:
-    """What each good topic has found lately, and has waiting; all that is below it counts for it."""
-    asked = {"topics": None, "last": last_pages or LATELY_PAGES}
-    found = {kcid: good for kcid, _, good in store.query(_BY_TOPIC, asked, max_rows=2**16).rows}
+    """What each good topic has found lately, and has queued; all that is below it counts for it."""
+    by_topic = count_by_topic(store, Chosen(None, last_pages or LATEST_PAGES))
+    found = {kcid: relevant for kcid, (_, relevant) in by_topic.items() if kcid is not None}
     return [
         TopicShare(kcid, *(sum(counts.get(one, 0) for one in hierarchy.below(kcid)) for counts in (found, waiting)))
         for kcid in sorted(hierarchy.good)
@@ -198,7 +104,7 @@ def shares(store: Store, hierarchy: Hierarchy, waiting: Mapping[int, int], last_
 
 
 def starving_topics(all_shares: Iterable[TopicShare], below_share: float = STARVES_SHARE) -> list[TopicShare]:
-    """The topics that found little lately and have little waiting, while others do."""
+    """The topics that found little lately and have little queued, while others have more."""
     topics = list(all_shares)
     if len(topics) < 2:
         return []
@@ -209,19 +115,14 @@ def starving_topics(all_shares: Iterable[TopicShare], below_share: float = STARV
     return [t for t in topics if t.found < below_share * found and t.waiting < below_share * waiting]
 
 
-def _latest(store: Store, asked: dict[str, Any], relevant: bool) -> list[int]:
-    wanted = {**asked, "relevant": relevant, "sample": SAMPLE_PAGES}
-    return [oid for (oid,) in store.query(_LATEST, wanted).rows]
-
-
 def _topics(
     hierarchy: Hierarchy, counts: Mapping[int, tuple[int, int]], waiting: Mapping[int, int], starving: Iterable[int]
 ) -> list[dict[str, Any]]:
     found = []
     for kcid, node in hierarchy.nodes.items():
         pages, relevant = counts.get(kcid, (0, 0))
-        told = {"topic": name_of(hierarchy, kcid), "mark": node.mark.value, "pages": pages, "relevant": relevant}
-        found.append({**told, "waiting": waiting.get(kcid, 0), "starves": kcid in set(starving)})
+        row = {"topic": name_of(hierarchy, kcid), "mark": node.mark.value, "pages": pages, "relevant": relevant}
+        found.append({**row, "waiting": waiting.get(kcid, 0), "starves": kcid in set(starving)})
     return sorted(found, key=lambda topic: (-int(topic["pages"]), str(topic["topic"])))
 
 
@@ -253,5 +154,63 @@ def _around(hierarchy: Hierarchy, rows: Iterable[tuple[int, int, int]]) -> dict[
     return found
 
 
-def _named(rows: Iterable[tuple[Any, ...]], *names: str) -> list[dict[str, Any]]:
-    return [dict(zip(names, row, strict=True)) for row in rows]
+# -- off-topic terms
+
+
+def off_topic_terms(
+    store: Store, unwanted: Sequence[int], wanted: Sequence[int], top: int = 15
+) -> list[dict[str, Any]]:
+    """The words most over-represented in the pages `unwanted` against `wanted`, both oids, the clearest first.
+
+    Words are spelled as most pages have them where texts are kept, and stems where they are not.
+    """
+    if not unwanted:
+        return []
+    compared = terms.compare_terms(store, unwanted, wanted)
+    if compared is None:
+        return []
+    tids, here, there = compared
+    scores = odds_scores(here, there, len(unwanted), len(wanted))
+    clear = np.flatnonzero((scores >= MIN_SCORE) & (here >= MIN_PAGES))
+    best = clear[np.lexsort((tids[clear], -scores[clear]))][:_RANKED]
+    stems = terms.stems(store, tids[best].tolist())
+    shown = [n for n in best.tolist() if len(stems.get(int(tids[n]), "")) > 2 and stems[int(tids[n])].isalpha()][:top]
+    spelled = _spelled(store, [int(tids[n]) for n in shown], unwanted[:_SPELLED_PAGES])
+    return [
+        {
+            "word": spelled.get(int(tids[n])) or stems[int(tids[n])], "score": round(float(scores[n]), 2),
+            "unwanted_pages": int(here[n]), "wanted_pages": int(there[n]),
+        }
+        for n in shown
+    ]  # fmt: skip
+
+
+def odds_scores(here: Values, there: Values, here_pages: int, there_pages: int) -> Values:
+    """Of each word: by how many standard errors the log odds of a page to have it are greater here than there.
+
+    `here` and `there` count the pages that have it. A prior made of both sides together keeps rare words down.
+    """
+    usual = (here + there) / (here_pages + there_pages)
+    yes, no = PRIOR_PAGES * usual, PRIOR_PAGES * (1.0 - usual) + 0.5
+    odds, variance = np.zeros(len(usual)), np.zeros(len(usual))
+    for sign, have, pages in ((1.0, here, here_pages), (-1.0, there, there_pages)):
+        odds = odds + sign * (np.log(have + yes) - np.log(pages - have + no))
+        variance = variance + 1.0 / (have + yes) + 1.0 / (pages - have + no)
+    scores: Values = odds / np.sqrt(variance)
+    return scores
+
+
+def _spelled(store: Store, tids: Sequence[int], oids: Sequence[int]) -> dict[int, str]:
+    """The commonest word behind each stem in some pages."""
+    vocabulary, wanted = Vocabulary(), np.array(tids, np.uint64)
+    counts: dict[int, Counter[bytes]] = {tid: Counter() for tid in tids}
+    for _, title, language, text in documents(store, oids).values():
+        words = tokenize(f"{title}\n{text or ''}")
+        numbers = vocabulary.numbers(words, language) & np.uint64(0xFFFFFFFF)
+        for place in np.flatnonzero(np.isin(numbers, wanted)).tolist():
+            counts[int(numbers[place])][words[place]] += 1
+    return {
+        tid: min(found, key=lambda word: (-found[word], word)).decode("utf-8", "replace")
+        for tid, found in counts.items()
+        if found
+    }

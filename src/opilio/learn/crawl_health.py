@@ -1,18 +1,16 @@
-"""Whether a crawl drifts: the pages it accepts come to have other words than the examples.
+"""How healthy a crawl is: whether topics starve, whether it drifts, and how much is left to find.
 
-A model that is too wide, or that was taught by its own mistakes, keeps accepting pages with good marks. Their words
-give it away: how alike they are to the examples (cosine of tf*idf with the examples' centroid), for the first pages
-that a topic accepted and for the latest. docs/results/recall.md says what this can and cannot see.
+*Drift*: the pages that a crawl accepts come to have other words than the examples. A model that is too wide, or that
+learned from its own mistakes, keeps accepting pages with high relevance. Their words give it away: how similar they are
+to the examples (cosine of tf*idf with the examples' centroid), for the first pages that a topic accepted and for the
+latest. docs/results/recall.md says what this can and cannot see.
 
-How much of what is relevant and can be reached has been found, by the crawl's own figures.
-
-A crawl asks for the best first, so its harvest falls as what is good is used up. How it falls says how much is left:
-the requests are cut into pieces, each as long as all before it; a straight line is laid through the logarithms of their
-harvest rates over the logarithms of their places, and followed over all that waits, and what will be found behind it.
-Relevant pages that nothing found so far leads to are not seen. docs/results/recall.md has what other ways gave on
-recorded webs, and how wrong this one is.
-
-All that a watcher asks of the database at one time.
+*Recall*: how much of what is relevant and can be reached has been found, by the crawl's own figures. A crawl fetches
+the best first, so its harvest falls as what is good is used up. How it falls shows how much is left: the requests are
+cut into pieces, each as long as all before it; a straight line is fitted to the logarithms of their harvest rates over
+the logarithms of their places, and extended over all that is queued, and what will be found behind it. Relevant pages
+that nothing found so far leads to are not seen. docs/results/recall.md has what other estimates gave on recorded
+webs, and how wrong this one is.
 """
 
 from __future__ import annotations
@@ -27,41 +25,37 @@ import numpy as np
 
 from opilio.features.evidence import TextReader
 from opilio.learn.census import RECOVERED_SHARE, TopicShare, name_of, shares, starving_topics
-from opilio.store import Store
+from opilio.store import Store, census
+from opilio.store.terms import bags_of_terms
 from opilio.topics import hierarchy_of
 from opilio.topics.hierarchy import Hierarchy
 
 WINDOW_PAGES = 100
 """Accepted pages at each end that are compared."""
 FALLEN = 0.8
-"""A topic drifts when the likeness has fallen to this share of what it was, or less ..."""
+"""A topic drifts when the similarity has fallen to this share of what it was, or less ..."""
 MIN_ERRORS = 3.0
-"""... by at least so many standard errors."""
+"""... by at least this many standard errors."""
 RECOVERED = 0.9
 MAX_EXAMPLES = 50
-_UNWANTED_PAGES = 200  # of any kind: by them it is known which words are common
+_IRRELEVANT_PAGES = 200  # of any kind: they show which words are common
+
+MIN_FOUND = 30
+"""Fewer relevant pages show nothing: no estimate."""
+MIN_REQUESTS = 100
+PIECES = 5
+"""The latest half of all requests, the quarter before it, the eighth before that, ..."""
+MAX_GROWTH = 0.5
+"""New URLs for each request: more would promise that the web never ends."""
+STEEPEST = 3.0
+"""How steeply the harvest may be taken to fall: a few unlucky pages must not promise that nothing is left."""
 
 Bag = Mapping[int, float]
 """Stems with how often they stand in a document."""
 
-_ACCEPTED = f"""
-    WITH accepted AS (
-        SELECT oid, visited FROM pages WHERE kcid IN (SELECT unnest($1::SMALLINT[])) AND relevance >= 0.5
-        AND oid NOT IN (SELECT unnest($2::BIGINT[]))
-    )
-    (SELECT 0, oid FROM accepted ORDER BY visited, oid LIMIT {WINDOW_PAGES})
-    UNION ALL
-    (SELECT 1, oid FROM accepted ORDER BY visited DESC, oid DESC LIMIT {WINDOW_PAGES})
-"""
-_UNWANTED = f"SELECT oid FROM pages WHERE relevance < 0.5 ORDER BY visited DESC, oid DESC LIMIT {_UNWANTED_PAGES}"
-_BAGS = """
-    SELECT oid, list(tid ORDER BY tid), list(freq ORDER BY tid) FROM terms
-    WHERE oid IN (SELECT unnest($1::BIGINT[])) GROUP BY oid ORDER BY oid
-"""
 
-
-class Likeness(NamedTuple):
-    """How alike pages of a topic are to its examples: the first it accepted, and the latest."""
+class ExampleSimilarity(NamedTuple):
+    """How similar the pages of a topic are to its examples: the first it accepted, and the latest."""
 
     kcid: int
     first: float
@@ -76,27 +70,26 @@ class Likeness(NamedTuple):
 
     @property
     def has_recovered(self) -> bool:
-        """Whether the latest are about as alike as the first were."""
+        """Whether the latest are about as similar as the first were."""
         return self.latest >= RECOVERED * self.first
 
 
-def measure_drift(store: Store, hierarchy: Hierarchy) -> list[Likeness]:
-    """The likeness of each good topic, with all below it, that has examples and enough accepted pages."""
+def measure_drift(store: Store, hierarchy: Hierarchy) -> list[ExampleSimilarity]:
+    """The similarity of each good topic, with all below it, that has examples and enough accepted pages."""
     examples, pages = _examples(store)
-    unwanted = [oid for (oid,) in store.query(_UNWANTED).rows]
-    common = list(_bags(store, unwanted).values())
+    common = list(bags_of_terms(store, census.latest_irrelevant(store, _IRRELEVANT_PAGES)).values())
     found = []
     for kcid in sorted(hierarchy.good):
         below = hierarchy.below(kcid)
-        taught = [bag for of, bag in examples if of in below][:MAX_EXAMPLES]
-        ends = store.query(_ACCEPTED, [sorted(below), pages]).rows if taught else []
-        if len({oid for _, oid in ends}) == 2 * WINDOW_PAGES:  # none is both among the first and the latest
-            first, latest = (_bags(store, [oid for end, oid in ends if end == which]) for which in (0, 1))
-            found.append(Likeness(kcid, *likeness(taught, [*first.values()], [*latest.values()], common)))
+        own = [bag for of, bag in examples if of in below][:MAX_EXAMPLES]
+        ends = census.first_and_latest_accepted(store, below, pages, WINDOW_PAGES) if own else None
+        if ends is not None:
+            first, latest = (list(bags_of_terms(store, oids).values()) for oids in ends)
+            found.append(ExampleSimilarity(kcid, *similarity_to_examples(own, first, latest, common)))
     return found
 
 
-def likeness(
+def similarity_to_examples(
     examples: Sequence[Bag], first: Sequence[Bag], latest: Sequence[Bag], common: Sequence[Bag]
 ) -> tuple[float, float, float]:
     """The mean cosine of the first and of the latest pages with the examples, and the fall in standard errors."""
@@ -136,56 +129,21 @@ def _examples(store: Store) -> tuple[list[tuple[int, Bag]], list[int]]:
     return found, oids
 
 
-def _bags(store: Store, oids: Sequence[int]) -> dict[int, Bag]:
-    if not oids:
-        return {}
-    rows = store.query(_BAGS, [list(oids)]).rows
-    return {oid: dict(zip(tids, freqs, strict=True)) for oid, tids, freqs in rows}
-
-
-MIN_FOUND = 30
-"""Fewer relevant pages tell nothing: no estimate."""
-MIN_REQUESTS = 100
-PIECES = 5
-"""The latest half of all requests, the quarter before it, the eighth before that, ..."""
-MAX_GROWTH = 0.5
-"""New URLs for each request: more would promise that the web never ends."""
-STEEPEST = 3.0
-"""How steeply the harvest may be taken to fall: a few unlucky pages must not promise that nothing is left."""
-
-_PIECES = f"""
-    WITH asked AS (
-        SELECT row_number() OVER (ORDER BY c.lastvisited, c.oid) AS place, count(*) OVER () AS requests,
-               coalesce(p.relevance >= 0.5, FALSE) AS relevant, c.lastvisited AS visited
-        FROM crawl c LEFT JOIN pages p ON p.oid = c.oid
-        WHERE c.lastvisited IS NOT NULL AND c.state <> 'waiting'
-    )
-    SELECT least(floor(log2(requests / place))::INTEGER, {PIECES}) AS piece, count(*) FILTER (relevant), count(*),
-           min(visited) FILTER (place > 0.75 * requests)
-    FROM asked GROUP BY piece ORDER BY piece
-"""
-_AHEAD = """
-    SELECT count(*) FILTER (state = 'waiting'),
-           count(*) FILTER (found >= $1 AND (state = 'waiting' OR lastvisited IS NOT NULL))
-    FROM crawl
-"""
-
-
 def estimate_recall(store: Store) -> float | None:
     """The share of what is relevant and can be reached that has been found; None while too little is known."""
-    rows = store.query(_PIECES).rows
-    requests, found = sum(row[2] for row in rows), sum(row[1] for row in rows)
+    rows = census.request_pieces(store, PIECES)
+    requests, found = sum(row.requests for row in rows), sum(row.relevant for row in rows)
     if requests < MIN_REQUESTS or found < MIN_FOUND:
         return None
-    since = next(row[3] for row in rows if row[0] == 0)
-    [[waiting, fresh]] = store.query(_AHEAD, [since]).rows
-    counts = {piece: (relevant, asked) for piece, relevant, asked, _ in rows if piece < PIECES}
+    since = next(row.late for row in rows if row.piece == 0)
+    waiting, fresh = census.urls_ahead(store, since)
+    counts = {row.piece: (row.relevant, row.requests) for row in rows if row.piece < PIECES}
     pieces = [counts.get(piece, (0, 0)) for piece in range(PIECES)]
     return recall_of(found, requests, pieces, to_come(waiting, fresh / (requests - math.floor(0.75 * requests))))
 
 
 def to_come(waiting: float, growth: float) -> float:
-    """How many more URLs will be asked for, when each request brings `growth` new ones."""
+    """How many more URLs will be fetched, when each request brings `growth` new ones."""
     return waiting / (1.0 - min(growth, MAX_GROWTH))
 
 
@@ -226,18 +184,15 @@ def _area(level: float, slope: float, start: float, end: float) -> float:
     return min(area, end - start)
 
 
-_FOUND = "SELECT count(*) FROM pages WHERE relevance >= 0.5"
-
-
 @dataclass(frozen=True)
-class Surroundings:
+class CrawlHealth:
     """How a crawl stands."""
 
     names: dict[int, str]
     """Of topics, by number."""
     shares: list[TopicShare]
     starving: list[TopicShare]
-    likenesses: list[Likeness]
+    similarities: list[ExampleSimilarity]
     recall: float | None
     found: int
     """Relevant pages."""
@@ -249,15 +204,15 @@ class Surroundings:
         return [share for share in self.shares if share not in hungry]
 
 
-def look_around(store: Store, waiting: Mapping[int, int], last_pages: int, has_terms: bool) -> Surroundings:
-    """Look at the latest pages; `waiting` says by topic how many URLs wait. Without terms no drift can be seen."""
+def check_health(store: Store, waiting: Mapping[int, int], last_pages: int, has_terms: bool) -> CrawlHealth:
+    """Look at the latest pages; `waiting` counts the queued URLs by topic. Without terms no drift can be seen."""
     hierarchy = hierarchy_of(store.load_topics())
     found = shares(store, hierarchy, waiting, last_pages)
-    return Surroundings(
+    return CrawlHealth(
         names={kcid: name_of(hierarchy, kcid) for kcid in hierarchy.nodes},
         shares=found,
         starving=starving_topics(found),
-        likenesses=measure_drift(store, hierarchy) if has_terms else [],
+        similarities=measure_drift(store, hierarchy) if has_terms else [],
         recall=estimate_recall(store),
-        found=store.query(_FOUND).rows[0][0],
+        found=census.count_relevant(store),
     )

@@ -1,36 +1,27 @@
-"""What a reader says of a result becomes something to learn from (BINGO 3.6).
+"""Feedback on results: what a reader says of a page becomes an example or a counter-example (BINGO 3.6).
 
 - *relevant*: the page is an example of its topic.
-- *irrelevant*: it is a counter-example of the topic that is wanted: its own, or the good one above it.
-- *belongs*: it is an example of another topic. It need not be a counter-example of the one that took it: topics that
-  compete learn from each other's examples what they are not, and those inside a topic from its own examples. As a
-  counter-example it would stand in OTHERS as well, against its new topic.
+- *irrelevant*: the page is a counter-example of the topic that is wanted: its own, or the good one above it.
+- *belongs*: the page is an example of another topic. It need not be a counter-example of the one that took it: topics
+  that compete learn from each other's examples what they are not, and those inside a topic from its own examples. As a
+  counter-example it would be in OTHERS as well, against its new topic.
 
-What the user says of a page holds when it is judged anew, whatever a model says (`refusing.py`).
+What the user says of a page holds when it is re-judged, whatever a model says (`rejudging.DeniedTopics`).
 """
 
 from __future__ import annotations
 
-import time
 from typing import Any, NamedTuple
 
 from opilio.errors import InputError
-from opilio.learn.archetypes import CONFIRMED, REJECTED
-from opilio.learn.training_data import ARCHETYPE
-from opilio.store import Batch, Store
+from opilio.store import Store, training
+from opilio.store.pages import verdict_on
+from opilio.store.training import CONFIRMED, REJECTED
 from opilio.topics import Mark, TopicRecord, find_topic, hierarchy_of
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy
 
 RELEVANT, IRRELEVANT, BELONGS = "relevant", "irrelevant", "belongs"
 VERDICTS = (RELEVANT, IRRELEVANT, BELONGS)
-
-_PAGE = """
-    SELECT p.oid, p.kcid, coalesce(last(j.accepted ORDER BY j.rowid), p.relevance >= 0.5, FALSE)
-    FROM crawl c JOIN pages p USING (oid) LEFT JOIN judgements j ON j.oid = p.oid AND j.model_version = p.model_version
-    WHERE c.url = $1 GROUP BY p.oid, p.kcid, p.relevance
-"""
-_FORGET = "DELETE FROM training WHERE kcid = $1 AND name = $2"
-_VOUCH = f"UPDATE training SET source = '{CONFIRMED}' WHERE kcid = $1 AND name = $2 AND source = '{ARCHETYPE}'"
 
 
 class _Page(NamedTuple):
@@ -50,44 +41,43 @@ def give_feedback(store: Store, url: str, verdict: str, topic: str | None = None
     named = None if not topic else find_topic(records, topic).kcid
     if verdict == IRRELEVANT:
         kcid = _refusing(hierarchy, page, named)
-        refuse(store, hierarchy, kcid, page.url, page.oid)
+        make_counterexample(store, hierarchy, kcid, page.url, page.oid)
     else:
         kcid = _taking(hierarchy, page, named, verdict)
-        take(store, hierarchy, kcid, page.url, page.oid)
+        make_example(store, hierarchy, kcid, page.url, page.oid)
     path = _shown(records, kcid)
     role = "a counter-example" if verdict == IRRELEVANT else "an example"
     return {"url": page.url, "topic": path, "positive": verdict != IRRELEVANT, "said": f"{role} of {path} from now on"}
 
 
-def take(store: Store, hierarchy: Hierarchy, kcid: int, url: str, oid: int) -> None:
+def make_example(store: Store, hierarchy: Hierarchy, kcid: int, url: str, oid: int) -> None:
     """Make a page the user's own example of a topic, and of no topic beside it."""
     line = {kcid, ROOT, *hierarchy.line(kcid)}
     has_it = False
     for name, of, positive in _documents(store, url, oid):
         if of == kcid and positive:
             has_it = True
-            store.query(_VOUCH, [of, name], write=True)
-        elif positive or of in line:  # it cannot be of two topics, nor not about what it is inside of
-            store.query(_FORGET, [of, name], write=True)
+            training.confirm_example(store, of, name)
+        elif positive or of in line:  # no page is of two topics, nor denied to a topic that contains its own
+            training.delete_example(store, of, name)
     if not has_it:
-        _add(store, kcid, url, CONFIRMED)
+        training.add_page_example(store, kcid, url, CONFIRMED)
 
 
-def refuse(store: Store, hierarchy: Hierarchy, kcid: int, url: str, oid: int) -> None:
+def make_counterexample(store: Store, hierarchy: Hierarchy, kcid: int, url: str, oid: int) -> None:
     """Make a page a counter-example of a topic; what is below it cannot have it as an example then."""
     below = hierarchy.below(kcid)
     for name, of, positive in _documents(store, url, oid):
         if of == kcid or (positive and of in below):
-            store.query(_FORGET, [of, name], write=True)
-    _add(store, kcid, url, REJECTED)
+            training.delete_example(store, of, name)
+    training.add_page_example(store, kcid, url, REJECTED)
 
 
 def _page(store: Store, url: str) -> _Page:
-    rows = store.query(_PAGE, [url]).rows
-    if not rows:
+    page = verdict_on(store, url)
+    if page is None:
         raise InputError(f"{url}: not a page of this collection", "Take one from the results of a search.")
-    oid, kcid, accepted = rows[0]
-    return _Page(url, oid, kcid if accepted else None)
+    return _Page(url, page.oid, page.kcid if page.accepted else None)
 
 
 def _taking(hierarchy: Hierarchy, page: _Page, named: int | None, verdict: str) -> int:
@@ -119,12 +109,6 @@ def _refusing(hierarchy: Hierarchy, page: _Page, named: int | None) -> int:
 def _documents(store: Store, url: str, oid: int) -> list[tuple[str, int, bool]]:
     """The training documents that a page is: name, topic and side."""
     return [(r.name, r.kcid, r.positive) for r in store.load_training() if r.name == url or r.oid == oid]
-
-
-def _add(store: Store, kcid: int, url: str, source: str) -> None:
-    batch = Batch()
-    batch.training.add(url, "url", kcid, source == CONFIRMED, source, "", None, time.time())
-    store.write(batch)
 
 
 def _shown(records: list[TopicRecord], kcid: int) -> str:

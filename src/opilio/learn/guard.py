@@ -1,22 +1,21 @@
-"""What a classifier makes of documents that it has not learned from: some are kept aside, it learns from the others.
+"""The guard: whether a model that the crawl made by itself may replace the current one.
 
-A judge is surer of a document that it was trained on than of any page it meets: with five examples of a topic, hardly
-one page is as sure as they are on the average. So whatever is compared with pages must be judged as pages are.
-
-The guard: whether a model that the crawl made by itself may take the place of the one there is.
-
-A few documents beside the topic can lead a whole crawl astray (BINGO 3.2), and a model that learned from them is the
-last to notice. So it is asked about what the user vouched for:
+A few off-topic documents can lead a whole crawl astray (BINGO 3.2), and a model that learned from them is the last to
+notice. So it is tested with what the user vouched for (`learn.guard`):
 
 - `held-out`: the user's own documents are split into folds. For each fold the training set as it was and the one with
-  archetypes are learned without it, and both judges are asked about it. They are compared by *balanced accuracy*: of
-  each topic, the mean of the share of its documents that it takes and the share of all others that it does not. F1
-  would depend on how many texts of OTHERS there happen to be; this does not, and counts two documents of a topic for as
-  much as eighty that are none.
+  archetypes are learned without it, and both judges judge it. They are compared by *balanced accuracy*: of each topic,
+  the mean of the share of its documents that it takes and the share of all others that it does not. F1 would depend on
+  how many texts of OTHERS there happen to be; this does not, and counts two documents of a topic for as much as eighty
+  that are none.
 - `xi-alpha`: what both expect of themselves (BINGO 2.4). Quicker, but blind to drift that archetypes share.
-- `off`: nothing is asked.
+- `off`: nothing is tested.
 
 When the model would be refused, the archetypes of the topics that fell are left out, and the rest is tried once more.
+
+A judge is surer of a document that it was trained on than of any page that it has not seen: with five examples of a
+topic, hardly one page reaches their average confidence. So whatever is compared with pages must be judged as pages are:
+some documents are held out, and a judge learns from the others (`split`, `train_without`, `confidences`).
 """
 
 from __future__ import annotations
@@ -28,15 +27,27 @@ from dataclasses import dataclass, field, replace
 
 from opilio.classify import CLASSIFIERS, Estimating, Example, Judge, Model, TrainingSet
 from opilio.classify.xi_alpha import quality
-from opilio.errors import InputError, SettingsError
-from opilio.learn.trainer import OnStart, TrainedModel, train, work_beside
+from opilio.errors import InputError
+from opilio.learn.trainer import TrainedModel, train
+from opilio.process import NICENESS, OnStart, call
 from opilio.settings import Settings
 
 FOLDS = 3
+TOLERANCE = 0.02
+"""The mean over the topics may fall by this much: two of a hundred documents judged otherwise are chance."""
+TOPIC_TOLERANCE = 0.1
+"""That of a single topic may fall by this much: one of five documents of its own, which is what users give at first."""
+_ROUNDING = 1e-9
+
+Scores = Mapping[int, float]
+"""By topic."""
+
+
+# -- held-out documents
 
 
 def split(examples: Iterable[Example], others: Collection[Example] = ()) -> Iterator[list[Example]]:
-    """The documents in folds, those of each topic spread evenly: a topic keeps some whichever fold is kept aside.
+    """The documents in folds, those of each topic spread evenly: a topic keeps some whichever fold is held out.
 
     The only document of a topic is in none: without it there would be nothing to learn the topic from.
     """
@@ -52,11 +63,11 @@ def split(examples: Iterable[Example], others: Collection[Example] = ()) -> Iter
 
 def train_without(training: TrainingSet, held: Collection[Example], settings: Settings) -> Judge:
     """A classifier that has not seen some documents. Raises InputError when the others do not suffice."""
-    aside = set(held)
+    excluded = set(held)
     rest = replace(
         training,
-        examples=tuple(example for example in training.examples if example not in aside),
-        others=tuple(example for example in training.others if example not in aside),
+        examples=tuple(example for example in training.examples if example not in excluded),
+        others=tuple(example for example in training.others if example not in excluded),
     )
     return CLASSIFIERS.get(settings.classify.classifier).train(rest, settings)
 
@@ -91,19 +102,12 @@ def _confidence(judge: Judge, example: Example) -> float:
     return judgement.confidence if is_own else min(0.0, judgement.confidence)
 
 
-TOLERANCE = 0.02
-"""The mean over the topics may fall by so much: two of a hundred documents judged otherwise are chance."""
-TOPIC_TOLERANCE = 0.1
-"""That of a single topic may fall by so much: one of five documents of its own, which is what users give at first."""
-_ROUNDING = 1e-9
-
-Scores = Mapping[int, float]
-"""By topic."""
+# -- the guard
 
 
 @dataclass(frozen=True)
 class GuardVerdict:
-    """What the guard said, and why."""
+    """What the guard decided, and why."""
 
     accepted: bool
     guard: str
@@ -151,16 +155,6 @@ class Trial:
         return (example.kcid, example.name) not in self.archetypes
 
 
-def check_guard(settings: Settings) -> None:
-    """Refuse a guard that cannot work with the classifier."""
-    classifier = settings.classify.classifier
-    if settings.learn.guard == "xi-alpha" and not hasattr(CLASSIFIERS.get(classifier), "estimates"):
-        raise SettingsError(
-            f'[learn] guard = "xi-alpha": the classifier {classifier!r} expects nothing of itself',
-            'Set learn.guard = "held-out", or use the classifier svm.',
-        )
-
-
 def try_out(trial: Trial, settings: Settings, version: int) -> tuple[GuardVerdict, TrainedModel | None]:
     """What the guard says of the later training set, and the model of it when it is accepted."""
     verdict = _judge(trial, settings)
@@ -175,11 +169,11 @@ def try_out(trial: Trial, settings: Settings, version: int) -> tuple[GuardVerdic
     return verdict, train(trial.after, settings, version) if verdict.accepted else None
 
 
-def try_beside(
+def try_in_process(
     trial: Trial, settings: Settings, version: int, on_start: OnStart = lambda process: None
 ) -> tuple[GuardVerdict, TrainedModel | None]:
     """The same in a process of its own: with three folds it is seven trainings, which a crawl need not wait for."""
-    verdict, trained = work_beside("try", (trial, settings, version), on_start)
+    verdict, trained = call(try_out, trial, settings, version, niceness=NICENESS, on_start=on_start)
     return verdict, trained
 
 
@@ -215,7 +209,7 @@ def _held_out(trial: Trial, settings: Settings) -> GuardVerdict:
     for held in split(own, trial.before.others):
         try:
             judges = [train_without(one, held, settings) for one in (trial.before, trial.after)]
-        except InputError:  # what is left of a topic has no words: this fold can tell nothing
+        except InputError:  # what is left of a topic has no words: this fold shows nothing
             continue
         for tally, judge in zip((before, after), judges, strict=True):
             for example in held:
@@ -225,7 +219,7 @@ def _held_out(trial: Trial, settings: Settings) -> GuardVerdict:
 
 
 class _Tally:
-    """What a judge made of documents that are known."""
+    """What a judge decides about documents whose topics are known."""
 
     def __init__(self, training: TrainingSet) -> None:
         hierarchy = training.hierarchy
@@ -234,22 +228,22 @@ class _Tally:
         self._topics = [kcid for kcid in hierarchy.nodes if hierarchy.is_wanted(kcid) and training.of(kcid)]
         self.own = dict.fromkeys(self._topics, 0)
         self._taken = dict.fromkeys(self._topics, 0)
-        self._strange = dict.fromkeys(self._topics, 0)
+        self._foreign = dict.fromkeys(self._topics, 0)
         self._left = dict.fromkeys(self._topics, 0)
 
     def add(self, example: Example, judge: Judge) -> None:
-        """Ask about a document."""
+        """Have a document judged, and count the result."""
         judgement = judge.judge(example.evidence)
         for topic in self._topics:
             takes = judgement.accepted and judgement.topic in self._below[topic]
             if example.positive and example.kcid in self._below[topic]:
                 self.own[topic] += 1
                 self._taken[topic] += takes
-            elif self._is_strange(example, topic):
-                self._strange[topic] += 1
+            elif self._is_foreign(example, topic):
+                self._foreign[topic] += 1
                 self._left[topic] += not takes
 
-    def _is_strange(self, example: Example, topic: int) -> bool:
+    def _is_foreign(self, example: Example, topic: int) -> bool:
         """Whether a document is known not to be about a topic: a counter-example of one may be about another."""
         return example.positive or example in self._others or topic in self._below.get(example.kcid, ())
 
@@ -257,7 +251,7 @@ class _Tally:
         """Balanced accuracy by topic; of a topic with documents of one side only, the share of those."""
         found = {}
         for topic in self._topics:
-            sides = ((self._taken, self.own), (self._left, self._strange))
+            sides = ((self._taken, self.own), (self._left, self._foreign))
             shares = [right[topic] / every[topic] for right, every in sides if every[topic]]
             if shares:
                 found[topic] = statistics.fmean(shares)

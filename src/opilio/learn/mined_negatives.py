@@ -1,18 +1,19 @@
-"""Strangers: pages that a crawl met and that are surely about nothing wanted. They join OTHERS.
+"""Mined negatives: pages that a crawl fetched and that are surely about no wanted topic. They join OTHERS.
 
-A user gives a few examples and nothing that is not wanted. The texts of OTHERS that come with Opilio are about anything
-but what lies around the topic, so a model of these alone takes most of what a crawl fetches. What lies around is there
-to be learned once pages have come: those that a model made *without* strangers is least sure of, a quarter of the
-earliest pages at most. Each choice is made by such a model, and so never by what an earlier choice led to.
+A user gives a few examples and no counter-examples. The texts of OTHERS that come with Opilio are about anything but
+the neighbourhood of the topic, so a model trained on these alone accepts most of what a crawl fetches. The
+neighbourhood can be learned once pages have come: the negatives are those pages that a model trained *without* mined
+negatives is least sure of, a quarter of the earliest pages at most. Each choice is made by such a model, so no choice
+depends on what an earlier one led to.
 
-Where most of what is fetched is wanted, even the least sure quarter may be. Two things keep it. A page that a topic
-takes is a stranger only when the topic is less sure of it than of each document of its own, judged by a model that has
-not learned from that (`folding.py`). A page that a topic takes which is not wanted is none: it has its place. And when
-a topic, taught with strangers, takes too few of its own documents that were kept aside, the surer half of them is
-tried, until there are none.
+Where most of what is fetched is on-topic, even the least sure quarter may be. Three rules protect such pages. A page
+that a wanted topic accepts becomes a negative only when the topic is less sure of it than of each of its own documents,
+each judged by a model that has not learned from it (`guard.py`). A page that an unwanted topic accepts is none: it has
+its place. And when a topic that was trained with the negatives accepts too few of its own documents that were held out,
+only the surer half of the negatives is tried, and so on, until there are none.
 
-Nothing is stored: the same database gives the same strangers, and topics or examples that change give others. Who has
-named texts of OTHERS, or has `OWN_NEGATIVES` documents beside the topics that are wanted, needs none.
+Nothing is stored: the same database gives the same negatives, and other topics or examples give others. None are mined
+when the user has named texts of OTHERS, or has given `OWN_NEGATIVES` documents that are not about wanted topics.
 """
 
 from __future__ import annotations
@@ -24,77 +25,72 @@ from dataclasses import replace
 from opilio.classify import Example, TrainingSet
 from opilio.features.evidence import TextReader
 from opilio.learn.guard import confidences_by, train_without
-from opilio.learn.trainer import OnStart, work_beside
 from opilio.learn.training_set import examples_of
 from opilio.model import Judgement
+from opilio.process import NICENESS, OnStart, call
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.loading import TrainingRecord
+from opilio.store.training import unlabelled_pages
 from opilio.topics.hierarchy import ABOVE_ROOT
 
 EARLY_PAGES = 400
-"""Strangers are looked for among so many pages, the earliest."""
-FEWEST_PAGES = 20
-"""Where fewer were met, there are none."""
+"""Negatives are chosen among this many pages, the earliest."""
+MIN_PAGES = 20
+"""With fewer pages, there are none."""
 ONE_IN = 4
-"""At most every fourth of these becomes one (docs/results/log.md, 2026-11-16)."""
+"""At most one in four of these becomes a negative (docs/results/log.md, 2026-11-16)."""
 MAX_LOST = 0.2
-"""Share of its own documents that a topic may lose by strangers: one of five, which is what users give at first."""
+"""Share of its own documents that a topic may lose to the negatives: one of five, which is what users give at first."""
 OWN_NEGATIVES = 20
-"""Documents that are not wanted, given by the user, from which on the crawl adds none."""
+"""With this many documents from the user that are not about wanted topics, no negatives are mined."""
 _LEARNERS = frozenset({"svm", "bayes"})  # classifiers that learn from OTHERS what is not wanted
 
-_MET = f"""
-    SELECT c.url, coalesce(p.title, ''), p.oid, coalesce(p.language, ''), p.text
-    FROM pages p JOIN crawl c USING (oid)
-    WHERE p.oid NOT IN (SELECT oid FROM duplicates) AND p.oid NOT IN (SELECT oid FROM reviews)
-      AND p.oid NOT IN (SELECT unnest($1::BIGINT[])) AND c.url NOT IN (SELECT name FROM training)
-      AND p.oid IN (SELECT oid FROM terms)
-    ORDER BY p.visited, p.oid LIMIT {EARLY_PAGES}
-"""
 
-
-def looks_for_strangers(settings: Settings) -> bool:
-    """Whether a crawl by these settings learns from pages that are about nothing wanted."""
+def mines_negatives(settings: Settings) -> bool:
+    """Whether a crawl with these settings mines negatives."""
     classify = settings.classify
     return settings.learn.mined_negatives > 0 and classify.classifier in _LEARNERS and not classify.others
 
 
-def with_strangers(
+def with_mined_negatives(
     store: Store, settings: Settings, training: TrainingSet, on_start: OnStart | None = None
 ) -> TrainingSet:
-    """A training set that was gathered from the store, with strangers; the same one when there are none.
+    """A training set that was gathered from the store, with mined negatives; the same set when there are none.
 
-    They are chosen in a process of its own when there is `on_start`, which is told the process.
+    With `on_start` they are chosen in a process of their own, which `on_start` receives.
     """
-    if not looks_for_strangers(settings) or _unwanted(training) >= OWN_NEGATIVES:
+    if not mines_negatives(settings) or _unwanted(training) >= OWN_NEGATIVES:
         return training
     reader = TextReader()
-    met = examples_of(store, _records(store), reader)
-    if len(met) < FEWEST_PAGES:
+    known = [record.oid for record in store.load_training() if record.oid is not None]
+    fetched = examples_of(store, unlabelled_pages(store, known, ABOVE_ROOT, "met", EARLY_PAGES), reader)
+    if len(fetched) < MIN_PAGES:
         return training
-    given = (training, met, settings)
-    chosen = choose_strangers(*given) if on_start is None else work_beside("strangers", given, on_start)
+    given = (training, fetched, settings)
+    if on_start is None:
+        chosen = choose_negatives(*given)
+    else:
+        chosen = call(choose_negatives, *given, niceness=NICENESS, on_start=on_start)
     if not chosen:
         return training
-    others = (*training.others, *(met[place] for place in chosen))
+    others = (*training.others, *(fetched[place] for place in chosen))
     return replace(training, others=others, terms={**reader.terms, **training.terms})
 
 
-def choose_strangers(training: TrainingSet, met: Sequence[Example], settings: Settings) -> list[int]:
-    """The places of the strangers among pages, the surest first. Trains: what the set has without them decides."""
+def choose_negatives(training: TrainingSet, fetched: Sequence[Example], settings: Settings) -> list[int]:
+    """The places of the negatives among pages, the surest first. Trains a model without them, which decides."""
     judge = train_without(training, (), settings)
     own = confidences_by(training, settings, judge)
     least = _least_confidences(training, own)
 
-    def is_strange(said: Judgement) -> bool:
+    def is_negative(said: Judgement) -> bool:
         return not said.accepted or (said.topic in least and said.confidence < least[said.topic])
 
-    judged = [judge.judge(page.evidence) for page in met]
-    strange = sorted((said.confidence, place) for place, said in enumerate(judged) if is_strange(said))
-    chosen = [place for _, place in strange[: min(settings.learn.mined_negatives, len(met) // ONE_IN)]]
+    judged = [judge.judge(page.evidence) for page in fetched]
+    candidates = sorted((said.confidence, place) for place, said in enumerate(judged) if is_negative(said))
+    chosen = [place for _, place in candidates[: min(settings.learn.mined_negatives, len(fetched) // ONE_IN)]]
     while chosen:
-        with_them = replace(training, others=(*training.others, *(met[place] for place in chosen)))
+        with_them = replace(training, others=(*training.others, *(fetched[place] for place in chosen)))
         if _keeps_own(training, own, confidences_by(with_them, settings, judge)):
             break
         chosen = chosen[: len(chosen) // 2]
@@ -102,8 +98,8 @@ def choose_strangers(training: TrainingSet, met: Sequence[Example], settings: Se
 
 
 def _least_confidences(training: TrainingSet, own: Sequence[float | None]) -> dict[int, float]:
-    """By wanted topic: how sure it is of the document that it is least sure of. Of an only document nothing is known,
-    for no model is there that has not learned from it."""
+    """By wanted topic: how sure it is of the document that it is least sure of. Nothing is known of an only document:
+    every model has learned from it."""
     found: dict[int, list[float]] = {}
     for example, value in zip(training.examples, own, strict=True):
         if value is not None:
@@ -112,7 +108,7 @@ def _least_confidences(training: TrainingSet, own: Sequence[float | None]) -> di
 
 
 def _keeps_own(training: TrainingSet, before: Sequence[float | None], after: Sequence[float | None]) -> bool:
-    """Whether each topic still takes nearly all of the documents of its own that it took."""
+    """Whether each topic still accepts nearly all of its own documents that it accepted before."""
     taken: Counter[int] = Counter()
     lost: Counter[int] = Counter()
     for example, first, then in zip(training.examples, before, after, strict=True):
@@ -123,15 +119,6 @@ def _keeps_own(training: TrainingSet, before: Sequence[float | None], after: Seq
 
 
 def _unwanted(training: TrainingSet) -> int:
-    """Documents of the user's that show what is not wanted: counter-examples, and examples of other topics."""
+    """How many of the user's documents show what is not wanted: counter-examples, and examples of other topics."""
     wanted = training.hierarchy.is_wanted
     return sum(not (example.positive and wanted(example.kcid)) for example in training.examples)
-
-
-def _records(store: Store) -> list[TrainingRecord]:
-    """The earliest pages that nobody has said anything of, as documents of OTHERS."""
-    known = [record.oid for record in store.load_training() if record.oid is not None]
-    return [
-        TrainingRecord(url, "url", ABOVE_ROOT, False, "met", title, oid, language, text)
-        for url, title, oid, language, text in store.query(_MET, [known], max_rows=EARLY_PAGES).rows
-    ]

@@ -1,18 +1,16 @@
-"""The process that judges stored pages anew: in go a model, then pages by the hundreds; out come judgements.
+"""Re-judges stored pages, here or in a process of its own.
 
-Judging holds Python's lock all the time, and the engine's loop needs it for every visit. Here it has a lock of its own,
-and a low priority: beside a crawl that leaves cores idle it takes them, beside one that needs them all it takes a tenth
-of what a worker gets. Messages are pickled, on standard input and output; both ends are ours, and of what was fetched
-there are only texts inside of our own records. The process ends when nobody is left to ask.
+The process receives a model, then pages by the hundreds, and sends judgements.
+
+Judging holds Python's lock all the time, and the engine's loop needs the lock for every visit. A process of its own has
+its own lock, and a low priority: alongside a crawl that leaves cores idle it takes them, alongside one that needs all
+of them it takes a tenth of what a worker gets. Messages are pickled (`opilio.process`).
 """
 
 from __future__ import annotations
 
-import os
 import pickle
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import NamedTuple
 
@@ -22,11 +20,11 @@ from opilio.classify import Model
 from opilio.errors import OpilioError
 from opilio.features.evidence import TextReader
 from opilio.model import Judgement
-from opilio.process import NICENESS, start_beside
+from opilio.process import NICENESS, Channel, OnStart, start
 
 
 class StoredPage(NamedTuple):
-    """What a page is judged by when it is judged anew."""
+    """What a stored page is judged by."""
 
     url: str
     title: str
@@ -44,9 +42,9 @@ class PagesJudge:
         self._reader = TextReader()
 
     def __call__(self, pages: Sequence[StoredPage]) -> list[Judgement]:
-        """What the model says of each."""
+        """The judgement of each page."""
         found = [self._judge(page) for page in pages]
-        self._reader.terms.clear()  # nobody asks for the words of all pages
+        self._reader.terms.clear()  # nobody needs the words of all pages
         return found
 
     def _judge(self, page: StoredPage) -> Judgement:
@@ -54,51 +52,42 @@ class PagesJudge:
         return self._model.judge(self._reader.read(page.title, page.text, page.language, page.url, links, near))
 
 
-class PagesJudgeBeside:
+class PagesJudgeProcess:
     """The same in a process of its own; a context manager."""
 
-    def __init__(self, model: bytes, on_start: Callable[[subprocess.Popen[bytes]], object]) -> None:
-        """`on_start` is told the process, so that a caller in a hurry can kill it."""
-        self._process = start_beside("opilio.learn.rejudging_process")
-        on_start(self._process)
+    def __init__(self, model: bytes, on_start: OnStart) -> None:
+        self._child = start("opilio.learn.rejudging_process:judge_pages", niceness=NICENESS)
+        on_start(self._child.process)
         self._model = model
 
     def __call__(self, pages: Sequence[StoredPage]) -> list[Judgement]:
-        """What the model says of each; waits for it."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
+        """The judgement of each page; waits for it."""
+        answer = bytearray()
         try:
             if self._model:
-                pickle.dump(self._model, self._process.stdin)
+                self._child.channel.send(self._model)
                 self._model = b""
-            pickle.dump([tuple(page) for page in pages], self._process.stdin)
-            self._process.stdin.flush()
-            found: list[Judgement] = pickle.load(self._process.stdout)
-        except (OSError, EOFError, pickle.UnpicklingError):
-            raise OpilioError("the process that judges pages anew ended", "Look at the messages above.") from None
+            self._child.channel.send(pickle.dumps([tuple(page) for page in pages]))
+            answer = self._child.channel.receive()
+        except ConnectionError:
+            pass
+        if not answer:
+            raise OpilioError("the process that re-judges pages ended", "Look at the messages above.")
+        found: list[Judgement] = pickle.loads(answer)
         return found
 
-    def __enter__(self) -> PagesJudgeBeside:
+    def __enter__(self) -> PagesJudgeProcess:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self._child.close()
 
 
-def main() -> None:
-    """Entry point: `python -m opilio.learn.rejudging_process`."""
-    os.nice(NICENESS)
-    asked, answers = sys.stdin.buffer, sys.stdout.buffer
-    try:
-        judge = PagesJudge(pickle.load(asked))
-        while True:
-            pages = [StoredPage(*page) for page in pickle.load(asked)]
-            pickle.dump(judge(pages), answers)
-            answers.flush()
-    except EOFError:
-        pass
-
-
-if __name__ == "__main__":
-    main()
+def judge_pages(channel: Channel) -> None:
+    """The work of the process: judge pages until the channel closes."""
+    model = channel.receive()
+    if not model:
+        return
+    judge = PagesJudge(bytes(model))
+    while message := channel.receive():
+        channel.send(pickle.dumps(judge([StoredPage(*page) for page in pickle.loads(message)])))

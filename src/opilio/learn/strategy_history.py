@@ -1,35 +1,37 @@
-"""What a strategy that learns is told before the first page.
+"""What a strategy that learns gets from a collection: before the first page, after a restart, and after re-judging.
 
-What a strategy that learns knew of a collection before, told again from the tables: after a restart, or when all
-pages have been judged anew.
-
-What a new model says of the pages that a strategy has seen, read from the tables in one go.
+`prepare_order` gives it what the topics are about. `replay_pages` shows it the stored pages again, as if they came now:
+after a restart, or when another strategy takes over. `read_rejudged` reads, in one go, what a new model says of the
+pages that it has learned from.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
-import pyarrow as pa
 
 from opilio.analyze.terms import LinkWords, Vocabulary, link_words, term_ids
 from opilio.classify import TrainingSet
 from opilio.features.word_vectors import stem_vectors
-from opilio.frontier import AllEvidence, Host, QueuedUrl, Strategy
+from opilio.frontier import Host, LearningOrder, LinkTextOrder, QueuedUrl
 from opilio.frontier.hosts import Domain
-from opilio.frontier.link_evidence import JudgedAnew
 from opilio.frontier.link_words import SLOTS, WordOdds
-from opilio.frontier.strategies import KnownDocument
+from opilio.frontier.strategies import KnownDocument, RejudgedPages, Rejudging
 from opilio.learn.training_set import gather
 from opilio.model import RELEVANT, Document, Judgement, Link, Region
 from opilio.settings import Settings
 from opilio.store import Store
+from opilio.store.judgements import relevance_of
+from opilio.store.links import links_from
+from opilio.store.pages import page_origins
+from opilio.store.terms import term_lists, weigh_terms
+from opilio.store.urls import url_outcomes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -37,68 +39,45 @@ if TYPE_CHECKING:
     Values = npt.NDArray[np.float64]
 
 
-def brief(strategy: Strategy, training: TrainingSet) -> None:
-    """Tell a strategy the words of the topics that are wanted, their examples, and what is about none of them."""
-    if strategy.learns:
-        model = strategy.settings.word_vectors
-        vectors = stem_vectors(model, _language_of(training)) if model and strategy.uses_words else None
-        strategy.brief(term_ids(wanted_words(training)), documents_of(training), vectors)
+MAX_PAGES = 5_000
+"""Pages that are replayed: the latest. Each takes one to two milliseconds, and older ones are forgotten anyway."""
+CHUNK_PAGES = 250
+
+_NOWHERE = Host(0, "nowhere", "http", Domain())
+_EMPTY = Document("", "", "", "", "", "", [], b"", b"", [], 0, b"")
 
 
-def brief_from(store: Store, settings: Settings, strategy: Strategy) -> None:
-    """The same, from what a collection has."""
-    if strategy.learns:
-        brief(strategy, gather(store, settings))
+def prepare_order(strategy: LinkTextOrder, training: TrainingSet) -> None:
+    """Give a strategy the words of the wanted topics, and the training documents, on-topic or not."""
+    model = strategy.settings.word_vectors
+    vectors = stem_vectors(model, _language_of(training)) if model else None
+    strategy.prepare(term_ids(wanted_words(training)), documents_of(training), vectors)
+
+
+def prepare_from(store: Store, settings: Settings, strategy: LearningOrder) -> None:
+    """The same with the training data of a collection, if the strategy reads words."""
+    if isinstance(strategy, LinkTextOrder):
+        prepare_order(strategy, gather(store, settings))
 
 
 def _language_of(training: TrainingSet) -> str:
-    """The one that most examples are in."""
+    """The language of most examples."""
     languages = Counter(example.evidence.language for example in training.examples)
     return languages.most_common(1)[0][0] if languages else ""
 
 
 def wanted_words(training: TrainingSet) -> str:
-    """The words that name the topics that are wanted."""
+    """The words that name the wanted topics."""
     return " ".join(words for kcid, words in training.keywords.items() if training.hierarchy.is_wanted(kcid))
 
 
 def documents_of(training: TrainingSet) -> Iterator[KnownDocument]:
-    """The stems of what a classifier learns from, and whether it is wanted: 1 or 0."""
+    """The stems of the training documents, and their relevance: 1 on a wanted topic, else 0."""
     for example in training:
         stems = np.unique(example.evidence.stems)
         is_wanted = example.positive and training.hierarchy.is_wanted(example.kcid)
         title = np.array(term_ids(example.evidence.title, example.evidence.language), np.uint32)
         yield KnownDocument(stems[stems > 0], title, 1.0 if is_wanted else 0.0)
-
-
-MAX_PAGES = 5_000
-"""Told again: the latest. Each takes one to two milliseconds, and what is far back is forgotten anyway."""
-CHUNK_PAGES = 250
-
-# What became of URLs, in the order in which it did. Those without a page count only when they could not be had.
-_ENDS = """
-    SELECT c.oid, if(p.oid IS NULL, 0.0, p.relevance), p.oid IS NOT NULL, coalesce(p.kcid, 0),
-           coalesce(j.accepted, false)
-    FROM crawl c LEFT JOIN pages p USING (oid)
-    LEFT JOIN (SELECT oid, model_version, arg_max(accepted, rowid) AS accepted FROM judgements GROUP BY ALL) j
-        ON j.oid = p.oid AND j.model_version = p.model_version
-    WHERE (p.oid IS NOT NULL OR c.state = 'failed') AND c.lastvisited >= (
-        SELECT coalesce(min(visited), TIMESTAMP '1970-01-01') FROM
-            (SELECT visited FROM pages ORDER BY visited DESC LIMIT $1)
-    )
-    ORDER BY c.lastvisited, c.oid
-"""
-_PAGES = """
-    SELECT p.oid, c.depth, c.parent, coalesce(p.language, ''), coalesce(p.title, '')
-    FROM pages p JOIN crawl c USING (oid) WHERE p.oid IN (SELECT unnest($1::BIGINT[]))
-"""
-_TERMS = "SELECT oid, list(tid ORDER BY tid) FROM terms WHERE oid IN (SELECT unnest($1::BIGINT[])) GROUP BY oid"
-_LINKS = """
-    SELECT l.oid_src, l.oid_dst, l.sid_dst, c.url, coalesce(l.anchor, ''), coalesce(l.context, '')
-    FROM links l JOIN crawl c ON c.oid = l.oid_dst
-    WHERE l.oid_src IN (SELECT unnest($1::BIGINT[])) ORDER BY l.oid_src, l.position
-"""
-_NOWHERE = Host(0, "nowhere", "http", Domain())
 
 
 @dataclass
@@ -115,34 +94,31 @@ class _Page:
     links: list[Link] = field(default_factory=list)
 
 
-def remember(
+def replay_pages(
     store: Store,
-    strategy: Strategy,
-    told: set[int] | None = None,
+    strategy: LearningOrder,
+    replayed: set[int] | None = None,
     *,
     max_pages: int = MAX_PAGES,
     rest: float = 0.0,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Tell a strategy that learns of the latest pages of a collection, as if they came now.
+    """Show a strategy the latest pages of a collection, as if they came now.
 
-    `told` are oids of which it has been told; it grows. After each piece it waits `rest` times as long as that took.
-    Ends early when `goes_on` says no.
+    `replayed` are oids that it has seen already; it grows. After each piece, `rest` times as long as that took is
+    waited. Ends early when `goes_on` returns False.
     """
     vocabulary = Vocabulary()
     steps: dict[int, int] = {}
-    told = set() if told is None else told
-    ends = [end for end in _rows(store, _ENDS, [max_pages]) if end[0] not in told]
-    told.update(end[0] for end in ends)
+    replayed = set() if replayed is None else replayed
+    ends = [end for end in url_outcomes(store, max_pages) if end.oid not in replayed]
+    replayed.update(end.oid for end in ends)
     for start in range(0, len(ends), CHUNK_PAGES):
         began_s = time.monotonic()
         piece = ends[start : start + CHUNK_PAGES]
-        pages = _load(store, [oid for oid, _, is_stored, _, _ in piece if is_stored])
+        pages = _load(store, [end.oid for end in piece if end.is_stored])
         for oid, relevance, is_stored, kcid, accepted in piece:
-            if relevance is None:  # nothing judged it
-                strategy.forget(oid)
-            else:
-                strategy.settle(oid, relevance)
+            strategy.settle(oid, relevance)  # None: it has no judgement
             page = pages.get(oid) if is_stored else None
             if page is None:
                 continue
@@ -158,8 +134,9 @@ def remember(
             time.sleep(rest * (time.monotonic() - began_s))
 
 
-def _document(page: _Page, strategy: Strategy, vocabulary: Vocabulary) -> Document:
-    words = link_words(page.links, page.language, vocabulary) if strategy.uses_words else LinkWords()
+def _document(page: _Page, strategy: LearningOrder, vocabulary: Vocabulary) -> Document:
+    reads_words = isinstance(strategy, LinkTextOrder)
+    words = link_words(page.links, page.language, vocabulary) if reads_words else LinkWords()
     return msgspec.structs.replace(
         _EMPTY, title=page.title, language=page.language, links=page.links, term_ids=page.terms,
         link_words=words.stems, link_words_in=words.inside, link_words_around=words.around,
@@ -167,65 +144,38 @@ def _document(page: _Page, strategy: Strategy, vocabulary: Vocabulary) -> Docume
 
 
 def _load(store: Store, oids: Sequence[int]) -> dict[int, _Page]:
-    pages = {row[0]: _Page(row[1], -1 if row[2] is None else row[2], *row[3:]) for row in _rows(store, _PAGES, [oids])}
-    for oid, terms in _rows(store, _TERMS, [oids]):
+    pages = {
+        page.oid: _Page(page.depth, -1 if page.parent is None else page.parent, page.language, page.title)
+        for page in page_origins(store, oids)
+    }
+    for oid, terms in term_lists(store, oids):
         pages[oid].terms = np.array(terms, "<u4").tobytes()
-    for source, target, sid, url, anchor, context in _rows(store, _LINKS, [oids]):
-        page = pages[source]
-        page.oids.append(target)
-        page.sids.append(sid)
-        page.links.append(Link(url, 0, anchor, context, Region.BODY, len(page.links)))
+    for link in links_from(store, oids):
+        page = pages[link.source]
+        page.oids.append(link.target)
+        page.sids.append(link.sid)
+        page.links.append(Link(link.url, 0, link.anchor, link.context, Region.BODY, len(page.links)))
     return pages
 
 
-def _rows(store: Store, sql: str, parameters: Iterable[Any]) -> list[tuple[Any, ...]]:
-    return list(_stream(store, sql, parameters))
-
-
-def _stream(store: Store, sql: str, parameters: Iterable[Any]) -> Iterator[tuple[Any, ...]]:
-    for piece in store.stream(sql, list(parameters)):
-        yield from zip(*(column.to_pylist() for column in piece.columns), strict=True)
-
-
-_EMPTY = Document("", "", "", "", "", "", [], b"", b"", [], 0, b"")
-
-
-# In the order in which they were fetched, so that a page comes after the one that led to it.
-_JUDGED = """
-    SELECT p.oid, p.relevance, coalesce(c.parent, -1)
-    FROM seen s JOIN pages p USING (oid) JOIN crawl c USING (oid)
-    WHERE p.relevance IS NOT NULL
-    QUALIFY row_number() OVER (PARTITION BY p.oid ORDER BY p.visited DESC) = 1
-    ORDER BY c.lastvisited, p.oid
-"""
-_WORDS = f"""
-    SELECT (t.tid & {SLOTS - 1})::BIGINT, sum(j.goodness), sum(1.0 - j.goodness)
-    FROM terms t JOIN judged j USING (oid) GROUP BY 1
-"""
-
-
-def read_anew(
-    store: Store, settings: Settings, strategy: AllEvidence, seen: npt.NDArray[np.int64]
-) -> tuple[JudgedAnew, frozenset[int]]:
-    """How good the pages that a strategy has `seen` are by now, and the words that name the topics."""
+def read_rejudged(store: Store, settings: Settings, rejudging: Rejudging) -> RejudgedPages:
+    """What the present model says of the pages that a strategy has learned from, and the present training data."""
     with store.reading() as cursor:
-        cursor.register("seen", pa.table({"oid": np.unique(seen)}))
-        oids, relevance, parents = (column.to_numpy() for column in cursor.sql(_JUDGED).to_arrow_table().columns)
-        goodness = strategy.worth(relevance.astype(np.float64))
-        cursor.register("judged", pa.table({"oid": oids, "goodness": goodness}))
-        slots, good, bad = (column.to_numpy() for column in cursor.sql(_WORDS).to_arrow_table().columns)
+        oids, relevance, parents = relevance_of(cursor, np.unique(rejudging.oids))
+        weighed = rejudging.weigh(relevance.astype(np.float64))
+        slots, good, bad = weigh_terms(cursor, oids, weighed, SLOTS)
     training = gather(store, settings)
     words = WordOdds()
     documents = list(documents_of(training))
     for stems, _, is_good in documents:
         words.learn(stems, np.zeros(len(stems), np.int64), np.array([is_good]), are_once=True)
-    words.add(slots, good, bad, (float(goodness.sum()), float((1.0 - goodness).sum())))
-    judged = JudgedAnew(oids, goodness, _steps(oids, relevance, parents), words, documents)
-    return judged, frozenset(term_ids(wanted_words(training)))
+    words.add(slots, good, bad, (float(weighed.sum()), float((1.0 - weighed).sum())))
+    keywords = frozenset(term_ids(wanted_words(training)))
+    return RejudgedPages(oids, weighed, _steps(oids, relevance, parents), words, documents, keywords)
 
 
 def _steps(oids: npt.NDArray[np.int64], relevance: Values, parents: npt.NDArray[np.int64]) -> Values:
-    """Of each page: 0 when it is relevant, else one more than of the page that led to it."""
+    """By page: 0 when it is relevant, else one more than at the page that led to it."""
     steps: dict[int, int] = {}
     for oid, value, parent in zip(oids.tolist(), relevance.tolist(), parents.tolist(), strict=True):
         steps[oid] = 0 if value >= RELEVANT else steps.get(parent, 0) + 1

@@ -5,7 +5,8 @@ hash of its normal form (`url.py`). The engine hands a URL to a worker as a *lea
 what the fetch came to (an `Outcome`, `outcome.py`) and, for a page, the *document* made of its bytes (`page.py`) and
 the *judgement* of it (`judgement.py`).
 
-A URL is always in one of five states (`state.py`), and only along the arrows drawn there.
+A URL is always in one of five states and changes only along the arrows drawn in `state.py`. Why a model was trained is
+a fixed value, too (`training.py`).
 
 Records are frozen and know nothing of network, disk or time. They are msgspec structs, so that a worker process can
 send them to the engine in one compact message.
@@ -25,15 +26,18 @@ from opilio.model.page import (
     Region,
     Visit,
 )
-from opilio.model.state import TRANSITIONS, UrlState, may_become
+from opilio.model.state import TRANSITIONS, CrawlProgress, IllegalTransition, Phase, UrlState, may_become, sources_of
+from opilio.model.training import TrainingCause, TrainingReason
 from opilio.model.url import host_of, normalize, registered_domain, url_key
 
 __all__ = [
     "RELEVANT",
     "TRANSITIONS",
+    "CrawlProgress",
     "Document",
     "Fetch",
     "HostReport",
+    "IllegalTransition",
     "Judgement",
     "Lease",
     "LeaseKind",
@@ -41,12 +45,16 @@ __all__ = [
     "LinkKind",
     "Outcome",
     "OutcomeKind",
+    "Phase",
     "Region",
+    "TrainingCause",
+    "TrainingReason",
     "UrlState",
     "Visit",
     "host_of",
     "may_become",
     "normalize",
     "registered_domain",
+    "sources_of",
     "url_key",
 ]

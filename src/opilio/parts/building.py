@@ -1,4 +1,4 @@
-"""Making a folder all or not at all: it is built beside its place under another name, and renamed in the end."""
+"""A new folder that is complete or not there: it is built next to its place under another name, and then renamed."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from opilio.store.connection import sync_folder
 
 @contextlib.contextmanager
 def building(target: Path) -> Iterator[Path]:
-    """A new folder that has the name `target` when all went well, and is gone when not.
+    """A new folder, which is renamed to `target` when all went well, and deleted when not.
 
-    What a build that was killed has left is thrown away by the next one; two at once are refused.
+    What a killed build has left is deleted by the next one; two builds at once are refused.
     """
     if target.is_symlink() or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
-        raise CollectionError(f"{target}: exists already", "Choose a new folder: nothing is written over.")
+        raise CollectionError(f"{target}: exists already", "Choose a new folder: nothing is overwritten.")
     target = target.absolute()
     unfinished = target.with_name(f".{target.name}.unfinished")
     try:
         unfinished.mkdir(parents=True, exist_ok=True)
-        handle = os.open(unfinished, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)  # behind a link, nothing is emptied
+        handle = os.open(unfinished, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)  # never empty a folder behind a link
     except OSError as error:
         raise CollectionError(f"{target}: cannot make the folder: {error.strerror}", "Choose another.") from None
     try:
@@ -46,7 +46,7 @@ def building(target: Path) -> Iterator[Path]:
 
 
 def check_room(place: Path, bytes_needed: int) -> None:
-    """Refuse to begin what would fill the disk."""
+    """Raise CollectionError when there is less room than is needed."""
     free_bytes = shutil.disk_usage(place).free
     if bytes_needed > free_bytes:
         raise CollectionError(

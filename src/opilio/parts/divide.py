@@ -1,9 +1,9 @@
-"""Dividing the database of a collection into parts: each URL, with all that is known of it, goes to one of them.
+"""Divide the database of a collection into parts: each URL, with all that is known about it, goes to one of them.
 
-The rows are moved by SQL, table by table (`part_rules`). What makes the parts is decided before: which topic belongs to
-which part, and what each part wants. A part also gets the URLs that it refers to and that are another's: the targets of
-its links, where links to its pages come from, parents, examples. They have the outcome `elsewhere`, so that no part
-asks for what another one has. The oids and sids of a part are dense again, in the old order.
+The rows are moved by SQL, table by table (`rules.py`). `split.py` has decided before which topic belongs to which part,
+and what each part wants. A part also gets URLs that it refers to and that belong to another part: targets of its links,
+sources of links to its pages, parents, examples. These have the outcome `elsewhere`, so that no part fetches what
+another one has. The oids and sids of a part are dense again, in the old order.
 """
 
 from __future__ import annotations
@@ -15,23 +15,13 @@ from pathlib import Path
 import pyarrow as pa
 
 from opilio.model import RELEVANT
-from opilio.parts.rules import RULES
-from opilio.parts.scratch import Scratch, example_texts
-
-
-@dataclass(frozen=True)
-class Shares:
-    """How the counters of a crawl are shared out."""
-
-    measures: Mapping[str, str]
-    """Counters of what can be counted in a part: the name of the counter, and pages, relevant, requests or bytes."""
-    states: Sequence[str]
-    """Counters that are no counts: every part has them."""
+from opilio.parts.rules import RULES, TOTALS
+from opilio.parts.scratch import Scratch, example_texts, keep_measured
 
 
 @dataclass(frozen=True)
 class NewPart:
-    """A part that is to be made."""
+    """A part that is to be made, and where."""
 
     folder: Path
     kcids: Sequence[int]
@@ -45,8 +35,8 @@ _OWNERS = """
     SELECT c.oid, coalesce(p.part, $1)::INTEGER AS part, c.sid
     FROM whole.crawl c LEFT JOIN topic_parts p ON p.kcid = c.topic ORDER BY c.oid
 """
-_TOLD_URLS = """
-    CREATE TABLE told_urls AS SELECT url, oid FROM whole.crawl
+_NAMED_URLS = """
+    CREATE TABLE named_urls AS SELECT url, oid FROM whole.crawl
     WHERE url IN (
         SELECT name FROM whole.training WHERE kind = 'url' UNION SELECT url FROM whole.seeds
         UNION SELECT url FROM whole.offers)
@@ -68,7 +58,7 @@ _REFERENCES = """
         SELECT o.part, p.oid FROM whole.crawl c
         JOIN owners o ON o.oid = c.oid JOIN owners p ON p.oid = c.parent WHERE o.part <> p.part
         UNION ALL
-        SELECT p.part, o.oid FROM owners o JOIN told_urls t ON t.oid = o.oid JOIN parts p ON p.part <> o.part
+        SELECT p.part, o.oid FROM owners o JOIN named_urls t ON t.oid = o.oid JOIN parts p ON p.part <> o.part
     )
 """
 _HOST_HOMES = """
@@ -79,13 +69,13 @@ _HOST_HOMES = """
 
 
 def _given(total: str, wanted: str, thing: str) -> str:
-    """What a part gets of a total: what it wants of what those before it have left."""
+    """The share of a part in a total: what it can claim of what the parts before it have left."""
     before = f"sum({wanted}) OVER (PARTITION BY {thing} ORDER BY part ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
     return f"least({wanted}, greatest({total} - coalesce({before}, 0), 0))"
 
 
-# The counts of a host, by the pages and visits that a part has; what is left, such as the visit of robots.txt, is the
-# home's. So they add up.
+# The counts of a host are shared by the pages and visits that a part has; the rest, such as the visit of robots.txt,
+# goes to the home part. So the shares add up.
 _HOST_SHARES = f"""
     CREATE TABLE host_shares AS
     WITH had AS (
@@ -113,8 +103,9 @@ _HOST_SHARES = f"""
         FROM host_homes m JOIN whole.hosts h USING (sid) LEFT JOIN out USING (sid)
     ) GROUP BY part, sid
 """
-_COUNTER_SHARES = f"""
-    CREATE TABLE counter_shares AS
+_TOTALS = f"CREATE TABLE totals AS {TOTALS}"
+_TOTAL_SHARES = f"""
+    CREATE TABLE total_shares AS
     WITH measures AS (
         SELECT o.part, 'pages' AS measure, count(*) AS n FROM whole.pages p JOIN owners o ON o.oid = p.oid GROUP BY 1
         UNION ALL
@@ -132,15 +123,13 @@ _COUNTER_SHARES = f"""
         SELECT 'outcome:' || c.outcome, o.part, count(*) FROM whole.crawl c JOIN owners o ON o.oid = c.oid
         WHERE c.state <> 'waiting' AND c.outcome IS NOT NULL GROUP BY 1, 2
     ),
-    given AS (SELECT name, part, {_given("c.n", "had.n", "name")} AS n FROM had JOIN whole.counters c USING (name)),
+    given AS (SELECT name, part, {_given("t.n", "had.n", "name")} AS n FROM had JOIN totals t USING (name)),
     out AS (SELECT name, sum(n) AS n FROM given GROUP BY name)
     SELECT part, name, sum(n)::BIGINT AS n FROM (
         SELECT part, name, n FROM given
         UNION ALL
-        SELECT $1, c.name, c.n - coalesce(out.n, 0) FROM whole.counters c LEFT JOIN out USING (name)
-    ) WHERE name NOT IN (SELECT name FROM states) GROUP BY part, name
-    UNION ALL
-    SELECT p.part, c.name, c.n FROM whole.counters c JOIN states USING (name), parts p
+        SELECT $1, t.name, t.n - coalesce(out.n, 0) FROM totals t LEFT JOIN out USING (name)
+    ) GROUP BY part, name
 """
 _PART_HOSTS = """
     CREATE OR REPLACE TABLE part_hosts AS
@@ -173,17 +162,25 @@ _COPY_TEXTS = f"""
 """
 
 Progress = Callable[[str, int, int], object]
-"""Told what is being done, and how many of how many steps are behind."""
+"""Receives what is being done, and how many of how many steps are done."""
 
 
 def divide(
-    whole: Path, parts: Sequence[NewPart], rest: int, shares: Shares, scratch: Scratch, on_progress: Progress
+    whole: Path,
+    parts: Sequence[NewPart],
+    rest: int,
+    measured: Mapping[str, str],
+    scratch: Scratch,
+    on_progress: Progress,
 ) -> None:
-    """Make the databases of the parts. What is of no part's topics goes to the part with the number `rest`."""
+    """Make the databases of the parts. What belongs to no part's topics goes to the part with the number `rest`.
+
+    `measured` says which totals can be counted in a part (`split.MEASURED`).
+    """
     steps = 1 + len(parts) * (len(RULES) + 1)
     on_progress("numbering", 0, steps)
     with scratch.reading(whole, "whole"):
-        _prepare(parts, rest, shares, scratch)
+        _prepare(parts, rest, measured, scratch)
         for number, part in enumerate(parts):
             part.folder.mkdir()
             done = 1 + number * (len(RULES) + 1)
@@ -197,8 +194,8 @@ def divide(
         on_progress("done", steps, steps)
 
 
-def _prepare(parts: Sequence[NewPart], rest: int, shares: Shares, scratch: Scratch) -> None:
-    """Say of each URL whose it is, and what of the counts is whose."""
+def _prepare(parts: Sequence[NewPart], rest: int, measured: Mapping[str, str], scratch: Scratch) -> None:
+    """Decide which part each URL and each share of the counts belongs to."""
     numbers = range(len(parts))
     of_topics = [(kcid, number) for number, part in enumerate(parts) for kcid in part.kcids]
     scratch.keep("parts", {"part": pa.array(numbers, pa.int32())})
@@ -209,25 +206,19 @@ def _prepare(parts: Sequence[NewPart], rest: int, shares: Shares, scratch: Scrat
             "part": pa.array([number for _, number in of_topics], pa.int32()),
         },
     )
-    scratch.keep("states", {"name": pa.array(shares.states, pa.string())})
-    scratch.keep(
-        "measured",
-        {
-            "name": pa.array(list(shares.measures), pa.string()),
-            "measure": pa.array(list(shares.measures.values()), pa.string()),
-        },
-    )
+    keep_measured(scratch, measured)
     scratch.run(_OWNERS, rest)
-    scratch.run(_TOLD_URLS)
+    scratch.run(_NAMED_URLS)
     scratch.run(_REFERENCES)
     scratch.run(_HOST_HOMES, rest)
     scratch.run(_HOST_SHARES)
-    scratch.run(_COUNTER_SHARES, rest)
+    scratch.run(_TOTALS)
+    scratch.run(_TOTAL_SHARES, rest)
     scratch.run(f"CREATE TABLE example_texts AS {example_texts('whole')}")
 
 
 def _choose(number: int, part: NewPart, rest: int, scratch: Scratch) -> None:
-    """Make the tables that speak of one part: its hosts and its URLs in their new order."""
+    """Make the tables about one part: its hosts and its URLs in their new order."""
     scratch.run(f"CREATE OR REPLACE TABLE here AS SELECT {number} AS part, {rest} AS rest, {number == rest} AS is_home")
     scratch.keep(
         "part_marks",

@@ -1,9 +1,10 @@
-"""Joining the databases of several collections into a new one: what is the same becomes one, and nothing is lost.
+"""Join the databases of several collections into a new one: what is the same becomes one row, and nothing is lost.
 
-A URL is one by its key, a host by its name. The word on a URL that counts is the strongest: fetched, failed, waiting,
-dropped, in this order, and `elsewhere` only if nobody knows more; among equals the latest. Of a page that several have,
-the one visited last counts, with its links and terms; all visits and judgements stay. The rows are moved by SQL, table
-by table (`part_rules`); how topics and models are numbered, and which WARC files have other names, was decided before.
+URLs are the same by their keys, hosts by their names. Of several states of a URL the strongest counts: fetched, failed,
+waiting, dropped, in this order, and `elsewhere` only if no source knows more; among equals the latest. Of a page that
+several have, the one visited last counts, with its links and terms; all visits and judgements stay. The rows are moved
+by SQL, table by table (`rules.py`); `merge.py` has decided before how topics and models are numbered, and which WARC
+files are renamed.
 """
 
 from __future__ import annotations
@@ -19,30 +20,30 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from opilio.model import RELEVANT
-from opilio.parts.divide import Progress, Shares
+from opilio.parts.divide import Progress
 from opilio.parts.rules import ELSEWHERE, RULES
-from opilio.parts.scratch import Scratch, example_texts
+from opilio.parts.scratch import Scratch, example_texts, keep_measured
 from opilio.topics import TopicRecord
 
 
 @dataclass(frozen=True)
 class SourceCollection:
-    """A collection that is to be joined, with the numbers that its rows have from then on."""
+    """A collection that is to be joined, and the numbers that its rows get."""
 
     folder: Path
     kcids: Mapping[int, int]
-    """For every number of a topic that its rows carry, OTHERS included."""
+    """For every topic number in its rows, OTHERS included."""
     versions: Mapping[int, int]
-    """For every version of a model that its rows carry."""
+    """For every model version in its rows."""
     warcs: Mapping[str, str] = field(default_factory=dict)
-    """WARC files that have another name from then on."""
+    """WARC files that are renamed."""
     keeps_models: bool = True
     gives_model: bool = False
-    """Whether the tables of the newest model are its."""
+    """Whether the tables of the newest model come from it."""
 
 
 class KnownModel(NamedTuple):
-    """What tells a model from others."""
+    """What distinguishes a model from others."""
 
     version: int
     created: datetime
@@ -52,7 +53,7 @@ class KnownModel(NamedTuple):
 
 @dataclass(frozen=True)
 class Carried:
-    """What is numbered in a collection, and the numbers that its rows carry."""
+    """The numbers that the rows of a collection carry, and what they stand for."""
 
     topics: list[TopicRecord]
     kcids: frozenset[int]
@@ -61,7 +62,7 @@ class Carried:
     name: str = ""
     """Of its folder."""
     tells_root: bool = False
-    """Whether keywords or examples say what its root is about, as they do when it was made from a question."""
+    """Whether its root has keywords or examples, as in a collection that was made from a question."""
 
 
 _TOPICS = """
@@ -85,52 +86,52 @@ _TELLS_ROOT = """
         UNION ALL SELECT t.kcid FROM source.training t JOIN source.topics r ON r.kcid = t.kcid WHERE r.pcid IS NULL)
 """
 _TABLES = """
-    CREATE TABLE met (
+    CREATE TABLE seen (
         key UBIGINT, source INTEGER, oid BIGINT, sid INTEGER, rank INTEGER, lastvisited TIMESTAMP, found TIMESTAMP);
-    CREATE TABLE met_hosts (host VARCHAR, source INTEGER, sid INTEGER);
-    CREATE TABLE met_pages (new BIGINT, source INTEGER, visited TIMESTAMP);
+    CREATE TABLE seen_hosts (host VARCHAR, source INTEGER, sid INTEGER);
+    CREATE TABLE seen_pages (new BIGINT, source INTEGER, visited TIMESTAMP);
     CREATE TABLE last_lessons (kcid SMALLINT, name VARCHAR, taught TIMESTAMP, has_it BOOLEAN);
     CREATE TABLE had_counters (name VARCHAR, n HUGEINT);
     CREATE TABLE had_hosts (sid INTEGER, pages HUGEINT, bytes HUGEINT, requests HUGEINT)
 """
-_MEET = f"""
-    INSERT INTO met
+_SEE_URLS = f"""
+    INSERT INTO seen
     SELECT key, $1, oid, sid,
            CASE WHEN outcome = '{ELSEWHERE}' THEN 0
                 ELSE list_position(['dropped', 'waiting', 'failed', 'fetched'], state::VARCHAR) END,
            lastvisited, found
     FROM source.crawl
 """
-_MEET_HOSTS = "INSERT INTO met_hosts SELECT host, $1, sid FROM source.hosts"
+_SEE_HOSTS = "INSERT INTO seen_hosts SELECT host, $1, sid FROM source.hosts"
 _URLS = """
     CREATE TABLE urls AS
     SELECT key, arg_max(source, (rank, coalesce(epoch_us(lastvisited), 0), -source)) AS giver, max(rank) = 0 AS absent,
            count(*) FILTER (rank > 0) > 1 AS shared
-    FROM met GROUP BY key ORDER BY min(found) NULLS LAST, min((source, oid))
+    FROM seen GROUP BY key ORDER BY min(found) NULLS LAST, min((source, oid))
 """
-_HOSTS = "CREATE TABLE hosts AS SELECT host FROM met_hosts GROUP BY host ORDER BY min((source, sid))"
-_MEET_PAGES = """
-    INSERT INTO met_pages
+_HOSTS = "CREATE TABLE hosts AS SELECT host FROM seen_hosts GROUP BY host ORDER BY min((source, sid))"
+_SEE_PAGES = """
+    INSERT INTO seen_pages
     SELECT u.rowid, $1, p.visited
-    FROM source.pages p JOIN met m ON m.oid = p.oid JOIN urls u ON u.key = m.key WHERE m.source = $1 AND u.shared
+    FROM source.pages p JOIN seen m ON m.oid = p.oid JOIN urls u ON u.key = m.key WHERE m.source = $1 AND u.shared
 """
 _PAGE_GIVERS = """
     CREATE TABLE page_givers AS
-    SELECT new, arg_max(source, (epoch_us(visited), -source)) AS source FROM met_pages GROUP BY new
+    SELECT new, arg_max(source, (epoch_us(visited), -source)) AS source FROM seen_pages GROUP BY new
 """
 _SOURCE_HOSTS = """
     CREATE OR REPLACE TABLE source_hosts AS
-    SELECT m.sid AS old, h.rowid::INTEGER AS new FROM met_hosts m JOIN hosts h ON h.host = m.host WHERE m.source = $1
+    SELECT m.sid AS old, h.rowid::INTEGER AS new FROM seen_hosts m JOIN hosts h ON h.host = m.host WHERE m.source = $1
 """
 _NUMBERS = """
     CREATE OR REPLACE TABLE numbers AS
     SELECT m.oid AS old, u.rowid AS new, h.new AS sid, u.giver = $1 AS gives,
            NOT u.absent AND coalesce(p.source, u.giver) = $1 AS gives_page, u.shared, u.absent
-    FROM met m JOIN urls u ON u.key = m.key JOIN source_hosts h ON h.old = m.sid
+    FROM seen m JOIN urls u ON u.key = m.key JOIN source_hosts h ON h.old = m.sid
     LEFT JOIN page_givers p ON p.new = u.rowid
     WHERE m.source = $1 ORDER BY m.oid
 """
-# What sources that share pages have counted twice is taken away again.
+# What sources that share pages have counted twice is subtracted again.
 _COUNTED = f"""
     SELECT m.name, n.n FROM measured m JOIN (
         SELECT 'pages' AS measure, count(*) AS n FROM {{0}}.pages
@@ -165,7 +166,7 @@ _EXCESS = """
     SELECT sid, sum(pages)::BIGINT AS pages, sum(bytes)::BIGINT AS bytes, sum(requests)::BIGINT AS requests
     FROM had_hosts GROUP BY sid
 """
-# Where the page of an example is, the copy of its text is not needed that dividing made.
+# Where the page of an example is stored, the copy of its text that dividing made is not needed.
 _DROP_COPIES = f"""
     UPDATE joined.training SET text = NULL FROM ({example_texts("joined")}) e
     WHERE training.kind = 'url' AND e.name = training.name AND training.text = e.text
@@ -173,7 +174,7 @@ _DROP_COPIES = f"""
 
 
 class Joining:
-    """Collections that are about to be joined: attached, so that no crawl begins in them. A context manager."""
+    """Collections that are about to be joined: attached, so that no crawl starts in them. A context manager."""
 
     def __init__(self, folders: Sequence[Path], scratch: Scratch) -> None:
         self._folders = folders
@@ -191,7 +192,7 @@ class Joining:
         self._attached.close()
 
     def carried(self, number: int) -> Carried:
-        """What is numbered in one of them."""
+        """What the numbers in one of them stand for."""
         return Carried(
             [TopicRecord(*row) for row in self._run(number, _TOPICS)],
             frozenset(kcid for (kcid,) in self._run(number, _KCIDS) if kcid is not None),
@@ -206,14 +207,14 @@ class Joining:
         target: Path,
         sources: Sequence[SourceCollection],
         topics: Sequence[TopicRecord],
-        shares: Shares,
+        measured: Mapping[str, str],
         on_progress: Progress,
     ) -> None:
         """Make the database of the new collection in `target`."""
         steps = 1 + len(sources) * len(RULES) + 1
         scratch = self._scratch
         on_progress("numbering", 0, steps)
-        is_shared = self._number(len(sources), shares)
+        is_shared = self._number(len(sources), measured)
         with scratch.making(target, "joined"):
             _write_topics(scratch, topics)
             for table, rule in RULES.items():
@@ -238,27 +239,25 @@ class Joining:
             scratch.run(_DROP_COPIES)
             on_progress("done", steps, steps)
 
-    def _number(self, count: int, shares: Shares) -> bool:
+    def _number(self, count: int, measured: Mapping[str, str]) -> bool:
         """Give all URLs and hosts their new numbers; whether two collections have a URL in common."""
         scratch = self._scratch
         scratch.run(_TABLES)
-        scratch.keep("states", {"name": pa.array(shares.states, pa.string())})
-        names, measures = list(shares.measures), list(shares.measures.values())
-        scratch.keep("measured", {"name": pa.array(names, pa.string()), "measure": pa.array(measures, pa.string())})
+        keep_measured(scratch, measured)
         for number in range(count):
-            self._run(number, _MEET, number)
-            self._run(number, _MEET_HOSTS, number)
+            self._run(number, _SEE_URLS, number)
+            self._run(number, _SEE_HOSTS, number)
         scratch.run(_URLS)
         scratch.run(_HOSTS)
         is_shared = scratch.run("SELECT count(*) > 0 FROM urls WHERE shared") == [(True,)]
         if is_shared:
             for number in range(count):
-                self._run(number, _MEET_PAGES, number)
+                self._run(number, _SEE_PAGES, number)
         scratch.run(_PAGE_GIVERS)
         return is_shared
 
     def _choose(self, number: int, source: SourceCollection) -> None:
-        """Make the tables that speak of one source."""
+        """Make the tables about one source."""
         scratch = self._scratch
         scratch.run(_SOURCE_HOSTS, number)
         scratch.run(_NUMBERS, number)

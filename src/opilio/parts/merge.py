@@ -1,6 +1,8 @@
-"""How the topics and models of several collections are numbered in one that is made of them.
+"""Merge several collections into a new one, whether they are parts of one or unrelated. They are not changed
+themselves.
 
-Making one collection of several, whether parts of one or strangers. They are not changed themselves.
+First everything is numbered (`plan_merge`): topics are the same by their paths, models by what they are. Then the
+databases are joined (`join.py`), and settings and WARC files are brought together.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from opilio.parts.building import building, check_room
 from opilio.parts.divide import Progress
 from opilio.parts.join import Carried, Joining, SourceCollection
 from opilio.parts.scratch import Scratch
-from opilio.parts.split import SHARES, PartReport, at_rest, counted, room_for
+from opilio.parts.split import MEASURED, PartReport, idle_collection, room_for, with_counts
 from opilio.settings import Settings, override
 from opilio.settings.files import write_settings
 from opilio.store import Store
@@ -31,10 +33,12 @@ from opilio.topics.records import good_of, marks_from
 from opilio.topics.tree import MAX_TOPICS, ROOT_NAME, clean_name
 
 OTHERS_BELOW = -3
-"""OTHERS below the topic n has the number -3 - n; what is between that and 0 is no topic anywhere."""
+"""OTHERS below the topic n has the number -3 - n; the numbers between that and 0 are no topics anywhere."""
 NO_MODEL = 0
 COMMON_ROOT = -(2**15)
 """Stands for the root above the root of a collection that becomes a topic; no row carries it."""
+_UNITED = (("scope", "locked_domains"),)
+"""Settings that are lists, of which the new collection has the entries of all sources."""
 
 
 @dataclass
@@ -51,7 +55,7 @@ class MergePlan:
 
 
 def plan_merge(carried: Sequence[Carried]) -> MergePlan:
-    """Number everything. The topics of the first collection that has a model keep their numbers."""
+    """Number topics and models. The topics of the first collection that has a model keep their numbers."""
     carried = _below_a_root(carried)
     able = [n for n, source in enumerate(carried) if COMMON_ROOT not in {topic.kcid for topic in source.topics}]
     base = next((number for number in able if carried[number].models), 0)
@@ -65,9 +69,9 @@ def plan_merge(carried: Sequence[Carried]) -> MergePlan:
 
 
 def _below_a_root(carried: Sequence[Carried]) -> list[Carried]:
-    """Collections whose root is what they want, such as one made from a question, have a topic in its place.
+    """Give each collection whose root is what it wants, such as one made from a question, a topic in its place.
 
-    Not where all that say what they want call it the same, and nobody has topics: then their roots are one.
+    Not where all such roots have the same name and no collection has topics: then their roots become one.
     """
     wanting = [source.tells_root and good_of(source.topics) == {ROOT} for source in carried]
     names = {source.topics[0].name for source, wants in zip(carried, wanting, strict=True) if wants}
@@ -77,7 +81,7 @@ def _below_a_root(carried: Sequence[Carried]) -> list[Carried]:
 
 
 def _as_topic(source: Carried) -> Carried:
-    """The root alone is good: there are no topics below it."""
+    """A collection without topics below its root, with the root as a topic."""
     root = source.topics[0]
     name = clean_name(source.name if root.name == ROOT_NAME else root.name) or ROOT_NAME
     above = TopicRecord(COMMON_ROOT, None, ROOT_NAME, "", Mark.PATH.value, [])
@@ -85,7 +89,7 @@ def _as_topic(source: Carried) -> Carried:
 
 
 class _Numbers:
-    """Topics are one by their path. One that is new keeps its number unless that means another topic anywhere."""
+    """Topics are the same by their path. A new one keeps its number unless that is another topic's in any source."""
 
     def __init__(self, carried: Sequence[Carried]) -> None:
         everywhere = frozenset().union(*(source.kcids for source in carried))
@@ -118,7 +122,7 @@ class _Numbers:
         return numbers
 
     def _of_no_topic(self, kcid: int, numbers: dict[int, int], used: set[int]) -> int:
-        """The number of OTHERS, or of a topic that was removed and that pages still carry."""
+        """The number of OTHERS, or of a removed topic that pages still carry."""
         if kcid <= OTHERS_BELOW:
             above = OTHERS_BELOW - kcid
             return OTHERS_BELOW - numbers.get(above, above)
@@ -130,7 +134,7 @@ class _Numbers:
 
 
 def _united(known: TopicRecord, topic: TopicRecord) -> TopicRecord:
-    """A topic of several collections: the words of all, and a name and a description if one has them."""
+    """A topic of several collections: the keywords of all, and a name and a description if one has them."""
     more = [word for word in topic.keywords if word not in known.keywords]
     name = topic.name if known.name == ROOT_NAME else known.name
     return known._replace(
@@ -139,7 +143,7 @@ def _united(known: TopicRecord, topic: TopicRecord) -> TopicRecord:
 
 
 def _marked(numbers: _Numbers, carried: Sequence[Carried]) -> list[TopicRecord]:
-    """The topics, good if one of the collections says so; a good one covers those below it."""
+    """The topics, good if they are in one of the collections; a good one covers those below it."""
     records = sorted(numbers.topics.values())
     good = {kcids[kcid] for source, kcids in zip(carried, numbers.maps, strict=True) for kcid in good_of(source.topics)}
     if len(records) > 1:  # the root cannot be good then
@@ -161,7 +165,7 @@ def _number_models(carried: Sequence[Carried], plan: MergePlan) -> None:
     of_source: list[dict[int, tuple[object, ...]]] = []
     for number, source in enumerate(carried):
         named: dict[int, tuple[object, ...]] = {}
-        for version in sorted(source.versions - {NO_MODEL}):  # without its model, nobody knows what it was
+        for version in sorted(source.versions - {NO_MODEL}):  # without its model, nothing more is known of it
             named[version] = (number, version)
             found[number, version] = (False, datetime.min, number, version)
         for model in source.models:
@@ -187,17 +191,14 @@ def _number_models(carried: Sequence[Carried], plan: MergePlan) -> None:
         plan.gives_model = -max(kept)[1]
 
 
-_UNITED = (("scope", "locked_domains"),)
-
-
 @dataclass(frozen=True)
 class MergeReport:
-    """What came of a merge."""
+    """The result of a merge."""
 
     made: PartReport
     sources: list[PartReport]
     notes: list[str]
-    """What the user should know: settings that differ, models that are left out."""
+    """What the user should know: settings that differ, models that were left out."""
     trained: int = 0
     """Version of the model that was trained; 0: none was."""
 
@@ -209,13 +210,13 @@ def merge(
     train: bool = False,
     on_progress: Progress = lambda doing, done, steps: None,
 ) -> MergeReport:
-    """Join collections, parts of one or strangers, in the new folder `target`; with `train`, have it learn at once.
+    """Join collections, parts of one or unrelated, in the new folder `target`; with `train`, train a model at once.
 
-    Settings are those of the first. When topics or examples have changed by it, the next crawl trains a model anew.
+    Settings are those of the first. When topics or examples differ from before, the next crawl trains a model.
     """
     if len({Path(folder).resolve() for folder in folders}) < max(2, len(folders)):
         raise InputError("two or more different collections are needed", "Name the folders that are to be joined.")
-    collections, target = [at_rest(folder) for folder in folders], Path(target)
+    collections, target = [idle_collection(folder) for folder in folders], Path(target)
     settings, notes = _settings_of(collections)
     with building(target) as place:
         sources, files = _look(collections)
@@ -235,12 +236,12 @@ def merge(
             notes += _notes_of(plan, collections, store, settings)
             names = {file.name for file in taken}
             made = PartReport(target.name, "", str(target), 0, 0, 0, warc_files=len(names), copied_bytes=copied_bytes)
-            made = counted(store, made)
+            made = with_counts(store, made)
     return MergeReport(made, sources, notes, _train(target) if train else 0)
 
 
 def _train(target: Path) -> int:
-    """Train a model in the new collection. It is there also when nothing can be learned."""
+    """Train a model in the new collection. The collection stays when nothing can be learned."""
     try:
         return Collection(target).train()
     except OpilioError as error:
@@ -248,7 +249,7 @@ def _train(target: Path) -> int:
 
 
 def _look(collections: Sequence[Collection]) -> tuple[list[PartReport], list[list[WarcFile]]]:
-    """What is in each of the sources, and their WARC files: how far each was read by its own source."""
+    """What is in each of the sources, and its WARC files with how far it has read them."""
     reports: list[PartReport] = []
     files: list[list[WarcFile]] = []
     for collection in collections:
@@ -256,7 +257,7 @@ def _look(collections: Sequence[Collection]) -> tuple[list[PartReport], list[lis
         with Store.open(folder, read_only=True, memory_bytes=memory_bytes) as store:
             files.append(list_files(folder / WARC_FOLDER, known_ends(store)))
             report = PartReport(folder.name, "", str(folder), 0, 0, 0, warc_files=len(files[-1]))
-            reports.append(counted(store, report))
+            reports.append(with_counts(store, report))
     return reports, files
 
 
@@ -274,12 +275,12 @@ def _join(
             )
             for n, folder in enumerate(folders)
         ]
-        joining.join(place, sources, plan.topics, SHARES, on_progress)
+        joining.join(place, sources, plan.topics, MEASURED, on_progress)
     return plan
 
 
 def _renumber_models(store: Store, plan: MergePlan) -> None:
-    """Have models say their new version: pages are judged in its name."""
+    """Write the new versions into the models: they sign their judgements with them."""
     new = {new for versions in plan.versions for old, new in versions.items() if old != new}
     for record in store.load_models():
         if record.version in new:
@@ -289,7 +290,7 @@ def _renumber_models(store: Store, plan: MergePlan) -> None:
 
 
 def _settings_of(collections: Sequence[Collection]) -> tuple[Settings, list[str]]:
-    """The settings of the first, with lists united where more is safer, and what the others have otherwise."""
+    """The settings of the first, with lists united where more is safer; and how the others differ."""
     first = collections[0].settings
     notes: list[str] = []
     for section, key in _UNITED:
@@ -307,7 +308,7 @@ def _settings_of(collections: Sequence[Collection]) -> tuple[Settings, list[str]
 
 
 def _notes_of(plan: MergePlan, collections: Sequence[Collection], store: Store, settings: Settings) -> list[str]:
-    """What the user should know of models."""
+    """What the user should know about the models."""
     notes = []
     for number, collection in enumerate(collections):
         models = len(plan.versions[number]) - 1
@@ -317,5 +318,5 @@ def _notes_of(plan: MergePlan, collections: Sequence[Collection], store: Store, 
             )
     models_kept = store.load_models()
     if models_kept and has_documents(store) and models_kept[0].taught != fingerprint(store, settings):
-        notes.append("what is taught has changed: the next crawl trains a model (at once: opilio topics train)")
+        notes.append("the training data has changed: the next crawl trains a model (at once: opilio topics train)")
     return notes

@@ -1,25 +1,34 @@
-"""The longer statements of `part_rules`: how the rows of some tables are divided and joined.
+"""What happens to each table when a collection is divided into parts, and when collections are joined: `RULES`.
 
-What becomes of each table when a collection is divided into parts, and when collections are joined: one table.
+`divide` and `join` are the statements that fill a table of the new collection, once for each part and once for each
+source; `finish` follows when all sources were read. A table that needs several sources at once is *staged*: `join`
+fills a table of the same columns, `staged_<name>`. The tables that these statements read are made by `divide.py`
+(`whole`, `part`, `numbers`, ...) and `join.py` (`source`, `joined`, `numbers`, ...).
 
-`divide` and `join` are what is written to a table of the new collection, once for each part and once for each source;
-`finish` follows when all sources were read. A table that must be written from several sources at once is *staged*:
-`join` fills a table of the same columns, `staged_<name>`. The tables that these statements speak of are made by
-`dividing` (`whole`, `part`, `numbers`, ...) and `joining` (`source`, `joined`, `numbers`, ...).
-
-Facts go to exactly one part: a URL with all that is known of it to the part of its topic. Links go to the part of
-either end. What a crawl is told by (topics, examples, models) and what its user should remember (runs, notices,
-lessons) is in every part. Joined, what is the same is one again.
+Facts go to exactly one part: a URL, with all that is known about it, to the part of its topic. Links go to the parts of
+both ends. What a crawl works from (topics, examples, models) and what its user should remember (runs, notices, lessons)
+is in every part. When parts are joined, what is the same becomes one row again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
-from opilio.model import Outcome
+from opilio.model import CrawlProgress, Outcome
 
 ELSEWHERE = Outcome.ELSEWHERE.value
+PROGRESS_COUNTS = tuple(name for name in (part.name for part in fields(CrawlProgress)) if name != "phase")
+OF_PROGRESS = "progress."
+"""Stands before the name of a column of `progress` among the totals of a collection."""
+RELEVANT_AT_ROUND, PAGES_AT_ANALYSIS = f"{OF_PROGRESS}relevant_at_round", f"{OF_PROGRESS}pages_at_analysis"
+TOTALS = " UNION ALL ".join(
+    [
+        "SELECT name, n FROM whole.counters",
+        *(f"SELECT '{OF_PROGRESS}{column}', {column} FROM whole.progress" for column in PROGRESS_COUNTS),
+    ]
+)
+"""All that is counted in a collection that is divided: name and number."""
 
 DIVIDE_CRAWL = f"""
     INSERT INTO part.crawl BY NAME
@@ -40,7 +49,7 @@ JOIN_CRAWL = """
     LEFT JOIN numbers p ON p.old = c.parent
     WHERE n.gives
 """
-# The counts of a host are shared out, and added up again. All else is as the crawl knew it that asked the host last.
+# The counts of a host are shared out, and added up again. All else comes from the crawl that visited the host last.
 DIVIDE_HOSTS = """
     INSERT INTO part.hosts BY NAME
     SELECT h.* REPLACE (
@@ -67,7 +76,7 @@ FINISH_HOSTS = """
         requests = greatest(hosts.requests - e.requests, 0)
     FROM host_excess e WHERE e.sid = hosts.sid
 """
-# Links whose page nobody here has come from every source that knows of it.
+# Links of pages that no source has stored come from every source that knows them.
 MAPPED_LINKS = """
     SELECT l.* REPLACE (s.new AS oid_src, d.new AS oid_dst, s.sid AS sid_src, d.sid AS sid_dst)
     FROM source.links l JOIN numbers s ON s.old = l.oid_src JOIN numbers d ON d.old = l.oid_dst
@@ -77,7 +86,7 @@ JOIN_LINKS = f"""
     INSERT INTO joined.links ({MAPPED_LINKS} WHERE s.absent)
     EXCEPT (SELECT l.* FROM joined.links l SEMI JOIN numbers n ON n.new = l.oid_src AND n.absent)
 """
-# The visit of a host has the oid -1 - sid. That of a sitemap has one that stands for nothing.
+# The visit of a host has the oid -1 - sid. The oid of a sitemap's visit stands for no URL.
 DIVIDE_VISITS = """
     INSERT INTO part.visits BY NAME
     SELECT v.* REPLACE (n.rowid AS oid) FROM whole.visits v JOIN numbers n ON n.oid = v.oid WHERE n.own
@@ -105,12 +114,13 @@ JOIN_VISITS = """
         SELECT * FROM joined.visits WHERE oid < 0
     )
 """
-# An example whose page another part has is learned from by its text. One that is not known yet is fetched by one part.
+# A part learns from an example whose page another part has by a copy of its text. An example that is not known yet is
+# fetched by one part.
 DIVIDE_TRAINING = """
     INSERT INTO part.training
     SELECT t.* FROM whole.training t LEFT JOIN topic_parts p ON p.kcid = t.kcid, here
     WHERE t.kind <> 'url' OR t.text IS NOT NULL OR coalesce(p.part, here.rest) = here.part
-        OR t.name IN (SELECT url FROM told_urls)
+        OR t.name IN (SELECT url FROM named_urls)
     ORDER BY t.rowid
 """
 JOIN_TRAINING = """
@@ -122,7 +132,8 @@ JOIN_TRAINING = """
     FROM source.lessons l JOIN kcids k ON k.old = l.kcid
     LEFT JOIN source.training t ON t.kcid = l.kcid AND t.name = l.name WHERE l.name <> '' GROUP BY k.new, l.name
 """
-# What the user has dropped stays dropped, though others still have it: none that knows of the latest lesson has it.
+# A document that the user dropped stays dropped, although other sources still have it, if no source that knows of the
+# latest change has it.
 FINISH_TRAINING = """
     INSERT INTO joined.training
     SELECT * EXCLUDE (place, first_place) FROM (
@@ -143,14 +154,28 @@ JOIN_LESSONS = """
                 ELSE json_merge_patch(t.before, json_object('kcid', k.new))::VARCHAR END AS before
     FROM source.lessons t JOIN kcids k ON k.old = t.kcid
 """
-# A model that is an older one again names it (`learn.noting`).
 JOIN_MODELS = """
     INSERT INTO joined.models
-    SELECT m.* REPLACE (
-        v.new AS version, coalesce('model ' || (a.new::VARCHAR) || ' again', m.reason) AS reason)
-    FROM source.models m JOIN versions v ON v.old = m.version
-    LEFT JOIN versions a ON m.reason = 'model ' || (a.old::VARCHAR) || ' again', here h
+    SELECT m.* REPLACE (v.new AS version, coalesce(a.new, m.repeats) AS repeats)
+    FROM source.models m JOIN versions v ON v.old = m.version LEFT JOIN versions a ON a.old = m.repeats, here h
     WHERE h.keeps_models AND v.new NOT IN (SELECT version FROM joined.models) ORDER BY m.rowid
+"""
+# Every part is in the phase of the whole; a joined collection in the latest of any source. The searches that were made
+# count for the home part; a joined collection has made as many as the source with the most.
+DIVIDE_PROGRESS = f"""
+    INSERT INTO part.progress
+    SELECT p.phase, {", ".join(f"coalesce(max(s.n) FILTER (s.name = '{OF_PROGRESS}{c}'), 0)" for c in PROGRESS_COUNTS)}
+    FROM whole.progress p LEFT JOIN (SELECT s.name, s.n FROM total_shares s JOIN here USING (part)) s ON true
+    GROUP BY p.phase
+"""
+FINISH_PROGRESS = f"""
+    INSERT INTO joined.progress
+    SELECT arg_max(phase, enum_code(phase)), max(archetype_rounds),
+           greatest(sum(relevant_at_round) - coalesce(max(r.n), 0), 0), max(negative_rounds),
+           greatest(sum(pages_at_analysis) - coalesce(max(a.n), 0), 0)
+    FROM staged_progress LEFT JOIN excess r ON r.name = '{RELEVANT_AT_ROUND}'
+    LEFT JOIN excess a ON a.name = '{PAGES_AT_ANALYSIS}'
+    HAVING count(*) > 0
 """
 FINISH_RUNS = """
     INSERT INTO joined.runs
@@ -160,7 +185,7 @@ FINISH_RUNS = """
 DIVIDE_OFFERS = """
     INSERT INTO part.offers
     SELECT o.* FROM whole.offers o
-    LEFT JOIN told_urls u ON u.url = o.url LEFT JOIN owners w ON w.oid = u.oid
+    LEFT JOIN named_urls u ON u.url = o.url LEFT JOIN owners w ON w.oid = u.oid
     LEFT JOIN whole.topics t ON t.path = o.topic LEFT JOIN topic_parts p ON p.kcid = t.kcid, here
     WHERE coalesce(w.part, p.part, here.rest) = here.part ORDER BY o.rowid
 """
@@ -168,7 +193,7 @@ DIVIDE_OFFERS = """
 
 @dataclass(frozen=True)
 class TableRule:
-    """What becomes of one table. Empty statements: it is filled in by other means, or stays empty."""
+    """What happens to one table. Without statements it is filled elsewhere, or stays empty."""
 
     divide: str = ""
     join: str = ""
@@ -177,7 +202,7 @@ class TableRule:
 
 
 def _of_its_url(table: str, *, renumbered: str = "", joins: str = "", gives: str = "gives") -> TableRule:
-    """Rows that go where their URL goes, and come from the source whose word on the URL counts."""
+    """Rows that go where their URL goes, and come from the source whose state of the URL counts."""
     return TableRule(
         divide=f"""
             INSERT INTO part.{table} BY NAME SELECT t.* REPLACE (n.rowid AS oid)
@@ -219,7 +244,7 @@ def _in_every_part(table: str, *, joined: str = "", order: str = "") -> TableRul
 
 
 def _of_the_model(table: str) -> TableRule:
-    """What the newest model says of itself in the database."""
+    """The tables of the newest model."""
     return TableRule(
         divide=f"INSERT INTO part.{table} SELECT * FROM whole.{table}",
         join=f"INSERT INTO joined.{table} SELECT t.* FROM source.{table} t, here h WHERE h.gives_model",
@@ -239,7 +264,7 @@ def _staged(table: str, divide: str, finish: str, *, replaced: str = "", joins: 
 
 
 RULES: Mapping[str, TableRule] = {
-    "meta": TableRule(  # the ends of WARC files are noted when the files are there
+    "meta": TableRule(  # the ends of WARC files are written when the files are there
         """
         INSERT INTO part.meta SELECT * FROM whole.meta
         WHERE name NOT IN (SELECT name FROM part.meta) AND NOT starts_with(name, 'warc_end:')
@@ -249,7 +274,7 @@ RULES: Mapping[str, TableRule] = {
         WHERE name NOT IN (SELECT name FROM joined.meta) AND NOT starts_with(name, 'warc_end:')
         """,
     ),
-    "topics": TableRule(  # joined by their paths before all else (`joining`)
+    "topics": TableRule(  # joined by their paths before all other tables (`join.py`)
         "INSERT INTO part.topics SELECT t.* REPLACE (m.type AS type) FROM whole.topics t JOIN part_marks m USING (kcid)"
         " ORDER BY t.rowid"
     ),
@@ -263,7 +288,7 @@ RULES: Mapping[str, TableRule] = {
         "INSERT INTO joined.crawl BY NAME SELECT * EXCLUDE (place, kcid) FROM staged_crawl ORDER BY oid",
         staged=True,
     ),
-    "crawl_changes": TableRule(),  # empty: the store has carried them into crawl
+    "crawl_changes": TableRule(),  # empty: the store has folded them into crawl
     "robots": _staged(
         "robots",
         "INSERT INTO part.robots SELECT r.* REPLACE (n.rowid AS sid) FROM whole.robots r JOIN part_hosts n USING (sid)"
@@ -289,7 +314,7 @@ RULES: Mapping[str, TableRule] = {
         JOIN_LINKS,
     ),
     "terms": _of_its_url("terms", gives="gives_page"),
-    "lexicon": _in_every_part("lexicon"),  # the words of models, too
+    "lexicon": _in_every_part("lexicon"),  # it has the words of models, too
     "visits": TableRule(DIVIDE_VISITS, JOIN_VISITS),
     "redirects": _all_of_its_url(
         "redirects", oid="oid_src", renumbered=", d.new AS oid_dst", joins="JOIN numbers d ON d.old = t.oid_dst",
@@ -344,14 +369,16 @@ RULES: Mapping[str, TableRule] = {
     ),
     "counters": _staged(
         "counters",
-        "INSERT INTO part.counters SELECT s.name, s.n FROM counter_shares s JOIN here USING (part) ORDER BY s.name",
+        f"""
+        INSERT INTO part.counters SELECT s.name, s.n FROM total_shares s JOIN here USING (part)
+        WHERE NOT starts_with(s.name, '{OF_PROGRESS}') ORDER BY s.name
+        """,
         """
-        INSERT INTO joined.counters
-        SELECT name, CASE WHEN name IN (SELECT name FROM states) THEN max(n) ELSE sum(n) END
-        FROM staged_counters GROUP BY name ORDER BY name;
+        INSERT INTO joined.counters SELECT name, sum(n) FROM staged_counters GROUP BY name ORDER BY name;
         UPDATE joined.counters SET n = greatest(counters.n - e.n, 0) FROM excess e WHERE e.name = counters.name
         """,
     ),
+    "progress": _staged("progress", DIVIDE_PROGRESS, FINISH_PROGRESS),
     "runs": _staged("runs", "INSERT INTO part.runs SELECT * FROM whole.runs ORDER BY rowid", FINISH_RUNS),
 }  # fmt: skip
-"""By table of the schema; a table without a rule fails a test."""
+"""By table of the schema. A test fails when a table has no rule."""

@@ -1,13 +1,13 @@
-"""A database beside a collection that is being made of others: there their files are attached and their rows numbered.
+"""The scratch database, in which collections are attached and their rows numbered while a new one is made of them.
 
-It lies in the folder that is being built and goes when that is done; so what is held in memory stays within a limit,
-however large the collections are.
+It is in the folder that is being built, and deleted in the end. So memory stays within a limit, however large the
+collections are.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from opilio.store.database import Store
 
 NAME = "scratch.duckdb"
 
-# The page of an example is that of its URL, or of where that was redirected to, or of the page it is a duplicate of.
+# The page of an example is that of its URL, of the target of a redirect, or of the page it is a duplicate of.
 _EXAMPLE_TEXTS = """
     WITH RECURSIVE way(name, oid, hops) AS (
         SELECT t.name, c.oid, 0 FROM {0}.crawl c JOIN {0}.training t ON t.name = c.url WHERE t.kind = 'url'
@@ -53,7 +53,7 @@ class Scratch:
                     "python_enable_replacements": "false",
                     "autoinstall_known_extensions": "false",
                     "autoload_known_extensions": "false",
-                    "checkpoint_threshold": "256MB",  # with none at all, the log takes twice the room of the data
+                    "checkpoint_threshold": "256MB",  # without a limit, the log takes twice the room of the data
                 },
             )
             self._connection.execute("SET max_vacuum_tasks = 0")  # it would write everything once more
@@ -73,31 +73,31 @@ class Scratch:
         except (duckdb.Error, OSError) as error:
             raise StoreError(
                 f"{self._folder}: could not be written: {' '.join(str(error).split())}",
-                "What it was to be made of is as it was. Make room, or raise memory_bytes in [store]; then try again.",
+                "The originals have not changed. Make room, or raise memory_bytes in [store]; then try again.",
             ) from error
 
     def keep(self, name: str, columns: dict[str, pa.Array]) -> None:
-        """Make a table of values that were worked out here."""
+        """Make a table of values that were computed in Python."""
         self._connection.register("incoming", pa.table(columns))
         self.run(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM incoming")
         self._connection.unregister("incoming")
 
     @contextmanager
     def reading(self, folder: Path, name: str) -> Iterator[None]:
-        """A collection attached to be read: no crawl can begin in it meanwhile."""
+        """A collection attached for reading: no crawl can start in it meanwhile."""
         with Store.open(folder, read_only=True, memory_bytes=self._memory_bytes):
-            pass  # now it has the newest schema, and nothing is left in its journal
+            pass  # now it has the newest schema and an empty journal
         self._attach(folder, f"{name} (READ_ONLY)")
         try:
             if self.run(f"SELECT count(*) FROM {name}.crawl_changes") != [(0,)]:
-                raise CollectionBusy(f"{folder}: a crawl has just begun here", "Stop it first, or wait for its end.")
+                raise CollectionBusy(f"{folder}: a crawl has just started here", "Stop it first, or wait for its end.")
             yield
         finally:
             self.run(f"DETACH {name}")
 
     @contextmanager
     def making(self, folder: Path, name: str) -> Iterator[None]:
-        """A new collection attached to be filled; on disk in the end."""
+        """A new collection attached for writing; it is on disk in the end."""
         Store.create(folder, memory_bytes=self._memory_bytes).close()
         self._attach(folder, name)
         yield
@@ -111,6 +111,12 @@ class Scratch:
             self._connection.execute(f"ATTACH '{path}' AS {alias} {options}")
         except duckdb.Error as error:
             raise store_error(folder / FILE_NAME, error, "open") from error
+
+
+def keep_measured(scratch: Scratch, measured: Mapping[str, str]) -> None:
+    """Make the table of the totals that can be counted in a collection, and of what each of them counts."""
+    names, measures = list(measured), list(measured.values())
+    scratch.keep("measured", {"name": pa.array(names, pa.string()), "measure": pa.array(measures, pa.string())})
 
 
 def example_texts(database: str) -> str:

@@ -1,6 +1,6 @@
-"""Which parts a collection is divided into: their names, their topics, and what each of them wants.
+"""Split a collection by topic: the names of the parts, their topics, what each of them wants, and the folders.
 
-Dividing a collection by topic. The collection itself is not changed; `merging` makes one of several again.
+The collection itself is not changed; `merge.py` makes one of several again.
 """
 
 from __future__ import annotations
@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opilio.crawl.collection import WARC_FOLDER, Collection
-from opilio.crawl.control import ask
-from opilio.crawl.distiller import ANALYSED_AT
-from opilio.crawl.status import FOUND, PHASE
-from opilio.crawl.training_rounds import LOOKED
+from opilio.crawl.operations.client import ask
+from opilio.crawl.status import FOUND
 from opilio.errors import CollectionBusy, InputError
 from opilio.parts.building import building, check_room
-from opilio.parts.divide import NewPart, Progress, Shares, divide
+from opilio.parts.divide import NewPart, Progress, divide
+from opilio.parts.rules import PAGES_AT_ANALYSIS, RELEVANT_AT_ROUND
 from opilio.parts.scratch import Scratch
 from opilio.settings.files import write_settings
 from opilio.store import Store
@@ -32,18 +31,34 @@ from opilio.topics.records import good_of, marks_from, parent_of
 REST = "rest"
 MAX_NAME_CHARS = 60
 _UNFIT = re.compile(r"[^\w.-]+")
+MEASURED = {
+    "pages": "pages", PAGES_AT_ANALYSIS: "pages", FOUND: "relevant", RELEVANT_AT_ROUND: "relevant",
+    "requests": "requests", "bytes": "bytes",
+}  # fmt: skip
+"""Totals of what can be counted in a part: the name of the total, and pages, relevant, requests or bytes."""
+ROOM = 2.0  # times the databases that are read (measured: docs/decisions/0013)
+_BY_TOPIC = """
+    SELECT c.topic, count(*), count(p.oid), count(*) FILTER (c.state = 'waiting')
+    FROM crawl c LEFT JOIN pages p ON p.oid = c.oid WHERE c.outcome IS DISTINCT FROM 'elsewhere' GROUP BY c.topic
+"""
+_COUNTS = """
+    SELECT (SELECT count(*) FROM pages) AS pages, count(*) FILTER (outcome IS DISTINCT FROM 'elsewhere') AS urls,
+           count(*) FILTER (state = 'waiting') AS waiting, count(*) FILTER (outcome = 'elsewhere') AS elsewhere,
+           (SELECT count(*) FROM links) AS links
+    FROM crawl
+"""
 
 
 @dataclass(frozen=True)
 class PlannedPart:
-    """A part that a collection is to be divided into."""
+    """A part that is planned."""
 
     name: str
-    """Of its folder."""
+    """The name of its folder."""
     topic: str
-    """Path; empty for the rest."""
+    """Its path; empty for the rest."""
     kcids: frozenset[int]
-    """Its topics, with all below them; none for the rest, which has what is of no other part."""
+    """Its topics, with all below them; none for the rest, which has what belongs to no other part."""
     marks: dict[int, str]
     """What it wants: the mark of every topic."""
 
@@ -57,7 +72,7 @@ def plan_parts(records: Sequence[TopicRecord], topics: Sequence[str]) -> list[Pl
         if inner:
             raise InputError(
                 f"topic {inner[0]!r} is below {record.path!r}, and cannot be in both of their parts",
-                "Name topics that are beside each other.",
+                "Name topics of which none is below another.",
             )
     good = good_of(records)
     taken: set[str] = {REST}
@@ -66,15 +81,13 @@ def plan_parts(records: Sequence[TopicRecord], topics: Sequence[str]) -> list[Pl
         wanted = good & below[record.kcid] or {record.kcid}
         marks = {kcid: mark.value for kcid, mark in marks_from(records, wanted).items()}
         parts.append(PlannedPart(_folder_name(record.path, taken), record.path, below[record.kcid], marks))
-    left = (
-        good - frozenset().union(*below.values()) or good
-    )  # the rest never wants nothing: there is no such collection
+    left = good - frozenset().union(*below.values()) or good  # the rest wants something: a collection must
     marks = {kcid: mark.value for kcid, mark in marks_from(records, left).items()}
     return [*parts, PlannedPart(REST, "", frozenset(), marks)]
 
 
 def wants_the_rest(records: Sequence[TopicRecord], parts: Sequence[PlannedPart]) -> bool:
-    """Whether a good topic is in no part as a whole, so that only the rest can want all of it."""
+    """Whether no part has all of some good topic, so that only the rest can want all of it."""
     return bool(good_of(records) - frozenset().union(*(part.kcids for part in parts)))
 
 
@@ -95,7 +108,7 @@ def _chosen(records: Sequence[TopicRecord], topics: Sequence[str]) -> list[Topic
             listed = ", ".join(repr(path) for path in sorted(other.path for other in records if other.path))
             raise InputError(error.message, f"{error.hint} All topics: {listed}") from None
         if record.kcid == ROOT:
-            raise InputError("the root has all topics below it: that is no part", "Name topics below the root.")
+            raise InputError("the root is no part: all topics are below it", "Name topics below the root.")
         if record not in chosen:
             chosen.append(record)
     return chosen
@@ -115,7 +128,7 @@ def _below(records: Sequence[TopicRecord], kcid: int) -> set[int]:
 
 
 def _folder_name(path: str, taken: set[str]) -> str:
-    """A name for the folder of a topic that every file system and the portal take; none is taken twice."""
+    """A name for the folder of a topic that every file system and the portal accept; each is given once."""
     plain = _UNFIT.sub("-", path).strip("-._")[:MAX_NAME_CHARS] or "part"
     name, number = plain, 2
     while name.casefold() in {other.casefold() for other in taken}:
@@ -124,29 +137,9 @@ def _folder_name(path: str, taken: set[str]) -> str:
     return name
 
 
-SHARES = Shares(
-    measures={
-        "pages": "pages", ANALYSED_AT: "pages", FOUND: "relevant", LOOKED: "relevant", "requests": "requests",
-        "bytes": "bytes",
-    },
-    states=(PHASE,),
-)  # fmt: skip
-ROOM = 2.0  # of the databases that are read: docs/decisions/0013 has what was measured
-_BY_TOPIC = """
-    SELECT c.topic, count(*), count(p.oid), count(*) FILTER (c.state = 'waiting')
-    FROM crawl c LEFT JOIN pages p ON p.oid = c.oid WHERE c.outcome IS DISTINCT FROM 'elsewhere' GROUP BY c.topic
-"""
-_COUNTS = """
-    SELECT (SELECT count(*) FROM pages) AS pages, count(*) FILTER (outcome IS DISTINCT FROM 'elsewhere') AS urls,
-           count(*) FILTER (state = 'waiting') AS waiting, count(*) FILTER (outcome = 'elsewhere') AS elsewhere,
-           (SELECT count(*) FROM links) AS links
-    FROM crawl
-"""
-
-
 @dataclass(frozen=True)
 class PartReport:
-    """A collection that was made, or that would be."""
+    """A collection that was made, or would be made."""
 
     name: str
     topic: str
@@ -154,14 +147,14 @@ class PartReport:
     folder: str
     pages: int
     urls: int
-    """Its own."""
+    """Its own URLs."""
     waiting: int
     elsewhere: int = 0
-    """URLs it refers to that are another part's."""
+    """URLs it refers to that belong to another part."""
     links: int = 0
     warc_files: int = 0
     copied_bytes: int = 0
-    """Of WARC files that could not be linked."""
+    """Bytes of WARC files that could not be hard-linked."""
 
 
 def split(
@@ -172,12 +165,12 @@ def split(
     dry_run: bool = False,
     on_progress: Progress = lambda doing, done, steps: None,
 ) -> list[PartReport]:
-    """Divide a collection into one for each topic, and one for the rest, in the new folder `target`.
+    """Divide a collection into one part for each topic, and one for the rest, in the new folder `target`.
 
-    Without `topics`, those right below the root that are wanted. Each part has all topics, examples and models, and
-    wants its own topics alone. `dry_run` only counts.
+    Without `topics`, the wanted topics right below the root are used. Each part has all topics, examples and models,
+    and wants only its own topics. `dry_run` only counts.
     """
-    collection, target = at_rest(folder), Path(target)
+    collection, target = idle_collection(folder), Path(target)
     with Store.open(collection.folder, read_only=True, memory_bytes=collection.settings.store.memory_bytes) as store:
         parts, reports = _plan(store, topics, target)
         ends = known_ends(store)
@@ -189,12 +182,12 @@ def split(
         new = [NewPart(place / part.name, sorted(part.kcids), part.marks) for part in parts]
         rest = next((number for number, part in enumerate(parts) if not part.topic), 0)
         with closing(Scratch(place, collection.settings.store.memory_bytes)) as scratch:
-            divide(collection.folder, new, rest, SHARES, scratch, on_progress)
+            divide(collection.folder, new, rest, MEASURED, scratch, on_progress)
         return [_furnish(report, place / report.name, collection, files) for report in reports]
 
 
 def _plan(store: Store, topics: Sequence[str], target: Path) -> tuple[list[PlannedPart], list[PartReport]]:
-    """The parts, and how much goes to each. There is a rest when something is left for it, or only it wants a topic."""
+    """The parts, and how much goes to each. There is a rest when something is left, or only it wants a topic."""
     records = store.load_topics()
     *parts, rest = plan_parts(records, topics)
     of_topic = {kcid: number for number, part in enumerate(parts) for kcid in part.kcids}
@@ -212,18 +205,18 @@ def _plan(store: Store, topics: Sequence[str], target: Path) -> tuple[list[Plann
 
 
 def _furnish(report: PartReport, folder: Path, collection: Collection, files: Sequence[WarcFile]) -> PartReport:
-    """Give a part its settings, and the WARC files that its rows point to or that hold what nobody has read yet."""
+    """Give a part its settings, and the WARC files that its rows point to or that hold records not yet read."""
     write_settings(folder, collection.settings)
     with Store.open(folder, memory_bytes=collection.settings.store.memory_bytes) as store:
         names = names_in(store)
         taken = [file for file in files if file.name in names or not file.is_known]
         copied_bytes = take(taken, folder / WARC_FOLDER)
         note_ends(store, taken)
-        return counted(store, dataclasses.replace(report, warc_files=len(taken), copied_bytes=copied_bytes))
+        return with_counts(store, dataclasses.replace(report, warc_files=len(taken), copied_bytes=copied_bytes))
 
 
-def at_rest(folder: Path | str) -> Collection:
-    """A collection in which no crawl runs."""
+def idle_collection(folder: Path | str) -> Collection:
+    """The collection, if no crawl runs in it; else CollectionBusy."""
     collection = Collection(folder)
     if ask(collection.folder, "status") is not None:
         raise CollectionBusy(
@@ -233,11 +226,11 @@ def at_rest(folder: Path | str) -> Collection:
 
 
 def room_for(collections: Sequence[Collection]) -> int:
-    """Bytes that a new database of all that is in these takes at most, with what is needed to make it."""
+    """Bytes that are needed at most to make a new database of all that is in these."""
     return int(ROOM * sum((collection.folder / DATABASE_NAME).stat().st_size for collection in collections))
 
 
-def counted(store: Store, report: PartReport) -> PartReport:
+def with_counts(store: Store, report: PartReport) -> PartReport:
     """The report with what is in the database."""
     found = store.query(_COUNTS)
     return dataclasses.replace(report, **dict(zip(found.columns, found.rows[0], strict=True)))

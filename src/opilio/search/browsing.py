@@ -1,88 +1,44 @@
-"""What lists say of a page: its address, title, topic and date, of stored pages and of URLs that are only known.
-
-The topic tree with the pages of each topic counted.
-
-The portal's front and the pages of one topic, each in one read: few statements, over few columns.
-
-Pages are found by oid first, and only those that are shown are described (`browsing_rows`): at 100,000 pages that
-decides whether a front takes a tenth of a second or a whole one.
-"""
+"""The portal's front and the pages of one topic, each from one snapshot; and the topic tree with pages counted."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import duckdb
 
 from opilio.errors import InputError
-from opilio.model import host_of
-from opilio.model.page import RELEVANT
 from opilio.store import Store
+from opilio.store.history import LastRun, last_run, latest_notices
+from opilio.store.pages import (
+    ORDERS,
+    LinkedPage,
+    best_linked,
+    best_of_topics,
+    describe,
+    new_pages,
+    new_period,
+    pages_of_topics,
+)
+from opilio.store.topics import TopicCount, count_pages
+from opilio.store.training import TopicExample, examples_of_topic
 from opilio.topics import Hierarchy, Mark, TopicRecord, find_topic, hierarchy_of
 from opilio.topics.hierarchy import ROOT
 from opilio.topics.tree import OTHERS
 
-DATE = "%Y-%m-%d %H:%M:%S"
-TAKEN = f"(p.kcid IN (SELECT kcid FROM topics) AND (p.kcid <> {ROOT} OR p.relevance >= {RELEVANT}))"
-"""SQL: whether a topic took a page `p`. The root takes one only where it is itself what is wanted."""
-
-_LISTED = f"""
-    SELECT c.oid, c.url, coalesce(p.title, ''), coalesce(p.description, ''), coalesce(p.language, ''),
-           p.oid IS NOT NULL, coalesce(p.relevance, c.relevance), strftime(p.visited, '{DATE}'),
-           CASE WHEN p.oid IS NULL THEN '' WHEN coalesce({TAKEN}, FALSE) THEN coalesce(nullif(t.path, ''), t.name)
-                ELSE '{OTHERS}' END,
-           c.state::VARCHAR, coalesce(c.outcome, '')
-    FROM crawl c LEFT JOIN pages p ON p.oid = c.oid LEFT JOIN topics t ON t.kcid = p.kcid
-    WHERE c.oid IN (SELECT unnest($oids::BIGINT[]))
-"""
-_NAMES = (
-    "oid", "url", "title", "description", "language", "stored", "relevance", "visited", "topic", "state", "outcome",
-)  # fmt: skip
-
-
-def listed(read: duckdb.DuckDBPyConnection, oids: Iterable[int]) -> dict[int, dict[str, Any]]:
-    """What lists say of these URLs, by oid. The topic of a page that none took is OTHERS."""
-    wanted = sorted(set(oids))
-    if not wanted:
-        return {}
-    rows = read.execute(_LISTED, {"oids": wanted}).fetchall()
-    return {row[0]: dict(zip(_NAMES, row, strict=True)) | {"host": host_of(row[1])} for row in rows}
-
-
-def in_order(known: dict[int, dict[str, Any]], found: Sequence[tuple[Any, ...]], *names: str) -> list[dict[str, Any]]:
-    """The rows (oid, and values of these names) of a ranking, with what lists say of each."""
-    return [known[oid] | dict(zip(names, values, strict=True)) for oid, *values in found]
-
-
-# Of each topic, NULL standing for OTHERS, the pages; those visited in the last days of the collection are its new ones.
-_COUNTS = f"""
-    WITH span AS (SELECT max(visited) - to_days($days::INTEGER) AS since FROM pages)
-    SELECT CASE WHEN {TAKEN} THEN p.kcid END AS topic, count(*), count(*) FILTER (p.relevance >= {RELEVANT}),
-           count(*) FILTER (p.visited > since),
-           count(*) FILTER (p.visited > since AND p.relevance >= {RELEVANT}), sum(p.relevance), count(p.relevance)
-    FROM pages p, span GROUP BY 1
-"""
-
-
-class TopicCount(NamedTuple):
-    """Pages of a topic, or of several."""
-
-    pages: int = 0
-    relevant: int = 0
-    new_pages: int = 0
-    new_relevant: int = 0
-    relevance: float = 0.0
-    """The sum over the pages that were judged ..."""
-    judged: int = 0
-    """... and how many those are."""
-
-    def plus(self, other: TopicCount) -> TopicCount:
-        """The two together."""
-        return TopicCount(
-            self.pages + other.pages, self.relevant + other.relevant, self.new_pages + other.new_pages,
-            self.new_relevant + other.new_relevant, self.relevance + other.relevance, self.judged + other.judged,
-        )  # fmt: skip
+PER_PAGE = 25
+MAX_PAGE = 1_000_000
+BEST = 3
+"""Pages that the front shows of each wanted topic."""
+MAX_TOPICS = 24
+"""Wanted topics of which it shows any: those with the most relevant pages."""
+NEW = 10
+LINKED = 8
+"""Hubs, and authorities."""
+NOTICES = 5
+MAX_DAYS = 3650
+EXAMPLES = 50
+KEYWORDS = 40
 
 
 class CountedTopics(NamedTuple):
@@ -120,9 +76,9 @@ class CountedTopics(NamedTuple):
 def count_topics(records: list[TopicRecord], read: duckdb.DuckDBPyConnection, days: int = 1) -> CountedTopics:
     """Count the pages of each topic."""
     hierarchy = hierarchy_of(records)
-    rows = read.execute(_COUNTS, {"days": days}).fetchall()
-    own = {kcid: TopicCount(*(value or 0 for value in counts)) for kcid, *counts in rows}
-    others = own.pop(None, TopicCount())
+    counts = count_pages(read, days)
+    own = {kcid: count for kcid, count in counts.items() if kcid is not None}
+    others = counts.get(None, TopicCount())
     below: dict[int, TopicCount] = {}
     _add_up(hierarchy, own, ROOT, below)
     return CountedTopics({record.kcid: record for record in records}, hierarchy, own, below, others)
@@ -137,102 +93,12 @@ def _add_up(hierarchy: Hierarchy, own: Mapping[int, TopicCount], kcid: int, belo
     return total
 
 
-PER_PAGE = 25
-MAX_PAGE = 1_000_000
-BEST = 3
-"""Pages that the front shows of each wanted topic."""
-MAX_TOPICS = 24
-"""Wanted topics of which it shows any: those with the most relevant pages."""
-NEW = 10
-LINKED = 8
-"""Hubs, and authorities."""
-NOTICES = 5
-MAX_DAYS = 3650
-EXAMPLES = 50
-KEYWORDS = 40
-
-# The latest word of the model that a page has its relevance from: a page fetched again was judged by it twice.
-_JUDGED = """
-    judged AS (
-        SELECT oid, model_version, arg_max(confidence, rowid) AS confidence FROM judgements
-        WHERE model_version IN (SELECT DISTINCT model_version FROM pages) GROUP BY ALL
-    )
-"""
-# Relevant pages by their relevance; the others by how near they are to the topic that took them, or would have.
-_SUREST = f"""
-    CASE WHEN p.relevance >= {RELEVANT} THEN p.relevance ELSE 0 END DESC, j.confidence DESC NULLS LAST,
-    p.relevance DESC NULLS LAST, p.oid
-"""
-ORDERS: Mapping[str, str] = {
-    "confidence": _SUREST,
-    "authority": f"s.authority DESC NULLS LAST, {_SUREST}",
-    "hub": f"s.hub DESC NULLS LAST, {_SUREST}",
-    "newest": "p.visited DESC, p.oid DESC",
-    "title": "lower(nullif(trim(p.title), '')) NULLS LAST, p.oid",
-}
-"""The orders of a topic's pages, in SQL."""
-
-# What was found comes before what the user gave: seeds are at depth 0.
-_BEST = f"""
-    WITH {_JUDGED}, shown AS (SELECT unnest($kcids::SMALLINT[]) AS kcid, unnest($goods::SMALLINT[]) AS good)
-    SELECT good, p.oid
-    FROM pages p JOIN shown USING (kcid) JOIN crawl c USING (oid) LEFT JOIN judged j USING (oid, model_version)
-    WHERE p.relevance >= {RELEVANT}
-    QUALIFY row_number() OVER (PARTITION BY good ORDER BY c.depth = 0, {_SUREST}) <= {BEST}
-    ORDER BY good, c.depth = 0, {_SUREST}
-"""
-_NEW = f"""
-    SELECT p.oid FROM pages p JOIN crawl c USING (oid)
-    WHERE p.visited > (SELECT max(visited) FROM pages) - to_days($days::INTEGER) AND p.relevance >= {RELEVANT}
-    ORDER BY c.depth = 0, p.relevance DESC, p.visited DESC, p.oid LIMIT {NEW}
-"""
-_SINCE = (
-    f"SELECT strftime(max(visited), '{DATE}'), strftime(max(visited) - to_days($days::INTEGER), '{DATE}') FROM pages"
-)
-_RUN = f"""
-    SELECT run, strftime(started, '{DATE}'), strftime(ended, '{DATE}'), coalesce(reason, ''),
-           (SELECT count(*) FROM crawl WHERE state = 'waiting')
-    FROM runs ORDER BY run DESC LIMIT 1
-"""
-_NOTICES = f"""
-    SELECT strftime(noticed, '{DATE}'), kind, text, coalesce(remedy, '') FROM notices
-    WHERE noticed >= (SELECT coalesce(max(started), 'epoch'::TIMESTAMP) FROM runs)
-    ORDER BY coalesce(remedy, '') <> '' DESC, noticed DESC, rowid DESC LIMIT {NOTICES}
-"""
-# Scores of a topic are those of all that is below it; of all wanted topics together where the root is asked for.
-_SCORES = f"""
-    scores AS (
-        SELECT oid, hub, authority FROM link_scores WHERE kcid = $kcid AND $kcid <> {ROOT}
-        UNION ALL
-        SELECT oid, coalesce(h.score, 0), coalesce(a.score, 0) FROM hubs h FULL JOIN auth a USING (oid)
-        WHERE $kcid = {ROOT}
-    )
-"""
-_LINKED = f"""
-    WITH {_SCORES}
-    (SELECT 'hubs', oid, hub FROM scores WHERE hub > 0 ORDER BY hub DESC, oid LIMIT {LINKED})
-    UNION ALL
-    (SELECT 'authorities', oid, authority FROM scores WHERE authority > 0 ORDER BY authority DESC, oid LIMIT {LINKED})
-"""
-_PAGES = f"""
-    WITH {_JUDGED}, {_SCORES}
-    SELECT p.oid, j.confidence, s.hub, s.authority
-    FROM pages p LEFT JOIN judged j USING (oid, model_version) LEFT JOIN scores s USING (oid)
-    WHERE coalesce({TAKEN} AND p.kcid IN (SELECT unnest($topics::SMALLINT[])), FALSE) = $taken
-      AND (NOT $relevant OR p.relevance >= {RELEVANT})
-    ORDER BY {{order}} LIMIT $per_page OFFSET $offset
-"""
-_EXAMPLES = f"""
-    SELECT name, kind, positive, source, coalesce(title, ''), count(*) OVER ()
-    FROM training WHERE kcid = $1 ORDER BY NOT positive, added, name LIMIT {EXAMPLES}
-"""
-
-
 def portal(store: Store, days: int = 1) -> dict[str, Any]:
     """The front of a portal: the topics with their best pages, hubs and authorities, what is new, how the crawl stands.
 
-    New is what the last `days` of crawling brought: counted back from the latest visit, so that a collection at rest
-    does not seem empty. A crawl that runs answers itself: its database is not open for reading only. Plain values.
+    New is what the last `days` of crawling brought: counted back from the latest visit, so that a collection that is
+    not being crawled does not seem empty. A crawl that runs answers itself: its database is not open for reading only.
+    Plain values.
     """
     if not 1 <= days <= MAX_DAYS:
         raise InputError(f"{days} days cannot be shown", f"Give 1 to {MAX_DAYS}.")
@@ -240,11 +106,11 @@ def portal(store: Store, days: int = 1) -> dict[str, Any]:
         counted = count_topics(store.load_topics(), read, days)
         goods = _shown_goods(counted)
         best = _best(read, counted, goods)
-        new = read.execute(_NEW, {"days": days}).fetchall()
-        linked = read.execute(_LINKED, {"kcid": ROOT}).fetchall()
-        known = listed(read, [row[1] for row in (*best, *linked)] + [row[0] for row in new])
-        [[until, since]] = read.execute(_SINCE, {"days": days}).fetchall()
-        crawl, notices = read.execute(_RUN).fetchall(), read.execute(_NOTICES).fetchall()
+        new = new_pages(read, days, NEW)
+        linked = best_linked(read, ROOT, LINKED)
+        known = describe(read, [oid for _, oid in best] + [page.oid for page in linked] + new)
+        until, since = new_period(read, days)
+        run, notices = last_run(read), latest_notices(read, NOTICES)
     return {
         "tree": counted.tree(),
         "others": counted.others.pages,
@@ -255,10 +121,10 @@ def portal(store: Store, days: int = 1) -> dict[str, Any]:
         **_linked(known, linked),
         "new": {
             "days": days, "since": since, "until": until, "pages": counted.all.new_pages,
-            "relevant": counted.all.new_relevant, "best": in_order(known, new),
+            "relevant": counted.all.new_relevant, "best": [known[oid] for oid in new],
         },
-        "crawl": _crawl(crawl, counted.all, running=not store.read_only),
-        "notices": [dict(zip(("noticed", "kind", "text", "remedy"), row, strict=True)) for row in notices],
+        "crawl": _crawl(run, counted.all, running=not store.read_only),
+        "notices": [notice._asdict() for notice in notices],
     }  # fmt: skip
 
 
@@ -268,25 +134,22 @@ def _shown_goods(counted: CountedTopics) -> list[int]:
     return sorted(fullest[:MAX_TOPICS], key=lambda kcid: counted.records[kcid].path.casefold())
 
 
-def _best(read: duckdb.DuckDBPyConnection, counted: CountedTopics, goods: list[int]) -> list[tuple[Any, ...]]:
+def _best(read: duckdb.DuckDBPyConnection, counted: CountedTopics, goods: list[int]) -> list[tuple[int, int]]:
     """The best pages of some topics, each with all below it: (topic, oid)."""
     pairs = [(kcid, good) for good in goods for kcid in sorted(counted.hierarchy.below(good))]
-    asked = {"kcids": [kcid for kcid, _ in pairs], "goods": [good for _, good in pairs]}
-    return read.execute(_BEST, asked).fetchall()
+    return best_of_topics(read, pairs, BEST)
 
 
-def _linked(known: Mapping[int, dict[str, Any]], rows: list[tuple[Any, ...]]) -> dict[str, list[dict[str, Any]]]:
-    return {
-        kind: [known[oid] | {"score": score} for its, oid, score in rows if its == kind]
-        for kind in ("hubs", "authorities")
-    }
+def _linked(known: Mapping[int, dict[str, Any]], pages: Iterable[LinkedPage]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {"hubs": [], "authorities": []}
+    for page in pages:
+        found[page.kind].append(known[page.oid] | {"score": page.score})
+    return found
 
 
-def _crawl(rows: list[tuple[Any, ...]], count: TopicCount, *, running: bool) -> dict[str, Any]:
+def _crawl(run: LastRun, count: TopicCount, *, running: bool) -> dict[str, Any]:
     """How the crawl stands."""
-    names = ("run", "started", "ended", "reason", "waiting")
-    run = dict(zip(names, rows[0], strict=True)) if rows else dict.fromkeys(names)
-    return run | {
+    return run._asdict() | {
         "running": running,
         "pages": count.pages,
         "relevant": count.relevant,
@@ -317,29 +180,27 @@ def topic_pages(
     with store.reading() as read:
         counted = count_topics(records, read)
         topics = {kcid} if own else counted.hierarchy.below(kcid)
-        asked = {
-            "kcid": kcid, "topics": sorted(topics), "taken": not is_others, "relevant": relevant, "per_page": per_page,
-            "offset": (page - 1) * per_page,
-        }  # fmt: skip
-        found = read.execute(_PAGES.format(order=ORDERS[order]), asked).fetchall()
-        linked = [] if is_others else read.execute(_LINKED, {"kcid": kcid}).fetchall()
-        known = listed(read, [row[0] for row in found] + [row[1] for row in linked])
-        examples = [] if is_others else read.execute(_EXAMPLES, [kcid]).fetchall()
+        found = pages_of_topics(
+            read, kcid, topics, order=order, taken=not is_others, relevant=relevant, limit=per_page,
+            offset=(page - 1) * per_page,
+        )  # fmt: skip
+        linked = [] if is_others else best_linked(read, kcid, LINKED)
+        known = describe(read, [one.oid for one in found] + [one.oid for one in linked])
+        examples, examples_total = ([], 0) if is_others else examples_of_topic(read, kcid, EXAMPLES)
     count = counted.others if is_others else (counted.own.get(kcid, TopicCount()) if own else counted.below[kcid])
     total = count.relevant if relevant else count.pages
     return {
-        "about": _others(counted) if is_others else _about(counted, kcid, examples),
+        "about": _others(counted) if is_others else _about(counted, kcid, examples, examples_total),
         "tree": counted.tree(), "others": counted.others.pages, "order": order, "orders": list(ORDERS), "own": own,
         "relevant": relevant, "page": page, "last_page": max(1, -(-total // per_page)), "total": total,
-        "results": in_order(known, found, "confidence", "hub", "authority"), "scored": bool(linked),
+        "results": [known[one.oid] | one._asdict() for one in found], "scored": bool(linked),
         **_linked(known, linked),
     }  # fmt: skip
 
 
-def _about(counted: CountedTopics, kcid: int, rows: list[tuple[Any, ...]]) -> dict[str, Any]:
+def _about(counted: CountedTopics, kcid: int, examples: list[TopicExample], total: int) -> dict[str, Any]:
     record = counted.records[kcid]
     above = [counted.records[number] for number in counted.hierarchy.line(kcid)[:-1]]
-    names = ("name", "kind", "positive", "source", "title")
     return counted.summary(kcid) | {
         "above": [{"name": higher.name, "topic": higher.path} for higher in above],
         "keywords": list(dict.fromkeys(record.keywords))[:KEYWORDS],
@@ -348,8 +209,8 @@ def _about(counted: CountedTopics, kcid: int, rows: list[tuple[Any, ...]]) -> di
             counted.summary(child)
             for child in sorted(counted.hierarchy.children(kcid), key=lambda child: counted.records[child].path)
         ],
-        "examples": [dict(zip(names, row[:5], strict=True)) for row in rows],
-        "examples_total": rows[0][5] if rows else 0,
+        "examples": [example._asdict() for example in examples],
+        "examples_total": total,
     }
 
 

@@ -1,14 +1,14 @@
 """Clusters of a topic's pages, to be offered as subtopics (BINGO 3.6).
 
 Pages are vectors of tf*idf weights with the idf of the whole collection, of length 1; clusters come of k-means over a
-sample of them, and every page of the topic belongs to the cluster whose centre points most nearly its way. Only terms
-that at least a few pages have and not most of them count: a word that stands everywhere in a topic divides nothing.
+sample of them, and every page of the topic belongs to the cluster whose centre it has the greatest cosine with. Only
+terms that at least a few pages have and not most of them count: a word that is everywhere in a topic divides nothing.
 
-The number of clusters is given, or that of the least impurity (`impurity_bits`): how many bits it takes to tell, page
-by page, which terms it has, when its cluster is known, and what telling the clusters costs. Without the second part the
+The number of clusters is given, or the one of the least impurity (`impurity_bits`): how many bits it takes to say, page
+by page, which terms it has, when its cluster is known, and what saying the clusters costs. Without the second part the
 most clusters would always be the purest.
 
-Clusters become subtopics: one topic each, learned from its most central pages (BINGO 3.6).
+A cluster becomes a subtopic (`split_topic`) that is learned from the cluster's most central pages.
 """
 
 from __future__ import annotations
@@ -21,9 +21,13 @@ import numpy as np
 
 from opilio.analyze.terms import Vocabulary, tokenize
 from opilio.errors import InputError
-from opilio.learn.feedback import take
+from opilio.learn.feedback import make_example
 from opilio.learn.training_data import apply
 from opilio.store import Store
+from opilio.store.pages import ShortText, count_relevant_of, oid_of, sample_relevant_of, short_texts
+from opilio.store.terms import cosines, document_frequencies_of, stems, term_columns
+from opilio.store.topics import next_kcid
+from opilio.store.training import example_pages
 from opilio.topics import add_topic, find_topic, hierarchy_of
 from opilio.topics.hierarchy import ROOT
 
@@ -34,35 +38,14 @@ if TYPE_CHECKING:
     Labels = npt.NDArray[np.int64]
 
 SAMPLE_PAGES = 5000
-"""k-means sees so many pages of a topic; the others are given to the nearest centre."""
+"""k-means sees this many pages of a topic; the others are given to the nearest centre."""
 MAX_TERMS = 3000
 MIN_TERM_PAGES, MAX_TERM_SHARE = 3, 0.5
 K_MAX = 10
 STARTS, SEED = 4, 7
 CENTRAL_PAGES, LABEL_TERMS, NAME_WORDS = 10, 8, 3
-_COUNTED_PAGES = 100_000
-"""Document frequencies are counted in at most so many pages, spread evenly."""
-_MAX_ROWS = 2**24
-
-_OIDS = """
-    SELECT oid FROM pages WHERE kcid IN (SELECT unnest($1::SMALLINT[])) AND relevance >= 0.5
-    ORDER BY hash(oid), oid LIMIT $2
-"""
-_COUNT = "SELECT count(*) FROM pages WHERE kcid IN (SELECT unnest($1::SMALLINT[])) AND relevance >= 0.5"
-_TERMS = "SELECT oid, tid, freq FROM terms WHERE oid IN (SELECT unnest($1::BIGINT[])) ORDER BY oid, tid"
-_FREQUENCIES = """
-    SELECT tid, count(*) FROM terms WHERE oid % $2 = 0 AND tid IN (SELECT unnest($1::UINTEGER[])) GROUP BY tid
-"""
-_STEMS = "SELECT tid, min(term) FROM lexicon WHERE tid IN (SELECT unnest($1::UINTEGER[])) GROUP BY tid"
-_PAGES = """
-    SELECT p.oid, c.url, coalesce(p.title, ''), coalesce(p.language, ''),
-           left(coalesce(nullif(p.main_text, ''), p.text, ''), 5000)
-    FROM pages p JOIN crawl c USING (oid) WHERE p.oid IN (SELECT unnest($1::BIGINT[]))
-"""
-_EXAMPLES = """
-    SELECT c.oid, t.name FROM training t JOIN crawl c ON c.url = t.name
-    WHERE t.kcid = $1 AND t.positive AND t.kind = 'url'
-"""
+_READ_CHARS = 5000
+"""Of a text, for the spelling of labels."""
 
 
 class Sample(NamedTuple):
@@ -89,9 +72,9 @@ def find_clusters(store: Store, topic: str, k: int = 0, k_max: int = K_MAX) -> d
     records = store.load_topics()
     record = find_topic(records, topic)
     kcids = sorted(hierarchy_of(records).below(record.kcid))
-    [[pages]] = store.query(_COUNT, [kcids]).rows
+    pages = count_relevant_of(store, kcids)
     _check(topic, pages, k, k_max)
-    sample = _sample(store, [oid for (oid,) in store.query(_OIDS, [kcids, SAMPLE_PAGES], max_rows=SAMPLE_PAGES).rows])
+    sample = _sample(store, sample_relevant_of(store, kcids, SAMPLE_PAGES))
     most = min(k_max, sample.rows.shape[0] // 2)
     if sample.rows.shape[1] < 2 or most < max(2, k):
         raise InputError(f"the pages of {topic!r} have too few words in common", "Crawl on, or look at another topic.")
@@ -103,7 +86,7 @@ def find_clusters(store: Store, topic: str, k: int = 0, k_max: int = K_MAX) -> d
         "topic": record.path or record.name, "pages": pages, "k": chosen, "chosen": not k, "k_max": most,
         "sampled": len(sample.oids), "bits_by_k": {str(size): round(float(found), 2) for size, found in bits.items()},
         "left_out": pages - sum(len(found.oids) for found in members),
-        "clusters": _told(store, sample, tried[chosen].centres, members, record.kcid),
+        "clusters": _described(store, sample, tried[chosen].centres, members, record.kcid),
     }  # fmt: skip
 
 
@@ -149,9 +132,7 @@ def _entropy(share: Numbers) -> Numbers:
 def _sample(store: Store, oids: list[int]) -> Sample:
     from scipy import sparse  # noqa: PLC0415
 
-    found = [piece for piece in store.stream(_TERMS, [oids]) if piece.num_rows]
-    columns = [np.concatenate([piece.column(n).to_numpy() for piece in found]) if found else np.zeros(0, np.int64)
-               for n in range(3)]  # fmt: skip
+    columns = term_columns(store, oids)
     tids, column, pages_with = np.unique(columns[1], return_inverse=True, return_counts=True)
     may = (pages_with >= MIN_TERM_PAGES) & (pages_with <= max(MIN_TERM_PAGES, MAX_TERM_SHARE * len(oids)))
     idf = _idf(store, tids[may])
@@ -175,11 +156,9 @@ def _sample(store: Store, oids: list[int]) -> Sample:
 
 
 def _idf(store: Store, tids: npt.NDArray[Any]) -> Numbers:
-    pages = store.count_rows("pages")
-    step = max(1, -(-pages // _COUNTED_PAGES))
-    counted = dict(store.query(_FREQUENCIES, [tids.tolist(), step], max_rows=_MAX_ROWS).rows)
+    pages, counted = document_frequencies_of(store, tids.tolist())
     frequency = np.array([counted.get(tid, 1) for tid in tids.tolist()], np.float64)
-    return np.asarray(np.log(1.0 + (pages / step) / np.maximum(frequency, 1.0)), np.float64)
+    return np.asarray(np.log(1.0 + pages / np.maximum(frequency, 1.0)), np.float64)
 
 
 class Members(NamedTuple):
@@ -190,32 +169,20 @@ class Members(NamedTuple):
 
 
 def _assign(store: Store, sample: Sample, centres: Numbers, kcids: list[int]) -> list[Members]:
-    """Give every page of the topic to the centre that it is most alike; the database multiplies."""
-    k = len(centres)
-    names = [f"w{n}" for n in range(k)]
-    words = ", ".join(f"unnest(${n + 3}::DOUBLE[]) AS {name}" for n, name in enumerate(("idf", *names)))
-    sums = ", ".join(f"sum((1 + ln(t.freq)) * w.idf * w.{name})" for name in names)
-    sql = f"""
-        WITH w AS (SELECT unnest($2::UINTEGER[]) AS tid, {words}),
-        mine AS (SELECT oid FROM pages WHERE kcid IN (SELECT unnest($1::SMALLINT[])) AND relevance >= 0.5)
-        SELECT t.oid, sqrt(sum(((1 + ln(t.freq)) * w.idf) ** 2)) AS length, {sums}
-        FROM terms t JOIN w USING (tid) WHERE t.oid IN (SELECT oid FROM mine) GROUP BY t.oid ORDER BY t.oid
-    """
-    given = [kcids, sample.tids.tolist(), sample.idf.tolist(), *(row.tolist() for row in centres)]
-    found = [piece for piece in store.stream(sql, given) if piece.num_rows]
-    table = np.concatenate([np.column_stack([c.to_numpy() for c in piece.columns[1:]]) for piece in found])
-    oids = np.concatenate([piece.column(0).to_numpy() for piece in found])
-    cosines = table[:, 1:] / np.maximum(table[:, :1], 1e-12)
-    nearest = np.argmax(cosines, axis=1)
+    """Give every page of the topic to the centre that it is most similar to."""
+    oids, similarities = cosines(store, kcids, sample.tids.tolist(), sample.idf.tolist(), centres.tolist())
+    nearest = np.argmax(similarities, axis=1)
     members = []
-    for cluster in range(k):
+    for cluster in range(len(centres)):
         mine = np.flatnonzero(nearest == cluster)
-        order = mine[np.argsort(-cosines[mine, cluster], kind="stable")]
-        members.append(Members(oids[order].tolist(), cosines[order, cluster].tolist()))
+        order = mine[np.argsort(-similarities[mine, cluster], kind="stable")]
+        members.append(Members(oids[order].tolist(), similarities[order, cluster].tolist()))
     return members
 
 
-def _told(store: Store, sample: Sample, centres: Numbers, members: list[Members], kcid: int) -> list[dict[str, Any]]:
+def _described(
+    store: Store, sample: Sample, centres: Numbers, members: list[Members], kcid: int
+) -> list[dict[str, Any]]:
     """The clusters as a user reads them."""
     others = [np.max(np.delete(centres, n, axis=0), axis=0) for n in range(len(centres))]
     best = [
@@ -224,50 +191,46 @@ def _told(store: Store, sample: Sample, centres: Numbers, members: list[Members]
     ]
     central = [found.oids[:CENTRAL_PAGES] for found in members]
     chosen = sorted({oid for oids in central for oid in oids})
-    pages = {row[0]: row[1:] for row in store.query(_PAGES, [chosen], max_rows=_MAX_ROWS).rows}
+    pages = short_texts(store, chosen, _READ_CHARS)
     tids = sorted({int(sample.tids[n]) for columns in best for n in columns})
-    words = dict(store.query(_STEMS, [tids], max_rows=_MAX_ROWS).rows) | _words([p[2:] for p in pages.values()], tids)
-    examples = dict(store.query(_EXAMPLES, [kcid], max_rows=_MAX_ROWS).rows)
-    told = []
+    words = stems(store, tids) | _words(list(pages.values()), tids)
+    examples = example_pages(store, kcid)
+    described = []
     for columns, found, oids in zip(best, members, central, strict=True):
         if not found.oids:
             continue
         terms = [words[int(sample.tids[n])] for n in columns if int(sample.tids[n]) in words]
-        told.append(
+        described.append(
             {
                 "name": ", ".join(terms[:NAME_WORDS]) or "unnamed", "terms": terms, "pages": len(found.oids),
                 "homogeneity": round(float(np.mean(found.cosines)), 4),
                 "central": [
-                    {"url": pages[oid][0], "title": pages[oid][1], "cosine": round(cosine, 4)}
+                    {"url": pages[oid].url, "title": pages[oid].title, "cosine": round(cosine, 4)}
                     for oid, cosine in zip(oids, found.cosines, strict=False) if oid in pages
                 ],
                 "examples": [examples[oid] for oid in found.oids if oid in examples],
             }
         )  # fmt: skip
-    return sorted(told, key=lambda cluster: -cluster["pages"])
+    return sorted(described, key=lambda cluster: -cluster["pages"])
 
 
-def _words(texts: Sequence[tuple[str, str]], tids: list[int]) -> dict[int, str]:
+def _words(pages: Sequence[ShortText], tids: list[int]) -> dict[int, str]:
     """For each stem the word that the pages write most often."""
     wanted, vocabulary = set(tids), Vocabulary()
     counted: dict[int, Counter[str]] = {}
-    for language, text in texts:
-        words = tokenize(text)
-        numbers = (vocabulary.numbers(words, language) & 0xFFFFFFFF).tolist() if words else []
+    for page in pages:
+        words = tokenize(page.text)
+        numbers = (vocabulary.numbers(words, page.language) & 0xFFFFFFFF).tolist() if words else []
         for word, tid in zip(words, numbers, strict=True):
             if tid in wanted:
                 counted.setdefault(tid, Counter())[word.decode("utf-8", "replace")] += 1
     return {tid: min(counts, key=lambda word: (-counts[word], word)) for tid, counts in counted.items()}
 
 
-_OID = "SELECT p.oid FROM crawl c JOIN pages p USING (oid) WHERE c.url = $1"
-_FREE = "SELECT 1 + greatest(coalesce(max(kcid), 0), (SELECT coalesce(max(kcid), 0) FROM judgements)) FROM topics"
-
-
 def split_topic(store: Store, topic: str, clusters: Sequence[Mapping[str, Any]]) -> list[str]:
     """Make a subtopic of each cluster; returns their paths.
 
-    A cluster has a `name` and `central` pages, as `find_clusters` tells them, and may have `examples`: documents of the
+    A cluster has a `name` and `central` pages, as `find_clusters` gives them, and may have `examples`: documents of the
     topic that are in it and become the subtopic's. Below a good topic all are wanted as it is. When the topic is the
     root of a collection without other topics, they are good in its place.
     """
@@ -277,7 +240,7 @@ def split_topic(store: Store, topic: str, clusters: Sequence[Mapping[str, Any]])
     if len(set(map(str.casefold, names))) < len(names) or not all(names) or not names:
         raise InputError("each subtopic needs a name of its own", "Give every cluster that you choose another name.")
     is_alone = above.kcid == ROOT and len(records) == 1
-    [[free]] = store.query(_FREE).rows
+    free = next_kcid(store)
     changes, made = [], []
     for name in names:  # all are checked before anything is written
         known = {record.kcid for record in records}
@@ -290,7 +253,7 @@ def split_topic(store: Store, topic: str, clusters: Sequence[Mapping[str, Any]])
     hierarchy = hierarchy_of(records)
     for subtopic, cluster in zip(made, clusters, strict=True):
         for url in dict.fromkeys([*(page["url"] for page in cluster.get("central", ())), *cluster.get("examples", ())]):
-            rows = store.query(_OID, [url]).rows
-            if rows:
-                take(store, hierarchy, subtopic.kcid, url, rows[0][0])
+            oid = oid_of(store, url)
+            if oid is not None:
+                make_example(store, hierarchy, subtopic.kcid, url, oid)
     return [subtopic.path for subtopic in made]

@@ -1,15 +1,13 @@
 """What is known of each page beside its words: numbers that change with every judgement, in columns sorted by oid.
 
-They lie in one file beside the words and are replaced together, in one step. So pages that are judged anew need no
-indexing, and whoever searches sees the numbers of one moment. A page counts as indexed only once it stands here: the
-words are committed first, then the columns are written. After a crash in between, the next update finds the page
-missing here and indexes it once more.
+The columns are one file beside the words and are replaced together, in one step. So pages that are re-judged need no
+indexing, and whoever searches sees the numbers of one moment. A page counts as indexed only once it is here: the words
+are committed first, then the columns are written. After a crash in between, the next update finds the page missing here
+and indexes it once more.
 
-Near duplicates among the stored pages: which of them are shown as one.
-
-Two pages are copies of each other when their visible texts are the same, or when at least two of the eight bands of
-their sketches are (`analyze.sketch`): 99 % of pairs with a similarity of 0.95 do, 92 % of those with 0.9, one of 140
-with 0.6. A group of copies is named by its lowest oid.
+Near duplicates among the stored pages are shown as one result. Two pages are copies of each other when their visible
+texts are the same, or when at least two of the eight bands of their sketches are (`analyze.sketch`): 99 % of pairs with
+a similarity of 0.95 do, 92 % of those with 0.9, one of 140 with 0.6. A group of copies is named by its lowest oid.
 """
 
 from __future__ import annotations
@@ -35,9 +33,9 @@ if TYPE_CHECKING:
     Real = npt.NDArray[np.float32]
 
 VERSION = 1
-"""Of the index as a whole. One of another version is made anew."""
+"""Of the index as a whole. One of another version is rebuilt."""
 FILE_NAME = "columns.npz"
-BANDS = 8
+BANDS, SHARED_BANDS = 8, 2
 
 _TYPES: dict[str, type[np.generic]] = {
     "oid": np.int64, "visited_us": np.int64, "sid": np.int32, "language": np.int16, "kind": np.int16,
@@ -48,7 +46,7 @@ _TYPES: dict[str, type[np.generic]] = {
 
 @dataclass
 class Columns:
-    """The columns, and the names that some of their numbers stand for."""
+    """The columns, and the names that some of their numbers refer to."""
 
     rows: dict[str, npt.NDArray[Any]] = field(default_factory=lambda: {k: np.zeros(0, t) for k, t in _TYPES.items()})
     bands: npt.NDArray[np.uint64] = field(default_factory=lambda: np.zeros((0, BANDS), np.uint64))
@@ -81,7 +79,7 @@ class Columns:
         return self.rows[name]
 
     def places(self, oids: Whole) -> tuple[Whole, npt.NDArray[np.bool_]]:
-        """Where each oid stands, and which of them are here at all."""
+        """The place of each oid, and which of them are here at all."""
         at = np.searchsorted(self["oid"], oids)
         at[at == len(self)] = 0
         known = self["oid"][at] == oids if len(self) else np.zeros(len(oids), bool)
@@ -101,7 +99,7 @@ class Columns:
         return found
 
     def save(self, folder: Path) -> None:
-        """Put these in the place of the old ones, in one step."""
+        """Replace the old columns by these, in one step."""
         facts = {
             "version": VERSION, "hosts": self.hosts, "languages": self.languages, "kinds": self.kinds,
             "topics": self.topics, "seen": self.seen,
@@ -140,9 +138,6 @@ def number_of(names: list[str], name: str) -> int:
     return names.index(name)
 
 
-SHARED_BANDS = 2
-
-
 def group(columns: Columns) -> npt.NDArray[np.int64]:
     """For each page, the lowest oid of the pages that are copies of it, itself included."""
     bands, hashes = columns.bands, columns["content_hash"]
@@ -162,7 +157,7 @@ def group(columns: Columns) -> npt.NDArray[np.int64]:
 
 
 def _same(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
-    """Each place whose value stands at an earlier one too, with the first such; 0 is no value."""
+    """Each place whose value is at an earlier place too, with the first such; 0 is no value."""
     places = np.flatnonzero(values)
     _, first, which = np.unique(values[places], return_index=True, return_inverse=True)
     firsts = places[first[which]]

@@ -1,6 +1,7 @@
-"""Searching: a question in, the best pages with snippets and facets out. Reads the files of the index, nothing else.
+"""Results: a question in, the best pages with snippets and facets out; and pages that are similar to a page.
 
-More like this: the characteristic terms of a page as a weighted question, then the likeness of whole vectors.
+Everything is read from the files of the index. Similar pages are found by the characteristic terms of a page as a
+weighted question, and ordered by the cosine of whole vectors.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from opilio.model import url_key
 from opilio.search.index import NOTHING, READERS, SCHEMA, IndexReader, Packed, signed
 from opilio.search.matching import mask_of, query_of, words_of
 from opilio.search.query import Filter, Question, parse
-from opilio.search.ranking import COSINE_PAGES, as_share, asked_numbers, check_weights, combine, cosines, likeness
+from opilio.search.ranking import COSINE_PAGES, as_share, asked_numbers, check_weights, combine, cosines, similarity
 from opilio.search.snippets import Highlighter
 from opilio.topics.tree import OTHERS
 
@@ -33,14 +34,16 @@ if TYPE_CHECKING:
     Whole = npt.NDArray[np.int64]
 
 MAX_HITS = 100_000
-"""Hits that are ranked, the best by BM25; of more, there are said to be at least so many."""
+"""Hits that are ranked, the best by BM25; when there are more, their number is given as a lower bound."""
 MAX_SIZE = 200
 MAX_FACET_VALUES = 20
+ASKED_TERMS, READ_CHARS, CANDIDATES = 25, 20_000, 200
+"""For similar pages: terms in the question, characters they are taken from, and pages whose vectors are compared."""
 
 
 @dataclass(frozen=True)
 class SearchHits:
-    """What fits a question, in no order: places in the columns, and what each ranking says."""
+    """What matches a question, in no order: places in the columns, and the value by each ranking."""
 
     at: Whole
     parts: dict[str, Values]
@@ -72,7 +75,7 @@ def search(
     page: int = 1,
     size: int = 10,
 ) -> dict[str, Any]:
-    """Answer a question; `Findable.search` says what with."""
+    """Answer a question. `weights` are those of the rankings; `copies_of` shows the near duplicates of a page."""
     began_s = time.perf_counter()
     weights = check_weights(weights)
     if page < 1 or not 1 <= size <= MAX_SIZE:
@@ -98,13 +101,13 @@ def search(
 
 @dataclass(frozen=True)
 class Ranked:
-    """What fits a question, in order when it is asked for: hits go by their numbers."""
+    """What matches a question, put in order on demand: hits go by their numbers."""
 
     asked: Question
     hits: SearchHits
     scores: Values
     kept: Whole
-    """Hits without all but the best of each group of copies, ..."""
+    """Hits, of each group of copies only the best, ..."""
     folded: dict[int, int]
     """... and how many others each best one stands for."""
     terms: list[list[int]]
@@ -120,7 +123,7 @@ class Ranked:
         return [{**result, **pieces(highlighter, result["title"], text)} for result, text in self.uncut(reader, order)]
 
     def uncut(self, reader: IndexReader, order: Whole) -> list[tuple[dict[str, Any], str]]:
-        """The same without the `pieces`, which take most of the time, and with the text that they are cut from."""
+        """The same without highlighting, which takes most of the time, and with the text that snippets are cut from."""
         pages = [self.hits.page(reader, number) for number in order.tolist()]
         self.hits.parts["cosine"][order] = cosines(self.terms, pages, reader.columns)
         return [(self._result(reader, number, page), page.text) for number, page in zip(order, pages, strict=True)]
@@ -139,7 +142,7 @@ class Ranked:
 
 
 def pieces(highlighter: Highlighter, title: str, text: str) -> dict[str, Any]:
-    """The title and the best part of the text of a page, in pieces that were asked for or were not."""
+    """The title and the best part of the text of a page, in pieces that match the question or do not."""
     return {"title_pieces": highlighter.whole(title), "snippet": highlighter.snippet(text)}
 
 
@@ -149,7 +152,7 @@ def with_filters(asked: Question, filters: Sequence[tuple[str, str]]) -> Questio
 
 
 def rank(reader: IndexReader, asked: Question, weights: Mapping[str, float], copies_of: int | None = None) -> Ranked:
-    """All that fits a question, with scores."""
+    """All that matches a question, with scores."""
     hits = find_hits(reader, asked, copies_of)
     terms = asked_numbers([form for word in asked.words() for form in words_of(word.text)], reader.columns)
     rank_by_cosine(reader, hits, terms, weights)
@@ -159,7 +162,7 @@ def rank(reader: IndexReader, asked: Question, weights: Mapping[str, float], cop
 
 
 def find_hits(reader: IndexReader, asked: Question, copies_of: int | None = None) -> SearchHits:
-    """What fits a question. The cosine is left for `rank_by_cosine`."""
+    """What matches a question. The cosine is left to `rank_by_cosine`."""
     columns = reader.columns
     mask = mask_of(asked.filters, columns)
     if copies_of is not None:
@@ -234,7 +237,7 @@ def packed_of(reader: IndexReader, at: int) -> Packed:
 
 
 def describe(reader: IndexReader, at: int, page: Packed) -> dict[str, Any]:
-    """What every list of pages says of one."""
+    """What every list of pages shows of one."""
     columns = reader.columns
     visited = datetime.datetime.fromtimestamp(columns["visited_us"][at] / 1e6, datetime.UTC)
     return {
@@ -285,9 +288,7 @@ def _topic_facet(reader: IndexReader, at: Whole) -> list[dict[str, Any]]:
     return [one for one in found if one["count"]]
 
 
-ASKED_TERMS = 25
-READ_CHARS = 20_000
-CANDIDATES = 200
+# -- similar pages
 
 
 def similar(reader: IndexReader, url: str, n: int = 10) -> list[dict[str, Any]]:
@@ -305,7 +306,7 @@ def similar(reader: IndexReader, url: str, n: int = 10) -> list[dict[str, Any]]:
     at, known = columns.places(oids)
     seen = {int(columns["group"][own])}
     candidates = [(int(at[i]), reader.packed(addresses[i])) for i in np.flatnonzero(known).tolist()]
-    alike = likeness(page, [packed for _, packed in candidates], columns)
+    alike = similarity(page, [packed for _, packed in candidates], columns)
     found = []
     for place in np.argsort(-alike, kind="stable").tolist():
         where, packed = candidates[place]
@@ -319,7 +320,7 @@ def similar(reader: IndexReader, url: str, n: int = 10) -> list[dict[str, Any]]:
 
 
 def _place(reader: IndexReader, address: Any | None) -> tuple[int, bool]:
-    """Where a page of the index stands in the columns, and whether it does."""
+    """The place of a page of the index in the columns, and whether it is there."""
     if address is None:
         return 0, False
     at, known = reader.columns.places(np.array(reader.searcher.fast_field_values("oid", [address]), np.int64))

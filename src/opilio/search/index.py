@@ -1,8 +1,9 @@
-"""The words of the pages: a tantivy index, in a folder that can be thrown away and made anew.
+"""The words of the pages: a tantivy index, in a folder that can be deleted and rebuilt.
 
-Each page is one document. What is looked into:
+Each page is one document. These fields are searched:
 
-- `title`, `text` (all that is visible), `url`: as written, without case and accents, for phrases, prefixes, likenesses;
+- `title`, `text` (all that is visible), `url`: as written, without case and accents; for phrases, prefixes and words
+  that are misspelled;
 - `title_stems`, `stems` (the text without boilerplate), `anchor` (what links to the page say): stems, for words.
 
 So every word of a page can be found, and menus, which name everything on every page, hardly count in the ranking.
@@ -38,7 +39,7 @@ _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
 
 
 class TermVector(msgspec.Struct, array_like=True, gc=False):
-    """The terms of a page: what comes first of all that is stored of it, so that it can be read alone."""
+    """The terms of a page: the first of what is stored of it, so that it can be read alone."""
 
     numbers: bytes
     """int32, ascending."""
@@ -61,7 +62,7 @@ NOTHING = Packed(b"", b"", "", "", "")
 
 
 class Damaged(Exception):
-    """The files of the index cannot be read. It is made anew."""
+    """The files of the index cannot be read. It is rebuilt."""
 
 
 @contextlib.contextmanager
@@ -77,7 +78,7 @@ def panics() -> Iterator[None]:
 
 @contextlib.contextmanager
 def reading() -> Iterator[None]:
-    """What goes wrong when files of the index are read, said in one way."""
+    """Raise `Damaged`, whatever goes wrong when files of the index are read."""
     try:
         with panics():
             yield
@@ -142,7 +143,7 @@ def _opened(folder: Path) -> Any:
 
 
 def open_words(folder: Path) -> tuple[Any, Columns]:
-    """The index in `folder` to write to, made anew when there is none that can be used. The caller has the turn."""
+    """The index in `folder` to write to, rebuilt when there is none that can be used. The caller has the turn."""
     place = folder / FOLDER
     columns = Columns.load(place)
     if columns is not None:
@@ -156,13 +157,13 @@ def open_words(folder: Path) -> tuple[Any, Columns]:
 
 
 def forget(folder: Path) -> None:
-    """Have the index made anew by the next update."""
+    """Have the index rebuilt by the next update."""
     (folder / FOLDER / FILE_NAME).unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
 def _no_collecting() -> Iterator[None]:
-    """Let no garbage be looked for: a hundred thousand hits would have it done hundreds of times, 40 ms in all."""
+    """Pause garbage collection: a hundred thousand hits would start it hundreds of times, 40 ms in all."""
     was_on = gc.isenabled()
     gc.disable()
     try:

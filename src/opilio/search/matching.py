@@ -1,9 +1,8 @@
-"""What the index is asked for each word of a question: one leaf for each field that is looked into.
+"""From a question to a query of the index, and to masks over the columns.
 
-The score of a page is made of its leaves. So whoever knows how often each leaf stands in a page, how long the page is
-and how many pages have the leaf can compute the same score elsewhere (`federation.merging`).
-
-From a question to a query of the index, and to masks over the columns.
+Each word of a question becomes leaves of the query, one for each field that is searched. The score of a page is made of
+its leaves. So whoever knows how often each leaf is in a page, how long the page is and how many pages have the leaf can
+compute the same score elsewhere (`federation.merging`).
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import datetime
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from typing import Any as AnyType
 
 import numpy as np
 import tantivy
@@ -36,6 +34,7 @@ STEMMED = frozenset({"stems", "title_stems", "anchor"})
 """Fields whose words are stems."""
 _FIELD_OF = {"title": "title_stems", "text": "text", "anchor": "anchor", "url": "url"}
 _WORDS, _STEMS = analyzer(stems=False), analyzer(stems=True)
+_MUST, _SHOULD, _MUST_NOT = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.MustNot
 
 
 @dataclass(frozen=True)
@@ -61,7 +60,7 @@ class Leaf:
         return self.is_prefix or self.distance > 0
 
     def query(self) -> Any:
-        """What the index is asked, without the boost."""
+        """The query, without the boost."""
         if self.is_prefix:
             return tantivy.Query.regex_query(SCHEMA, self.field, f"{self.terms[0]}.*")
         if self.distance:
@@ -72,7 +71,7 @@ class Leaf:
 
 
 def term_query(field: str, term: str) -> Any:
-    """What the index is asked for one word in one field."""
+    """The query for one word in one field."""
     return tantivy.Query.term_query(SCHEMA, field, term, "freq")
 
 
@@ -83,7 +82,7 @@ def words_of(text: str, *, stems: bool = False) -> list[str]:
 
 
 def leaves_of(word: Word) -> list[Leaf]:
-    """Where a word is looked for: a page that has one of the leaves has the word."""
+    """Where a word is searched: a page that has one of the leaves has the word."""
     words = words_of(word.text)
     if not words:
         raise InputError(f"{word.text!r} cannot be searched for: it is too long, or no word", "Leave it out.")
@@ -116,11 +115,8 @@ def _vague(word: Word, words: list[str]) -> list[Leaf]:
     ]
 
 
-_MUST, _SHOULD, _MUST_NOT = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.MustNot
-
-
-def query_of(node: Node) -> AnyType:
-    """What the index is asked."""
+def query_of(node: Node) -> Any:
+    """The query for a question, or for a part of one."""
     if isinstance(node, Word):
         return _word(node)
     if isinstance(node, Without):
@@ -133,19 +129,19 @@ def query_of(node: Node) -> AnyType:
     return _boolean(parts)
 
 
-def _inner(node: Node) -> AnyType:
+def _inner(node: Node) -> Any:
     return query_of(node.part if isinstance(node, Without) else node)
 
 
-def _boolean(parts: Sequence[tuple[AnyType, AnyType]]) -> AnyType:
+def _boolean(parts: Sequence[tuple[Any, Any]]) -> Any:
     return parts[0][1] if len(parts) == 1 and parts[0][0] is not _MUST_NOT else tantivy.Query.boolean_query(list(parts))
 
 
-def _word(word: Word) -> AnyType:
+def _word(word: Word) -> Any:
     return _boolean([(_SHOULD, _boosted(leaf.query(), leaf.boost)) for leaf in leaves_of(word)])
 
 
-def _boosted(query: AnyType, boost: float) -> AnyType:
+def _boosted(query: Any, boost: float) -> Any:
     return query if boost == 1.0 else tantivy.Query.boost_query(query, boost)
 
 
@@ -153,7 +149,7 @@ def _boosted(query: AnyType, boost: float) -> AnyType:
 
 
 def mask_of(filters: Iterable[Filter], columns: Columns) -> Mask:
-    """The pages that are looked at: alternatives within a kind of filter, all kinds together."""
+    """The pages that filters admit: one of the values for each kind of filter, and all kinds."""
     mask = np.ones(len(columns), bool)
     kinds: dict[str, Mask] = {}
     for one in filters:

@@ -1,15 +1,15 @@
-"""Rankings and their weighted sums (BINGO 3.6): each ranking gives a page something between 0 and 1.
+"""Rankings and their weighted sums, and the term vectors behind one of them (BINGO 3.6).
 
-- `bm25`: how well the words fit, as a share of the best hit's score;
-- `cosine`: of the term vectors of question and page;
+Each ranking gives a page a value between 0 and 1:
+
+- `bm25`: how well the words match, as a share of the best hit's score;
+- `cosine`: of the term vectors of question and page, with tf*idf weights;
 - `confidence`: the page's relevance, as the model judged it;
 - `authority`: of the page in its topic by its in-links, as a share of the topic's best, the square root of it, because
   a few pages have most of all authority.
 
-Term vectors of pages, and how alike they are: the cosine of tf*idf (BINGO 3.6).
-
-The vector of a page is stored with it as term numbers and counts. How many pages have a term stands in the columns, so
-that the weights are always those of the collection as it is now.
+The vector of a page is stored with it as term numbers and counts. How many pages have a term is in the columns, so that
+the weights are always those of the collection as it is now.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ if TYPE_CHECKING:
 RANKINGS = ("bm25", "cosine", "confidence", "authority")
 DEFAULT_WEIGHTS: Mapping[str, float] = {"bm25": 1.0, "cosine": 0.0, "confidence": 0.5, "authority": 0.0}
 """Confidence helps most (docs/results/search.md). It has half the weight of the words: a question is narrower than a
-topic, and the model knows of topics only."""
+topic, and the model knows topics only."""
 COSINE_PAGES = 500
-"""The cosine is computed for so many hits: the best by the other rankings."""
+"""The cosine is computed for this many hits: the best by the other rankings."""
+ASKED_LANGUAGES = 3
+"""A word is stemmed as in English and in this many of the collection's languages: a question does not say its own."""
 
 
 def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
@@ -77,8 +79,7 @@ def as_share(scores: Values) -> Values:
     return scores / best if best > 0 else np.zeros(len(scores))
 
 
-ASKED_LANGUAGES = 3
-"""A word is stemmed as in English and as in so many of the collection's languages: a question does not say its own."""
+# -- term vectors
 
 
 class Numbering:
@@ -92,12 +93,12 @@ class Numbering:
 
     def vectors(self, texts: Iterable[tuple[str, str]]) -> list[tuple[Numbers, bytes]]:
         """The terms of texts, each with its language: by number, ascending, and their counts. All are counted."""
-        told = [self._terms(text, language) for text, language in texts]
-        tids = np.concatenate([np.zeros(0, np.uint32), *(ids for ids, _ in told)])
+        terms = [self._terms(text, language) for text, language in texts]
+        tids = np.concatenate([np.zeros(0, np.uint32), *(ids for ids, _ in terms)])
         unique, which = np.unique(tids, return_inverse=True)
         numbers = self._number(unique)[which]
         made, at = [], 0
-        for ids, counts in told:
+        for ids, counts in terms:
             own = numbers[at : at + len(ids)]
             at += len(ids)
             order = np.argsort(own)
@@ -126,7 +127,7 @@ class Numbering:
         self._pages_with = np.concatenate([self._pages_with, np.zeros(more, np.int32)])
 
     def forget(self, pages: Iterable[TermVector]) -> None:
-        """Do not count these pages any more."""
+        """Stop counting these pages."""
         for page in pages:
             numbers = np.frombuffer(page.numbers, "<i4")
             numbers = numbers[numbers < len(self._pages_with)]
@@ -170,7 +171,7 @@ def asked_numbers(words: Iterable[str], columns: Columns) -> list[list[int]]:
 def cosines(asked: Sequence[Sequence[int]], pages: Sequence[TermVector], columns: Columns) -> Values:
     """The cosine of a question and each page. Of several forms of a word the one that the page has most counts.
 
-    A word that no page has is part of no vector: it cannot tell pages apart.
+    A word that no page has is part of no vector: it cannot distinguish pages.
     """
     asked = [forms for forms in asked if forms]
     cosine = np.zeros(len(pages))
@@ -192,7 +193,7 @@ def cosines(asked: Sequence[Sequence[int]], pages: Sequence[TermVector], columns
     return found
 
 
-def likeness(page: TermVector, others: Sequence[TermVector], columns: Columns) -> Values:
+def similarity(page: TermVector, others: Sequence[TermVector], columns: Columns) -> Values:
     """The cosine of a page and each of others."""
     if not others:
         return np.zeros(0)

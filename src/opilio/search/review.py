@@ -1,19 +1,19 @@
 """The assisted review: judging a fifth, and knowing the rest (OASIS 4.7 and 5).
 
 What a topic took is put into groups: by the metrics or feature spaces that agreed, and by directory. A directory with
-few pages has no group of its own; its pages join those of other small ones. From each group 20 % are drawn by lot and
-judged. When more than 75 % of them are relevant the whole group is kept, but for the pages found not to be; otherwise
-only the pages found relevant are. Undoubted pages are kept unseen, as in the paper; a sample of them, at the end, is
-for the estimate of precision only.
+few pages has no group of its own; its pages join those of other small ones. Of each group, 20 % are drawn at random and
+judged. When more than 75 % of them are relevant the whole group is kept, except the pages found irrelevant; otherwise
+only the pages found relevant are kept. Undoubted pages are kept unseen, as in the paper; a sample of them, at the end,
+serves the estimate of precision only.
 
-For recall, pages that the topic did not take are looked at as well: those stored around three moments of the crawl, in
+For recall, pages that the topic did not take are judged as well: those stored around three moments of the crawl, in
 groups by host, by the same rule.
 
-The lot is a hash of the page's number and the newest model's: it needs no memory, and a group that grows while a crawl
-runs keeps its sample. A page about which the user is unsure is replaced by the next; one that is skipped comes back at
-the end. The latest word on a page counts.
+Pages are drawn by a hash of the page's number and the newest model's: it needs no memory, and a group that grows while
+a crawl runs keeps its sample. A page about which the user is unsure is replaced by the next; one that is skipped comes
+back at the end. The latest verdict on a page counts.
 
-What was judged in a review becomes something to learn from.
+The verdicts of a review become examples and counter-examples (`learn_review`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,11 @@ from dataclasses import asdict
 from typing import Any
 
 from opilio.errors import InputError
-from opilio.learn.feedback import refuse, take
+from opilio.learn.feedback import make_counterexample, make_example
 from opilio.search import review_sampling
 from opilio.search.review_sampling import (
-    DOUBTFUL,
-    FILTERED,
     KINDS,
     NO,
-    UNDOUBTED,
     VERDICTS,
     YES,
     ReviewGroup,
@@ -38,89 +35,66 @@ from opilio.search.review_sampling import (
     load_groups,
     next_page,
 )
-from opilio.store import Store
+from opilio.store import Store, reviews
+from opilio.store.pages import oid_of
+from opilio.store.reviews import DOUBTFUL, FILTERED, UNDOUBTED
 from opilio.topics import TopicRecord, find_topic, hierarchy_of
 
 MAX_TEXT_CHARS = 6000
-MIN_MAIN_CHARS = 200
-"""A page with less main text is shown whole."""
-
-_LEFT_COUNT = """
-    SELECT count(*) FROM pages
-    WHERE NOT (kcid IN (SELECT unnest($1::SMALLINT[])) AND relevance >= 0.5) AND text IS NOT NULL
-"""
-_PAGE = f"""
-    SELECT p.oid, c.url, coalesce(p.title, ''),
-           left(if(length(p.main_text) >= {MIN_MAIN_CHARS}, p.main_text, coalesce(p.text, '')), {MAX_TEXT_CHARS}),
-           p.relevance, coalesce(p.language, '')
-    FROM pages p JOIN crawl c USING (oid) WHERE p.oid = $1
-"""
-_OID = "SELECT p.oid FROM crawl c JOIN pages p USING (oid) WHERE c.url = $1"
-_SAY = "INSERT INTO reviews VALUES (make_timestamp($1::BIGINT), $2, $3, $4, $5)"
-_LAST = "SELECT rowid, oid FROM reviews WHERE kcid = $1 ORDER BY rowid DESC LIMIT 1"
-_COUNT = "SELECT count(DISTINCT oid) FROM reviews WHERE kcid = $1"
-_TAKE_BACK = "DELETE FROM reviews WHERE kcid = $1 AND rowid = $2"
-_VERDICTS = """
-    SELECT c.url, coalesce(p.title, '') AS title, last(r.verdict ORDER BY r.rowid) AS verdict,
-           last(r.stratum ORDER BY r.rowid) AS stratum, last(r.judged ORDER BY r.rowid) AS judged, r.oid
-    FROM reviews r JOIN crawl c USING (oid) LEFT JOIN pages p USING (oid)
-    WHERE r.kcid = $1 GROUP BY r.oid, c.url, p.title ORDER BY judged, r.oid
-"""
 
 
 def look(store: Store, topic: str, url: str | None = None) -> dict[str, Any]:
     """How the review of a topic stands, and which page is to be judged next: `url`, or the next that was drawn."""
     record, kcids = _topic(store, topic)
     groups = load_groups(store, record.kcid, kcids)
-    [[filtered_pages]] = store.query(_LEFT_COUNT, [kcids]).rows
+    filtered_pages = reviews.count_not_taken(store, kcids)
     chosen = next_page(groups) if url is None else (_oid(store, url), None)
     return {
         "topic": record.path or record.name,
         "left": sum(group.left for group in groups),
         "judged": sum(group.yes + group.no for group in groups),
         "unsure": sum(group.unsure for group in groups),
-        "verdicts": store.query(_COUNT, [record.kcid]).rows[0][0],
-        "groups": [_told(group) for group in groups],
+        "verdicts": reviews.count_verdicts(store, record.kcid),
+        "groups": [_described(group) for group in groups],
         "next": None if chosen is None else _page(store, *chosen),
         "estimates": estimates(groups, filtered_pages),
     }
 
 
 def judge(store: Store, topic: str, url: str, verdict: str) -> None:
-    """Keep what the user says of a page: yes, no, unsure or skip."""
+    """Record what the user says of a page: yes, no, unsure or skip."""
     if verdict not in VERDICTS:
         raise InputError(f"{verdict!r} is no verdict", f"Say one of {', '.join(VERDICTS)}.")
     record, kcids = _topic(store, topic)
     oid = _oid(store, url)
     groups = load_groups(store, record.kcid, kcids)
     stands_for = next((group.name for group in groups if oid in (group.fresh, group.later)), "")
-    store.query(_SAY, [int(time.time() * 1e6), record.kcid, oid, verdict, stands_for], write=True)
+    reviews.add_verdict(store, int(time.time() * 1e6), record.kcid, oid, verdict, stands_for)
 
 
 def take_back(store: Store, topic: str) -> str:
-    """Forget the latest verdict; the page it was about, to be judged again."""
+    """Undo the latest verdict; the page it was about, to be judged again."""
     record, _ = _topic(store, topic)
-    rows = store.query(_LAST, [record.kcid]).rows
-    if not rows:
+    oid = reviews.delete_last_verdict(store, record.kcid)
+    if oid is None:
         raise InputError("nothing was judged yet", "Judge a page first.")
-    [[rowid, oid]] = rows
-    store.query(_TAKE_BACK, [record.kcid, rowid], write=True)
-    return str(store.query(_PAGE, [oid]).rows[0][1])
+    return reviews.review_page(store, oid, MAX_TEXT_CHARS).url
 
 
 def list_verdicts(store: Store, topic: str) -> list[dict[str, Any]]:
     """All that was judged in the review of a topic, oldest first."""
     record, _ = _topic(store, topic)
-    names = ("url", "title", "verdict", "stratum", "judged", "oid")
-    found = [dict(zip(names, row, strict=True)) for row in store.query(_VERDICTS, [record.kcid], max_rows=2**20).rows]
-    return [{**row, "judged": row["judged"].isoformat(sep=" ", timespec="seconds")} for row in found]
+    return [
+        {**found._asdict(), "judged": found.judged.isoformat(sep=" ", timespec="seconds")}
+        for found in reviews.load_verdicts(store, record.kcid)
+    ]
 
 
 def begin_anew(store: Store, topic: str) -> int:
-    """Forget all verdicts of a topic; how many there were."""
+    """Delete all verdicts of a topic; how many there were."""
     record, _ = _topic(store, topic)
     count = len(list_verdicts(store, topic))
-    store.query("DELETE FROM reviews WHERE kcid = $1", [record.kcid], write=True)
+    reviews.delete_verdicts(store, record.kcid)
     return count
 
 
@@ -170,25 +144,21 @@ def _topic(store: Store, topic: str) -> tuple[TopicRecord, list[int]]:
     return record, sorted(hierarchy_of(records).below(record.kcid))
 
 
-def _told(group: ReviewGroup) -> dict[str, Any]:
-    told = {name: getattr(group, name) for name in ("kind", "agreed", "directory", "pages", "yes", "no", "unsure")}
-    return {**told, "name": group.name, "sample": group.sample, "left": group.left, "decision": group.decision}
+def _described(group: ReviewGroup) -> dict[str, Any]:
+    known = {name: getattr(group, name) for name in ("kind", "agreed", "directory", "pages", "yes", "no", "unsure")}
+    return {**known, "name": group.name, "sample": group.sample, "left": group.left, "decision": group.decision}
 
 
 def _oid(store: Store, url: str) -> int:
-    rows = store.query(_OID, [url]).rows
-    if not rows:
+    oid = oid_of(store, url)
+    if oid is None:
         raise InputError(f"{url}: not a page of this collection", "The review says which page is next.")
-    return int(rows[0][0])
+    return oid
 
 
 def _page(store: Store, oid: int, group: ReviewGroup | None) -> dict[str, Any]:
-    [[_, url, title, text, relevance, language]] = store.query(_PAGE, [oid]).rows
-    told = {"url": url, "title": title, "text": text, "relevance": relevance, "language": language}
-    return {**told, "group": None if group is None else _told(group)}
-
-
-_TAKEN = "SELECT kcid FROM pages WHERE oid = $1 AND relevance >= 0.5"
+    page = reviews.review_page(store, oid, MAX_TEXT_CHARS)
+    return {**page._asdict(), "group": None if group is None else _described(group)}
 
 
 def learn_review(store: Store, topic: str) -> dict[str, int]:
@@ -202,13 +172,13 @@ def learn_review(store: Store, topic: str) -> dict[str, int]:
     below, counts = hierarchy.below(kcid), {YES: 0, NO: 0}
     for page in list_verdicts(store, topic):
         if page["verdict"] == YES:
-            rows = store.query(_TAKEN, [page["oid"]]).rows
-            learns = rows[0][0] if rows and rows[0][0] in below else kcid
+            taken = reviews.taken_by(store, page["oid"])
+            learns = taken if taken is not None and taken in below else kcid
             if learns == hierarchy.start:  # the root has topics: which of them it is about, the reviewer did not say
                 continue
-            take(store, hierarchy, learns, page["url"], page["oid"])
+            make_example(store, hierarchy, learns, page["url"], page["oid"])
         elif page["verdict"] == NO:
-            refuse(store, hierarchy, kcid, page["url"], page["oid"])
+            make_counterexample(store, hierarchy, kcid, page["url"], page["oid"])
         if page["verdict"] in counts:
             counts[page["verdict"]] += 1
     return counts

@@ -1,11 +1,9 @@
-"""Precision and recall from samples: shares with their intervals, drawn group by group.
+"""Samples of an assisted review: the groups they are drawn from, which page is next, and what they say of the whole.
 
-A share of one group has the interval of Wilson. For several groups, each with its weight, the intervals of the groups
-are added up at a narrower level (Yan and Su 2010): that the groups err independently makes their sum surer than each of
-them. A group of which every page was judged adds no doubt, and one of which a large part was adds less (the correction
-for finite populations).
-
-The groups of an assisted review, and which page of them is judged next.
+The share of one group that is relevant has the interval of Wilson. For several groups, each with its weight, the
+intervals of the groups are added up at a narrower level (Yan and Su 2010): because the groups err independently, their
+sum is surer than each of them. A group of which every page was judged adds no doubt, and one of which a large part was
+adds less (the correction for finite populations).
 """
 
 from __future__ import annotations
@@ -16,8 +14,22 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 from opilio.store import Store
+from opilio.store.reviews import DOUBTFUL, FILTERED, UNDOUBTED, groups_of_not_taken, groups_of_taken
 
 LEVEL = 0.95
+SAMPLE_SHARE, KEPT_ABOVE = 0.2, 0.75
+"""OASIS 4.7: 20 % of a group, and "more than 75 %"."""
+MIN_DIRECTORY_PAGES = 10
+"""A smaller directory has no group of its own: one page of five would stand for the other four."""
+MAX_CHECKED_PAGES = 50
+"""At most this many undoubted pages are judged: nothing is decided by them."""
+MOMENTS = (0.1, 0.5, 1.0)
+"""Shares of the crawl, as the paper has the 10th, 50th and 100th hour."""
+MOMENT_PAGES = 100
+"""Pages looked at before each of them."""
+YES, NO, UNSURE, SKIP = "yes", "no", "unsure", "skip"
+VERDICTS = (YES, NO, UNSURE, SKIP)
+KINDS = (DOUBTFUL, UNDOUBTED, FILTERED)
 
 
 @dataclass(frozen=True)
@@ -35,7 +47,7 @@ class Stratum:
 
     @property
     def weight_of_sample(self) -> float:
-        """How many independent pages its sample is worth; endless when it was judged whole."""
+        """How many independent pages its sample is worth; infinite when the whole group was judged."""
         if self.judged >= self.pages:
             return math.inf
         return self.judged * (self.pages - 1) / (self.pages - self.judged)
@@ -56,7 +68,7 @@ def z_of(level: float = LEVEL) -> float:
 
 
 def wilson(share: float, judged: float, z: float) -> tuple[float, float]:
-    """The interval of Wilson for a share found among so many pages."""
+    """The interval of Wilson for a share found among `judged` pages."""
     if math.isinf(judged):
         return share, share
     squared = z * z / judged
@@ -66,7 +78,7 @@ def wilson(share: float, judged: float, z: float) -> tuple[float, float]:
 
 
 def estimate(strata: Sequence[Stratum], level: float = LEVEL) -> ShareInterval | None:
-    """The share that is relevant in all groups together; None while one of them was not looked at."""
+    """The share that is relevant in all groups together; None while no page of one of them was judged."""
     filled = [stratum for stratum in strata if stratum.pages]
     if not filled or not all(stratum.judged for stratum in filled):
         return None
@@ -102,77 +114,6 @@ def recall(found: tuple[int, ShareInterval], missed: tuple[int, ShareInterval]) 
         share(kept * precision.low, left * lost.high),
         share(kept * precision.high, left * lost.low),
     )
-
-
-SAMPLE_SHARE, KEPT_ABOVE = 0.2, 0.75
-"""OASIS 4.7: 20 % of a group, and "more than 75 %"."""
-MIN_DIRECTORY_PAGES = 10
-"""A smaller directory has no group of its own: of five pages one would speak for four."""
-MAX_CHECKED_PAGES = 50
-"""So many undoubted pages at most are looked at: they are not decided about."""
-MOMENTS = (0.1, 0.5, 1.0)
-"""Shares of the crawl, as the paper has the 10th, 50th and 100th hour."""
-MOMENT_PAGES = 100
-"""Pages looked at before each of them."""
-YES, NO, UNSURE, SKIP = "yes", "no", "unsure", "skip"
-VERDICTS = (YES, NO, UNSURE, SKIP)
-DOUBTFUL, UNDOUBTED, FILTERED = "doubtful", "undoubted", "filtered"
-KINDS = (DOUBTFUL, UNDOUBTED, FILTERED)
-
-_VERDICT = """(
-        SELECT oid, last(verdict ORDER BY rowid) AS verdict, max(judged) AS judged FROM reviews
-        WHERE kcid = $2 GROUP BY oid
-    )"""
-_COUNTS = """
-    count(*) AS pages, count(*) FILTER (verdict = 'yes') AS yes, count(*) FILTER (verdict = 'no') AS no,
-    count(*) FILTER (verdict = 'unsure') AS unsure, count(*) FILTER (verdict = 'skip') AS skipped,
-    arg_min(oid, hash(oid * 1000003 + $3)) FILTER (verdict IS NULL) AS fresh,
-    arg_min(oid, judged) FILTER (verdict = 'skip') AS later, epoch_us(min(judged) FILTER (verdict = 'skip')) AS since
-"""
-_TAKEN = f"""
-    WITH mine AS (
-        SELECT p.oid, c.url, p.model_version FROM pages p JOIN crawl c USING (oid)
-        WHERE p.kcid IN (SELECT unnest($1::SMALLINT[])) AND p.relevance >= 0.5
-    ),
-    said AS (
-        SELECT j.oid, last(j.undoubted ORDER BY j.rowid) AS undoubted,
-               last(array_to_string(list_sort(j.agreed), ' + ') ORDER BY j.rowid) AS agreed
-        FROM judgements j JOIN mine m ON j.oid = m.oid AND j.model_version = m.model_version GROUP BY j.oid
-    ),
-    placed AS (
-        SELECT m.oid, coalesce(s.undoubted, FALSE) AS undoubted, coalesce(s.agreed, '') AS agreed,
-               regexp_extract(split_part(m.url, '?', 1), '^[a-z]+://[^/]+/(.*/)?') AS directory
-        FROM mine m LEFT JOIN said s USING (oid)
-    ),
-    sized AS (SELECT *, count(*) OVER (PARTITION BY undoubted, agreed, directory) AS n FROM placed),
-    grouped AS (
-        SELECT oid, undoubted, CASE WHEN undoubted THEN '' ELSE agreed END AS agreed,
-               CASE WHEN undoubted OR n < {MIN_DIRECTORY_PAGES} THEN '' ELSE directory END AS directory
-        FROM sized
-    )
-    SELECT CASE WHEN undoubted THEN '{UNDOUBTED}' ELSE '{DOUBTFUL}' END AS kind, agreed, directory, {_COUNTS}
-    FROM grouped LEFT JOIN {_VERDICT} v USING (oid)
-    GROUP BY ALL ORDER BY kind, count(*) DESC, agreed, directory
-"""
-_LEFT = f"""
-    WITH others AS (
-        SELECT p.oid, c.sid, row_number() OVER (ORDER BY p.visited, p.oid) AS place, count(*) OVER () AS n
-        FROM pages p JOIN crawl c USING (oid)
-        WHERE NOT (p.kcid IN (SELECT unnest($1::SMALLINT[])) AND p.relevance >= 0.5) AND p.text IS NOT NULL
-    ),
-    seen AS (
-        SELECT oid, sid FROM others
-        WHERE list_bool_or([place > m * n - {MOMENT_PAGES} AND place <= m * n FOR m IN {list(MOMENTS)}::DOUBLE[]])
-    ),
-    sized AS (SELECT oid, sid, count(*) OVER (PARTITION BY sid) AS n FROM seen),
-    grouped AS (
-        SELECT s.oid, CASE WHEN s.n < {MIN_DIRECTORY_PAGES} THEN '' ELSE h.host END AS directory
-        FROM sized s LEFT JOIN hosts h USING (sid)
-    )
-    SELECT '{FILTERED}' AS kind, '' AS agreed, directory, {_COUNTS}
-    FROM grouped LEFT JOIN {_VERDICT} v USING (oid)
-    GROUP BY ALL ORDER BY count(*) DESC, directory
-"""
 
 
 @dataclass(frozen=True)
@@ -229,8 +170,13 @@ class ReviewGroup:
 def load_groups(store: Store, kcid: int, kcids: list[int]) -> list[ReviewGroup]:
     """The groups of a topic, in the order in which they are judged; `kcids` are it and all below it."""
     models = store.load_models()
-    given = [kcids, kcid, models[0].version if models else 0]
-    return [ReviewGroup(*row) for sql in (_TAKEN, _LEFT) for row in store.query(sql, given, max_rows=2**20).rows]
+    draw = models[0].version if models else 0
+    taken = groups_of_taken(store, kcid, kcids, draw=draw, min_directory_pages=MIN_DIRECTORY_PAGES)
+    not_taken = groups_of_not_taken(
+        store, kcid, kcids, draw=draw, min_directory_pages=MIN_DIRECTORY_PAGES, moments=MOMENTS,
+        moment_pages=MOMENT_PAGES,
+    )  # fmt: skip
+    return [ReviewGroup(*row) for row in (*taken, *not_taken)]
 
 
 def next_page(groups: list[ReviewGroup]) -> tuple[int, ReviewGroup] | None:

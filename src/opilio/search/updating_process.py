@@ -1,18 +1,14 @@
-"""The process that brings an index up to date beside a crawl: it asks for what it needs of the database.
+"""Updates an index in a process of its own, alongside a crawl; the process asks its parent for data.
 
-Making words of texts holds Python's lock all the time, and the engine's loop needs it for every visit. Here it has a
-lock of its own, and a low priority. Only the engine can open the database while a crawl runs: so the process asks on
-its standard output, in pickled pairs, and is answered on its standard input, with tables in Arrow's format. Both ends
-are ours. The process ends when nobody is left to answer.
+Making words of texts holds Python's lock all the time, and the engine's loop needs the lock for every visit. A process
+of its own has its own lock, and a low priority. Only the engine can open the database while a crawl runs, so the
+process sends queries to the engine as pickled pairs, and receives tables in Arrow's format.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,29 +16,31 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from opilio.errors import OpilioError, told
-from opilio.process import NICENESS, start_beside
+from opilio.process import NICENESS, Channel, Child, start
 
 if TYPE_CHECKING:
-    from opilio.search.updating import Ask, Updated
+    from opilio.search.updating import Updated
     from opilio.store import Store
+    from opilio.store.index_source import Query
 
+PROGRAM = "opilio.search.updating_process:serve_updates"
 UPDATE, BEGIN, ASK, GOES_ON, DONE, FAILED = "update", "begin", "ask", "goes on", "done", "failed"
 
 
-class UpdaterBeside:
-    """The process, as its parent sees it. It is started by the first update."""
+class UpdaterProcess:
+    """The process, as its parent sees it. The first update starts it."""
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child: Child | None = None
 
     def update(self, store: Store, folder: Path, goes_on: Callable[[], bool]) -> Updated | None:
         """Bring the index of a collection up to date; None when another process is doing so. Waits for it."""
         try:
-            process = self._process = self._process or start_beside("opilio.search.updating_process")
-            _say(process, UPDATE, str(folder.absolute()))
+            child = self._child = self._child or start(PROGRAM, niceness=NICENESS)
+            _say(child.channel, UPDATE, str(folder.absolute()))
             with contextlib.ExitStack() as snapshot:
-                return self._answer(process, store, goes_on, snapshot)
-        except (EOFError, BrokenPipeError, pickle.UnpicklingError):
+                return self._answer(child.channel, store, goes_on, snapshot)
+        except (EOFError, ConnectionError):
             self.close()
             raise OpilioError("the process that updates the index ended", "Look at the messages above.") from None
         except BaseException:  # it may wait for an answer that will not come
@@ -51,26 +49,25 @@ class UpdaterBeside:
 
     def _answer(
         self,
-        process: subprocess.Popen[bytes],
+        channel: Channel,
         store: Store,
         goes_on: Callable[[], bool],
         snapshot: contextlib.ExitStack,
     ) -> Updated | None:
         """Answer until the update is done."""
-        from opilio.search.updating import asking  # noqa: PLC0415
+        from opilio.store.index_source import snapshot_query  # noqa: PLC0415
 
-        assert process.stdout is not None
-        ask: Ask | None = None
+        ask: Query | None = None
         while True:
-            what, said = pickle.load(process.stdout)
+            what, said = _hear(channel)
             if what == BEGIN:
                 snapshot.close()
-                ask = snapshot.enter_context(asking(store))
+                ask = snapshot.enter_context(snapshot_query(store))
             elif what == ASK:
                 assert ask is not None
-                _say(process, ASK, _packed(ask(*said)))
+                _say(channel, ASK, _packed(ask(*said)))
             elif what == GOES_ON:
-                _say(process, GOES_ON, goes_on())
+                _say(channel, GOES_ON, goes_on())
             elif what == FAILED:
                 raise OpilioError(*said)
             else:
@@ -78,22 +75,28 @@ class UpdaterBeside:
                 return updated
 
     def kill(self) -> None:
-        """Have an update under way given up; from any thread. It is made up for by the next."""
-        if self._process is not None:
-            self._process.kill()
+        """Cancel the update that is running; from any thread. The next one makes up for it."""
+        if self._child is not None:
+            self._child.kill()
 
     def close(self) -> None:
         """End the process."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
+        if self._child is not None:
+            self._child.close()
+            self._child = None
 
 
-def _say(process: subprocess.Popen[bytes], what: str, said: Any) -> None:
-    assert process.stdin is not None
-    pickle.dump((what, said), process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
-    process.stdin.flush()
+def _say(channel: Channel, what: str, said: Any = None) -> None:
+    channel.send(pickle.dumps((what, said), protocol=pickle.HIGHEST_PROTOCOL))
+
+
+def _hear(channel: Channel) -> tuple[str, Any]:
+    """The next pair; raises EOFError when the other end is closed."""
+    message = channel.receive()
+    if not message:
+        raise EOFError
+    pair: tuple[str, Any] = pickle.loads(message)
+    return pair
 
 
 def _packed(table: pa.Table) -> bytes:
@@ -110,34 +113,34 @@ def _packed(table: pa.Table) -> bytes:
 class _Asking:
     """The parent, as the process sees it."""
 
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
     def ask(self, what: str, said: Any = None) -> Any:
         """What it answers."""
         self.say(what, said)
-        answered, answer = pickle.load(sys.stdin.buffer)
+        answered, answer = _hear(self._channel)
         assert answered == what
         return answer
 
-    @staticmethod
-    def say(what: str, said: Any = None) -> None:
-        pickle.dump((what, said), sys.stdout.buffer)
-        sys.stdout.buffer.flush()
+    def say(self, what: str, said: Any = None) -> None:
+        _say(self._channel, what, said)
 
     @contextlib.contextmanager
-    def snapshot(self) -> Iterator[Ask]:
+    def snapshot(self) -> Iterator[Query]:
         self.say(BEGIN)
         yield lambda sql, given: pa.ipc.open_stream(self.ask(ASK, (sql, given))).read_all()
 
 
-def main() -> None:
-    """Entry point: `python -m opilio.search.updating_process`."""
+def serve_updates(channel: Channel) -> None:
+    """The work of the process: update indexes until the channel closes."""
     from opilio.analyze.terms import Vocabulary  # noqa: PLC0415
     from opilio.search.updating import update_from  # noqa: PLC0415
 
-    os.nice(NICENESS)
-    parent, vocabulary = _Asking(), Vocabulary()
-    with contextlib.suppress(EOFError, BrokenPipeError):
+    parent, vocabulary = _Asking(channel), Vocabulary()
+    with contextlib.suppress(EOFError, ConnectionError):
         while True:
-            _, folder = pickle.load(sys.stdin.buffer)
+            _, folder = _hear(channel)
             try:
                 goes_on = lambda: bool(parent.ask(GOES_ON))  # noqa: E731
                 updated = update_from(parent.snapshot, Path(folder), vocabulary, goes_on=goes_on)
@@ -145,7 +148,3 @@ def main() -> None:
                 parent.say(FAILED, (told(error),))
             else:
                 parent.say(DONE, updated)
-
-
-if __name__ == "__main__":
-    main()

@@ -10,15 +10,25 @@ Invariants, in the order in which they matter:
 4. A statement of the user cannot write unless it was allowed to, and can never reach a file, the network or the
    configuration (`guard`).
 
-The tables are described in `schema.sql` and move by numbered `migrations`. What accumulates (pages, links, terms,
-visits) is only ever appended, in columns, from Arrow tables; that is what keeps the rate flat from the first page to
-the millionth. The one large table that changes is `crawl`. An UPDATE costs DuckDB a scan of the whole table and work on
-each touched block of 2048 rows, so that 50,000 scattered rows cost only eight times what 500 cost; therefore a batch
-appends its changes to the journal `crawl_changes`, and the journal is *folded* into `crawl` by one UPDATE when it has
-grown to `FOLD_ROWS`, when a reader comes (invariant 3), and when the store is opened or closed.
+The tables are described in `schema.sql` and change by numbered `migrations` (`schema.py`). What accumulates (pages,
+links, terms, visits) is only ever appended, in columns, from Arrow tables; that is what keeps the rate flat from the
+first page to the millionth. The one large table that changes is `crawl`. An UPDATE costs DuckDB a scan of the whole
+table and work on each touched block of 2048 rows, so that 50,000 scattered rows cost only eight times what 500 cost;
+therefore a batch appends its changes to the journal `crawl_changes`, and the journal is *folded* into `crawl` by one
+UPDATE when it has grown to `FOLD_ROWS`, when a reader comes (invariant 3), and when the store is opened or closed.
 
 The database belongs to one process at a time. Within it, `write` and the changes of a user take turns by a lock, while
 queries run on cursors of their own from any thread, each in its own snapshot.
+
+`database.py` has `Store`, which is made of the open file (`connection.py`), a writer (`writer.py`, of batches:
+`batch.py`), a reader (`reader.py`) and a loader of whole tables (`loader.py`). All other SQL is here too, as functions
+of typed arguments and results, by noun: `topics.py`, `training.py` (examples, and changes of them), `judgements.py`
+(models, and what they said), `pages.py`, `urls.py`, `refill.py` (which queued URL is next), `links.py` (the link graph,
+hubs and authorities), `terms.py`, `reviews.py`, `offers.py` (of other collections), `census.py`, `history.py` (runs,
+notices, harvest, hosts), `index_source.py` (what the search index is made of), `probes.py` (the Bayes tree of Focus in
+the database). For users: `answers.py` (the answer to any statement, and the list of tables), `questions.py` (statements
+that are ready to run), `export.py`. WARC files: `warc.py` (writing), `warc_reading.py`, `warc_files.py` (of a
+collection made of others), `storage.py` (where finished files are moved to).
 
 WARC files need no database: workers import `opilio.store.warc` alone. Therefore the names below are loaded on first
 use.

@@ -1,6 +1,6 @@
-"""Answers to a user's SQL in plain values: bounded in rows, size and time, and the same wherever the query ran.
+"""For a user who writes SQL: answers in plain values, and the tables with what `schema.sql` says of them.
 
-The tables of a collection with what schema.sql says of them: for a user who writes SQL.
+Answers are bounded in rows, size and time, and are the same wherever the query ran.
 """
 
 from __future__ import annotations
@@ -13,9 +13,19 @@ from importlib import resources
 from typing import Any
 
 from opilio.store.database import Store
-from opilio.store.reading import MAX_CHARS, MAX_ROWS
+from opilio.store.reader import MAX_CHARS, MAX_ROWS
 
 TIMEOUT_S = 60.0
+_COLUMNS = """
+    SELECT c.table_name, t.table_type = 'VIEW', c.column_name, c.data_type
+    FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
+    ORDER BY t.table_type, c.table_name, c.ordinal_position
+"""
+_MADE = re.compile(r"^CREATE (?:TABLE|VIEW) (\w+)")
+_COLUMN = re.compile(r"^\s{4}(\w+)\s+[A-Z].*?--\s*(.*)$")
+_LONG_TYPE_CHARS = 40
+_FIRST = ("crawl", "pages", "links", "hosts", "topics")
+"""The tables that most questions are about."""
 
 
 def answer(store: Store, sql: str, max_rows: int = 1000) -> dict[str, Any]:
@@ -54,28 +64,16 @@ def _kind(values: Sequence[Any]) -> str:
     return "text"
 
 
-_COLUMNS = """
-    SELECT c.table_name, t.table_type = 'VIEW', c.column_name, c.data_type
-    FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
-    ORDER BY t.table_type, c.table_name, c.ordinal_position
-"""
-_MADE = re.compile(r"^CREATE (?:TABLE|VIEW) (\w+)")
-_COLUMN = re.compile(r"^\s{4}(\w+)\s+[A-Z].*?--\s*(.*)$")
-_LONG_TYPE_CHARS = 40
-_FIRST = ("crawl", "pages", "links", "hosts", "topics")
-"""What most questions are about."""
-
-
 def list_tables(store: Store) -> list[dict[str, Any]]:
     """Tables and views, the most useful first: name, what a row is, and the columns with their types and meanings."""
     says, meanings = explanations()
     found: dict[str, dict[str, Any]] = {}
     for table, is_view, column, kind in store.query(_COLUMNS, max_rows=10_000).rows:
-        told = found.setdefault(table, {"name": table, "view": is_view, "says": says.get(table, ""), "columns": []})
+        listed = found.setdefault(table, {"name": table, "view": is_view, "says": says.get(table, ""), "columns": []})
         shown = kind if len(kind) <= _LONG_TYPE_CHARS else kind.partition("(")[0]
-        told["columns"].append({"name": column, "type": shown, "says": meanings.get((table, column), "")})
+        listed["columns"].append({"name": column, "type": shown, "says": meanings.get((table, column), "")})
     order = {name: place for place, name in enumerate(_FIRST)}
-    return sorted(found.values(), key=lambda told: (order.get(told["name"], len(order)), told["view"], told["name"]))
+    return sorted(found.values(), key=lambda one: (order.get(one["name"], len(order)), one["view"], one["name"]))
 
 
 def explanations() -> tuple[dict[str, str], dict[tuple[str, str], str]]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from opilio.model import Judgement
+from opilio.model import CrawlProgress, Judgement
 
 TIME = pa.timestamp("us")
 _FLAG, _TEXT, _LONG_TEXT, _BLOB = pa.bool_(), pa.string(), pa.large_string(), pa.binary()
@@ -282,6 +282,8 @@ class ModelRows(Rows):
     created: list[float] = _column(TIME)
     classifier: list[str] = _column(_TEXT)
     reason: list[str] = _column(_TEXT)
+    repeats: list[int | None] = _column(_INT32)
+    detail: list[str] = _column(_TEXT)
     documents: list[int] = _column(_INT32)
     estimates: list[str] = _column(_TEXT)
     settings: list[str] = _column(_TEXT)
@@ -347,12 +349,14 @@ class Batch:
     """Pages stored before of which this batch brings a new form: their old page, links and terms are removed."""
     counters: dict[str, int] = field(default_factory=dict)
     """Totals as they stand at the end of this batch; counters that did not change may be left out."""
+    progress: CrawlProgress | None = None
+    """The progress of the crawl at the end of this batch; None when it has not changed."""
 
     def __len__(self) -> int:
         return len(self.pages)
 
     def __bool__(self) -> bool:
-        return bool(self.counters or self.replaced) or any(len(rows) for _, rows in self.tables())
+        return bool(self.counters or self.replaced or self.progress) or any(len(rows) for _, rows in self.tables())
 
     def tables(self) -> Iterator[tuple[str, Rows]]:
         """The tables with their names, in the order in which they are written."""

@@ -1,14 +1,11 @@
-"""Opening the database file, and DuckDB's errors said in our words.
-
-The schema's version: a new database gets `schema.sql`, an older one the migrations it lacks.
-"""
+"""The database file: opening it with everything else shut out, and DuckDB's errors in the words of our users."""
 
 from __future__ import annotations
 
 import os
-from importlib import resources
+import threading
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import duckdb
 
@@ -28,12 +25,12 @@ _REFUSED = ("permission denied", "read-only file system")
 
 
 def connect(path: Path, *, memory_bytes: int, read_only: bool, threads: int = 0) -> duckdb.DuckDBPyConnection:
-    """Open the file, closed in: no other file, no extension, no Python variable can be reached by SQL from here on."""
+    """Open the file, isolated: no other file, no extension, no Python variable can be reached by SQL from here on."""
     config: dict[str, str | bool | int | float | list[str]] = {
         "threads": threads or min(MAX_THREADS, len(os.sched_getaffinity(0))),
         "memory_limit": f"{max(memory_bytes, 64 * 2**20) >> 20}MiB",
         "temp_directory": str(path.with_suffix(".spill")),
-        # The store checkpoints by itself, between two batches (Store._keep_house).
+        # The store checkpoints by itself, between two batches (StoreWriter._keep_house).
         "checkpoint_threshold": "1TB",
         "python_enable_replacements": "false",
         "autoinstall_known_extensions": "false",
@@ -107,63 +104,39 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-class Migration(NamedTuple):
-    """One numbered step from the version before it."""
+class DatabaseFile:
+    """The open file: gives cursors until it is closed, and the lock that changes take turns by."""
 
-    version: int
-    name: str
-    sql: str
+    def __init__(self, path: Path, connection: duckdb.DuckDBPyConnection, *, read_only: bool) -> None:
+        self.path = path
+        self.read_only = read_only
+        self.turn = threading.RLock()
+        """Held by whoever changes anything."""
+        self._connection: duckdb.DuckDBPyConnection | None = connection  # only ever used to make cursors
 
+    @property
+    def is_open(self) -> bool:
+        """Whether `close` has not been called."""
+        return self._connection is not None
 
-def migrations() -> list[Migration]:
-    """All migrations of this version of Opilio, in order."""
-    folder = resources.files("opilio.store") / "migrations"
-    found = []
-    for file in folder.iterdir():
-        number, _, name = file.name.removesuffix(".sql").partition("_")
-        if file.name.endswith(".sql"):
-            found.append(Migration(int(number), name, file.read_text("utf-8")))
-    return sorted(found)
+    def check_open(self) -> duckdb.DuckDBPyConnection:
+        """The connection. Raises StoreError when the file has been closed."""
+        if self._connection is None:
+            raise StoreError(f"{self.path}: the collection has been closed")
+        return self._connection
 
+    def cursor(self) -> duckdb.DuckDBPyConnection:
+        """A cursor with transactions of its own. Raises StoreError when the file has been closed."""
+        return self.check_open().cursor()
 
-def create(connection: duckdb.DuckDBPyConnection, steps: list[Migration]) -> None:
-    """Make the tables of a new collection."""
-    sql = (resources.files("opilio.store") / "schema.sql").read_text("utf-8")
-    connection.execute("BEGIN")
-    connection.execute(sql)
-    connection.execute("INSERT INTO meta VALUES ('schema_version', ?)", [str(steps[-1].version)])
-    connection.execute("COMMIT")
-
-
-def version(connection: duckdb.DuckDBPyConnection, path: Path) -> int:
-    """The version the database is at."""
-    try:
-        # All rows, not one: a result that is not read to its end keeps its transaction open, and that would keep every
-        # checkpoint from being made.
-        rows = connection.execute("SELECT value FROM meta WHERE name = 'schema_version'").fetchall()
-    except duckdb.CatalogException:
-        rows = []
-    if not rows:
-        raise StoreError(f"{path}: a DuckDB database, but not one of Opilio", "Name the folder of a collection.")
-    return int(rows[0][0])
+    def close(self) -> None:
+        """Close the file; safe to call twice."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
-def is_older(connection: duckdb.DuckDBPyConnection, path: Path) -> bool:
-    """Whether the database lacks migrations."""
-    return version(connection, path) < migrations()[-1].version
-
-
-def migrate(connection: duckdb.DuckDBPyConnection, path: Path, steps: list[Migration]) -> None:
-    """Bring an older database up to date, one transaction a step; refuse a newer one."""
-    at = version(connection, path)
-    newest = steps[-1].version
-    if at > newest:
-        raise StoreError(
-            f"{path}: has schema version {at}, this version of Opilio knows {newest}", "Upgrade Opilio to open it."
-        )
-    for step in steps:
-        if step.version > at:
-            connection.execute("BEGIN")
-            connection.execute(step.sql)
-            connection.execute("UPDATE meta SET value = ? WHERE name = 'schema_version'", [str(step.version)])
-            connection.execute("COMMIT")
+def roll_back(cursor: duckdb.DuckDBPyConnection) -> None:
+    """Give up the open transaction, if there is one."""
+    with suppress(duckdb.Error):  # nothing was open, or the database is closed for good
+        cursor.execute("ROLLBACK")

@@ -1,58 +1,56 @@
-"""`Store`: the database of one collection."""
+"""`Store`: the database of one collection, and how the threads of a process share it.
+
+A store holds four objects with one job each: the open file (`DatabaseFile`), what changes it (`StoreWriter`), what
+queries it (`StoreReader`), and what loads whole tables of it (`Loader`). Its methods pass on to them.
+
+DuckDB gives every connection of a process to a file the same database. What is set once, and locked, for the first of
+them cannot be set for a second; so threads that read a collection share one store (`reading_together`), opened by the
+first and closed by the last.
+"""
 
 from __future__ import annotations
 
-import contextlib
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import duckdb
-import numpy as np
 import pyarrow as pa
 
 from opilio.errors import CollectionError, OpilioError, StoreError
-from opilio.settings import GIB, MIB
-from opilio.store import connection as schema
+from opilio.model import CrawlProgress
+from opilio.settings import GIB
+from opilio.store import schema
 from opilio.store.batch import Batch
-from opilio.store.connection import FILE_NAME, connect, store_error, sync_folder
-from opilio.store.reading import Reading, roll_back
+from opilio.store.connection import FILE_NAME, DatabaseFile, connect, store_error, sync_folder
+from opilio.store.guard import Result
+from opilio.store.loader import ExampleRecord, HostRecord, Loader, ModelRecord, SeedRecord, TrainingRecord
+from opilio.store.reader import MAX_ROWS, StoreReader
+from opilio.store.refill import StoredUrl
+from opilio.store.writer import StoreWriter
+from opilio.topics import TopicRecord
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
-    pass
+    import numpy as np
+    import numpy.typing as npt
+
+    from opilio.store.loader import Columns
 
 
-FOLD_ROWS = 50_000  # an UPDATE of 500 rows of 8 million costs 69 ms of CPU, one of 50,000 costs 550 ms
-MIN_LOG_BYTES, MAX_LOG_BYTES = 16 * MIB, 256 * MIB
-
-_CHANGED = ("topic", "state", "outcome", "numtries", "relevance", "priority", "not_before", "lastvisited")
-_FOLD = f"""
-UPDATE crawl SET {", ".join(f"{name} = latest.{name}" for name in _CHANGED)}
-FROM (
-    SELECT * FROM crawl_changes QUALIFY row_number() OVER (PARTITION BY oid ORDER BY seq DESC) = 1
-) latest
-WHERE crawl.oid = latest.oid
-"""
-# Tables whose rows are replaced; all others are appended to.
-_REPLACED_BY = {"hosts": "sid", "topics": "kcid", "counters": "name"}
-
-
-class Store(Reading):
+class Store:
     """The database of a collection, open. Use as a context manager, or call `close`."""
 
     def __init__(self, path: Path, connection: duckdb.DuckDBPyConnection, *, read_only: bool) -> None:
         self.path = path
         self.read_only = read_only
-        self._root: duckdb.DuckDBPyConnection | None = connection  # only ever asked for cursors
-        self._writer = connection.cursor()
-        self._turn = threading.RLock()  # held by whoever changes anything
-        self._journal_rows = 0
-        self._next_seq = 0
-        self._checked_orders: set[str] = set()
-        self._running: set[duckdb.DuckDBPyConnection] = set()
+        self._file = DatabaseFile(path, connection, read_only=read_only)
+        self._writer = StoreWriter(self._file)
+        self._reader = StoreReader(self._file, self._writer.settle)
+        self._loader = Loader(self._reader)
 
     # -- opening and closing
 
@@ -92,12 +90,11 @@ class Store(Reading):
                 return cls.open(folder, read_only=True, memory_bytes=memory_bytes, threads=threads)
             schema.migrate(connection, path, schema.migrations())
             store = cls(path, connection, read_only=read_only)
-            store._journal_rows = store.query("SELECT count(*) FROM crawl_changes").rows[0][0]
-            if read_only and store._journal_rows:  # the last crawl was killed
+            if read_only and store._writer.journal_rows:  # the last crawl was killed
                 store.close()
                 cls.open(folder, memory_bytes=memory_bytes).close()
                 return cls.open(folder, read_only=True, memory_bytes=memory_bytes)
-            store._settle()
+            store._writer.settle()
         except duckdb.Error as error:
             connection.close()
             raise store_error(path, error, "open") from error
@@ -107,15 +104,11 @@ class Store(Reading):
         return store
 
     def close(self) -> None:
-        """Carry the journal into its table and close; safe to call twice."""
-        with self._turn:
-            if self._root is None:
-                return
-            with suppress(StoreError):  # no room: the journal stays, and is carried over when the store is opened
-                self._settle()
-            self._writer.close()
-            self._root.close()
-            self._root = None
+        """Fold the journal into its table and close; safe to call twice."""
+        with self._file.turn:
+            if self._file.is_open:
+                self._writer.close()
+                self._file.close()
 
     def __enter__(self) -> Store:
         return self
@@ -127,143 +120,152 @@ class Store(Reading):
 
     def write(self, batch: Batch) -> None:
         """Commit `batch` in one transaction. It is on disk on return; nothing of it is when this raises."""
-        tables = [(name, rows.to_arrow()) for name, rows in batch.tables() if len(rows)]
-        if batch.counters:
-            names, totals = list(batch.counters), list(batch.counters.values())
-            tables.append(("counters", pa.table({"name": names, "n": pa.array(totals, pa.int64())})))
-        with self._changing("write"):
-            self._keep_house()
-            with self._transaction():
-                if batch.replaced:
-                    self._remove_pages(batch.replaced)
-                for name, table in tables:
-                    self._write_table(name, table)
-            self._journal_rows += len(batch.changes)
-            self._next_seq += len(batch.changes)
+        self._writer.write(batch)
 
-    def _write_table(self, name: str, table: pa.Table) -> None:
-        target = {"urls": "crawl", "changes": "crawl_changes"}.get(name, name)
-        if name == "changes":
-            seq = np.arange(self._next_seq, self._next_seq + len(table))
-            table = table.append_column("seq", pa.array(seq, pa.int64()))
-        columns = table.column_names
-        self._writer.register("incoming", table)
-        try:
-            if name in _REPLACED_BY:
-                self._writer.execute(_merge_sql(target, _REPLACED_BY[name], columns))
-            else:
-                self._writer.execute(f"INSERT INTO {target} ({', '.join(columns)}) FROM incoming")
-        finally:
-            with contextlib.suppress(duckdb.Error):  # in a transaction that failed, this fails too and would hide why
-                self._writer.unregister("incoming")
-
-    @contextmanager
-    def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """The connection that writes, in a transaction of its own, for parts of the store that stand for themselves."""
-        with self._changing("write"):
-            self._settle()
-            with self._transaction():
-                yield self._writer
-
-    @contextmanager
-    def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A connection that sees all that is committed now, and changes nothing."""
-        with self._reading() as cursor:
-            self._take_snapshot(cursor)
-            yield cursor
-
-    def _remove_pages(self, oids: list[int]) -> None:
-        self._writer.register("incoming", pa.table({"oid": pa.array(oids, pa.int64())}))
-        for table, key in (("pages", "oid"), ("links", "oid_src"), ("terms", "oid")):
-            self._writer.execute(f"DELETE FROM {table} WHERE {key} IN (SELECT oid FROM incoming)")
-        self._writer.unregister("incoming")
+    def writing(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        """The connection that writes, in a transaction of its own, for the modules of this package."""
+        return self._writer.writing()
 
     def start_run(self, started_s: float, version: str, settings: str) -> int:
         """Note that a crawl begins; the number of this run."""
-        with self._changing("write"), self._transaction():
-            [row] = self._writer.execute("SELECT coalesce(max(run), 0) + 1 FROM runs").fetchall()
-            values = [row[0], started_s, version, settings]
-            self._writer.execute(
-                "INSERT INTO runs SELECT $1, make_timestamp(($2 * 1e6)::BIGINT), NULL, NULL, NULL, $3, $4", values
-            )
-        return int(row[0])
+        return self._writer.start_run(started_s, version, settings)
 
     def finish_run(self, run: int, ended_s: float, reason: str, pages: int) -> None:
         """Note how a crawl ended. A run that was killed has no end."""
-        with self._changing("write"), self._transaction():
-            self._writer.execute(
-                "UPDATE runs SET ended = make_timestamp(($2 * 1e6)::BIGINT), reason = $3, pages = $4 WHERE run = $1",
-                [run, ended_s, reason, pages],
-            )
+        self._writer.finish_run(run, ended_s, reason, pages)
 
     def checkpoint(self) -> None:
         """Carry journal and write-ahead log into the tables."""
-        self._settle()
-        with self._changing("checkpoint"):
-            self._checkpoint()
+        self._writer.checkpoint()
 
-    def _keep_house(self) -> None:
-        """What must be done now and then, before a batch: so an error here never leaves a batch in doubt."""
-        if self._journal_rows >= FOLD_ROWS:
-            self._settle()
-        log = self.path.with_name(self.path.name + ".wal")
-        if log.exists() and log.stat().st_size >= log_limit_bytes(self.path.stat().st_size):
-            self._checkpoint()
+    # -- reading
 
-    def _checkpoint(self) -> None:
-        with suppress(duckdb.TransactionException):  # a query is in the way: tried again before the next batch
-            self._writer.execute("CHECKPOINT")
+    def query(
+        self,
+        sql: str,
+        params: Sequence[Any] | Mapping[str, Any] = (),
+        *,
+        write: bool = False,
+        timeout_s: float = 0.0,
+        max_rows: int = MAX_ROWS,
+        max_chars: int = 0,
+    ) -> Result:
+        """Answer one statement; from any thread. It may change rows only with `write`.
 
-    def _settle(self) -> None:
-        """Fold the journal into `crawl`, so that a reader sees every commit."""
-        if not self._journal_rows or self.read_only:
-            return
-        with self._changing("write"):
-            with self._transaction():
-                self._writer.execute(_FOLD)
-                self._writer.execute("DELETE FROM crawl_changes")
-            self._journal_rows = 0
+        With `max_chars`, rows end where their texts together would be longer: an answer need not fit into memory.
+        """
+        return self._reader.query(sql, params, write=write, timeout_s=timeout_s, max_rows=max_rows, max_chars=max_chars)
 
-    @contextmanager
-    def _changing(self, doing: str) -> Iterator[None]:
-        """The turn to change something, with DuckDB's errors translated."""
-        with self._turn:
-            self._open_root()
-            if self.read_only:
-                raise StoreError(f"{self.path}: opened for reading only")
-            try:
-                yield
-            except (duckdb.Error, OSError) as error:
-                raise store_error(self.path, error, doing) from error
+    def stream(self, sql: str, params: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
+        """The answer to one query in pieces, however large it is."""
+        return self._reader.stream(sql, params)
 
-    @contextmanager
-    def _transaction(self) -> Iterator[None]:
-        self._writer.execute("BEGIN")
-        try:
-            yield
-            self._writer.execute("COMMIT")
-        except BaseException:
-            roll_back(self._writer)
-            raise
+    def reading(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        """A connection that sees all that is committed now, and changes nothing."""
+        return self._reader.snapshot()
 
-    def _open_root(self) -> duckdb.DuckDBPyConnection:
-        if self._root is None:
-            raise StoreError(f"{self.path}: the collection has been closed")
-        return self._root
+    def cancel_queries(self) -> None:
+        """Interrupt every query that is running."""
+        self._reader.cancel_queries()
+
+    def next_waiting(
+        self,
+        order_by: str,
+        limit: int,
+        *,
+        exclude: npt.NDArray[np.int64],
+        now_s: float,
+        topic: int | None = None,
+        per_host: int = 0,
+    ) -> list[StoredUrl]:
+        """The next URLs to hold in memory, in the user's order: see `refill`."""
+        return self._reader.next_waiting(order_by, limit, exclude=exclude, now_s=now_s, topic=topic, per_host=per_host)
+
+    def check_order_by(self, order_by: str) -> None:
+        """Raise a QueryError for an order that cannot be used."""
+        self._reader.check_order_by(order_by)
+
+    # -- loading
+
+    def load_urls(self, columns: Sequence[str] = ("oid", "key", "sid", "state", "numtries")) -> Iterator[Columns]:
+        """All known URLs in chunks of arrays, ascending by oid; `state` as its place in `STATES`."""
+        return self._loader.load_urls(columns)
+
+    def load_hosts(self) -> Iterator[HostRecord]:
+        """All hosts, ascending by sid, each with its latest robots.txt."""
+        return self._loader.load_hosts()
+
+    def load_topics(self) -> list[TopicRecord]:
+        """All topics, ascending by kcid."""
+        return self._loader.load_topics()
+
+    def load_seeds(self) -> Iterator[SeedRecord]:
+        """All seeds, in the order they were named."""
+        return self._loader.load_seeds()
+
+    def load_training(self) -> Iterator[TrainingRecord]:
+        """All documents to learn from, in the order they were added; redirected URLs lead to their page."""
+        return self._loader.load_training()
+
+    def load_examples(self) -> list[ExampleRecord]:
+        """The URLs among the documents to learn from, with the redirects that were followed from them."""
+        return self._loader.load_examples()
+
+    def load_models(self) -> list[ModelRecord]:
+        """All models, newest first."""
+        return self._loader.load_models()
+
+    def load_model(self, version: int = 0) -> bytes:
+        """The bytes of a model, of the newest when `version` is 0; b'' when there is none."""
+        return self._loader.load_model(version)
+
+    def load_counters(self) -> dict[str, int]:
+        """The running counts."""
+        return self._loader.load_counters()
+
+    def load_progress(self) -> CrawlProgress:
+        """How far the crawl has come; that of a new one before it has begun."""
+        return self._loader.load_progress()
+
+    def load_warc_ends(self) -> dict[str, int]:
+        """For each WARC file, the offset after the last record that the database knows of."""
+        return self._loader.load_warc_ends()
+
+    def waiting_count(self) -> int:
+        """How many URLs are queued."""
+        return self._loader.waiting_count()
+
+    def count_rows(self, table: str) -> int:
+        """Rows of a table of the schema."""
+        return self._loader.count_rows(table)
 
 
-def log_limit_bytes(database_bytes: int) -> int:
-    """How large the write-ahead log may grow before it is carried into the tables.
-
-    What is in the log is in memory too, uncompressed; so a small collection has it carried over often, which is cheap
-    then, and a large one, for which it takes a second, seldom.
-    """
-    return min(MAX_LOG_BYTES, max(MIN_LOG_BYTES, database_bytes // 4))
+@dataclass
+class _Open:
+    store: Store | None = None
+    readers: int = 0
+    opening: threading.Lock = field(default_factory=threading.Lock)
 
 
-def _merge_sql(table: str, key: str, columns: list[str]) -> str:
-    return f"""
-        MERGE INTO {table} USING incoming ON {table}.{key} = incoming.{key}
-        WHEN MATCHED THEN UPDATE SET {", ".join(f"{name} = incoming.{name}" for name in columns if name != key)}
-        WHEN NOT MATCHED THEN INSERT ({", ".join(columns)}) VALUES ({", ".join(f"incoming.{n}" for n in columns)})
-    """
+_OPEN: dict[Path, _Open] = {}
+_LOCK = threading.Lock()
+
+
+@contextmanager
+def reading_together(folder: Path, *, memory_bytes: int) -> Iterator[Store]:
+    """The store of a collection, to read, shared with the threads that read it now."""
+    path = folder.absolute()
+    with _LOCK:
+        held = _OPEN.setdefault(path, _Open())
+        held.readers += 1
+    try:
+        with held.opening:  # which may take a while after a crash: readers of other collections do not wait for it
+            store = held.store = held.store or Store.open(folder, read_only=True, memory_bytes=memory_bytes)
+        yield store
+    finally:
+        with _LOCK:
+            held.readers -= 1
+            if not held.readers:
+                del _OPEN[path]
+                if held.store is not None:
+                    held.store.close()

@@ -1,7 +1,8 @@
-"""Pages out of the collection: JSON Lines, CSV or Parquet, piece by piece, however many there are.
+"""Exporting pages: JSON Lines, CSV or Parquet, piece by piece, however many there are.
 
 The rows are those of the view `collection`. A file appears under its name only when it is complete. A CSV file holds
-text of strangers: a spreadsheet may take a cell that begins with `=` for a formula, so open it as data.
+text that anybody may have written: a spreadsheet may take a cell that begins with `=` for a formula, so open it as
+data.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class _Sink(Protocol):
         """Write one piece."""
 
     def close(self) -> None:
-        """Write what stands at the end of the file."""
+        """Write what belongs at the end of the file."""
 
 
 class _JsonLines:

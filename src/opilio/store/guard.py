@@ -43,8 +43,8 @@ class Result:
 def check(cursor: duckdb.DuckDBPyConnection, sql: str, *, write: bool = False) -> bool:
     """Refuse a statement that is not allowed; whether the allowed one is a plain change of rows.
 
-    What a statement may do is told by its text alone, and most come again and again with other parameters; looking at
-    one takes milliseconds. So those that were allowed are remembered.
+    What a statement may do depends on its text alone, and most are repeated with other parameters; checking one takes
+    milliseconds. So those that were allowed are remembered.
     """
     is_change = _ALLOWED.get((sql, write))
     if is_change is None:

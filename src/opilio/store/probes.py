@@ -4,10 +4,10 @@ The model lies in the tables of the paper's figure 1: `taxonomy_stat` has each t
 included; `stat` has log theta by node, topic and term; `blob` has the same with the topics of a node and term in one
 row. Only what was counted in training is there: a term that is missing has log theta = -logdenom.
 
-`single_probe` goes through one page term by term and looks each up in `blob` (figure 2); it is here to be compared
-with. `bulk_probe` judges all pages at once by joins (figure 3). The paper calls that node by node from the root down;
-here the node is one more column, and all nodes are done in one pass over the terms: in two thirds of the time, measured
-with 20 and 100 topics. It is one statement that only reads.
+`single_probe` goes through one page term by term and looks each up in `blob` (figure 2); it is here for comparison.
+`bulk_probe` judges all pages at once by joins (figure 3). The paper calls that node by node from the root down; here
+the node is one more column, and all nodes are done in one pass over the terms: in two thirds of the time, measured with
+20 and 100 topics. It is one statement that only reads.
 
 A page has at most 2,000 distinct terms in the table `terms`, and none more than 65,535 times; for a longer one, memory
 and database differ by the rest.
@@ -105,7 +105,7 @@ ORDER BY kcid
 
 
 def write_model(connection: duckdb.DuckDBPyConnection, tables: ModelTables) -> None:
-    """Put a model in the place of the one that is there."""
+    """Replace the model in the database."""
     for name, columns in tables._asdict().items():
         connection.execute(f"DELETE FROM {name}")
         connection.register("incoming", pa.table(columns))
@@ -158,8 +158,8 @@ def bulk_probe(connection: duckdb.DuckDBPyConnection, dids: Dids | None = None) 
 def bulk_relevance(connection: duckdb.DuckDBPyConnection, dids: Dids | None = None) -> pa.Table:
     """R(d) as rows (did, relevance); 0 for a page of which no term is a feature of the first node.
 
-    Which topics are good is asked of the table `topics`, now: no need to train again after the user marked others. Only
-    the nodes above good topics are looked at.
+    Which topics are good is read from the table `topics`: no need to train again after the user marked others. Only the
+    nodes above good topics are read.
     """
     parents = {kcid: pcid for kcid, pcid, _, _ in _taxonomy(connection)}
     marked = {row[0] for row in connection.execute(_GOOD).fetchall()}

@@ -1,7 +1,7 @@
-"""Questions that are worth asking of any collection, ready to be run: the papers' own first.
+"""Questions that are worth asking of any collection, as statements that are ready to run: the papers' own first.
 
 The console lists them, `opilio sql FOLDER --question NAME` runs one, and docs/sql.md prints them. Each is a statement
-as a user would write it, to be changed at will.
+as a user would write it, and may change it.
 """
 
 from __future__ import annotations

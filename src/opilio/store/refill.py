@@ -1,4 +1,4 @@
-"""Which waiting URLs come next, in an order the user may write as SQL."""
+"""Which queued URLs come next, in an order that the user may write as SQL."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:  # it takes a tenth of a second to import
 
 
 OVERTAKE = 20
-"""How many times the asked-for number of URLs is looked at, so that a cap per host still leaves enough of them. A
-window function over the whole table would cost seconds."""
+"""How many times the wanted number of URLs is looked at, so that a cap per host still leaves enough of them. A window
+function over the whole table would cost seconds."""
 
 _HEAD = "SELECT oid, sid FROM frontier ORDER BY "
 _NOT_PURE = {"SUBQUERY": "a subquery", "WINDOW": "a window function", "PARAMETER": "a parameter"}
@@ -40,7 +40,7 @@ class StoredUrl(NamedTuple):
     priority: float
 
 
-# The keys first, the wide columns of the few that are left afterwards: half the time of asking for all at once.
+# The keys first, the wide columns of the few that are left afterwards: half the time of reading all at once.
 _NEXT = """
 WITH best AS MATERIALIZED (
     SELECT oid, sid FROM frontier ANTI JOIN held USING (oid)
@@ -73,7 +73,7 @@ def next_waiting(
     per_host: int,
     now_s: float,
 ) -> list[StoredUrl]:
-    """The first `limit` waiting URLs that may be asked for now, are not in `exclude`, and at most `per_host` a host."""
+    """The first `limit` queued URLs that may be fetched now, are not in `exclude`, and at most `per_host` a host."""
     values: dict[str, Any] = {
         "now": datetime.datetime.fromtimestamp(now_s, datetime.UTC).replace(tzinfo=None),
         "topic": topic,
@@ -87,7 +87,7 @@ def next_waiting(
 
 
 def waiting_among(cursor: duckdb.DuckDBPyConnection, oids: npt.NDArray[np.int64]) -> list[StoredUrl]:
-    """Those of some URLs that wait and have never been tried, in the order of discovery."""
+    """Those of some URLs that are queued and have never been tried, in the order of discovery."""
     cursor.register("asked", pa.table({"oid": pa.array(oids, pa.int64())}))
     return [StoredUrl(*row) for row in cursor.execute(_AMONG).fetchall()]
 

@@ -208,7 +208,10 @@ CREATE TABLE models (
     version    INTEGER NOT NULL,
     created    TIMESTAMP NOT NULL,
     classifier VARCHAR NOT NULL,
-    reason     VARCHAR,            -- why it was trained
+    reason     ENUM ('first', 'changed', 'examples', 'feedback', 'requested', 'archetypes', 'negatives', 'harvest',
+                     'redrawn', 'reused') NOT NULL,  -- why it was trained (opilio/model/training.py)
+    repeats    INTEGER,            -- version of the older model that a reused one is; else NULL
+    detail     VARCHAR,            -- what happened, in words for people
     documents  INTEGER,            -- it was trained on
     estimates  VARCHAR,            -- JSON: expected error, precision and recall by topic and feature space
     settings   VARCHAR,            -- sections classify and oasis, as TOML
@@ -277,6 +280,15 @@ CREATE TABLE offers (
     topic     VARCHAR NOT NULL,    -- path, in the collection that it was handed to
     relevance FLOAT NOT NULL,      -- as who offered it could tell
     title     VARCHAR
+);
+
+-- How far the crawl has come by its own plan; one row once it has begun, written with the batch it belongs to.
+CREATE TABLE progress (
+    phase             ENUM ('none', 'learning', 'paused', 'harvesting') NOT NULL,  -- of a crawl with learn.phases
+    archetype_rounds  INTEGER NOT NULL,  -- searches for archetypes so far
+    relevant_at_round BIGINT NOT NULL,   -- pages that had been judged relevant when the latest of them began
+    negative_rounds   INTEGER NOT NULL,  -- searches for mined negatives so far
+    pages_at_analysis BIGINT NOT NULL    -- pages that were stored when the latest link analysis began
 );
 
 -- Running counts that no table can give, such as links dropped; written with the batch they belong to.

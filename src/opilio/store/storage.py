@@ -1,4 +1,4 @@
-"""Where files are put that no longer need to be here: a folder, or any file system that fsspec knows by its URL."""
+"""Where finished files are moved to: a folder, or any file system that fsspec knows by its URL."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import Any, Protocol
 from opilio.errors import SettingsError
 
 PIECE_BYTES = 4 * 2**20
-PART = ".part"  # a file that is still on its way
+PART = ".part"  # a file that is still being copied
 
 
 class GivenUp(Exception):
-    """Copying was given up because somebody is in a hurry."""
+    """Copying was cancelled."""
 
 
 class Storage(Protocol):
@@ -37,9 +37,9 @@ def open_storage(url: str) -> Storage:
 
 
 def check_url(url: str) -> None:
-    """Refuse a place that ends with the process, such as memory://: files are deleted here when they are there.
+    """Refuse a place that ends with the process, such as memory://: files are deleted here once they are there.
 
-    What cannot be loaded is no concern of this: `open_storage` says so when a crawl begins.
+    What cannot be loaded is not checked here: `open_storage` reports it when a crawl begins.
     """
     try:
         from fsspec import get_filesystem_class  # noqa: PLC0415  (an optional library)

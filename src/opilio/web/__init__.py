@@ -1,14 +1,17 @@
-"""The portal: what a user sees in the morning, and steers the crawl with at night.
+"""The portal: browse, search and train collections, and watch and steer crawls, in a browser or through REST.
 
-One application (`app.create_app`, started by `opilio serve`) shows the collections of a `Shelf`. It holds no state of
-its own beside who is signed in: pages and the REST API ask `Collection`, which asks the crawl that runs, or reads the
-database when none does. Crawls that are begun here are processes of their own and outlive the server.
+One application (`app.create_app`, started by `opilio serve`) shows the collections of a `Shelf` (`shelf.py`). It keeps
+no state except who is signed in: pages and the REST API call the methods of `Collection`. Crawls that are started here
+are processes of their own and outlive the server (`start.py`).
 
-Reading needs no leave (the server listens on loopback); everything that changes state goes through the REST API, below
-/api, and needs the token that `opilio serve` prints: as `Authorization: Bearer`, or as the session that signing in
-gives to a browser, together with a header that no other site can send (`security`).
+REST routes that call one operation are derived from the table of operations (`api.py`). The modules of the pages have
+the other routes: `start.py` (start page, sign-in, new collections), `browsing.py` (topics and pages), `finding.py`
+(search), `watching.py` (the crawl), `teaching.py` (training data and models), `reviewing.py` (clusters and reviews),
+`console.py` (SQL), `peering.py` (what other servers of a federation ask for). `publishing.py` writes a portal as files.
+`federated.py` and `federation_pages.py` are another application: one search over several collections.
 
-Pages are rendered on the server from templates that escape everything. The scripts add what pages cannot do alone: they
-send forms to the API as JSON, draw charts (with D3, which a package brings along), and listen for live events. Nothing
-comes from another host, and the Content-Security-Policy forbids it to.
+Invariants: reading needs no permission (the server listens on loopback). Everything that changes state goes through the
+REST API and needs the token that `opilio serve` prints: as `Authorization: Bearer`, or as a browser session together
+with a header that no other site can send (`security.py`). Templates escape everything. Scripts and styles come from
+this server only, and the Content-Security-Policy enforces that.
 """

@@ -1,4 +1,4 @@
-"""What routes ask for: a collection to read, or one to change by somebody who may."""
+"""What routes depend on: a collection to read, or a collection to change for those who may."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ DOORS = 40
 
 
 class Doors:
-    """Where requests wait for a collection: in threads that no route needs, or those who wait for their turn could take
-    all threads from the one whose turn it is."""
+    """Where requests wait for a collection: in threads of their own. If they waited in the threads of the routes, they
+    could block the very request that they wait for."""
 
     def __init__(self) -> None:
         self._reading = anyio.CapacityLimiter(DOORS)
@@ -39,11 +39,13 @@ class Doors:
 async def _entered(
     taken: AbstractContextManager[Collection], limiter: anyio.CapacityLimiter
 ) -> AsyncIterator[Collection]:
-    collection = await anyio.to_thread.run_sync(taken.__enter__, limiter=limiter)  # to its end, whoever leaves
+    collection = await anyio.to_thread.run_sync(
+        taken.__enter__, limiter=limiter
+    )  # not cancelled when the browser leaves
     try:
         yield collection
     finally:
-        taken.__exit__(None, None, None)  # it only gives back: nothing here waits
+        taken.__exit__(None, None, None)  # it only releases: nothing here waits
 
 
 def shelf_of(request: Request) -> Shelf:
@@ -59,7 +61,7 @@ def pages_of(request: Request) -> Pages:
 
 
 def allowed(request: Request) -> None:
-    """Refuse a request that may not change anything."""
+    """Refuse a request that is not allowed to change anything."""
     security: Security = request.app.state.security
     security.check_change(request)
 
@@ -79,6 +81,6 @@ async def _writing(request: Request, name: str, _: Annotated[None, Depends(allow
 Reading = Annotated[Collection, Depends(_reading)]
 """The collection {name} of the path, to read."""
 Writing = Annotated[Collection, Depends(_writing)]
-"""The same, to change: only for requests that may."""
+"""The same, to change; only for requests that are allowed to."""
 AllShelf = Annotated[Shelf, Depends(shelf_of)]
 Render = Annotated[Pages, Depends(pages_of)]

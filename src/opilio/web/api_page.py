@@ -14,12 +14,12 @@ router = APIRouter()
 
 @router.get("/api", include_in_schema=False)
 def api_page(request: Request, pages: Render) -> HTMLResponse:
-    """What programs can ask for."""
+    """The list of all requests."""
     return pages.render(request, "api.html", groups=_groups(request.app.openapi()))
 
 
 def _groups(described: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
-    """Operations by tag, in the order in which they were made."""
+    """Requests by tag, in the order in which they were declared."""
     groups: dict[str, list[dict[str, Any]]] = {}
     bodies = described.get("components", {}).get("schemas", {})
     for path, methods in described["paths"].items():

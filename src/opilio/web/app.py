@@ -1,7 +1,4 @@
-"""The application: its routers, its errors and its files.
-
-The server around the application.
-"""
+"""The application: its routers, its errors and its files; and the server around it."""
 
 from __future__ import annotations
 
@@ -29,14 +26,15 @@ from opilio.errors import (
     SettingsError,
     StoreError,
 )
-from opilio.web import api_page, browsing, console, finding, peering, reviewing, start, teaching, watching
+from opilio.web import api, api_page, browsing, console, finding, peering, reviewing, start, teaching, watching
 from opilio.web.access import Doors
 from opilio.web.pages import Pages
 from opilio.web.security import HEADERS, LOOPBACK, NotAllowed, Security
 from opilio.web.shelf import NoCollection, Shelf
 
 API = "/api"
-RETRY_S = 2  # a collection that is busy is asked for again after this
+RETRY_S = 2  # after this time a browser tries again to reach a busy collection
+ENDS_IN_S = 2  # a browser that listens for events does not keep the server from ending
 _STATUS: list[tuple[type[Exception], int]] = [  # the first that fits
     (NotAllowed, 403), (CollectionBusy, 503), (StoreError, 500), (NoCollection, 404), (CollectionError, 409),
     (InputError, 400), (QueryError, 400), (SettingsError, 400), (OpilioError, 500),
@@ -44,13 +42,14 @@ _STATUS: list[tuple[type[Exception], int]] = [  # the first that fits
 
 
 def create_app(shelf: Shelf, security: Security) -> FastAPI:
-    """The portal of the collections of a shelf."""
+    """The portal for the collections of a shelf."""
     app = FastAPI(
         title="Opilio", version=opilio.__version__, openapi_url=f"{API}/openapi.json", docs_url=None, redoc_url=None
     )
     app.state.shelf, app.state.security, app.state.pages, app.state.doors = shelf, security, Pages(security), Doors()
     for module in (start, api_page, browsing, finding, watching, console, teaching, reviewing):
         app.include_router(module.router)
+    app.include_router(api.operation_routes())
     app.include_router(peering.router)
     furnish(app, security)
     return app
@@ -70,7 +69,7 @@ def furnish(app: FastAPI, security: Security) -> None:
 
 
 class Heads:
-    """Middleware: a HEAD is answered like a GET; the server leaves the body away."""
+    """Middleware: a HEAD request is answered like GET; the server leaves out the body."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -86,7 +85,7 @@ def _tell(request: Request, error: Exception) -> Response:
     status = next(code for kind, code in _STATUS if isinstance(error, kind))
     message = str(getattr(error, "message", error))
     shelf: Shelf | None = getattr(request.app.state, "shelf", None)
-    if shelf is not None:  # a collection has a name here; where it lies is nobody's business
+    if shelf is not None:  # show the name of a collection, not its place on this machine
         message = message.replace(f"{shelf.folder}/", "")
     return _answer(request, status, message, str(getattr(error, "hint", "")))
 
@@ -94,7 +93,9 @@ def _tell(request: Request, error: Exception) -> Response:
 def _tell_wrong(request: Request, error: Exception) -> Response:
     first: dict[str, Any] = error.errors()[0] if isinstance(error, RequestValidationError) else {}
     place = ".".join(str(part) for part in first.get("loc", ())[1:])
-    return _answer(request, 422, f"{place}: {first.get('msg', error)}", f"{API}/openapi.json says what is expected.")
+    return _answer(
+        request, 422, f"{place}: {first.get('msg', error)}", f"{API}/openapi.json describes what is expected."
+    )
 
 
 def _tell_http(request: Request, error: Exception) -> Response:
@@ -106,14 +107,14 @@ def _tell_http(request: Request, error: Exception) -> Response:
 
 
 def _tell_defect(request: Request, error: Exception) -> Response:
-    """Something of ours is wrong; what exactly is in the log of the server, with its traceback."""
-    response = _answer(request, 500, "something went wrong in the server", "What it was stands where the server runs.")
+    """A defect of ours; the log of the server has the traceback."""
+    response = _answer(request, 500, "something went wrong in the server", "The output of the server says what it was.")
     response.headers.update(HEADERS)  # no middleware sees this answer
     return response
 
 
 def _answer(request: Request, status: int, message: str, hint: str) -> Response:
-    """One form of errors: JSON for programs, a page for people."""
+    """An error, as JSON for programs or as a page for people."""
     if request.url.path.startswith(API):
         response: Response = JSONResponse({"error": message, "hint": hint}, status_code=status)
     else:
@@ -123,9 +124,6 @@ def _answer(request: Request, status: int, message: str, hint: str) -> Response:
         response.headers["Retry-After"] = str(RETRY_S)
         response.headers["Refresh"] = str(RETRY_S)
     return response
-
-
-ENDS_IN_S = 2  # a browser that listens for events does not keep the server from ending
 
 
 def serve_forever(
@@ -139,8 +137,8 @@ def serve_forever(
     shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else named
     echo(f"http://{shown}:{port}/login#{security.token}")
     if not quiet:
-        echo("Open that address to look around and to make changes. Ctrl-C ends the server; crawls go on.")
+        echo("Open that address to browse and to make changes. Ctrl-C ends the server; crawls continue.")
     config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=ENDS_IN_S)
     server = uvicorn.Server(config)
-    app.state.is_ending = lambda: server.should_exit  # who sends events ends then
+    app.state.is_ending = lambda: server.should_exit  # event streams end then
     server.run(sockets=[listener])

@@ -1,9 +1,8 @@
-"""The neighbourhood of a page as a drawing: pages that link here at the left, those it links to at the right.
+"""The portal pages: the topic tree, the pages of a topic, and a page with all that is known of it.
 
-Only places, words and classes are computed here. The template writes the SVG, so that titles of strangers are escaped
-as everywhere, and the sheet gives the colours.
-
-The portal: the topic tree, its pages, and a page with all that is known of it.
+A page shows its neighbourhood as a drawing: pages that link here on the left, pages it links to on the right. Only
+positions, words and classes are computed here. The template writes the SVG, so that foreign titles are escaped as
+everywhere, and the style sheet gives the colours.
 """
 
 from __future__ import annotations
@@ -13,19 +12,26 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from opilio.model.page import RELEVANT
 from opilio.topics.tree import OTHERS
 from opilio.web.access import Reading, Render
 
+SIMILAR = 10
+DAYS = (1, 7, 30)
 WIDTH = 960
 ROW_HEIGHT = 26
 TOP = 40
 LEFT_X, RIGHT_X = 330, 630
 LABEL_GAP = 12
 MAX_LABEL_CHARS = 44
+
+router = APIRouter()
+
+
+# -- the drawing
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,7 @@ class DrawnPage:
     y: int
     label: str
     told: str
-    """What a reader hears of it: the whole title, topic and relevance."""
+    """What a screen reader says: the whole title, topic and relevance."""
     look: str
     """same, other, low or unknown: its class in the sheet."""
     url: str
@@ -98,13 +104,13 @@ def title_of(page: dict[str, Any]) -> str:
 
 
 def cut(text: str, most: int = MAX_LABEL_CHARS) -> str:
-    """A text in one line of so many characters."""
+    """A text in one line of at most `most` characters."""
     line = " ".join(text.split())
     return line if len(line) <= most else line[: most - 1].rstrip() + "…"
 
 
 def _y(place: int, count: int, rows: int) -> int:
-    """Rows of the shorter side stand in the middle."""
+    """The height of a row; the rows of the shorter side are centred."""
     return TOP + int((place + (rows - count) / 2 + 0.5) * ROW_HEIGHT)
 
 
@@ -124,25 +130,22 @@ def _told(page: dict[str, Any]) -> str:
 
 
 def _edge(start: DrawnPage, end: DrawnPage, words: str) -> Edge:
-    """A line that leaves and arrives level."""
+    """A curve that starts and ends horizontally."""
     middle = (start.x + end.x) // 2
     return Edge(f"M{start.x},{start.y} C{middle},{start.y} {middle},{end.y} {end.x},{end.y}", cut(words, 80))
 
 
-SIMILAR = 10
-DAYS = (1, 7, 30)
-
-router = APIRouter()
+# -- the pages
 
 
 class LiveLinks:
-    """Where the parts of a portal are that a server shows. A published one has links of its own (`publishing`)."""
+    """Links within a portal that a server shows. A published portal has other links (`publishing`)."""
 
     def __init__(self, name: str) -> None:
         self._start = f"/c/{quote(name, safe='')}/"
 
     def front(self, days: int = 0) -> str:
-        """The front, with what so many days brought."""
+        """The front page, with the pages of the last `days`."""
         return self._start + _query(days=days)
 
     def topic(self, topic: str, page: int = 1, **options: Any) -> str:
@@ -150,11 +153,11 @@ class LiveLinks:
         return f"{self._start}topic{_query(topic=topic, page=page if page > 1 else 0, **options)}"
 
     def page(self, url: str) -> str:
-        """What is known of a page."""
+        """A page of the collection."""
         return f"{self._start}page{_query(url=url)}"
 
     def similar(self, url: str) -> str:
-        """Pages like this one."""
+        """Similar pages."""
         return f"{self._start}similar{_query(url=url)}"
 
 
@@ -164,13 +167,13 @@ def _query(**values: Any) -> str:
 
 
 def _shown(name: str) -> dict[str, Any]:
-    """What templates of a portal need that is shown by a server."""
+    """What the templates of a live portal need."""
     return {"name": name, "place": "portal", "base": "base.html", "live": True, "links": LiveLinks(name)}
 
 
 @router.get("/c/{name}/", include_in_schema=False)
 def front(request: Request, name: str, collection: Reading, pages: Render, days: int = 1) -> HTMLResponse:
-    """The front of the portal."""
+    """The front page of the portal."""
     return pages.render(request, "portal.html", **_shown(name), **collection.portal(days), choices=DAYS)
 
 
@@ -187,12 +190,12 @@ def topic(
     relevant: bool = False,
     analyse: bool = False,
 ) -> HTMLResponse:
-    """The pages of a topic. Its links are analysed now when that is asked for: it may take a while."""
+    """The pages of a topic. With `analyse` its links are analysed now, which may take a while."""
     told = collection.topic_pages(topic, order=order, page=page, own=own, relevant=relevant)
     if analyse and topic.strip() != OTHERS:
         best = collection.distill(told["about"]["topic"] or None, top=10)
         told |= {"hubs": best["hubs"], "authorities": best["authorities"]}
-    if topic.strip() == OTHERS:  # what none took can be given to one
+    if topic.strip() == OTHERS:  # the user can assign a page to a topic
         told |= {"topics": list(_paths(told["tree"]))}
     return pages.render(request, "topic.html", **_shown(name), **told, analysed=analyse)
 
@@ -217,13 +220,13 @@ def page(request: Request, name: str, url: str, collection: Reading, pages: Rend
 def similar(
     request: Request, name: str, url: str, collection: Reading, pages: Render, part: bool = False
 ) -> HTMLResponse:
-    """Pages like one: a page, or the part of it that a page view takes in."""
+    """Similar pages: a whole page, or the part of it that a page view loads."""
     shown = {**_shown(name), "url": url, "results": collection.similar(url, SIMILAR)}
     return pages.render(request, "similar_part.html" if part else "similar.html", **shown)
 
 
 def page_values(told: dict[str, Any]) -> dict[str, Any]:
-    """What the template of a page is given: what `Collection.page` says, and what is drawn of it."""
+    """The values for the template of a page: the result of `Collection.page`, and its drawing."""
     topic = "" if told["topic"] == OTHERS else told["topic"]
     said = [each["confidence"] for each in told["judgements"] if each["model_version"] == told["model_version"]]
     return {
@@ -242,26 +245,6 @@ def _strongest(why: dict[str, Any] | None) -> float:
 # -- the REST API
 
 
-@router.get("/api/c/{name}/portal", tags=["browse"])
-def portal_of(collection: Reading, days: int = Query(1, description="What counts as new, in days of crawling")) -> Any:
-    """The front: the topic tree with counts, best pages, hubs and authorities, what is new, how the crawl stands."""
-    return collection.portal(days)
-
-
-@router.get("/api/c/{name}/topic", tags=["browse"])
-def topic_of(
-    collection: Reading,
-    topic: str = "",
-    order: str = "confidence",
-    page: int = 1,
-    own: bool = False,
-    relevant: bool = False,
-    per_page: int = 25,
-) -> Any:
-    """The pages of a topic with all below it (`own`: without), and what the topic is; OTHERS: what no topic took."""
-    return collection.topic_pages(topic, order=order, page=page, own=own, relevant=relevant, per_page=per_page)
-
-
 @router.get("/api/c/{name}/page", tags=["browse"])
 def page_of(collection: Reading, url: str, explain: bool = True) -> Response:
     """A page with its text, why it is judged so, its judgements, duplicates and neighbours; 404 says what is known."""
@@ -270,9 +253,3 @@ def page_of(collection: Reading, url: str, explain: bool = True) -> Response:
         return JSONResponse(told)
     hint = "It is known: see `known`." if told["known"] else "No page of the collection links to it."
     return JSONResponse({"error": f"{told['asked']}: not stored", "hint": hint, **told}, 404)
-
-
-@router.get("/api/c/{name}/neighbours", tags=["browse"])
-def neighbours_of(collection: Reading, url: str, most: int = Query(12, ge=1, le=1000)) -> Any:
-    """The best pages that link to a URL, and that it links to."""
-    return collection.neighbours(url, most)

@@ -1,4 +1,4 @@
-"""The SQL console: statements, what they answer as a table, a chart or a file, and questions that are ready to ask."""
+"""The SQL console: statements, their answers as a table, a chart or a file, and ready-made questions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_CELL_CHARS = 400
 class Statement(BaseModel):
     """One statement of SQL that changes rows."""
 
-    sql: str = Field(description="INSERT, UPDATE, DELETE or MERGE INTO; a query will do, too.")
+    sql: str = Field(description="INSERT, UPDATE, DELETE or MERGE INTO; queries are allowed, too.")
 
 
 @router.get("/c/{name}/sql", include_in_schema=False)
@@ -37,7 +37,7 @@ def console(
     sql: str = "",
     asked: Annotated[str, Query(alias="question")] = "",
 ) -> HTMLResponse:
-    """The console, with the answer to `sql` or to a question by its name. It reads; changes go through the API."""
+    """The console, with the answer to `sql` or to a ready-made question. It only reads; changes go through the API."""
     chosen = _chosen(asked) if asked else None
     statement = chosen.sql if chosen else sql
     answered, error, hint = None, "", ""
@@ -55,15 +55,15 @@ def console(
 def _chosen(name: str) -> ReadyQuestion:
     found = question(name)
     if found is None:
-        raise InputError(f"no question {name!r}", f"There are: {', '.join(one.name for one in QUESTIONS)}.")
+        raise InputError(f"no question {name!r}", f"Known questions: {', '.join(one.name for one in QUESTIONS)}.")
     return found
 
 
 def _shown(collection: Collection, sql: str) -> dict[str, Any]:
-    """An answer with its cells as texts, beside their values."""
+    """An answer with its cells as texts, alongside their values."""
     told = collection.answer(sql, SHOWN_ROWS)
     told["texts"] = [[_text(value) for value in row] for row in told["rows"]]
-    is_drawn = any(kind == "number" for kind in told["kinds"])  # else values need not be sent beside their texts
+    is_drawn = any(kind == "number" for kind in told["kinds"])  # else their texts are enough
     told["rows"] = [
         [text if isinstance(value, str) else value for value, text in zip(*pair, strict=True)]
         for pair in zip(told["rows"], told["texts"], strict=True)
@@ -103,7 +103,7 @@ def ask(
 
 @router.post("/api/c/{name}/sql", tags=["sql"])
 def change(collection: Writing, statement: Statement) -> dict[str, Any]:
-    """Run a statement that may change rows; a crawl that runs notices what concerns its topics."""
+    """Run a statement that may change rows; a running crawl notices changes of its topics."""
     result = collection.sql(statement.sql, write=True)
     if result.columns == ("Count",) and len(result.rows) == 1:
         count = int(result.rows[0][0])
@@ -113,14 +113,8 @@ def change(collection: Writing, statement: Statement) -> dict[str, Any]:
 
 @router.get("/api/c/{name}/questions", tags=["sql"])
 def questions(collection: Reading) -> list[dict[str, Any]]:
-    """The questions that are ready to ask, with their statements."""
+    """The ready-made questions, with their statements."""
     return [
         {"name": one.name, "title": one.title, "shows": one.shows, "sql": one.sql, "writes": one.writes}
         for one in QUESTIONS
     ]
-
-
-@router.get("/api/c/{name}/tables", tags=["sql"])
-def tables(collection: Reading) -> list[dict[str, Any]]:
-    """The tables and views with their columns, and what each of them means."""
-    return collection.tables()

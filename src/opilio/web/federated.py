@@ -1,9 +1,8 @@
-"""What users say of pages, kept until the collection that it is for can be told.
+"""The collections behind a query server: what is known of them, how they answer, and feedback to deliver.
 
-One small file for each word, in a folder of the server's: what is kept survives the server, and two servers may share
-the folder. A later word about the same page takes the place of an earlier one.
-
-The collections behind a query server: what is known of them, how they answer, and what they are still to be told.
+Feedback on a page goes to every collection that returned it. If a collection cannot be reached, its feedback is spooled
+until it can: one small file for each page, in a folder of the server. So it survives the server, and two servers may
+share the folder. Later feedback on the same page replaces earlier feedback.
 """
 
 from __future__ import annotations
@@ -23,16 +22,26 @@ from urllib.parse import quote
 import msgspec
 
 from opilio.errors import CollectionError, told
-from opilio.federation.asking import FederatedSearch
 from opilio.federation.peers import Peer, PeerError, PeerRefusal, PeerSummary
+from opilio.federation.search import FederatedSearch
 
 MAX_KEPT = 10_000
 MAX_AGE_S = 30 * 86_400.0
 FIRST_DELAY_S, MAX_DELAY_S = 30.0, 3600.0
+EVERY_S = 60.0
+"""Time between two requests for the summary of a collection; after failures the interval grows."""
+REMEMBERED = 50
+"""How many answers of a collection count for its figures."""
+AT_ONCE = 8
+MAX_TOPICS = 200
+SCHEMES = ("http://", "https://")
+
+
+# -- feedback to deliver
 
 
 class SpooledFeedback(msgspec.Struct, frozen=True):
-    """What somebody said of a page, for one collection."""
+    """Feedback on a page, for one collection."""
 
     collection: str
     place: str
@@ -45,17 +54,17 @@ class SpooledFeedback(msgspec.Struct, frozen=True):
     trouble: str = ""
 
     def is_due(self, now_s: float) -> bool:
-        """Whether it is time for the next try; also when a clock that was wrong has put that off for longer than is."""
+        """Whether it is time for the next try; also when a wrong clock has postponed it for too long."""
         return not now_s < self.next_s <= now_s + MAX_DELAY_S
 
     def put_off(self, now_s: float, trouble: str) -> SpooledFeedback:
-        """The same after a try in vain: the next comes later."""
+        """The same after a failed try; the next one comes later."""
         delay_s = min(MAX_DELAY_S, FIRST_DELAY_S * 2.0 ** min(self.tries, 30))
         return msgspec.structs.replace(self, tries=self.tries + 1, next_s=now_s + delay_s, trouble=trouble)
 
 
 class Spool:
-    """The words that wait. May be used from several threads."""
+    """The spooled feedback. May be used from several threads."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -68,36 +77,38 @@ class Spool:
             ) from None
 
     def keep(self, word: SpooledFeedback) -> None:
-        """Keep a word, in place of an earlier one about the same page."""
+        """Keep feedback; it replaces earlier feedback on the same page."""
         with self._guard:
             path = self._path(word)
             if not path.exists() and sum(1 for _ in self._files()) >= MAX_KEPT:
-                raise CollectionError("too much feedback waits already", "Let the collections that are away come back.")
+                raise CollectionError(
+                    "too much feedback is spooled already", "Make the collections reachable that do not answer."
+                )
             try:
                 _write(path, msgspec.json.encode(word))
             except OSError as error:
                 what = f"feedback cannot be kept: {error.strerror}"
-                raise CollectionError(what, "Make room in the folder --state.") from None
+                raise CollectionError(what, "Free some disk space for the folder --state.") from None
 
     def put_off(self, word: SpooledFeedback, trouble: str) -> None:
-        """Keep a word that was told in vain, unless something else was said of the page meanwhile."""
+        """Keep feedback that could not be delivered, unless there is newer feedback on the page."""
         kept = _read(self._path(word))
         if kept == word if word.tries else kept is None or kept.said_s <= word.said_s:
             self.keep(word.put_off(time.time(), trouble))
 
     def drop(self, word: SpooledFeedback) -> None:
-        """Forget a word, and earlier ones about the same page: it was told, or never will be."""
+        """Delete feedback, and earlier feedback on the page: it was delivered, or never will be."""
         with self._guard:
             kept = _read(self._path(word))
             if kept is not None and kept.said_s <= word.said_s:
                 self._path(word).unlink(missing_ok=True)
 
     def holds(self, word: SpooledFeedback) -> bool:
-        """Whether nothing was said of the page since."""
+        """Whether this is still the latest feedback on the page."""
         return _read(self._path(word)) == word
 
     def waiting(self) -> list[SpooledFeedback]:
-        """All that wait, oldest first. What is too old, or not ours, is left out."""
+        """All spooled feedback, oldest first; without what is too old or cannot be read."""
         words = [word for word in map(_read, self._files()) if word is not None]
         oldest_s = time.time() - MAX_AGE_S
         for word in words:
@@ -128,20 +139,14 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _read(path: Path) -> SpooledFeedback | None:
-    """The word in a file; None when there is none, or something else."""
+    """The feedback in a file; None when there is none, or something else."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=SpooledFeedback)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 
-EVERY_S = 60.0
-"""Between two looks at what the collections say of themselves; one that does not answer is asked later and later."""
-REMEMBERED = 50
-"""Of so many questions it is remembered how a collection answered."""
-AT_ONCE = 8
-MAX_TOPICS = 200
-SCHEMES = ("http://", "https://")
+# -- the collections
 
 
 class Lately:
@@ -153,11 +158,11 @@ class Lately:
         self._answers: deque[float | None] = deque(maxlen=REMEMBERED)
 
     def add(self, took_ms: float | None) -> None:
-        """It took so long to answer; None: it did not."""
+        """Count an answer that took this long; None: there was no answer."""
         self._answers.append(took_ms)
 
     def figures(self) -> dict[str, Any]:
-        """For people and programs."""
+        """The figures, for people and programs."""
         answers = list(self._answers)
         took = [one for one in answers if one is not None]
         return {
@@ -170,7 +175,7 @@ class Lately:
 
 
 class Federation:
-    """Asks the collections, listens to what they say of themselves, and tells them what users say of their pages."""
+    """Searches the collections, keeps their summaries up to date, and delivers feedback to them."""
 
     def __init__(self, peers: Sequence[Peer], state: Path, every_s: float = EVERY_S) -> None:
         self.every_s = every_s
@@ -185,20 +190,20 @@ class Federation:
 
     @property
     def names(self) -> list[str]:
-        """What the collections are called."""
+        """The names of the collections."""
         return list(self._peers)
 
     def start(self, wait_s: float = 0.0) -> None:
-        """Begin to listen; return when all were heard of, or did not answer, or after a while."""
+        """Begin to fetch summaries; returns when each collection has answered or failed, or after `wait_s`."""
         self._thread.start()
         self._has_looked.wait(wait_s)
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop fetching summaries."""
         self._ends.set()
 
     def search(self, question: str, **request: Any) -> dict[str, Any]:
-        """Ask those that are likely to answer; like `FederatedSearch.search`."""
+        """Search the collections that are likely to have good pages (see `FederatedSearch.search`)."""
         answer = self.search_all.search(question, **request)
         for peer in answer["peers"]:
             peer["place"], peer["error"] = self._shown(peer["name"]), self._plainly(peer["name"], peer["error"])
@@ -207,18 +212,18 @@ class Federation:
         return answer
 
     def _shown(self, name: str) -> str:
-        """Where a collection is, for those who search: the folders of this machine are none of their business."""
+        """The address of a collection for users; folders of this machine are not shown."""
         place = self._peers[name].place
         return place if place.startswith(SCHEMES) else ""
 
     def _plainly(self, name: str, text: str) -> str:
-        """What went wrong with a collection, in the same spirit."""
+        """An error of a collection without its folder."""
         place = self._peers[name].place
         text = text.replace(f" ({place})", "")
         return text if place.startswith(SCHEMES) else text.replace(f"{place}: ", "").replace(place, name)
 
     def collections(self) -> list[dict[str, Any]]:
-        """What each says of itself, and how it answered lately."""
+        """The summary of each collection, and how it answered lately."""
         summaries, waiting = self.search_all.summaries, self.spool.waiting()
         found = []
         for name, peer in self._peers.items():
@@ -238,22 +243,22 @@ class Federation:
         return found
 
     def _next_try_s(self, name: str) -> float:
-        """In how many seconds a collection in trouble is asked again what it says of itself."""
+        """In how many seconds a collection that failed is tried again."""
         return round(max(0.0, self._looks_s - time.monotonic(), self.search_all.next_try_s(name)), 1)
 
     def page_in(self, name: str, url: str) -> str:
-        """Where the portal of a collection shows one of its pages; '' when no server shows it."""
+        """The address of a page in the portal of its collection; '' when no server shows it."""
         place = self._shown(name)
         return f"{place}/page?url={quote(url, safe='')}" if place else ""
 
-    # -- what users say
+    # -- feedback
 
     def knows(self, name: str) -> bool:
         """Whether a collection of that name is here."""
         return name in self._peers
 
     def feedback(self, pages: Sequence[tuple[str, str, str]], *, relevant: bool) -> list[dict[str, Any]]:
-        """Tell collections what a user says of their pages, given as name, URL and topic; what each did with it."""
+        """Deliver feedback on pages, given as name of the collection, URL and topic; what each collection did."""
         now_s = time.time()
         words = [
             SpooledFeedback(name, self._peers[name].place, url, topic, relevant, now_s) for name, url, topic in pages
@@ -262,7 +267,7 @@ class Federation:
             return list(pool.map(self._tell, words))
 
     def _tell(self, word: SpooledFeedback) -> dict[str, Any]:
-        """Tell one collection; what cannot be told now is kept."""
+        """Deliver feedback to one collection; spool it if that is not possible now."""
         said = {"collection": word.collection, "url": word.url, "done": False, "kept": False}
         try:
             answer = self._peers[word.collection].feedback(word.url, word.topic, relevant=word.relevant)
@@ -271,11 +276,11 @@ class Federation:
             return said | {"said": self._reason(word, f"{error.message}. {error.hint}").rstrip(". ")}
         except PeerError as error:
             return said | self._put_off(word, error.message)
-        self.spool.drop(word)  # an earlier one, about the same page
+        self.spool.drop(word)  # earlier feedback on the same page
         return said | {"done": True, "said": answer}
 
     def _put_off(self, word: SpooledFeedback, trouble: str) -> dict[str, Any]:
-        """Keep a word for later, if there is room."""
+        """Spool feedback for later, if there is room."""
         reason = self._reason(word, trouble)
         try:
             self.spool.put_off(word, trouble)
@@ -284,11 +289,11 @@ class Federation:
         return {"kept": True, "said": f"{reason}; it is kept, and told later"}
 
     def _reason(self, word: SpooledFeedback, text: str) -> str:
-        """Why a collection was not told, without its name, which stands before it."""
+        """Why feedback was not delivered, without the name of the collection, which stands before it."""
         return self._plainly(word.collection, text).removeprefix(word.collection).lstrip(": ").strip()
 
     def tell_kept(self, now_s: float) -> int:
-        """Tell what was kept and is due; how many words were told."""
+        """Deliver spooled feedback that is due; how many deliveries succeeded."""
         count, away = 0, set[str]()
         for word in self.spool.waiting():
             peer = self._peers.get(word.collection)
@@ -302,7 +307,7 @@ class Federation:
                 away.add(word.collection)
         return count
 
-    # -- listening
+    # -- summaries
 
     def _listen(self) -> None:
         while not self._ends.is_set():
@@ -310,21 +315,21 @@ class Federation:
             self._safely(self.look)
             self._has_looked.set()
             self._safely(lambda: self.tell_kept(time.time()))
-            pause_s = max(self.every_s, time.monotonic() - began_s)  # slow ones are not asked all the time
+            pause_s = max(self.every_s, time.monotonic() - began_s)  # slow collections are not asked all the time
             self._looks_s = time.monotonic() + pause_s
             self._ends.wait(pause_s)
 
     def look(self) -> None:
-        """Ask all what they say of themselves now, but for those that have failed to say it lately."""
+        """Fetch the summaries of all collections, except those that failed lately."""
         troubles = self.search_all.refresh(heard=self._hear)
         for name, lately in self._lately.items():
             lately.trouble = self._plainly(name, troubles.get(name, ""))
 
     def _hear(self, name: str) -> None:
-        self._lately[name].heard_s, self._lately[name].trouble = time.time(), ""  # others may take long still
+        self._lately[name].heard_s, self._lately[name].trouble = time.time(), ""  # others may still take long
 
     def _safely(self, act: Callable[[], object]) -> None:
-        """What goes wrong once must not end the listening."""
+        """One error must not end the thread."""
         try:
             act()
         except Exception as error:  # a defect of ours, or a full disk: shown with each collection
@@ -333,7 +338,7 @@ class Federation:
 
 
 def _topics(summary: PeerSummary) -> list[dict[str, Any]]:
-    """What a collection is about: the topics that it wants, those with the most pages first."""
+    """The wanted topics of a collection, those with the most pages first."""
     counted = summary.facets.get("topic", {})
     found = [
         {"path": topic.path, "pages": counted.get(topic.path, topic.pages)} for topic in summary.topics[:MAX_TOPICS]

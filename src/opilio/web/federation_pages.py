@@ -1,11 +1,9 @@
-"""The query server of a federation: one page to search several collections, and the same by an API (OASIS 3).
+"""The query server of a federation: one page to search several collections, and the same as REST (OASIS 3).
 
-It has no collection of its own. It knows what each of its collections says of itself, sends a question to those that
-are likely to have some of the best pages, and shows their answers as one list; what a user says of a result goes back
-to every collection that gave it. Security is that of the portal (`security`): who reaches the server may search, and
-saying something needs the token. What collections answer is text of strangers: it is escaped like all other.
-
-The server around a federation.
+It has no collection of its own. It knows the summary of each of its collections, sends a question to those that are
+likely to have some of the best pages, and merges their answers into one list; feedback on a result goes back to every
+collection that returned it. Security is that of the portal (`security.py`): everyone who reaches the server can search,
+and feedback needs the token. Answers of collections are foreign text, and are escaped like all other.
 """
 
 from __future__ import annotations
@@ -25,8 +23,8 @@ from starlette.responses import HTMLResponse
 
 import opilio
 from opilio.errors import InputError
-from opilio.federation.asking import MAX_DEPTH
 from opilio.federation.peers import Peer
+from opilio.federation.search import MAX_DEPTH
 from opilio.search.ranking import DEFAULT_WEIGHTS
 from opilio.topics.tree import OTHERS
 from opilio.web import api_page, start
@@ -38,6 +36,8 @@ from opilio.web.pages import Pages
 from opilio.web.security import LOGIN, LOOPBACK, Security
 
 MAX_TOLD = 100
+FIRST_LOOK_S = 10.0
+"""The server starts after this time, even if some collections have not answered."""
 
 router = APIRouter()
 router.get("/login", include_in_schema=False)(start.login_page)
@@ -46,14 +46,14 @@ router.post("/api/logout", tags=["access"])(start.logout)
 
 
 class AskedOfAll(SearchBody):
-    """What a search asks for: the parameters of the address."""
+    """The parameters of a search, as the address has them."""
 
     copies_of: ClassVar[None] = None  # type: ignore[misc]  # pages have no number that all collections know
     ask_all: bool = Field(False, description="Ask all collections, not only those that are likely to answer.")
     page: int = Field(1, ge=1, le=MAX_DEPTH)
 
     def request(self) -> dict[str, Any]:
-        """What `Federation.search` takes beside the question."""
+        """The arguments of `Federation.search` besides the question."""
         named = self.model_dump(include={*FACETS, "since", "before"})
         filters = [
             (name, value)
@@ -66,22 +66,24 @@ class AskedOfAll(SearchBody):
 
 
 class GivenPage(BaseModel):
-    """A page, as one of the collections of an answer gave it."""
+    """A page, as one of the collections returned it."""
 
     collection: str = Field(description="Its name: collections[].name of the result.")
     url: str = Field(max_length=4000, description="The page there: collections[].url of the result.")
-    topic: str = Field("", max_length=1000, description="The topic that is meant, when it is not the one it is in.")
+    topic: str = Field(
+        "", max_length=1000, description="The topic that is meant, if it is not the one that the page is in."
+    )
 
 
 class SaidOfPage(BaseModel):
-    """What a user says of a result: it goes to every collection that gave it."""
+    """Feedback on a result, for every collection that returned it."""
 
     verdict: Literal["relevant", "irrelevant"]
     pages: list[GivenPage] = Field(min_length=1, max_length=MAX_TOLD)
 
 
 class FederationPages(Pages):
-    """The same templates, in a frame of their own."""
+    """The same templates with another base page."""
 
     def __init__(self, security: Security) -> None:
         super().__init__(security)
@@ -90,7 +92,7 @@ class FederationPages(Pages):
 
 
 class _OtherFrame(jinja2.PackageLoader):
-    """What extends `base.html` stands in the frame of the federation: nothing is crawled or taught here."""
+    """Templates that extend `base.html` get the base page of the federation: nothing is crawled or trained here."""
 
     def get_source(self, environment: jinja2.Environment, template: str) -> Any:
         """The text of a template."""
@@ -124,7 +126,7 @@ All = Annotated[Federation, Depends(_federation)]
 def search_page(
     request: Request, federation: All, pages: Render, asked: Annotated[AskedOfAll, Query()]
 ) -> HTMLResponse:
-    """Results, who gave them, who was asked and who was not. Without a question: which collections there are."""
+    """Results, which collections returned them, and which were not asked. Without a question: the collections."""
     answer, wrong, hint = None, "", ""
     if not asked.is_empty:
         try:
@@ -134,15 +136,16 @@ def search_page(
     weights = dict(answer["weights"]) if answer else {**DEFAULT_WEIGHTS, **(asked.weights or {})}
     return pages.render(
         request, "federation_search.html", 400 if wrong else 200, place="search", asked=asked, answer=answer,
-        deepest=MAX_DEPTH,
-        wrong=wrong, hint=hint, facets=FACETS, rankings=RANKING_NAMES, weights=weights, names=federation.names,
-        peers=_by_fate(answer["peers"]) if answer else {}, collections=federation.collections() if not answer else [],
+        deepest=MAX_DEPTH, wrong=wrong, hint=hint, facets=FACETS, rankings=RANKING_NAMES, weights=weights,
+        names=federation.names,
+        peers=_by_outcome(answer["peers"]) if answer else {},
+        collections=federation.collections() if not answer else [],
     )  # fmt: skip
 
 
 @router.get("/collections", include_in_schema=False)
 def collections_page(request: Request, federation: All, pages: Render) -> HTMLResponse:
-    """The collections: what each says of itself, and how it answered lately."""
+    """The collections: their summaries, and how they answered lately."""
     found = federation.collections()
     return pages.render(
         request, "federation_collections.html", place="collections", collections=found, every_s=federation.every_s,
@@ -152,19 +155,19 @@ def collections_page(request: Request, federation: All, pages: Render) -> HTMLRe
 
 @router.get("/api/search", tags=["search"])
 def search(federation: All, asked: Annotated[AskedOfAll, Query()]) -> dict[str, Any]:
-    """Search all collections that are likely to answer: total, results with the collections of each, facets, peers."""
+    """Search the collections that are likely to answer: total, results with their collections, facets, peers."""
     return federation.search(asked.q, **asked.request())
 
 
 @router.get("/api/collections", tags=["collections"])
 def collections(federation: All) -> list[dict[str, Any]]:
-    """The collections: topics, pages, when each was heard of, and how it answered lately."""
+    """The collections: topics, pages, when each last answered, and how."""
     return federation.collections()
 
 
 @router.post("/api/feedback", tags=["feedback"])
 def feedback(federation: All, body: SaidOfPage, _: Annotated[None, Depends(allowed)]) -> dict[str, Any]:
-    """Say of a page whether it is relevant, to the collections that gave it; what each did with it."""
+    """Say whether a page is relevant, to the collections that returned it; answers what each did."""
     unknown = [page.collection for page in body.pages if not federation.knows(page.collection)]
     if unknown:
         raise InputError(f"no collection {unknown[0]!r} here", "Take the names from the answer to a search.")
@@ -174,7 +177,7 @@ def feedback(federation: All, body: SaidOfPage, _: Annotated[None, Depends(allow
 
 
 def _answer(federation: Federation, asked: AskedOfAll) -> dict[str, Any]:
-    """An answer with what the page shows beside: where each collection shows a result, and what its form sends."""
+    """An answer with what the page needs in addition: links to the collections, and what the forms send."""
     answer = federation.search(asked.q, **asked.request())
     for result in answer["results"]:
         given = result["collections"]
@@ -184,8 +187,8 @@ def _answer(federation: Federation, asked: AskedOfAll) -> dict[str, Any]:
     return answer
 
 
-def _by_fate(peers: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """Those that answered, those that did not (in a sentence about each), and those that were not asked."""
+def _by_outcome(peers: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """The peers that answered, those that did not (with a sentence about each), and those that were not asked."""
     failed = [peer for peer in peers if peer["chosen"] and not peer["answered"]]
     for peer in failed:
         peer["said"] = peer["error"] if peer["error"].startswith(peer["name"]) else f"{peer['name']} {peer['error']}"
@@ -197,19 +200,15 @@ def _by_fate(peers: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
 
 
 def _moment(at_s: float) -> str:
-    """A time of ours, with how long ago that is."""
+    """A local time, and how long ago it is."""
     ago_s = max(0, round(time.time() - at_s))
     moment = datetime.datetime.fromtimestamp(at_s).astimezone()
     return f"{moment:%Y-%m-%d %H:%M:%S}, {ago_s} s ago"
 
 
 def _duration(seconds: float) -> str:
-    """How long something takes still, roughly."""
+    """A duration, roughly."""
     return f"{seconds:.0f} s" if seconds < 100 else f"{seconds / 60:.0f} min"
-
-
-FIRST_LOOK_S = 10.0
-"""The server starts after this, whoever has not answered by then."""
 
 
 def serve_federation(
@@ -232,13 +231,13 @@ def serve_federation(
     for one in federation.collections():
         if not one["known"]:
             trouble = one["trouble"] or f"{one['name']} has not answered yet"
-            warn(f"warning: {trouble}; it is asked again in a minute, then later and later")
+            warn(f"warning: {trouble}; it is tried again in a minute, then at growing intervals")
         elif not quiet:
             echo(f"{one['name']}: {one['pages']:,} pages, {len(one['topics']):,} topics")
     shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else named
     echo(f"http://{shown}:{port}/login#{security.token}")
     if not quiet:
-        echo("Open that address to search, and to say what is relevant. Ctrl-C ends the server.")
+        echo("Open that address to search and to give feedback. Ctrl-C ends the server.")
     config = uvicorn.Config(
         create_federation_app(federation, security),
         log_level="warning", access_log=False, timeout_graceful_shutdown=ENDS_IN_S,

@@ -1,4 +1,4 @@
-"""Searching: the page, and the same by the API."""
+"""The search page, and the same search for programs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DEFAULT_SIZE = 10
 
 
 class SearchBody(BaseModel):
-    """What a search asks for: the parameters of the address."""
+    """The parameters of a search, as the address has them."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -42,21 +42,21 @@ class SearchBody(BaseModel):
 
     @property
     def weights(self) -> dict[str, float] | None:
-        """The weights that are given; None when there are none."""
+        """The weights that are given; None when none is."""
         given = {name: getattr(self, name) for name in RANKINGS if getattr(self, name) is not None}
         return given or None
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is asked for at all."""
+        """Whether there is nothing to search for."""
         return self.copies_of is None and not any(getattr(self, name) for name in ("q", *FACETS, "since", "before"))
 
     def request(self) -> dict[str, Any]:
-        """What `Collection.search` takes beside the question."""
+        """The arguments of `Collection.search` besides the question."""
         return {**self.model_dump(exclude={"q", *RANKINGS}), "weights": self.weights}
 
     def link(self, **changes: Any) -> str:
-        """The query of an address like this one, changed: the first page unless the changes say which."""
+        """The query string of this search with some changes; on the first page unless the changes say which."""
         given = {**self.model_dump(exclude_defaults=True, exclude={"page"}), **changes}
         pairs = [
             (name, one)
@@ -67,7 +67,7 @@ class SearchBody(BaseModel):
         return urlencode(pairs, quote_via=quote)
 
     def with_value(self, facet: str, value: str) -> str:
-        """The same with one more value of a facet, or without it when it is chosen."""
+        """The query string with one more value of a facet, or without that value when it is chosen."""
         values = getattr(self, facet)
         changed = [one for one in values if one != value] if value in values else [*values, value]
         return self.link(**{facet: changed})
@@ -77,7 +77,7 @@ class SearchBody(BaseModel):
 def search_page(
     request: Request, name: str, collection: Reading, pages: Render, asked: Annotated[SearchBody, Query()]
 ) -> HTMLResponse:
-    """Results, what they can be narrowed by, and how they are ordered. Without a question: how to ask."""
+    """Results, filters and ranking. Without a question: how to write one."""
     answer, wrong, hint = None, "", ""
     if not asked.is_empty:
         try:
@@ -94,11 +94,6 @@ def search_page(
 
 @router.get("/api/c/{name}/search", tags=["search"])
 def search(collection: Reading, asked: Annotated[SearchBody, Query()]) -> dict[str, Any]:
-    """Search the stored pages: total, results, facets. A snippet is pieces of text, each marked when asked for."""
+    """Search the stored pages: total, results, facets. A snippet is a list of pieces of text, each with whether it
+    matches."""
     return collection.search(asked.q, **asked.request())
-
-
-@router.get("/api/c/{name}/similar", tags=["search"])
-def similar(collection: Reading, url: str, n: Annotated[int, Query(ge=1, le=100)] = 10) -> list[dict[str, Any]]:
-    """The stored pages most like the page of a URL, best first; neither itself nor copies of it."""
-    return collection.similar(url, n)

@@ -1,4 +1,4 @@
-"""Rendering: one environment of templates, in which everything is escaped, and what every page is given."""
+"""Rendering: the templates, in which everything is escaped, and the values that every page gets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LINK_SCHEMES = ("http://", "https://")
 
 
 def environment() -> jinja2.Environment:
-    """Templates of this package. A name that is not given is an error, and nothing is ever put in unescaped."""
+    """The templates of this package. An unknown name is an error, and everything is escaped."""
     made = jinja2.Environment(
         loader=jinja2.PackageLoader("opilio.web"),
         autoescape=True,
@@ -46,7 +46,7 @@ def when(value: Any) -> str:
 
 
 def outside(url: str) -> str:
-    """An address of the web as a link may have it: nothing but http and https."""
+    """A URL that is safe in a link: only http and https."""
     return url if url.startswith(LINK_SCHEMES) else "about:blank"
 
 
@@ -58,7 +58,7 @@ class Pages:
         self._environment = environment()
 
     def render(self, request: Request, template: str, status_code: int = 200, **values: Any) -> HTMLResponse:
-        """A page. `name`, the collection it is about, decides what the menu offers."""
+        """A page. `name`, the collection that it is about, decides what the menu shows."""
         given = {
             "name": "",
             "place": "",

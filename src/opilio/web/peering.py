@@ -1,7 +1,7 @@
-"""What a collection answers to the query servers and crawlers of a federation: only to those who show the token.
+"""What a collection answers to the query servers and crawlers of a federation. All of it needs the token.
 
-Reading needs it here, too: peers may be on other machines, and a summary and the parts of scores tell more of a
-collection than its pages do. A browser's session is no token: nothing of this is for browsers.
+Reading needs it here, too: peers may be on other machines, and a summary and the parts of scores reveal more of a
+collection than its pages do. The session of a browser is not enough: none of this is for browsers.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from opilio.crawl.peer import SharedCollection
-from opilio.federation.checking import check_offers
 from opilio.federation.peers import MAX_NAME_CHARS, MAX_TOPIC_CHARS, Offer
+from opilio.federation.validation import check_offers
 from opilio.search.query import MAX_CHARS
 from opilio.web.access import Doors, shelf_of
 from opilio.web.security import NotAllowed, Security
@@ -42,7 +42,7 @@ class AskedByPeer(BaseModel):
 
 
 class SaidElsewhere(BaseModel):
-    """What a user of a query server says of a page; without a topic, of the one that took it."""
+    """Feedback of a user of a query server on a page; without a topic, for the one that the page is in."""
 
     url: Address
     topic: Named = ""
@@ -59,18 +59,18 @@ class Offered(BaseModel):
 
 
 class Handed(BaseModel):
-    """URLs that another crawl hands over."""
+    """URLs that another crawl forwards."""
 
     sender: str = Field(min_length=1, max_length=MAX_NAME_CHARS)
     offers: list[Offered] = Field(max_length=MAX_OFFERS)
 
 
 def token_shown(request: Request) -> None:
-    """Refuse who does not send the token."""
+    """Refuse requests without the token."""
     security: Security = request.app.state.security
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not security.knows(token.strip()):
-        raise NotAllowed("peers have to show the token of this server", "Send Authorization: Bearer TOKEN.")
+        raise NotAllowed("peers must send the token of this server", "Send Authorization: Bearer TOKEN.")
 
 
 async def _reading(request: Request, name: str, _: Annotated[None, Depends(token_shown)]) -> AsyncIterator[Any]:
@@ -91,7 +91,7 @@ PeerWriting = Annotated[SharedCollection, Depends(_writing)]
 
 @router.get("/summary")
 def summary(request: Request, collection: PeerReading) -> Response:
-    """What the collection says of itself: topics, words, pages. With If-None-Match, nothing when it is as it was."""
+    """The summary of the collection: topics, words, pages. With If-None-Match, 304 when it has not changed."""
     made = collection.summarize()
     headers = {"ETag": f'"{made.version}"'}
     if request.headers.get("If-None-Match", "") == headers["ETag"]:
@@ -101,7 +101,7 @@ def summary(request: Request, collection: PeerReading) -> Response:
 
 @router.post("/ask")
 def ask(collection: PeerReading, asked: AskedByPeer) -> Response:
-    """The best pages for a question, with what their scores are made of."""
+    """The best pages for a question, with the parts of their scores."""
     filters: list[tuple[str, str]] = [(name, value) for name, value in asked.filters]
     found = collection.reply(asked.question, weights=asked.weights, filters=filters, most=asked.most)
     return Response(msgspec.json.encode(found), media_type="application/json")
@@ -109,7 +109,7 @@ def ask(collection: PeerReading, asked: AskedByPeer) -> Response:
 
 @router.post("/feedback")
 def feedback(collection: PeerWriting, said: SaidElsewhere) -> dict[str, Any]:
-    """Learn what a user of a query server says of a stored page."""
+    """Learn from the feedback of a user of a query server on a stored page."""
     return {"said": collection.take_feedback(said.url, said.topic, relevant=said.relevant)}
 
 

@@ -1,10 +1,10 @@
-"""A portal as files: a site that needs no server, no network and no permission, to put on any web host or USB stick.
+"""A portal as files: a static site for any web host or USB stick.
 
-The templates are those of the live portal; links between pages are relative (`SiteLinks` in the place of `LiveLinks`),
-and what needs a server is left out. Files are named by hashes, so no title or address of a stranger becomes the name of
-a file. Every page has a Content-Security-Policy that lets it load the files beside it and nothing else.
+The templates are those of the live portal; links between pages are relative (`SiteLinks` instead of `LiveLinks`), and
+everything that needs a server is left out. Files are named by hashes, so no foreign title or address becomes the name
+of a file. Every page has a Content-Security-Policy that allows it to load the files of the site and nothing else.
 
-A site is written beside its place and then put there, so that whoever looks sees the old one or the new one.
+A site is written to a temporary folder and then moved into place, so readers see the old site or the new one.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from opilio.web.browsing import page_values
 from opilio.web.pages import asset, environment
 
 MARKER = "opilio-site.json"
-"""By this file a folder is known to be made here: only such a one is replaced."""
+"""This file marks a folder that was made here: only such a folder is replaced."""
 PAGES_PER_TOPIC = 100
 READ_PAGES = 20
-"""Pages that are read at a time."""
+"""How many pages are read at a time."""
 FILES = ("opilio.css", "opilio.svg", "published.js")
 SCRIPT_SIGNS = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 MAX_TITLE_CHARS = 200
@@ -61,7 +61,7 @@ class Browsed(Protocol):
 
 
 class SiteLinks:
-    """Where the parts of a published portal are, as seen from a page of it; '' for what is not published."""
+    """Links within a published portal, relative to one of its pages; '' for what is not published."""
 
     def __init__(self, to_top: str, topics: dict[str, str], pages: dict[str, str]) -> None:
         self.to_top = to_top
@@ -88,7 +88,7 @@ def numbered(name: str, page: int) -> str:
 
 
 def file_name(text: str) -> str:
-    """A name that any file system takes, the same whenever it is asked for."""
+    """A file name that any file system accepts; the same for the same text."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
@@ -102,10 +102,10 @@ def publish(
 ) -> dict[str, int]:
     """Write the portal of a collection to the folder `target`; how many topics and pages are in it.
 
-    Topics with relevant pages are published, each with its best `pages_per_topic`. `progress` is told how many files of
-    how many are written. A folder that is there already is replaced if it was made by this, and refused otherwise.
+    Topics with relevant pages are published, each with its best `pages_per_topic`. `progress` is called with the number
+    of files written and the total. An existing folder is replaced if it was made by this function, else refused.
     """
-    with _replacing(Path(target).resolve()) as folder:  # where a link leads to: a site may lie elsewhere
+    with _replacing(Path(target).resolve()) as folder:  # follow a symbolic link: the site may be elsewhere
         site = _Site(collection, folder, name, pages_per_topic)
         return site.write(progress)
 
@@ -177,7 +177,7 @@ class _Site:
     def _write_pages(self, urls: list[str]) -> None:
         for url, told in zip(urls, self._collection.pages(urls), strict=True):
             if not told["stored"]:
-                raise InputError(f"{url}: it went while the site was written", "Publish again.")
+                raise InputError(f"{url}: it was removed while the site was written", "Publish again.")
             self._write(f"pages/{self._pages[url]}", "page.html", "../", **page_values(told))
 
     def _write(self, path: str, template: str, to_top: str, **values: Any) -> None:
@@ -215,14 +215,14 @@ def _with_pages(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def script_json(value: Any) -> str:
-    """JSON that may stand in a script, whatever texts are in it."""
+    """JSON that is safe inside a script, whatever texts are in it."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return "".join(SCRIPT_SIGNS.get(sign, sign) for sign in text).encode("utf-8", "replace").decode()
 
 
 @contextlib.contextmanager
 def _replacing(target: Path) -> Iterator[Path]:
-    """A new folder beside `target` that is put in its place when all went well, and removed otherwise."""
+    """A new folder next to `target` that replaces it at the end, or is removed after an error."""
     if target.exists() and not (target / MARKER).is_file():
         raise InputError(
             f"{target}: exists, and was not made by `opilio publish`", "Give a folder that does not exist yet."

@@ -1,12 +1,12 @@
 """Who may change something, and what a browser may load.
 
-- Requests must name a host that this server was told it has: a page of another site that makes its own name resolve to
+- A request must name a host that this server knows as its own: a page of another site that makes its name resolve to
   this machine (DNS rebinding) is refused.
-- Changing needs the token. A program sends it as `Authorization: Bearer TOKEN`. A browser that has signed in has a
-  cookie that scripts cannot read and that is not sent from other sites (SameSite=Strict); since a cookie alone proves
-  nothing about who wrote the request, a header with a second secret, which only our own pages know, must come with it.
-- That is seen before anything of a request's body is read; and no body may be larger than a form of ours can make it.
-- Pages may load scripts, styles and pictures from this server only, and no script may stand in a page itself.
+- Changes need the token. A program sends it as `Authorization: Bearer TOKEN`. A browser that has signed in has a cookie
+  that scripts cannot read and that is not sent from other sites (SameSite=Strict). A cookie alone does not prove who
+  wrote the request, so it must come with a header that has a second secret, which only our own pages know.
+- This is checked before the body of a request is read; and no body may be larger than our own forms can make it.
+- Pages may load scripts, styles and pictures from this server only, and inline scripts are forbidden.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Next = Callable[[Request], Awaitable[Response]]
 
 
 class NotAllowed(Exception):
-    """A request that may not do what it asks for."""
+    """A request that is not allowed."""
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message)
@@ -48,7 +48,7 @@ class NotAllowed(Exception):
 
 
 class Security:
-    """Knows the token, and who has shown it."""
+    """Knows the token, and which browsers are signed in."""
 
     def __init__(self, token: str = "", hosts: frozenset[str] = LOOPBACK) -> None:
         self.token = token or secrets.token_urlsafe(24)
@@ -59,21 +59,21 @@ class Security:
         return hmac.compare_digest(token.encode(), self.token.encode())
 
     def new_session(self) -> str:
-        """What the cookie of a browser that signs in says."""
+        """The cookie of a browser that signs in."""
         name = secrets.token_urlsafe(18)
         return f"{name}.{self._sign('session', name)}"
 
     def csrf(self, request: Request) -> str:
-        """What a page sends along with a change; empty when nobody is signed in."""
+        """The secret that a page sends along with a change; empty when nobody is signed in."""
         session = request.cookies.get(cookie_name(request), "")
         return self._sign("csrf", session) if self._is_ours(session) else ""
 
     def is_signed_in(self, request: Request) -> bool:
-        """Whether the browser that asks has signed in."""
+        """Whether the browser has signed in."""
         return self._is_ours(request.cookies.get(cookie_name(request), ""))
 
     def check_change(self, request: Request) -> None:
-        """Refuse a request that may not change anything."""
+        """Refuse a request that is not allowed to change anything."""
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer":
             if not self.knows(token.strip()):
@@ -86,7 +86,7 @@ class Security:
             raise NotAllowed("the request does not come from a page of this portal", "Reload the page, then try again.")
 
     async def guard(self, request: Request, call_next: Next) -> Response:
-        """Middleware: refuse strange host names, and bodies that nobody need read; add the headers."""
+        """Middleware: refuse foreign host names, and bodies that need not be read; add the headers."""
         host = request.headers.get("Host", "").lower()
         if host.rpartition(":")[0] not in self.hosts and host not in self.hosts:
             return _refusal(421, "this server has no such name", "Start it with --host NAME to allow one.")
@@ -98,7 +98,7 @@ class Security:
         return response
 
     def _refuse_body(self, request: Request) -> Response | None:
-        """Why the body of a request is not read, if it is not."""
+        """The response to a request whose body is not read, if it is not."""
         if request.method in {"GET", "HEAD"}:
             return None
         is_login = request.url.path == LOGIN
@@ -111,7 +111,7 @@ class Security:
             return _refusal(411, "the length of the request is not given", "Send it with a Content-Length.")
         length = request.headers.get("Content-Length", "0")
         if not length.isdecimal() or int(length) > (MAX_LOGIN_BYTES if is_login else MAX_BODY_BYTES):
-            return _refusal(413, "the request is too large", "Larger inputs are for `opilio crawl`.")
+            return _refusal(413, "the request is too large", "Use `opilio crawl` for larger inputs.")
         return None
 
     def _is_ours(self, session: str) -> bool:
@@ -123,7 +123,7 @@ class Security:
 
 
 def cookie_name(request: Request) -> str:
-    """The cookie of this server: browsers send cookies to all ports of a machine, and on each another may run."""
+    """The cookie of this server: browsers send cookies to all ports of a machine, where other servers may run."""
     _, port = request.scope.get("server") or ("", 0)
     return f"{SESSION}_{port}"
 

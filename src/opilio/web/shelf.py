@@ -1,6 +1,6 @@
-"""Many readers or one writer: a database that one process holds cannot be open in both ways at once.
+"""The collections that a server shows, by name, and the folder where new ones are made.
 
-The collections that a server shows, by name, and the place where new ones are made.
+Each collection has many readers or one writer at a time: a process cannot have a database open in both ways at once.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from opilio.crawl import Collection
-from opilio.crawl.control import is_running
+from opilio.crawl.operations.client import is_running
 from opilio.errors import CollectionBusy, CollectionError, InputError
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 
+MAX_NAME_CHARS, MAX_NAME_BYTES = 80, 255
+READ_WAIT_S = 3.0  # after this time a page says why it waits, and reloads itself
+_NAME = re.compile(r"[\w][\w .-]*")
+
 
 class ReadersOrWriter:
-    """A lock that is nobody's: whoever takes it may give it back in another thread. A waiting writer goes first."""
+    """A lock that any thread may release, whichever took it. A waiting writer goes first."""
 
     def __init__(self) -> None:
         self._condition = threading.Condition()
@@ -29,7 +33,7 @@ class ReadersOrWriter:
 
     @contextlib.contextmanager
     def reading(self, wait_s: float | None = None) -> Iterator[None]:
-        """Hold it beside other readers; TimeoutError when a writer holds it for longer than `wait_s`."""
+        """Hold it together with other readers; TimeoutError when a writer holds it for longer than `wait_s`."""
         with self._condition:
             if not self._condition.wait_for(lambda: not self._writing and not self._writers_waiting, wait_s):
                 raise TimeoutError
@@ -59,17 +63,12 @@ class ReadersOrWriter:
                 self._condition.notify_all()
 
 
-MAX_NAME_CHARS, MAX_NAME_BYTES = 80, 255
-READ_WAIT_S = 3.0  # a page that waits longer says why, and asks again by itself
-_NAME = re.compile(r"[\w][\w .-]*")
-
-
 class NoCollection(CollectionError):
     """A name that no collection has here."""
 
 
 class Shelf:
-    """One collection, or all that lie in a folder. Collections made here lie beside the one, or in the folder."""
+    """One collection, or all collections in a folder. New ones are made next to the one, or in the folder."""
 
     def __init__(self, place: Path | str) -> None:
         place = Path(place).absolute()
@@ -80,27 +79,27 @@ class Shelf:
         self._guard = threading.Lock()
 
     def names(self) -> list[str]:
-        """The collections there are."""
+        """The names of the collections."""
         if self.is_one:
             return sorted(name for name in self._shown if is_collection(self.folder / name))
         try:
-            folders = [folder for folder in self.folder.iterdir() if not folder.name.startswith(".")]  # half made
+            folders = [folder for folder in self.folder.iterdir() if not folder.name.startswith(".")]  # unfinished
             return sorted(folder.name for folder in folders if is_collection(folder))
-        except OSError:  # it is gone, or may not be read any more
+        except OSError:  # it is gone, or can no longer be read
             return []
 
     def path(self, name: str) -> Path:
         """The folder of a collection; an error when there is none of that name."""
         if name not in self.names():
-            raise NoCollection(f"no collection {name!r} here", "The start page lists those there are.")
+            raise NoCollection(f"no collection {name!r} here", "The start page lists all collections.")
         return self.folder / name
 
     @contextlib.contextmanager
     def making(self, name: str) -> Iterator[Path]:
-        """The folder of a collection that is made inside: nobody else's, shown then, and gone when making it fails."""
+        """A new folder for a collection that is made inside; shown afterwards, and removed if that fails."""
         name = name.strip()
         if not _NAME.fullmatch(name) or len(name) > MAX_NAME_CHARS or len(name.encode()) > MAX_NAME_BYTES:
-            raise InputError(f"{name!r} cannot be the name of a folder", "Take letters, digits, blanks and - _ .")
+            raise InputError(f"{name!r} cannot be the name of a folder", "Use letters, digits, spaces and - _ .")
         folder = self.folder / name
         try:
             folder.mkdir()
@@ -127,13 +126,14 @@ class Shelf:
                 stack.enter_context(self._lock(name).reading(READ_WAIT_S))
             except TimeoutError:
                 raise CollectionBusy(
-                    f"{name} is being changed: a model is trained, or pages are judged anew", "Try again in a moment."
+                    f"{name} is being changed: a model is being trained, or pages are being re-judged",
+                    "Try again in a moment.",
                 ) from None
             yield Collection(path)
 
     @contextlib.contextmanager
     def writing(self, name: str) -> Iterator[Collection]:
-        """A collection to change: nobody reads it meanwhile, unless a crawl runs, which lets others read."""
+        """A collection to change: nobody reads it meanwhile, unless a crawl runs, which answers readers itself."""
         path = self.path(name)
         with contextlib.nullcontext() if is_running(path) else self._lock(name).writing():
             yield Collection(path)
@@ -147,5 +147,5 @@ def is_collection(folder: Path) -> bool:
     """Whether a folder holds a collection."""
     try:
         return (folder / DATABASE_NAME).is_file()
-    except OSError:  # somebody else's, which may not be looked into
+    except OSError:  # it belongs to someone else and cannot be read
         return False

@@ -1,8 +1,6 @@
-"""Crawls begun by the portal: processes of their own, which go on when the portal ends.
+"""The start page: all collections, signing in, new collections, and starting crawls.
 
-The start page, signing in, and what belongs to no collection.
-
-New collections: from bookmarks, from a question, from a few pages, without a terminal.
+A crawl that is started here is a process of its own, which continues when the portal ends.
 """
 
 from __future__ import annotations
@@ -20,8 +18,8 @@ from pydantic import BaseModel, Field
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from opilio.crawl import Collection
-from opilio.crawl.asking import address_of
-from opilio.crawl.control import is_running
+from opilio.crawl.operations.client import is_running
+from opilio.crawl.operations.context import address_of
 from opilio.crawl.status import FOUND
 from opilio.errors import CollectionBusy, CollectionError, InputError, OpilioError
 from opilio.settings import Settings, override, parse_assignment
@@ -33,11 +31,15 @@ from opilio.web.shelf import Shelf
 LOG = "crawl.log"
 START_S = 60.0  # a large collection is read first
 POLL_S = 0.05
+MAX_INPUT_CHARS = 20_000_000
+HOUR_S = 3600.0
 _STARTED: list[subprocess.Popen[bytes]] = []
+
+router = APIRouter()
 
 
 def start_crawl(folder: Path) -> None:
-    """Begin a crawl, or go on with one; returns when it answers. What it prints goes to crawl.log in the folder."""
+    """Start or continue a crawl; returns when it answers. Its output goes to crawl.log in the folder."""
     _STARTED[:] = [process for process in _STARTED if process.poll() is None]
     if is_running(folder):
         raise CollectionError("a crawl runs here already", "Watch it, or stop it first.")
@@ -61,21 +63,18 @@ def start_crawl(folder: Path) -> None:
             hints = [line.removeprefix("hint: ") for line in said if line.startswith("hint: ")]
             raise CollectionError((errors or said or ["the crawl ended at once"])[-1], (hints or [""])[-1])
         time.sleep(POLL_S)
-    raise CollectionBusy("the crawl has begun, but does not answer yet", f"Look at {folder / LOG}.")
-
-
-router = APIRouter()
+    raise CollectionBusy("the crawl has started, but does not answer yet", f"Look at {folder / LOG}.")
 
 
 class Token(BaseModel):
-    """What the server printed."""
+    """The token that the server printed."""
 
     token: str
 
 
 @router.get("/", include_in_schema=False)
 def home(request: Request, shelf: AllShelf, pages: Render) -> Response:
-    """All collections; the one there is, when the server was given one."""
+    """All collections; or the collection itself, when the server shows only one."""
     names = shelf.names()
     if shelf.is_one and len(names) == 1:
         return RedirectResponse(f"/c/{quote(names[0], safe='')}/", 307)
@@ -84,19 +83,19 @@ def home(request: Request, shelf: AllShelf, pages: Render) -> Response:
 
 @router.get("/collections", include_in_schema=False)
 def all_collections(request: Request, shelf: AllShelf, pages: Render) -> HTMLResponse:
-    """All collections, also when there is one only."""
+    """All collections, also when there is only one."""
     return pages.render(request, "home.html", collections=collections(shelf))
 
 
 @router.get("/login", include_in_schema=False)
 def login_page(request: Request, pages: Render) -> HTMLResponse:
-    """A page that signs in with the token behind # in its address, or asks for it."""
+    """A page that signs in with the token after # in its address, or asks for it."""
     return pages.render(request, "login.html")
 
 
 @router.post(LOGIN, tags=["access"])
 def login(request: Request, body: Token) -> Response:
-    """Sign a browser in: the answer sets its cookie."""
+    """Sign a browser in: the response sets its cookie."""
     security: Security = request.app.state.security
     if not security.knows(body.token.strip()):
         raise NotAllowed("wrong token", "The server prints the right one when it starts.")
@@ -115,12 +114,12 @@ def logout(request: Request, _: Annotated[None, Depends(allowed)]) -> Response:
 
 @router.get("/api/collections", tags=["collections"])
 def collections(shelf: AllShelf) -> list[dict[str, Any]]:
-    """The collections: how much is in each, and whether a crawl runs there."""
+    """The collections: their figures, and whether a crawl runs."""
     return [_figures(shelf, name) for name in shelf.names()]
 
 
 def _figures(shelf: Shelf, name: str) -> dict[str, Any]:
-    """What the list of collections says of one; of one that cannot be read now, why."""
+    """The figures of one collection; if it cannot be read now, the reason."""
     told: dict[str, Any] = {
         "name": name,
         "running": False,
@@ -142,20 +141,14 @@ def _figures(shelf: Shelf, name: str) -> dict[str, Any]:
 
 @router.post("/api/c/{name}/crawl", tags=["crawl"])
 def crawl(collection: Writing) -> dict[str, Any]:
-    """Begin a crawl in a collection, or go on with it."""
+    """Start or continue the crawl of a collection."""
     start_crawl(collection.folder)
     return {"said": "the crawl runs"}
 
 
-@router.post("/api/c/{name}/stop", tags=["crawl"])
-def stop(collection: Writing) -> dict[str, Any]:
-    """Stop the crawl that runs, cleanly."""
-    return {"said": "stopping" if collection.stop() else "no crawl runs"}
-
-
 @router.get("/assets/d3.js", include_in_schema=False)
 def d3() -> Response:
-    """D3, from the package that brings it."""
+    """D3, from its package."""
     from xstatic.pkg import d3 as package  # noqa: PLC0415
 
     return FileResponse(
@@ -163,24 +156,20 @@ def d3() -> Response:
     )
 
 
-MAX_INPUT_CHARS = 20_000_000
-HOUR_S = 3600.0
-
-
 class Wish(BaseModel):
-    """What a collection should be about, where it begins and when it ends."""
+    """A new collection: what it is about, where the crawl begins and when it ends."""
 
     name: str
     bookmarks: str = Field("", max_length=MAX_INPUT_CHARS, description="A browser's bookmark file (HTML), its text.")
     taxonomy: str = Field("", max_length=MAX_INPUT_CHARS, description="A taxonomy (YAML), its text.")
-    query: str = Field("", max_length=2000, description="Words the pages should be about.")
-    seeds: list[str] = Field(default=[], description="URLs to begin at.")
-    examples: list[str] = Field(default=[], description="URLs of pages to learn from; they are begun at, too.")
+    query: str = Field("", max_length=2000, description="Words that describe the pages.")
+    seeds: list[str] = Field(default=[], description="URLs where the crawl begins.")
+    examples: list[str] = Field(default=[], description="URLs of pages to learn from; the crawl begins there, too.")
     max_pages: int = Field(1000, ge=0, description="Pages to fetch; 0: no limit.")
     max_hours: float | None = Field(None, ge=0, description="Hours to crawl; none: no limit.")
-    contact: str = Field("", description="URL where owners of sites can reach you.")
+    contact: str = Field("", description="URL where site owners can reach you.")
     settings: list[str] = Field(default=[], description="Any settings, each as section.key=value.")
-    start: bool = Field(True, description="Begin the crawl at once.")
+    start: bool = Field(True, description="Start the crawl at once.")
 
 
 @router.get("/new", include_in_schema=False)
@@ -190,14 +179,14 @@ def wizard(request: Request, shelf: AllShelf, pages: Render) -> HTMLResponse:
 
 
 def _shown(folder: Path) -> str:
-    """A folder as people write it: below their own, it begins with ~."""
+    """A folder as people write it: with ~ for their home."""
     home = Path.home()
     return f"~/{folder.relative_to(home)}" if folder.is_relative_to(home) else str(folder)
 
 
 @router.post("/api/collections", tags=["collections"])
 def create(wish: Wish, shelf: AllShelf, _: Annotated[None, Depends(allowed)]) -> dict[str, Any]:
-    """Make a collection, and begin its crawl unless told otherwise."""
+    """Make a collection, and start its crawl unless `start` is false."""
     settings = _settings(wish)
     with shelf.making(wish.name) as folder, tempfile.TemporaryDirectory() as inputs:
         collection = _made(wish, settings, folder, Path(inputs))
@@ -207,12 +196,12 @@ def create(wish: Wish, shelf: AllShelf, _: Annotated[None, Depends(allowed)]) ->
         try:
             start_crawl(folder)
         except CollectionError as error:
-            raise CollectionError(f"{said}; its crawl did not begin: {error.message}", error.hint) from None
+            raise CollectionError(f"{said}; its crawl did not start: {error.message}", error.hint) from None
     return {"said": said + ("; the crawl runs" if wish.start else ""), "name": folder.name, "topics": topics}
 
 
 def _made(wish: Wish, settings: Settings, folder: Path, inputs: Path) -> Collection:
-    """The collection; errors do not tell where its inputs lay for the moment."""
+    """Make the collection; errors do not show the folder of its temporary input files."""
     try:
         files = _files(wish, inputs)
         if "topics" in files:
@@ -223,7 +212,7 @@ def _made(wish: Wish, settings: Settings, folder: Path, inputs: Path) -> Collect
 
 
 def _check_taxonomy(file: Path) -> None:
-    """Refuse files as examples: they would be those of this machine, and whoever reads the portal could read them."""
+    """Refuse files as examples: everyone who reads the portal could read these files of this machine."""
     named = [example.value for example in read_taxonomy(file).examples if example.kind is ExampleKind.FILE]
     if named:
         raise InputError(
@@ -243,7 +232,7 @@ def _settings(wish: Wish) -> Settings:
 
 
 def _files(wish: Wish, folder: Path) -> dict[str, Path]:
-    """The inputs as files, as `Collection.create` wants them."""
+    """The inputs as files, as `Collection.create` takes them."""
     texts = {
         "bookmarks": (wish.bookmarks, "bookmarks.html"),
         "topics": (wish.taxonomy, "taxonomy.yaml"),
@@ -259,6 +248,6 @@ def _files(wish: Wish, folder: Path) -> dict[str, Path]:
 
 
 def _addresses(lines: list[str]) -> str:
-    """URLs, one a line; `http://` may be left out."""
+    """URLs, one on each line; `http://` may be left out."""
     hint = "Write one address on each line, such as https://example.org/"
     return "\n".join(address_of(line, hint) for line in filter(None, map(str.strip, lines)))

@@ -1,10 +1,8 @@
-"""Live figures: one look a second at a crawl, whoever and however many listen.
+"""The crawl page: live figures, charts, and the controls to steer the crawl.
 
-A browser keeps a connection open and is sent events (`text/event-stream`). All who listen to one collection share one
-`Watch`: it asks the crawl once a second as long as anybody listens. Where no crawl runs, the figures of the last one
-are sent once, and then nothing until a crawl begins.
-
-A crawl as it runs: figures, charts and the means to steer it.
+A browser keeps a connection open and receives events (`text/event-stream`). All listeners of one collection share one
+`Watch`: it asks the crawl for its figures once a second as long as anybody listens. Where no crawl runs, the figures of
+the last one are sent once, and then nothing until a crawl begins.
 """
 
 from __future__ import annotations
@@ -14,14 +12,14 @@ import contextlib
 import dataclasses
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, StreamingResponse
 
 from opilio.crawl import Status
-from opilio.crawl.control import ask
+from opilio.crawl.operations.client import ask
 from opilio.errors import OpilioError
 from opilio.frontier import covering, strategies
 from opilio.model import Outcome, OutcomeKind
@@ -32,10 +30,18 @@ from opilio.web.shelf import Shelf
 
 EVERY_S = 1.0
 KEEP_ALIVE_S = 15.0  # silence after which a proxy might think the connection dead
-LOOK_UP_S = 0.4  # whoever listens looks this often whether the server ends
+LOOK_UP_S = 0.4  # how often a listener looks whether the server ends
 ASK_TIMEOUT_S = 10.0
+SHOWN_MARKS = 40
+SHOWN_TOPICS = 100
+SHOWN_HOSTS = 8  # of each kind
 
 Figures = dict[str, Any]
+
+router = APIRouter()
+
+
+# -- live figures
 
 
 class Watch:
@@ -49,10 +55,10 @@ class Watch:
         self._last: Figures | None = None
         self._was_live = False
         self.looks = 0
-        """How often the crawl has been asked."""
+        """How often the crawl was asked for its figures."""
 
     async def listen(self, is_ending: Callable[[], bool]) -> AsyncIterator[str]:
-        """Events, until whoever listens leaves or the server ends."""
+        """Events, until the listener leaves or the server ends."""
         queue: asyncio.Queue[str] = asyncio.Queue(1)
         self._listeners.add(queue)
         if self._last is not None:
@@ -77,27 +83,29 @@ class Watch:
                 self._task = self._last = None
 
     async def _look_on(self) -> None:
-        """Look once a second, and tell all who listen what is new."""
+        """Ask once a second, and send what is new to all listeners."""
         while True:
             try:
                 now = await asyncio.to_thread(self._look)
-            except OpilioError:  # it begins or ends just now, or the folder is gone
+            except OpilioError:  # the crawl begins or ends right now, or the folder is gone
                 now = None
             if now is not None and now != self._last:
                 self._last = now
                 for queue in self._listeners:
                     with contextlib.suppress(asyncio.QueueEmpty):
-                        queue.get_nowait()  # whoever is slow hears the newest
+                        queue.get_nowait()  # a slow listener gets the newest only
                     queue.put_nowait(_event(now))
             await asyncio.sleep(EVERY_S)
 
     def _look(self) -> Figures | None:
-        """The figures; None when no crawl runs and none ran at the last look."""
+        """The figures; None when no crawl runs and none ran the last time."""
         self.looks += 1
-        told: Figures | None = ask(self._shelf.path(self._name), "status", timeout_s=ASK_TIMEOUT_S)
-        if told is not None:
+        told: Figures | None = None
+        answer = ask(self._shelf.path(self._name), "status", timeout_s=ASK_TIMEOUT_S)
+        if answer is not None:
+            told = answer.result
             self._was_live = True
-        elif self._last is None or self._was_live:  # as it ended, it may have said less than it wrote
+        elif self._last is None or self._was_live:  # at its end, it may have written more than it said
             with self._shelf.reading(self._name) as collection:
                 told = dataclasses.asdict(collection.status())
             self._was_live = False
@@ -121,38 +129,28 @@ def _event(figures: Figures) -> str:
     return f"data: {json.dumps(figures)}\n\n"
 
 
-router = APIRouter()
-SHOWN_MARKS = 40
-SHOWN_TOPICS = 100
-SHOWN_HOSTS = 8  # of each kind
+# -- the page
 
 
 class HostWish(BaseModel):
-    """What is wanted of a host, and of all below it."""
+    """What to do with a host, and with all below it."""
 
-    host: str = Field(description="A name such as www.example.org; the address of a page will do.")
+    host: str = Field(description="A name such as www.example.org, or the URL of a page.")
     do: Literal["lock", "unlock", "boost"]
-    factor: float = Field(10.0, description="Of a boost: how many times as much a priority counts; 1 takes it back.")
+    factor: float = Field(10.0, description="For a boost: the factor for priorities; 1 takes the boost back.")
 
 
 class PolicyBody(BaseModel):
-    """The order of what waits."""
+    """The order of the frontier."""
 
-    strategy: str = Field(description="A strategy by name, or sql.")
-    order_by: str = Field("", description="Of the strategy sql: what stands after ORDER BY, over the view frontier.")
-    n: int = Field(0, ge=0, description="Of the strategy best-n-first.")
-
-
-class TopicMark(BaseModel):
-    """Whether a topic is wanted."""
-
-    topic: str
-    good: bool = True
+    strategy: str = Field(description="The name of a strategy, or sql.")
+    order_by: str = Field("", description="For the strategy sql: what follows ORDER BY, over the view frontier.")
+    n: int = Field(0, ge=0, description="For the strategy best-n-first.")
 
 
 @router.get("/c/{name}/watch", include_in_schema=False)
 def watch(request: Request, name: str, collection: Reading, pages: Render) -> HTMLResponse:
-    """The crawl that runs, or the last one."""
+    """The running crawl, or the last one."""
     status, census = collection.status(), collection.census()
     hosts = [
         {**host, "boosted_as": covering(host_name(host["host"]), status.boosts)}
@@ -168,7 +166,7 @@ def watch(request: Request, name: str, collection: Reading, pages: Render) -> HT
 
 
 def limit_of(limits: LimitSettings) -> str:
-    """What would end a crawl, in words."""
+    """The limits that would end a crawl, for people."""
     words = {
         "max_pages": f"{limits.max_pages:,} pages", "max_time_s": f"{limits.max_time_s:g} s",
         "max_bytes": f"{limits.max_bytes:,} bytes", "recall": f"a recall of {limits.recall:.0%}",
@@ -177,7 +175,7 @@ def limit_of(limits: LimitSettings) -> str:
 
 
 def by_kind(outcomes: Mapping[str, int]) -> list[dict[str, Any]]:
-    """Outcomes by the family they belong to, in the order of the families; the largest first in each."""
+    """Outcomes grouped by kind; the largest first in each group."""
     known = {outcome.value for outcome in Outcome}
     found = []
     for kind in OutcomeKind:
@@ -187,39 +185,13 @@ def by_kind(outcomes: Mapping[str, int]) -> list[dict[str, Any]]:
 
 
 def describe(status: Status) -> str:
-    """How a crawl stands, in a word or two."""
+    """The state of a crawl, for people."""
     if not status.running:
         return f"no crawl runs: {status.reason}"
     return "paused" if status.paused else "crawling"
 
 
-# -- watching
-
-
-@router.get("/api/c/{name}/status", tags=["crawl"])
-def status_now(collection: Reading) -> dict[str, Any]:
-    """The figures of the crawl that runs, or of the last one."""
-    return dataclasses.asdict(collection.status())
-
-
-@router.get("/api/c/{name}/series", tags=["crawl"])
-def series(collection: Reading, points: Annotated[int, Query(ge=1, le=2000)] = 300) -> dict[str, Any]:
-    """The history of the crawl: harvest by pages, speed by seconds of crawling, and what happened when."""
-    return collection.series(points)
-
-
-@router.get("/api/c/{name}/hosts", tags=["crawl"])
-def hosts(collection: Reading, top: Annotated[int, Query(ge=1, le=1000)] = 15) -> list[dict[str, Any]]:
-    """The hosts that gave most, those that fail, and those with most URLs waiting."""
-    return collection.hosts(top)
-
-
-@router.get("/api/c/{name}/census", tags=["crawl"])
-def census(
-    collection: Reading, last_pages: Annotated[int, Query(ge=0)] = 0, topic: str | None = None
-) -> dict[str, Any]:
-    """Which topics the pages fell into, and what to do about it."""
-    return collection.census(last_pages, topic)
+# -- the API, where it does more than call one operation
 
 
 @router.get("/api/c/{name}/events", tags=["crawl"], response_class=StreamingResponse)
@@ -232,48 +204,23 @@ async def events(request: Request, name: str, shelf: AllShelf) -> StreamingRespo
     return StreamingResponse(state.watches.of(name).listen(is_ending), media_type="text/event-stream")
 
 
-# -- steering
-
-
-@router.post("/api/c/{name}/pause", tags=["crawl"])
-def pause(collection: Writing) -> dict[str, Any]:
-    """Ask for nothing new until the crawl is resumed; requests under way are finished."""
-    running = collection.pause()
-    return {"said": "paused: requests under way are finished" if running else "no crawl runs", "running": running}
-
-
-@router.post("/api/c/{name}/resume", tags=["crawl"])
-def resume(collection: Writing) -> dict[str, Any]:
-    """Go on after a pause."""
-    running = collection.resume()
-    return {"said": "the crawl goes on" if running else "no crawl runs", "running": running}
-
-
 @router.post("/api/c/{name}/host", tags=["crawl"])
 def steer_host(collection: Writing, wish: HostWish) -> dict[str, Any]:
-    """Lock a host (it is never asked again), unlock it, or let it have its turn sooner while the crawl runs."""
+    """Lock a host (nothing is fetched from it again), unlock it, or boost it while the crawl runs."""
     if wish.do == "lock":
         urls = collection.lock_host(wish.host)
-        return {"said": f"{wish.host} is locked; {urls:,} of its URLs no longer wait", "urls": urls}
+        return {"said": f"{wish.host} is locked; {urls:,} of its queued URLs were dropped", "urls": urls}
     if wish.do == "unlock":
         urls = collection.unlock_host(wish.host)
-        return {"said": f"{wish.host} is unlocked; {urls:,} URLs wait again", "urls": urls}
+        return {"said": f"{wish.host} is unlocked; {urls:,} URLs are queued again", "urls": urls}
     urls = collection.boost_host(wish.host, wish.factor)
-    how = f"comes sooner, {wish.factor:g} times" if wish.factor > 1 else "comes in its own turn again"
-    return {"said": f"{wish.host} {how}; {urls:,} of its URLs wait", "urls": urls}
+    how = f"is boosted {wish.factor:g} times" if wish.factor > 1 else "is no longer boosted"
+    return {"said": f"{wish.host} {how}; {urls:,} of its URLs are queued", "urls": urls}
 
 
 @router.post("/api/c/{name}/policy", tags=["crawl"])
 def policy(collection: Writing, order: PolicyBody) -> dict[str, Any]:
-    """Order what waits another way: at once when a crawl runs, else from the next one on."""
+    """Change the order of the frontier: at once when a crawl runs, else from the next crawl on."""
     order_by = order.order_by if order.strategy == "sql" else ""
     running = collection.policy(order.strategy, order_by, order.n)
     return {"said": f"ordered by {order_by or order.strategy}{'' if running else ' from the next crawl on'}"}
-
-
-@router.post("/api/c/{name}/mark", tags=["crawl"])
-def mark(collection: Writing, wish: TopicMark) -> dict[str, Any]:
-    """Want a topic, or not any more; a crawl that runs learns it at once."""
-    changed = collection.mark(wish.topic, good=wish.good)
-    said = f"{wish.topic} is {'wanted' if wish.good else 'not wanted any more'}" if changed else "nothing changed"
-    return {"said": said, "changed": changed}

@@ -1,8 +1,12 @@
 """What the analyzer makes of a whole recorded web: documents and links, made once and kept beside the web.
 
-They are kept in a folder of the web's, named by a key over all that they depend on: the web's digest, the settings that
-matter to reading pages, the version of Opilio and its code for fetching and analysing. So what is found there is never
-out of date; the folders may be deleted at any time.
+They are kept in a folder inside the web's folder, named by a key over all that they depend on: the web's digest, the
+settings that matter to reading pages, the version of Opilio and its code for fetching and analysing. So what is found
+there is never out of date; the folders may be deleted at any time.
+
+The work is shared among processes. A share is every k-th page; a process writes what it makes of its share to files, in
+the order of the pages: `documents` holds one msgpack message after another, `sizes` their sizes, `counts` and `targets`
+the links. It sends a message whenever some more pages are done.
 """
 
 from __future__ import annotations
@@ -13,8 +17,6 @@ import hashlib
 import mmap
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
@@ -26,15 +28,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 import opilio
+from opilio.analyze import Analyzer, Extractor, Failure
 from opilio.errors import InputError, OpilioError
-from opilio.lab.experiments.analysis_process import AnalysisShare, analyse_share
+from opilio.fetch.response import replay
 from opilio.lab.webs.recorded import RecordedWeb
-from opilio.model import Document
-from opilio.settings import Settings
+from opilio.model import Document, Lease, Outcome
+from opilio.process import Channel, Child, end_with_parent, start
+from opilio.settings import Settings, from_table
 
 PREFIX = "analysed-"
 PAGES_PER_PROCESS = 300  # a process takes half a second to start, a page some milliseconds
-_CODE = ("analyze", "fetch", "model")
+REPORT_EVERY_PAGES = 50
+READING_CODE = ("analyze", "fetch", "model")
+"""Packages that make documents of answers."""
 
 
 class DocumentTable(Sequence[Document | None]):
@@ -116,7 +122,7 @@ def key_of(web: RecordedWeb, settings: Settings) -> str:
     matters = (
         web.digest,
         opilio.__version__,
-        _code_digest(),
+        digest_of_code(READING_CODE),
         settings.fetch.accept,
         settings.traps.max_links_per_page,
         (settings.robots.obey_meta, settings.robots.obey_rel_nofollow),
@@ -127,13 +133,14 @@ def key_of(web: RecordedWeb, settings: Settings) -> str:
 
 
 @functools.cache
-def _code_digest() -> str:
-    """A digest over the code that reads pages: while it is being changed, its version is not."""
+def digest_of_code(parts: tuple[str, ...]) -> str:
+    """A digest over packages and modules of ours, by their paths: code changes more often than its version."""
     digest = hashlib.sha256()
     root = Path(opilio.__file__).parent
-    for package in _CODE:
-        for path in sorted((root / package).glob("*.py")):
-            digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    for part in parts:
+        path = root / part
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
 
 
@@ -165,46 +172,31 @@ def _analyse_into(
 
 def _run_processes(shares: list[AnalysisShare], on_pages: Callable[[int], object]) -> None:
     """One process for each share; when one fails, or we are stopped, all are ended."""
-    # The same import path as ours, and none of our working folder's modules.
-    module = "opilio.lab.experiments.analysis_process"
-    program = f"import sys; sys.path[:] = {sys.path!r}; from {module} import main; main(sys.argv[1:])"
-    processes: list[subprocess.Popen[bytes]] = []
+    children: list[Child] = []
     lock = threading.Lock()
 
-    def listen(process: subprocess.Popen[bytes]) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
+    def listen(child: Child) -> None:
+        while message := child.channel.receive():
             with lock:
-                on_pages(int(line))
+                on_pages(int(message))
 
     try:
-        for share in shares:
-            command = [sys.executable, "-c", program, msgspec.json.encode(share).decode()]
-            processes.append(
-                subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    process_group=0,  # Ctrl-C is ours to handle
-                )
-            )
-        listeners = [threading.Thread(target=listen, args=(process,), daemon=True) for process in processes]
+        for share in map(msgspec.json.encode, shares):
+            children += [start("opilio.lab.experiments.analysed:run_share", share.decode())]
+        listeners = [threading.Thread(target=listen, args=(child,), daemon=True) for child in children]
         for listener in listeners:
             listener.start()
-        for process in processes:
-            if process.wait() != 0:
+        for child in children:
+            if child.process.wait() != 0:
                 raise OpilioError(
-                    f"a process that analysed the web ended with code {process.returncode}",
+                    f"a process that analysed the web ended with code {child.process.returncode}",
                     "Look at the messages above; with one worker it is done in this process.",
                 )
         for listener in listeners:
             listener.join()
     finally:
-        for process in processes:
-            process.kill()
-            process.wait()
-            if process.stdout is not None:
-                process.stdout.close()
+        for child in children:
+            child.close()
 
 
 def _merge(folder: Path, parts: list[Path], pages: int) -> None:
@@ -247,3 +239,83 @@ def _load(web: RecordedWeb, folder: Path) -> Analysed:
         np.load(folder / "targets.npy"),
         msgspec.msgpack.decode((folder / "terms.msgpack").read_bytes(), type=dict[int, str]),
     )
+
+
+# -- one share, here or in a process of its own
+
+
+class AnalysisShare(msgspec.Struct, frozen=True):
+    """Which pages are analysed, how, and where the result goes."""
+
+    web: str
+    settings: dict[str, dict[str, object]]
+    first: int
+    step: int
+    target: str
+
+
+class PageReader:
+    """Makes documents of recorded answers, as a worker of a crawl does."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._analyzer = Analyzer(settings.traps, settings.robots, settings.store)
+        self._extractor = Extractor(settings)
+
+    def read(self, web: RecordedWeb, n: int) -> Document | None:
+        """The document of a page; None when a crawl would not store one."""
+        if not 200 <= web.status(n) < 300:
+            return None
+        url = web.urls[n]
+        response = replay(Lease(n, url), "", 0.0, web.head(n), web.body(n), self._settings)
+        if response.fetch.outcome is not Outcome.OK:
+            return None
+        declared, found = response.headers.get("content-type", ""), response.fetch.content_type
+        content_type = declared if declared.lower().startswith(found) else found
+        try:
+            if not self._analyzer.is_risky(response.body, content_type, url):
+                return self._analyzer.analyze(response.body, content_type, url, response.headers)
+            content = self._extractor.read_now(response.body, content_type, url)
+            return None if isinstance(content, Failure) else self._analyzer.document_of(content, url, response.headers)
+        except Exception:  # a page must never stop an analysis; a crawl says `unreadable` of it
+            return None
+
+    def close(self) -> None:
+        """End the process that reads files."""
+        self._extractor.close()
+
+
+def analyse_share(share: AnalysisShare, on_pages: Callable[[int], object]) -> None:
+    """Analyse the pages of a share; `on_pages` receives how many more were done."""
+    web = RecordedWeb.open(Path(share.web))
+    reader = PageReader(from_table(share.settings, "settings of the analysis"))
+    terms: dict[int, str] = {}
+    sizes: list[int] = []
+    counts: list[int] = []
+    targets: list[int] = []
+    encode = msgspec.msgpack.Encoder().encode
+    folder = Path(share.target)
+    with (folder / "documents").open("wb") as file:
+        for n in range(share.first, len(web), share.step):
+            document = reader.read(web, n)
+            message = b""
+            if document is not None:
+                terms.update(document.new_terms)  # which of them are new depends on who read what before
+                message = encode(msgspec.structs.replace(document, new_terms=[]))
+                targets.extend(web.number(link.url) for link in document.links)
+            file.write(message)
+            sizes.append(len(message))
+            counts.append(len(document.links) if document is not None else 0)
+            if len(sizes) % REPORT_EVERY_PAGES == 0:
+                on_pages(REPORT_EVERY_PAGES)
+    reader.close()
+    np.array(sizes, np.int64).tofile(folder / "sizes")
+    np.array(counts, np.int64).tofile(folder / "counts")
+    np.array(targets, np.int32).tofile(folder / "targets")
+    (folder / "terms").write_bytes(msgspec.msgpack.encode(terms))
+
+
+def run_share(channel: Channel, share: str) -> None:
+    """The work of a process."""
+    end_with_parent(channel)
+    analyse_share(msgspec.json.decode(share, type=AnalysisShare), lambda pages: channel.send(b"%d" % pages))

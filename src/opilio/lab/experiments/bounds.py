@@ -1,8 +1,8 @@
-"""Crawlers that know what no crawler can know: how much is left to be found by a better order, or by a better judge.
+"""Strategies that know what no crawler can know. They show how much a better order, or a better judge, could gain.
 
-The oracle knows where all targets are: what it finds nobody can be asked to beat by much. The one with foresight has
-read every waiting page and knows what the judge will say of it: where it is little better than an order that guesses
-from links, no better guess will help, but a better judge may. Only simulated crawls can have such orders.
+The oracle knows where all targets are: no strategy finds them much sooner. Foresight knows what the judge will say of
+every queued page: where it is little better than an order that guesses from links, no better guess will help, but a
+better judge may. Only simulated crawls can have such orders.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NO_PAGE = -100.0
 
 @strategies.register("oracle")
 class Oracle(Strategy):
-    """Targets first, then what is fewest links away from one. `know` must be called before the crawl."""
+    """Targets first, then the fewest links away from one. `know` must be called before the crawl."""
 
     order_by = "priority desc"
     _links_to_go: Mapping[str, int] = {}
@@ -53,7 +53,7 @@ class Foresight(Strategy):
         self._confidence_of = confidence_of
 
     def priority(self, link: QueuedUrl) -> float:
-        """The judge's confidence; what cannot be had comes last."""
+        """The judge's confidence; a URL without a page comes last."""
         return _SEED_PRIORITY if link.depth == 0 else self._confidence_of(link.url)
 
 

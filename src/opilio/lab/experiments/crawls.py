@@ -35,10 +35,10 @@ import numpy as np
 
 from opilio.classify import CLASSIFIERS, Example, Model, TrainingSet
 from opilio.crawl import Collection
-from opilio.crawl.taught import KEYWORDS
-from opilio.crawl.teacher import REDRAWN
+from opilio.crawl.training_state import KEYWORDS
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence, TextReader
+from opilio.frontier import LinkTextOrder
 from opilio.lab.experiments.analysed import Analysed
 from opilio.lab.experiments.bounds import Foresight, Oracle, foreseen, links_to_go
 from opilio.lab.experiments.experiment import TRUTH, Contestant, Experiment, JudgeChoice
@@ -47,12 +47,12 @@ from opilio.lab.experiments.records import UNDOUBTED, ModelRun, RunPlace, RunRec
 from opilio.lab.experiments.simulate import Answers, Crawl, Simulation
 from opilio.lab.experiments.tasks import TaskTopic
 from opilio.lab.webs.transport import RecordedTransport
-from opilio.learn import brief, keyword_model, ways_to
-from opilio.learn.rejudging import NO_WAY
-from opilio.model import Document, Judgement, Outcome
+from opilio.learn import keyword_model, link_context, prepare_order
+from opilio.learn.rejudging import NO_CONTEXT
+from opilio.model import Document, Judgement, Outcome, TrainingReason
 from opilio.settings import Settings, override
 from opilio.store import Batch, Store
-from opilio.store.loading import ModelRecord
+from opilio.store.loader import ModelRecord
 from opilio.topics import ExampleKind, default_others
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node
 from opilio.topics.others import OthersDocument
@@ -173,7 +173,7 @@ def crawl_for_real(
         fetched = [page for page in starts if not (chosen.robots.obey_meta and _is_noindex(analysed, page))]
         _teach(collection, analysed, topic, fetched)
         status = collection.crawl(transport=RecordedTransport(analysed.web, collection.settings))
-        if status.reason.startswith("interrupted"):
+        if status.interrupted:
             raise KeyboardInterrupt  # a crawl ends at Ctrl-C as if nothing had happened; an experiment must not
         with Store.open(collection.folder, read_only=True) as store:
             reader = _Reader(store, analysed, chosen, max_pages)
@@ -263,7 +263,7 @@ class _Reader:
         newest = self._load(self.models[-1].version) if self.models else keyword_model(self._store.load_topics())
         stored.update(zip(others, self._judgements(newest, others), strict=True))
         judgements = [stored[oid] for oid in self._pages]
-        trained = [model for model in self.models if model.reason != REDRAWN]
+        trained = [model for model in self.models if model.cause.reason is not TrainingReason.REDRAWN]
         return CrawlResult(crawl, judgements, [self._model(model) for model in trained])
 
     def _load(self, version: int) -> Model:
@@ -274,19 +274,19 @@ class _Reader:
         for oid in oids:
             number = self._numbers[oid]
             document = self._analysed.documents[number]
-            anchor, told = self._ways.get(oid, NO_WAY)
+            anchor, told = self._ways.get(oid, NO_CONTEXT)
             url = self._analysed.web.urls[number]
             yield model.judge(Evidence.of(document, url, anchor, told)) if document else Judgement()
 
     @functools.cached_property
     def _ways(self) -> dict[int, tuple[str, bytes]]:
-        return ways_to(self._store, list(self._pages), self._settings.classify)
+        return link_context(self._store, list(self._pages), self._settings.classify)
 
     def _model(self, record: ModelRecord) -> ModelRun:
         before = sum(self._visits[requests - 1][6] <= record.created_s for requests in self._pages.values())
         said = self._judgements(self._load(record.version), self._pages)
         judged = np.array([judgement.relevance for judgement in said], "<f4").tobytes()
-        return ModelRun(record.version, before, record.documents, record.reason, judged)
+        return ModelRun(record.version, before, record.documents, record.cause.reason, judged)
 
 
 @dataclass(frozen=True)
@@ -317,8 +317,9 @@ def simulate(errand: Errand, judge: Judging) -> RunRecord:
     settings = experiment.settings_of(contestant, errand.place.repeat)
     simulation = Simulation(errand.answers, settings, errand.starts, judge, max_pages=errand.budget_pages)
     strategy = simulation.absorber.frontier.strategy
-    if strategy.learns:
-        brief(strategy, training_of(experiment.judge_of(contestant), errand.analysed, errand.topic, experiment.seed))
+    if isinstance(strategy, LinkTextOrder):
+        training = training_of(experiment.judge_of(contestant), errand.analysed, errand.topic, experiment.seed)
+        prepare_order(strategy, training)
     if isinstance(strategy, Oracle):
         strategy.know(links_to_go(errand.analysed, errand.graph, errand.topic))
     if isinstance(strategy, Foresight):

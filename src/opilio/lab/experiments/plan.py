@@ -13,22 +13,23 @@ import msgspec
 
 import opilio
 from opilio.errors import InputError, SettingsError
-from opilio.lab.experiments.analysed import key_of
+from opilio.lab.experiments.analysed import digest_of_code, key_of
 from opilio.lab.experiments.experiment import Experiment, Topics, Web
 from opilio.lab.experiments.records import RunPlace, RunRecord
 from opilio.lab.experiments.tasks import TaskMaker
 from opilio.lab.webs.recorded import RecordedWeb
 from opilio.settings import Settings
 
-_CODE = (
-    "model", "topics", "frontier", "analyze", "features", "classify", "crawl/absorb.py",
-    "crawl/offering.py", "crawl/meeting.py", "crawl/extra_urls.py", "fetch/response.py",
-    "learn/strategy_history.py", "lab/experiments/analysed.py", "lab/experiments/simulate.py",
-    "lab/experiments/crawls.py", "lab/experiments/graph.py", "lab/experiments/bounds.py", "lab/experiments/tasks.py",
+SIMULATION_CODE = (
+    "model", "topics", "frontier", "fetch", "analyze", "features", "classify", "learn/strategy_history.py",
+    "crawl/absorb.py", "crawl/discovery.py", "crawl/extra_urls.py", "crawl/first_contact.py", "crawl/ledger.py",
+    "crawl/rows.py", "crawl/status.py", "crawl/worker.py",
+    "lab/experiments/analysed.py", "lab/experiments/simulate.py", "lab/experiments/crawls.py",
+    "lab/experiments/graph.py", "lab/experiments/bounds.py", "lab/experiments/tasks.py",
 )  # fmt: skip
-"""What a run is made by."""
-_REAL_CODE = ("fetch", "store", "distill", "learn", "crawl", "lab/experiments/crawls.py", "lab/webs/transport.py")
-"""What a real crawl is made by besides."""
+"""Packages and modules that make a run. A test compares them with what the simulator imports."""
+CRAWL_CODE = ("store", "distill", "learn", "crawl", "lab/webs/transport.py")
+"""Those that make a real crawl, in addition."""
 _KINDS = ("web", "topic", "task", "strategy")
 
 
@@ -142,7 +143,7 @@ class Plan:
         experiment, contestant = self.experiment, self.strategies[strategy]
         recorded = self.webs[web]
         matters = (
-            opilio.__version__, code_digest(real=contestant.real), contestant.real, recorded.digest,
+            opilio.__version__, _code_digest(real=contestant.real), contestant.real, recorded.digest,
             experiment.budget.of(recorded.info.pages), experiment.examples, experiment.seed,
             experiment.judge_of(contestant), dataclasses.asdict(experiment.settings_of(contestant, repeat)),
         )  # fmt: skip
@@ -177,13 +178,6 @@ def reading_settings(experiment: Experiment) -> Settings:
     return experiment.settings_of(experiment.strategies[0])
 
 
-@functools.cache
-def code_digest(*, real: bool = False) -> str:
-    """A digest over the code that makes runs: while it is being changed, its version is not."""
-    digest = hashlib.sha256()
-    root = Path(opilio.__file__).parent
-    for part in (*_CODE, *(_REAL_CODE if real else ())):
-        path = root / part
-        for file in sorted(path.glob("*.py")) if path.is_dir() else [path]:
-            digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    return digest.hexdigest()
+def _code_digest(*, real: bool) -> str:
+    """A digest over the code that makes runs."""
+    return digest_of_code(SIMULATION_CODE + (CRAWL_CODE if real else ()))

@@ -1,18 +1,21 @@
 """Runs an experiment on all cores: crawls, then scores, then results in the folder.
 
-Processes of their own (`run_process.py`) do the work, this one hands it out and keeps what comes back. Each run is on
-disk when it is counted (`records.py`). So a stop, even by kill -9, loses only the runs that were under way; called
-again, an experiment goes on where it was. Runs are told apart by all that they depend on: a strategy that is added to
-the file is the only one that is run, a measure that is added needs no run at all.
+Child processes do the work; this one hands it out and keeps what comes back. Each run is on disk when it is counted
+(`records.py`). So a stop, even by kill -9, loses only the runs that were under way; called again, an experiment goes on
+where it was. A run is identified by all that it depends on: when a strategy is added to the file, only that one is run;
+when a measure is added, nothing is run.
+
+A request to a process is a kind and its argument, in msgpack. The process answers each run when it is finished, then
+the request itself. It holds one web at a time; requests come web by web.
 """
 
 from __future__ import annotations
 
 import os
 import queue
-import subprocess
-import sys
+import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,14 +25,17 @@ import msgspec
 import numpy as np
 
 from opilio.errors import InputError, OpilioError
-from opilio.lab.experiments.analysed import analyse
+from opilio.lab.experiments.analysed import Analysed, analyse
+from opilio.lab.experiments.crawls import Errand, Judging, crawl, make_judge, simulate
 from opilio.lab.experiments.experiment import Experiment
-from opilio.lab.experiments.plan import Plan, Selection, open_webs, reading_settings
+from opilio.lab.experiments.plan import Job, Plan, Selection, choose_topics, open_webs, reading_settings
 from opilio.lab.experiments.records import RunLog, RunPlace, RunRecord
 from opilio.lab.experiments.results import Results, ScoreRow, gather, write
-from opilio.lab.experiments.run_process import RunWorker, receive, send
-from opilio.lab.experiments.scoring import RunGroup, wanted_measures
-from opilio.process import single_threaded
+from opilio.lab.experiments.scoring import RunGroup, RunScorer, wanted_measures
+from opilio.lab.experiments.simulate import Answers
+from opilio.lab.experiments.tasks import Start, TaskMaker, TaskTopic
+from opilio.lab.webs.recorded import RecordedWeb
+from opilio.process import Channel, Child, collect_rarely, end_with_parent, start
 
 _POLL_S = 0.2
 
@@ -179,20 +185,17 @@ class RunWorkers:
     def __init__(self, experiment: Experiment, count: int) -> None:
         self._experiment = experiment
         self._count = count
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._children: list[Child] = []
 
     def __enter__(self) -> RunWorkers:
         return self
 
     def __exit__(self, *_: object) -> None:
         """End them."""
-        for process in self._processes:
-            process.kill()
-        for process in self._processes:
-            process.wait()
-            for pipe in (process.stdin, process.stdout):
-                if pipe is not None:
-                    pipe.close()
+        for child in self._children:
+            child.kill()
+        for child in self._children:
+            child.close()
 
     def ask(
         self, requests: Sequence[tuple[str, Any]], on_run: Callable[[RunRecord], object] = lambda run: None
@@ -202,8 +205,8 @@ class RunWorkers:
         waiting = iter(enumerate(requests))
         lock = threading.Lock()
         arrived: queue.SimpleQueue[tuple[int, str, Any]] = queue.SimpleQueue()
-        for process in self._processes:
-            threading.Thread(target=_serve, args=(process, waiting, lock, arrived), daemon=True).start()
+        for child in self._children:
+            threading.Thread(target=_hand_out, args=(child, waiting, lock, arrived), daemon=True).start()
         answers: dict[int, Any] = {}
         for number in range(len(requests)):
             while number not in answers:
@@ -225,47 +228,150 @@ class RunWorkers:
             yield answers.pop(number)
 
     def _start(self, count: int) -> None:
-        # The same import path as ours, and none of our working folder's modules.
-        program = f"import sys; sys.path[:] = {sys.path!r}; from opilio.lab.experiments.run_process import main; main()"
-        while len(self._processes) < count:
-            process = subprocess.Popen(
-                [sys.executable, "-c", program],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                env=single_threaded(),
-                process_group=0,  # Ctrl-C is ours to handle
-            )
-            self._processes.append(process)
-            assert process.stdin is not None
-            send(process.stdin, self._experiment)
+        while len(self._children) < count:
+            child = start("opilio.lab.experiments.runner:answer_requests")
+            self._children.append(child)
+            child.channel.send(msgspec.msgpack.encode(self._experiment))
 
 
-def _serve(
-    process: subprocess.Popen[bytes],
+def _hand_out(
+    child: Child,
     waiting: Iterable[tuple[int, tuple[str, Any]]],
     lock: threading.Lock,
     arrived: queue.SimpleQueue[tuple[int, str, Any]],
 ) -> None:
-    """Hand one process a request after the other, and pass on what it answers."""
-    assert process.stdin is not None
-    assert process.stdout is not None
+    """Send one process a request after the other, and pass on what it answers."""
     requests = iter(waiting)
     while True:
         with lock:
             request = next(requests, None)
         if request is None:
             return
-        place, (kind, argument) = request
+        place, asked = request
         try:
-            send(process.stdin, (kind, argument))
-            while (data := receive(process.stdout)) is not None:
+            child.channel.send(msgspec.msgpack.encode(asked))
+            while data := child.channel.receive():
                 said, answer = msgspec.msgpack.decode(data)
                 arrived.put((place, said, answer))
                 if said != "run":
                     break
             else:
-                arrived.put((place, "died", process.wait()))
+                arrived.put((place, "died", child.process.wait()))
                 return
         except (OSError, ValueError):  # it ended, or we are ending it
-            arrived.put((place, "died", process.poll()))
+            arrived.put((place, "died", child.process.poll()))
             return
+
+
+# -- what a process does
+
+
+class Loaded:
+    """A web with all that crawls of it share."""
+
+    def __init__(self, experiment: Experiment, name: str) -> None:
+        folder = next(web.path for web in experiment.webs if web.name == name)
+        self.name = name
+        self.web = RecordedWeb.open(Path(folder))
+        self.analysed: Analysed = analyse(self.web, reading_settings(experiment), workers=1)
+        self.maker = TaskMaker(self.analysed, examples=experiment.examples, seed=experiment.seed)
+        self.answers = Answers(self.analysed)
+        self.scorer = RunScorer(experiment, self.analysed, self.maker.graph)
+
+
+class RunWorker:
+    """Answers requests."""
+
+    def __init__(self, experiment: Experiment, on_run: Callable[[RunRecord], object]) -> None:
+        self.experiment = experiment
+        self.on_run = on_run
+        self._loaded: Loaded | None = None
+
+    def answer(self, kind: str, argument: Any) -> Any:
+        """Do what is asked; the argument as it is, or as it comes out of a message."""
+        handlers: dict[str, tuple[Callable[[Any], Any], type]] = {
+            "topics": (self.topics, str),
+            "crawl": (self.crawl, Job),
+            "score": (self.score, RunGroup),
+        }
+        handle, wanted = handlers[kind]
+        return handle(argument if isinstance(argument, wanted) else msgspec.convert(argument, wanted))
+
+    def topics(self, web: str) -> list[str]:
+        """The topics of a web."""
+        of_web = next(found.topics for found in self.experiment.webs if found.name == web)
+        return choose_topics(self._web(web).maker, of_web or self.experiment.topics, self.experiment.seed)
+
+    def crawl(self, job: Job) -> None:
+        """Make all runs of a job."""
+        loaded = self._web(job.web)
+        judges: dict[bytes, Judging] = {}
+        try:
+            topic = loaded.maker.topic(job.topic, job.repeat)
+        except OpilioError as error:
+            for place, key in job.wanted:
+                self.on_run(RunRecord(place, key, skipped=error.message))
+            return
+        for place, key in job.wanted:
+            started_s = time.perf_counter()
+            try:
+                run = self._run(loaded, topic, place, key, judges)
+            except OpilioError as error:
+                run = RunRecord(place, key, skipped=error.message)
+            self.on_run(msgspec.structs.replace(run, took_s=time.perf_counter() - started_s))
+
+    def score(self, group: RunGroup) -> list[tuple[str, str, int, float]]:
+        """The values of a group of runs: strategy, measure, point, value."""
+        loaded = self._web(group.web)
+        return loaded.scorer.score(group, loaded.maker.topic(group.topic, group.repeat))
+
+    def _run(
+        self, loaded: Loaded, topic: TaskTopic, place: RunPlace, key: str, judges: dict[bytes, Judging]
+    ) -> RunRecord:
+        experiment = self.experiment
+        contestant = next(c for c in experiment.strategies if c.name == place.strategy)
+        starts = topic.starts(Start(place.task))
+        if not starts:
+            return RunRecord(place, key, skipped="no page leads to the targets by two links")
+        errand = Errand(
+            experiment, contestant, loaded.analysed, loaded.answers, loaded.maker.graph, topic, starts, place, key
+        )
+        if contestant.real:
+            return crawl(errand)
+        wanted = experiment.judge_of(contestant)
+        judge_key = msgspec.json.encode(wanted)
+        if judge_key not in judges:
+            judges[judge_key] = make_judge(experiment, wanted, loaded.analysed, topic)
+        return simulate(errand, judges[judge_key])
+
+    def _web(self, name: str) -> Loaded:
+        if self._loaded is None or self._loaded.name != name:
+            self._loaded = None  # room for the next
+            self._loaded = Loaded(self.experiment, name)
+        return self._loaded
+
+
+def answer_requests(channel: Channel) -> None:
+    """The work of a process. The first message is the experiment."""
+    first = channel.receive()
+    if not first:
+        return
+    collect_rarely()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a crawl's folder does not stay behind
+    end_with_parent(channel)
+
+    def send(kind: str, answer: Any) -> None:
+        channel.send(msgspec.msgpack.encode((kind, answer)))
+
+    worker = RunWorker(
+        msgspec.msgpack.decode(first, type=Experiment), lambda run: send("run", msgspec.to_builtins(run))
+    )
+    try:
+        while data := channel.receive():
+            kind, argument = msgspec.msgpack.decode(data)
+            try:
+                send("done", worker.answer(kind, argument))
+            except OpilioError as error:
+                send("failed", (error.message, error.hint))
+    except (ConnectionError, KeyboardInterrupt):  # nobody waits for answers any more
+        return

@@ -1,10 +1,9 @@
-"""What a recorded web answers, made ready once and shared by all simulations of it.
+"""Simulated crawls of a recorded web in one process: no sockets, no database, no analysis, and a virtual clock.
 
-Crawls of a recorded web in one process: no sockets, no database, no analysis, and no time but a virtual clock.
-
-Frontier, strategy, duplicates and absorber are those of a real crawl; only the workers are missing. A lease is answered
-at once with what was recorded for its URL: a document, a redirect, an error status; 404 for a URL that was not
-recorded. Hosts need no delay between requests here: that a crawl waits does not change what it finds.
+Frontier, strategy, duplicates and absorber are those of a real crawl; only the workers are missing. A lease gets at
+once what was recorded for its URL: a document, a redirect, an error status; 404 for a URL that was not recorded. Hosts
+need no delay between requests here: waiting does not change what a crawl finds. `Answers` is prepared once for a web
+and shared by all simulations of it.
 
 The same web, settings, seeds and judgements give the same crawl, bit for bit, in any process.
 """
@@ -21,11 +20,21 @@ import numpy as np
 from opilio.analyze.sketch import bands
 from opilio.analyze.terms import Vocabulary, link_words
 from opilio.crawl.absorb import TELL_APART_S, Absorber
-from opilio.crawl.judging import PageJudge
+from opilio.crawl.ledger import Ledger
 from opilio.crawl.status import Counters
+from opilio.crawl.worker import PageJudge
 from opilio.errors import InputError
 from opilio.fetch.response import of_status, replay
-from opilio.frontier import Duplicates, Frontier, Host, QueuedUrl, ScopeFilter, make_strategy
+from opilio.frontier import (
+    DatabaseOrder,
+    Duplicates,
+    Frontier,
+    Host,
+    LinkTextOrder,
+    QueuedUrl,
+    ScopeFilter,
+    make_strategy,
+)
 from opilio.lab.experiments.analysed import Analysed
 from opilio.model import (
     RELEVANT,
@@ -55,10 +64,17 @@ if TYPE_CHECKING:
 
 _MISSING = Fetch(Outcome.CLIENT_ERROR, 404)
 _NO_ROBOTS = HostReport(404)
+START_S = 1.0  # of the virtual clock; 0 means never
+_WITHOUT_TIME_AND_ADDRESSES = {
+    "fetch.host_delay_s": 0.0,
+    "duplicates.ip_path": "off",
+    "duplicates.ip_size": "off",
+    "frontier.hot_urls": 2**31,  # there is no database for the others
+}
 
 
 class Answers:
-    """The answer to each URL of a web. What it says never changes: simulations share it."""
+    """The response to each URL of a web. It never changes: simulations share it."""
 
     def __init__(self, analysed: Analysed) -> None:
         self.urls = analysed.web.urls
@@ -68,7 +84,7 @@ class Answers:
         self._fetches = [self._fetch(number) for number in range(len(self.urls))]
         self._bands: dict[bytes, list[int]] = {}
         self._vocabulary = Vocabulary()
-        self._told: dict[int, Document] = {}
+        self._with_words: dict[int, Document] = {}
 
     def number(self, url: str) -> int:
         """The page number of a URL, -1 when it was not recorded."""
@@ -76,7 +92,7 @@ class Answers:
         return self._web.number(url) if number is None else number
 
     def page(self, number: int) -> tuple[Fetch, Document | None]:
-        """What asking for a page comes to, with its document if it has one; 404 for -1."""
+        """The outcome of fetching a page, with its document if it has one; 404 for -1."""
         if number < 0:
             return _MISSING, None
         fetch = self._fetches[number]
@@ -88,21 +104,21 @@ class Answers:
         return fetch, document
 
     def document(self, number: int) -> Document | None:
-        """The document of a page with the words of its links, which strategies that learn look at."""
-        told = self._told.get(number)
+        """The document of a page with the words of its links, for strategies that read them."""
+        found = self._with_words.get(number)
         document = self.documents[number]
-        if told is not None or document is None:
-            return told
+        if found is not None or document is None:
+            return found
         words = link_words(document.links, document.language, self._vocabulary)
-        told = self._told[number] = msgspec.structs.replace(
+        found = self._with_words[number] = msgspec.structs.replace(
             document, link_words=words.stems, link_words_in=words.inside, link_words_around=words.around
         )
-        return told
+        return found
 
     def robots(self, url: str) -> HostReport:
-        """What the robots.txt at `url` says: nothing, for a host of which none was recorded.
+        """What the robots.txt at `url` says: nothing, when none was recorded.
 
-        A delay that it asks for is left out, for there is no time here; so are sitemaps, and redirects of it.
+        Delays are left out, for there is no time here; so are sitemaps, and redirects of the file.
         """
         number = self.number(url)
         fetch, _ = self.page(number)
@@ -114,7 +130,7 @@ class Answers:
         return HostReport(fetch.status, answer.body.decode("utf-8", "replace"))
 
     def bands(self, sketch: bytes) -> list[int]:
-        """The bands of a sketch, remembered: every simulation asks for the same ones."""
+        """The bands of a sketch, remembered: every simulation needs the same ones."""
         known = self._bands.get(sketch)
         if known is None:
             known = self._bands[sketch] = bands(sketch)
@@ -124,15 +140,6 @@ class Answers:
         status, location = self._web.status(number), self._web.redirect(number)
         outcome, detail, target = of_status(status, location, self.urls[number])
         return Fetch(outcome, status, detail=detail, redirect_url=target)
-
-
-START_S = 1.0  # of the virtual clock; 0 means never
-_WITHOUT_TIME_AND_ADDRESSES = {
-    "fetch.host_delay_s": 0.0,
-    "duplicates.ip_path": "off",
-    "duplicates.ip_size": "off",
-    "frontier.hot_urls": 2**31,  # there is no database in which others could wait
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,7 +157,7 @@ class Crawl:
     requests: Numbers
     """Requests for pages made until then, this one included: those that failed or were redirected count here."""
     outcomes: dict[str, int]
-    """What became of the URLs, as in a real crawl."""
+    """The outcomes of URLs, as in a real crawl."""
 
     def __len__(self) -> int:
         return len(self.pages)
@@ -179,10 +186,10 @@ class Simulation:
     ) -> None:
         """`seeds` are page numbers; 0 for `max_pages` means all that can be reached.
 
-        `in_flight` leases are taken before the first of them is answered, and all answers come together: with 1, every
+        `in_flight` leases are taken before the first visit comes, and all visits come together: with 1, every
         choice knows all links found so far. `topics` are those that the judge may name; seeds belong to the first.
         `examples` are seeds that count as relevant whatever the judge says, as examples that a user gave do. `on_page`
-        is told of each page fetched, after its links were absorbed; a learner changes `judge` from there.
+        is called for each page fetched, after its links were absorbed; a learner changes `judge` from there.
         """
         self.answers = answers
         self.settings = override(settings, _WITHOUT_TIME_AND_ADDRESSES)
@@ -209,16 +216,16 @@ class Simulation:
 
     def _absorber(self, seeds: Sequence[str], topics: Sequence[int]) -> Absorber:
         strategy = make_strategy(self.settings.frontier)
-        if strategy.uses_sql:
+        if isinstance(strategy, DatabaseOrder):
             raise InputError(
-                "an order in SQL cannot be simulated: there is no database to ask",
+                "an order in SQL cannot be simulated: there is no database",
                 "Crawl the recorded web through its server instead, or write the order as a strategy.",
             )
         scope = ScopeFilter(self.settings.scope, frozenset(registered_domain(host_of(url)) for url in seeds))
-        frontier = Frontier(self.settings, strategy, scope, lambda url, outcome: None, topics)
         duplicates = Duplicates(self.settings.duplicates, self.answers.bands)
         self._parents = _KeepsParents()
-        absorber = Absorber(self.settings, frontier, duplicates, Counters(), self._parents)
+        ledger = Ledger(duplicates, Counters(), self._parents)
+        absorber = Absorber(self.settings, Frontier(self.settings, strategy, scope, ledger, topics), ledger)
         for url in seeds:
             absorber.offer(url, parent=-1, depth=0, relevance=1.0, topic=topics[0], now_s=START_S)
         return absorber
@@ -243,7 +250,7 @@ class Simulation:
         return trace.crawl(self._parents.by_oid, absorber.counters.outcomes())
 
     def _visit(self, lease: Lease) -> Visit:
-        """What a worker would have brought."""
+        """The visit that a worker would have made."""
         if lease.kind is LeaseKind.HOST:
             return Visit(lease, Fetch(Outcome.OK), host=self.answers.robots(lease.url))
         if lease.kind is LeaseKind.SITEMAP:
@@ -254,14 +261,14 @@ class Simulation:
         self._trace.by_oid[lease.oid] = number
         if document is None:
             return Visit(lease, fetch)
-        if self.absorber.frontier.strategy.uses_words:
+        if isinstance(self.absorber.frontier.strategy, LinkTextOrder):
             document = self.answers.document(number) or document
         self._trace.add(number, self.absorber.frontier.leased[lease.oid])
         if self._by_number is not None:
             return Visit(lease, fetch, document, None, self._by_number(number))
         if isinstance(self._judge, PageJudge):
-            told = msgspec.structs.replace(document, significant=self._judge.significant(document))
-            return Visit(lease, fetch, told, None, self._judge.judge(document, lease))
+            sent = msgspec.structs.replace(document, significant=self._judge.significant(document))
+            return Visit(lease, fetch, sent, None, self._judge.judge(document, lease))
         return Visit(lease, fetch, document)
 
 
@@ -278,7 +285,7 @@ class _Trace:
     def __init__(self) -> None:
         self.requests = 0
         self.by_oid: dict[int, int] = {}
-        """The page number of each URL asked for; -1 for one that was not recorded."""
+        """The page number of each URL fetched; -1 for one that was not recorded."""
         self.pages: dict[int, tuple[int, int, float, int]] = {}
         """By page number: oid, depth, score and requests so far."""
 
@@ -304,7 +311,7 @@ class _KeepsParents:
         self.by_oid: list[int] = []
 
     def add_url(
-        self, batch: Batch, url: QueuedUrl, key: int, parent: int, found_s: float, refusal: Outcome | None
+        self, batch: Batch, url: QueuedUrl, key: int, parent: int, found_s: float, rejection: Outcome | None
     ) -> None:
         self.by_oid.append(parent)
 

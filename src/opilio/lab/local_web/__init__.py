@@ -27,8 +27,8 @@ and keeps the log that tests of politeness rely on. `trouble` adds hosts that br
 """
 
 from opilio.lab.local_web.builder import Size, build
-from opilio.lab.local_web.exchange import Request
-from opilio.lab.local_web.process import LocalServer
+from opilio.lab.local_web.server import LocalServer
 from opilio.lab.local_web.web import LocalWeb, WebPage
+from opilio.lab.webs.server import Request
 
 __all__ = ["LocalServer", "LocalWeb", "Request", "Size", "WebPage", "build"]

@@ -8,7 +8,7 @@ import sys
 
 from opilio.errors import OpilioError
 from opilio.lab.local_web.builder import Size
-from opilio.lab.local_web.process import LocalServer
+from opilio.lab.local_web.server import LocalServer
 
 
 def main(arguments: list[str] | None = None) -> int:

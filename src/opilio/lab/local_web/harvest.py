@@ -1,8 +1,7 @@
-"""Reading the documentation of installed packages, in a child process.
+"""Reading the documentation of installed packages, in child processes.
 
 Importing a package may print, warn, or in the worst case end the process, so it never happens in the caller's: each
-package is read by a child (`python -m opilio.lab.local_web.harvest PACKAGE`) whose output streams are silenced and
-whose answer is a MessagePack file. A child that dies costs its own package, nothing more.
+package is read by a child process whose output is discarded. A child that dies costs its own package, nothing more.
 
 A reference is written down by the *real* name of what it points at (where it was defined), as the child of one package
 cannot know under which name the child of another publishes it; `weave` brings both together.
@@ -18,9 +17,11 @@ import io
 import os
 import pkgutil
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import types
 import warnings
 from collections.abc import Iterable, Iterator
@@ -31,6 +32,7 @@ from typing import Any
 import msgspec
 
 from opilio.lab.local_web.sections import STDLIB, Section
+from opilio.process import Channel, end_with_parent, start
 
 # A docstring shorter than this makes an entry in its module's page, not a page of its own.
 MIN_DOC_CHARS = 60
@@ -89,30 +91,26 @@ def _child_environment(folder: str) -> dict[str, str]:
         "LC_ALL": "C.UTF-8",
         "PYTHONHASHSEED": "0",
         "PYTHONWARNINGS": "ignore",
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        "OPENBLAS_NUM_THREADS": "1",
-        "OMP_NUM_THREADS": "1",
     }
 
 
 def _read_in_child(sections: list[Section]) -> list[Doc]:
     with tempfile.TemporaryDirectory(prefix="opilio-harvest-") as folder:
-        answer = Path(folder) / "docs.msgpack"
-        command = [sys.executable, "-m", "opilio.lab.local_web.harvest", str(answer), *(s.host for s in sections)]
+        child = start(
+            "opilio.lab.local_web.harvest:send_docs",
+            *(section.host for section in sections),
+            environment=_child_environment(folder),
+            folder=Path(folder),
+            output=subprocess.DEVNULL,
+            errors=subprocess.DEVNULL,
+        )
         try:
-            subprocess.run(
-                command,
-                env=_child_environment(folder),
-                cwd=folder,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=CHILD_TIMEOUT_S,
-                check=False,
-            )
-            return msgspec.msgpack.decode(answer.read_bytes(), type=list[Doc])
-        except (OSError, subprocess.TimeoutExpired, msgspec.DecodeError):
+            answer = child.channel.receive(time.monotonic() + CHILD_TIMEOUT_S)
+            return msgspec.msgpack.decode(answer, type=list[Doc]) if answer else []
+        except (OSError, msgspec.DecodeError):
             return []
+        finally:
+            child.close()
 
 
 def read_sections(sections: Iterable[Section]) -> list[Doc]:
@@ -359,18 +357,14 @@ def _uses_of(value: Any) -> tuple[str, ...]:
     return tuple(sorted(found - {""}))
 
 
-def main(arguments: list[str]) -> None:
-    """Read the sections of the hosts named and write the answer; the body of the child process."""
+def send_docs(channel: Channel, *hosts: str) -> None:
+    """The work of a child: read the sections of these hosts and send what was found."""
     from opilio.lab.local_web.sections import SECTIONS  # noqa: PLC0415
 
-    answer, hosts = Path(arguments[0]), set(arguments[1:])
+    end_with_parent(channel, signal.SIGKILL)
     sys.stdout = sys.stderr = io.StringIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         docs = read_sections(section for section in SECTIONS if section.host in hosts)
-    answer.write_bytes(msgspec.msgpack.encode(docs))
+    channel.send(msgspec.msgpack.encode(docs))
     os._exit(0)  # exit handlers of whatever was imported are none of our business
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

@@ -21,7 +21,7 @@ from html import escape
 from typing import Protocol
 from urllib.parse import parse_qs, urlsplit
 
-from opilio.lab.local_web.exchange import HTML, Exchange, Handler, Wire, head
+from opilio.lab.webs.server import HTML, Exchange, Handler, Wire, head
 
 
 class Trap:

@@ -8,9 +8,9 @@ from opilio.fetch.client import MAX_SITEMAP_BYTES
 from opilio.fetch.response import response_of
 from opilio.fetch.transfer import STOP, BodyLimits, Transfer
 from opilio.fetch.transport import Response
+from opilio.lab.webs.loopback import ADDRESS
 from opilio.lab.webs.recorded import RecordedWeb
 from opilio.lab.webs.recording import NOT_RECORDED, head_of
-from opilio.lab.webs.server_pipe import ADDRESS
 from opilio.model import Fetch, Lease, LeaseKind, Outcome
 from opilio.settings import Settings
 

@@ -1,11 +1,11 @@
-// Charts with D3, each with its legend, a line that says what is under the pointer, and a table of the same figures.
+// Charts with D3, each with its legend, a line that describes what is under the pointer, and a table of the same figures.
 //
 //   charts.lines(figure, { x, y, lines, marks })    x, y: { label, show(value) }; y may have a max
 //     lines: [{ name, points: [[x, y or null], ...] }], all with the same x values; at most four
 //     marks: [{ x, kind, text }], drawn as upright lines
 //   charts.bars(figure, { label, value, rows: [[name, number], ...] })
 //
-// A chart is drawn into a <figure>, after its caption, and drawn anew each time.
+// A chart is drawn into a <figure>, after its caption, and redrawn each time.
 "use strict";
 
 const charts = (() => {
@@ -31,7 +31,7 @@ const charts = (() => {
     return made;
   }
 
-  // The table is made when somebody opens it, and again only while it is open.
+  // The table is made when it is opened, and updated only while it is open.
   function table(figure, heads, rows) {
     const details = part(figure, "details", () => {
       const made = element("details");

@@ -1,4 +1,4 @@
-// The page of clusters: the slider says its number, and the cards that are ticked become subtopics.
+// The page of clusters: the slider shows its value, and the ticked cards become subtopics.
 "use strict";
 
 const range = document.getElementById("k");

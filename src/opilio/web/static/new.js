@@ -1,4 +1,4 @@
-// The wizard shows the fields of the chosen way, and sends those only.
+// The wizard shows the fields of the chosen input, and sends only those.
 "use strict";
 
 const wish = document.getElementById("wish");

@@ -1,4 +1,4 @@
-// What all pages share: forms that go to the API as JSON, what came of them said aloud, and a few keys.
+// What all pages share: forms that go to the API as JSON, their results announced, and a few keys.
 //
 //   <form data-api="POST /api/c/birds/examples" data-then="reload">   fields become one JSON object
 //   data-then: "reload", "stay" (the default) or an address to go to; {field} in it is a field of the answer
@@ -47,7 +47,7 @@ async function send(form, submitter) {
   const buttons = [...form.querySelectorAll("button")];
   buttons.forEach((button) => { button.disabled = true; });
   form.setAttribute("aria-busy", "true");
-  let isLeaving = false; // what is pressed until the next page is there would be about this one
+  let isLeaving = false; // keys pressed until the next page is shown would apply to this one
   try {
     say(form.dataset.wait || "");
     const answer = await call(method, path, body);
@@ -72,7 +72,7 @@ async function send(form, submitter) {
 }
 
 window.addEventListener("pageshow", (event) => {
-  if (event.persisted) location.reload(); // back to a page that was left: it may be about something else by now
+  if (event.persisted) location.reload(); // the page was restored from the history: it may be out of date
 });
 
 document.addEventListener("submit", (event) => {
@@ -98,7 +98,7 @@ if (kept) {
   say(kept);
 }
 
-// The address that `opilio serve` prints has the token behind #, where no server and no log sees it.
+// The address that `opilio serve` prints has the token after #, where no server and no log sees it.
 const login = document.getElementById("login");
 if (login && location.hash.length > 1) {
   login.elements.token.value = decodeURIComponent(location.hash.slice(1));

@@ -1,4 +1,4 @@
-// A page view takes its similar pages in when it is shown; without this they are one link away.
+// Loads the similar pages into a page view; without scripts they are one link away.
 "use strict";
 
 const similar = document.getElementById("similar");

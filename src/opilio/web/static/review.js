@@ -1,4 +1,4 @@
-// The review by keys: a button says in data-key which ones press it.
+// Keys for the review: data-key of a button names the keys that press it.
 "use strict";
 
 document.addEventListener("keydown", (event) => {

@@ -1,4 +1,4 @@
-// The search page: results and facets are fetched anew when a slider moves, in place; the address follows.
+// The search page: results and facets are reloaded in place when a slider moves, and the address changes with them.
 "use strict";
 
 const ask = document.getElementById("ask");
@@ -19,7 +19,7 @@ async function refresh() {
   try {
     const response = await fetch(address(), { credentials: "same-origin" });
     const page = new DOMParser().parseFromString(await response.text(), "text/html");
-    if (mine !== latest) return; // a later one is under way
+    if (mine !== latest) return; // a later request is under way
     for (const id of ["results", "facets"]) {
       const fresh = page.getElementById(id);
       if (fresh) document.getElementById(id).replaceWith(document.adoptNode(fresh));

@@ -1,4 +1,4 @@
-// The SQL console: keys, names that go into the statement, earlier statements, where an error is, and the chart.
+// The SQL console: keys, names to insert into the statement, earlier statements, the position of an error, and the chart.
 "use strict";
 
 (() => {
@@ -24,14 +24,14 @@
     try {
       localStorage.setItem(store, JSON.stringify(kept));
     } catch {
-      // there is no room, or the browser keeps nothing: it is only a convenience
+      // the browser stores nothing: the history is only a convenience
     }
   }
 
   form.addEventListener("submit", async (event) => {
     const statement = editor.value.trim();
     if (statement) remember(statement);
-    if (!mayChange || !mayChange.checked) return; // the page itself asks, and has an address to come back to
+    if (!mayChange || !mayChange.checked) return; // a plain form request, whose address can be bookmarked
     event.preventDefault();
     try {
       say((await call("POST", form.dataset.change, { sql: statement })).said);
@@ -83,7 +83,7 @@
     showEarlier();
   });
 
-  // -- errors: what they name is looked for in the statement, and selected
+  // -- errors: the name in the message is found in the statement and selected
 
   function point(message) {
     const named = message.match(/near "([^"]+)"/) || message.match(/"([^"]+)"/) || message.match(/name (\S+) does not exist/);

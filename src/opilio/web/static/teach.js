@@ -1,10 +1,10 @@
-// Teaching: a part of a page from what is selected, and keys for the list of archetypes.
+// Training: the selected part of a page, and keys for the list of archetypes.
 "use strict";
 
 const take = document.getElementById("take");
 const text = document.getElementById("text");
 
-// What is selected of the text, with the words that it begins and ends within.
+// The selected text, extended to whole words.
 function wholeWords(selection) {
   const range = selection.rangeCount ? selection.getRangeAt(0) : null;
   if (!range || range.collapsed || !text.contains(range.commonAncestorContainer)) return "";

@@ -1,11 +1,11 @@
-// The crawl page: figures come live, charts and tables are brought up to date while something changes.
+// The crawl page: live figures; charts and tables are updated while something changes.
 "use strict";
 
 (() => {
   const place = document.getElementById("watch");
   const api = place.dataset.api;
   const SERIES_S = 5;
-  const MAX_SHARE = 0.1; // of the time is spent on bringing things up to date
+  const MAX_SHARE = 0.1; // of the time is spent on updates
 
   const number = d3.format(",");
   const percent = (value) => (value === null ? "–" : d3.format(".0%")(value));
@@ -34,7 +34,7 @@
   function show(status) {
     for (const field of place.querySelectorAll("[data-live]")) {
       const name = field.dataset.live;
-      if (name === "limit" && !status.limit) continue; // of a crawl to come: the page knows it
+      if (name === "limit" && !status.limit) continue; // the limit of the next crawl: the page has it
       const text = name === "strategy" ? orderOf(status) : SHOWN[name](status[name]);
       if (field.textContent !== text) field.textContent = text;
     }
@@ -73,7 +73,7 @@
       lines: series.topics.map((name, column) => line(name, (point) => point.topics[column])),
     });
     charts.lines(document.getElementById("speed"), {
-      x: { label: "time of crawling", show: duration }, y: { label: "a second", show: charts.plain }, marks: marks("s"),
+      x: { label: "crawling time", show: duration }, y: { label: "per second", show: charts.plain }, marks: marks("s"),
       lines: [
         { name: "pages", points: series.speed.map((point) => [point.s, point.pages_per_s]) },
         { name: "requests", points: series.speed.map((point) => [point.s, point.requests_per_s]) },
@@ -81,7 +81,7 @@
     });
   }
 
-  // -- tables: the page is asked for again, and its parts are put in the place of the old ones
+  // -- tables: the page is fetched again, and its parts replace the old ones
 
   async function renew(atOnce) {
     const response = await fetch(location.href, { credentials: "same-origin" });
@@ -89,7 +89,7 @@
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     for (const old of place.querySelectorAll("[data-part]")) {
       if (old.contains(document.activeElement) && document.activeElement !== document.body) continue;
-      if (!atOnce && old.matches(":hover") && old.querySelector("button")) continue; // nobody should lock another host
+      if (!atOnce && old.matches(":hover") && old.querySelector("button")) continue; // a click must not lock another host
       const now = fresh.querySelector(`[data-part="${old.dataset.part}"]`);
       if (now) old.replaceWith(document.adoptNode(now));
     }
@@ -130,7 +130,7 @@
     width = window.innerWidth;
   });
 
-  // A browser keeps few connections to a server: a page that nobody sees gives its own back.
+  // A browser keeps few connections to a server: a hidden page closes its own.
   let source = null;
   let isLost = false;
   function listen() {
@@ -145,7 +145,7 @@
     });
     source.addEventListener("error", () => {
       isLost = true;
-      say("The portal does not answer: the figures are those of its last word.", true);
+      say("The portal does not answer: the figures are the last ones it sent.", true);
     });
   }
   listen();

@@ -1,0 +1,181 @@
+"""Discovery: how a URL that was found gets its oid, passes the filters and is queued.
+
+A learning order observes a page with all its links before the new URLs on it are queued. Then the links of all pages
+that came together are weighed at once (`catch_up`): that takes little longer than for one page. New URLs are recorded
+in the order of their oids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from typing import NamedTuple
+
+from opilio.crawl.extra_urls import STEP_DECAY, Sources
+from opilio.crawl.ledger import Ledger
+from opilio.frontier import ABSENT, Frontier, LearningOrder, QueuedUrl
+from opilio.model import Document, Judgement, Link, Outcome, url_key
+from opilio.model.url import host_of
+from opilio.settings import Settings
+
+MAX_UNPLACED_PAGES = 128
+"""Pages whose links are weighed at once: more of them would gain nothing."""
+
+
+class NewUrl(NamedTuple):
+    """A URL that was found for the first time."""
+
+    url: QueuedUrl
+    key: int
+    parent: int
+    rejection: Outcome | None
+
+
+class Discovery:
+    """Takes in URLs: single ones, the links of pages, and URLs that are worth a try because of a relevant page."""
+
+    def __init__(self, settings: Settings, frontier: Frontier, ledger: Ledger) -> None:
+        self._settings = settings
+        self._frontier = frontier
+        self._ledger = ledger
+        self._counters = ledger.counters
+        self._sources = Sources(settings.frontier)
+        self._unplaced: list[tuple[Sequence[int], Sequence[NewUrl], float]] = []
+        """Of pages whose links have yet to be weighed: where they lead, the new URLs among them, and the time."""
+
+    def offer(
+        self, url: str, *, parent: int, depth: int, relevance: float, topic: int, now_s: float, hops: int = 0
+    ) -> int:
+        """Make a URL known, unless it is. Returns its oid, or ABSENT when it gets none."""
+        key = url_key(url)
+        oid = self._frontier.known.get(key)
+        if oid != ABSENT:
+            self._counters.add("links to known URLs")
+            return oid
+        host = self._frontier.host(host_of(url), url[: url.index(":")])
+        new: list[NewUrl] = []
+        found = QueuedUrl(self._ledger.next_oid, url, host, topic, depth, relevance, hops)
+        oid = self._register(found, key, parent, new)
+        if self._unplaced:  # URLs are recorded in the order of their oids
+            self._unplaced.append(((), new, now_s))
+        else:
+            self._frontier.tiers.prioritise([found.url for found in new])
+            self._place(new, now_s)
+        return oid
+
+    def offer_links(self, page: QueuedUrl, judgement: Judgement | None, document: Document, now_s: float) -> None:
+        """Offer the links of a page, and record them."""
+        counters, robots = self._counters, self._settings.robots
+        if document.links_dropped:
+            counters.add("links past the limit of a page", document.links_dropped)
+        if document.nofollow and robots.obey_meta:
+            counters.add("links on nofollow pages", len(document.links))
+            return
+        links = document.links
+        if robots.obey_rel_nofollow:
+            links = [link for link in links if not link.nofollow]
+            counters.add("nofollow links", len(document.links) - len(links))
+        if not links:
+            return
+        frontier = self._frontier
+        page.steps = frontier.strategy.steps_at(page, judgement)
+        if not frontier.strategy.follows(page, judgement):
+            counters.add("links of pages about other things", len(links))
+            return
+        oids, new = self._look_up(page, judgement, document, links)
+        all_sids = self._ledger.sids
+        sids = [all_sids[oid] if oid != ABSENT else ABSENT for oid in oids]
+        learner = frontier.learner
+        if learner is not None:
+            self._observe(learner, page, judgement, document, links, oids, sids)
+            self._unplaced.append((oids, new, now_s))
+            if len(self._unplaced) >= MAX_UNPLACED_PAGES:
+                self.catch_up()
+        else:
+            frontier.tiers.prioritise([found.url for found in new])
+            self._place(new, now_s)
+        counters.add("links", len(links))
+        counters.add("links to known URLs", len(links) - len(new))
+        if ABSENT in oids:  # too long, or past the limit of known URLs
+            links = [link for link, oid in zip(links, oids, strict=True) if oid != ABSENT]
+            oids, sids = [oid for oid in oids if oid != ABSENT], [sid for sid in sids if sid != ABSENT]
+        self._ledger.recorder.add_links(self._ledger.batch, page, links, oids, sids)
+
+    def offer_nearby(self, page: QueuedUrl, judgement: Judgement, now_s: float) -> None:
+        """Offer further URLs that are worth a try because a page is relevant, each once."""
+        for found in self._sources.around(page.url):
+            if self._frontier.known.get(url_key(found.url)) == ABSENT:
+                relevance = judgement.relevance * STEP_DECAY**found.steps
+                depth = page.depth + 1
+                oid = self.offer(
+                    found.url, parent=page.oid, depth=depth, relevance=relevance, topic=page.topic, now_s=now_s
+                )
+                self._counters.add(found.counter, oid != ABSENT)
+
+    def catch_up(self) -> None:
+        """Weigh the links of the pages that came, all at once, and queue the new URLs."""
+        if self._unplaced:
+            unplaced, self._unplaced = self._unplaced, []
+            queued = [found.url for _, new, _ in unplaced for found in new if found.rejection is None]
+            self._frontier.tiers.prioritise_observed(queued, chain.from_iterable(oids for oids, _, _ in unplaced))
+            for _, new, now_s in unplaced:
+                self._place(new, now_s)
+
+    def _look_up(
+        self, page: QueuedUrl, judgement: Judgement | None, document: Document, links: Sequence[Link]
+    ) -> tuple[list[int], list[NewUrl]]:
+        """The oid of each link, ABSENT for one that gets none, and the URLs that are new."""
+        known, ledger = self._frontier.known, self._ledger
+        relevance = judgement.relevance if judgement else 0.0
+        topic, depth, steps = page.topic, page.depth + 1, page.steps
+        oids = known.get_list([link.key for link in links])
+        new: list[NewUrl] = []
+        for index, oid in enumerate(oids):
+            if oid == ABSENT:
+                link = links[index]
+                oids[index] = known.get(link.key) if new else ABSENT  # an earlier link of this page may be the same
+                if oids[index] == ABSENT:
+                    found = QueuedUrl(ledger.next_oid, link.url, page.host, topic, depth, relevance)
+                    found.anchor, found.neighbours = link.anchor, document.significant
+                    found.steps = steps
+                    oids[index] = self._register(found, link.key, page.oid, new)
+        return oids, new
+
+    def _register(self, url: QueuedUrl, key: int, parent: int, new: list[NewUrl]) -> int:
+        """Give a new URL its oid, unless it is not worth one; it joins the `new` ones."""
+        url.host, rejection = self._frontier.screen(url.url, url.depth)
+        if rejection is Outcome.URL_TOO_LONG:
+            self._counters.outcome(rejection)
+            return ABSENT
+        if 0 < self._settings.limits.max_urls <= url.oid:
+            self._counters.add("URLs past the limit of known URLs")
+            return ABSENT
+        self._frontier.known.set(key, url.oid)
+        self._ledger.register(url.host.sid, rejection)
+        new.append(NewUrl(url, key, parent, rejection))
+        return url.oid
+
+    @staticmethod
+    def _observe(
+        learner: LearningOrder,
+        page: QueuedUrl,
+        judgement: Judgement | None,
+        document: Document,
+        links: Sequence[Link],
+        oids: Sequence[int],
+        sids: Sequence[int],
+    ) -> None:
+        """Show a page with all its links to a learning order, before the new URLs among them are queued."""
+        if len(links) < len(document.links):  # some are not followed
+            places = {id(link): place for link, place in zip(links, zip(oids, sids, strict=True), strict=True)}
+            found = [places.get(id(link), (ABSENT, ABSENT)) for link in document.links]
+            oids, sids = [oid for oid, _ in found], [sid for _, sid in found]
+        learner.observe(page, judgement, document, oids, sids)
+
+    def _place(self, new: Sequence[NewUrl], now_s: float) -> None:
+        """Record new URLs, and queue those that are not rejected."""
+        record, enqueue = self._ledger.add, self._frontier.tiers.add
+        for url, key, parent, rejection in new:
+            record(url, key, parent, now_s, rejection)
+            if rejection is None:
+                enqueue(url)

@@ -1,0 +1,136 @@
+"""The ledger: the state of every URL of a crawl, and the open batch in which each change is recorded.
+
+Every change of a URL's state goes through `Ledger.change`. The ledger is also the frontier's listener: it records URLs
+that the frontier drops and priorities that change, and rejects duplicates just before they would be leased.
+"""
+
+from __future__ import annotations
+
+import time
+from array import array
+from collections import deque
+from collections.abc import Sequence
+
+from opilio.crawl import rows
+from opilio.crawl.rows import VisitRecorder
+from opilio.crawl.status import Counters
+from opilio.frontier import Duplicates, Host, QueuedUrl
+from opilio.model import Outcome, UrlState
+from opilio.store import Batch
+
+OPEN, SETTLED, STORED = 0, 1, 2
+MAX_NOTICES = 20
+
+
+class Ledger:
+    """What is known and written of each URL. One batch is open at any time; `swap_batch` closes it."""
+
+    def __init__(self, duplicates: Duplicates, counters: Counters, recorder: VisitRecorder = rows) -> None:
+        self.duplicates = duplicates
+        self.counters = counters
+        self.recorder = recorder
+        self.batch = Batch()
+        self.settled = bytearray()
+        """By oid: OPEN while a URL is queued or leased, SETTLED once it has its final state, STORED when it has a
+        page."""
+        self.sids = array("i")
+        """By oid: the host."""
+        self.recrawls: set[int] = set()
+        """Queued URLs whose page is stored already."""
+        self.notices: deque[dict[str, str]] = deque(maxlen=MAX_NOTICES)
+        """The latest notices of the crawl."""
+        self.changed_hosts: set[int] = set()
+        self.stored_hosts = 0
+        """Hosts that have a row in the database: all with a sid below this."""
+
+    @property
+    def next_oid(self) -> int:
+        """The oid of the next new URL: oids have no gaps."""
+        return len(self.settled)
+
+    def is_open(self, oid: int) -> bool:
+        """Whether a URL is queued or leased."""
+        return self.settled[oid] == OPEN
+
+    def is_stored(self, oid: int) -> bool:
+        """Whether a URL is settled and its page is stored."""
+        return self.settled[oid] == STORED
+
+    # -- the batch
+
+    def swap_batch(self, hosts: Sequence[Host]) -> Batch:
+        """The batch to be written now, with all `hosts` that are new or have changed; a new one is open."""
+        batch, self.batch = self.batch, Batch()
+        # Every host, also one that is known only by a URL too long to keep: sids must have no gaps.
+        self.changed_hosts.update(range(self.stored_hosts, len(hosts)))
+        self.stored_hosts = len(hosts)
+        for sid in self.changed_hosts:
+            self.recorder.add_host(batch, hosts[sid])
+        self.changed_hosts = set()
+        self.counters.write_changes(batch)
+        return batch
+
+    def notice(self, kind: str, text: str, remedy: str = "", kcid: int | None = None) -> None:
+        """Say something about the crawl: it is shown with its status, and stored."""
+        self.batch.notices.add(time.time(), kind, kcid, text, remedy)
+        self.notices.append({"kind": kind, "text": text, "remedy": remedy})
+
+    # -- URLs
+
+    def register(self, sid: int, rejection: Outcome | None) -> None:
+        """Give the next oid to a new URL on a host."""
+        self.sids.append(sid)
+        self.settled.append(OPEN if rejection is None else SETTLED)
+
+    def add(self, url: QueuedUrl, key: int, parent: int, now_s: float, rejection: Outcome | None) -> None:
+        """Record a new URL, which is queued unless it is rejected. URLs are added in the order of their oids."""
+        if rejection is not None:
+            self.counters.outcome(rejection)
+        self.recorder.add_url(self.batch, url, key, parent, now_s, rejection)
+
+    def change(
+        self,
+        url: QueuedUrl,
+        state: UrlState,
+        outcome: Outcome | None,
+        visited_s: float = rows.NEVER_S,
+        not_before_s: float = rows.NEVER_S,
+    ) -> None:
+        """Record the state of a URL, and with it its priority, relevance and topic."""
+        self.recorder.change_url(self.batch, url, state, outcome, visited_s, not_before_s)
+
+    def settle(self, url: QueuedUrl, outcome: Outcome, visited_s: float, relevance: float | None = None) -> None:
+        """Give a URL its final state, and the relevance of its page when that is known."""
+        self.settled[url.oid] = STORED if outcome in (Outcome.OK, Outcome.NOT_MODIFIED) else SETTLED
+        self.counters.outcome(outcome)
+        if relevance is not None:
+            url.relevance = relevance
+        self.change(url, outcome.final_state, outcome, visited_s)
+
+    def reopen(self, oid: int) -> None:
+        """A settled URL is queued again."""
+        if self.settled[oid] == STORED:
+            self.recrawls.add(oid)
+        self.settled[oid] = OPEN
+
+    # -- as the frontier's listener
+
+    def rejection(self, url: QueuedUrl) -> Outcome | None:
+        """Why a URL that is about to be leased must not be fetched: it duplicates a stored page."""
+        found = self.duplicates.known_elsewhere(url.oid, url.url, url.host.sid, url.host.ip)
+        if found is None:
+            return None
+        outcome, twin = found
+        self.batch.duplicates.add(url.oid, twin, outcome)
+        return outcome
+
+    def dropped(self, url: QueuedUrl, outcome: Outcome) -> None:
+        """A queued URL will not be fetched."""
+        self.settle(url, outcome, rows.NEVER_S)
+
+    def spilled(self, urls: Sequence[QueuedUrl]) -> None:
+        """The priorities of queued URLs have changed."""
+        for url in urls:
+            if url.oid in self.recrawls:  # the outcome in its row says that a page of it is stored
+                continue
+            self.change(url, UrlState.WAITING, None)

@@ -1,0 +1,227 @@
+"""Operations that search and browse the stored pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from opilio.crawl.operations.client import Client, caller_operation
+from opilio.crawl.operations.context import Context, address_of
+from opilio.crawl.operations.declaration import LONG_TIMEOUT_S, READS, Meta, Route, operation
+from opilio.errors import CollectionBusy, StoreError
+from opilio.store.connection import FILE_NAME
+
+if TYPE_CHECKING:  # it takes a while to import
+    from opilio.search.index import IndexReader
+
+T = TypeVar("T")
+
+
+# -- searching: in the process of the caller, so that a running crawl does not lose time
+
+
+@caller_operation(READS)
+def search(
+    client: Client,
+    question: str,
+    *,
+    weights: Mapping[str, float] | None = None,
+    topic: str | Sequence[str] = (),
+    host: str | Sequence[str] = (),
+    lang: str | Sequence[str] = (),
+    type: str | Sequence[str] = (),
+    since: str = "",
+    before: str = "",
+    copies_of: int | None = None,
+    page: int = 1,
+    size: int = 10,
+) -> dict[str, Any]:
+    """Search the stored pages; returns total, results with snippets, and facets.
+
+    A question has words, "phrases", fields (title:, text:, anchor:, url:), prefixes (owl*), fuzzy words (owl~), OR,
+    -not, ( ) and filters (host:, lang:, type:, topic:, since:, before:, relevance:). Filters can also be given by name:
+    several values of one filter are alternatives, a topic includes all below it, and '' is no filter.
+
+    `weights` are those of the rankings bm25, cosine, confidence and authority; results are ordered by the weighted sum.
+    Near duplicates are shown as one result, and `folded` says how many were left out; `copies_of` a page (its oid)
+    lists them. A snippet is a list of pieces of text, each with whether it matches the question.
+    """
+    named = {"topic": topic, "host": host, "lang": lang, "type": type, "since": since, "before": before}
+    filters = [
+        (name, value)
+        for name, values in named.items()
+        for value in ([values] if isinstance(values, str) else values)
+        if value
+    ]
+
+    def find(reader: IndexReader) -> dict[str, Any]:
+        from opilio.search.finding import search  # noqa: PLC0415
+
+        return search(reader, question, weights=weights, filters=filters, copies_of=copies_of, page=page, size=size)
+
+    return with_index(client, find)
+
+
+@caller_operation(
+    READS, rest=Route("GET", "similar", "search"), about={"n": Meta(ge=1, le=100, description="How many pages.")}
+)
+def similar(client: Client, url: str, n: int = 10) -> list[dict[str, Any]]:
+    """The stored pages most similar to the page of a URL, best first; neither itself nor copies of it."""
+    address = address_of(url, "Give the address of a stored page.")
+
+    def find(reader: IndexReader) -> list[dict[str, Any]]:
+        from opilio.search.finding import similar  # noqa: PLC0415
+
+        return similar(reader, address, n)
+
+    return with_index(client, find)
+
+
+@caller_operation(READS)
+def update_index(client: Client) -> bool:
+    """Bring the search index up to date; False when a crawl runs, or another process does it already."""
+    from opilio.search.updating import update  # noqa: PLC0415
+
+    seen = database_state(client.folder)
+    try:
+        with client.opened(read_only=True) as store:  # together with other threads that read it
+            return update(store, client.folder, seen=seen) is not None
+    except CollectionBusy:
+        return False
+    except (OSError, ValueError) as error:  # the library reports everything as a ValueError
+        raise StoreError(
+            f"{client.folder}: the index cannot be written: {error}", "Free some disk space, then search again."
+        ) from None
+
+
+def with_index(client: Client, find: Callable[[IndexReader], T]) -> T:
+    """Look into the index; it is brought up to date first unless a crawl does so. A damaged index is rebuilt."""
+    from opilio.search.index import READERS, Damaged, forget  # noqa: PLC0415
+
+    for is_last in (False, True):
+        try:
+            reader = READERS.get(client.folder)
+            if reader is None or reader.columns.seen != database_state(client.folder):
+                client.call(update_index)
+                reader = READERS.get(client.folder)
+            if reader is None:
+                raise CollectionBusy(
+                    f"{client.folder}: nothing can be searched yet: the index is being built",
+                    "Try again soon. While a crawl runs, it builds the index if [search] index = true.",
+                )
+            return find(reader)
+        except Damaged as error:
+            forget(client.folder)
+            if is_last:
+                raise StoreError(
+                    f"{client.folder}: the index cannot be read: {error}",
+                    "Delete its folder `index`: it is rebuilt.",
+                ) from None
+    raise AssertionError("unreachable")
+
+
+def database_state(folder: Path) -> str:
+    """A text that changes whenever the database file does."""
+    states = []
+    for name in (FILE_NAME, f"{FILE_NAME}.wal"):
+        try:
+            state = (folder / name).stat()
+        except FileNotFoundError:
+            continue
+        states.append(f"{state.st_mtime_ns}/{state.st_size}")
+    return " ".join(states)
+
+
+# -- browsing
+
+
+@operation(
+    READS,
+    rest=Route("GET", "portal", "browse"),
+    about={"days": Meta(description="How many days of crawling count as new.")},
+)
+def portal(at: Context, days: int = 1) -> dict[str, Any]:
+    """The front page of the portal: the topic tree with counts, the best pages of each wanted topic, hubs and
+    authorities, the pages that the last `days` of crawling brought, the state of the crawl, and its notices."""
+    from opilio.search import browsing  # noqa: PLC0415
+
+    return browsing.portal(at.store, days)
+
+
+@operation(
+    READS,
+    rest=Route("GET", "topic", "browse"),
+    about={
+        "topic": Meta(description="The path of a topic; OTHERS: the pages that no topic took; '': the root."),
+        "order": Meta(description="confidence, authority, hub, newest or title."),
+        "own": Meta(description="Leave out the topics below."),
+        "relevant": Meta(description="Leave out pages that are not relevant."),
+    },
+)
+def topic_pages(
+    at: Context,
+    topic: str = "",
+    *,
+    order: str = "confidence",
+    page: int = 1,
+    own: bool = False,
+    relevant: bool = False,
+    per_page: int = 25,
+) -> dict[str, Any]:
+    """The pages of a topic and of all topics below it, and what the topic is. `OTHERS` are pages that no topic took.
+
+    `order` is confidence, authority, hub, newest or title; `own` leaves out the topics below, `relevant` leaves out
+    pages that are not relevant.
+    """
+    from opilio.search import browsing  # noqa: PLC0415
+
+    return browsing.topic_pages(at.store, topic, order, page, own, relevant, per_page)
+
+
+@operation(READS)
+def page(at: Context, url: str, *, explain: bool = True) -> dict[str, Any]:
+    """A page with its text, why it is judged as it is, its judgements over time, duplicates and neighbours.
+
+    `stored` is false when the collection does not have it; then `known` says what is known of the URL, if anything.
+    """
+    from opilio.search import pages as stored  # noqa: PLC0415
+
+    return stored.page(at.store, address_of(url), explain)
+
+
+@operation(READS)
+def pages(at: Context, urls: Sequence[str]) -> list[dict[str, Any]]:
+    """What `page` says of each of several URLs, in one read."""
+    from opilio.search import pages as stored  # noqa: PLC0415
+
+    return stored.pages(at.store, [address_of(url) for url in urls])
+
+
+@operation(
+    READS,
+    rest=Route("GET", "neighbours", "browse"),
+    about={"most": Meta(ge=1, le=1000, description="How many pages in each direction.")},
+)
+def neighbours(at: Context, url: str, most: int = 12) -> dict[str, Any]:
+    """The best pages that link to a URL (`from`) and that it links to (`to`), with the words of the links."""
+    from opilio.search import pages as stored  # noqa: PLC0415
+
+    return stored.neighbours(at.store, address_of(url), most)
+
+
+@operation(
+    READS,
+    timeout_s=LONG_TIMEOUT_S,
+    rest=Route("GET", "distill", "browse"),
+    about={
+        "topic": Meta(description="A topic; without one, all that are wanted."),
+        "method": Meta(description="hits, or another method that `opilio distill --help` lists."),
+        "top": Meta(ge=1, le=1000, description="How many hubs, and how many authorities."),
+    },
+)
+def distill(at: Context, topic: str | None = None, method: str = "hits", top: int = 20) -> dict[str, Any]:
+    """The best hubs and authorities of a topic and all below it; of all wanted topics when `topic` is None."""
+    from opilio.distill import list_best  # noqa: PLC0415
+
+    return list_best(at.store, topic or None, method, top)

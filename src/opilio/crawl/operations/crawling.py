@@ -1,0 +1,254 @@
+"""Operations that watch and steer a crawl."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from opilio import learn
+from opilio.crawl import history
+from opilio.crawl.ledger import MAX_NOTICES
+from opilio.crawl.operations.client import Client, caller_operation
+from opilio.crawl.operations.context import Context, LiveCrawl
+from opilio.crawl.operations.declaration import READS, STEERS, WRITES, Meta, Route, operation
+from opilio.crawl.status import Counters, Status
+from opilio.crawl.steering import name_of_host, relock_offline
+from opilio.crawl.training_state import describe
+from opilio.errors import CollectionError, InputError
+from opilio.frontier import DatabaseOrder, ScopeFilter, covering, make_strategy
+from opilio.model import Outcome
+from opilio.settings import ScopeSettings, Settings, override
+from opilio.settings.files import changing, write_settings
+from opilio.store import Store
+from opilio.store.overview import stored_figures
+
+POINTS = 300
+HOST = Meta(description="A name such as www.example.org, which covers all names below it; or the URL of a page.")
+
+
+# -- watching
+
+
+@operation(READS, rest=Route("GET", "status", "crawl"))
+def status(at: Context) -> Status:
+    """The figures of the running crawl, or of the last one."""
+    return stored_status(at.folder, at.settings, at.store)
+
+
+@status.live
+def _(crawl: LiveCrawl) -> Status:
+    """A running crawl has its figures in memory."""
+    return crawl.engine.status()
+
+
+def stored_status(folder: Path, settings: Settings, store: Store) -> Status:
+    """The figures that the last crawl left in the database."""
+    counters = Counters(store.load_counters(), store.load_progress())
+    found = stored_figures(store, MAX_NOTICES)
+    return Status(
+        folder=str(folder), running=False, pages=counters.pages, fetched_bytes=counters.counts["bytes"],
+        urls=store.count_rows("crawl"), waiting=store.waiting_count(), hot=0, in_flight=0,
+        hosts=sum(found.hosts.values()), slow_hosts=found.hosts.get("slow", 0), bad_hosts=found.hosts.get("bad", 0),
+        elapsed_s=counters.counts["elapsed_ms"] / 1000, pages_per_s=0.0, harvest=found.mean_relevance,
+        harvest_history=[], outcomes=counters.outcomes(), counters=counters.shown(), phase=counters.progress.phase,
+        strategy=settings.frontier.strategy, order_by=settings.frontier.order_by, topics=found.queued,
+        reason=found.reason, model=describe(store.load_models(), settings), notices=found.notices,
+        recall=learn.estimate_recall(store),
+    )  # fmt: skip
+
+
+@operation(
+    READS,
+    rest=Route("GET", "series", "crawl"),
+    about={"points": Meta(ge=1, le=2000, description="Points of each line, at most.")},
+)
+def series(at: Context, points: int = POINTS) -> dict[str, Any]:
+    """The history of the crawl over all runs, in at most `points` points: the data behind the charts.
+
+    `harvest` by pages fetched, with the share of the largest topics; `speed` by seconds of crawling; `marks`: phases,
+    models, notices and runs, with their positions on both axes.
+    """
+    return history.series(at.store, points)
+
+
+@operation(
+    READS,
+    rest=Route("GET", "hosts", "crawl"),
+    about={"top": Meta(ge=1, le=1000, description="How many hosts of each kind.")},
+)
+def hosts(at: Context, top: int = 15) -> list[dict[str, Any]]:
+    """The hosts with most pages, those that fail, those with most queued URLs: at most `top` of each."""
+    scope = ScopeFilter(ScopeSettings(locked_domains=at.settings.scope.locked_domains))
+    return [
+        {**host, "locked": scope.rejection(host["host"]) is Outcome.LOCKED}
+        for host in history.list_hosts(at.store, top)
+    ]
+
+
+@operation(
+    READS,
+    rest=Route("GET", "census", "crawl"),
+    about={
+        "last_pages": Meta(ge=0, description="Only the latest pages; 0: all."),
+        "topic": Meta(description="Only the pages of this topic, and those that they led to."),
+    },
+)
+def census(at: Context, last_pages: int = 0, topic: str | None = None) -> dict[str, Any]:
+    """The topics of the latest pages (0: all pages), what the off-topic pages are about, and what to do about it."""
+    return learn.take_census(at.store, last_pages, topic or None)
+
+
+# -- pausing and stopping
+
+
+@operation(STEERS, rest=Route("POST", "pause", "crawl"))
+def pause(at: Context) -> bool:
+    """Pause the running crawl until `resume`: it starts no new requests. Returns False when no crawl runs.
+
+    Requests under way are finished. A pause ends with the crawl.
+    """
+    return False
+
+
+@pause.live
+def _(crawl: LiveCrawl) -> bool:
+    crawl.engine.steering.pause()
+    return True
+
+
+@operation(STEERS, rest=Route("POST", "resume", "crawl"))
+def resume(at: Context) -> bool:
+    """Resume a paused crawl. Returns False when no crawl runs."""
+    return False
+
+
+@resume.live
+def _(crawl: LiveCrawl) -> bool:
+    crawl.engine.steering.resume()
+    return True
+
+
+@operation(STEERS, rest=Route("POST", "stop", "crawl"))
+def stop(at: Context) -> bool:
+    """Stop the running crawl cleanly: requests under way are finished. Returns False when no crawl runs."""
+    return False
+
+
+@stop.live
+def _(crawl: LiveCrawl) -> bool:
+    crawl.engine.stop("stopped by `opilio stop`")
+    return True
+
+
+# -- the order of the frontier
+
+
+@caller_operation(STEERS)
+def policy(client: Client, strategy: str, order_by: str = "", n: int = 0) -> bool:
+    """Change the order of the frontier: at once when a crawl runs (returns True), else from the next crawl on."""
+    with changing(client.folder) as now:
+        settings = override(now, _order_settings(strategy, order_by, n))
+        make_strategy(settings.frontier)
+        running = client.call(_change_order, strategy, order_by, n)
+        if not running and order_by:
+            with client.opened(read_only=True) as store:
+                store.check_order_by(order_by)
+        client.settings = settings
+        write_settings(client.folder, settings)
+    return running
+
+
+@operation(STEERS)
+def _change_order(at: Context, strategy: str, order_by: str, n: int) -> bool:
+    """Change the order of the running crawl's frontier. Returns False when no crawl runs."""
+    return False
+
+
+@_change_order.live
+async def _(crawl: LiveCrawl, strategy: str, order_by: str, n: int) -> bool:
+    engine, changes = crawl.engine, _order_settings(strategy, order_by, n)
+    order = make_strategy(override(engine.settings, changes, "policy").frontier)
+    if engine.phases.has_own_order:
+        if isinstance(order, DatabaseOrder):
+            engine.store.check_order_by(order.order_by)
+        engine.absorber.notice("phase", f"the harvest will be ordered by {order_by or strategy}")
+    else:
+        await engine.change_strategy(order)
+    engine.settings = override(engine.settings, changes, "policy")  # others may have changed meanwhile
+    return True
+
+
+def _order_settings(strategy: str, order_by: str, n: int) -> dict[str, Any]:
+    changes: dict[str, Any] = {"frontier.strategy": strategy, "frontier.order_by": order_by}
+    return {**changes, "frontier.n": n} if n else changes
+
+
+# -- hosts
+
+
+@caller_operation(WRITES, about={"host": HOST})
+def lock_host(client: Client, host: str) -> int:
+    """Never fetch from a host again, nor from any below it, in this crawl and later ones.
+
+    Returns how many of its queued URLs were dropped.
+    """
+    name = name_of_host(host)
+    with changing(client.folder) as settings:
+        locked = settings.scope.locked_domains
+        if covering(name, locked):
+            return 0
+        return _change_locks(client, settings, (*locked, name), f"{name} locked")["dropped"]
+
+
+@caller_operation(WRITES, about={"host": HOST})
+def unlock_host(client: Client, host: str) -> int:
+    """Allow fetching from a host again. Returns how many URLs that its lock dropped are queued again."""
+    name = name_of_host(host)
+    with changing(client.folder) as settings:
+        locked = settings.scope.locked_domains
+        by = covering(name, locked)
+        if not by:
+            raise InputError(f"{name} is not locked", "`opilio settings FOLDER` shows what is: scope.locked_domains.")
+        if by != name:
+            raise InputError(f"{name} is locked as a part of {by}", f"Unlock that: opilio host unlock FOLDER {by}")
+        free = tuple(one for one in locked if one != name)
+        return _change_locks(client, settings, free, f"{name} unlocked")["taken_up"]
+
+
+def _change_locks(client: Client, settings: Settings, locked: tuple[str, ...], notice: str) -> dict[str, int]:
+    """Lock these domains and no others; the crawl is notified before anyone else can change the settings."""
+    client.settings = override(settings, {"scope.locked_domains": list(locked)}, "lock")
+    write_settings(client.folder, client.settings)
+    return client.call(_relock, list(locked), notice)
+
+
+@operation(WRITES)
+def _relock(at: Context, domains: Sequence[str], notice: str) -> dict[str, int]:
+    """Drop the queued URLs of locked domains, and queue those again whose domain is no longer locked."""
+    return relock_offline(at.store, at.settings.scope)
+
+
+@_relock.live
+async def _(crawl: LiveCrawl, domains: Sequence[str], notice: str) -> dict[str, int]:
+    engine = crawl.engine
+    engine.settings = override(engine.settings, {"scope.locked_domains": list(domains)}, "lock")
+    return await engine.steering.relock(domains, notice)
+
+
+@operation(STEERS, about={"host": HOST, "factor": Meta(ge=1, le=1000, description="1 takes a boost back.")})
+def boost_host(at: Context, host: str, factor: float) -> int:
+    """Give a host, and all below it, an earlier turn while the crawl runs; a factor of 1 takes it back.
+
+    Its URLs count for `factor` times their priority, those found later too; under an order in SQL they come first.
+    Returns how many of them are queued.
+    """
+    name_of_host(host)
+    raise CollectionError(
+        f"no crawl runs in {at.folder}", "A boost is for a running crawl: start it, then boost the host."
+    )
+
+
+@boost_host.live
+async def _(crawl: LiveCrawl, host: str, factor: float) -> int:
+    return int((await crawl.engine.steering.boost(name_of_host(host), factor))["waiting"])

@@ -1,0 +1,140 @@
+"""Operations by which a reader improves the results: feedback, clusters of a topic, and the assisted review."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from opilio.crawl.operations.context import Context, address_of
+from opilio.crawl.operations.declaration import READS, WRITES, Meta, Route, operation
+from opilio.learn.training_changes import pending_changes, recording_changes, undo_changes
+
+CLUSTER_TIMEOUT_S = 300.0
+ADDRESS_HINT = "Give the address as the results show it."
+
+
+# -- feedback
+
+
+@operation(
+    WRITES,
+    rest=Route("POST", "feedback", "teaching"),
+    about={
+        "verdict": Meta(
+            description="relevant, irrelevant, or belongs (to `topic`).",
+            extra_json_schema={"enum": ["relevant", "irrelevant", "belongs"]},
+        ),
+        "topic": Meta(description="The topic that is meant; by default the one that the page is in."),
+    },
+)
+def feedback(at: Context, url: str, verdict: str, topic: str | None = None) -> dict[str, Any]:
+    """Say of a page that it is `relevant`, `irrelevant`, or that it `belongs` to a topic; returns what was changed.
+
+    The topic is by default the one that the page is in. A running crawl learns from it at once; otherwise the next
+    training does, and `pending` counts the changes until then.
+    """
+    from opilio.learn.feedback import give_feedback  # noqa: PLC0415
+
+    with recording_changes(at.store):
+        return give_feedback(at.store, address_of(url, ADDRESS_HINT), verdict, topic or None)
+
+
+@operation(READS, rest=Route("GET", "pending", "teaching"))
+def pending(at: Context) -> dict[str, Any]:
+    """The changes of the training data since the model in use was trained: `model`, `count` and `changes`."""
+    return pending_changes(at.store)
+
+
+@operation(WRITES)
+def forget_changes(at: Context, version: int) -> int:
+    """Undo your changes of the training data since a model was trained; returns how many documents that affects."""
+    return undo_changes(at.store, version)
+
+
+# -- clusters
+
+
+@operation(
+    READS,
+    timeout_s=CLUSTER_TIMEOUT_S,
+    rest=Route("GET", "clusters", "clusters"),
+    about={"k": Meta(description="How many clusters; 0: as many as the entropy suggests.")},
+)
+def clusters(at: Context, topic: str, k: int = 0) -> dict[str, Any]:
+    """The clusters of the pages of a topic: names, terms, most central pages. With `k` 0 their number is chosen."""
+    from opilio.search.clusters import find_clusters  # noqa: PLC0415
+
+    return find_clusters(at.store, topic, k)
+
+
+@operation(WRITES)
+def split_topic(at: Context, topic: str, clusters: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Make subtopics of clusters, with their most central pages as examples; returns their paths. Train afterwards."""
+    from opilio.search import clusters as found  # noqa: PLC0415
+
+    with recording_changes(at.store):
+        return found.split_topic(at.store, topic, [dict(cluster) for cluster in clusters])
+
+
+# -- the assisted review: nothing is learned from it until `learn_review`
+
+
+@operation(
+    READS,
+    rest=Route("GET", "review", "review"),
+    about={"url": Meta(description="The page to show next; by default the next one of the sample.")},
+)
+def review(at: Context, topic: str, url: str | None = None) -> dict[str, Any]:
+    """The state of the review of a topic: groups, estimates of precision and recall, and the page to judge `next`."""
+    from opilio.search.review import look  # noqa: PLC0415
+
+    return look(at.store, topic, address_of(url, ADDRESS_HINT) if url else None)
+
+
+@operation(
+    WRITES,
+    rest=Route("POST", "review", "review"),
+    about={
+        "verdict": Meta(
+            description="yes, no, unsure or skip.", extra_json_schema={"enum": ["yes", "no", "unsure", "skip"]}
+        )
+    },
+)
+def judge(at: Context, topic: str, url: str, verdict: str) -> None:
+    """Judge a page in the review of a topic: `yes`, `no`, `unsure` or `skip`. The latest verdict counts."""
+    from opilio.search import review as reviewed  # noqa: PLC0415
+
+    reviewed.judge(at.store, topic, address_of(url, ADDRESS_HINT), verdict)
+
+
+@operation(WRITES, rest=Route("POST", "review/back", "review"))
+def take_back(at: Context, topic: str) -> str:
+    """Delete the latest verdict of a review; returns the page that it was about."""
+    from opilio.search import review as reviewed  # noqa: PLC0415
+
+    return reviewed.take_back(at.store, topic)
+
+
+@operation(READS, rest=Route("GET", "review/verdicts", "review"))
+def verdicts(at: Context, topic: str) -> list[dict[str, Any]]:
+    """All verdicts in the review of a topic: url, title, verdict, group, time."""
+    from opilio.search.review import list_verdicts  # noqa: PLC0415
+
+    return list_verdicts(at.store, topic)
+
+
+@operation(WRITES, rest=Route("POST", "review/learn", "review"))
+def learn_review(at: Context, topic: str) -> dict[str, int]:
+    """Make examples and counter-examples of the verdicts; returns how many `yes` and `no`. Train afterwards."""
+    from opilio.search import review as reviewed  # noqa: PLC0415
+
+    with recording_changes(at.store):
+        return reviewed.learn_review(at.store, topic)
+
+
+@operation(WRITES, rest=Route("POST", "review/anew", "review"))
+def restart_review(at: Context, topic: str) -> int:
+    """Delete all verdicts of a review, to judge what another model found; returns how many there were."""
+    from opilio.search.review import begin_anew  # noqa: PLC0415
+
+    return begin_anew(at.store, topic)

@@ -1,0 +1,56 @@
+"""Child processes: how Opilio starts them, how it talks to them, and how they end.
+
+Work that holds Python's lock for long, that may crash, or that must not share memory with the engine is done in a
+child process. `start` starts every one of them in the same way (`child.py`):
+
+    child = start("opilio.crawl.worker_pool:work")  # MODULE:FUNCTION
+    child.channel.send(b"a message")
+    answer = child.channel.receive()
+
+The child runs `python -P -m opilio.process`, imports the module from where its parent imports, and calls the function
+with its end of the channel. It leads a process group of its own, so Ctrl-C reaches the parent only. `call` is the short
+form for one function call whose result is wanted.
+
+A channel is a pair of connected sockets (`channel.py`). A message is its length in eight bytes, then its bytes; what
+the bytes mean (msgpack or pickle) is up to the two ends. Both ends are ours: nothing that was fetched is ever
+unpickled, except for texts inside our own records.
+
+No child outlives its parent. When the parent ends, even by kill -9, the channel closes: a child that reads it sees the
+end of the stream and returns. A child that may be in the middle of long work then calls `end_with_parent`.
+
+`interpreter.py` has what every process of ours sets first: names that are imported when they are first used, so that
+processes start quickly; one thread of linear algebra; a garbage collector that runs rarely. Nothing in this package
+imports anything large.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from opilio.process.interpreter import collect_rarely, loader, use_one_thread
+
+if TYPE_CHECKING:
+    from opilio.process.channel import Channel, frame, read_message
+    from opilio.process.child import NICENESS, Child, OnStart, call, end_with_parent, start
+
+__all__ = [
+    "NICENESS",
+    "Channel",
+    "Child",
+    "OnStart",
+    "call",
+    "collect_rarely",
+    "end_with_parent",
+    "frame",
+    "loader",
+    "read_message",
+    "start",
+    "use_one_thread",
+]
+
+_MODULES = {
+    **dict.fromkeys(("Channel", "frame", "read_message"), "channel"),
+    **dict.fromkeys(("NICENESS", "Child", "OnStart", "call", "end_with_parent", "start"), "child"),
+}
+
+__getattr__ = loader(__name__, _MODULES)

@@ -1,0 +1,173 @@
+"""Starts a child process and ends it: the parent's side first, then the child's."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from opilio.errors import OpilioError
+from opilio.process.channel import Channel
+from opilio.process.interpreter import SINGLE_THREADED
+
+NICENESS = 10
+"""Of work that can wait: the scheduler gives it a tenth of the time that it gives to other work."""
+OnStart = Callable[[subprocess.Popen[bytes]], object]
+"""Receives a process when it has been started, so that another thread can kill it."""
+
+
+# -- in the parent
+
+
+class Child:
+    """A child process and the channel to it."""
+
+    def __init__(self, process: subprocess.Popen[bytes], channel: Channel) -> None:
+        self.process = process
+        self.channel = channel
+
+    def kill(self) -> None:
+        """Kill the child, and whatever it has started itself; from any thread."""
+        if self.process.poll() is None:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
+    def close(self, timeout_s: float = 0.0) -> None:
+        """Close the channel, and kill the child when it has not ended by itself after `timeout_s`."""
+        self.channel.close()
+        if timeout_s > 0.0:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.process.wait(timeout_s)
+        self.kill()
+        self.process.wait()
+
+
+def start(
+    target: str,
+    *arguments: str,
+    niceness: int = 0,
+    inherited: Sequence[int] = (),
+    environment: Mapping[str, str] | None = None,
+    folder: Path | None = None,
+    output: int | IO[bytes] | None = None,
+    errors: int | IO[bytes] | None = None,
+    own_session: bool = False,
+) -> Child:
+    """Start a child that calls `target`, MODULE:FUNCTION, with its end of the channel and the arguments.
+
+    `inherited` are descriptors that keep their numbers in the child. Without an `environment` the child has ours;
+    `output` and `errors` are where its standard output and error go, by default where ours go.
+
+    The child leads a process group of its own: Ctrl-C is the parent's to handle, and the child can be killed with
+    whatever it starts. A child that reads what strangers wrote has its `own_session` as well: no terminal that it could
+    write to. Others have not, for Linux may share out the processors among sessions, whatever their niceness.
+    """
+    ours, theirs = socket.socketpair()
+    try:
+        with theirs:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "opilio.process", target, str(theirs.fileno()), str(niceness), *arguments],
+                pass_fds=[theirs.fileno(), *inherited],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=errors,
+                env=_environment(os.environ if environment is None else environment),
+                cwd=folder,
+                start_new_session=own_session,
+                process_group=None if own_session else 0,
+            )
+    except BaseException:
+        ours.close()
+        raise
+    return Child(process, Channel(ours))
+
+
+def _environment(base: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a child: one thread of linear algebra, and modules come from where ours come from."""
+    folders = dict.fromkeys([*sys.path, *base.get("PYTHONPATH", "").split(os.pathsep)])
+    return {**SINGLE_THREADED, **base, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
+
+
+def call(
+    function: Callable[..., Any],
+    *arguments: Any,
+    niceness: int = 0,
+    on_start: OnStart = lambda process: None,
+) -> Any:
+    """The result of a function that is called in a child of its own; an OpilioError that it raises is raised here.
+
+    The function is a public one of a module; arguments and result can be pickled. Blocks the calling thread only.
+    """
+    import pickle  # noqa: PLC0415  (most processes do not need it)
+
+    child = start("opilio.process.child:answer_call", niceness=niceness)
+    try:
+        on_start(child.process)
+        with contextlib.suppress(ConnectionError):  # when the child is gone, the answer is empty
+            child.channel.send(pickle.dumps((function, arguments)))
+        answer = child.channel.receive()
+    finally:
+        child.close()
+    if not answer:
+        raise OpilioError(f"the process for {function.__name__}() ended early", "Look at the messages above.")
+    result, error = pickle.loads(answer)
+    if error is not None:
+        kind, message, hint = error
+        raise kind(message, hint)
+    return result
+
+
+# -- in the child
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Do what `start` asks for."""
+    target, descriptor, niceness, *rest = arguments
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if int(niceness):
+        os.nice(int(niceness))
+    module, _, function = target.partition(":")
+    getattr(importlib.import_module(module), function)(Channel(socket.socket(fileno=int(descriptor))), *rest)
+
+
+def answer_call(channel: Channel) -> None:
+    """Call the function that `call` names."""
+    import pickle  # noqa: PLC0415
+
+    end_with_parent(channel)
+    message = channel.receive()
+    if not message:
+        return
+    function, arguments = pickle.loads(message)
+    del message
+    result, error = None, None
+    try:
+        result = function(*arguments)
+    except OpilioError as raised:
+        error = type(raised), raised.message, raised.hint
+    channel.send(pickle.dumps((result, error)))
+
+
+def end_with_parent(channel: Channel, by: signal.Signals = signal.SIGTERM) -> None:
+    """End this process by a signal as soon as the other end of the channel is closed, whatever it is doing then."""
+    descriptor = os.dup(channel.fileno())  # stays open when the channel is closed here
+    threading.Thread(target=_end_with, args=(descriptor, by), daemon=True).start()
+
+
+def _end_with(descriptor: int, by: signal.Signals) -> None:
+    poll = select.poll()
+    poll.register(descriptor, 0)  # only hanging up counts
+    poll.poll()
+    if os.getpgrp() == os.getpid():
+        os.killpg(0, by)  # this process, and those that it has started
+    else:
+        os.kill(os.getpid(), by)

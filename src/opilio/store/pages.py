@@ -1,0 +1,496 @@
+"""Stored pages, and URLs that are only known: looked up one by one, described in lists, and the lists of the portal.
+
+The portal finds pages by oid first and describes only those that it shows (`describe`): at 100,000 pages that decides
+whether its front takes a tenth of a second or a whole one. Functions that take a cursor read from one snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import duckdb
+
+from opilio.model import RELEVANT, host_of, url_key
+from opilio.store.database import Store
+from opilio.topics.hierarchy import ROOT
+from opilio.topics.tree import OTHERS
+
+DATE = "%Y-%m-%d %H:%M:%S"
+TAKEN = f"(p.kcid IN (SELECT kcid FROM topics) AND (p.kcid <> {ROOT} OR p.relevance >= {RELEVANT}))"
+"""SQL: whether a topic took a page `p`. The root takes one only where it is itself what is wanted."""
+_MAX_ROWS = 2**20
+
+_KNOWN = "SELECT oid, state, outcome, depth, relevance, priority FROM crawl WHERE key = $1 AND url = $2"
+_OID = "SELECT p.oid FROM crawl c JOIN pages p USING (oid) WHERE c.url = $1"
+_TEXT = "SELECT p.oid, coalesce(p.title, ''), p.text FROM crawl c JOIN pages p USING (oid) WHERE c.url = $1"
+# The page of a URL, of where it was redirected to, or of the page it is a duplicate of.
+_FOLLOWED = """
+    WITH RECURSIVE way(oid, hops) AS (
+        SELECT oid, 0 FROM crawl WHERE {url}
+        UNION ALL
+        SELECT coalesce(r.oid_dst, d.of_oid), w.hops + 1
+        FROM way w LEFT JOIN redirects r ON r.oid_src = w.oid LEFT JOIN duplicates d ON d.oid = w.oid
+        WHERE w.hops < 25 AND coalesce(r.oid_dst, d.of_oid) IS NOT NULL
+    )
+"""
+_EXPLAINED = f"""
+    {_FOLLOWED.format(url="url = ?")}
+    SELECT p.oid, c.url, p.title, p.language, p.text, p.relevance, p.kcid, p.model_version
+    FROM way w JOIN pages p USING (oid) JOIN crawl c USING (oid) ORDER BY w.hops LIMIT 1
+"""
+_FIND = f"""
+    {_FOLLOWED.format(url="key = $1 AND url = $2")}
+    SELECT w.oid FROM way w JOIN pages p USING (oid) ORDER BY w.hops LIMIT 1
+"""
+_JUDGED = """
+    SELECT p.oid, p.kcid, coalesce(last(j.accepted ORDER BY j.rowid), p.relevance >= 0.5, FALSE)
+    FROM crawl c JOIN pages p USING (oid) LEFT JOIN judgements j ON j.oid = p.oid AND j.model_version = p.model_version
+    WHERE c.url = $1 GROUP BY p.oid, p.kcid, p.relevance
+"""
+_OIDS_OF_URLS = "SELECT oid FROM crawl WHERE url IN (SELECT unnest($1::VARCHAR[]))"
+_TITLES = """
+    SELECT c.url, p.title FROM crawl c JOIN pages p USING (oid) WHERE c.url IN (SELECT unnest($1::VARCHAR[]))
+"""
+_DOCUMENTS = """
+    SELECT p.oid, coalesce(p.title, ''), coalesce(p.language, ''), p.text FROM pages p
+    WHERE p.oid IN (SELECT unnest($1::BIGINT[]))
+"""
+_MAIN_TEXTS = """
+    SELECT oid, coalesce(title, ''), coalesce(language, ''), coalesce(nullif(main_text, ''), text, '') FROM pages
+    WHERE oid IN (SELECT unnest($1::BIGINT[]))
+"""
+_SHORT_TEXTS = """
+    SELECT p.oid, c.url, coalesce(p.title, ''), coalesce(p.language, ''),
+           left(coalesce(nullif(p.main_text, ''), p.text, ''), $2)
+    FROM pages p JOIN crawl c USING (oid) WHERE p.oid IN (SELECT unnest($1::BIGINT[]))
+"""
+_LATEST_RELEVANT = f"""
+    SELECT p.title, p.text, p.language, c.url FROM pages p JOIN crawl c USING (oid)
+    WHERE p.relevance >= {RELEVANT} AND p.text IS NOT NULL ORDER BY p.visited DESC LIMIT ?
+"""
+_SINCE_VISIT = """
+    SELECT oid, epoch(visited) FROM pages WHERE visited >= make_timestamp(($1 * 1e6)::BIGINT) ORDER BY visited, oid
+"""
+_PAGE_RELEVANCES = f"""
+    SELECT p.oid, c.url, coalesce(p.title, ''), coalesce(p.relevance >= {RELEVANT}, FALSE)
+    FROM pages p JOIN crawl c USING (oid) WHERE p.oid IN (SELECT unnest($1::BIGINT[])) ORDER BY p.oid
+"""
+_ORIGINS = """
+    SELECT p.oid, c.depth, c.parent, coalesce(p.language, ''), coalesce(p.title, '')
+    FROM pages p JOIN crawl c USING (oid) WHERE p.oid IN (SELECT unnest($1::BIGINT[]))
+"""
+_RELEVANT_SAMPLE = """
+    SELECT oid FROM pages WHERE kcid IN (SELECT unnest($1::SMALLINT[])) AND relevance >= 0.5
+    ORDER BY hash(oid), oid LIMIT $2
+"""
+_RELEVANT_COUNT = "SELECT count(*) FROM pages WHERE kcid IN (SELECT unnest($1::SMALLINT[])) AND relevance >= 0.5"
+
+_FACTS = """
+    SELECT p.status, coalesce(p.content_type, ''), coalesce(p.charset, ''), p.body_bytes, p.received_bytes,
+           coalesce(p.ip, ''), coalesce(p.last_modified, ''), coalesce(p.canonical, ''), p.model_version,
+           p.text IS NOT NULL, left(coalesce(p.main_text, ''), $2),
+           left(coalesce(p.text, ''), $2), length(coalesce(p.text, '')),
+           coalesce(p.warc_file, ''), p.warc_offset, p.warc_bytes, c.depth, h.host
+    FROM pages p JOIN crawl c USING (oid) LEFT JOIN hosts h USING (sid) WHERE p.oid = $1
+"""
+_FACT_NAMES = (
+    "status", "content_type", "charset", "body_bytes", "received_bytes", "ip", "last_modified", "canonical",
+    "model_version", "has_text", "main_text", "text", "text_chars", "warc_file", "warc_offset", "warc_bytes", "depth",
+    "host",
+)  # fmt: skip
+_JUDGEMENTS = f"""
+    SELECT j.model_version, CASE WHEN j.accepted THEN coalesce(nullif(t.path, ''), t.name, '') ELSE '{OTHERS}' END,
+           j.relevance, j.confidence, coalesce(j.agreed, []), j.undoubted, strftime(m.created, '{DATE}')
+    FROM judgements j LEFT JOIN topics t USING (kcid) LEFT JOIN models m ON m.version = j.model_version
+    WHERE j.oid = $1 ORDER BY j.rowid
+"""
+_JUDGEMENT_NAMES = ("model_version", "topic", "relevance", "confidence", "agreed", "undoubted", "trained")
+_SAME = """
+    SELECT c.url, d.step FROM duplicates d JOIN crawl c ON c.oid = d.oid WHERE d.of_oid = $1
+    UNION ALL
+    SELECT c.url, 'redirect ' || coalesce(r.status, 0) FROM redirects r JOIN crawl c ON c.oid = r.oid_src
+    WHERE r.oid_dst = $1
+    ORDER BY 1 LIMIT $2
+"""
+
+_DESCRIBED = f"""
+    SELECT c.oid, c.url, coalesce(p.title, ''), coalesce(p.description, ''), coalesce(p.language, ''),
+           p.oid IS NOT NULL, coalesce(p.relevance, c.relevance), strftime(p.visited, '{DATE}'),
+           CASE WHEN p.oid IS NULL THEN '' WHEN coalesce({TAKEN}, FALSE) THEN coalesce(nullif(t.path, ''), t.name)
+                ELSE '{OTHERS}' END,
+           c.state::VARCHAR, coalesce(c.outcome, '')
+    FROM crawl c LEFT JOIN pages p ON p.oid = c.oid LEFT JOIN topics t ON t.kcid = p.kcid
+    WHERE c.oid IN (SELECT unnest($oids::BIGINT[]))
+"""
+_DESCRIBED_NAMES = (
+    "oid", "url", "title", "description", "language", "stored", "relevance", "visited", "topic", "state", "outcome",
+)  # fmt: skip
+_QUEUE = """
+SELECT c.oid, c.url, coalesce(p.title, ''), c.relevance, c.state::VARCHAR, coalesce(t.path, '')
+FROM crawl c
+LEFT JOIN pages p ON p.oid = c.oid
+LEFT JOIN topics t ON t.kcid = c.topic
+WHERE c.oid IN (SELECT unnest($oids::BIGINT[]))
+"""
+
+# The latest judgement by the model that a page has its relevance from: a page fetched again was judged by it twice.
+_LATEST_JUDGEMENTS = """
+    judged AS (
+        SELECT oid, model_version, arg_max(confidence, rowid) AS confidence FROM judgements
+        WHERE model_version IN (SELECT DISTINCT model_version FROM pages) GROUP BY ALL
+    )
+"""
+# Relevant pages by their relevance; the others by how near they are to the topic that took them, or would have.
+_SUREST = f"""
+    CASE WHEN p.relevance >= {RELEVANT} THEN p.relevance ELSE 0 END DESC, j.confidence DESC NULLS LAST,
+    p.relevance DESC NULLS LAST, p.oid
+"""
+ORDERS: Mapping[str, str] = {
+    "confidence": _SUREST,
+    "authority": f"s.authority DESC NULLS LAST, {_SUREST}",
+    "hub": f"s.hub DESC NULLS LAST, {_SUREST}",
+    "newest": "p.visited DESC, p.oid DESC",
+    "title": "lower(nullif(trim(p.title), '')) NULLS LAST, p.oid",
+}
+"""The orders of a topic's pages, in SQL."""
+# What was found comes before what the user gave: seeds are at depth 0.
+_BEST = f"""
+    WITH {_LATEST_JUDGEMENTS}, shown AS (SELECT unnest($kcids::SMALLINT[]) AS kcid, unnest($goods::SMALLINT[]) AS good)
+    SELECT good, p.oid
+    FROM pages p JOIN shown USING (kcid) JOIN crawl c USING (oid) LEFT JOIN judged j USING (oid, model_version)
+    WHERE p.relevance >= {RELEVANT}
+    QUALIFY row_number() OVER (PARTITION BY good ORDER BY c.depth = 0, {_SUREST}) <= $best
+    ORDER BY good, c.depth = 0, {_SUREST}
+"""
+_NEW = f"""
+    SELECT p.oid FROM pages p JOIN crawl c USING (oid)
+    WHERE p.visited > (SELECT max(visited) FROM pages) - to_days($days::INTEGER) AND p.relevance >= {RELEVANT}
+    ORDER BY c.depth = 0, p.relevance DESC, p.visited DESC, p.oid LIMIT $limit
+"""
+_SINCE = (
+    f"SELECT strftime(max(visited), '{DATE}'), strftime(max(visited) - to_days($days::INTEGER), '{DATE}') FROM pages"
+)
+# Scores of a topic are those of all that is below it; of all wanted topics together where the root is asked for.
+_SCORES = f"""
+    scores AS (
+        SELECT oid, hub, authority FROM link_scores WHERE kcid = $kcid AND $kcid <> {ROOT}
+        UNION ALL
+        SELECT oid, coalesce(h.score, 0), coalesce(a.score, 0) FROM hubs h FULL JOIN auth a USING (oid)
+        WHERE $kcid = {ROOT}
+    )
+"""
+_LINKED = f"""
+    WITH {_SCORES}
+    (SELECT 'hubs', oid, hub FROM scores WHERE hub > 0 ORDER BY hub DESC, oid LIMIT $limit)
+    UNION ALL
+    (SELECT 'authorities', oid, authority FROM scores WHERE authority > 0 ORDER BY authority DESC, oid LIMIT $limit)
+"""
+_OF_TOPICS = f"""
+    WITH {_LATEST_JUDGEMENTS}, {_SCORES}
+    SELECT p.oid, j.confidence, s.hub, s.authority
+    FROM pages p LEFT JOIN judged j USING (oid, model_version) LEFT JOIN scores s USING (oid)
+    WHERE coalesce({TAKEN} AND p.kcid IN (SELECT unnest($topics::SMALLINT[])), FALSE) = $taken
+      AND (NOT $relevant OR p.relevance >= {RELEVANT})
+    ORDER BY {{order}} LIMIT $per_page OFFSET $offset
+"""
+
+
+# -- one page
+
+
+class KnownUrl(NamedTuple):
+    """What the crawl knows of a URL, fetched or not."""
+
+    oid: int
+    state: str
+    outcome: str | None
+    depth: int
+    relevance: float
+    priority: float
+
+
+class PageText(NamedTuple):
+    """A stored page with its visible text."""
+
+    oid: int
+    title: str
+    text: str | None
+    """None: it is not kept."""
+
+
+class PageVerdict(NamedTuple):
+    """A stored page with the topic it was last put into, and whether that topic accepted it."""
+
+    oid: int
+    kcid: int
+    accepted: bool
+
+
+class PageForExplanation(NamedTuple):
+    """A stored page with what a model judges it by, and what was said of it."""
+
+    oid: int
+    url: str
+    title: str | None
+    language: str | None
+    text: str | None
+    relevance: float | None
+    kcid: int | None
+    model_version: int | None
+
+
+def known_url(store: Store, url: str) -> KnownUrl | None:
+    """What is known of a URL (in normal form); None when the crawl has never seen it."""
+    rows = store.query(_KNOWN, [url_key(url), url]).rows
+    return KnownUrl(*rows[0]) if rows else None
+
+
+def oid_of(store: Store, url: str) -> int | None:
+    """The number of the stored page of a URL."""
+    rows = store.query(_OID, [url]).rows
+    return int(rows[0][0]) if rows else None
+
+
+def text_of(store: Store, url: str) -> PageText | None:
+    """The stored page of a URL."""
+    rows = store.query(_TEXT, [url]).rows
+    return PageText(*rows[0]) if rows else None
+
+
+def verdict_on(store: Store, url: str) -> PageVerdict | None:
+    """The stored page of a URL with what its latest judgement says."""
+    rows = store.query(_JUDGED, [url]).rows
+    return PageVerdict(*rows[0]) if rows else None
+
+
+def page_for_explanation(store: Store, url: str) -> PageForExplanation | None:
+    """The stored page of a URL, of where it was redirected to, or of the page that it is a duplicate of."""
+    rows = store.query(_EXPLAINED, [url]).rows
+    return PageForExplanation(*rows[0]) if rows else None
+
+
+def find_page(cursor: duckdb.DuckDBPyConnection, url: str) -> int | None:
+    """The same, its number alone."""
+    rows = cursor.execute(_FIND, [url_key(url), url]).fetchall()
+    return int(rows[0][0]) if rows else None
+
+
+def find_url(cursor: duckdb.DuckDBPyConnection, url: str) -> int | None:
+    """The number of a URL that the crawl knows."""
+    rows = cursor.execute(_KNOWN, [url_key(url), url]).fetchall()
+    return int(rows[0][0]) if rows else None
+
+
+def page_facts(cursor: duckdb.DuckDBPyConnection, oid: int, max_text_chars: int) -> dict[str, Any]:
+    """What was received for a stored page, its texts, and where its record lies."""
+    [facts] = cursor.execute(_FACTS, [oid, max_text_chars]).fetchall()
+    return dict(zip(_FACT_NAMES, facts, strict=True))
+
+
+def page_judgements(cursor: duckdb.DuckDBPyConnection, oid: int) -> list[dict[str, Any]]:
+    """All judgements of a page, oldest first."""
+    rows = cursor.execute(_JUDGEMENTS, [oid]).fetchall()
+    return [dict(zip(_JUDGEMENT_NAMES, row, strict=True)) for row in rows]
+
+
+def same_pages(cursor: duckdb.DuckDBPyConnection, oid: int, limit: int) -> list[dict[str, str]]:
+    """The URLs that were redirected to a page, or found to be duplicates of it, and by which step."""
+    return [{"url": url, "step": step} for url, step in cursor.execute(_SAME, [oid, limit]).fetchall()]
+
+
+# -- several pages
+
+
+class PageDocument(NamedTuple):
+    """The texts of a page that a classifier reads."""
+
+    oid: int
+    title: str
+    language: str
+    text: str | None
+
+
+class ShortText(NamedTuple):
+    """A page with the beginning of its main text."""
+
+    oid: int
+    url: str
+    title: str
+    language: str
+    text: str
+
+
+class RelevantPage(NamedTuple):
+    """A relevant page whose text is kept."""
+
+    title: str | None
+    text: str
+    language: str | None
+    url: str
+
+
+class PageOrigin(NamedTuple):
+    """A page with the place in the web where it was found."""
+
+    oid: int
+    depth: int
+    parent: int | None
+    language: str
+    title: str
+
+
+def page_origins(store: Store, oids: Sequence[int]) -> list[PageOrigin]:
+    """Some pages."""
+    return [
+        PageOrigin(*row)
+        for piece in store.stream(_ORIGINS, [list(oids)])
+        for row in zip(*(column.to_pylist() for column in piece.columns), strict=True)
+    ]
+
+
+def oids_of_urls(store: Store, urls: Sequence[str]) -> set[int]:
+    """The numbers of those of some URLs that are known."""
+    return {oid for (oid,) in store.query(_OIDS_OF_URLS, [list(urls)], max_rows=_MAX_ROWS).rows}
+
+
+def titles_of_urls(store: Store, urls: Sequence[str]) -> dict[str, str | None]:
+    """The titles of the stored pages of some URLs."""
+    return dict(store.query(_TITLES, [list(urls)], max_rows=_MAX_ROWS).rows)
+
+
+def documents(store: Store, oids: Sequence[int]) -> dict[int, PageDocument]:
+    """Some pages with their visible text, by number."""
+    rows = store.query(_DOCUMENTS, [list(oids)], max_rows=2**16).rows
+    return {row[0]: PageDocument(*row) for row in rows}
+
+
+def main_texts(store: Store, oids: Sequence[int]) -> list[PageDocument]:
+    """Some pages with their text without boilerplate, or with all of it where that is empty."""
+    return [PageDocument(*row) for row in store.query(_MAIN_TEXTS, [list(oids)], max_rows=2**16).rows]
+
+
+def short_texts(store: Store, oids: Sequence[int], max_chars: int) -> dict[int, ShortText]:
+    """Some pages with the beginning of their main text, by number."""
+    rows = store.query(_SHORT_TEXTS, [list(oids), max_chars], max_rows=2**24).rows
+    return {row[0]: ShortText(*row) for row in rows}
+
+
+def latest_relevant(store: Store, limit: int) -> list[RelevantPage]:
+    """The latest relevant pages whose text is kept."""
+    return [RelevantPage(*row) for row in store.query(_LATEST_RELEVANT, [limit], max_rows=2**16).rows]
+
+
+def pages_since(store: Store, since_s: float) -> Iterator[tuple[int, float]]:
+    """The pages visited since a moment, oldest first: oid, and the time of the visit in seconds."""
+    for piece in store.stream(_SINCE_VISIT, [since_s]):
+        yield from zip(*(column.to_pylist() for column in piece.columns), strict=True)
+
+
+def page_relevances(store: Store, oids: Sequence[int]) -> list[tuple[int, str, str, bool]]:
+    """Some pages, ascending: oid, URL, title, and whether it is relevant."""
+    return store.query(_PAGE_RELEVANCES, [list(oids)], max_rows=len(oids)).rows
+
+
+def count_relevant_of(store: Store, kcids: Sequence[int]) -> int:
+    """How many relevant pages some topics have."""
+    return int(store.query(_RELEVANT_COUNT, [list(kcids)]).rows[0][0])
+
+
+def sample_relevant_of(store: Store, kcids: Sequence[int], limit: int) -> list[int]:
+    """A random sample of the relevant pages of some topics; the same one each time."""
+    return [oid for (oid,) in store.query(_RELEVANT_SAMPLE, [list(kcids), limit], max_rows=limit).rows]
+
+
+# -- lists
+
+
+def describe(cursor: duckdb.DuckDBPyConnection, oids: Iterable[int]) -> dict[int, dict[str, Any]]:
+    """What lists show of some URLs, by oid. The topic of a page that none took is OTHERS."""
+    wanted = sorted(set(oids))
+    if not wanted:
+        return {}
+    rows = cursor.execute(_DESCRIBED, {"oids": wanted}).fetchall()
+    return {row[0]: dict(zip(_DESCRIBED_NAMES, row, strict=True)) | {"host": host_of(row[1])} for row in rows}
+
+
+class QueueEntry(NamedTuple):
+    """A URL with the queue that it is in, or was in."""
+
+    oid: int
+    url: str
+    title: str
+    relevance: float
+    state: str
+    topic: str
+
+
+def queue_entries(cursor: duckdb.DuckDBPyConnection, oids: Sequence[int]) -> dict[int, QueueEntry]:
+    """Some URLs, by number."""
+    rows = cursor.execute(_QUEUE, {"oids": list(oids)}).fetchall()
+    return {row[0]: QueueEntry(*row) for row in rows}
+
+
+class TopicPage(NamedTuple):
+    """A page in the list of its topic."""
+
+    oid: int
+    confidence: float | None
+    hub: float | None
+    authority: float | None
+
+
+class LinkedPage(NamedTuple):
+    """A hub or an authority."""
+
+    kind: str
+    """`hubs` or `authorities`."""
+    oid: int
+    score: float
+
+
+def best_of_topics(
+    cursor: duckdb.DuckDBPyConnection, pairs: Sequence[tuple[int, int]], best: int
+) -> list[tuple[int, int]]:
+    """The `best` pages of each good topic: (good topic, oid). `pairs` are topics, each with the good one it is in."""
+    asked = {"kcids": [kcid for kcid, _ in pairs], "goods": [good for _, good in pairs], "best": best}
+    return cursor.execute(_BEST, asked).fetchall()
+
+
+def new_pages(cursor: duckdb.DuckDBPyConnection, days: int, limit: int) -> list[int]:
+    """The most relevant pages of the last days of crawling."""
+    return [oid for (oid,) in cursor.execute(_NEW, {"days": days, "limit": limit}).fetchall()]
+
+
+def new_period(cursor: duckdb.DuckDBPyConnection, days: int) -> tuple[str | None, str | None]:
+    """When the last days of crawling ended and began."""
+    [[until, since]] = cursor.execute(_SINCE, {"days": days}).fetchall()
+    return until, since
+
+
+def best_linked(cursor: duckdb.DuckDBPyConnection, kcid: int, limit: int) -> list[LinkedPage]:
+    """The best hubs and authorities of a topic, or of all wanted topics for the root; best first."""
+    rows = cursor.execute(_LINKED, {"kcid": kcid, "limit": limit}).fetchall()
+    return [LinkedPage(*row) for row in rows]
+
+
+def pages_of_topics(
+    cursor: duckdb.DuckDBPyConnection,
+    kcid: int,
+    kcids: Iterable[int],
+    *,
+    order: str,
+    taken: bool,
+    relevant: bool,
+    limit: int,
+    offset: int,
+) -> list[TopicPage]:
+    """Pages that some topics took, in one of the ORDERS, with the link scores of the topic `kcid`.
+
+    Without `taken`, those that no topic took. `relevant` leaves out what is not.
+    """
+    asked = {
+        "kcid": kcid, "topics": sorted(kcids), "taken": taken, "relevant": relevant, "per_page": limit,
+        "offset": offset,
+    }  # fmt: skip
+    return [TopicPage(*row) for row in cursor.execute(_OF_TOPICS.format(order=ORDERS[order]), asked).fetchall()]

@@ -1,0 +1,64 @@
+"""Topics as rows: how many pages each has, which number the next one gets, and removing one with all its rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import duckdb
+
+from opilio.model import RELEVANT
+from opilio.store.database import Store
+from opilio.store.pages import TAKEN
+
+_NEXT = "SELECT 1 + greatest(coalesce(max(kcid), 0), (SELECT coalesce(max(kcid), 0) FROM judgements)) FROM topics"
+_REMOVE = (
+    "DELETE FROM topics WHERE kcid = ?",
+    "DELETE FROM training WHERE kcid = ?",
+    "DELETE FROM seeds WHERE kcid = ?",
+    "UPDATE crawl SET topic = 0 WHERE topic = ?",
+)
+# Of each topic, NULL standing for OTHERS, the pages; those visited in the last days of the collection are its new ones.
+_COUNTS = f"""
+    WITH span AS (SELECT max(visited) - to_days($days::INTEGER) AS since FROM pages)
+    SELECT CASE WHEN {TAKEN} THEN p.kcid END AS topic, count(*), count(*) FILTER (p.relevance >= {RELEVANT}),
+           count(*) FILTER (p.visited > since),
+           count(*) FILTER (p.visited > since AND p.relevance >= {RELEVANT}), sum(p.relevance), count(p.relevance)
+    FROM pages p, span GROUP BY 1
+"""
+
+
+class TopicCount(NamedTuple):
+    """Pages of a topic, or of several."""
+
+    pages: int = 0
+    relevant: int = 0
+    new_pages: int = 0
+    new_relevant: int = 0
+    relevance: float = 0.0
+    """The sum over the pages that were judged ..."""
+    judged: int = 0
+    """... and how many those are."""
+
+    def plus(self, other: TopicCount) -> TopicCount:
+        """The two together."""
+        return TopicCount(
+            self.pages + other.pages, self.relevant + other.relevant, self.new_pages + other.new_pages,
+            self.new_relevant + other.new_relevant, self.relevance + other.relevance, self.judged + other.judged,
+        )  # fmt: skip
+
+
+def count_pages(cursor: duckdb.DuckDBPyConnection, days: int) -> dict[int | None, TopicCount]:
+    """The pages of each topic; None stands for OTHERS. New are those of the last `days` of crawling."""
+    rows = cursor.execute(_COUNTS, {"days": days}).fetchall()
+    return {kcid: TopicCount(*(value or 0 for value in counts)) for kcid, *counts in rows}
+
+
+def next_kcid(store: Store) -> int:
+    """A number no topic has had, also none that was removed: pages may carry it."""
+    return int(store.query(_NEXT).rows[0][0])
+
+
+def remove_topic(store: Store, kcid: int) -> None:
+    """Remove a topic with its documents and seeds; its queued URLs join the queue of the root."""
+    for statement in _REMOVE:
+        store.query(statement, [kcid], write=True)

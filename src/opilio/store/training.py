@@ -1,0 +1,204 @@
+"""What classifiers learn from: the tables `training` and `lessons`.
+
+`training` holds the documents: examples and counter-examples of topics. `lessons` holds the changes that the user made
+to them, each with the row that was there before, so that a change can be undone and listed until a model has learned
+it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import duckdb
+
+from opilio.store.batch import Batch
+from opilio.store.database import Store
+from opilio.store.loader import TrainingRecord
+
+ARCHETYPE = "archetype"
+"""In the column `training.source`: a crawl added the document, and nobody vouches for it."""
+CONFIRMED, REJECTED = "confirmed", "rejected"
+"""... the user said that a page found by the crawl is an example, or a counter-example."""
+
+ExampleKey = tuple[int, str]
+"""Topic and name of a training document."""
+ExampleRow = dict[str, Any]
+"""A row of `training` by its columns; `added` in seconds."""
+
+COLUMNS = ("name", "kind", "kcid", "positive", "source", "title", "text")
+"""Of an `ExampleRow`, before `added`."""
+
+_MAX_ROWS = 2**20
+_ROWS = f"SELECT {', '.join(COLUMNS)}, epoch(added) FROM training"
+_DELETE = "DELETE FROM training WHERE kcid = $1 AND name = $2"
+_KEEP = f"UPDATE training SET source = CASE source WHEN '{ARCHETYPE}' THEN '{CONFIRMED}' ELSE source END"
+_CONFIRM = f"{_KEEP} WHERE kcid = $1 AND name = $2"
+_TRIM = f"{_KEEP}, text = $3 WHERE kcid = $1 AND name = $2"
+_TRIMMED = "SELECT kcid, name FROM training WHERE kind = 'url' AND text IS NOT NULL"
+_HAS_DOCUMENTS = """
+    SELECT count(*) FROM training
+    WHERE positive AND (kind <> 'text' OR len(string_split_regex(trim(text), '\\s+')) >= ?)
+"""
+_ARCHETYPE_NAMES = f"SELECT DISTINCT name FROM training WHERE source = '{ARCHETYPE}'"
+_ARCHETYPE_COUNTS = f"""
+    SELECT kcid, count(*) FILTER (source IN ('{ARCHETYPE}', '{CONFIRMED}')) FROM training
+    WHERE positive AND (kind <> 'text' OR len(string_split_regex(trim(text), '\\s+')) >= ?)
+    GROUP BY kcid
+"""
+_DROP_ARCHETYPE = f"DELETE FROM training WHERE kcid = $1 AND name = $2 AND source = '{ARCHETYPE}'"
+_ADD_ARCHETYPE = f"""
+    INSERT INTO training (name, kind, kcid, positive, source, title, text, added)
+    SELECT $2, 'url', $1, true, '{ARCHETYPE}', '', NULL, make_timestamp(($3 * 1e6)::BIGINT)
+    WHERE EXISTS (FROM topics WHERE kcid = $1) AND NOT EXISTS (FROM training WHERE name = $2)
+"""
+_EXAMPLE_PAGES = """
+    SELECT c.oid, t.name FROM training t JOIN crawl c ON c.url = t.name
+    WHERE t.kcid = $1 AND t.positive AND t.kind = 'url'
+"""
+_UNLABELLED = """
+    SELECT c.url, coalesce(p.title, ''), p.oid, coalesce(p.language, ''), p.text
+    FROM pages p JOIN crawl c USING (oid)
+    WHERE p.oid NOT IN (SELECT oid FROM duplicates) AND p.oid NOT IN (SELECT oid FROM reviews)
+      AND p.oid NOT IN (SELECT unnest($1::BIGINT[])) AND c.url NOT IN (SELECT name FROM training)
+      AND p.oid IN (SELECT oid FROM terms)
+    ORDER BY p.visited, p.oid LIMIT $2
+"""
+_OF_TOPIC = """
+    SELECT name, kind, positive, source, coalesce(title, ''), count(*) OVER ()
+    FROM training WHERE kcid = $1 ORDER BY NOT positive, added, name LIMIT $2
+"""
+_RECORD = "INSERT INTO lessons VALUES (make_timestamp($1::BIGINT), $2, $3, $4)"
+_CHANGES = """
+    SELECT kcid, name, before FROM lessons
+    WHERE taught > make_timestamp($1::BIGINT) AND name <> '' ORDER BY taught, rowid
+"""
+_MARK_CHANGES = """
+    SELECT kcid, first(before ORDER BY taught, rowid) FROM lessons
+    WHERE taught > make_timestamp($1::BIGINT) AND name = '' GROUP BY kcid ORDER BY kcid
+"""
+_DELETE_CHANGES = "DELETE FROM lessons WHERE taught > make_timestamp($1::BIGINT) AND name <> ''"
+
+
+# -- documents
+
+
+def example_rows(store: Store) -> dict[ExampleKey, ExampleRow]:
+    """All training documents, as they are stored."""
+    rows = store.query(_ROWS, max_rows=_MAX_ROWS).rows
+    found = (dict(zip((*COLUMNS, "added"), row, strict=True)) for row in rows)
+    return {(row["kcid"], row["name"]): {**row, "added": row["added"] or 0.0} for row in found}
+
+
+def add_page_example(store: Store, kcid: int, url: str, source: str, text: str | None = None) -> None:
+    """Add the page of a URL as the user's own: an example when `source` is CONFIRMED, else a counter-example.
+
+    `text` is learned from in place of the whole page.
+    """
+    batch = Batch()
+    batch.training.add(url, "url", kcid, source == CONFIRMED, source, "", text, time.time())
+    store.write(batch)
+
+
+def delete_example(store: Store, kcid: int, name: str) -> None:
+    """Delete a document of a topic."""
+    store.query(_DELETE, [kcid, name], write=True)
+
+
+def confirm_example(store: Store, kcid: int, name: str) -> None:
+    """Make a document the user's own, if a crawl had added it."""
+    store.query(_CONFIRM, [kcid, name], write=True)
+
+
+def trim_example(store: Store, kcid: int, name: str, text: str) -> None:
+    """Have a part of a document learned from in place of the whole, and make it the user's own."""
+    store.query(_TRIM, [kcid, name, text], write=True)
+
+
+def trimmed_examples(store: Store) -> set[ExampleKey]:
+    """The pages of which only a part is learned from."""
+    return set(store.query(_TRIMMED, max_rows=_MAX_ROWS).rows)
+
+
+def has_documents(store: Store, min_words: int) -> bool:
+    """Whether there is an example that is a page, a file, or a text of at least `min_words` words."""
+    return bool(store.query(_HAS_DOCUMENTS, [min_words]).rows[0][0])
+
+
+def replace_archetypes(store: Store, removed: Iterable[ExampleKey], added: Iterable[ExampleKey]) -> None:
+    """Remove and add archetypes, in one transaction. What the user confirmed or rejected meanwhile stays so."""
+    with store.writing() as connection:
+        for kcid, url in removed:
+            connection.execute(_DROP_ARCHETYPE, [kcid, url])
+        for kcid, url in added:
+            connection.execute(_ADD_ARCHETYPE, [kcid, url, time.time()])
+
+
+def archetype_names(store: Store) -> set[str]:
+    """The names of all archetypes that nobody vouches for."""
+    return {name for (name,) in store.query(_ARCHETYPE_NAMES, max_rows=_MAX_ROWS).rows}
+
+
+def count_archetypes(store: Store, min_words: int) -> dict[int, int]:
+    """By topic with documents (`has_documents`): how many of them the crawl found, confirmed or not."""
+    return dict(store.query(_ARCHETYPE_COUNTS, [min_words], max_rows=2**15).rows)
+
+
+def example_pages(store: Store, kcid: int) -> dict[int, str]:
+    """The examples of a topic that are known URLs: oid and name."""
+    return dict(store.query(_EXAMPLE_PAGES, [kcid], max_rows=2**24).rows)
+
+
+class TopicExample(NamedTuple):
+    """A training document in the list of its topic."""
+
+    name: str
+    kind: str
+    positive: bool
+    source: str
+    title: str
+
+
+def examples_of_topic(cursor: duckdb.DuckDBPyConnection, kcid: int, limit: int) -> tuple[list[TopicExample], int]:
+    """The first documents of a topic, examples before counter-examples; and how many it has."""
+    rows = cursor.execute(_OF_TOPIC, [kcid, limit]).fetchall()
+    return [TopicExample(*row[:5]) for row in rows], rows[0][5] if rows else 0
+
+
+def unlabelled_pages(store: Store, exclude: Sequence[int], kcid: int, source: str, limit: int) -> list[TrainingRecord]:
+    """The earliest pages about which the user has said nothing, as counter-examples of a topic.
+
+    `exclude` are oids that are left out.
+    """
+    rows = store.query(_UNLABELLED, [list(exclude), limit], max_rows=limit).rows
+    return [
+        TrainingRecord(url, "url", kcid, False, source, title, oid, language, text)
+        for url, title, oid, language, text in rows
+    ]
+
+
+# -- changes by the user
+
+
+def record_change(store: Store, at_us: int, kcid: int, name: str, before: str | None) -> None:
+    """Record that the user changed a document, or the mark of a topic when `name` is empty.
+
+    `before` is the row before the change, as JSON; None: there was none.
+    """
+    store.query(_RECORD, [at_us, kcid, name, before], write=True)
+
+
+def changes_since(store: Store, since_us: int) -> list[tuple[int, str, str | None]]:
+    """The changes of documents after a moment, oldest first: topic, name, and the row before as JSON."""
+    return store.query(_CHANGES, [since_us], max_rows=_MAX_ROWS).rows
+
+
+def mark_changes_since(store: Store, since_us: int) -> list[tuple[int, str]]:
+    """The topics whose mark was changed after a moment, with the row before the first of these changes as JSON."""
+    return store.query(_MARK_CHANGES, [since_us], max_rows=_MAX_ROWS).rows
+
+
+def delete_changes_since(store: Store, since_us: int) -> None:
+    """Delete the record of changes of documents after a moment."""
+    store.query(_DELETE_CHANGES, [since_us], write=True)

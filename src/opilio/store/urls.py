@@ -1,0 +1,207 @@
+"""URLs by state and origin: what refills and a resumed crawl read of the table `crawl`.
+
+The order in which queued URLs come into memory is in `refill`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow as pa
+
+from opilio.store import states
+from opilio.store.database import Store
+
+if TYPE_CHECKING:  # it takes a tenth of a second to import
+    import numpy as np
+    import numpy.typing as npt
+
+_VALIDATORS = """
+    SELECT oid, arg_max(etag, visited), arg_max(last_modified, visited)
+    FROM pages WHERE oid IN (SELECT unnest(?)) GROUP BY oid
+"""
+_QUEUED = "SELECT oid, topic FROM crawl WHERE state = 'waiting'"
+_RECRAWLED = "SELECT oid FROM crawl WHERE state = 'waiting' AND oid IN (SELECT oid FROM pages)"  # whatever its last try
+_TRAP_LIKE = r"""
+    SELECT url, sid FROM crawl WHERE outcome IS DISTINCT FROM 'trap'
+    AND (url LIKE '%?%' OR regexp_matches(url, '/(19|20)\d\d[-/]\d{1,2}([-/]\d{1,2})?/?$'))
+"""
+_PAGE_SKETCHES = """
+    SELECT p.oid, c.sid, c.url, coalesce(p.ip, ''), p.body_bytes, p.content_hash, p.shingles
+    FROM pages p JOIN crawl c ON c.oid = p.oid ORDER BY p.oid
+"""
+_BY_SCOPE = "('locked-domain', 'out-of-scope')"
+_HOSTS_DROPPED = f"SELECT DISTINCT sid, host FROM hosts JOIN crawl USING (sid) WHERE outcome IN {_BY_SCOPE}"
+_QUEUED_URL = "SELECT url, sid, topic, depth, relevance, hops, numtries, priority FROM crawl WHERE oid = ?"
+# What the best hubs link to and nobody has tried, and those among the hubs themselves. Redirects are not followed: what
+# was redirected has been tried.
+_FROM_HUBS = """
+    WITH scored AS (
+        SELECT kcid, oid, hub FROM link_scores
+        UNION ALL
+        SELECT -1, oid, score FROM hubs WHERE (SELECT count(*) FROM link_scores) = 0
+    ),
+    best AS (
+        SELECT oid FROM scored WHERE hub > 0
+        QUALIFY row_number() OVER (PARTITION BY kcid ORDER BY hub DESC, oid) <= $hubs
+    )
+    SELECT c.oid FROM crawl c
+    WHERE c.state = 'waiting' AND c.numtries = 0
+      AND (c.oid IN (FROM best) OR c.oid IN (SELECT oid_dst FROM links WHERE oid_src IN (FROM best)))
+    ORDER BY c.oid LIMIT $urls
+"""
+_BRING_FORWARD = """
+    UPDATE crawl SET relevance = 1.0, depth = 0
+    WHERE oid IN (SELECT oid FROM asked) AND state = 'waiting' AND numtries = 0
+"""
+_MAKE_FIRST = "UPDATE crawl SET relevance = 1.0, depth = 0 WHERE oid IN (SELECT unnest(?)) AND state = 'waiting'"
+# In order of time. A URL without a page counts only when it could not be fetched.
+_OUTCOMES = """
+    SELECT c.oid, if(p.oid IS NULL, 0.0, p.relevance), p.oid IS NOT NULL, coalesce(p.kcid, 0),
+           coalesce(j.accepted, false)
+    FROM crawl c LEFT JOIN pages p USING (oid)
+    LEFT JOIN (SELECT oid, model_version, arg_max(accepted, rowid) AS accepted FROM judgements GROUP BY ALL) j
+        ON j.oid = p.oid AND j.model_version = p.model_version
+    WHERE (p.oid IS NOT NULL OR c.state = 'failed') AND c.lastvisited >= (
+        SELECT coalesce(min(visited), TIMESTAMP '1970-01-01') FROM
+            (SELECT visited FROM pages ORDER BY visited DESC LIMIT $1)
+    )
+    ORDER BY c.lastvisited, c.oid
+"""
+_ALL_LINKS = """
+    SELECT s.url AS source, t.url AS target
+    FROM links JOIN crawl s ON s.oid = oid_src JOIN crawl t ON t.oid = oid_dst
+"""
+
+
+class QueuedRow(NamedTuple):
+    """A queued URL."""
+
+    url: str
+    sid: int
+    topic: int
+    depth: int
+    relevance: float
+    hops: int
+    numtries: int
+    priority: float
+
+
+class UrlOutcome(NamedTuple):
+    """What came of a URL."""
+
+    oid: int
+    relevance: float | None
+    """0 when it could not be fetched; None: no model has judged its page."""
+    is_stored: bool
+    kcid: int
+    accepted: bool
+
+
+class PageSketch(NamedTuple):
+    """What duplicates of a stored page are recognised by."""
+
+    oid: int
+    sid: int
+    url: str
+    ip: str
+    body_bytes: int
+    content_hash: int
+    shingles: bytes | None
+
+
+# -- for refills and resuming
+
+
+def validators(store: Store, oids: Sequence[int]) -> dict[int, tuple[str, str]]:
+    """ETag and Last-Modified of stored pages, '' where the server gave none."""
+    if not oids:
+        return {}
+    rows = store.query(_VALIDATORS, [list(oids)], max_rows=len(oids)).rows
+    return {oid: (etag or "", last_modified or "") for oid, etag, last_modified in rows}
+
+
+def queued_urls(store: Store) -> Iterator[tuple[int, int]]:
+    """All queued URLs: oid and topic."""
+    return _rows(store, _QUEUED)
+
+
+def recrawled_urls(store: Store) -> Iterator[int]:
+    """The queued URLs of which a page is stored."""
+    return (oid for (oid,) in _rows(store, _RECRAWLED))
+
+
+def trap_like_urls(store: Store) -> Iterator[tuple[str, int]]:
+    """The URLs that the trap detector counts, with their hosts: those with a query, or that end with a date."""
+    return _rows(store, _TRAP_LIKE)
+
+
+def page_sketches(store: Store) -> Iterator[PageSketch]:
+    """All stored pages, ascending."""
+    return (PageSketch(*row) for row in _rows(store, _PAGE_SKETCHES))
+
+
+def hosts_dropped_by_scope(store: Store) -> list[tuple[int, str]]:
+    """The hosts of which URLs were dropped by the scope or a lock: sid and name."""
+    return list(_rows(store, _HOSTS_DROPPED))
+
+
+def requeue_dropped(store: Store, max_depth: int, max_pages_per_host: int, sids_in_scope: Sequence[int]) -> int:
+    """Requeue URLs that were dropped by a limit, or a scope, that does not drop them any more; how many.
+
+    A limit of 0 is none. `sids_in_scope` are hosts of which the scope dropped URLs and now admits them.
+    """
+    room = f"SELECT sid FROM hosts WHERE pages < {max_pages_per_host} OR {max_pages_per_host} = 0"
+    conditions = [
+        f"outcome = 'too-deep' AND (depth <= {max_depth} OR {max_depth} = 0)",
+        f"outcome = 'host-limit' AND sid IN ({room})",
+    ]
+    if sids_in_scope:
+        conditions.append(f"outcome IN {_BY_SCOPE} AND sid IN ({', '.join(map(str, sids_in_scope))})")
+    chosen = " OR ".join(f"({condition})" for condition in conditions)
+    (count,) = store.query(f"SELECT count(*) FROM crawl WHERE state = 'dropped' AND ({chosen})").rows[0]
+    if count:
+        store.query(states.reopen(chosen), write=True)
+    return int(count)
+
+
+def url_outcomes(store: Store, max_pages: int) -> list[UrlOutcome]:
+    """What came of the URLs since the first of the latest `max_pages` pages, in order of time."""
+    return [UrlOutcome(*row) for row in _rows(store, _OUTCOMES, [max_pages])]
+
+
+def queued_url(store: Store, oid: int) -> QueuedRow:
+    """A URL by its number."""
+    return QueuedRow(*store.query(_QUEUED_URL, [oid]).rows[0])
+
+
+def links_by_url(store: Store) -> Iterator[pa.RecordBatch]:
+    """All links as URLs, in pieces with the columns `source` and `target`."""
+    return store.stream(_ALL_LINKS)
+
+
+# -- what comes first
+
+
+def untried_from_hubs(store: Store, hubs: int, limit: int) -> list[int]:
+    """Untried URLs that the best `hubs` hubs of each topic link to, and untried hubs; at most `limit`."""
+    return [oid for (oid,) in store.query(_FROM_HUBS, {"hubs": hubs, "urls": limit}, max_rows=limit).rows]
+
+
+def bring_forward(store: Store, oids: npt.NDArray[np.int64]) -> None:
+    """Treat queued URLs that were never tried as seeds: relevance 1, depth 0."""
+    with store.writing() as cursor:
+        cursor.register("asked", pa.table({"oid": oids}))
+        cursor.execute(_BRING_FORWARD)
+        cursor.unregister("asked")
+
+
+def make_first(store: Store, oids: Iterable[int]) -> None:
+    """The same for queued URLs, tried or not."""
+    store.query(_MAKE_FIRST, [list(oids)], write=True)
+
+
+def _rows(store: Store, sql: str, params: Sequence[Any] = ()) -> Iterator[Any]:
+    for piece in store.stream(sql, params):
+        yield from zip(*(column.to_pylist() for column in piece.columns), strict=True)

@@ -1,0 +1,187 @@
+"""`StoreWriter`: commits batches and other changes, one transaction each.
+
+A batch appends its changes of `crawl` to a journal, which is folded into the table now and then; the package's
+docstring says why.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from opilio.errors import StoreError
+from opilio.settings import MIB
+from opilio.store.batch import Batch
+from opilio.store.connection import DatabaseFile, roll_back, store_error
+
+FOLD_ROWS = 50_000  # an UPDATE of 500 rows of 8 million costs 69 ms of CPU, one of 50,000 costs 550 ms
+MIN_LOG_BYTES, MAX_LOG_BYTES = 16 * MIB, 256 * MIB
+
+_CHANGED = ("topic", "state", "outcome", "numtries", "relevance", "priority", "not_before", "lastvisited")
+_FOLD = f"""
+UPDATE crawl SET {", ".join(f"{name} = latest.{name}" for name in _CHANGED)}
+FROM (
+    SELECT * FROM crawl_changes QUALIFY row_number() OVER (PARTITION BY oid ORDER BY seq DESC) = 1
+) latest
+WHERE crawl.oid = latest.oid
+"""
+# Tables whose rows are replaced; all others are appended to.
+_REPLACED_BY = {"hosts": "sid", "topics": "kcid", "counters": "name"}
+
+
+class StoreWriter:
+    """Changes the database. Its changes take turns; what one of them commits is on disk when it returns."""
+
+    def __init__(self, file: DatabaseFile) -> None:
+        self._file = file
+        self._cursor = file.cursor()
+        self._next_seq = 0
+        self.journal_rows: int = self._cursor.execute("SELECT count(*) FROM crawl_changes").fetchall()[0][0]
+        """Changes that are committed and not yet folded into their table."""
+
+    def write(self, batch: Batch) -> None:
+        """Commit `batch` in one transaction. It is on disk on return; nothing of it is when this raises."""
+        tables = [(name, rows.to_arrow()) for name, rows in batch.tables() if len(rows)]
+        if batch.counters:
+            names, totals = list(batch.counters), list(batch.counters.values())
+            tables.append(("counters", pa.table({"name": names, "n": pa.array(totals, pa.int64())})))
+        with self._changing("write"):
+            self._keep_house()
+            with self._transaction():
+                if batch.replaced:
+                    self._remove_pages(batch.replaced)
+                for name, table in tables:
+                    self._write_table(name, table)
+                if batch.progress is not None:
+                    self._cursor.execute("DELETE FROM progress")
+                    values = list(dataclasses.astuple(batch.progress))
+                    self._cursor.execute("INSERT INTO progress VALUES (?, ?, ?, ?, ?)", values)
+            self.journal_rows += len(batch.changes)
+            self._next_seq += len(batch.changes)
+
+    def _write_table(self, name: str, table: pa.Table) -> None:
+        target = {"urls": "crawl", "changes": "crawl_changes"}.get(name, name)
+        if name == "changes":
+            seq = np.arange(self._next_seq, self._next_seq + len(table))
+            table = table.append_column("seq", pa.array(seq, pa.int64()))
+        columns = table.column_names
+        self._cursor.register("incoming", table)
+        try:
+            if name in _REPLACED_BY:
+                self._cursor.execute(_merge_sql(target, _REPLACED_BY[name], columns))
+            else:
+                self._cursor.execute(f"INSERT INTO {target} ({', '.join(columns)}) FROM incoming")
+        finally:
+            with contextlib.suppress(duckdb.Error):  # in a transaction that failed, this fails too and would hide why
+                self._cursor.unregister("incoming")
+
+    @contextmanager
+    def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        """The connection that writes, in a transaction of its own, for parts of the store that stand for themselves."""
+        with self._changing("write"):
+            self.settle()
+            with self._transaction():
+                yield self._cursor
+
+    def _remove_pages(self, oids: list[int]) -> None:
+        self._cursor.register("incoming", pa.table({"oid": pa.array(oids, pa.int64())}))
+        for table, key in (("pages", "oid"), ("links", "oid_src"), ("terms", "oid")):
+            self._cursor.execute(f"DELETE FROM {table} WHERE {key} IN (SELECT oid FROM incoming)")
+        self._cursor.unregister("incoming")
+
+    def start_run(self, started_s: float, version: str, settings: str) -> int:
+        """Note that a crawl begins; the number of this run."""
+        with self._changing("write"), self._transaction():
+            [row] = self._cursor.execute("SELECT coalesce(max(run), 0) + 1 FROM runs").fetchall()
+            values = [row[0], started_s, version, settings]
+            self._cursor.execute(
+                "INSERT INTO runs SELECT $1, make_timestamp(($2 * 1e6)::BIGINT), NULL, NULL, NULL, $3, $4", values
+            )
+        return int(row[0])
+
+    def finish_run(self, run: int, ended_s: float, reason: str, pages: int) -> None:
+        """Note how a crawl ended. A run that was killed has no end."""
+        with self._changing("write"), self._transaction():
+            self._cursor.execute(
+                "UPDATE runs SET ended = make_timestamp(($2 * 1e6)::BIGINT), reason = $3, pages = $4 WHERE run = $1",
+                [run, ended_s, reason, pages],
+            )
+
+    def checkpoint(self) -> None:
+        """Carry journal and write-ahead log into the tables."""
+        self.settle()
+        with self._changing("checkpoint"):
+            self._checkpoint()
+
+    def _keep_house(self) -> None:
+        """What must be done now and then, before a batch: so an error here never leaves a batch in doubt."""
+        if self.journal_rows >= FOLD_ROWS:
+            self.settle()
+        log = self._file.path.with_name(self._file.path.name + ".wal")
+        if log.exists() and log.stat().st_size >= log_limit_bytes(self._file.path.stat().st_size):
+            self._checkpoint()
+
+    def _checkpoint(self) -> None:
+        with suppress(duckdb.TransactionException):  # a query is in the way: tried again before the next batch
+            self._cursor.execute("CHECKPOINT")
+
+    def settle(self) -> None:
+        """Fold the journal into `crawl`, so that a reader sees every commit."""
+        if not self.journal_rows or self._file.read_only:
+            return
+        with self._changing("write"):
+            with self._transaction():
+                self._cursor.execute(_FOLD)
+                self._cursor.execute("DELETE FROM crawl_changes")
+            self.journal_rows = 0
+
+    @contextmanager
+    def _changing(self, doing: str) -> Iterator[None]:
+        """The turn to change something, with DuckDB's errors translated."""
+        with self._file.turn:
+            self._file.check_open()
+            if self._file.read_only:
+                raise StoreError(f"{self._file.path}: opened for reading only")
+            try:
+                yield
+            except (duckdb.Error, OSError) as error:
+                raise store_error(self._file.path, error, doing) from error
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._cursor.execute("BEGIN")
+        try:
+            yield
+            self._cursor.execute("COMMIT")
+        except BaseException:
+            roll_back(self._cursor)
+            raise
+
+    def close(self) -> None:
+        """Fold the journal, if there is room, and close."""
+        with suppress(StoreError):  # no room: the journal stays, and is folded when the store is opened
+            self.settle()
+        self._cursor.close()
+
+
+def log_limit_bytes(database_bytes: int) -> int:
+    """How large the write-ahead log may grow before it is carried into the tables.
+
+    What is in the log is in memory too, uncompressed; so a small collection has it carried over often, which is cheap
+    then, and a large one, for which it takes a second, seldom.
+    """
+    return min(MAX_LOG_BYTES, max(MIN_LOG_BYTES, database_bytes // 4))
+
+
+def _merge_sql(table: str, key: str, columns: list[str]) -> str:
+    return f"""
+        MERGE INTO {table} USING incoming ON {table}.{key} = incoming.{key}
+        WHEN MATCHED THEN UPDATE SET {", ".join(f"{name} = incoming.{name}" for name in columns if name != key)}
+        WHEN NOT MATCHED THEN INSERT ({", ".join(columns)}) VALUES ({", ".join(f"incoming.{n}" for n in columns)})
+    """

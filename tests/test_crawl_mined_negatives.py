@@ -1,0 +1,100 @@
+"""A crawl that meets pages about other things learns from them what is not wanted."""
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fetch_servers import WebServer
+from learn_webs import OwlWeb
+from opilio import Collection
+from opilio.model import RELEVANT, TrainingReason
+
+
+def web_of(**others: dict[str, float]) -> OwlWeb:
+    """Five and more pages about owls, and those of other kinds between them."""
+    web = OwlWeb()
+    web.add("owl", 30 if others else 110, owl=0.3)
+    for kind, shares in others.items():
+        web.add(kind, 80, **shares)
+    paths = list(web.texts)
+    random.Random(1).shuffle(paths)
+    web.texts = {path: web.texts[path] for path in paths}
+    return web
+
+
+def collect(web: OwlWeb, server: WebServer, folder: Path, **changes: Any) -> Collection:
+    """A collection with five examples that fetches one page after the other, the same each time."""
+    taxonomy = web.taxonomy(folder, {"owls": [f"/owl/{number}" for number in range(5)]})
+    settings: dict[str, Any] = {
+        "classify__classifier": "bayes",
+        "learn__mined_negatives": 50,
+        "learn__synchronous": True,
+    }
+    settings |= {"fetch__in_flight": 1, "search__index": False, "limits__max_pages": 110}
+    return web.collection(server, folder / "c", taxonomy, **(settings | changes))
+
+
+def reasons(collection: Collection) -> list[str]:
+    """Why the models were trained, oldest first."""
+    return [reason for (reason,) in collection.sql("SELECT reason FROM models ORDER BY version").rows]
+
+
+def share_taken(collection: Collection, kind: str, version: int) -> float:
+    """The share of the pages of a kind, as far as a model judged them, that it found relevant."""
+    sql = f"""
+        SELECT avg((j.relevance >= {RELEVANT})::INTEGER) FROM judgements j JOIN crawl c USING (oid)
+        WHERE j.model_version = {version} AND c.url LIKE '%/{kind}/%' AND c.url NOT IN (SELECT name FROM training)
+    """
+    return float(collection.sql(sql).rows[0][0])
+
+
+def test_a_crawl_learns_what_is_not_wanted(tmp_path: Path) -> None:
+    """Pages about rivers in which owls are named are taken by the first models, and by the last one hardly any; those
+    about owls are taken as before. It looks at 25, 50 and 100 pages, and going on with the crawl trains nothing."""
+    web = web_of(river={"river": 0.3, "owl": 0.05})
+    with WebServer(web.routes()) as server:
+        collection = collect(web, server, tmp_path)
+        status = collection.crawl()
+        assert status.counters["looks for pages about other things"] == 3
+        trained = reasons(collection)
+        assert trained[0] == TrainingReason.FIRST
+        assert len(trained) > 1
+        assert set(trained[1:]) == {TrainingReason.NEGATIVES}
+        first = max(share_taken(collection, "river", version) for version in (1, 2))
+        assert first > 0.5
+        assert share_taken(collection, "river", len(trained)) < 0.1
+        assert share_taken(collection, "owl", len(trained)) > 0.9
+        collection.crawl(settings={"limits.max_pages": 112})
+        assert reasons(collection) == trained, "it has looked at as many pages before"
+
+
+def test_a_web_of_wanted_pages_is_not_thrown_out(tmp_path: Path) -> None:
+    """Where all is about owls, a quarter of the pages is least sure of it too; nearly all are still taken at the end."""
+    web = web_of()
+    with WebServer(web.routes()) as server:
+        collection = collect(web, server, tmp_path)
+        collection.crawl()
+        assert collection.status().counters["looks for pages about other things"] == 3
+        assert share_taken(collection, "owl", len(reasons(collection))) > 0.9
+
+
+@pytest.mark.parametrize("how", ["turned off", "an older model again"])
+def test_when_a_crawl_does_not_look(tmp_path: Path, how: str) -> None:
+    """With the setting at 0 there is one model and no look; a model that the user went back to is not replaced."""
+    web = web_of(river={"river": 0.3, "owl": 0.05})
+    with WebServer(web.routes()) as server:
+        if how == "turned off":
+            collection = collect(web, server, tmp_path, learn__mined_negatives=0, limits__max_pages=60)
+            collection.crawl()
+            assert reasons(collection) == [TrainingReason.FIRST]
+            assert "looks for pages about other things" not in collection.status().counters
+        else:
+            collection = collect(web, server, tmp_path, limits__max_pages=40)
+            collection.crawl()
+            made = reasons(collection)
+            collection.use_model(1)
+            status = collection.crawl(settings={"limits.max_pages": 110})
+            assert status.counters["looks for pages about other things"] == 3
+            assert reasons(collection) == [*made, TrainingReason.REUSED]

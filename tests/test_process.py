@@ -1,0 +1,157 @@
+"""Child processes: started, spoken to and ended in one way."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from opilio.errors import InputError, OpilioError
+from opilio.process import NICENESS, Channel, call, end_with_parent, start
+
+HERE = "test_process"
+pytestmark = pytest.mark.usefixtures("cold_processes")
+
+
+def echo(channel: Channel, *words: str) -> None:
+    """A child that answers each message with its arguments and the message."""
+    while message := channel.receive():
+        channel.send(" ".join(words).encode() + message)
+
+
+def describe(channel: Channel) -> None:
+    """A child that sends what it was started with."""
+    nice = os.getpriority(os.PRIO_PROCESS, 0)
+    threads, leads = os.environ["OPENBLAS_NUM_THREADS"], os.getpgrp() == os.getpid()
+    ignores = signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    channel.send(f"{nice} {threads} {leads} {ignores} {sys.flags.safe_path} {Path.cwd()}".encode())
+
+
+def hang(channel: Channel) -> None:
+    """A child that starts a child of its own and then works for ever."""
+    end_with_parent(channel)
+    own = subprocess.Popen(["sleep", "1000"])
+    channel.send(f"{os.getpid()} {own.pid}".encode())
+    while True:
+        pass
+
+
+def add(one: int, other: int) -> int:
+    """A function to be called in a child."""
+    return one + other
+
+
+def refuse() -> None:
+    """One that says what is wrong."""
+    raise InputError("not like this", "like that")
+
+
+def vanish() -> None:
+    """One whose process is lost."""
+    os._exit(3)
+
+
+def is_gone(pid: int) -> bool:
+    """Whether a process has ended, after at most five seconds."""
+    deadline_s = time.monotonic() + 5
+    while time.monotonic() < deadline_s:
+        try:
+            if Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_messages_of_any_size() -> None:
+    """Small and large messages arrive whole and in order; closing the channel ends the child."""
+    child = start(f"{HERE}:echo", "a", "b")
+    for message in (b"1", b"x" * 2**16, b"y" * 3_000_001):
+        child.channel.send(message)
+        assert child.channel.receive() == b"a b" + message
+    child.channel.close()
+    assert child.process.wait(5) == 0
+    child.close()
+
+
+def test_how_a_child_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One thread of linear algebra, niceness, a process group of its own, no Ctrl-C, and a folder that adds no modules."""
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    child = start(f"{HERE}:describe", niceness=NICENESS, folder=tmp_path)
+    said = child.channel.receive().decode()
+    child.close(5)
+    nice = min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)
+    assert said == f"{nice} 1 True True True {tmp_path}"
+
+
+def test_deadlines_and_bounds() -> None:
+    """Who waits too long gets TimeoutError; a message above the bound counts as the end."""
+    child = start(f"{HERE}:echo")
+    with pytest.raises(TimeoutError):
+        child.channel.receive(time.monotonic() + 0.05)
+    child.close()
+    child = start(f"{HERE}:echo")
+    child.channel.send(b"12345")
+    assert child.channel.receive(max_bytes=4) == b""
+    child.close()
+
+
+def test_a_child_that_is_gone() -> None:
+    """After kill -9 of the child, its end of the channel is closed: nothing is received, and sending fails."""
+    child = start(f"{HERE}:echo")
+    child.channel.send(b"1")
+    assert child.channel.receive() == b"1"
+    os.kill(child.process.pid, signal.SIGKILL)
+    assert child.channel.receive() == b""
+    with pytest.raises(ConnectionError):
+        child.channel.send(b"2")
+    child.close()
+    child.kill()  # of one that has ended already: nothing happens
+
+
+@pytest.mark.parametrize("by", ["kill", "close"])
+def test_no_child_outlives_its_parent(by: str) -> None:
+    """When the parent is killed, or closes the channel, a busy child ends at once with all it has started."""
+    program = f"""
+import sys, time
+sys.path.append({str(Path(__file__).parent)!r})
+from opilio.process import start
+child = start("{HERE}:hang")
+print(child.channel.receive().decode(), flush=True)
+if {by!r} == "close":
+    child.channel.close()
+time.sleep(1000)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pids = [int(pid) for pid in parent.stdout.readline().split()]
+        if by == "kill":
+            parent.kill()
+        assert len(pids) == 2
+        assert all(is_gone(pid) for pid in pids)
+        parent.kill()
+
+
+def test_calls() -> None:
+    """A result comes back, an error of ours too; a child that is lost is an error with a hint."""
+    started: list[subprocess.Popen[bytes]] = []
+    assert call(add, 2, 3, on_start=started.append) == 5
+    assert started[0].poll() is not None
+    with pytest.raises(InputError, match="not like this") as caught:
+        call(refuse)
+    assert caught.value.hint == "like that"
+    with pytest.raises(OpilioError, match=r"vanish\(\) ended early"):
+        call(vanish)
+
+
+def test_the_package_is_light() -> None:
+    """Importing it brings in nothing large: every process does."""
+    program = (
+        "import sys, opilio.process.child; print([m for m in ('numpy', 'asyncio', 'msgspec') if m in sys.modules])"
+    )
+    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "[]"
