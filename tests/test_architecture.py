@@ -97,7 +97,7 @@ SQL_ELSEWHERE = {
     "opilio.parts": "dividing and joining collections maps one database onto others, table by table",
     "opilio.cli": "examples in help texts, and the questions of the demo",
     "opilio.lab": "experiments query collections as a user does",
-    "opilio.crawl.collection": "an example in the docstring, and the hosts that are retried",
+    "opilio.crawl.collection": "an example in the docstring",
     "opilio.crawl.extra_urls": "files of back-links are read by DuckDB, outside of any collection",
 }
 """Modules, or packages, outside the store that have SQL, and why."""

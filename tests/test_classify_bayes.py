@@ -194,7 +194,7 @@ def test_too_few_examples_are_refused() -> None:
         World({0: -1, 1: 0, 2: 0}, {1}, [(2, [7], True)], [[11]]).train()
     with pytest.raises(InputError, match="no topic is marked good"):
         World({0: -1, 1: 0, 2: 0}, set(), [(1, [7], True), (2, [11], True)], []).train()
-    with pytest.raises(InputError, match="nothing to tell it from"):
+    with pytest.raises(InputError, match="nothing to distinguish it from"):
         World({0: -1}, {0}, [(0, [7], True)], []).train()
 
 

@@ -18,7 +18,7 @@ OWLS = (
 @pytest.mark.parametrize(
     ("taxonomy", "said"),
     [
-        ("topics:\n  birds:\n    topics:\n      owls:\n", "nothing says what this topic is about"),
+        ("topics:\n  birds:\n    topics:\n      owls:\n", "nothing describes what this topic is about"),
         (
             "topics:\n  a:\n    good: true\n    topics:\n      b: {good: true, examples: ['http://a.test/']}\n",
             "good already",

@@ -13,17 +13,19 @@ from opilio.analyze.sketch import bands
 from opilio.crawl.absorb import TELL_APART_S, Absorber
 from opilio.crawl.ledger import Ledger
 from opilio.crawl.status import Counters
-from opilio.frontier import AllEvidence, Duplicates, Frontier, ScopeFilter, make_strategy
+from opilio.frontier import AllEvidence, Duplicates, Frontier, QueuedUrl, ScopeFilter, make_strategy
 from opilio.model import (
     Document,
     Fetch,
     HostReport,
+    IllegalTransition,
     Judgement,
     Lease,
     LeaseKind,
     Link,
     Outcome,
     Region,
+    UrlState,
     Visit,
     url_key,
 )
@@ -72,6 +74,25 @@ def crawl(strategy: str, *, together: bool, max_turns: int = 3) -> Absorber:
             for visit in visits:
                 absorber.absorb(visit, 10.0 + turn)
     return absorber
+
+
+def test_a_url_is_leased_in_memory_until_its_visit_comes() -> None:
+    """What a worker has is leased, in memory alone; then it has the final state of its outcome, and no other comes."""
+    absorber = crawl("best-first", together=True)
+    ledger = absorber.ledger
+    leases = [lease for lease in absorber.frontier.take(100.0, 16) if lease.kind is LeaseKind.PAGE]
+    assert leases
+    assert all(ledger.states[lease.oid] is UrlState.LEASED and ledger.is_open(lease.oid) for lease in leases)
+    rows = ledger.swap_batch(absorber.frontier.hosts)
+    assert UrlState.LEASED not in {*rows.urls.state, *rows.changes.state}
+    visits = [made(lease) for lease in leases]
+    absorber.absorb_all(visits, 100.0)
+    after = dict(zip(ledger.batch.changes.oid, ledger.batch.changes.state, strict=True))
+    assert {oid: ledger.states[oid] for oid in after} == after
+    assert {lease.oid for lease in leases} <= set(after)
+    url = QueuedUrl(leases[0].oid, leases[0].url, absorber.frontier.hosts[0], 0, 0, 1.0)
+    with pytest.raises(IllegalTransition, match="cannot become"):
+        ledger.settle(url, Outcome.OK, 100.0)
 
 
 @pytest.mark.parametrize("strategy", ["best-first", "evidence"])

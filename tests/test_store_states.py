@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 import opilio
-from opilio.model import TRANSITIONS, IllegalTransition, Outcome, UrlState, may_become, sources_of
+from opilio.model import TRANSITIONS, IllegalTransition, Outcome, UrlState, UrlStates, may_become, stored_code
 from opilio.store import Batch, Store, states
+from opilio.store.loader import STATES
 
 WAITING, LEASED, FETCHED, FAILED, DROPPED = UrlState
 ROWS = [
@@ -50,7 +51,7 @@ def changed(store: Store, sql: str, *values: object) -> set[tuple[UrlState, Outc
 @pytest.mark.parametrize(("old", "new"), list(itertools.product(UrlState, UrlState)))
 def test_only_changes_of_the_table_are_made(old: UrlState, new: UrlState) -> None:
     """`to` gives the new state when the table has the change, and refuses every other one."""
-    assert may_become(old, new) == (new in TRANSITIONS[old]) == (old in sources_of(new))
+    assert may_become(old, new) == (new in TRANSITIONS[old])
     if may_become(old, new):
         assert old.to(new) is new
     else:
@@ -60,11 +61,40 @@ def test_only_changes_of_the_table_are_made(old: UrlState, new: UrlState) -> Non
 
 def test_what_the_table_forbids() -> None:
     """No page comes without a lease, no URL that is settled fails or is leased, and nothing becomes what it is."""
-    assert sources_of(FETCHED) == (LEASED,)
-    assert sources_of(LEASED) == (WAITING,)
+    assert [old for old in UrlState if may_become(old, FETCHED)] == [LEASED]
+    assert [old for old in UrlState if may_become(old, LEASED)] == [WAITING]
     assert all(may_become(old, WAITING) for old in UrlState if old is not WAITING)
     assert not any(may_become(state, state) for state in UrlState)
     assert not any(may_become(old, new) for old in (FETCHED, FAILED, DROPPED) for new in (FETCHED, FAILED, DROPPED))
+
+
+def test_the_states_of_a_crawl_refuse_a_forbidden_change() -> None:
+    """A URL is leased before it is fetched; a refused change leaves its state as it was."""
+    kept = UrlStates()
+    for state in (WAITING, DROPPED):
+        kept.append(state)
+    with pytest.raises(IllegalTransition):
+        kept.change(0, FETCHED)
+    assert kept[0] is WAITING and kept.is_open(0)
+    kept.change(0, LEASED)
+    assert kept[0] is LEASED and kept.is_open(0)
+    with pytest.raises(IllegalTransition):
+        kept.change(0, LEASED)
+    kept.change(0, FETCHED, has_page=True)
+    assert kept[0] is FETCHED and kept.has_page(0) and not kept.is_open(0)
+    with pytest.raises(IllegalTransition):
+        kept.change(1, FETCHED)
+    kept.change(1, WAITING)
+    assert [kept[oid] for oid in range(len(kept))] == [FETCHED, WAITING]
+
+
+def test_states_are_read_back_as_they_were_written() -> None:
+    """A crawl that resumes has the states of the database; of what was fetched a page is stored."""
+    kept = UrlStates()
+    kept.extend(bytes(stored_code(state) for state in STATES))
+    assert [kept[oid] for oid in range(len(kept))] == list(STATES)
+    assert [kept.has_page(oid) for oid in range(len(kept))] == [state is FETCHED for state in STATES]
+    assert [kept.is_open(oid) for oid in range(len(kept))] == [state is WAITING for state in STATES]
 
 
 @pytest.mark.parametrize(("old", "new"), [(WAITING, FETCHED), (FETCHED, DROPPED), (FAILED, FETCHED)])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import TaskSlot
-from opilio.errors import told
+from opilio.errors import describe_error
 from opilio.settings import Settings
 from opilio.store import Store
 
@@ -123,4 +123,6 @@ class Indexer:
         if not self._is_told:
             self._is_told = True
             remedy = "The crawl goes on. The index is brought up to date when somebody searches after it."
-            self._absorber.notice("search", f"the index could not be brought up to date: {told(error)}", remedy)
+            self._absorber.notice(
+                "search", f"the index could not be brought up to date: {describe_error(error)}", remedy
+            )

@@ -35,7 +35,7 @@ from opilio.crawl.training_state import (
     why_nothing_is_learned,
 )
 from opilio.crawl.worker_pool import Workers
-from opilio.errors import InputError, told
+from opilio.errors import InputError, describe_error
 from opilio.frontier import ABSENT
 from opilio.learn.training_data import fingerprint, has_documents
 from opilio.model import TrainingCause, TrainingReason
@@ -286,7 +286,9 @@ class Teacher:
         await self._commit()
         taught = await asyncio.to_thread(fingerprint, self._store, self._settings)
         known = await asyncio.to_thread(learn.gather, self._store, self._settings)
-        training = await asyncio.to_thread(learn.with_strangers, self._store, self._settings, known, self._has_started)
+        training = await asyncio.to_thread(
+            learn.with_mined_negatives, self._store, self._settings, known, self._has_started
+        )
         trained = await asyncio.to_thread(
             learn.train_in_process, training, self._settings, self.version + 1, self._has_started
         )
@@ -387,7 +389,7 @@ class Teacher:
         if error is None:
             return
         if not self._slot.is_cancelled:
-            self.note = f"{self.note} (training failed: {told(error)})"
+            self.note = f"{self.note} (training failed: {describe_error(error)})"
             self._absorber.counters.add("trainings that failed")
         self._tell_listeners(error)
 

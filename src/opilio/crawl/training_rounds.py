@@ -117,7 +117,7 @@ class NegativeMining:
     def is_due(self) -> bool:
         """Whether enough pages were stored for the next time."""
         rounds = self._absorber.counters.progress.negative_rounds
-        return self._passed > rounds and learn.looks_for_strangers(self._settings)
+        return self._passed > rounds and learn.mines_negatives(self._settings)
 
     @property
     def _passed(self) -> int:
@@ -137,7 +137,7 @@ class NegativeMining:
         if self._store.load_models()[0].cause.reason is TrainingReason.REUSED:
             return None, taught
         known = learn.gather(self._store, self._settings)
-        training = learn.with_strangers(self._store, self._settings, known, on_start)
+        training = learn.with_mined_negatives(self._store, self._settings, known, on_start)
         if training is known:
             return None, taught
         return learn.train_in_process(training, self._settings, version, on_start), taught

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from opilio.errors import InputError, told
+from opilio.errors import InputError, describe_error
 from opilio.federation.answers import every_word
 from opilio.federation.peers import Peer, PeerAnswer, PeerError, PeerRefusal, PeerSummary
 from opilio.federation.results import MergedResult, ResultScorer, gather_statistics, merge, merge_facets
@@ -375,4 +375,4 @@ def _total(choices: Mapping[str, Choice], answers: Mapping[str, PeerAnswer], mer
 def _said(found: object, timeout_s: float) -> str:
     if isinstance(found, PeerError):
         return found.message
-    return told(found) if isinstance(found, Exception) else f"did not answer within {timeout_s:.3g} s"
+    return describe_error(found) if isinstance(found, Exception) else f"did not answer within {timeout_s:.3g} s"

@@ -194,6 +194,7 @@ class Frontier:
             return None
         host.leased_pages += 1
         self.leased[url.oid] = url
+        self._listener.leased(url)
         lease = Lease(
             url.oid, url.url, LeaseKind.PAGE, url.etag, url.last_modified, url.numtries + 1, url.anchor, url.neighbours
         )

@@ -35,6 +35,10 @@ class FrontierListener(Protocol):
         """Why a URL must not be fetched after all, asked just before it is leased (duplicates); None when it may be."""
         ...
 
+    def leased(self, url: QueuedUrl) -> None:
+        """A queued URL goes to a worker."""
+        ...
+
     def dropped(self, url: QueuedUrl, outcome: Outcome) -> None:
         """A queued URL will not be fetched."""
         ...
@@ -50,6 +54,9 @@ class NoListener:
     def rejection(self, url: QueuedUrl) -> Outcome | None:
         """Nothing is rejected."""
         return None
+
+    def leased(self, url: QueuedUrl) -> None:
+        """Nothing is recorded."""
 
     def dropped(self, url: QueuedUrl, outcome: Outcome) -> None:
         """Nothing is recorded."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from opilio.errors import OpilioError, told
+from opilio.errors import OpilioError, describe_error
 from opilio.process import NICENESS, Channel, Child, start
 
 if TYPE_CHECKING:
@@ -145,6 +145,6 @@ def serve_updates(channel: Channel) -> None:
                 goes_on = lambda: bool(parent.ask(GOES_ON))  # noqa: E731
                 updated = update_from(parent.snapshot, Path(folder), vocabulary, goes_on=goes_on)
             except (OpilioError, OSError, ValueError, RuntimeError) as error:  # the library says much by a ValueError
-                parent.say(FAILED, (told(error),))
+                parent.say(FAILED, (describe_error(error),))
             else:
                 parent.say(DONE, updated)

@@ -1,6 +1,9 @@
-"""URLs by state and origin: what refills and a resumed crawl read of the table `crawl`.
+"""URLs: what the user queues again or drops, and what refills and a resumed crawl read of the table `crawl`.
 
-The order in which queued URLs come into memory is in `refill`.
+Changes of states are built from the table of transitions (`states.py`); the order in which queued URLs come into memory
+is in `refill.py`. A part of a divided collection knows URLs of other parts, with the outcome `elsewhere`, and leaves
+them alone. When its user adds one as a seed or an example, it is claimed: it is queued here from then on, like any
+seed.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from opilio.model import Outcome
 from opilio.store import states
 from opilio.store.database import Store
 
@@ -17,6 +21,21 @@ if TYPE_CHECKING:  # it takes a tenth of a second to import
     import numpy as np
     import numpy.typing as npt
 
+_RETRY_HOSTS = "UPDATE hosts SET state = 'ok', failures = 0, met = NULL, robots_status = NULL WHERE state <> 'ok'"
+_QUEUED_OF_HOSTS = "SELECT oid, topic FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
+_LOCKED_OF_HOSTS = """
+    SELECT oid, topic, oid IN (SELECT oid FROM pages)
+    FROM crawl WHERE state = 'dropped' AND outcome = 'locked-domain' AND sid IN (SELECT unnest(?::INTEGER[]))
+"""
+_COUNT_OF_HOSTS = "SELECT count(*) FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
+_ELSEWHERE = f"""
+    SELECT c.oid, coalesce(t.kcid, s.kcid, c.topic)
+    FROM crawl c
+    LEFT JOIN (SELECT name, arg_max(kcid, rowid) AS kcid FROM training WHERE kind = 'url' GROUP BY name) t
+        ON t.name = c.url
+    LEFT JOIN (SELECT url, arg_max(kcid, rowid) AS kcid FROM seeds GROUP BY url) s ON s.url = c.url
+    WHERE c.outcome = '{Outcome.ELSEWHERE}' AND c.url IN (SELECT unnest(?::VARCHAR[]))
+"""
 _VALIDATORS = """
     SELECT oid, arg_max(etag, visited), arg_max(last_modified, visited)
     FROM pages WHERE oid IN (SELECT unnest(?)) GROUP BY oid
@@ -111,6 +130,56 @@ class PageSketch(NamedTuple):
     shingles: bytes | None
 
 
+# -- by the user, and of other parts
+
+
+def retry_failed(store: Store) -> None:
+    """Queue the URLs that failed, and those of hosts that were given up."""
+    store.query(states.RETRY_FAILED, write=True)
+    store.query(_RETRY_HOSTS, write=True)
+
+
+def recrawl(store: Store) -> None:
+    """Queue the pages that are stored."""
+    store.query(states.RECRAWL, write=True)
+
+
+def drop_locked(store: Store, sids: Sequence[int], held: Iterable[int] = ()) -> list[tuple[int, int]]:
+    """Drop the queued URLs of locked hosts, except URLs that are `held`: oid and topic of each."""
+    kept = set(held)
+    found = [(oid, topic) for oid, topic in _rows(store, _QUEUED_OF_HOSTS, [list(sids)]) if oid not in kept]
+    if found:
+        store.query(states.DROP_LOCKED, [[oid for oid, _ in found]], write=True)
+    return found
+
+
+def requeue_unlocked(store: Store, sids: Sequence[int]) -> list[tuple[int, int, bool]]:
+    """Queue again what a lock dropped: oid, topic, and whether the page is stored and so is fetched once more."""
+    found = [(oid, topic, stored) for oid, topic, stored in _rows(store, _LOCKED_OF_HOSTS, [list(sids)])]
+    if found:
+        store.query(states.UNLOCK, [[oid for oid, _, _ in found]], write=True)
+    return found
+
+
+def count_queued_of_hosts(store: Store, sids: Sequence[int]) -> int:
+    """How many URLs of some hosts are queued in the database."""
+    return int(store.query(_COUNT_OF_HOSTS, [list(sids)]).rows[0][0])
+
+
+def elsewhere(store: Store, urls: Sequence[str]) -> list[tuple[int, int]]:
+    """Those of some URLs that are left to another part: oid of each, and the topic for which the user named it."""
+    return [(oid, topic) for oid, topic in store.query(_ELSEWHERE, [list(urls)], max_rows=len(urls) + 1).rows]
+
+
+def claim(store: Store, urls: Sequence[str]) -> list[tuple[int, int]]:
+    """Queue those of some URLs here that were left to another part; oid and topic of each."""
+    found = elsewhere(store, urls)
+    if found:
+        oids, topics = zip(*found, strict=True)
+        store.query(states.CLAIM, [list(oids), list(topics)], write=True)
+    return found
+
+
 # -- for refills and resuming
 
 
@@ -122,7 +191,7 @@ def validators(store: Store, oids: Sequence[int]) -> dict[int, tuple[str, str]]:
     return {oid: (etag or "", last_modified or "") for oid, etag, last_modified in rows}
 
 
-def queued_urls(store: Store) -> Iterator[tuple[int, int]]:
+def all_queued(store: Store) -> Iterator[tuple[int, int]]:
     """All queued URLs: oid and topic."""
     return _rows(store, _QUEUED)
 
