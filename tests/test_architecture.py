@@ -98,7 +98,6 @@ SQL_ELSEWHERE = {
     "opilio.cli": "examples in help texts, and the questions of the demo",
     "opilio.lab": "experiments query collections as a user does",
     "opilio.crawl": "statements of the engine and its background tasks: those in `store.urls` and `store.history` are next",
-    "opilio.federation.profiles": "the profile of a topic: `store.terms.load_profiles` is to take its place",
     "opilio.learn.strategy_history": "what a strategy is given after a restart",
 }
 """Modules, or packages, outside the store that have SQL, and why."""

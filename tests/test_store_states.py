@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from opilio.store.loader import STATES
 
 import opilio
 from opilio.model import TRANSITIONS, IllegalTransition, Outcome, UrlState, UrlStates, may_become, stored_code
 from opilio.store import Batch, Store, states
+from opilio.store.loader import STATES
 
 WAITING, LEASED, FETCHED, FAILED, DROPPED = UrlState
 ROWS = [

@@ -20,7 +20,6 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import TaskSlot
@@ -29,6 +28,7 @@ from opilio.errors import told
 from opilio.frontier import QueuedUrl
 from opilio.settings import Settings
 from opilio.store import Store, refill
+from opilio.store.urls import bring_forward, untried_from_hubs
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
     import numpy.typing as npt
@@ -41,27 +41,6 @@ spent on it."""
 SLICE_URLS = 500
 """URLs that are brought forward at a time, before the loop gets its turn."""
 MAX_FORWARD = 10_000
-
-# URLs that the best hubs link to and that were never tried, and hubs that were never tried themselves. Redirects are
-# not followed: a URL that was redirected has been tried.
-_FROM_HUBS = """
-WITH scored AS (
-    SELECT kcid, oid, hub FROM link_scores
-    UNION ALL
-    SELECT -1, oid, score FROM hubs WHERE (SELECT count(*) FROM link_scores) = 0
-),
-best AS (
-    SELECT oid FROM scored WHERE hub > 0
-    QUALIFY row_number() OVER (PARTITION BY kcid ORDER BY hub DESC, oid) <= $hubs
-)
-SELECT c.oid FROM crawl c
-WHERE c.state = 'waiting' AND c.numtries = 0
-  AND (c.oid IN (FROM best) OR c.oid IN (SELECT oid_dst FROM links WHERE oid_src IN (FROM best)))
-ORDER BY c.oid LIMIT $urls
-"""
-_FORWARD = """
-UPDATE crawl SET relevance = 1.0, depth = 0 WHERE oid IN (SELECT oid FROM asked) AND state = 'waiting' AND numtries = 0
-"""
 
 
 class Distiller:
@@ -179,18 +158,11 @@ class Distiller:
                 self._absorber.frontier.tiers.bring_forward([url.oid for url in piece])
                 await asyncio.sleep(0)
             oids = np.array([url.oid for url in urls], np.int64)
-            await asyncio.to_thread(self._bring_forward, oids)
+            await asyncio.to_thread(bring_forward, self._store, oids)
             return len(urls)
 
     def _from_hubs(self, limit: int) -> list[QueuedUrl]:
-        found = self._store.query(_FROM_HUBS, {"hubs": limit, "urls": MAX_FORWARD}, max_rows=MAX_FORWARD).rows
-        return self._load(np.array([oid for (oid,) in found], np.int64))
-
-    def _bring_forward(self, oids: npt.NDArray[np.int64]) -> None:
-        with self._store.writing() as to:
-            to.register("asked", pa.table({"oid": oids}))
-            to.execute(_FORWARD)
-            to.unregister("asked")
+        return self._load(np.array(untried_from_hubs(self._store, limit, MAX_FORWARD), np.int64))
 
     async def close(self, at_once: asyncio.Event) -> None:
         """Wait for an analysis under way; cancel it when `at_once` is set."""

@@ -28,17 +28,13 @@ from opilio.learn.training_data import MIN_EXAMPLE_WORDS
 from opilio.model import Phase, TrainingCause, TrainingReason
 from opilio.settings import Settings, override
 from opilio.store import Store
+from opilio.store.census import count_queued
+from opilio.store.training import count_archetypes
 
 DRY_S = 1.0
 """Learning is over when the frontier has been empty for this long: time enough for a refill to arrive."""
 RESTART_HUBS = 10
 """Hubs of each topic from which the harvest starts."""
-_ARCHETYPES = f"""
-    SELECT kcid, count(*) FILTER (source IN ('archetype', 'confirmed')) FROM training
-    WHERE positive AND (kind <> 'text' OR len(string_split_regex(trim(text), '\\s+')) >= {MIN_EXAMPLE_WORDS})
-    GROUP BY kcid
-"""
-_WAITING = "SELECT topic, count(*) FROM crawl WHERE state = 'waiting' GROUP BY topic"
 PAUSED = "paused between the phases: look at the archetypes (opilio archetypes list), then crawl on to harvest"
 
 
@@ -151,8 +147,8 @@ class Phases:
     async def _count(self) -> None:
         """See whether every topic with training documents has enough archetypes by now."""
         self._counted_version = self._teacher.version
-        rows = (await asyncio.to_thread(lambda: self._store.query(_ARCHETYPES, max_rows=2**15))).rows
-        found = [count for kcid, count in rows if kcid in self._absorber.wanted]
+        counts = await asyncio.to_thread(count_archetypes, self._store, MIN_EXAMPLE_WORDS)
+        found = [count for kcid, count in counts.items() if kcid in self._absorber.wanted]
         self._has_enough = bool(found) and min(found) >= self._settings.learn.learning_archetypes
 
     async def _finish_learning(self, why: str) -> None:
@@ -173,7 +169,7 @@ class Phases:
 
     async def _harvest(self) -> None:
         await self._distiller.distill_now()
-        waiting = dict(await asyncio.to_thread(lambda: self._store.query(_WAITING, max_rows=2**15).rows))
+        waiting = await asyncio.to_thread(count_queued, self._store)
         await self._change_order()
         tiers = self._absorber.frontier.tiers  # some were found since: counting too many does no harm
         tiers.wait_in_database({topic: max(waiting.get(topic, 0), cold) for topic, cold in tiers.cold.items()})

@@ -42,10 +42,10 @@ from opilio.model import TrainingCause, TrainingReason
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.loader import ExampleRecord, ModelRecord
+from opilio.store.urls import make_first
 from opilio.topics import TopicRecord
 
 OASIS = "oasis"  # the classifier with a variable part
-_FETCH_NEXT = "UPDATE crawl SET relevance = 1.0, depth = 0 WHERE oid IN (SELECT unnest(?)) AND state = 'waiting'"
 _ENDS = ("the crawl ends, and trains nothing any more", "Try again when it has ended.")
 NOT_A_TOPIC = -2  # of a document that is an example of what is not wanted
 
@@ -248,7 +248,7 @@ class Teacher:
         waiting = [oid for oid in absorber.examples if absorber.ledger.is_open(oid)]
         if waiting:
             await self._commit()
-            await asyncio.to_thread(self._store.query, _FETCH_NEXT, [waiting], write=True)
+            await asyncio.to_thread(make_first, self._store, waiting)
             frontier = absorber.frontier
             frontier.change_strategy(copy.copy(frontier.strategy))  # another one: a refill under way is out of date
 

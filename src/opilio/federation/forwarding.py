@@ -22,8 +22,10 @@ from typing import NamedTuple
 from opilio.federation.offers import MAX_TITLE_CHARS, note, plain
 from opilio.federation.peers import MAX_NAME_CHARS, Offer, Peer, PeerEntry, PeerError, PeerSummary, read_peers
 from opilio.federation.profiles import PeerTopic, UsualTerms, profiles_from, suitability, topic_profiles
-from opilio.model.page import RELEVANT
 from opilio.store import Store
+from opilio.store.offers import offered_with
+from opilio.store.pages import page_relevances, pages_since
+from opilio.store.terms import bags_of_terms
 
 SLICE_PAGES = 200
 BATCH_OFFERS = 100
@@ -38,16 +40,6 @@ SUMMARY_S = 300.0
 FIRST_DELAY_S, MAX_DELAY_S = 20.0, 900.0
 LATE_S = 60.0
 """A page may be committed this much later than it was fetched."""
-
-_NEW_PAGES = """
-    SELECT oid, epoch(visited) FROM pages WHERE visited >= make_timestamp(($1 * 1e6)::BIGINT) ORDER BY visited, oid
-"""
-_PAGES = f"""
-    SELECT p.oid, c.url, coalesce(p.title, ''), coalesce(p.relevance >= {RELEVANT}, FALSE)
-    FROM pages p JOIN crawl c USING (oid) WHERE p.oid IN (SELECT unnest($1::BIGINT[])) ORDER BY p.oid
-"""
-_TERMS = "SELECT oid, list(tid), list(freq) FROM terms WHERE oid IN (SELECT unnest($1::BIGINT[])) GROUP BY oid"
-_SENT = "SELECT url FROM offers WHERE peer = $1 AND url IN (SELECT unnest($2::VARCHAR[]))"
 
 
 class ForwardCandidate(NamedTuple):
@@ -172,14 +164,13 @@ class Forwarding:
 
     def _find_pages(self) -> None:
         """Find the pages that were stored since the last round."""
-        for piece in self._store.stream(_NEW_PAGES, [max(0.0, self._newest_s - LATE_S)]):
-            for oid, visited_s in zip(*(column.to_pylist() for column in piece.columns), strict=True):
-                if oid >= len(self._seen):
-                    self._seen.extend(bytes(oid + 1 - len(self._seen)))
-                if not self._seen[oid]:
-                    self._seen[oid] = 1
-                    self._pages.append(oid)
-                self._newest_s = max(self._newest_s, visited_s)
+        for oid, visited_s in pages_since(self._store, max(0.0, self._newest_s - LATE_S)):
+            if oid >= len(self._seen):
+                self._seen.extend(bytes(oid + 1 - len(self._seen)))
+            if not self._seen[oid]:
+                self._seen[oid] = 1
+                self._pages.append(oid)
+            self._newest_s = max(self._newest_s, visited_s)
 
     def _fetch_summary(self, box: Outbox) -> None:
         """Fetch what a peer wants, unless its summary is recent or the peer is to be left alone."""
@@ -219,26 +210,21 @@ class Forwarding:
         if count >= MIN_PAGES and count >= 2 * self._usual_at:
             self._usual_at = count
             places = range(0, count, max(1, count // SAMPLE_PAGES))
-            terms = self._terms([self._pages[place] for place in places])
+            terms = bags_of_terms(self._store, [self._pages[place] for place in places])
             self._usual = UsualTerms(list(terms.values()))
             for box in self.boxes:
                 box.topics = []
         return self.can_compare
-
-    def _terms(self, oids: list[int]) -> dict[int, dict[int, int]]:
-        rows = self._store.query(_TERMS, [oids], max_rows=len(oids)).rows
-        return {oid: dict(zip(tids, counts, strict=True)) for oid, tids, counts in rows}
 
     def _wants_more(self, box: Outbox) -> bool:
         return box.summary is not None and len(box.queued) < MAX_QUEUED and box.compared < len(self._pages)
 
     def _load(self, oids: list[int]) -> list[ForwardCandidate]:
         assert self._usual is not None
-        terms = self._terms(oids)
-        rows = self._store.query(_PAGES, [oids], max_rows=len(oids)).rows
+        terms = bags_of_terms(self._store, oids)
         return [
             ForwardCandidate(url, title, relevant, terms[oid], self._usual.vector(terms[oid]))
-            for oid, url, title, relevant in rows
+            for oid, url, title, relevant in page_relevances(self._store, oids)
             if oid in terms
         ]
 
@@ -250,8 +236,7 @@ class Forwarding:
         found = [offer for page in pages if (offer := self._offer(page, box)) is not None]
         if not found:
             return
-        rows = self._store.query(_SENT, [box.peer.name, [offer.url for offer in found]], max_rows=2 * len(found)).rows
-        sent = {url for (url,) in rows}
+        sent = offered_with(self._store, box.peer.name, [offer.url for offer in found])
         box.queued += [offer for offer in found if offer.url not in sent]
 
     def _offer(self, page: ForwardCandidate, box: Outbox) -> Offer | None:

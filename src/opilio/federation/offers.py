@@ -20,6 +20,7 @@ from opilio.federation.peers import MAX_NAME_CHARS, Offer
 from opilio.frontier import ABSENT, Frontier
 from opilio.model import normalize, url_key
 from opilio.store import Batch, Store
+from opilio.store.offers import add_offers, count_incoming, count_offers_since, incoming_offers, known_urls
 from opilio.topics import hierarchy_of
 
 MAX_OFFERS = 1000
@@ -32,22 +33,6 @@ DEPTH = 1
 HOUR_S = 3600.0
 MAX_URL_CHARS, MAX_TITLE_CHARS = 2000, 300
 RECEIVED = "URLs received"
-
-_LATELY = """
-    SELECT count(*) FROM offers WHERE incoming AND peer = $1 AND offered >= make_timestamp(($2 * 1e6)::BIGINT)
-"""
-_KNOWN = """
-    SELECT url FROM crawl WHERE key IN (SELECT unnest($1::UBIGINT[]))
-    UNION ALL
-    SELECT url FROM offers WHERE incoming AND url IN (SELECT unnest($2::VARCHAR[]))
-"""
-_NOTE = """
-    INSERT INTO offers (offered, peer, incoming, url, topic, relevance, title)
-    SELECT make_timestamp(($1 * 1e6)::BIGINT), $2, $3, unnest($4::VARCHAR[]), unnest($5::VARCHAR[]),
-           unnest($6::FLOAT[]), unnest($7::VARCHAR[])
-"""
-_NOTED = "SELECT count(*) FROM offers WHERE incoming"
-_ALL = "SELECT url, topic, relevance FROM offers WHERE incoming ORDER BY offered, rowid"
 
 
 class RunningCounts(Protocol):
@@ -98,7 +83,7 @@ def receive(store: Store, sender: str, offers: Sequence[Any]) -> list[Received]:
         raise InputError(f"{len(offers):,} URLs at once are too many", f"Send at most {MAX_OFFERS:,} in a call.")
     found = _unknown(store, _usable(offers, wanted_topics(store)))
     now_s = time.time()
-    [[lately]] = store.query(_LATELY, [name, now_s - HOUR_S]).rows
+    lately = count_offers_since(store, name, now_s - HOUR_S)
     if lately + len(found) > MAX_OFFERS_PER_HOUR:
         raise InputError(
             f"{name} has offered {lately:,} URLs in the last hour: that is enough for now",
@@ -114,7 +99,7 @@ def receive_offline(store: Store, sender: str, offers: Sequence[Any]) -> int:
     found = receive(store, sender, offers)
     if found:
         batch = Batch()
-        [[batch.counters[RECEIVED]]] = store.query(_NOTED).rows
+        batch.counters[RECEIVED] = count_incoming(store)
         store.write(batch)
     return len(found)
 
@@ -133,18 +118,22 @@ def admit(crawl: AdmitsUrls, received: Iterable[Received]) -> int:
 
 def admit_pending(store: Store, crawl: AdmitsUrls) -> int:
     """When a crawl begins: queue what was offered since the last one, and what that one did not reach."""
-    [[noted]] = store.query(_NOTED).rows
-    if uncounted := noted - crawl.counters.counts[RECEIVED]:  # a crawl that ends takes some after its last count
+    if (
+        uncounted := count_incoming(store) - crawl.counters.counts[RECEIVED]
+    ):  # a crawl that ends takes some after its last count
         crawl.counters.add(RECEIVED, uncounted)
     topics = wanted_topics(store)
-    rows = (row for piece in store.stream(_ALL) for row in zip(*(c.to_pylist() for c in piece.columns), strict=True))
-    return admit(crawl, (Received(url, topics[topic], worth) for url, topic, worth in rows if topic in topics))
+    pending = ((url, topics[topic], worth) for url, topic, worth in incoming_offers(store) if topic in topics)
+    return admit(crawl, (Received(*offer) for offer in pending))
 
 
 def note(store: Store, peer: str, offers: Sequence[Offer], *, incoming: bool, now_s: float) -> None:
     """Write down offers that were received or forwarded."""
-    columns = ([getattr(offer, name) for offer in offers] for name in ("url", "topic", "relevance", "title"))
-    store.query(_NOTE, [now_s, peer, incoming, *columns], write=True)
+    add_offers(
+        store, now_s, peer, incoming=incoming, urls=[offer.url for offer in offers],
+        topics=[offer.topic for offer in offers], relevance=[offer.relevance for offer in offers],
+        titles=[offer.title for offer in offers],
+    )  # fmt: skip
 
 
 def wanted_topics(store: Store) -> dict[str, int]:
@@ -180,7 +169,5 @@ def _unknown(store: Store, offers: dict[str, tuple[Offer, int]]) -> list[tuple[O
     """The offers whose URLs this collection does not know."""
     if not offers:
         return []
-    urls = list(offers)
-    rows = store.query(_KNOWN, [[url_key(url) for url in urls], urls], max_rows=2 * len(urls)).rows
-    known = {url for (url,) in rows}
+    known = known_urls(store, list(offers))
     return [offer for url, offer in offers.items() if url not in known]

@@ -27,8 +27,8 @@ from typing import Any
 import xxhash
 
 from opilio.federation.peers import PeerSummary, TopicProfile
-from opilio.model.page import RELEVANT
 from opilio.store import Store
+from opilio.store.terms import load_profiles
 from opilio.topics import hierarchy_of
 
 PROFILE_PAGES = 300
@@ -49,38 +49,6 @@ _NORMAL = 1.4826  # the standard deviation of a normal distribution, in median a
 Terms = Mapping[int, int]
 """How often each term occurs in a page, by tid."""
 
-# Weights: (1 + ln count) in a page, made so that the squares add up to 1; in the profile, times ln(1 + pages / pages
-# with the term). The page has no such factor: a crawler elsewhere does not know it.
-_PROFILES = f"""
-    WITH wanted AS (SELECT unnest($kcids::SMALLINT[]) AS kcid, unnest($goods::SMALLINT[]) AS good),
-    chosen AS (
-        SELECT good, oid FROM pages JOIN wanted USING (kcid) WHERE relevance >= {RELEVANT}
-        QUALIFY row_number() OVER (PARTITION BY good ORDER BY relevance DESC, oid) <= {PROFILE_PAGES}
-    ),
-    common AS (
-        SELECT tid, count(*) AS n FROM terms WHERE tid IN (SELECT tid FROM terms SEMI JOIN chosen USING (oid))
-        GROUP BY tid
-    ),
-    weighed AS (
-        SELECT good, oid, tid, (1 + ln(freq)) / sqrt(sum((1 + ln(freq)) ** 2) OVER (PARTITION BY good, oid)) AS w
-        FROM terms JOIN chosen USING (oid)
-    ),
-    means AS (
-        SELECT good, tid, sum(w) * ln(1 + (SELECT count(*) FROM pages) / any_value(n)) AS weight
-        FROM weighed JOIN common USING (tid) GROUP BY good, tid
-        QUALIFY row_number() OVER (PARTITION BY good ORDER BY weight DESC, tid) <= {PROFILE_TERMS}
-    ),
-    profiles AS (SELECT good, tid, weight / sqrt(sum(weight * weight) OVER (PARTITION BY good)) AS w FROM means),
-    likenesses AS (
-        SELECT c.good, c.oid, coalesce(sum(x.w * p.w), 0) AS likeness
-        FROM chosen c LEFT JOIN weighed x USING (good, oid) LEFT JOIN profiles p USING (good, tid) GROUP BY ALL
-    ),
-    typical AS (SELECT good, count(*) AS pages, quantile_cont(likeness, 0.25) AS typical FROM likenesses GROUP BY good)
-    SELECT good, pages, typical, list(term ORDER BY w DESC, term), list(w ORDER BY w DESC, term)
-    FROM profiles JOIN (SELECT tid, min(term) AS term FROM lexicon GROUP BY tid) USING (tid) JOIN typical USING (good)
-    WHERE pages >= {MIN_TOPIC_PAGES} GROUP BY ALL ORDER BY good
-"""
-
 
 def topic_profiles(store: Store) -> list[dict[str, Any]]:
     """The profiles of the wanted topics, each with its subtopics. Plain values, for `profiles_from`."""
@@ -88,16 +56,14 @@ def topic_profiles(store: Store) -> list[dict[str, Any]]:
     hierarchy = hierarchy_of(list(records.values()))
     wanted = sorted({kcid for good in hierarchy.good for kcid in hierarchy.below(good)})[:MAX_TOPICS]
     pairs = [(kcid, good) for good in wanted for kcid in sorted(hierarchy.below(good))]
-    asked = {"kcids": [kcid for kcid, _ in pairs], "goods": [good for _, good in pairs]}
-    with store.reading() as read:
-        rows = read.execute(_PROFILES, asked).fetchall()
+    found = load_profiles(store, pairs, pages=PROFILE_PAGES, terms=PROFILE_TERMS, least_pages=MIN_TOPIC_PAGES)
     return [
         {
-            "path": records[kcid].path, "description": records[kcid].description[:MAX_DESCRIPTION_CHARS],
-            "pages": pages, "terms": {term: round(w, 4) for term, w in zip(terms, weights, strict=True)},
-            "typical": round(typical, 4),
+            "path": records[one.kcid].path, "description": records[one.kcid].description[:MAX_DESCRIPTION_CHARS],
+            "pages": one.pages, "typical": round(one.typical, 4),
+            "terms": {term: round(weight, 4) for term, weight in zip(one.terms, one.weights, strict=True)},
         }
-        for kcid, pages, typical, terms, weights in rows
+        for one in found
     ]  # fmt: skip
 
 
