@@ -97,8 +97,7 @@ SQL_ELSEWHERE = {
     "opilio.parts": "dividing and joining collections maps one database onto others, table by table",
     "opilio.cli": "examples in help texts, and the questions of the demo",
     "opilio.lab": "experiments query collections as a user does",
-    "opilio.crawl": "statements of the engine and its background tasks: those in `store.urls` and `store.history` are next",
-    "opilio.learn.strategy_history": "what a strategy is given after a restart",
+    "opilio.crawl": "which URLs a raised limit reopens, and the reader of back-link files",
 }
 """Modules, or packages, outside the store that have SQL, and why."""
 

@@ -118,9 +118,8 @@ def admit(crawl: AdmitsUrls, received: Iterable[Received]) -> int:
 
 def admit_pending(store: Store, crawl: AdmitsUrls) -> int:
     """When a crawl begins: queue what was offered since the last one, and what that one did not reach."""
-    if (
-        uncounted := count_incoming(store) - crawl.counters.counts[RECEIVED]
-    ):  # a crawl that ends takes some after its last count
+    uncounted = count_incoming(store) - crawl.counters.counts[RECEIVED]
+    if uncounted:  # a crawl that ends accepts some after its last count
         crawl.counters.add(RECEIVED, uncounted)
     topics = wanted_topics(store)
     pending = ((url, topics[topic], worth) for url, topic, worth in incoming_offers(store) if topic in topics)
