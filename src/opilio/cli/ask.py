@@ -147,7 +147,7 @@ def policy(folder: Path, order: str | None, strategy: str | None, n: int | None)
         return
     chosen = "sql" if order else strategy or "best-n-first"
     running = collection.policy(chosen, order or "", n or 0)
-    click.echo("changed; the running crawl uses it now" if running else "changed; the next crawl will use it")
+    click.echo("changed; the running crawl follows it now" if running else "changed; the next crawl follows it")
 
 
 @click.command()
