@@ -13,8 +13,9 @@ import pyarrow.parquet
 import pytest
 
 from command_line import call, opilio, ways_to
+from conftest import MakeTaught
 from opilio import Collection
-from opilio.cli import display
+from opilio.cli import demo, display
 from opilio.cli.display import show_bytes, show_duration, sparkline
 from opilio.lab.local_web import LocalServer
 
@@ -335,3 +336,11 @@ def test_figures_are_written_for_people() -> None:
     assert sparkline([0.0, 0.0]) == "▁▁"
     assert sparkline([0.0, 0.5, 1.0]) == "▁▅█"
     assert len(sparkline([0.1] * 100)) == 40
+
+
+def test_a_demo_without_pages_still_says_what_to_do(make_taught: MakeTaught) -> None:
+    """Of a demo in which nothing but bookmarks was fetched, or nothing at all, no page can be named as the best."""
+    collection = make_taught(limits__max_pages=1)
+    assert demo._example(collection) == "URL"
+    collection.crawl()
+    assert demo._example(collection).startswith("http://")
