@@ -3,7 +3,7 @@
 Every `federation.deliver_s` seconds, when something was stored, a thread compares the new pages with the topics of the
 peers and forwards what suits them (`opilio.federation.forwarding`). Comparing takes at most a tenth of a core: after
 it, the forwarder rests for nine times as long. What is left when the crawl ends is forwarded then, for a while.
-Whatever goes wrong, the crawl goes on; the user is told once about each peer that is in trouble.
+Whatever goes wrong, the crawl goes on; the user is notified once about each peer that is in trouble.
 
 Nobody waits for the thread: a peer that does not answer delays neither the crawl nor its end.
 """
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # it takes a while to import
 T = TypeVar("T")
 
 NOTICE = "federation"
-FORWARDED, ACCEPTED = "URLs handed over", "URLs handed over that were new there"
+FORWARDED, ACCEPTED = "URLs forwarded", "URLs forwarded that were new there"
 """Names of counters, as users read them."""
 REST = 9.0
 ROUND_S = 3.0

@@ -118,13 +118,13 @@ def _speed(store: Store, runs: Sequence[CrawlRun], total_s: float, points: int) 
     step_s = max(1.0, total_s / points)
     started, before_s = [run.started for run in runs], [run.before_s for run in runs]
     found = requests_by_time(store, started, before_s, step_s, max_parts=2 * points + 10)
-    told = []
+    report = []
     for part in range(int(total_s // step_s) + (total_s % step_s > 0)):
         pages, requests = found.get(part, (0, 0))
         end_s = min((part + 1) * step_s, total_s)
         took_s = max(end_s - part * step_s, 0.05 * step_s)
-        told.append({"s": round(end_s, 2), "pages_per_s": pages / took_s, "requests_per_s": requests / took_s})
-    return told
+        report.append({"s": round(end_s, 2), "pages_per_s": pages / took_s, "requests_per_s": requests / took_s})
+    return report
 
 
 def _marks(
@@ -142,15 +142,15 @@ def _marks(
         found.append((created, "model", text, ""))
     found += notices_with_times(store, MAX_MARKS)
     found.sort(key=lambda mark: mark[0])
-    told = []
+    report = []
     for at, kind, text, remedy in found[-MAX_MARKS:]:
         place = bisect.bisect_right(ends, at)
         of = max((run for run in runs if run.started <= at), key=lambda run: run.started, default=None)
-        told.append({
+        report.append({
             "at": at.isoformat(sep=" ", timespec="seconds"), "kind": kind, "text": text, "remedy": remedy,
             "pages": pages[place - 1] if place else 0, "s": round(of.at_s(at), 2) if of else 0.0,
         })  # fmt: skip
-    return told
+    return report
 
 
 def list_hosts(store: Store, top: int = 15) -> list[dict[str, Any]]:

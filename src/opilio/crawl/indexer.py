@@ -27,7 +27,7 @@ MANY_PAGES = 2_000
 """With more new pages than this, a process is used; with fewer a thread is done before a process would have started."""
 REST = 3.0
 """After an update, none is made for this many times as long as it took."""
-_CHANGES = ("pages", "pages judged anew", "link analyses", "pages refreshed")
+_CHANGES = ("pages", "pages re-judged", "link analyses", "pages refreshed")
 
 
 class Indexer:

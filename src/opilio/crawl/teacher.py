@@ -368,7 +368,7 @@ class Teacher:
         )
         judged = await asyncio.to_thread(rejudge, self._store, model, examples, self._settings.classify)
         self._processes.clear()
-        self._absorber.counters.add("pages judged anew", judged.pages)
+        self._absorber.counters.add("pages re-judged", judged.pages)
         if not (late and self._absorber.frontier.learner):
             await self._reprioritise()
 
