@@ -131,8 +131,10 @@ def test_names_that_are_loaded_on_first_use_exist() -> None:
             for alias in node.names
             if (ROOT / alias.name / "__init__.py").exists()
         }
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in packages:
-                if not hasattr(packages[node.value.id], node.attr):
-                    wrong.append(f"{module_name(path)}: {node.value.id}.{node.attr}")
+        wrong += [
+            f"{module_name(path)}: {node.value.id}.{node.attr}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+            if node.value.id in packages and not hasattr(packages[node.value.id], node.attr)
+        ]
     assert not wrong
