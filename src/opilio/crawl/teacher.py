@@ -338,7 +338,7 @@ class Teacher:
         if self._slot.is_cancelled:
             process.kill()
 
-    async def _hand_out(self, trained: learn.Trained, cause: TrainingCause, taught: str) -> None:
+    async def _hand_out(self, trained: learn.TrainedModel, cause: TrainingCause, taught: str) -> None:
         await asyncio.to_thread(learn.store_model, self._store, trained, cause, self._settings, taught)
         self.version = trained.version
         self.note = note(trained.version, trained.classifier, trained.documents)

@@ -90,7 +90,7 @@ def store_error(path: Path, error: BaseException, doing: str) -> StoreError | Co
         return StoreError(
             f"{path}: cannot be read as a database; it is damaged or of another kind ({text})",
             "The WARC files still hold every page. Restore a copy of collection.duckdb and collection.duckdb.wal, or "
-            "move both away and crawl into the folder anew.",
+            "move both away and start a new crawl in the folder.",
         )
     return StoreError(f"{path}: could not {doing}: {text}", "What was written before is safe; start the crawl again.")
 
