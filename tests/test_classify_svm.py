@@ -22,9 +22,8 @@ from opilio.classify.svm_training import SpaceRows, error_costs, fit_hyperplane
 from opilio.classify.xi_alpha import USUAL_RHO, estimate
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence
-from opilio.features.selection import select
 from opilio.features.spaces import SPACES, Space, Vector, make_space
-from opilio.features.weights import Idf
+from opilio.features.weights import Idf, select
 from opilio.settings import ClassifySettings, Settings
 from opilio.topics.hierarchy import ROOT, Hierarchy, Node, marks_of
 

@@ -17,7 +17,7 @@ from opilio.errors import CollectionBusy, CollectionError, InputError
 from opilio.lab.local_web import LocalServer
 from opilio.parts import building
 from opilio.store import Store
-from opilio.store.warc_files import known_ends
+from opilio.store.warc_reading import known_ends
 from parts_facts import asked_for, differences, facts, urls_in
 from running_crawls import PLAIN, SEEDS, running, wait_for
 

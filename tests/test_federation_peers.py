@@ -81,7 +81,7 @@ def entry(**fields: str) -> str:
         (entry(name='"a"', at='"b"', tokn='"c"'), "unknown key 'tokn'", "Did you mean 'token'?"),
         (entry(name="3", at='"b"'), "name has to be a text", ""),
         (entry(name='""', at='"b"'), "name has to be a text", ""),
-        (entry(name='"a\\u001b"', at='"b"'), "the name is too long, or has signs", ""),
+        (entry(name='"a\\u001b"', at='"b"'), "the name is too long, or has characters", ""),
         (entry(name='"a"', at='"b"') * 2, "two peers are called 'a'", ""),
         (entry(name='"a"', at='"b"', token='"t"'), "a folder needs no token", ""),
         (entry(name='"a"', at='"http://h/c/a"'), "peer 'a': give one of token, token_env, token_file", "opilio serve"),

@@ -201,7 +201,7 @@ def test_a_peer_without_a_summary_is_asked() -> None:
     federation = FederatedSearch([peer])
     assert federation.refresh() == {"new": "new is silent"}
     told = federation.search("owl")
-    assert told["peers"][0]["why"] == "nothing is known of it yet"
+    assert told["peers"][0]["why"] == "nothing is known about it yet"
     assert len(told["results"]) == 1
 
 
@@ -229,7 +229,7 @@ def test_of_few_pages_none_is_missed() -> None:
     assert told["estimated"]
     told = federation.search("owl nest", size=11)
     assert [peer["chosen"] for peer in told["peers"]] == [True, True]
-    assert told["peers"][1]["why"] == "those who were asked first have too few"
+    assert told["peers"][1]["why"] == "the peers that were asked first have too few"
     assert len(told["results"]) == 2
 
 

@@ -17,7 +17,7 @@ from opilio.errors import CollectionError, InputError
 from opilio.lab.local_web import LocalServer
 from opilio.store import Store
 from opilio.store.warc import WarcFiles, WarcRecords
-from opilio.store.warc_files import known_ends
+from opilio.store.warc_reading import known_ends
 from opilio.web.shelf import Shelf
 from parts_facts import asked_for, differences, facts, urls_in
 

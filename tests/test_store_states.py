@@ -11,7 +11,7 @@ import pytest
 
 import opilio
 from opilio.model import TRANSITIONS, IllegalTransition, Outcome, UrlState, UrlStates, may_become, stored_code
-from opilio.store import Batch, Store, states
+from opilio.store import Batch, Store, urls
 from opilio.store.loader import STATES
 
 WAITING, LEASED, FETCHED, FAILED, DROPPED = UrlState
@@ -101,37 +101,37 @@ def test_states_are_read_back_as_they_were_written() -> None:
 def test_a_statement_for_a_forbidden_change_cannot_be_built(old: UrlState, new: UrlState) -> None:
     """It is refused when it is written, not when a collection is damaged."""
     with pytest.raises(IllegalTransition):
-        states.change_states((old,), new, where="true")
+        urls.change_states((old,), new, where="true")
 
 
 @pytest.mark.parametrize(("old", "new"), [(LEASED, WAITING), (WAITING, LEASED)])
 def test_no_statement_speaks_of_leases(old: UrlState, new: UrlState) -> None:
     """The database never holds a lease: a crash makes a leased URL wait again."""
     with pytest.raises(ValueError, match="memory"):
-        states.change_states((old,), new, where="true")
+        urls.change_states((old,), new, where="true")
 
 
 def test_a_statement_leaves_other_states_alone(store: Store) -> None:
     """Whatever it is asked to change, only URLs in the states it is for change."""
-    assert changed(store, states.change_states((WAITING,), DROPPED, where="true")) == {(WAITING, None, DROPPED)}
+    assert changed(store, urls.change_states((WAITING,), DROPPED, where="true")) == {(WAITING, None, DROPPED)}
 
 
 def test_retrying_and_crawling_again(store: Store) -> None:
     """Failed URLs and those of hosts that were given up are requeued; by a recrawl, those whose page is stored."""
-    assert changed(store, states.RETRY_FAILED) == {
+    assert changed(store, urls.RETRY_FAILED) == {
         (FAILED, Outcome.CONNECT_FAILED, WAITING),
         (DROPPED, Outcome.BAD_HOST, WAITING),
     }
     store.query("UPDATE crawl SET state = 'failed' WHERE oid = 3", write=True)
     store.query("UPDATE crawl SET state = 'dropped' WHERE oid = 4", write=True)
-    assert changed(store, states.RECRAWL) == {(FETCHED, Outcome.OK, WAITING)}
+    assert changed(store, urls.RECRAWL) == {(FETCHED, Outcome.OK, WAITING)}
 
 
 def test_locks_and_claims(store: Store) -> None:
     """A lock drops what waits and nothing else; what is unlocked or claimed is what a lock or another part held."""
-    assert changed(store, states.DROP_LOCKED, ALL) == {(WAITING, None, DROPPED)}
-    assert changed(store, states.UNLOCK, ALL) == {(DROPPED, Outcome.LOCKED, WAITING)}
-    assert changed(store, states.CLAIM, ALL, [3] * len(ALL)) == {
+    assert changed(store, urls.DROP_LOCKED, ALL) == {(WAITING, None, DROPPED)}
+    assert changed(store, urls.UNLOCK, ALL) == {(DROPPED, Outcome.LOCKED, WAITING)}
+    assert changed(store, urls.CLAIM, ALL, [3] * len(ALL)) == {
         (DROPPED, Outcome.LOCKED, WAITING),
         (DROPPED, Outcome.ELSEWHERE, WAITING),
     }
@@ -139,7 +139,7 @@ def test_locks_and_claims(store: Store) -> None:
 
 def test_a_raised_limit_reopens_what_was_dropped(store: Store) -> None:
     """Only dropped URLs are reopened, however wide the condition is."""
-    assert {old for old, _, _ in changed(store, states.reopen("true"))} == {DROPPED}
+    assert {old for old, _, _ in changed(store, urls.reopen("true"))} == {DROPPED}
 
 
 def test_states_are_changed_nowhere_else() -> None:

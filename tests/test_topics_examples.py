@@ -6,7 +6,7 @@ import pytest
 
 from opilio.errors import InputError
 from opilio.topics import ExampleKind, Mark, TopicTree, parse_example, query_topic, read_examples
-from opilio.topics.bookmarks import parse_bookmarks
+from opilio.topics.inputs import parse_bookmarks
 
 
 def test_list_of_examples(tmp_path: Path) -> None:

@@ -33,8 +33,8 @@ import numpy as np
 from opilio.classify.judge import CLASSIFIERS, Explanation, Reason, Step, TrainingSet
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence
-from opilio.features.selection import select_among
 from opilio.features.spaces import Vector, make_space
+from opilio.features.weights import select_among
 from opilio.model import RELEVANT, Judgement
 from opilio.settings import ClassifySettings, Settings
 from opilio.topics.hierarchy import ROOT, Hierarchy, Mark, Node

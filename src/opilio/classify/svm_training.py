@@ -25,9 +25,8 @@ from opilio.classify import xi_alpha
 from opilio.classify.judge import Estimate, Example, TrainingSet
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence
-from opilio.features.selection import mutual_information
 from opilio.features.spaces import Space, Vector, make_space
-from opilio.features.weights import Idf
+from opilio.features.weights import Idf, mutual_information
 from opilio.settings import ClassifySettings
 
 if TYPE_CHECKING:

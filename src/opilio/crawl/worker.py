@@ -15,7 +15,7 @@ from opilio.analyze import Analyzer, Content, Extractor, Failure
 from opilio.crawl.messages import WorkerSetup
 from opilio.errors import StoreError
 from opilio.fetch import Client, Response, Transport, contact_host, parse_sitemap
-from opilio.fetch.outcomes import replay
+from opilio.fetch.transport import replay
 from opilio.model import Document, Fetch, Judgement, Lease, LeaseKind, Outcome, Visit
 from opilio.settings import ClassifySettings, Settings, from_table
 from opilio.store.warc import WarcPlace, WarcWriter

@@ -6,7 +6,7 @@ vector of feature numbers and counts. Only the space knows what a feature means;
 number. Spaces are plug-ins, and combinations of spaces are spaces too. Anchor texts have their own stop list
 (`anchors.py`). The space `embeddings` (`embeddings.py`, `word_vectors.py`) is dense and optional.
 
-For each topic, the best features are selected by mutual information against its competitors (`selection.py`) and
+For each topic, the best features are selected by mutual information against its competitors (`weights.py`) and
 weighted by tf*idf (`weights.py`).
 
 All of this needs only numpy; scipy is imported only for training.
@@ -17,9 +17,8 @@ feature.
 
 from opilio.features import embeddings  # registers its space
 from opilio.features.evidence import Evidence
-from opilio.features.selection import mutual_information, select, select_among
 from opilio.features.spaces import SPACES, Space, Vector, make_space
-from opilio.features.weights import Idf, project
+from opilio.features.weights import Idf, mutual_information, project, select, select_among
 
 __all__ = [
     "SPACES",

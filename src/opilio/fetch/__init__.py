@@ -14,7 +14,7 @@ The engine decides when to send a request to which host; this package carries ou
 
 `Transport` (`transport.py`) is the seam. Its implementation for the real web is `Client` (`client.py`), on libcurl: the
 resolver finds an address; a `Transfer` collects head and body and checks them as they arrive (`headers.py`); when it
-ends, it becomes an outcome and a `Response` (`outcomes.py`), in the same way for live and recorded responses. The
+ends, it becomes an outcome and a `Response` (`transport.py`), in the same way for live and recorded responses. The
 first contact with a host is `contact_host`, whose report becomes `RobotsRules` (`robots.py`). `parse_sitemap`
 (`sitemaps.py`) reads URLs from a sitemap.
 

@@ -1,7 +1,7 @@
 """The states of a URL and of a crawl, and the one table of the changes that a URL's state may make.
 
 Every change of `crawl.state` follows `TRANSITIONS`. A crawl changes states in memory (`UrlStates`) and writes them with
-its batches. SQL that changes many at once is built by `opilio.store.states`. Both use `UrlState.to`, which raises when
+its batches. SQL that changes many at once is built by `opilio.store.urls`. Both use `UrlState.to`, which raises when
 the table does not have the change.
 """
 

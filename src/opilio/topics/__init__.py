@@ -3,7 +3,7 @@
 A *topic* has a name, keywords, seeds, *examples* and a place in the tree (`tree.py`). Its number is its `kcid`; the
 root's is 0. Each topic has its own queue in the frontier. The tree is made from what the user gives (`inputs.py`):
 
-- bookmarks: folders become topics, their bookmarks seeds and examples (`bookmarks.py`);
+- bookmarks: folders become topics, their bookmarks seeds and examples (`inputs.py`);
 - a taxonomy file, which spells the tree out (`taxonomy.py`, `taxonomy_syntax.py`, `taxonomy_yaml.py`);
 - plain lists of URLs and files, which belong to the root (`inputs.py`, `examples.py`);
 - a query, whose words become a virtual example of the root.
@@ -15,7 +15,6 @@ classifiers learn OTHERS from everyday documents that come with Opilio (`others.
 Invariants: paths are unique, every topic but the root has a parent, and no topic below a good one is good.
 """
 
-from opilio.topics.bookmarks import read_bookmarks
 from opilio.topics.changes import (
     Change,
     Merge,
@@ -25,7 +24,7 @@ from opilio.topics.changes import (
 )
 from opilio.topics.examples import add_example, drop_example, parse_example, read_examples
 from opilio.topics.hierarchy import Hierarchy, Mark
-from opilio.topics.inputs import query_topic, read_seeds
+from opilio.topics.inputs import query_topic, read_bookmarks, read_seeds
 from opilio.topics.others import OthersDocument, default_others, read_others
 from opilio.topics.records import TopicRecord, find_topic, hierarchy_of, records_of
 from opilio.topics.taxonomy import read_taxonomy, write_taxonomy

@@ -27,7 +27,7 @@ from opilio.crawl.ledger import Ledger
 from opilio.crawl.status import Counters
 from opilio.crawl.worker import PageJudge
 from opilio.errors import InputError
-from opilio.fetch.outcomes import outcome_of_status, replay
+from opilio.fetch.transport import outcome_of_status, replay
 from opilio.frontier import (
     DatabaseOrder,
     Duplicates,

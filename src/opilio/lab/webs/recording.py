@@ -18,7 +18,7 @@ import zstandard
 
 from opilio.errors import InputError
 from opilio.fetch.headers import parse_headers, status_of
-from opilio.fetch.outcomes import outcome_of_status
+from opilio.fetch.transport import outcome_of_status
 from opilio.lab.webs.recorded import BODIES_FILE, INFO_FILE, PAGES_FILE, SCHEMA, Info, RecordedWeb, Row, digest_of
 from opilio.model import host_of, normalize
 from opilio.store.warc import archived_head
