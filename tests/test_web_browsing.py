@@ -85,7 +85,7 @@ def test_pages_of_results_lead_to_each_other(portal: Portal, collection: Collect
 def test_orders_without_link_scores_say_so_and_links_can_be_analysed_now(portal: Portal) -> None:
     """No silent order: the page tells what is missing and offers the analysis, which lists hubs or says there are none."""
     status, text = portal.get(f"/c/{NAME}/topic", topic="statistics", order="hub")
-    assert status == 200 and "No link analysis of this topic is kept" in text and "analyse=1" in text
+    assert status == 200 and "No link analysis of this topic is stored" in text and "analyse=1" in text
     status, text = portal.get(f"/c/{NAME}/topic", topic="statistics", analyse=1)
     assert status == 200 and ("<h2>Hubs</h2>" in text or "None: no link leads" in text)
 
