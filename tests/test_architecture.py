@@ -97,7 +97,8 @@ SQL_ELSEWHERE = {
     "opilio.parts": "dividing and joining collections maps one database onto others, table by table",
     "opilio.cli": "examples in help texts, and the questions of the demo",
     "opilio.lab": "experiments query collections as a user does",
-    "opilio.crawl": "which URLs a raised limit reopens, and the reader of back-link files",
+    "opilio.crawl.collection": "an example in the docstring",
+    "opilio.crawl.extra_urls": "files of back-links are read by DuckDB, outside of any collection",
 }
 """Modules, or packages, outside the store that have SQL, and why."""
 

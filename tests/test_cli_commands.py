@@ -1,6 +1,5 @@
 """Every command as a user types it: what it prints, where, and how it exits."""
 
-import contextlib
 import csv
 import io
 import json
@@ -9,45 +8,18 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from unittest import mock
 
 import pyarrow.parquet
 import pytest
 
+from command_line import call, opilio, ways_to
 from opilio import Collection
-from opilio.cli import display, main
+from opilio.cli import display
 from opilio.cli.display import show_bytes, show_duration, sparkline
 from opilio.lab.local_web import LocalServer
 
 COMMANDS = ("crawl", "status", "sql", "policy", "stop", "export", "settings", "demo", "localweb")
 WAIT_S = 30.0
-
-
-def opilio(*arguments: object) -> "subprocess.CompletedProcess[str]":
-    """`opilio ARGUMENTS` in a process of its own, its output in pipes."""
-    command = [sys.executable, "-m", "opilio", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-
-
-def call(*arguments: object) -> "subprocess.CompletedProcess[str]":
-    """The same inside this process, ten times as fast."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
-    words, code = list(map(str, arguments)), 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mock.patch("sys.argv", ["opilio", *words]):
-        try:
-            main()
-        except SystemExit as ending:
-            code = int(ending.code or 0)
-        out.flush()
-        err.flush()
-    texts = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
-    return subprocess.CompletedProcess(words, code, *texts)
-
-
-def ways_to(server: LocalServer, workers: int = -1) -> list[str]:
-    """The options that lead a crawl to the local web, at full speed."""
-    connect_to = ", ".join(f'"{host}" = "{address}"' for host, address in server.connect_to.items())
-    return ["--set", f"fetch.connect_to={{ {connect_to} }}", "--delay", "0", "--workers", str(workers)]
 
 
 @pytest.fixture(scope="module")

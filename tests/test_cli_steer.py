@@ -1,5 +1,6 @@
 """`opilio pause`, `resume`, `host` and the ready questions of `opilio sql`."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from opilio.cli import cli
 from opilio.errors import CollectionError, InputError
 from opilio.store import Store
 from opilio.store.questions import QUESTIONS
-from test_crawl_steering import PLAIN, SEEDS, STEERED, paused, running
+from running_crawls import PLAIN, SEEDS, STEERED, paused, running
 
 
 def run(*words: object) -> str:
@@ -47,6 +48,8 @@ def test_where_no_crawl_runs(make_collection: MakeCollection) -> None:
     """Pausing says so, locking is kept for later, and what cannot be is an error with a hint."""
     folder = make_collection(SEEDS).folder
     assert run("pause", folder) == run("resume", folder) == f"no crawl runs in {folder}\n"
+    assert json.loads(run("stop", folder, "--json")) is False
+    assert json.loads(run("status", folder, "--json")) == dataclasses.asdict(Collection(folder).status())
     assert run("host", "lock", folder, "http://ADS.example.org/banner") == (
         "http://ADS.example.org/banner is locked; 0 of its queued URLs were dropped\n"
     )

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from command_line import call
 from opilio import Collection
 from opilio.lab.local_web import LocalServer
-from test_cli_commands import call
 
 TOPICS = ["cryptography", "statistics"]
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import opilio
 from opilio.cluster.actor import WorkerActor
-from opilio.cluster.placement import Placing
+from opilio.cluster.placement import Placement
 from opilio.cluster.workers import Parcel, parcels_decoder, placed
 from opilio.crawl.messages import WorkerSetup, encoder, visits_decoder
 from opilio.errors import OpilioError
@@ -34,7 +34,7 @@ HOSTS = [f"host{number}.test" for number in range(300)]
 @given(st.sets(st.integers(0, 50), min_size=2, max_size=20))
 def test_only_the_hosts_of_a_lost_actor_move(numbers: set[int]) -> None:
     """When one goes, the hosts of the others stay; when it comes back, all is as before."""
-    placing: Placing[Somebody] = Placing()
+    placing: Placement[Somebody] = Placement()
     everybody = [Somebody(number) for number in numbers]
     for one in everybody:
         placing.add(one)
@@ -50,7 +50,7 @@ def test_only_the_hosts_of_a_lost_actor_move(numbers: set[int]) -> None:
 
 def test_hosts_are_shared_evenly() -> None:
     """Ten actors have about as many hosts each."""
-    placing: Placing[Somebody] = Placing()
+    placing: Placement[Somebody] = Placement()
     for number in range(10):
         placing.add(Somebody(number))
     shares = Counter(placing.of(f"host{number}.test") for number in range(5000))
@@ -61,7 +61,7 @@ def test_hosts_are_shared_evenly() -> None:
 @given(st.lists(st.tuples(st.sampled_from(["begin", "end", "join", "leave"]), st.integers(0, 3)), max_size=60))
 def test_a_host_is_never_with_two(steps: list[tuple[str, int]]) -> None:
     """Whoever joins or leaves: as long as a host has leases under way, all of them are with one actor."""
-    placing: Placing[Somebody] = Placing()
+    placing: Placement[Somebody] = Placement()
     under_way: dict[str, list[Somebody]] = {}
     for step, number in steps:
         host = f"host{number}.test"

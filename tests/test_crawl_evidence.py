@@ -15,6 +15,7 @@ from opilio.frontier import ABSENT, AllEvidence, Frontier, QueuedUrl, ScopeFilte
 from opilio.lab.local_web import LocalServer
 from opilio.model import Document, Judgement, Link, Region
 from opilio.settings import Settings, override
+from running_crawls import ORDERLESS
 
 
 def link(url: str, anchor: str, context: str = "") -> Link:
@@ -36,21 +37,14 @@ def test_words_of_links_are_those_of_the_analysis() -> None:
     assert link_words([], "en", Vocabulary()) == (b"", b"", b"")
 
 
-# Which of two copies of a page is stored depends on which is met first; without these checks the outcome is one set.
-ORDERLESS = {
-    "duplicates__ip_path": "off", "duplicates__ip_size": "off", "duplicates__content": False,
-    "duplicates__near_jaccard": 0.0, "duplicates__suffix": False, "duplicates__canonical": False, "fetch__max_tries": 1,
-}  # fmt: skip
-
-
 def test_every_page_is_found_once(make_collection: MakeCollection) -> None:
     """With little of the frontier in memory, a worker process, and a stop in between: all pages, each once."""
     urls = "SELECT url FROM pages JOIN crawl USING (oid) ORDER BY url"
-    plain = make_collection(["http://directory.test/"], **ORDERLESS)
+    plain = make_collection(["http://directory.test/"], **ORDERLESS, fetch__max_tries=1)
     plain.crawl()
     learned = make_collection(
         ["http://directory.test/"], "learned", run__workers=1, frontier__strategy="evidence", frontier__hot_urls=20,
-        **ORDERLESS,
+        **ORDERLESS, fetch__max_tries=1,
     )  # fmt: skip
     learned.crawl(settings={"limits.max_pages": 40})
     learned.crawl(settings={"limits.max_pages": 0})

@@ -5,6 +5,8 @@ import contextlib
 import inspect
 import json
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -138,6 +140,16 @@ def test_former_names_are_accepted(made: Collection, monkeypatch: pytest.MonkeyP
     with pytest.warns(FutureWarning, match="forget_changes"):
         made.forget_lessons(3)
     assert called == [("train", {"rejudge": False}), ("restart_review", (TOPIC,)), ("forget_changes", (3,))]
+
+
+def test_operations_load_what_they_need_when_they_are_called() -> None:
+    """Who imports Collection does not wait for classifiers, the search index or the portal."""
+    code = "import sys; from opilio import Collection; print(*sys.modules)"
+    loaded = set(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    )
+    assert "opilio.crawl.operations" in loaded
+    assert not loaded & {"sklearn", "scipy", "tantivy", "fastapi", "pydantic", "opilio.search.index", "opilio.web"}
 
 
 # -- the same results without a crawl and through a running one

@@ -18,8 +18,8 @@ from opilio.lab.local_web import LocalServer
 from opilio.parts import building
 from opilio.store import Store
 from opilio.store.warc_files import known_ends
-from parts_facts import differences, facts
-from test_crawl_steering import PLAIN, SEEDS, running, wait_for
+from parts_facts import asked_for, differences, facts, urls_in
+from running_crawls import PLAIN, SEEDS, running, wait_for
 
 KILLED = """
 import os, sys
@@ -35,17 +35,6 @@ def digest(folder: Path) -> dict[str, str]:
     """What is in the files of a folder."""
     files = [path for path in sorted(folder.rglob("*")) if path.is_file() and "index" not in path.parts]
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
-
-
-def urls_in(folder: Path, where: str) -> set[str]:
-    """The URLs of a collection that are so."""
-    return {url for (url,) in Collection(folder).sql(f"SELECT url FROM crawl WHERE {where}").rows}
-
-
-def asked_for(server: LocalServer) -> list[str]:
-    """The pages that were requested, in order."""
-    asked = [f"http://{request.host}{request.path}" for request in server.requests()]
-    return [url for url in asked if not url.endswith("/robots.txt")]
 
 
 def test_a_crawled_collection_is_divided_and_joined(crawled_taught: Path, tmp_path: Path) -> None:

@@ -13,16 +13,8 @@ from opilio.frontier import Frontier, QueuedUrl, ScopeFilter
 from opilio.frontier.classic import SharpFocus
 from opilio.model import Judgement
 from opilio.settings import Settings, override
+from running_crawls import LEARNING, phases_of
 
-LEARNING = {
-    "learn__phases": True,
-    "learn__learning_pages": 40,
-    "learn__above_mean": False,
-    "learn__synchronous": True,
-    "classify__classifier": "svm",
-    "classify__spaces": ["terms"],
-    "fetch__in_flight": 4,
-}
 OUTSIDE = """
     SELECT count(*) FILTER (WHERE h.domain NOT IN (
         SELECT s.domain FROM hosts s WHERE s.host IN (SELECT regexp_extract(url, '//([^/]+)/', 1) FROM seeds)))
@@ -30,15 +22,10 @@ OUTSIDE = """
 """
 
 
-def phases_of(collection: Collection) -> list[str]:
-    """What was said of phases, in order."""
-    return [text for (text,) in collection.sql("SELECT text FROM notices WHERE kind = 'phase' ORDER BY rowid").rows]
-
-
 def test_learning_then_harvesting(make_taught: MakeTaught) -> None:
     """While learning only the seeds' domains are asked; then a model is trained with archetypes, by weighted votes, and
     the harvest goes beyond them, in the order of the settings."""
-    collection = make_taught(limits__max_pages=90, **LEARNING)
+    collection = make_taught(limits__max_pages=90, **(LEARNING | {"fetch__in_flight": 1}))  # it sees pages one by one
     status = collection.crawl()
     assert status.pages == 90 and "page limit" in status.reason
     said = phases_of(collection)

@@ -1,10 +1,7 @@
 """Steering a crawl that runs: a pause stops requests, a lock keeps from a host, a boost lets one come sooner."""
 
-import contextlib
 import random
-import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,45 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import MakeCollection
+from frontiers import add, make_frontier, pages_in_order
 from opilio import Collection
-from opilio.crawl import Status
 from opilio.errors import CollectionError, InputError
 from opilio.lab.local_web import LocalServer
 from opilio.settings import load
-from test_crawl_teaching import wait_for
-from test_frontier_politeness import add, make_frontier, pages_in_order
-
-SEEDS = ["http://directory.test/", "http://text.python.test/", "http://math.python.test/"]
-STEERED = "text.python.test"
-PLAIN = {
-    "scope.only_domains": ["directory.test", "text.python.test", "math.python.test"], "duplicates.ip_path": "off", "duplicates.ip_size": "off",
-    "duplicates.content": False, "duplicates.near_jaccard": 0.0, "duplicates.suffix": False,
-    "duplicates.canonical": False,
-}  # fmt: skip
-"""What is found does not depend on the order: copies are no matter."""
-
-
-@contextlib.contextmanager
-def running(collection: Collection, pages: int = 10) -> Iterator[tuple[Collection, list[Status]]]:
-    """A crawl in another thread, from so many pages on; it is stopped in the end, unless it ended."""
-    ended: list[Status] = []
-    thread = threading.Thread(target=lambda: ended.append(collection.crawl()))
-    thread.start()
-    try:
-        wait_for(collection, (collection.folder / "engine.json").exists, 20)
-        other = Collection(collection.folder)
-        wait_for(other, lambda: other.status().pages >= pages, 30)
-        yield other, ended
-        other.stop()
-    finally:
-        thread.join(60)
-    assert ended
-
-
-def paused(collection: Collection) -> None:
-    """Pause, and wait for what is under way."""
-    assert collection.pause()
-    wait_for(collection, lambda: collection.status().in_flight == 0, 20)
+from running_crawls import PLAIN, SEEDS, STEERED, paused, running, wait_for
 
 
 def to_the_end(collection: Collection) -> set[str]:

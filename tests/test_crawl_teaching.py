@@ -1,39 +1,16 @@
 """From bookmarks to judgements: examples are fetched, a model is trained beside the crawl, pages are judged by it."""
 
 import json
-import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from conftest import TAUGHT_TOPICS, MakeTaught
 from opilio import Collection
-from opilio.crawl.operations.client import NOTE
 from opilio.errors import InputError, QueryError
 from opilio.lab.local_web import LocalServer
 from opilio.model import RELEVANT, TrainingReason
-
-
-def crawl_beside(collection: Collection) -> threading.Thread:
-    """Crawl in another thread."""
-    thread = threading.Thread(target=collection.crawl)
-    thread.start()
-    note = collection.folder / NOTE
-    until_s = time.monotonic() + 20
-    while not note.exists():  # asking before would open the database under the crawl's feet
-        assert time.monotonic() < until_s
-        time.sleep(0.02)
-    return thread
-
-
-def wait_for(collection: Collection, is_so: Callable[[], bool], timeout_s: float = 90.0) -> None:
-    """Wait until something is so of a crawl that runs."""
-    until_s = time.monotonic() + timeout_s
-    while not is_so():
-        assert time.monotonic() < until_s, collection.status()
-        time.sleep(0.05)
+from running_crawls import crawl_beside, wait_for
 
 
 def versions(collection: Collection) -> list[int]:

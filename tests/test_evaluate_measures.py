@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from evaluate_standin import make_analysed, terms_of, url_of
 from opilio.analyze.terms import term_ids
+from opilio.distill.rankings import pagerank
 from opilio.lab.experiments import measures, quality
-from opilio.lab.experiments.graph import UNREACHABLE, LinkGraph, pagerank
+from opilio.lab.experiments.graph import UNREACHABLE, LinkGraph
 from opilio.model import Judgement
 
 PAGES = 30

@@ -20,8 +20,7 @@ from opilio.crawl.worker import PageJudge
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence
 from opilio.lab.experiments import analyse
-from opilio.lab.experiments.many import run_all
-from opilio.lab.experiments.simulate import Answers, Crawl, Simulation
+from opilio.lab.experiments.simulate import Answers, Crawl, Simulation, run_all
 from opilio.lab.webs import RecordedTransport, record
 from opilio.model import Judgement
 from opilio.settings import Settings, override

@@ -29,8 +29,8 @@ from opilio.federation.profiles import PeerTopic, UsualTerms
 from opilio.lab.local_web import LocalServer
 from opilio.model import normalize
 from opilio.store import Store
+from running_crawls import wait_for
 from search_pages import Page, make_collection
-from test_crawl_teaching import wait_for
 from web_portal import TOKEN, Portal
 
 TOPIC = "data compression"

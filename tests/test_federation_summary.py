@@ -20,7 +20,7 @@ from opilio.crawl.peer import SUMMARY_FILE, LocalPeer, SharedCollection
 from opilio.federation.peers import MAX_TOPIC_CHARS, PeerError, PeerSummary, TopicProfile, WordStatistics
 from opilio.federation.profiles import profiles_from, suitability, tid_of, topic_profiles
 from opilio.federation.validation import check_summary
-from opilio.search.finding import open_reader
+from opilio.search.index import open_reader
 from opilio.search.matching import leaves_of
 from opilio.search.query import Word
 from opilio.store import Store

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frontiers import add, make_frontier, pages_in_order
 from opilio.frontier import Frontier, LearningOrder, NoListener, QueuedUrl, ScopeFilter
 from opilio.model import Outcome
 from opilio.settings import Settings, override
-from test_frontier_politeness import add, make_frontier, pages_in_order
 
 
 def filled(strategy: str, relevances: Sequence[float], **changes: object) -> Frontier:

@@ -26,7 +26,7 @@ from opilio.frontier.evidence_strategy import EXPLORED_PRIORITY, AllEvidence
 from opilio.model import Document, Judgement, Link, Outcome, Phase, Region, TrainingCause, TrainingReason
 from opilio.settings import Settings, override
 from opilio.store import Store
-from test_crawl_phases import LEARNING, phases_of
+from running_crawls import LEARNING, phases_of
 
 HANGS_S = 60.0
 

@@ -19,8 +19,7 @@ from opilio.store import Store
 from opilio.store.warc import WarcFiles, WarcRecords
 from opilio.store.warc_files import known_ends
 from opilio.web.shelf import Shelf
-from parts_facts import differences, facts
-from test_crawl_parts import asked_for, urls_in
+from parts_facts import asked_for, differences, facts, urls_in
 
 WORDS = "text:" + " ".join(f"word{n}" for n in range(40))
 

@@ -198,7 +198,7 @@ def test_the_command_says_what_it_did_and_what_waits(collection: Collection) -> 
 
 
 def test_the_commands_for_clusters_and_reviews(collection: Collection) -> None:
-    """Clusters are listed and split; a review takes keys from a pipe, and reports; what was judged can be learned."""
+    """Clusters are listed and split; a review takes keys from a pipe, reports, is learned from and started again."""
     folder, run = str(collection.folder), CliRunner().invoke
     listed = run(cli, ["clusters", folder, STATISTICS, "--k", "2"])
     assert listed.exit_code == 0 and "in 2 clusters" in listed.output
@@ -207,6 +207,9 @@ def test_the_commands_for_clusters_and_reviews(collection: Collection) -> None:
     assert len(run(cli, ["review", folder, STATISTICS, "--verdicts"]).output.splitlines()) == 3
     assert "unknown yet" in run(cli, ["review", folder, STATISTICS, "--report"]).output
     assert "1 examples and 1 counter-examples" in run(cli, ["review", folder, STATISTICS, "--learn"]).output
+    former = run(cli, ["review", folder, STATISTICS, "--anew", "--report"])
+    assert "3 verdicts deleted" in former.stdout and former.stderr == "notice: --anew is called --restart now\n"
+    assert run(cli, ["review", folder, STATISTICS, "--restart", "--report"]).output.startswith("0 verdicts deleted\n")
     assert "made 2 subtopics" in run(cli, ["clusters", folder, STATISTICS, "--k", "2", "--split"]).output
     assert len([one for one in collection.topics() if one["topic"].startswith(f"{STATISTICS} / ")]) == 2
 

@@ -35,7 +35,7 @@ def test_list_of_examples(tmp_path: Path) -> None:
         (b"a\x00b\n", "is not a file"),
         (b"~nobody-of-that-name/x\n", "is not a file"),
         (b"x" * 5000, "is not a file"),
-        (b"text:\n", "without any text"),
+        (b"text:\n", "has no text"),
     ],
 )
 def test_a_slip_in_a_list_is_found_at_once(tmp_path: Path, data: bytes, message: str) -> None:

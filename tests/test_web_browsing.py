@@ -14,7 +14,6 @@ from browsed import SCRIPT, crawled
 from browser import chromium, signed_in
 from conftest import MakeTaught
 from opilio import Collection
-from opilio.lab.local_web import LocalServer
 from opilio.web.browsing import cut, draw, look_of
 from web_portal import Portal
 
@@ -22,10 +21,10 @@ NAME = quote("birds & bees")
 
 
 @pytest.fixture(scope="module")
-def place(small_server: LocalServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(crawled_taught: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a crawled collection."""
     folder = tmp_path_factory.mktemp("portal")
-    crawled(small_server, folder)
+    crawled(crawled_taught, folder)
     return folder
 
 

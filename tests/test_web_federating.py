@@ -131,7 +131,7 @@ def test_the_collections_are_shown_as_they_are(three: Three) -> None:
     assert found["birds"]["next_try_s"] is None
     status, page = three.server.get("/collections")
     assert status == 200
-    for part in ("birds", three.bees, "Nothing is known of it yet", "refused"):
+    for part in ("birds", three.bees, "Nothing is known about it yet", "refused"):
         assert part in page
     assert re.search(r"refused.*; next try in \d+ s", page)
     shutil.move(three.place / "here" / "ships", three.place / "here" / "gone")

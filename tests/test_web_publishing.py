@@ -15,16 +15,15 @@ from conftest import MakeCollection
 from opilio import Collection
 from opilio.cli import cli
 from opilio.errors import InputError
-from opilio.lab.local_web import LocalServer
 from opilio.web.publishing import MARKER, file_name, publish, script_json
 
 PER_TOPIC = 8
 
 
 @pytest.fixture(scope="module")
-def collection(small_server: LocalServer, tmp_path_factory: pytest.TempPathFactory) -> Collection:
+def collection(crawled_taught: Path, tmp_path_factory: pytest.TempPathFactory) -> Collection:
     """A crawled collection."""
-    return crawled(small_server, tmp_path_factory.mktemp("published"))
+    return crawled(crawled_taught, tmp_path_factory.mktemp("published"))
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from opilio import Collection
-from opilio.search.index import turn
+from opilio.search.index import index_lock
 from opilio.web.security import CSRF_HEADER, SESSION, Security
 from web_portal import TOKEN, Portal
 
@@ -143,7 +143,7 @@ def test_errors_do_not_tell_where_collections_lie(tmp_path: Path) -> None:
     """A collection is called by its name, as everywhere in the portal."""
     (tmp_path / "seeds.txt").write_text("http://nobody.test/")
     Collection.create(tmp_path / "birds", seeds=tmp_path / "seeds.txt")
-    with Portal(tmp_path) as portal, turn(tmp_path / "birds"):
+    with Portal(tmp_path) as portal, index_lock(tmp_path / "birds"):
         status, answer = portal.ask("GET", "/api/c/birds/search?q=owl")
     assert (status, answer["error"]) == (503, "birds: nothing can be searched yet: the index is being built")
 

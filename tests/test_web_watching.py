@@ -21,7 +21,7 @@ from opilio import Collection
 from opilio.crawl.history import WINDOW_PAGES, list_hosts, series
 from opilio.lab.local_web import LocalServer
 from opilio.store import Store
-from test_crawl_teaching import wait_for
+from running_crawls import wait_for
 from web_portal import Portal
 
 API = "/api/c/collection"

@@ -16,8 +16,7 @@ from typing import cast
 import numpy as np
 
 from opilio.lab.experiments.analysed import Analysed
-from opilio.lab.experiments.many import run_all
-from opilio.lab.experiments.simulate import Answers, Simulation
+from opilio.lab.experiments.simulate import Answers, Simulation, run_all
 from opilio.lab.webs.recorded import RecordedWeb
 from opilio.model import Document, Link, Region, url_key
 from opilio.settings import Settings, override

@@ -1,10 +1,8 @@
-"""The worker as an actor: Ray starts it on some node, the bridge calls it.
+"""A worker as an actor of Ray: `WorkerActor` runs on some node, `ActorHandle` is its counterpart in the bridge.
 
-Each call may be lost on its way, or its answer may be, and be made again: orders and parcels are numbered, and what was
-done or seen already is not done again. An actor that nobody asks any more ends: the bridge that made it is gone or
-cannot be reached, and others may be asking its hosts soon.
-
-One actor as the bridge sees it, from its making to its end.
+Each call, or its answer, may be lost on its way and be made again. So orders and parcels are numbered, and what was
+done or seen already is not done again. An actor that receives no calls any more ends: the bridge that made it is gone
+or out of reach, and other actors may soon send requests to its hosts.
 """
 
 from __future__ import annotations
@@ -30,6 +28,7 @@ from opilio.store.warc import RecordMaker, WarcPlace
 FLUSH_S = 0.01  # parcels are sent together that are ready within this time: a call costs as much as a small page
 FLUSH_PARCELS = 32
 AT_ONCE_LEASES = 16  # with fewer under way they are sent at once, as those of a worker process are
+AGAIN_S = 0.5  # before a call is made again that an actor could not be reached with
 
 
 class _Record:
@@ -112,7 +111,7 @@ class WorkerActor:
         return parcels
 
     async def _watch(self) -> None:
-        """End the process when nobody asks.
+        """End the process when no calls come any more.
 
         The time is counted in steps of the loop, not by the clock: on a machine with too much to do, a call that has
         come may wait for long until it is heard.
@@ -123,16 +122,15 @@ class WorkerActor:
         os._exit(1)
 
 
-AGAIN_S = 0.5  # before a call is made again that an actor could not be reached with
 Answer = TypeVar("Answer")
 
 _make_actor = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(WorkerActor)
 
 
-class Hand:
+class ActorHandle:
     """An actor and the leases it has. Orders to it are sent one after the other, and one call for parcels waits."""
 
-    def __init__(self, number: int, setup: bytes, model: ray.ObjectRef[bytes], patience_s: float) -> None:
+    def __init__(self, number: int, setup: bytes, model: ray.ObjectRef[bytes], timeout_s: float) -> None:
         self.number = number
         self.leases: dict[int, Lease] = {}
         self.behind: list[Lease] = []
@@ -140,7 +138,7 @@ class Hand:
         self.is_gone = False
         self.node = ""
         self.pid = 0
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._actor: Any = _make_actor.remote(setup, model, opilio.__version__)
         self._outgoing: list[Lease] = []
         self._model: ray.ObjectRef[bytes] | None = None
@@ -167,7 +165,7 @@ class Hand:
         self._link_words = True
         self._wanted.set()
 
-    async def work(self, on_parcels: Callable[[Hand, bytes], None]) -> str:
+    async def work(self, on_parcels: Callable[[ActorHandle, bytes], None]) -> str:
         """Send orders and take parcels until the actor is lost. Returns why."""
         tasks = {asyncio.create_task(self._send_orders()), asyncio.create_task(self._take_parcels(on_parcels))}
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -196,7 +194,7 @@ class Hand:
             self._model, self._link_words = None, False
             await self._call(lambda order=order: self._actor.carry_out.remote(*order))  # type: ignore[misc]
 
-    async def _take_parcels(self, on_parcels: Callable[[Hand, bytes], None]) -> None:
+    async def _take_parcels(self, on_parcels: Callable[[ActorHandle, bytes], None]) -> None:
         seen = 0
         while True:
             number, parcels = await self._call(lambda seen=seen: self._actor.parcels.remote(seen))  # type: ignore[misc]
@@ -209,7 +207,7 @@ class Hand:
         while True:
             call = asyncio.ensure_future(_answer(make()))
             try:
-                if not (await asyncio.wait({call}, timeout=self._patience_s))[0]:
+                if not (await asyncio.wait({call}, timeout=self._timeout_s))[0]:
                     self.end()  # a page that it cannot finish: the others must not wait for it for ever
                 return await call
             except (ActorUnavailableError, ObjectLostError):  # it may live: the call, or its answer, was lost
@@ -223,7 +221,7 @@ async def _answer(reference: Awaitable[Answer]) -> Answer:
 
 
 def first_line(error: BaseException | None) -> str:
-    """What Ray says of a lost actor, in a line: the last one, where it shows the traceback of ours."""
+    """What Ray says about a lost actor, in one line: the last, when Ray shows a traceback of ours."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__

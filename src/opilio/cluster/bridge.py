@@ -18,8 +18,8 @@ import msgspec
 import ray
 from ray.exceptions import RayError
 
-from opilio.cluster.actor import Hand, first_line
-from opilio.cluster.placement import Capacity, Placing
+from opilio.cluster.actor import ActorHandle, first_line
+from opilio.cluster.placement import Capacity, Placement
 from opilio.cluster.workers import ClosedParcel, orphaned_s, parcels_decoder, placed
 from opilio.crawl.messages import WorkerOrder, WorkerSetup, encoder
 from opilio.crawl.worker_pool import SILENCE_REQUESTS
@@ -31,8 +31,8 @@ from opilio.store.warc import WarcFiles, WarcRecords
 LOOK_S = 3.0  # how often the number of slots follows the size of the cluster
 AGAIN_S = 2.0  # before an actor is made again in a slot where one could not be made; longer each time
 MAX_AGAIN_S = 60.0
-MAX_FAILURES = 3  # so many in a row that could not be made, and none that works: something is wrong with the cluster
-ROOM_S = 20.0  # how long the first actor may take before the user is told that there is no room
+MAX_FAILURES = 3  # in a row, with no actor that works: something is wrong with the cluster
+ROOM_S = 20.0  # how long the first actor may take before the user hears that there is no room
 
 
 class Bridge:
@@ -47,7 +47,7 @@ class Bridge:
         self._tell = tell
         self._capacity = Capacity(workers)
         self._hold_s = orphaned_s(setup)
-        self._patience_s = SILENCE_REQUESTS * settings.fetch.total_timeout_s
+        self._timeout_s = SILENCE_REQUESTS * settings.fetch.total_timeout_s
         self._setup = msgspec.structs.replace(setup, model=b"")
         self._model = ray.put(setup.model)
         self._files: WarcFiles | None = None
@@ -56,10 +56,10 @@ class Bridge:
                 Path(setup.warc_folder), setup.name,
                 max_bytes=settings.store.warc_max_bytes, user_agent=settings.user_agent,
             )  # fmt: skip
-        self._placing: Placing[Hand] = Placing()
+        self._placement: Placement[ActorHandle] = Placement()
         self._numbers = itertools.count()
-        self._slots: dict[asyncio.Task[None], Hand | None] = {}
-        self._hands: set[Hand] = set()
+        self._slots: dict[asyncio.Task[None], ActorHandle | None] = {}
+        self._handles: set[ActorHandle] = set()
         self._waiting: list[Lease] = []
         self._changed = asyncio.Event()
         self._problem = ""
@@ -75,7 +75,7 @@ class Bridge:
         """Make actors; wait for the first, if there is room for it. Returns what is wrong, '' for nothing."""
         self._spawn(self._follow_capacity())
         deadline_s = time.monotonic() + ROOM_S
-        while not self._placing.ready and not self._problem:
+        while not self._placement.ready and not self._problem:
             self._changed.clear()
             try:
                 await asyncio.wait_for(self._changed.wait(), deadline_s - time.monotonic())
@@ -85,28 +85,28 @@ class Bridge:
         return self._problem
 
     def take(self, order: WorkerOrder) -> None:
-        """Do what the engine asks."""
+        """Carry out an order of the engine."""
         if order.model:
             self._model = ray.put(order.model)
-            for hand in self._hands:
-                hand.learn(self._model)
+            for handle in self._handles:
+                handle.learn(self._model)
         if order.link_words:
             self._setup = msgspec.structs.replace(self._setup, link_words=True)
-            for hand in self._hands:
-                hand.send_link_words()
+            for handle in self._handles:
+                handle.send_link_words()
         self._give(order.leases)
 
     def _give(self, leases: Sequence[Lease]) -> None:
         for lease in leases:
             host = host_of(lease.url)
-            hand = self._placing.of(host)
-            if hand is None:
+            handle = self._placement.of(host)
+            if handle is None:
                 self._waiting.append(lease)
-            elif hand.is_gone:
-                hand.behind.append(lease)
+            elif handle.is_gone:
+                handle.behind.append(lease)
             else:
-                self._placing.begun(host, hand)
-                hand.give(lease)
+                self._placement.begun(host, handle)
+                handle.give(lease)
 
     # -- actors
 
@@ -128,7 +128,7 @@ class Bridge:
             wanted = await asyncio.to_thread(self._capacity.slots)
             while len(self._slots) < wanted:
                 self._slots[self._spawn(self._keep_slot())] = None
-            idle = [task for task, hand in self._slots.items() if hand is None]
+            idle = [task for task, handle in self._slots.items() if handle is None]
             for task in idle[: max(0, len(self._slots) - wanted)]:
                 task.cancel()
                 del self._slots[task]
@@ -140,27 +140,27 @@ class Bridge:
         assert slot is not None
         again_s = AGAIN_S
         while True:
-            hand = Hand(next(self._numbers), encoder.encode(self._setup), self._model, self._patience_s)
-            self._hands.add(hand)
+            handle = ActorHandle(next(self._numbers), encoder.encode(self._setup), self._model, self._timeout_s)
+            self._handles.add(handle)
             try:
-                await hand.ready()
+                await handle.ready()
                 again_s = AGAIN_S
-                self._slots[slot] = hand
-                self._begin(hand)
-                reason = await hand.work(self._arrived)
-                await self._lose(hand, reason)
+                self._slots[slot] = handle
+                self._begin(handle)
+                reason = await handle.work(self._arrived)
+                await self._lose(handle, reason)
                 self._slots[slot] = None
             except RayError as error:
                 self._not_made(error)
                 await asyncio.sleep(again_s)
                 again_s = min(2 * again_s, MAX_AGAIN_S)
             finally:
-                self._hands.discard(hand)
-                hand.end()
+                self._handles.discard(handle)
+                handle.end()
 
-    def _begin(self, hand: Hand) -> None:
+    def _begin(self, handle: ActorHandle) -> None:
         self._failures = 0
-        self._placing.add(hand)
+        self._placement.add(handle)
         self._changed.set()
         waiting, self._waiting = self._waiting, []
         self._give(waiting)
@@ -172,35 +172,37 @@ class Bridge:
             self._told.add(reason)
             self._tell(f"a worker could not be started on the cluster: {reason}")
         self._failures += 1
-        if self._failures >= MAX_FAILURES and not self._placing.ready:
+        if self._failures >= MAX_FAILURES and not self._placement.ready:
             self._problem = f"no worker can be started on the cluster: {reason}"
             self._changed.set()
 
-    async def _lose(self, hand: Hand, reason: str) -> None:
+    async def _lose(self, handle: ActorHandle, reason: str) -> None:
         """Let another take the place of a lost actor, and give its leases back when it is surely silent."""
-        self._placing.remove(hand)
-        node_lives = await asyncio.to_thread(self._capacity.has_node, hand.node)
-        self._tell(f"a worker was lost{'' if node_lives else ' with its node'}, {len(hand.leases)} leases: {reason}")
-        self._spawn(self._give_back(hand, 0.0 if node_lives else self._hold_s))
+        self._placement.remove(handle)
+        node_lives = await asyncio.to_thread(self._capacity.has_node, handle.node)
+        self._tell(f"a worker was lost{'' if node_lives else ' with its node'}, {len(handle.leases)} leases: {reason}")
+        self._spawn(self._give_back(handle, 0.0 if node_lives else self._hold_s))
 
-    async def _give_back(self, hand: Hand, after_s: float) -> None:
+    async def _give_back(self, handle: ActorHandle, after_s: float) -> None:
         await asyncio.sleep(after_s)
-        fetch = Fetch(Outcome.WORKER_LOST, started_s=time.time(), detail=f"the worker on node {hand.node[:8]} was lost")
-        self._send([Visit(lease, fetch) for lease in hand.leases.values()])
-        for lease in hand.leases.values():
-            self._placing.ended(host_of(lease.url))
-        hand.leases.clear()
-        behind, hand.behind = hand.behind, []
+        fetch = Fetch(
+            Outcome.WORKER_LOST, started_s=time.time(), detail=f"the worker on node {handle.node[:8]} was lost"
+        )
+        self._send([Visit(lease, fetch) for lease in handle.leases.values()])
+        for lease in handle.leases.values():
+            self._placement.ended(host_of(lease.url))
+        handle.leases.clear()
+        behind, handle.behind = handle.behind, []
         self._give(behind)
 
     # -- visits
 
-    def _arrived(self, hand: Hand, parcels: bytes) -> None:
+    def _arrived(self, handle: ActorHandle, parcels: bytes) -> None:
         """Write the records of visits down, then send the visits on."""
         visits = []
         for parcel in parcels_decoder.decode(parcels):
-            if hand.leases.pop(parcel.visit.lease.oid, None) is not None:
-                self._placing.ended(host_of(parcel.visit.lease.url))
+            if handle.leases.pop(parcel.visit.lease.oid, None) is not None:
+                self._placement.ended(host_of(parcel.visit.lease.url))
                 visits.append(self._archived(parcel))
         self._send(visits)
 

@@ -1,10 +1,8 @@
-"""How many workers a cluster has room for: Ray is asked, again and again.
+"""Which actor gets the leases of a host, and how many actors a cluster has room for.
 
-Which actor has a host: plain decisions, no waiting.
-
-A host stays with the actor that has leases of it under way, even one that is lost, until the last of them is back: so
-no two actors ask it at once. When it has none under way, it goes to the one of the ready actors that rendezvous hashing
-gives it: the same as ever, unless that one is gone, and an actor that is new takes its share from all others evenly.
+A host stays with the actor that has leases of it under way, even a lost one, until the last of them is back: so no two
+actors send requests to it at once. When it has none under way, rendezvous hashing gives it to one of the ready actors:
+the same as before, unless that one is gone; a new actor takes its share from all others evenly.
 """
 
 from __future__ import annotations
@@ -14,6 +12,8 @@ from typing import Any, Generic, Protocol, TypeVar
 import ray
 import xxhash
 from ray.util.placement_group import PlacementGroup, placement_group
+
+MAX_REMEMBERED = 100_000
 
 
 class Capacity:
@@ -48,11 +48,8 @@ def _live_nodes() -> list[dict[str, Any]]:
     return [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
 
 
-MAX_REMEMBERED = 100_000
-
-
 class Numbered(Protocol):
-    """Somebody who can be told apart from others by a number."""
+    """Something with a number that no other has."""
 
     @property
     def number(self) -> int:
@@ -63,13 +60,13 @@ class Numbered(Protocol):
 Who = TypeVar("Who", bound=Numbered)
 
 
-class Placing(Generic[Who]):
+class Placement(Generic[Who]):
     """Gives hosts to those who are ready."""
 
     def __init__(self) -> None:
         self._ready: dict[int, Who] = {}
         self._under_way: dict[str, tuple[Who, int]] = {}
-        self._chosen: dict[str, Who] = {}  # by hashing; asked for with every lease
+        self._chosen: dict[str, Who] = {}  # by hashing; looked up with every lease
 
     def add(self, who: Who) -> None:
         """Give hosts to `who` too from now on."""

@@ -1,8 +1,8 @@
-"""The process of the bridge: a driver of Ray, between the engine's socket and the actors.
+"""The process of the bridge: a driver of Ray, between the engine's channel and the actors.
 
-It is a process apart because a driver of Ray ends, as a whole and at once, when the node it is connected to is lost.
-Then the engine starts it again, and it waits for the cluster. When the engine's end of the socket closes, for whatever
-reason, the process ends, and Ray ends its actors.
+It is a process of its own because a driver of Ray ends, as a whole and at once, when the node it is connected to is
+lost. Then the engine starts it again, and it waits for the cluster. When the engine's end of the channel closes, for
+whatever reason, the process ends, and Ray ends its actors.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ import uvloop
 
 from opilio.cluster.workers import AUTO
 from opilio.crawl.messages import encoder, order_decoder, setup_decoder
-from opilio.errors import told
+from opilio.errors import describe_error
 from opilio.process import Channel, collect_rarely, end_with_parent, frame, read_message
 
 if TYPE_CHECKING:
     from opilio.cluster.bridge import Bridge
 
-BEAT_S = 5.0  # the engine hears from us so often, also while there is nothing to say
-PATIENCE_S = 600.0  # how long a cluster may be gone in the middle of a crawl
+BEAT_S = 5.0  # between two messages to the engine, also while there is nothing to say
+RECONNECT_S = 600.0  # how long a cluster may be gone in the middle of a crawl
 RETRY_S = 2.0
-TELL_S = 30.0  # the user is told so often what we wait for
+TELL_S = 30.0  # between two messages to the user about what we wait for
 PROBE_S = 5.0
 CONNECT_S = 20.0  # Ray itself would try for many minutes
 _HINT = "Start it: ray start --head --port 6379 (here), ray start --address HOST:6379 (on other machines)."
 
 
-def connect(address: str, patience_s: float, tell: TextIO) -> str:
-    """Connect to the cluster; tries for so long. Returns why it failed, '' for success."""
-    deadline_s = time.monotonic() + patience_s
+def connect(address: str, timeout_s: float, tell: TextIO) -> str:
+    """Connect to the cluster; tries again until `timeout_s` have passed. Returns why it failed, '' for success."""
+    deadline_s = time.monotonic() + timeout_s
     told_s = 0.0
     while True:
         problem = _try_to_connect(address)
@@ -60,7 +60,7 @@ def _try_to_connect(address: str) -> str:
         ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
     except Exception as error:  # whatever Ray raises: there are many, and they change
         ray.shutdown()
-        return f"no Ray cluster can be reached at {address}: {told(error).splitlines()[0][:300]}"
+        return f"no Ray cluster can be reached at {address}: {describe_error(error).splitlines()[0][:300]}"
     return ""
 
 
@@ -68,10 +68,10 @@ async def serve(engine: Channel, address: str, workers: int, tell: TextIO) -> No
     """Pass leases and visits on until the engine closes the channel."""
     reader, writer = await engine.streams()
     setup = setup_decoder.decode(await read_message(reader))
-    patience_s = PATIENCE_S if setup.earlier else 0.0
+    timeout_s = RECONNECT_S if setup.earlier else 0.0
     try:
-        connecting = asyncio.to_thread(connect, address, patience_s, tell)
-        problem = await asyncio.wait_for(asyncio.shield(connecting), patience_s + CONNECT_S)
+        connecting = asyncio.to_thread(connect, address, timeout_s, tell)
+        problem = await asyncio.wait_for(asyncio.shield(connecting), timeout_s + CONNECT_S)
     except TimeoutError:  # something answers there, but not as Ray does
         problem = f"no Ray cluster can be reached at {address}: no answer within {CONNECT_S:g} s"
     if problem:

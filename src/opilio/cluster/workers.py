@@ -1,9 +1,8 @@
-"""What an actor hands to the bridge: visits, each with the records of its answer for the archive.
+"""The engine's side of a cluster: `on_ray` makes workers that are reached through the bridge, and what actors send.
 
-The bridge must write records down and tell the visit where they lie, nothing else. So it reads of a visit only the two
-parts that it needs; the document, by far the largest, passes as the bytes it came in.
-
-The engine's side: workers on a Ray cluster, reached through the bridge.
+An actor sends parcels: visits, each with the records of its answer for the archive. The bridge must only write the
+records and tell the visit where they are. So it reads two parts of a visit; the document, by far the largest part,
+passes as the bytes it came in.
 """
 
 from __future__ import annotations
@@ -20,9 +19,12 @@ from opilio.errors import SettingsError
 from opilio.model import Fetch, Lease, Visit
 from opilio.settings import from_table
 
-POLL_S = 2.0  # an actor answers after this time, with or without parcels, and is asked again
-ALONE_S = 20.0  # an actor that was not asked for so long ends
+POLL_S = 2.0  # an actor answers after this time, with or without parcels, and is called again
+ALONE_S = 20.0  # an actor that was not called for this long ends
 WATCH_S = 1.0  # how often it looks
+BRIDGE = "opilio.cluster.process:run_bridge"
+AUTO = "auto"
+_HINT = "Look at the messages above, and at the cluster: ray status. What is stored is safe: crawl on when it is well."
 
 
 class Parcel(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -68,11 +70,6 @@ def placed(visit: ClosedVisit, fetch: Fetch, fatal: str = "") -> Any:
     return msgspec.structs.replace(visit, fetch=fetch, fatal=fatal)
 
 
-BRIDGE = "opilio.cluster.process:run_bridge"
-AUTO = "auto"
-_HINT = "Look at the messages above, and at the cluster: ray status. What is stored is safe: crawl on when it is well."
-
-
 def on_ray(address: str = AUTO, workers: int = 0) -> Callable[[WorkerSetup], Workers]:
     """Workers for `Collection.crawl(workers=...)`: actors of the Ray cluster at `address`, HOST:PORT of its head.
 
@@ -98,5 +95,5 @@ def check_ray() -> None:
 
 
 def orphaned_s(setup: WorkerSetup) -> float:
-    """How long after we have lost an actor it may still be asking: until its requests or its patience end."""
+    """How long a lost actor may still send requests: until they time out, or it notices that it is alone."""
     return min(from_table(setup.settings, "settings of the crawl").fetch.total_timeout_s, ALONE_S + WATCH_S)

@@ -24,7 +24,7 @@ import numpy as np
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import TaskSlot
 from opilio.distill import Analysis, Scores, analyse, save_scores
-from opilio.errors import told
+from opilio.errors import describe_error
 from opilio.frontier import QueuedUrl
 from opilio.settings import Settings
 from opilio.store import Store, refill
@@ -176,7 +176,7 @@ class Distiller:
     def _end(self, error: BaseException | None) -> None:
         if error is None or self._slot.is_cancelled:
             return
-        said = told(error)
+        said = describe_error(error)
         self._absorber.counters.add("link analyses that failed")
         remedy = "The crawl goes on with the scores it has. `opilio distill FOLDER` tries the same by itself."
         self._absorber.notice("links", f"the links could not be analysed: {said}", remedy)

@@ -34,7 +34,7 @@ from opilio.frontier import DatabaseOrder, HostState, LearningOrder, LinkTextOrd
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.reader import MAX_CHARS
-from opilio.store.urls import queued_urls
+from opilio.store.urls import all_queued
 
 REST = 3.0  # a thread that replays pages to a strategy works a quarter of the time: the loop needs Python's lock
 TICK_S = 0.25  # the loop checks limits and updates the display at least this often
@@ -185,7 +185,7 @@ class Engine:
     def _find_queued(self) -> bool:
         """Whether the database has queued URLs that the frontier does not know of: the last check before the end."""
         queued: Counter[int] = Counter()
-        for oid, topic in queued_urls(self.store):
+        for oid, topic in all_queued(self.store):
             if topic in self.frontier.tiers.queues:
                 queued[topic] += 1
                 self.absorber.ledger.reopen(oid)  # settled, but the user queued it again by SQL

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import TaskSlot
-from opilio.errors import told
+from opilio.errors import describe_error
 from opilio.settings import Settings
 from opilio.store import Store
 
@@ -137,7 +137,7 @@ class Forwarder:
         self._next_s = time.monotonic() + self._settings.deliver_s
         self._absorber.counters.add("deliveries that failed")
         remedy = "The crawl goes on. `opilio offer FOLDER` tries the same by itself."
-        self._notice_once("", f"URLs could not be handed over: {told(error)}", remedy)
+        self._notice_once("", f"URLs could not be handed over: {describe_error(error)}", remedy)
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import TaskSlot
-from opilio.errors import told
+from opilio.errors import describe_error
 from opilio.settings import Settings
 from opilio.store import Store
 
 if TYPE_CHECKING:  # it takes a while to import
-    from opilio.search.updating import Updated
-    from opilio.search.updating_process import UpdaterProcess
+    from opilio.search.index_update import Updated
+    from opilio.search.index_update_process import UpdaterProcess
 
 MANY_PAGES = 2_000
 """With more new pages than this, a process is used; with fewer a thread is done before a process would have started."""
@@ -96,7 +96,7 @@ class Indexer:
 
     def _update_now(self) -> Updated | None:
         from opilio.analyze.terms import Vocabulary  # noqa: PLC0415
-        from opilio.search.updating import update  # noqa: PLC0415
+        from opilio.search.index_update import update  # noqa: PLC0415
 
         if not isinstance(self._vocabulary, Vocabulary):
             self._vocabulary = Vocabulary()
@@ -104,7 +104,7 @@ class Indexer:
         return update(self._store, folder, vocabulary=self._vocabulary, goes_on=lambda: not self._slot.is_cancelled)
 
     def _update_beside(self) -> Updated | None:
-        from opilio.search.updating_process import UpdaterProcess  # noqa: PLC0415
+        from opilio.search.index_update_process import UpdaterProcess  # noqa: PLC0415
 
         self._beside = self._beside or UpdaterProcess()
         return self._beside.update(self._store, self._store.path.parent, lambda: not self._slot.is_cancelled)
@@ -123,4 +123,6 @@ class Indexer:
         if not self._is_told:
             self._is_told = True
             remedy = "The crawl goes on. The index is brought up to date when somebody searches after it."
-            self._absorber.notice("search", f"the index could not be brought up to date: {told(error)}", remedy)
+            self._absorber.notice(
+                "search", f"the index could not be brought up to date: {describe_error(error)}", remedy
+            )

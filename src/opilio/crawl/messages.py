@@ -26,7 +26,7 @@ class WorkerSetup(msgspec.Struct, frozen=True):
 
 
 class WorkerOrder(msgspec.Struct, frozen=True, array_like=True):
-    """What the engine asks of a worker that runs."""
+    """An order of the engine to a running worker."""
 
     leases: list[Lease] = []
     model: bytes = b""

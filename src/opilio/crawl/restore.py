@@ -6,7 +6,7 @@ import heapq
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -17,16 +17,21 @@ from opilio.fetch.robots import RobotsRules
 from opilio.frontier import ABSENT, Frontier, HostState, QueuedUrl, ScopeFilter
 from opilio.model import HostReport, Lease, normalize, stored_code, url_key
 from opilio.settings import LimitSettings
-from opilio.store import Store, WarcRecord, recover, states, truncate_torn
+from opilio.store import Store, WarcRecord, recover, truncate_torn
 from opilio.store.census import count_queued
 from opilio.store.loader import STATES
-from opilio.store.urls import page_sketches, queued_url, recrawled_urls, trap_like_urls
+from opilio.store.urls import (
+    hosts_dropped_by_scope,
+    page_sketches,
+    queued_url,
+    recrawled_urls,
+    requeue_dropped,
+    trap_like_urls,
+)
 from opilio.store.warc_files import known_ends
 
 if TYPE_CHECKING:
     from opilio.crawl.worker import Worker
-
-_BY_SCOPE = "('locked-domain', 'out-of-scope')"
 
 
 def restore(store: Store, absorber: Absorber) -> None:
@@ -47,22 +52,8 @@ def restore(store: Store, absorber: Absorber) -> None:
 
 def reopen(store: Store, limits: LimitSettings, scope: ScopeFilter) -> int:
     """Requeue URLs that were dropped by a limit or a scope that has been widened since. Returns how many."""
-    conditions = [f"outcome = 'too-deep' AND (depth <= {limits.max_depth} OR {limits.max_depth} = 0)"]
-    room = f"SELECT sid FROM hosts WHERE pages < {limits.max_pages_per_host} OR {limits.max_pages_per_host} = 0"
-    conditions.append(f"outcome = 'host-limit' AND sid IN ({room})")
-    outside = f"SELECT DISTINCT sid, host FROM hosts JOIN crawl USING (sid) WHERE outcome IN {_BY_SCOPE}"
-    inside = [str(sid) for sid, host in _rows(store, outside) if scope.rejection(host) is None]
-    if inside:
-        conditions.append(f"outcome IN {_BY_SCOPE} AND sid IN ({', '.join(inside)})")
-    chosen = " OR ".join(f"({condition})" for condition in conditions)
-    (count,) = store.query(f"SELECT count(*) FROM crawl WHERE state = 'dropped' AND ({chosen})").rows[0]
-    if count:
-        store.query(states.reopen(chosen), write=True)
-    return int(count)
-
-
-def _rows(store: Store, sql: str) -> list[tuple[Any, ...]]:
-    return [row for piece in store.stream(sql) for row in zip(*(c.to_pylist() for c in piece.columns), strict=True)]
+    inside = [sid for sid, host in hosts_dropped_by_scope(store) if scope.rejection(host) is None]
+    return requeue_dropped(store, limits.max_depth, limits.max_pages_per_host, inside)
 
 
 def _hosts(store: Store, frontier: Frontier, user_agent: str) -> None:

@@ -35,7 +35,7 @@ from opilio.crawl.training_state import (
     why_nothing_is_learned,
 )
 from opilio.crawl.worker_pool import Workers
-from opilio.errors import InputError, told
+from opilio.errors import InputError, describe_error
 from opilio.frontier import ABSENT
 from opilio.learn.training_data import fingerprint, has_documents
 from opilio.model import TrainingCause, TrainingReason
@@ -389,7 +389,7 @@ class Teacher:
         if error is None:
             return
         if not self._slot.is_cancelled:
-            self.note = f"{self.note} (training failed: {told(error)})"
+            self.note = f"{self.note} (training failed: {describe_error(error)})"
             self._absorber.counters.add("trainings that failed")
         self._tell_listeners(error)
 

@@ -19,7 +19,7 @@ from typing import Any
 from opilio import learn
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import TaskSlot
-from opilio.errors import told
+from opilio.errors import describe_error
 from opilio.settings import Settings
 from opilio.store import Store
 
@@ -240,7 +240,7 @@ class Watcher:
 
     def _end(self, error: BaseException | None) -> None:
         if error is not None and not self._slot.is_cancelled:
-            said = told(error)
+            said = describe_error(error)
             self._absorber.counters.add("surveys that failed")
             if self._reported.is_news("survey", is_so=True, is_over=False):
                 self._absorber.notice("survey", f"how the crawl does could not be seen: {said}")

@@ -14,8 +14,8 @@ import msgspec
 from opilio.analyze import Analyzer, Content, Extractor, Failure
 from opilio.crawl.messages import WorkerSetup
 from opilio.errors import StoreError
-from opilio.fetch import Client, Response, Transport, meet_host, parse_sitemap
-from opilio.fetch.response import replay
+from opilio.fetch import Client, Response, Transport, contact_host, parse_sitemap
+from opilio.fetch.outcomes import replay
 from opilio.model import Document, Fetch, Judgement, Lease, LeaseKind, Outcome, Visit
 from opilio.settings import ClassifySettings, Settings, from_table
 from opilio.store.warc import WarcPlace, WarcWriter
@@ -106,7 +106,7 @@ class Worker:
         if self._transport is None:
             self._transport = Client(self.settings)
         if lease.kind is LeaseKind.HOST:
-            response, report = await meet_host(self._transport, lease, self.settings)
+            response, report = await contact_host(self._transport, lease, self.settings)
             return Visit(lease, _archived(lease, response, archive).fetch, host=report)
         response = await self._transport.fetch(lease)
         response = _archived(lease, response, archive)

@@ -94,7 +94,7 @@ class Workers(Protocol):
 
 
 class Inbox:
-    """Visits that arrived and were not asked for yet."""
+    """Visits that arrived and were not collected yet."""
 
     def __init__(self) -> None:
         self._visits: list[Visit] = []

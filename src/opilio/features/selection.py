@@ -1,4 +1,4 @@
-"""Which features of a topic to look at: those that tell it from its competitors (BINGO 2.3)."""
+"""Feature selection: the features that distinguish a topic from its competitors (BINGO 2.3)."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 def mutual_information(present: Counts, present_in_topic: Counts, documents: int, documents_in_topic: int) -> Values:
     """P[X and V] log(P[X and V] / (P[X] P[V])) of each feature X and a topic V (BINGO, equation 1).
 
-    It is the part of the mutual information that speaks for the topic by being there: negative for a feature that is
-    rarer in the topic than elsewhere, 0 for one that never occurs in it.
+    This is the part of the mutual information that comes from the presence of a feature in the topic: negative for a
+    feature that is rarer in the topic than elsewhere, 0 for one that never occurs in it.
     """
     joint = present_in_topic / documents
     lift = present_in_topic * documents / np.maximum(present * documents_in_topic, 1)
@@ -29,9 +29,9 @@ def mutual_information(present: Counts, present_in_topic: Counts, documents: int
 
 
 def select(positives: Sequence[Vector], negatives: Sequence[Vector], *, candidates: int, features: int) -> Ids:
-    """The features of a topic, best first: of its most frequent ones, those with the greatest mutual information.
+    """The features of a topic, best first: among its most frequent ones, those with the highest mutual information.
 
-    Features that speak against the topic come last; they are left out only when there are enough others.
+    Features that indicate the competitors come last; they are left out only if there are enough others.
     """
     chosen = _most_frequent(positives, candidates)
     in_topic = document_frequencies(positives, chosen)
@@ -41,14 +41,13 @@ def select(positives: Sequence[Vector], negatives: Sequence[Vector], *, candidat
 
 
 def select_among(classes: Sequence[Sequence[Vector]], *, candidates: int, features: int) -> Ids:
-    """The features that tell competing classes apart, best first: for a node of a topic tree as a whole (Focus 2.1).
+    """The features that distinguish competing classes, best first: for a node of a topic tree as a whole (Focus 2.1).
 
     Candidates are taken from all classes in turn, the most frequent of each first. They are ranked by their full mutual
-    information with the class: what their presence tells of it, which is equation 1 summed over the classes, and what
-    their absence tells. With few features that chose better than presence alone, for it prefers words that most pages
-    of a class have (docs/concepts/features.md: with 50, Bayes had 70 % right instead of 60 %); from 500 on there is no
-    difference. Classes count as equally probable, or features of a small class would hardly be chosen beside a large
-    one.
+    information with the class: that of their presence, which is equation 1 summed over the classes, and that of their
+    absence. With few features, this selects better than presence alone, because it prefers words that most pages of a
+    class have (docs/concepts/features.md: with 50 features, Bayes had 70 % right instead of 60 %); from 500 on there is
+    no difference. Classes count as equally probable; otherwise features of small classes would hardly be selected.
     """
     filled = [vectors for vectors in classes if len(vectors)]
     chosen = _candidates_in_turn(filled, candidates)
@@ -65,7 +64,7 @@ def _divergence(shares: Values) -> Values:
 
 
 def document_frequencies(vectors: Sequence[Vector], ids: Ids) -> Counts:
-    """In how many of `vectors` each of the ascending `ids` stands."""
+    """In how many of `vectors` each of the ascending `ids` occurs."""
     counts = np.zeros(len(ids), np.int64)
     if not len(ids):
         return counts
@@ -77,13 +76,13 @@ def document_frequencies(vectors: Sequence[Vector], ids: Ids) -> Counts:
 
 
 def _most_frequent(vectors: Sequence[Vector], limit: int) -> Ids:
-    """The features with the greatest total counts, in ascending order."""
+    """The features with the highest total counts, in ascending order."""
     ids, totals = _totals(vectors)
     return np.sort(_best(ids, totals, limit))
 
 
 def _candidates_in_turn(classes: Sequence[Sequence[Vector]], limit: int) -> Ids:
-    """The first `limit` features when classes take turns in naming their most frequent ones, in ascending order."""
+    """The first `limit` features if each class in turn contributes its most frequent one; in ascending order."""
     ranked = [_best(*_totals(vectors), limit) for vectors in classes]
     ids = np.concatenate([np.zeros(0, np.uint64), *ranked])
     ranks = np.concatenate([np.zeros(0, np.int64), *(np.arange(len(one)) for one in ranked)])
@@ -101,5 +100,5 @@ def _totals(vectors: Sequence[Vector]) -> tuple[Ids, Values]:
 
 
 def _best(ids: Ids, scores: Values, limit: int) -> Ids:
-    """The ids with the greatest scores, best first; of equal ones the smaller id, so that results reproduce."""
+    """The ids with the highest scores, best first; ties go to the smaller id, so that results are reproducible."""
     return ids[np.lexsort((ids, -scores))[:limit]]

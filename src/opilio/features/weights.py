@@ -1,11 +1,8 @@
-"""Weights of features: how often in the page, how rarely elsewhere (BINGO 2.2).
-
-Vectors over chosen features: one page as places and values, many pages as a sparse matrix.
-"""
+"""Weights of features: tf*idf (BINGO 2.2), and vectors reduced to the features that a model has selected."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -21,27 +18,27 @@ if TYPE_CHECKING:
 
 
 class Idf:
-    """Inverse document frequencies, ln((1+n) / (1+df)) + 1, and vectors weighed by them.
+    """Inverse document frequencies, ln((1+n) / (1+df)) + 1, and vectors weighted by them.
 
-    A feature that was never seen weighs as much as one seen once, which is the most. It is not made to weigh more:
-    every page to be judged is full of new features, no training page has any, and by the norm they would make all known
-    features of new pages weaker than they were in training. It also means that features seen once, more than half of
-    them, need not be kept.
+    A feature that was never seen has the weight of one that was seen once, which is the largest. It must not weigh
+    more: every new page is full of unseen features, training pages have none, and through the norm they would make the
+    known features of new pages weaker than they were in training. It also means that features seen once, more than half
+    of all, need not be stored.
     """
 
     ids_: Ids
     """Features seen in two or more documents, ascending."""
     frequencies_: Ids
-    """In how many."""
+    """In how many documents each was seen."""
     n_terms_: int
-    """Documents that plain terms were counted in."""
+    """Number of documents in which plain terms were counted."""
     n_others_: int
-    """Documents that all other features were counted in."""
+    """Number of documents in which all other features were counted."""
 
     def fit(self, vectors: Iterable[Vector], documents: int = 0, frequencies: Mapping[int, int] | None = None) -> Self:
-        """Count features in training documents; plain terms rather in the collection, if that has more documents.
+        """Count features in training documents; plain terms in the collection instead, if that has more documents.
 
-        `frequencies` has the number of pages, of `documents` in all, in which each term stands.
+        `frequencies` is the number of pages, out of `documents`, in which each term occurs.
         """
         all_ids = [vector.ids for vector in vectors]
         self.n_terms_ = self.n_others_ = len(all_ids)
@@ -68,10 +65,10 @@ class Idf:
         return idf
 
     def weigh(self, vector: Vector) -> Vector:
-        """(1 + ln tf) * idf, over the length of all of the vector.
+        """(1 + ln tf) * idf, divided by the length of the whole vector.
 
-        All of it: were only the chosen features of a topic counted, a page that shares a single one with the topic
-        would look like nothing but that.
+        The whole vector counts: if only the selected features of a topic did, a page that shares a single feature with
+        the topic would seem to be about nothing else.
         """
         if not len(vector.ids):
             return vector
@@ -79,7 +76,7 @@ class Idf:
         return Vector(vector.ids, weights / np.sqrt(weights @ weights))
 
     def to_table(self) -> dict[str, Any]:
-        """What was learned, as numbers and bytes."""
+        """What was learned, as plain values."""
         return {
             "ids": self.ids_.astype("<u8").tobytes(),
             "frequencies": self.frequencies_.astype("<u4").tobytes(),
@@ -89,7 +86,7 @@ class Idf:
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> Self:
-        """The weights that gave `table`."""
+        """The weights that were saved as `table`."""
         idf = cls()
         idf.n_terms_, idf.n_others_ = table["n_terms"], table["n_others"]
         frequencies = np.frombuffer(table["frequencies"], "<u4").astype(np.uint64)
@@ -104,15 +101,15 @@ class Idf:
 
 
 def _smooth(documents: Any, frequencies: Any) -> Values:
-    # Never below 1, though a collection's counts may run ahead of its number of pages, or be 1 in 0.
+    # Never below 1, although the counts of a collection may be ahead of its number of pages, or be 1 of 0.
     idf: Values = np.maximum(np.log((1.0 + documents) / (1.0 + frequencies)) + 1.0, 1.0)
     return idf
 
 
 def project(vector: Vector, ids: Ids) -> tuple[Places, Values]:
-    """Where in `ids`, which ascend, the features of `vector` stand, and their values; other features are left out.
+    """The places of the features of `vector` in the ascending `ids`, and their values; other features are left out.
 
-    With the weights of a linear model in the order of `ids`, a page's score is `weights[places] @ values`.
+    With the weights of a linear model in the order of `ids`, the score of a page is `weights[places] @ values`.
     """
     if not len(ids):
         return np.zeros(0, np.intp), np.zeros(0)
@@ -120,14 +117,3 @@ def project(vector: Vector, ids: Ids) -> tuple[Places, Values]:
     places[places == len(ids)] = 0
     known = ids[places] == vector.ids
     return places[known], vector.values[known]
-
-
-def to_matrix(vectors: Sequence[Vector], ids: Ids) -> Any:
-    """A scipy CSR matrix: a row for each vector, a column for each of `ids`, which ascend."""
-    from scipy.sparse import csr_matrix  # noqa: PLC0415 - takes tenths of a second, and only training needs it
-
-    projected = [project(vector, ids) for vector in vectors]
-    columns = np.concatenate([np.zeros(0, np.intp), *(places for places, _ in projected)])
-    values = np.concatenate([np.zeros(0), *(row for _, row in projected)])
-    ends = np.cumsum([0, *(len(places) for places, _ in projected)])
-    return csr_matrix((values, columns, ends), shape=(len(vectors), len(ids)))

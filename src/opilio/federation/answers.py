@@ -16,10 +16,10 @@ import numpy as np
 
 from opilio.errors import InputError
 from opilio.federation.peers import PeerAnswer, PeerHit
-from opilio.search.finding import Ranked, rank, with_filters
 from opilio.search.matching import Leaf, leaves_of, term_query
 from opilio.search.query import Node, Question, Without, Word, parse
 from opilio.search.ranking import check_weights
+from opilio.search.results import Ranked, rank, with_filters
 from opilio.topics import TopicRecord, find_topic
 from opilio.topics.tree import OTHERS
 

@@ -1,4 +1,4 @@
-"""The seam of this package: whatever turns a lease into a response is a `Transport`."""
+"""The seam of this package: a `Transport` turns a lease into a `Response`."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from opilio.model import Fetch, Lease
 
 
 class Response(NamedTuple):
-    """What came back for one lease. Bodies are empty when they were not read to an end we accept."""
+    """What came back for one lease. The bodies are empty if the response failed or was rejected."""
 
     fetch: Fetch
     body: bytes = b""
-    """Content encodings undone."""
+    """Decoded: without content encodings."""
     headers: dict[str, str] = {}
     """Lower-case names; repeated headers joined by a comma."""
     raw_head: bytes = b""
-    """Status line and headers as received; the status line of HTTP/2 is written as one of HTTP/1.1."""
+    """Status line and headers as received; an HTTP/2 status line is written in the form of HTTP/1.1."""
     raw_body: bytes = b""
-    """As transferred, but for the chunking: content encodings are still on."""
+    """As received, without chunking but still with content encodings."""
     request_head: bytes = b""
-    """As sent; a request over HTTP/2 or a proxy is written as one over HTTP/1.1 to the origin."""
+    """As sent; a request over HTTP/2 or a proxy is written as if over HTTP/1.1 to the origin."""
 
 
 class Transport(Protocol):
-    """Something that carries out leases: the web, or a recording of it."""
+    """Carries out leases, on the web or on a recording of it."""
 
     async def fetch(self, lease: Lease) -> Response:
-        """Make one request. Raises for nothing the web does; a redirect is an outcome, not followed.
+        """Make one request. Raises no exception for what the web does; a redirect is an outcome and is not followed.
 
-        A lease of the kind HOST is answered in full up to the size limit of robots.txt and cut there; when robots.txt
-        is not obeyed, only the host's name is resolved. A lease of the kind SITEMAP may have any type.
+        For a lease of the kind HOST, the body is cut at the size limit of robots.txt; if robots.txt is not obeyed, only
+        the host name is resolved. For a lease of the kind SITEMAP, any type is accepted.
         """
 
     async def aclose(self) -> None:
-        """Give back connections. Requests still open are cancelled."""
+        """Close connections and cancel open requests."""

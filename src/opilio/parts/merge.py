@@ -285,7 +285,7 @@ def _renumber_models(store: Store, plan: MergePlan) -> None:
     for record in store.load_models():
         if record.version in new:
             old = Model.from_bytes(store.load_model(record.version))
-            again = Model(record.version, old.classifier, old.judge_alone).to_bytes()
+            again = Model(record.version, old.classifier, old.trained_judge).to_bytes()
             store.query("UPDATE models SET model = ? WHERE version = ?", [again, record.version], write=True)
 
 

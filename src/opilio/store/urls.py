@@ -1,6 +1,9 @@
-"""URLs by state and origin: what refills and a resumed crawl read of the table `crawl`.
+"""URLs: what the user queues again or drops, and what refills and a resumed crawl read of the table `crawl`.
 
-The order in which queued URLs come into memory is in `refill`.
+Changes of states are built from the table of transitions (`states.py`); the order in which queued URLs come into memory
+is in `refill.py`. A part of a divided collection knows URLs of other parts, with the outcome `elsewhere`, and leaves
+them alone. When its user adds one as a seed or an example, it is claimed: it is queued here from then on, like any
+seed.
 """
 
 from __future__ import annotations
@@ -10,12 +13,29 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from opilio.model import Outcome
+from opilio.store import states
 from opilio.store.database import Store
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
     import numpy as np
     import numpy.typing as npt
 
+_RETRY_HOSTS = "UPDATE hosts SET state = 'ok', failures = 0, met = NULL, robots_status = NULL WHERE state <> 'ok'"
+_QUEUED_OF_HOSTS = "SELECT oid, topic FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
+_LOCKED_OF_HOSTS = """
+    SELECT oid, topic, oid IN (SELECT oid FROM pages)
+    FROM crawl WHERE state = 'dropped' AND outcome = 'locked-domain' AND sid IN (SELECT unnest(?::INTEGER[]))
+"""
+_COUNT_OF_HOSTS = "SELECT count(*) FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
+_ELSEWHERE = f"""
+    SELECT c.oid, coalesce(t.kcid, s.kcid, c.topic)
+    FROM crawl c
+    LEFT JOIN (SELECT name, arg_max(kcid, rowid) AS kcid FROM training WHERE kind = 'url' GROUP BY name) t
+        ON t.name = c.url
+    LEFT JOIN (SELECT url, arg_max(kcid, rowid) AS kcid FROM seeds GROUP BY url) s ON s.url = c.url
+    WHERE c.outcome = '{Outcome.ELSEWHERE}' AND c.url IN (SELECT unnest(?::VARCHAR[]))
+"""
 _VALIDATORS = """
     SELECT oid, arg_max(etag, visited), arg_max(last_modified, visited)
     FROM pages WHERE oid IN (SELECT unnest(?)) GROUP BY oid
@@ -30,6 +50,8 @@ _PAGE_SKETCHES = """
     SELECT p.oid, c.sid, c.url, coalesce(p.ip, ''), p.body_bytes, p.content_hash, p.shingles
     FROM pages p JOIN crawl c ON c.oid = p.oid ORDER BY p.oid
 """
+_BY_SCOPE = "('locked-domain', 'out-of-scope')"
+_HOSTS_DROPPED = f"SELECT DISTINCT sid, host FROM hosts JOIN crawl USING (sid) WHERE outcome IN {_BY_SCOPE}"
 _QUEUED_URL = "SELECT url, sid, topic, depth, relevance, hops, numtries, priority FROM crawl WHERE oid = ?"
 # What the best hubs link to and nobody has tried, and those among the hubs themselves. Redirects are not followed: what
 # was redirected has been tried.
@@ -108,6 +130,56 @@ class PageSketch(NamedTuple):
     shingles: bytes | None
 
 
+# -- by the user, and of other parts
+
+
+def retry_failed(store: Store) -> None:
+    """Queue the URLs that failed, and those of hosts that were given up."""
+    store.query(states.RETRY_FAILED, write=True)
+    store.query(_RETRY_HOSTS, write=True)
+
+
+def recrawl(store: Store) -> None:
+    """Queue the pages that are stored."""
+    store.query(states.RECRAWL, write=True)
+
+
+def drop_locked(store: Store, sids: Sequence[int], held: Iterable[int] = ()) -> list[tuple[int, int]]:
+    """Drop the queued URLs of locked hosts, except URLs that are `held`: oid and topic of each."""
+    kept = set(held)
+    found = [(oid, topic) for oid, topic in _rows(store, _QUEUED_OF_HOSTS, [list(sids)]) if oid not in kept]
+    if found:
+        store.query(states.DROP_LOCKED, [[oid for oid, _ in found]], write=True)
+    return found
+
+
+def requeue_unlocked(store: Store, sids: Sequence[int]) -> list[tuple[int, int, bool]]:
+    """Queue again what a lock dropped: oid, topic, and whether the page is stored and so is fetched once more."""
+    found = [(oid, topic, stored) for oid, topic, stored in _rows(store, _LOCKED_OF_HOSTS, [list(sids)])]
+    if found:
+        store.query(states.UNLOCK, [[oid for oid, _, _ in found]], write=True)
+    return found
+
+
+def count_queued_of_hosts(store: Store, sids: Sequence[int]) -> int:
+    """How many URLs of some hosts are queued in the database."""
+    return int(store.query(_COUNT_OF_HOSTS, [list(sids)]).rows[0][0])
+
+
+def elsewhere(store: Store, urls: Sequence[str]) -> list[tuple[int, int]]:
+    """Those of some URLs that are left to another part: oid of each, and the topic for which the user named it."""
+    return [(oid, topic) for oid, topic in store.query(_ELSEWHERE, [list(urls)], max_rows=len(urls) + 1).rows]
+
+
+def claim(store: Store, urls: Sequence[str]) -> list[tuple[int, int]]:
+    """Queue those of some URLs here that were left to another part; oid and topic of each."""
+    found = elsewhere(store, urls)
+    if found:
+        oids, topics = zip(*found, strict=True)
+        store.query(states.CLAIM, [list(oids), list(topics)], write=True)
+    return found
+
+
 # -- for refills and resuming
 
 
@@ -119,7 +191,7 @@ def validators(store: Store, oids: Sequence[int]) -> dict[int, tuple[str, str]]:
     return {oid: (etag or "", last_modified or "") for oid, etag, last_modified in rows}
 
 
-def queued_urls(store: Store) -> Iterator[tuple[int, int]]:
+def all_queued(store: Store) -> Iterator[tuple[int, int]]:
     """All queued URLs: oid and topic."""
     return _rows(store, _QUEUED)
 
@@ -137,6 +209,30 @@ def trap_like_urls(store: Store) -> Iterator[tuple[str, int]]:
 def page_sketches(store: Store) -> Iterator[PageSketch]:
     """All stored pages, ascending."""
     return (PageSketch(*row) for row in _rows(store, _PAGE_SKETCHES))
+
+
+def hosts_dropped_by_scope(store: Store) -> list[tuple[int, str]]:
+    """The hosts of which URLs were dropped by the scope or a lock: sid and name."""
+    return list(_rows(store, _HOSTS_DROPPED))
+
+
+def requeue_dropped(store: Store, max_depth: int, max_pages_per_host: int, sids_in_scope: Sequence[int]) -> int:
+    """Requeue URLs that were dropped by a limit, or a scope, that does not drop them any more; how many.
+
+    A limit of 0 is none. `sids_in_scope` are hosts of which the scope dropped URLs and now admits them.
+    """
+    room = f"SELECT sid FROM hosts WHERE pages < {max_pages_per_host} OR {max_pages_per_host} = 0"
+    conditions = [
+        f"outcome = 'too-deep' AND (depth <= {max_depth} OR {max_depth} = 0)",
+        f"outcome = 'host-limit' AND sid IN ({room})",
+    ]
+    if sids_in_scope:
+        conditions.append(f"outcome IN {_BY_SCOPE} AND sid IN ({', '.join(map(str, sids_in_scope))})")
+    chosen = " OR ".join(f"({condition})" for condition in conditions)
+    (count,) = store.query(f"SELECT count(*) FROM crawl WHERE state = 'dropped' AND ({chosen})").rows[0]
+    if count:
+        store.query(states.reopen(chosen), write=True)
+    return int(count)
 
 
 def url_outcomes(store: Store, max_pages: int) -> list[UrlOutcome]:

@@ -1,11 +1,11 @@
 """Netscape bookmark files, as Firefox, Chrome, Safari and Edge export them.
 
-Folders are topics; each bookmark is a seed and an example of its folder's topic (BINGO demo). Bookmarks in a folder
-called OTHERS are the opposite: documents that the folder around it should not take.
+Folders become topics; each bookmark is a seed and an example of its folder's topic (BINGO demo). Bookmarks in a folder
+called OTHERS are negative examples of the folder that contains it.
 
-The format is HTML that nobody ever closed properly: <DT><H3>folder</H3><DL><p> ... </DL>. Only the order of a few tags
-matters here, so an event parser reads it. Containers that a browser makes for itself (the bookmarks bar and the like)
-are not topics; what they hold is.
+The format is HTML with unclosed tags: <DT><H3>folder</H3><DL><p> ... </DL>. Only the order of a few tags matters, so an
+event parser reads it. Folders that browsers create themselves, such as the bookmarks bar, are not topics, but the
+folders in them are.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def read_bookmarks(path: Path) -> TopicTree:
 
 
 def decode(data: bytes) -> str:
-    """The text of a bookmark file: byte-order mark, then what it declares, then UTF-8, then Windows-1252."""
+    """Decode a bookmark file by its byte-order mark, else its declared charset, else as UTF-8, else as Windows-1252."""
     for mark, encoding in (
         (codecs.BOM_UTF8, "utf-8-sig"),
         (codecs.BOM_UTF16_LE, "utf-16"),
@@ -64,7 +64,7 @@ def decode(data: bytes) -> str:
 def parse_bookmarks(text: str) -> TopicTree:
     """The topic tree of the text of a bookmark file; empty when it has no bookmarks."""
     reader = _Reader()
-    with contextlib.suppress(AssertionError):  # how Python's parser says that it is lost in a <![ ... section
+    with contextlib.suppress(AssertionError):  # raised by Python's parser for a broken <![ ... section
         reader.feed(text)
         reader.close()
     reader.end_bookmark()
@@ -72,12 +72,12 @@ def parse_bookmarks(text: str) -> TopicTree:
 
 
 class _Reader(HTMLParser):
-    """Follows <h3>, <dl> and <a>; everything else is noise."""
+    """Follows <h3>, <dl> and <a>, and ignores everything else."""
 
     def __init__(self) -> None:
         super().__init__(convert_charrefs=True)
         self.tree = TopicTree("bookmarks")
-        self._open: list[str | None] = []  # one entry per open <dl>; None for a container
+        self._open: list[str | None] = []  # one entry per open <dl>; None for a browser's own folder
         self._pending: str | None = None  # the folder whose <dl> comes next
         self._is_container = False
         self._href: str | None = None
@@ -116,7 +116,7 @@ class _Reader(HTMLParser):
             self._text.append(data)
 
     def end_bookmark(self) -> None:
-        """Take the bookmark that is open, if any: its </a> came, or is missing."""
+        """Add the open bookmark, if there is one: its </a> was read, or is missing."""
         if self._href is None:
             return
         url = normalize(self._href.strip())
@@ -131,7 +131,7 @@ class _Reader(HTMLParser):
         if not wanted:
             names = names[: names.index(OTHERS)]
         topic = self.tree.topic(tuple(names[:MAX_DEPTH]))
-        with contextlib.suppress(InputError):  # in the folder and in its OTHERS: what came first holds
+        with contextlib.suppress(InputError):  # both in the folder and in its OTHERS: the first one counts
             self.tree.add_example(topic, ExampleKind.URL, url, positive=wanted, title=title)
         if wanted:
             self.tree.add_seed(topic, url, title)

@@ -1,7 +1,4 @@
-"""Plain lists of URLs, and queries.
-
-What the user gives a collection to start from.
-"""
+"""What a user gives a collection to start from: bookmarks, a taxonomy, lists of URLs and examples, a query."""
 
 from __future__ import annotations
 
@@ -17,9 +14,9 @@ from opilio.topics.tree import ExampleKind, TopicTree, clean_name, words_of
 
 
 def read_seeds(path: Path, tree: TopicTree) -> int:
-    """Add the URLs of a text file, one a line, to the root of `tree`; blank lines and # comments are skipped.
+    """Add the URLs of a text file, one per line, to the root of `tree`; blank lines and # comments are skipped.
 
-    A line may carry a title after the URL. Returns how many seeds were new.
+    A title may follow the URL. Returns the number of new seeds.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
@@ -36,7 +33,7 @@ def read_seeds(path: Path, tree: TopicTree) -> int:
             continue
         usable += 1
         added += tree.add_seed(tree.topics[ROOT], url, words[1] if len(words) > 1 else "")
-    if not usable:  # URLs that are there already, as examples, are no mistake
+    if not usable:  # URLs that the tree already has as examples are fine
         raise InputError(f"{path}: no usable URL" + (f" ({bad})" if bad else ""), "Write one URL on each line.")
     return added
 
@@ -45,7 +42,7 @@ def query_topic(query: str, tree: TopicTree) -> None:
     """Make the words of `query` the keywords of the root topic, and a virtual training document (BINGO 5.3)."""
     words = words_of(query)
     if not words:
-        raise InputError(f"--query {query!r}: no word in it", "Give the words pages should be about.")
+        raise InputError(f"--query {query!r}: contains no word", "Give words that describe the pages you want.")
     root = tree.topics[ROOT]
     root.name = clean_name(query)
     root.keywords = words + root.keywords
@@ -59,9 +56,11 @@ def read_inputs(
     examples: Path | str | None = None,
     topics: Path | str | None = None,
 ) -> TopicTree:
-    """The topic tree of what the user gave."""
+    """The topic tree made of all inputs."""
     if bookmarks and topics:
-        raise InputError("both bookmarks and a taxonomy", "Make the collection from one, then add the other to it.")
+        raise InputError(
+            "both bookmarks and a taxonomy are given", "Make the collection from one, then add the other to it."
+        )
     tree = TopicTree()
     if bookmarks:
         tree = read_bookmarks(Path(bookmarks))

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from opilio.model.page import RELEVANT
+from opilio.model.visit import RELEVANT
 from opilio.topics.tree import OTHERS
 from opilio.web.access import Reading, Render
 

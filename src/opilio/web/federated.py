@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from opilio.errors import CollectionError, told
+from opilio.errors import CollectionError, describe_error
 from opilio.federation.peers import Peer, PeerError, PeerRefusal, PeerSummary
 from opilio.federation.search import FederatedSearch
 
@@ -334,7 +334,7 @@ class Federation:
             act()
         except Exception as error:  # a defect of ours, or a full disk: shown with each collection
             for lately in self._lately.values():
-                lately.trouble = told(error)
+                lately.trouble = describe_error(error)
 
 
 def _topics(summary: PeerSummary) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ import jinja2
 
 import opilio
 from opilio.errors import InputError
-from opilio.search.browsing import LINKED, PER_PAGE
+from opilio.search.portal import LINKED, PER_PAGE
 from opilio.web.browsing import page_values
 from opilio.web.pages import asset, environment
 

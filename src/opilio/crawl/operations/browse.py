@@ -56,7 +56,7 @@ def search(
     ]
 
     def find(reader: IndexReader) -> dict[str, Any]:
-        from opilio.search.finding import search  # noqa: PLC0415
+        from opilio.search.results import search  # noqa: PLC0415
 
         return search(reader, question, weights=weights, filters=filters, copies_of=copies_of, page=page, size=size)
 
@@ -71,7 +71,7 @@ def similar(client: Client, url: str, n: int = 10) -> list[dict[str, Any]]:
     address = address_of(url, "Give the address of a stored page.")
 
     def find(reader: IndexReader) -> list[dict[str, Any]]:
-        from opilio.search.finding import similar  # noqa: PLC0415
+        from opilio.search.results import similar  # noqa: PLC0415
 
         return similar(reader, address, n)
 
@@ -81,7 +81,7 @@ def similar(client: Client, url: str, n: int = 10) -> list[dict[str, Any]]:
 @caller_operation(READS)
 def update_index(client: Client) -> bool:
     """Bring the search index up to date; False when a crawl runs, or another process does it already."""
-    from opilio.search.updating import update  # noqa: PLC0415
+    from opilio.search.index_update import update  # noqa: PLC0415
 
     seen = database_state(client.folder)
     try:
@@ -97,22 +97,22 @@ def update_index(client: Client) -> bool:
 
 def with_index(client: Client, find: Callable[[IndexReader], T]) -> T:
     """Look into the index; it is brought up to date first unless a crawl does so. A damaged index is rebuilt."""
-    from opilio.search.index import READERS, Damaged, forget  # noqa: PLC0415
+    from opilio.search.index import DamagedIndex, discard_index, open_reader  # noqa: PLC0415
 
     for is_last in (False, True):
         try:
-            reader = READERS.get(client.folder)
+            reader = open_reader(client.folder)
             if reader is None or reader.columns.seen != database_state(client.folder):
                 client.call(update_index)
-                reader = READERS.get(client.folder)
+                reader = open_reader(client.folder)
             if reader is None:
                 raise CollectionBusy(
                     f"{client.folder}: nothing can be searched yet: the index is being built",
                     "Try again soon. While a crawl runs, it builds the index if [search] index = true.",
                 )
             return find(reader)
-        except Damaged as error:
-            forget(client.folder)
+        except DamagedIndex as error:
+            discard_index(client.folder)
             if is_last:
                 raise StoreError(
                     f"{client.folder}: the index cannot be read: {error}",
@@ -144,9 +144,9 @@ def database_state(folder: Path) -> str:
 def portal(at: Context, days: int = 1) -> dict[str, Any]:
     """The front page of the portal: the topic tree with counts, the best pages of each wanted topic, hubs and
     authorities, the pages that the last `days` of crawling brought, the state of the crawl, and its notices."""
-    from opilio.search import browsing  # noqa: PLC0415
+    from opilio.search import portal  # noqa: PLC0415
 
-    return browsing.portal(at.store, days)
+    return portal.portal(at.store, days)
 
 
 @operation(
@@ -174,9 +174,9 @@ def topic_pages(
     `order` is confidence, authority, hub, newest or title; `own` leaves out the topics below, `relevant` leaves out
     pages that are not relevant.
     """
-    from opilio.search import browsing  # noqa: PLC0415
+    from opilio.search import portal  # noqa: PLC0415
 
-    return browsing.topic_pages(at.store, topic, order, page, own, relevant, per_page)
+    return portal.topic_pages(at.store, topic, order, page, own, relevant, per_page)
 
 
 @operation(READS)

@@ -31,7 +31,7 @@ from opilio.errors import CollectionBusy, CollectionError, InputError, OpilioErr
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.database import reading_together
-from opilio.store.queued_urls import claim
+from opilio.store.urls import claim
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -21,7 +21,7 @@ from opilio.model import Outcome
 from opilio.settings import ScopeSettings, Settings, override
 from opilio.settings.files import changing, write_settings
 from opilio.store import Store
-from opilio.store.overview import stored_figures
+from opilio.store.history import stored_figures
 
 POINTS = 300
 HOST = Meta(description="A name such as www.example.org, which covers all names below it; or the URL of a page.")

@@ -106,8 +106,11 @@ class Operation(Generic[P, R]):
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> dict[str, Any]:
         """The arguments of a call by name."""
-        parameters = list(self.parameters.values())
-        return dict(inspect.Signature(parameters).bind(*args, **kwargs).arguments)
+        return dict(self._signature.bind(*args, **kwargs).arguments)
+
+    @functools.cached_property
+    def _signature(self) -> inspect.Signature:
+        return inspect.Signature(list(self.parameters.values()))
 
     def check(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """Arguments that came as JSON, with their types; an InputError names the one that is wrong."""

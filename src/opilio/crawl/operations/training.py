@@ -18,7 +18,8 @@ from opilio.errors import InputError
 from opilio.learn import training_data
 from opilio.learn.training_changes import recording_changes
 from opilio.model import TrainingCause, TrainingReason
-from opilio.store.overview import list_examples, list_topics
+from opilio.store.topics import list_topics
+from opilio.store.training import list_examples
 
 ADDRESS_HINT = "Give the address as `opilio archetypes list FOLDER` shows it."
 VERSION = Meta(description="The version of a model.")

@@ -1,18 +1,19 @@
 """Experiments: any strategy, on any recorded web, on equal terms.
 
-`analyse` makes documents and the link graph of a whole recorded web once and keeps them beside it (`analysed.py`), so
-that an experiment with hundreds of crawls parses each page a single time. On such a web the real frontier, strategies
-and absorber crawl without sockets or database, tens of thousands of pages a second (`simulate.py`; many crawls at
-once: `many.py`). Tasks come from the labels (`tasks.py`): topics with keywords, a description, examples to learn from,
-targets to find, neighbours to start from. A real crawl of the same task can do what a simulation cannot: retrain, look
-for archetypes, distil (`crawls.py` makes the same record of both).
+`analyse` makes the documents and the link graph of a whole recorded web once and keeps them beside it (`analysed.py`),
+so that an experiment with hundreds of crawls parses each page a single time. On such a web the real frontier,
+strategies and absorber crawl without sockets or database, tens of thousands of pages a second (`simulate.py`); orders
+that know what no crawler can know show what could be gained (`bounds.py`). Tasks come from the labels (`tasks.py`):
+topics with keywords, a description, examples to learn from, targets to find, neighbours to start from. A real crawl of
+the same task can do what a simulation cannot: retrain, look for archetypes, distil (`crawls.py` makes the same record
+of both).
 
-Crawls are measured by what they found (`measures.py`; BestN's four measures in `quality.py`; ranks and distances in
-`graph.py`) and by how good their judgements are (`findings.py`). They are compared topic by topic, never without an
-interval (`statistics.py`). An experiment is a file (`experiment.py`). `plan.py` lists its runs; `runner.py` has them
-made by processes (`run_process.py`) and keeps each as soon as it is there (`records.py`); `scoring.py` measures them by
-name (`scores.py`); `results.py` writes them; `summary.py`, `plots.py` and `report.py` show them. `floors.py` pins
-figures on webs known by digest.
+Crawls are measured by what they found (`measures.py`; BestN's four measures in `quality.py`; distances in `graph.py`)
+and by how good their judgements are (`findings.py`). They are compared topic by topic, never without an interval
+(`statistics.py`). An experiment is a file (`experiment.py`). `plan.py` lists its runs; `runner.py` makes them in child
+processes and keeps each as soon as it is finished (`records.py`); `scoring.py` measures them by name (`scores.py`);
+`results.py` writes them; `summary.py`, `plots.py` and `report.py` show them. `floors.py` pins figures on webs known by
+digest.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 import opilio
 from opilio.analyze import Analyzer, Extractor, Failure
 from opilio.errors import InputError, OpilioError
-from opilio.fetch.response import replay
+from opilio.fetch.outcomes import replay
 from opilio.lab.webs.recorded import RecordedWeb
 from opilio.model import Document, Lease, Outcome
 from opilio.process import Channel, Child, end_with_parent, start
@@ -44,7 +44,7 @@ READING_CODE = ("analyze", "fetch", "model")
 
 
 class DocumentTable(Sequence[Document | None]):
-    """The documents of a web by page number. Each is decoded when it is first asked for, and kept."""
+    """The documents of a web by page number. Each is decoded when it is first used, and kept."""
 
     def __init__(self, data: mmap.mmap | bytes, ends: NDArray[np.int64]) -> None:
         self._data = data

@@ -1,23 +1,20 @@
-"""Who judges pages in an experiment, made from the examples of a task.
+"""One run of an experiment: a crawl, simulated or real, and the record of it.
 
-A page is judged by its own words alone: what links say of a page would differ from crawl to crawl, and so a judgement
-would not be one to share. It is made when a crawl first fetches the page, and kept for all crawls of the same topic.
+Both kinds get the same pages to start from and the same documents to learn from, and leave the same record.
 
-Real crawls of a recorded web: engine, worker, database, and all that learns beside a crawl.
+In a simulation a judge made from the examples of a task judges pages by their own words alone: what links say of a page
+differs from crawl to crawl, so such a judgement could not be shared. It is made when a crawl first fetches the page,
+and kept for all crawls of the same topic.
 
-A simulation cannot train a second model, look for archetypes or go through phases. Here a collection is made in a
-temporary folder, crawled with the recorded web as its transport, and read back as if it had been simulated. One request
-is made at a time and nothing is fetched while a model is trained (`learn.synchronous`), so that the same crawl comes
-out on any machine.
+A simulation cannot train a second model, look for archetypes or go through phases; a real crawl can. A collection is
+made in a temporary folder, crawled with the recorded web as its transport, and read back as if it had been simulated.
+One request is made at a time and nothing is fetched while a model is trained (`learn.synchronous`), so that the same
+crawl comes out on any machine.
 
-What a crawl learns from is what a simulated judge learns from. Where it starts at the examples they are given as URLs:
-it fetches them, learns from them and goes on. Where it starts elsewhere it must not know where they are, and is given
-their texts. Pages that are not about the topic are given as OTHERS; where an experiment has none (`negatives = 0`), a
-crawl has what a user has who names no texts of OTHERS, and may look for strangers.
-
-One run of an experiment: a crawl, simulated or real, and the record of it.
-
-Both kinds are given the same pages to start from and the same documents to learn from, and leave the same record.
+A real crawl learns from what a simulated judge learns from. When it starts at the examples, they are given as URLs: it
+fetches them, learns from them and goes on. When it starts elsewhere it must not know where they are, and is given their
+texts. Pages that are not about the topic are given as OTHERS; when an experiment has none (`negatives = 0`), a crawl
+has what a user has who gives no texts of OTHERS, and may mine negatives.
 """
 
 from __future__ import annotations
@@ -58,6 +55,16 @@ from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node
 from opilio.topics.others import OthersDocument
 
 Judging = Callable[[int], Judgement]
+_DOCUMENTS_PER_FILE = 20  # of OTHERS: a file has an end at 4 MiB
+_NAME = "UPDATE topics SET name = $1, keywords = $2 WHERE kcid = $3"
+_VISITS = """
+    SELECT v.oid, c.url, c.depth, coalesce(c.parent, -1), c.priority, v.outcome, epoch(v.visited)
+    FROM visits v JOIN crawl c USING (oid) WHERE v.kind = 'page' ORDER BY v.rowid
+"""
+_JUDGEMENTS = """
+    SELECT oid, kcid, accepted, relevance, confidence, agreed, undoubted, model_version FROM judgements
+    WHERE oid IN (SELECT oid FROM pages) QUALIFY row_number() OVER (PARTITION BY oid ORDER BY rowid DESC) = 1
+"""
 
 
 def make_judge(experiment: Experiment, judge: JudgeChoice, analysed: Analysed, topic: TaskTopic) -> Judging:
@@ -127,18 +134,6 @@ def _common_sense() -> list[Example]:
     return _common
 
 
-_DOCUMENTS_PER_FILE = 20  # of OTHERS: a file has an end at 4 MiB
-_NAME = "UPDATE topics SET name = $1, keywords = $2 WHERE kcid = $3"
-_VISITS = """
-    SELECT v.oid, c.url, c.depth, coalesce(c.parent, -1), c.priority, v.outcome, epoch(v.visited)
-    FROM visits v JOIN crawl c USING (oid) WHERE v.kind = 'page' ORDER BY v.rowid
-"""
-_JUDGEMENTS = """
-    SELECT oid, kcid, accepted, relevance, confidence, agreed, undoubted, model_version FROM judgements
-    WHERE oid IN (SELECT oid FROM pages) QUALIFY row_number() OVER (PARTITION BY oid ORDER BY rowid DESC) = 1
-"""
-
-
 @dataclass(frozen=True)
 class CrawlResult:
     """What a real crawl leaves."""
@@ -147,7 +142,7 @@ class CrawlResult:
     judgements: list[Judgement]
     """Of each page fetched, the latest."""
     models: list[ModelRun]
-    """Those that were trained; not those of OASIS of which only the variable part was drawn anew."""
+    """Those that were trained; not those of OASIS of which only the variable part was redrawn."""
 
 
 def crawl_for_real(
@@ -160,7 +155,7 @@ def crawl_for_real(
     max_pages: int,
     seed: int,
 ) -> CrawlResult:
-    """Crawl in a folder that is gone afterwards; as many pages as asked for, in the order they were fetched."""
+    """Crawl in a folder that is gone afterwards; as many pages as the budget allows, in the order they were fetched."""
     with tempfile.TemporaryDirectory(prefix="opilio-evaluate-") as name:
         folder = Path(name)
         (folder / "seeds.txt").write_text("\n".join(analysed.web.urls[page] for page in starts), "utf-8")
@@ -290,8 +285,8 @@ class _Reader:
 
 
 @dataclass(frozen=True)
-class Errand:
-    """What a crawl of an experiment is asked to do."""
+class RunSpec:
+    """All that a run of an experiment needs."""
 
     experiment: Experiment
     contestant: Contestant
@@ -311,45 +306,45 @@ class Errand:
         return min(own or budget_pages, budget_pages)
 
 
-def simulate(errand: Errand, judge: Judging) -> RunRecord:
+def simulate(spec: RunSpec, judge: Judging) -> RunRecord:
     """The run of a simulated crawl."""
-    experiment, contestant = errand.experiment, errand.contestant
-    settings = experiment.settings_of(contestant, errand.place.repeat)
-    simulation = Simulation(errand.answers, settings, errand.starts, judge, max_pages=errand.budget_pages)
+    experiment, contestant = spec.experiment, spec.contestant
+    settings = experiment.settings_of(contestant, spec.place.repeat)
+    simulation = Simulation(spec.answers, settings, spec.starts, judge, max_pages=spec.budget_pages)
     strategy = simulation.absorber.frontier.strategy
     if isinstance(strategy, LinkTextOrder):
-        training = training_of(experiment.judge_of(contestant), errand.analysed, errand.topic, experiment.seed)
+        training = training_of(experiment.judge_of(contestant), spec.analysed, spec.topic, experiment.seed)
         prepare_order(strategy, training)
     if isinstance(strategy, Oracle):
-        strategy.know(links_to_go(errand.analysed, errand.graph, errand.topic))
+        strategy.know(links_to_go(spec.analysed, spec.graph, spec.topic))
     if isinstance(strategy, Foresight):
-        strategy.know(foreseen(errand.answers, judge))
+        strategy.know(foreseen(spec.answers, judge))
     crawl = simulation.run()
-    return _run(errand, crawl, [judge(page) for page in crawl.pages.tolist()])
+    return _run(spec, crawl, [judge(page) for page in crawl.pages.tolist()])
 
 
-def crawl(errand: Errand) -> RunRecord:
+def crawl(spec: RunSpec) -> RunRecord:
     """The run of a real crawl."""
-    experiment, contestant = errand.experiment, errand.contestant
+    experiment, contestant = spec.experiment, spec.contestant
     found = crawl_for_real(
-        errand.analysed,
-        errand.topic,
-        errand.starts,
+        spec.analysed,
+        spec.topic,
+        spec.starts,
         experiment.judge_of(contestant),
-        experiment.settings_of(contestant, errand.place.repeat),
-        max_pages=errand.budget_pages,
+        experiment.settings_of(contestant, spec.place.repeat),
+        max_pages=spec.budget_pages,
         seed=experiment.seed,
     )
-    return _run(errand, found.crawl, found.judgements, found.models)
+    return _run(spec, found.crawl, found.judgements, found.models)
 
 
-def _run(errand: Errand, crawl: Crawl, judgements: Sequence[Judgement], models: Iterable[ModelRun] = ()) -> RunRecord:
+def _run(spec: RunSpec, crawl: Crawl, judgements: Sequence[Judgement], models: Iterable[ModelRun] = ()) -> RunRecord:
     metrics = sorted({name for judgement in judgements for name in judgement.agreed})
     bits = {name: 1 << at for at, name in enumerate(metrics)}
     agreed = [sum(bits[name] for name in said.agreed) + UNDOUBTED * said.undoubted for said in judgements]
     return RunRecord(
-        errand.place,
-        errand.key,
+        spec.place,
+        spec.key,
         pages=crawl.pages.astype("<u4").tobytes(),
         judged=np.array([said.relevance for said in judgements], "<f4").tobytes(),
         depths=crawl.depths.astype("<u2").tobytes(),
@@ -358,6 +353,6 @@ def _run(errand: Errand, crawl: Crawl, judgements: Sequence[Judgement], models: 
         confidence=np.array([said.confidence for said in judgements], "<f4").tobytes(),
         metrics=tuple(metrics),
         agreed=np.array(agreed, "<u2").tobytes(),
-        starts=errand.starts,
+        starts=spec.starts,
         models=tuple(models),
     )

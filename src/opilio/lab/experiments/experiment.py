@@ -43,7 +43,7 @@ class Topics(_Table, frozen=True, forbid_unknown_fields=True):
     """By name; none: all that have enough pages."""
     split: Literal["development", "final", "all"] = "final"
     count: int = 0
-    """At most so many, drawn by lot; 0: all."""
+    """At most this many, drawn by lot; 0: all."""
     min_pages: int = 20
     max_share: float = 0.5
     """Of the web: a label on more of its pages is no topic."""

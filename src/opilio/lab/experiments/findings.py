@@ -25,6 +25,15 @@ if TYPE_CHECKING:
     Values: TypeAlias = npt.NDArray[np.float64]
 
 UNKNOWN = float("nan")
+_WORDS = frozenset(("collocations", "terms"))
+_KINDS: dict[str, Callable[[frozenset[str]], bool]] = {
+    "words": lambda said: bool(said & _WORDS),
+    "vector": lambda said: "vector" in said and not said & _WORDS,
+    "passages": lambda said: "passages" in said and not said & {*_WORDS, "vector"},
+    DIRECTORY: lambda said: said == {DIRECTORY},
+}
+ALONE = tuple(_KINDS)
+"""Who can be the only one to speak for a page: each belongs to one of them."""
 
 
 def share(chosen: Flags, of: Flags) -> float:
@@ -92,16 +101,6 @@ def first_hit(ranked: Flags, pages: int) -> int:
 
 
 # -- by metric (OASIS 5)
-
-_WORDS = frozenset(("collocations", "terms"))
-_KINDS: dict[str, Callable[[frozenset[str]], bool]] = {
-    "words": lambda said: bool(said & _WORDS),
-    "vector": lambda said: "vector" in said and not said & _WORDS,
-    "passages": lambda said: "passages" in said and not said & {*_WORDS, "vector"},
-    DIRECTORY: lambda said: said == {DIRECTORY},
-}
-ALONE = tuple(_KINDS)
-"""Who can be the only one to speak for a page: each belongs to one of them."""
 
 
 def undoubted(judged: Values, votes: Numbers) -> Flags:

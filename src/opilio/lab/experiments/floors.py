@@ -19,7 +19,7 @@ from opilio.lab.experiments.summary import ExperimentSummary
 
 MARGIN = 0.05
 """The same code gives the same figures, but other versions of numerical libraries may move a page or two; a recall of
-0.2 on six topics with 35 targets each stands for 42 pages."""
+0.2 on six topics with 35 targets each means 42 pages."""
 
 
 class Floor(msgspec.Struct, frozen=True, order=True):

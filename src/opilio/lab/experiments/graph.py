@@ -1,6 +1,6 @@
-"""The link graph of a web, by page numbers: who links to whom, how far it is, and what is popular.
+"""The link graph of a web, by page numbers: which page links to which, and how far apart they are.
 
-How far from its start a crawl finds the best authorities of its topic (Focus 3.6).
+`authority_distances` shows how far from its start a crawl finds the best authorities of its topic (Focus 3.6).
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 UNREACHABLE = -1
 _MAX_REDIRECTS = 25  # in a row; after them, or in a circle, a link leads nowhere
+TOP = 100
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,9 +98,6 @@ class LinkGraph:
             reached = np.unique(np.concatenate([self.links_of(page) for page in edge.tolist()]))
             edge = reached[found[reached] == UNREACHABLE]
         return found
-
-
-TOP = 100
 
 
 def whole_web(graph: LinkGraph, hosts: Numbers) -> WebGraph:

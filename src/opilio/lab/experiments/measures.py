@@ -29,7 +29,7 @@ COVERED_FROM = math.exp(-1)  # Focus 3.5: log R > -1
 
 
 def value_after(curve: Values, pages: int) -> float:
-    """The value of a curve after so many pages; of one that ended before, its last; 0 before the first page."""
+    """The value of a curve after a number of pages; of one that ended before, its last; 0 before the first page."""
     if not len(curve) or pages <= 0:
         return 0.0
     return float(curve[min(pages, len(curve)) - 1])
@@ -95,7 +95,7 @@ def coverage_curve(
 def server_coverage_curve(
     crawled: Numbers, reference: Numbers, relevance: Values, hosts: Numbers, relevant_from: float = COVERED_FROM
 ) -> Values:
-    """The share of the servers with relevant pages in the reference crawl that the test crawl has asked (Focus 3.5).
+    """The share of the servers with relevant pages in the reference crawl that the test crawl has reached (Focus 3.5).
 
     `hosts` gives the number of the server of each page.
     """

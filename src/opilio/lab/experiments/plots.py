@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito: told apart by people who do not see all colours alike; markers and lines help too.
+# Okabe and Ito: colours that people with colour blindness can tell apart; markers and lines help too.
 _COLOURS = ("#000000", "#0072B2", "#56B4E9", "#009E73", "#D55E00", "#CC79A7", "#E69F00", "#777777")
 _MARKERS = "osv^D*Pxh"  # one more than colours: the ninth curve is not like the first
 _LINES = ("-", "-", "-", "-", "-", "--", "-.", ":", "--", ":", "--", ":", "--", ":", ":", "--")
 _ERRORS_EVERY = 4
 _LABELS = {
     Axis.PAGES: "pages fetched",
-    Axis.TOP: "so many of the best pages",
-    Axis.BEST: "so many of the most confident pages",
+    Axis.TOP: "number of best pages",
+    Axis.BEST: "number of most confident pages",
     Axis.MODELS: "model",
     Axis.LINKS: "links from the start set",
 }

@@ -1,6 +1,4 @@
-"""How a report looks.
-
-One HTML file that shows an experiment: findings, figures, tables and all that is needed to repeat it.
+"""One HTML file that shows an experiment: findings, figures, tables and all that is needed to repeat it.
 
 It is self-contained: pictures and style are inside, there are no scripts, and its content policy lets nothing be
 loaded. Everything that comes from webs and files is escaped.
@@ -68,6 +66,12 @@ pre { overflow-x: auto; background: var(--ground); padding: .8rem; border-radius
 REPORT_FILE, TABLES_FILE, FIGURES_FOLDER = "report.html", "tables.md", "figures"
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 _SIGNS = {Finding.BETTER: "▲", Finding.WORSE: "▼", Finding.NOT_SHOWN: "·", Finding.TOO_FEW: "?"}
+_HOW_TO_READ = """
+<p>Figures are means over topics with a 95 % bootstrap interval. Strategies are compared with <b>{baseline}</b> on the
+same topics: ▲ better, ▼ worse, · no difference shown, ? too few topics. A difference counts as shown when its 95 %
+interval leaves out zero and its p value (paired permutation test, raised by Holm's method for all strategies of a
+column) is below 0.05. <code>@100</code> means after 100 pages, or of the 100 best pages; without it, at the end.</p>
+"""
 
 
 def write_report(summary: ExperimentSummary, folder: Path) -> Path:
@@ -174,14 +178,6 @@ def _at_a_glance(summary: ExperimentSummary) -> str:
         f"<b>{escape(summary.facts.baseline)}</b>, or neither: · not shown, ? too few topics to tell."
     )
     return f"<section><h2>At a glance</h2>{_table(header, rows)}<p class=note>{words}</p></section>"
-
-
-_HOW_TO_READ = """
-<p>Figures are means over topics with a 95 % bootstrap interval. Strategies are compared with <b>{baseline}</b> on the
-same topics: ▲ better, ▼ worse, · no difference shown, ? too few topics. A difference counts as shown when its 95 %
-interval leaves out zero and its p value (paired permutation test, raised by Holm's method for all strategies of a
-column) is below 0.05. <code>@100</code> means after 100 pages, or of the 100 best pages; without it, at the end.</p>
-"""
 
 
 def _how_to_read(facts: ExperimentFacts) -> str:

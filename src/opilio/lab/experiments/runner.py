@@ -26,7 +26,7 @@ import numpy as np
 
 from opilio.errors import InputError, OpilioError
 from opilio.lab.experiments.analysed import Analysed, analyse
-from opilio.lab.experiments.crawls import Errand, Judging, crawl, make_judge, simulate
+from opilio.lab.experiments.crawls import Judging, RunSpec, crawl, make_judge, simulate
 from opilio.lab.experiments.experiment import Experiment
 from opilio.lab.experiments.plan import Job, Plan, Selection, choose_topics, open_webs, reading_settings
 from opilio.lab.experiments.records import RunLog, RunPlace, RunRecord
@@ -61,7 +61,7 @@ class Pool(Protocol):
     def ask(
         self, requests: Sequence[tuple[str, Any]], on_run: Callable[[RunRecord], object] = lambda run: None
     ) -> Iterator[Any]:
-        """The answers to the requests, in their order, as they come; `on_run` is told of each run that is finished."""
+        """The answers to the requests, in their order, as they come; `on_run` receives each finished run."""
         ...  # pragma: no cover
 
 
@@ -84,7 +84,7 @@ def run_experiment(
         for web in plan.webs.values():
             settings = reading_settings(experiment)
             analyse(web, settings, count, lambda done, of: on_progress(Progress("reading", done, of)))
-        with RunWorkers(experiment, count) if count > 1 else Here(experiment) as pool:
+        with RunWorkers(experiment, count) if count > 1 else InlineRunWorkers(experiment) as pool:
             for name, labels in zip(plan.webs, pool.ask([("topics", name) for name in plan.webs]), strict=True):
                 plan.set_topics(name, labels)
             plan.check()
@@ -158,13 +158,13 @@ def _references(plan: Plan, groups: Sequence[Sequence[RunRecord]]) -> dict[RunPl
     }
 
 
-class Here:
+class InlineRunWorkers:
     """Answers requests in this process."""
 
     def __init__(self, experiment: Experiment) -> None:
         self._worker = RunWorker(experiment, lambda run: None)
 
-    def __enter__(self) -> Here:
+    def __enter__(self) -> InlineRunWorkers:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -173,7 +173,7 @@ class Here:
     def ask(
         self, requests: Sequence[tuple[str, Any]], on_run: Callable[[RunRecord], object] = lambda run: None
     ) -> Iterator[Any]:
-        """The answers to the requests, in their order; `on_run` is told of each run that is finished."""
+        """The answers to the requests, in their order; `on_run` receives each finished run."""
         self._worker.on_run = on_run
         for kind, argument in requests:
             yield self._worker.answer(kind, argument)
@@ -200,7 +200,7 @@ class RunWorkers:
     def ask(
         self, requests: Sequence[tuple[str, Any]], on_run: Callable[[RunRecord], object] = lambda run: None
     ) -> Iterator[Any]:
-        """The answers to the requests, in their order, as they come; `on_run` is told of each run that is finished."""
+        """The answers to the requests, in their order, as they come; `on_run` receives each finished run."""
         self._start(min(self._count, len(requests)))
         waiting = iter(enumerate(requests))
         lock = threading.Lock()
@@ -288,7 +288,7 @@ class RunWorker:
         self._loaded: Loaded | None = None
 
     def answer(self, kind: str, argument: Any) -> Any:
-        """Do what is asked; the argument as it is, or as it comes out of a message."""
+        """Answer a request; its argument is as it was made, or as it comes out of a message."""
         handlers: dict[str, tuple[Callable[[Any], Any], type]] = {
             "topics": (self.topics, str),
             "crawl": (self.crawl, Job),
@@ -333,16 +333,16 @@ class RunWorker:
         starts = topic.starts(Start(place.task))
         if not starts:
             return RunRecord(place, key, skipped="no page leads to the targets by two links")
-        errand = Errand(
+        spec = RunSpec(
             experiment, contestant, loaded.analysed, loaded.answers, loaded.maker.graph, topic, starts, place, key
         )
         if contestant.real:
-            return crawl(errand)
+            return crawl(spec)
         wanted = experiment.judge_of(contestant)
         judge_key = msgspec.json.encode(wanted)
         if judge_key not in judges:
             judges[judge_key] = make_judge(experiment, wanted, loaded.analysed, topic)
-        return simulate(errand, judges[judge_key])
+        return simulate(spec, judges[judge_key])
 
     def _web(self, name: str) -> Loaded:
         if self._loaded is None or self._loaded.name != name:

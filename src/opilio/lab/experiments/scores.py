@@ -1,6 +1,4 @@
-"""What the measures of a crawl are made of, and what a measure is.
-
-The measures of experiments by name: what each is called, what it is a function of, and whether more is better.
+"""The measures of experiments by name: what each is called, what it is a function of, and whether more is better.
 
 Curves are taken at a few points, so that crawls of different lengths have values at the same places. A measure in a
 table is one point of its curve: `recall@100` is the recall after 100 pages, `static lexical@50` the share of the 50
@@ -56,6 +54,7 @@ if TYPE_CHECKING:
     Flags: TypeAlias = npt.NDArray[np.bool_]
     Numbers: TypeAlias = npt.NDArray[np.integer]
     Values: TypeAlias = npt.NDArray[np.float64]
+LAST = -1
 
 
 class Axis(StrEnum):
@@ -98,7 +97,7 @@ class CrawlFacts:
     world: World
     window_pages: int
     distances: int
-    """Links from the start set that are told apart."""
+    """Distances from the start set, in links, that are counted separately."""
     by_words: Numbers
     """The pool, best first; empty when no measure needs it."""
     by_links: Numbers
@@ -169,7 +168,7 @@ class Measure:
     lower_is_better: bool = False
     decimals: int = 3
     is_quality: bool = True
-    """False: it tells how a crawl went, and no value of it is better than another."""
+    """False: it shows how a crawl went, and no value of it is better than another."""
 
     @property
     def needs_pool(self) -> bool:
@@ -187,7 +186,6 @@ def single(value: float) -> Values:
     return np.array([float(value)])
 
 
-LAST = -1
 Curve: TypeAlias = Callable[[CrawlFacts], "Values"]
 Choice: TypeAlias = Callable[[CrawlFacts], "Flags"]
 
@@ -234,7 +232,7 @@ def _sizes() -> Iterator[Measure]:
     """How large a crawl was (BINGO, table 1; OASIS, tables 4 and 8)."""
     found: dict[tuple[str, str], Callable[[CrawlFacts], float]] = {
         ("pages", "pages fetched until the budget was spent or nothing was left"): lambda f: len(f.crawled),
-        ("requests", "URLs asked for, those that failed or led elsewhere included"): lambda f: _most(f.run.requests),
+        ("requests", "URLs requested, those that failed or led elsewhere included"): lambda f: _most(f.run.requests),
         ("links", "links on the pages fetched"): lambda f: f.world.links[f.crawled].sum(),
         ("hosts", "hosts of the pages fetched"): lambda f: len(np.unique(f.world.hosts[f.crawled])),
         ("depth", "links followed from a start page, at most"): lambda f: _most(f.run.depths, "<u2"),
@@ -255,7 +253,7 @@ def _coverage() -> Iterator[Measure]:
                   lambda f: coverage_curve(f.crawled, f.known, f.known_relevance))  # fmt: skip
     yield Measure("server coverage", Axis.PAGES, "share of the servers that have pages relevant to that judge",
                   lambda f: server_coverage_curve(f.crawled, f.known, f.known_relevance, f.world.hosts))  # fmt: skip
-    yield Measure("authorities", Axis.LINKS, "share of the best 100 authorities so many links from the start set",
+    yield Measure("authorities", Axis.LINKS, "share of the best 100 authorities, by distance from the start set",
                   lambda f: distance_shares(f.authority_distances, f.distances), is_quality=False)  # fmt: skip
     yield Measure("authority distance", Axis.NONE, "mean distance of the best 100 authorities from the start set",
                   _number(lambda f: f.authority_distances.mean() if len(f.authority_distances) else np.nan), decimals=2,

@@ -35,7 +35,7 @@ class RunGroup(msgspec.Struct, frozen=True, array_like=True):
     everything: bytes
     """uint32: the pages that any crawl of this web and task fetched, of whatever topic: PageRank is found over them."""
     references: tuple[RunRecord, ...] = ()
-    """The crawls of the same strategies from other examples, in the same order, when a measure asks for them."""
+    """The crawls of the same strategies from other examples, in the same order, when a measure needs them."""
 
 
 def wanted_measures(experiment: Experiment) -> dict[Measure, list[int]]:

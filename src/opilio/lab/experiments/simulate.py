@@ -10,9 +10,12 @@ The same web, settings, seeds and judgements give the same crawl, bit for bit, i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import gc
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -24,7 +27,7 @@ from opilio.crawl.ledger import Ledger
 from opilio.crawl.status import Counters
 from opilio.crawl.worker import PageJudge
 from opilio.errors import InputError
-from opilio.fetch.response import of_status, replay
+from opilio.fetch.outcomes import outcome_of_status, replay
 from opilio.frontier import (
     DatabaseOrder,
     Duplicates,
@@ -50,6 +53,7 @@ from opilio.model import (
     Visit,
 )
 from opilio.model.url import host_of, registered_domain, url_key
+from opilio.process import collect_rarely
 from opilio.settings import Settings, StoreSettings, override
 from opilio.store import Batch
 
@@ -71,6 +75,9 @@ _WITHOUT_TIME_AND_ADDRESSES = {
     "duplicates.ip_size": "off",
     "frontier.hot_urls": 2**31,  # there is no database for the others
 }
+
+Result = TypeVar("Result")
+_jobs: Sequence[Callable[[], object]] = ()  # of a forked process: see `run_all`
 
 
 class Answers:
@@ -138,7 +145,7 @@ class Answers:
 
     def _fetch(self, number: int) -> Fetch:
         status, location = self._web.status(number), self._web.redirect(number)
-        outcome, detail, target = of_status(status, location, self.urls[number])
+        outcome, detail, target = outcome_of_status(status, location, self.urls[number])
         return Fetch(outcome, status, detail=detail, redirect_url=target)
 
 
@@ -344,3 +351,36 @@ class _KeepsParents:
 
     def add_host(self, batch: Batch, host: Host) -> None:
         pass
+
+
+# -- many simulations
+
+
+def run_all(jobs: Sequence[Callable[[], Result]], processes: int = 0) -> Iterator[Result]:
+    """The results of many jobs on all cores, in their order, as they come.
+
+    Processes are forked, so that they share the web in memory instead of reading it. So a job may be a closure; its
+    result must be picklable.
+    `processes` 0 means one for each core; with 1, all is done in this process. What a job raises is raised here.
+    """
+    count = min(processes or len(os.sched_getaffinity(0)), len(jobs))
+    if count <= 1 or "fork" not in multiprocessing.get_all_start_methods():
+        yield from (job() for job in jobs)
+        return
+    gc.freeze()  # or the garbage collector of each process would copy what they share
+    try:
+        with multiprocessing.get_context("fork").Pool(count, _take, (jobs,)) as pool:
+            yield from pool.imap(_run, range(len(jobs)))
+    finally:
+        gc.unfreeze()
+
+
+def _take(jobs: Sequence[Callable[[], object]]) -> None:
+    """Receive the jobs: a fork hands them over as they are."""
+    global _jobs  # noqa: PLW0603  (the one way to hand a forked process what cannot be pickled)
+    _jobs = jobs
+    collect_rarely()
+
+
+def _run(number: int) -> object:
+    return _jobs[number]()

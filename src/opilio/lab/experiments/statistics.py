@@ -70,7 +70,7 @@ class Comparison:
     p: float
     """How probable a difference as large is when the two are alike: by a permutation test, two-sided."""
     wilcoxon_p: float
-    """The same by Wilcoxon's signed ranks, which asks less of the values."""
+    """The same by Wilcoxon's signed ranks, which assumes less about the values."""
     wins: int
     losses: int
     ties: int

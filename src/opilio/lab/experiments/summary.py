@@ -74,7 +74,7 @@ class Curve:
 
 
 class ExperimentSummary:
-    """The results of an experiment, asked by web, task, strategy and column."""
+    """The results of an experiment, by web, task, strategy and column."""
 
     def __init__(self, results: Results) -> None:
         self.facts = results.facts

@@ -2,8 +2,8 @@
 
 A label with enough pages is a topic. Its pages are put into an order that nobody chose (by SHA-256), then cut up: the
 first few are the *examples* that a crawler is given, all others the *targets* that it is to find. A second seed set
-takes the next few as examples, so that start sets never overlap. What a crawler is told of a topic besides are its
-*keywords*; the *description* is for measuring only.
+takes the next few as examples, so that start sets never overlap. A crawler also gets the *keywords* of a topic;
+the *description* is for measuring only.
 
 There are two tasks. From examples: the crawl starts at the examples. From neighbours: it starts at pages from which
 targets can be reached by two links, and examples serve to train a classifier only.
@@ -81,7 +81,7 @@ class TaskTopic:
 
     @property
     def keywords(self) -> str:
-        """What a crawler is told: the label's words, then the characteristic ones, each once."""
+        """What a crawler gets: the label's words, then the characteristic ones, each once."""
         return " ".join(dict.fromkeys((*self.name_words, *self.characteristic)))
 
     @property

@@ -9,16 +9,16 @@ is in the repository, nothing is downloaded. Its invariants:
 - **Every page can be reached** from any handful of seeds.
 - **The server listens on loopback only and ends with the process that started it.**
 
-`harvest` reads docstrings in child processes, as importing a package may print, warn or crash. `docstring` takes a
-docstring apart and `markup` writes it as HTML, with a link wherever a name in the text means another documented
-object (`names`). `weave` makes the sites: one host for each section of the documentation (`sections`), one page for
-each module, class and function, framed as on a real site (`frame`). Since each section has a topic, the topic of each
-page is known. Around the sites stand `hubs` (lists of links with hardly a word on the topic), `noise` (licences,
-calendars, lists of words) and what webmasters do over the years (`upkeep`: redirects, mirrors, print views,
-robots.txt, sitemaps). `builder` puts it all together and `cache` keeps it.
+`harvest.py` reads docstrings in child processes, as importing a package may print, warn or crash. `documentation.py`
+takes a docstring apart and writes it as HTML. `weave.py` makes the sites: one host for each section of the
+documentation (`sections.py`), one page for each module, class and function, framed as on a real site (`frame.py`), with
+the redirects, mirrors, print views and sitemaps that webmasters add over the years. Since each section has a topic, the
+topic of each page is known. Around the sites stand hubs, which are lists of links with hardly a word on the topic
+(`hubs.py`), and pages about nothing in particular (`noise.py`). `builder.py` puts it all together and keeps the result,
+a `LocalWeb` (`web.py`).
 
-`server` serves it from a process of its own (`process.LocalServer` starts and asks it), by Host header or as a proxy,
-and keeps the log that tests of politeness rely on. `trouble` adds hosts that break every rule (`broken`, `traps`).
+`LocalServer` (`server.py`) serves it from processes of its own, by Host header or as a proxy, and keeps the log that
+tests of politeness rely on. `trouble.py` adds hosts that break every rule.
 
     web = build("small")
     with LocalServer(web, latency_s=0.01) as server:

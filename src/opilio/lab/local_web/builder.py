@@ -1,9 +1,8 @@
-"""What was built once is kept under the user's cache folder, keyed by everything it depends on.
+"""Builds the whole local web, or reads the one that was built before.
 
-A cache file holds plain data (MessagePack, compressed), so reading one never runs code. A file that cannot be read is
-treated as missing; a folder that cannot be written costs time only.
-
-Building the whole local web, or reading the one built before.
+What was built is kept in the user's cache folder, under a key over everything it depends on. A cache file holds plain
+data (MessagePack, compressed), so reading one never runs code. A file that cannot be read is treated as missing; a
+folder that cannot be written costs time only.
 """
 
 from __future__ import annotations
@@ -39,6 +38,20 @@ MAX_FILES = 12
 _LEVEL = 1  # a full web of 200 MB is read in 0.3 s and written in 0.5 s; higher levels win little
 
 T = TypeVar("T")
+Size = Literal["full", "small"] | int
+# Documented objects in the small web; with hubs, noise and copies it has about 300 pages.
+SMALL_DOCS = 184
+# Below this number of pages, hubs and noise have fewer hosts, lest there be more noise than documentation.
+LEAN_BELOW_PAGES = 3000
+# A web of a given number of pages spreads over at least this many sections.
+MIN_SECTIONS = 12
+# Share of pages that are documentation, in a web of a given number of pages.
+DOC_SHARE = 0.8
+_FOOTER = (
+    (f"http://{LICENCES_HOST}/python.html", "licence"),
+    (f"http://{ALMANAC_HOST}/", "calendar"),
+    (f"http://{DIRECTORY_HOST}/", "directory"),
+)
 
 
 @dataclass(frozen=True)
@@ -125,29 +138,11 @@ def _key() -> str:
     return digest.hexdigest()[:16]
 
 
-Size = Literal["full", "small"] | int
-
-# Documented objects in the small web; with hubs, noise and copies it has about 300 pages.
-SMALL_DOCS = 184
-# Below this number of pages, hubs and noise have fewer hosts, lest there be more noise than documentation.
-LEAN_BELOW_PAGES = 3000
-# A web of a given number of pages spreads over at least so many sections.
-MIN_SECTIONS = 12
-# Share of pages that are documentation, in a web of a given number of pages.
-DOC_SHARE = 0.8
-
-_FOOTER = (
-    (f"http://{LICENCES_HOST}/python.html", "licence"),
-    (f"http://{ALMANAC_HOST}/", "calendar"),
-    (f"http://{DIRECTORY_HOST}/", "directory"),
-)
-
-
 def build(size: Size = "full", seed: int = 0) -> LocalWeb:
     """The local web of this machine: the same for the same installed packages, size and seed.
 
     `full` takes everything that is installed, `small` about 300 pages of the standard library on 12 hosts (for
-    tests), a number about so many pages.
+    tests), a number: about that many pages.
     """
     if size not in ("full", "small") and (not isinstance(size, int) or isinstance(size, bool) or size < 1):
         raise InputError(f"size {size!r} of the local web", "Use 'full', 'small' or a number of pages.")
@@ -169,7 +164,7 @@ def _harvested(cache: Cache, sections: Sequence[Section], *, small: bool) -> lis
 
 
 def _choose(docs: list[Doc], size: Size, rng: random.Random) -> list[Doc]:
-    """As many documents as the size asks for: whole modules' pages first, topics taking turns."""
+    """As many documents as the size needs: whole modules' pages first, topics taking turns."""
     if size == "full":
         return docs
     budget = SMALL_DOCS if size == "small" else max(MIN_SECTIONS, round(int(size) * DOC_SHARE))

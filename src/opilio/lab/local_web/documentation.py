@@ -1,9 +1,7 @@
-"""From a docstring to blocks: headings, paragraphs, code, lists, definitions.
+"""From a docstring to blocks (headings, paragraphs, code, lists, definitions), and from blocks to HTML.
 
 Docstrings follow no single rule (plain text, numpydoc, Google style, reStructuredText), so this reads what they have in
-common and takes anything else for a paragraph. It does not know what a web page is.
-
-From blocks of documentation to HTML. Everything that comes from a docstring is escaped here, and only here.
+common and takes anything else for a paragraph. Everything that comes from a docstring is escaped here, and only here.
 
 No link leaves the local web: an address of the real web in a docstring stays text, so that a crawler of the demo can
 never wander off.
@@ -27,6 +25,18 @@ _TERM_HEADINGS = frozenset(
         "arguments", "keyword arguments", "see also",
     )
 )  # fmt: skip
+_INLINE = re.compile(
+    r"(?::[a-zA-Z:]+:)?`(?P<role>[^`\n]{1,120})`(?!`)_{0,2}"
+    r"|``(?P<code>[^`\n]{1,200})``"
+    r"|\*\*(?P<strong>[^*\n]{1,80})\*\*"
+    r"|(?<![\w*])\*(?P<emphasis>[A-Za-z_]\w{0,40})\*(?![\w*])"
+    r"|(?<![\w.@/:])(?P<dotted>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?:\(\))?"
+    r"|(?<![\w.@/])(?P<call>[A-Za-z_]\w*)\(\)"
+    r"|(?<![\w.])(?P<camel>[A-Z][a-z]+(?:[A-Z][a-z0-9]+)+)(?!\w)"
+)
+_TARGET = re.compile(r"^[~!.]?(?:.*<[~!]?(?P<inner>[\w.]+)>|(?P<plain>[\w.]+)(?:\(\))?)$")
+_SEE_ALSO_TERM = re.compile(r"^(?P<names>[^:]+?)(?:\s+:\s+(?P<meaning>.*))?$")
+Href = Callable[[Entry], str]
 
 
 @dataclass(frozen=True)
@@ -143,21 +153,6 @@ class _Reader:
 
 def _indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
-
-
-_INLINE = re.compile(
-    r"(?::[a-zA-Z:]+:)?`(?P<role>[^`\n]{1,120})`(?!`)_{0,2}"
-    r"|``(?P<code>[^`\n]{1,200})``"
-    r"|\*\*(?P<strong>[^*\n]{1,80})\*\*"
-    r"|(?<![\w*])\*(?P<emphasis>[A-Za-z_]\w{0,40})\*(?![\w*])"
-    r"|(?<![\w.@/:])(?P<dotted>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+)(?:\(\))?"
-    r"|(?<![\w.@/])(?P<call>[A-Za-z_]\w*)\(\)"
-    r"|(?<![\w.])(?P<camel>[A-Z][a-z]+(?:[A-Z][a-z0-9]+)+)(?!\w)"
-)
-_TARGET = re.compile(r"^[~!.]?(?:.*<[~!]?(?P<inner>[\w.]+)>|(?P<plain>[\w.]+)(?:\(\))?)$")
-_SEE_ALSO_TERM = re.compile(r"^(?P<names>[^:]+?)(?:\s+:\s+(?P<meaning>.*))?$")
-
-Href = Callable[[Entry], str]
 
 
 class DocWriter:

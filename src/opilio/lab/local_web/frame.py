@@ -1,9 +1,8 @@
-"""Names to pages: which page a name in a docstring, a base class or a called function stands for.
-
-What surrounds the text of every page: head, header, sidebar, breadcrumb, footer.
+"""What surrounds the text of every page: head, header, sidebar, breadcrumb, footer, and links by name.
 
 The anatomy is that of a real documentation site, so that a typical page of the full web has as many bytes and links as
-one out there, most of them boilerplate that a crawler has to see through.
+one out there, most of them boilerplate that a crawler has to see through. A name in a docstring, a base class or a
+called function is linked to the page that documents it.
 """
 
 from __future__ import annotations
@@ -19,6 +18,25 @@ from opilio.lab.local_web.harvest import Doc, summary
 
 # A name found by its last part alone must be unmistakable: used once, and no everyday word.
 MIN_LONE_NAME_CHARS = 5
+# Links in the sidebar: a window around the page's own place in the tree of its section.
+NEAR_ENTRIES = 46
+NEAR_MODULES = 12
+_STYLE = """
+:root{--ink:#1c1e21;--paper:#fff;--line:#d8dee4;--accent:#0b57d0;--code:#f6f8fa}
+*{box-sizing:border-box}body{margin:0;font:16px/1.55 system-ui,sans-serif;color:var(--ink);background:var(--paper)}
+header.site{display:flex;gap:1.5rem;align-items:center;padding:.7rem 1.2rem;border-bottom:1px solid var(--line)}
+header.site a{color:inherit;text-decoration:none;font-weight:600}.layout{display:grid;grid-template-columns:17rem 1fr}
+nav.sidebar{padding:1rem;border-right:1px solid var(--line);font-size:.9rem}nav.sidebar ul{list-style:none;padding:0}
+nav.sidebar li{padding:.12rem 0}nav.sidebar li.current>a{font-weight:700}nav.breadcrumb{font-size:.85rem}
+main{padding:1.2rem 2rem;max-width:56rem}a{color:var(--accent)}pre{background:var(--code);padding:.8rem;overflow:auto}
+code{font-family:ui-monospace,monospace;font-size:.92em}
+dl.field-list dt{font-weight:600}dl.field-list dd{margin:0 0 .6rem 1.5rem}
+.signature{background:var(--code);padding:.6rem;border-left:3px solid var(--accent)}table{border-collapse:collapse}
+td,th{border:1px solid var(--line);padding:.2rem .5rem}
+footer{border-top:1px solid var(--line);padding:1rem;font-size:.85rem}
+@media(max-width:50rem){.layout{grid-template-columns:1fr}nav.sidebar{border-right:0}}
+@media print{nav,footer{display:none}}
+""".strip()
 
 
 @dataclass(frozen=True)
@@ -82,28 +100,6 @@ class Names:
         if found is None and quoted and len(name) >= MIN_LONE_NAME_CHARS:
             found = self._lone.get(name.rpartition(".")[2])
         return found
-
-
-# Links in the sidebar: a window around the page's own place in the tree of its section.
-NEAR_ENTRIES = 46
-NEAR_MODULES = 12
-
-_STYLE = """
-:root{--ink:#1c1e21;--paper:#fff;--line:#d8dee4;--accent:#0b57d0;--code:#f6f8fa}
-*{box-sizing:border-box}body{margin:0;font:16px/1.55 system-ui,sans-serif;color:var(--ink);background:var(--paper)}
-header.site{display:flex;gap:1.5rem;align-items:center;padding:.7rem 1.2rem;border-bottom:1px solid var(--line)}
-header.site a{color:inherit;text-decoration:none;font-weight:600}.layout{display:grid;grid-template-columns:17rem 1fr}
-nav.sidebar{padding:1rem;border-right:1px solid var(--line);font-size:.9rem}nav.sidebar ul{list-style:none;padding:0}
-nav.sidebar li{padding:.12rem 0}nav.sidebar li.current>a{font-weight:700}nav.breadcrumb{font-size:.85rem}
-main{padding:1.2rem 2rem;max-width:56rem}a{color:var(--accent)}pre{background:var(--code);padding:.8rem;overflow:auto}
-code{font-family:ui-monospace,monospace;font-size:.92em}
-dl.field-list dt{font-weight:600}dl.field-list dd{margin:0 0 .6rem 1.5rem}
-.signature{background:var(--code);padding:.6rem;border-left:3px solid var(--accent)}table{border-collapse:collapse}
-td,th{border:1px solid var(--line);padding:.2rem .5rem}
-footer{border-top:1px solid var(--line);padding:1rem;font-size:.85rem}
-@media(max-width:50rem){.layout{grid-template-columns:1fr}nav.sidebar{border-right:0}}
-@media print{nav,footer{display:none}}
-""".strip()
 
 
 @dataclass(frozen=True)

@@ -325,7 +325,7 @@ class _Omitted:
 
 
 def _shown_default(value: Any) -> Any:
-    """A default value as long as it is plain: the text of others tells of this machine (`os.environ` is one)."""
+    """A default value as long as it is plain: the text of others depends on this machine (`os.environ` is one)."""
     is_plain = value is None or isinstance(value, (bool, int, float)) or value in ((), inspect.Parameter.empty)
     is_short_text = isinstance(value, (str, bytes)) and len(value) <= 40 and os.sep not in str(value)
     return value if is_plain or is_short_text else _Omitted()

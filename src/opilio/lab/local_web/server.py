@@ -33,7 +33,7 @@ class LocalServer(LoopbackServer):
     """Serves a local web from processes of its own, on loopback only.
 
     The server keeps the log, so it shows the requests of a killed crawler too. With several workers each keeps a log,
-    and they are merged when they are asked for.
+    and `requests` merges them.
     """
 
     title = "the local web"
@@ -156,7 +156,7 @@ class ServedLocalWeb:
         return handler if handler is not None and exchange.method in ("GET", "HEAD") else None
 
     def answer(self, exchange: Exchange) -> bytes:
-        """A prepared response in the form that the request asks for."""
+        """A prepared response in the form that the request accepts."""
         response = self._find(exchange)
         response_head, body, exchange.status = response.head, response.body, response.status
         if response.is_unchanged(exchange.headers):

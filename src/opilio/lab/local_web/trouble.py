@@ -1,11 +1,11 @@
-"""trap.test: a few small pages that never end. Each page is computed from its URL, so the trap costs us nothing.
+"""Hosts that misbehave, each in its own way, and the page that leads to all of them: http://trouble.test/.
 
-Answers that break HTTP or never end: what a fetcher must bound by time, by size and by disbelief.
+Some break HTTP or never stop sending: a fetcher must bound them by time and by size. trap.test has a few small pages
+that lead to more pages without end; each is computed from its URL, so the trap costs us nothing. Others answer with
+wrong types, wrong character sets, redirects in circles, or a robots.txt that fails.
 
-Hosts that misbehave, each in its own way, and the page that leads to all of them: http://trouble.test/.
-
-Nothing else in the local web links there, so a crawl meets them only when told to. What they do depends on the seed and
-the URL, and for the flaky host on how often it was asked.
+Nothing else in the local web links there, so a crawl finds them only when it is sent there. What they do depends on the
+seed and the URL, and for the flaky host on how many requests it has had.
 """
 
 from __future__ import annotations
@@ -22,6 +22,43 @@ from typing import Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from opilio.lab.webs.server import HTML, Exchange, Handler, Wire, head
+
+TRICKLE_S = 1.0
+BOMB_BYTES = 2**30
+NESTED_TAGS_BYTES = 10 * 2**20
+MIB = 2**20
+_BODY = (
+    b"<!DOCTYPE html>\n<html><head><title>Cut</title></head><body><p>" + b"some words " * 40 + b"</p></body></html>\n"
+)
+_BOMB_START = b"<!DOCTYPE html><title>Bomb</title><body>".ljust(MIB)
+INDEX_HOST = "trouble.test"
+FLAKY_FAILURES = 2
+RETRY_AFTER_S = 1
+ROBOTS_SLOW_S = 5.0
+REDIRECT_CHAIN = 30
+ROW_OF_BYTES = bytes(range(256))
+# What http://trouble.test/ links to; each host answers further paths of the same forms.
+ADDRESSES: dict[str, tuple[str, ...]] = {
+    "slow.test": ("/wait/2", "/wait/5", "/wait/30"),
+    "trickle.test": ("/", "/head"),
+    "endless.test": ("/", "/plain"),
+    "length.test": ("/long", "/short", "/twice", "/chunk"),
+    "charset.test": ("/latin1", "/nonsense", "/utf16", "/meta"),
+    "loop.test": ("/a", "/self", "/chain/1"),
+    "error.test": ("/500", "/503", "/429", "/404", "/410", "/flaky"),
+    "reset.test": ("/head", "/body"),
+    "bomb.test": ("/gzip", "/br", "/zstd", "/tags"),
+    "type.test": ("/image", "/video", "/missing", "/pdf"),
+    "trap.test": ("/calendar?y=2024&m=1", "/a/b/", "/session", "/query"),
+    "robots5xx.test": ("/", "/page.html"),
+    "robots-slow.test": ("/", "/page.html"),
+    "private.test": ("/loopback", "/metadata", "/loopback6", "/file"),
+    "header.test": ("/huge", "/many", "/no-colon", "/no-status", "/bad-status"),
+    "title.test": ("/escaped", "/raw", "/attribute", "/huge", "/control", "/sql"),
+    "frames.test": ("/", "/iframe.html"),
+    "base.test": ("/",),
+    "refresh.test": ("/", "/loop"),
+}
 
 
 class Trap:
@@ -71,19 +108,8 @@ def _number(text: str) -> int:
     return int(text[:6]) if text[:6].isdecimal() else 2024
 
 
-TRICKLE_S = 1.0
-BOMB_BYTES = 2**30
-NESTED_TAGS_BYTES = 10 * 2**20
-MIB = 2**20
-
-_BODY = (
-    b"<!DOCTYPE html>\n<html><head><title>Cut</title></head><body><p>" + b"some words " * 40 + b"</p></body></html>\n"
-)
-_BOMB_START = b"<!DOCTYPE html><title>Bomb</title><body>".ljust(MIB)
-
-
 async def slow(exchange: Exchange, wire: Wire) -> None:
-    """/wait/SECONDS: nothing at all for so long, then a page."""
+    """/wait/SECONDS: nothing at all for that long, then a page."""
     try:
         wait_s = float(exchange.path.rpartition("/")[2])
     except ValueError:
@@ -211,37 +237,6 @@ def _gzip_pieces() -> Iterator[bytes]:
         checksum = zlib.crc32(spaces, checksum)
         yield block
     yield packer.flush() + struct.pack("<II", checksum, BOMB_BYTES % 2**32)
-
-
-INDEX_HOST = "trouble.test"
-FLAKY_FAILURES = 2
-RETRY_AFTER_S = 1
-ROBOTS_SLOW_S = 5.0
-REDIRECT_CHAIN = 30
-ROW_OF_BYTES = bytes(range(256))
-
-# What http://trouble.test/ links to; each host answers further paths of the same forms.
-ADDRESSES: dict[str, tuple[str, ...]] = {
-    "slow.test": ("/wait/2", "/wait/5", "/wait/30"),
-    "trickle.test": ("/", "/head"),
-    "endless.test": ("/", "/plain"),
-    "length.test": ("/long", "/short", "/twice", "/chunk"),
-    "charset.test": ("/latin1", "/nonsense", "/utf16", "/meta"),
-    "loop.test": ("/a", "/self", "/chain/1"),
-    "error.test": ("/500", "/503", "/429", "/404", "/410", "/flaky"),
-    "reset.test": ("/head", "/body"),
-    "bomb.test": ("/gzip", "/br", "/zstd", "/tags"),
-    "type.test": ("/image", "/video", "/missing", "/pdf"),
-    "trap.test": ("/calendar?y=2024&m=1", "/a/b/", "/session", "/query"),
-    "robots5xx.test": ("/", "/page.html"),
-    "robots-slow.test": ("/", "/page.html"),
-    "private.test": ("/loopback", "/metadata", "/loopback6", "/file"),
-    "header.test": ("/huge", "/many", "/no-colon", "/no-status", "/bad-status"),
-    "title.test": ("/escaped", "/raw", "/attribute", "/huge", "/control", "/sql"),
-    "frames.test": ("/", "/iframe.html"),
-    "base.test": ("/",),
-    "refresh.test": ("/", "/loop"),
-}
 
 
 def page(title: str, body: str, extra_head: str = "") -> str:

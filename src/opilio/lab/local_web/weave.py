@@ -1,6 +1,7 @@
 """From harvested documentation to the pages of the documentation sites, linked by their real references.
 
-What webmasters add to a site: redirects from old addresses, robots.txt, sitemaps, mirrors and print views.
+Around the pages stands what webmasters add over the years: redirects from old addresses, robots.txt, sitemaps, mirrors
+and print views.
 """
 
 from __future__ import annotations
@@ -23,6 +24,13 @@ NOINDEX_SHARE = 0.01
 CANONICAL_SHARE = 0.05
 PRIVATE_SHARE = 0.3
 FRONT_MODULES = 12
+MIRROR_HOST = "mirror.python.test"
+MOVED_HOST = "docs.python.test"
+PRINT_SHARE = 0.03
+SITEMAP_SHARE = 0.35
+CRAWL_DELAY_S = 0.2
+CRAWL_DELAY_HOSTS = 2
+MIRROR_PAGES = 60
 
 
 @dataclass(frozen=True)
@@ -216,16 +224,6 @@ class SitePages:
         entries = sorted((e for e in site.entries if e.doc.kind != "module"), key=lambda e: (e.label.lower(), e.url))
         items = [link(entry.path, entry.label) for entry in entries]
         return f"<h1>Index</h1>\n{bullet_list(old)}\n{bullet_list(items)}"
-
-
-MIRROR_HOST = "mirror.python.test"
-MOVED_HOST = "docs.python.test"
-
-PRINT_SHARE = 0.03
-SITEMAP_SHARE = 0.35
-CRAWL_DELAY_S = 0.2
-CRAWL_DELAY_HOSTS = 2
-MIRROR_PAGES = 60
 
 
 def mirrored_site(sites: Sequence[Site]) -> Site:

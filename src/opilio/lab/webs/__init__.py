@@ -1,12 +1,14 @@
 """Recorded webs: answers of real servers in a folder, the same for every crawler.
 
 The real web never gives the same answer twice, so crawlers are compared on webs that were *recorded*, with labels that
-say what pages are about (`recorded.py`). `record` makes one (`recording.py`) of what there is (`sources.py`):
+say what pages are about (`recorded.py`). `record` makes one (`recording.py`) from what there is (`sources.py`):
 collections, WARC files, HTML files, labelled corpora. A corpus of one host can be spread over many (`spreading.py`).
 `generated.py` makes a small labelled web that is the same on every machine.
 
 A recorded web is replayed in two ways: inside the crawler's process, without network (`RecordedTransport`,
-`transport.py`), or over HTTP on loopback from a process of its own, with the latency one likes (`Serving`).
+`transport.py`), or over HTTP on loopback from a process of its own, with any latency (`Serving`, `serving.py`). The
+HTTP server itself (`server.py`), and how it is started and its log is read (`loopback.py`), are those of the local
+web too.
 
 What holds: a URL of the web answers with what was recorded, any other with 404. A web never changes once it is in its
 folder. Two webs with the same digest answer the same, byte for byte, and have the same labels.

@@ -1,4 +1,4 @@
-"""A web on loopback, served as long as a context lasts: starts server processes (`server.py`), asks and ends them."""
+"""A web on loopback, served as long as a context lasts: starts and ends server processes (`server.py`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STOP_TIMEOUT_S = 5.0
 
 class LoopbackServer:
     """The part that all servers on loopback share. The server keeps the log, so it shows the requests of a killed
-    crawler too. With several workers each keeps a log, and they are merged when they are asked for.
+    crawler too. With several workers each keeps a log, and `requests` merges them.
     """
 
     title: ClassVar[str]

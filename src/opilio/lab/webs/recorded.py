@@ -184,7 +184,7 @@ def digest_of(rows: Iterable[Row]) -> str:
 
 
 def read_info(folder: Path) -> Info:
-    """What a web says of itself."""
+    """The description of a web."""
     try:
         info = msgspec.json.decode((folder / INFO_FILE).read_bytes(), type=Info)
     except OSError:

@@ -1,11 +1,10 @@
-"""Answers from files that hold pages without their servers: labelled corpora in JSON lines, folders of HTML files.
+"""From what there is to a recorded web: which kind of source a path is, and how its answers are read.
 
-Answers from WARC files of any origin: packed record by record, as a whole, or not at all.
+Sources are collections, WARC files of any origin (compressed record by record, as a whole, or not at all), labelled
+corpora in JSON lines, and folders of HTML files. The last two hold pages without their servers.
 
-A revisit record stands for an answer whose body is in another record, perhaps of another file: all files are read once
-more for the bodies that revisits name, if there are any.
-
-From what there is to a recorded web: which kind of source a path is, and what is taken from it.
+A revisit record of a WARC file stands for an answer whose body is in another record, perhaps of another file: when
+there are any, all files are read once more for the bodies that they name.
 """
 
 from __future__ import annotations
@@ -41,6 +40,12 @@ CORPUS_SUFFIXES = (".jsonl.zst", ".jsonl")
 MAP_NAMES = {"urls.tsv": "\t", "urls.csv": ","}
 PAGE_SUFFIXES = frozenset({".html", ".htm", ".xhtml", ".txt", ".pdf"})
 _NOT_OF_TEXT = ("content-type", "content-length", "content-encoding", "transfer-encoding")
+MAX_RECORD_BYTES = 256 * 2**20  # what says it is longer is skipped: no crawl would take it
+_MAX_LINE_BYTES = 2**16
+_GZIP_MAGIC = b"\x1f\x8b"
+WARC_SUFFIXES = (".warc", ".warc.gz")
+PROGRESS_EVERY_S = 0.1
+_JUDGED_TOPICS = "SELECT url, topic FROM collection WHERE topic <> '' AND relevance >= ?"
 
 
 def is_corpus(path: Path) -> bool:
@@ -149,11 +154,6 @@ def _files(folder: Path) -> Iterator[Path]:
 def _file(path: Path, url: str, topics: tuple[str, ...]) -> RecordedAnswer:
     media_type = mimetypes.guess_type(path.name)[0] or "text/html"
     return RecordedAnswer(url, head_of(200, [("Content-Type", media_type)]), path.read_bytes(), topics)
-
-
-MAX_RECORD_BYTES = 256 * 2**20  # what says it is longer is skipped: no crawl would take it
-_MAX_LINE_BYTES = 2**16
-_GZIP_MAGIC = b"\x1f\x8b"
 
 
 class _Record(NamedTuple):
@@ -308,10 +308,7 @@ def _seconds(date: str) -> float:
         return 0.0
 
 
-WARC_SUFFIXES = (".warc", ".warc.gz")
 JUDGED, FOLDERS = "judged", "folders"
-PROGRESS_EVERY_S = 0.1
-_JUDGED_TOPICS = "SELECT url, topic FROM collection WHERE topic <> '' AND relevance >= ?"
 
 
 @dataclass(frozen=True)
@@ -323,7 +320,7 @@ class RecordOptions:
     labels: str = ""
     """`judged`: label pages of a collection by the topics they were judged to be of; `folders`: files by folder."""
     spread_hosts: int = 0
-    """Spread the pages of the first host over so many hosts."""
+    """Spread the pages of the first host over a number of hosts."""
     drop: tuple[str, ...] = ()
     """URL patterns (with * and ?) that are left out, so that they answer 404."""
 

@@ -1,11 +1,11 @@
-"""Replay inside the crawler's process: a `Transport` that asks a recorded web."""
+"""Replay inside the crawler's process: a `Transport` that answers from a recorded web."""
 
 from __future__ import annotations
 
 import time
 
 from opilio.fetch.client import MAX_SITEMAP_BYTES
-from opilio.fetch.response import response_of
+from opilio.fetch.outcomes import response_of
 from opilio.fetch.transfer import STOP, BodyLimits, Transfer
 from opilio.fetch.transport import Response
 from opilio.lab.webs.loopback import ADDRESS

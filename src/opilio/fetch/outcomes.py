@@ -1,8 +1,6 @@
-"""Status codes and libcurl's errors, told as outcomes.
+"""From a finished transfer to an outcome and a `Response`, in the same way for live and for recorded responses.
 
-What a transfer that has ended amounts to: the same for one from the web and one from a recording.
-
-A recorded answer, judged as if it came from the web just now.
+Status codes and libcurl errors map to outcomes here.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import time
 import pycurl
 
 from opilio.fetch.headers import raw_head, retry_after_s
-from opilio.fetch.transfer import BodyLimits, Transfer, Verdict
+from opilio.fetch.transfer import BodyLimits, Ending, Transfer
 from opilio.fetch.transport import Response
 from opilio.model import Fetch, Lease, Outcome, normalize
 from opilio.settings import Settings
@@ -36,13 +34,13 @@ _OUTCOMES: dict[int, Outcome] = {
     pycurl.E_USE_SSL_FAILED: Outcome.TLS_FAILED,
     pycurl.E_OPERATION_TIMEDOUT: Outcome.TIMED_OUT,
     pycurl.E_BAD_CONTENT_ENCODING: Outcome.BAD_ENCODING,
-    # A URL that we hold for one and libcurl does not: asking again or blaming the host would not help.
+    # libcurl rejects a URL that we accept: neither a retry nor blaming the host would help.
     pycurl.E_URL_MALFORMAT: Outcome.UNREADABLE,
 }
 
 
-def of_status(status: int, location: str, url: str) -> tuple[Outcome, str, str]:
-    """Outcome, detail and redirect target for a response that was received well."""
+def outcome_of_status(status: int, location: str, url: str) -> tuple[Outcome, str, str]:
+    """Outcome, detail and redirect target of a complete response."""
     if 200 <= status < 300:
         return Outcome.OK, "", ""
     if status == 304:
@@ -51,7 +49,7 @@ def of_status(status: int, location: str, url: str) -> tuple[Outcome, str, str]:
         target = normalize(location, base=url) if location and status in REDIRECTS else ""
         if target:
             return Outcome.REDIRECT, "", target
-        reason = f"Location {location[:200]!r} cannot be used" if location else "there is no Location"
+        reason = f"Location {location[:200]!r} is not usable" if location else "there is no Location"
         return Outcome.BAD_REDIRECT, f"status {status}, but {reason}", ""
     if status == 429:
         return Outcome.TOO_MANY_REQUESTS, "status 429", ""
@@ -60,8 +58,8 @@ def of_status(status: int, location: str, url: str) -> tuple[Outcome, str, str]:
     return Outcome.CLIENT_ERROR, f"status {status}", ""
 
 
-def of_error(code: int, message: str, request_sent: bool) -> tuple[Outcome, str]:
-    """Outcome and detail for a transfer that libcurl gave up. What is not in the table is a broken response."""
+def outcome_of_error(code: int, message: str, request_sent: bool) -> tuple[Outcome, str]:
+    """Outcome and detail of a transfer that failed in libcurl. Errors that are not in the table are `BROKEN`."""
     outcome = _OUTCOMES.get(code, Outcome.BROKEN)
     message = " ".join(message.split())
     if outcome is Outcome.TIMED_OUT:
@@ -77,17 +75,17 @@ def response_of(
     ip: str,
     started_s: float,
     took_ms: float = 0.0,
-    failure: Verdict | None = None,
+    failure: Ending | None = None,
     request: bytes = b"",
 ) -> Response:
-    """The response made of a transfer; `failure` is what went wrong on the way, if anything did."""
+    """The response of a finished transfer; `failure` is what went wrong during it, if anything did."""
     body = transfer.finish() if failure is None else b""
-    failure = failure or transfer.verdict
+    failure = failure or transfer.rejection
     headers = transfer.headers
     if failure is not None:
         (outcome, detail), redirect_url = failure, ""
     else:
-        outcome, detail, redirect_url = of_status(transfer.status, headers.get("location", ""), lease.url)
+        outcome, detail, redirect_url = outcome_of_status(transfer.status, headers.get("location", ""), lease.url)
     head = raw_head(transfer.lines)
     raw = b"" if failure is not None else body if "content-encoding" not in headers else transfer.raw_body
     fetch = Fetch(
@@ -109,10 +107,10 @@ def response_of(
 
 
 def replay(lease: Lease, ip: str, started_s: float, raw_head: bytes, raw_body: bytes, settings: Settings) -> Response:
-    """The response that the recorded head and body of a page amount to; no network is asked."""
+    """The response for a recorded head and body, checked as if it had just been received."""
     transfer = Transfer(BodyLimits(accept=settings.fetch.accept))
     for line in raw_head.splitlines(keepends=True):
         transfer.on_header(line)
-    if raw_body and transfer.verdict is None:  # else the head was refused already
+    if raw_body and transfer.rejection is None:
         transfer.on_body(raw_body)
     return response_of(transfer, lease, ip=ip, started_s=started_s)
