@@ -124,7 +124,7 @@ class Forwarder:
         for box in self._forwarding.boxes:
             if box.trouble and (box.tries > 1 or self._is_closing):
                 remedy = "The crawl goes on, and tries again later; what is left: opilio offer FOLDER"
-                self._notice_once(box.peer.name, f"URLs cannot be handed over: {box.trouble}", remedy)
+                self._notice_once(box.peer.name, f"URLs cannot be forwarded: {box.trouble}", remedy)
 
     def _notice_once(self, about: str, text: str, remedy: str = "") -> None:
         if about not in self._told:
@@ -137,7 +137,7 @@ class Forwarder:
         self._next_s = time.monotonic() + self._settings.deliver_s
         self._absorber.counters.add("deliveries that failed")
         remedy = "The crawl goes on. `opilio offer FOLDER` tries the same by itself."
-        self._notice_once("", f"URLs could not be handed over: {describe_error(error)}", remedy)
+        self._notice_once("", f"URLs could not be forwarded: {describe_error(error)}", remedy)
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
