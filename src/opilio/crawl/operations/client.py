@@ -104,7 +104,7 @@ def _working_folder() -> Path:
         return Path(os.sep)
 
 
-class Client:
+class OperationClient:
     """Calls operations on one collection."""
 
     def __init__(self, folder: Path, settings: Settings) -> None:
@@ -171,10 +171,10 @@ def caller_operation(
     timeout_s: float = TIMEOUT_S,
     rest: Route | None = None,
     about: Mapping[str, Meta] = types.MappingProxyType({}),
-) -> Callable[[Callable[Concatenate[Client, P], R]], Operation[P, R]]:
+) -> Callable[[Callable[Concatenate[OperationClient, P], R]], Operation[P, R]]:
     """Declare a function of a client as an operation: it runs where it is called, and calls others."""
 
-    def decorate(function: Callable[Concatenate[Client, P], R]) -> Operation[P, R]:
+    def decorate(function: Callable[Concatenate[OperationClient, P], R]) -> Operation[P, R]:
         made = Operation(function.__name__, function, access, timeout_s, rest, about, runs_in_caller=True)
         return declare(made)
 
