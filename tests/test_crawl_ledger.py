@@ -62,7 +62,7 @@ def test_a_stored_url_that_is_reopened_is_a_recrawl() -> None:
     ledger.reopen(0)
     assert ledger.is_open(0) and ledger.recrawls == {0}
     ledger.swap_batch(absorber.frontier.hosts)
-    ledger.spilled([queued[0], queued[1]])
+    ledger.priorities_changed([queued[0], queued[1]])
     assert ledger.batch.changes.oid == [1]
 
 

@@ -246,7 +246,7 @@ def test_the_order_that_the_user_chose_last_counts(
 ) -> None:
     """An order chosen while the harvest's is being prepared is not overruled by that."""
     collection = make_taught(limits__max_pages=70, frontier__strategy="evidence", **LEARNING)
-    teach = Engine._teach
+    teach = Engine._warm_up
 
     async def choose_meanwhile(self: Engine, strategy: Any) -> None:
         await teach(self, strategy)
@@ -255,7 +255,7 @@ def test_the_order_that_the_user_chose_last_counts(
             await self.change_strategy(make_strategy(settings.frontier))
             self.settings = settings
 
-    monkeypatch.setattr(Engine, "_teach", choose_meanwhile)
+    monkeypatch.setattr(Engine, "_warm_up", choose_meanwhile)
     collection.crawl()
     [engine] = engines
     assert engine.settings.frontier.strategy == "breadth-first"

@@ -52,14 +52,14 @@ class Distiller:
         store: Store,
         absorber: Absorber,
         commit: Callable[[], Awaitable[None]],
-        ways_to: Callable[[list[int]], dict[int, tuple[str, bytes]]] = lambda oids: {},
+        link_contexts: Callable[[list[int]], dict[int, tuple[str, bytes]]] = lambda oids: {},
     ) -> None:
-        """`commit` writes all that was absorbed; `ways_to` gives the link contexts of URLs, for the classifier."""
+        """`commit` writes all that was absorbed; `link_contexts` gives those of URLs, for the classifier."""
         self._settings = settings
         self._store = store
         self._absorber = absorber
         self._commit = commit
-        self._ways_to = ways_to
+        self._ways_to = link_contexts
         self._slot = TaskSlot(self._end)
         self._turn = asyncio.Lock()
         self._judged = absorber.counters.counts["pages re-judged"]

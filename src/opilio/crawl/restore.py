@@ -46,7 +46,7 @@ def restore(store: Store, absorber: Absorber) -> None:
     waiting = count_queued(store)
     if store.count_rows("runs"):  # URLs offered before the first refill stay cold: see recover_pages
         waiting = dict.fromkeys(frontier.tiers.queues, 0) | waiting
-    frontier.tiers.wait_in_database(waiting)
+    frontier.tiers.set_cold_counts(waiting)
     absorber.ledger.recrawls.update(recrawled_urls(store))
 
 

@@ -192,7 +192,7 @@ def page(at: Context, url: str, *, explain: bool = True) -> dict[str, Any]:
 
 @operation(READS)
 def pages(at: Context, urls: Sequence[str]) -> list[dict[str, Any]]:
-    """What `page` says of each of several URLs, in one read."""
+    """What `page` returns, for each of several URLs."""
     from opilio.search import pages as stored  # noqa: PLC0415
 
     return stored.pages(at.store, [address_of(url) for url in urls])

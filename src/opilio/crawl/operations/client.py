@@ -1,7 +1,8 @@
 """Reaching a collection from any process: through the crawl that runs in it, or by opening its database.
 
-DuckDB lets one process write a database. So a `Client` asks the running crawl first, and opens the database itself
-when no crawl runs. A crawl may begin or end between the two; then it tries again for a few seconds.
+DuckDB lets one process write a database. So an `OperationClient` sends an operation to the running
+crawl, and opens the database itself when no crawl runs. A crawl may begin or end between the two; then it
+tries again for a few seconds.
 
 The engine of a crawl listens on a loopback port (`control.py`) and leaves a note in the folder of its collection
 (`engine.json`, readable by its owner only) with the port and a token; whoever cannot read the note cannot send a
