@@ -1,8 +1,8 @@
 """Where queued URLs are: hot ones in memory, cold ones in the database only, and those that are tried again later.
 
 No cold URL is better than a hot one. Each topic has a floor, which no priority of its cold URLs exceeds, and a URL
-found with a priority below it stays cold. Whoever raises the estimate of a cold URL therefore brings it into memory first
-(`warm`).
+found with a priority below it stays cold. Whoever raises the estimate of a cold URL therefore brings it into memory
+first (`warm`).
 
 Every queued URL has a row in the database, the hot ones too: to spill a URL is to forget it here.
 """
