@@ -61,7 +61,7 @@ def test_wrong_places_are_told(tmp_path: Path) -> None:
         (str(tmp_path / "empty"), "no collection there"),
         ("http://ships.example/ships", "not the address of a collection"),
         ("http://me:secret@ships.example/c/ships", "not the address of a collection"),
-        ("http://ships.example/c/ships", "token is not known"),
+        ("http://ships.example/c/ships", "token is unknown"),
     ]:
         with pytest.raises(InputError, match=said) as caught:
             entries_at(place)

@@ -23,7 +23,7 @@ from opilio.lab.local_web import LocalServer
 from opilio.parts import building
 from opilio.store import Store
 from opilio.store.warc import WarcFiles, WarcRecords
-from opilio.store.warc_reading import known_ends
+from opilio.store.warc_files import known_ends
 from parts_facts import asked_for, differences, facts, urls_in
 from running_crawls import PLAIN, SEEDS, running, wait_for
 

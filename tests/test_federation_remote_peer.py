@@ -224,7 +224,7 @@ DEEP = b"[" * 100_000
 
 
 def ask_federation(address: str, timeout_s: float = 5.0) -> PeerAnswer:
-    return RemotePeer("birds", address, "t0ken").ask_federation(
+    return RemotePeer("birds", address, "t0ken").ask(
         "owl", weights=None, filters=[], most=10, timeout_s=timeout_s
     )
 
@@ -312,4 +312,4 @@ def test_a_name_that_is_not_ascii_is_asked_for_as_a_browser_would() -> None:
         assert ask_federation(check_address(server.address.replace("birds", "v\u00f6gel%20x"))).total == 1
     finally:
         server.close()
-    assert server.requests[0].startswith(b"POST /api/c/v%C3%B6gel%20x/peer/ask_federation HTTP/1.1")
+    assert server.requests[0].startswith(b"POST /api/c/v%C3%B6gel%20x/peer/ask HTTP/1.1")

@@ -28,7 +28,7 @@ from opilio.store.urls import (
     requeue_dropped,
     trap_like_urls,
 )
-from opilio.store.warc_reading import known_ends
+from opilio.store.warc_files import known_ends
 
 if TYPE_CHECKING:
     from opilio.crawl.worker import Worker
