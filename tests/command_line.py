@@ -33,7 +33,7 @@ def call(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(words, code, *texts)
 
 
-def ways_to(server: LocalServer, workers: int = -1) -> list[str]:
+def link_contexts(server: LocalServer, workers: int = -1) -> list[str]:
     """The options that lead a crawl to the local web, at full speed."""
     connect_to = ", ".join(f'"{host}" = "{address}"' for host, address in server.connect_to.items())
     return ["--set", f"fetch.connect_to={{ {connect_to} }}", "--delay", "0", "--workers", str(workers)]

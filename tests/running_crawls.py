@@ -47,6 +47,14 @@ def crawl_beside(collection: Collection) -> threading.Thread:
     return thread
 
 
+def wait_until(is_so: Callable[[], object], timeout_s: float = 30.0) -> None:
+    """Wait until something is so."""
+    until_s = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
+
+
 def wait_for(collection: Collection, is_so: Callable[[], bool], timeout_s: float = 90.0) -> None:
     """Wait until something is so of a crawl that runs."""
     until_s = time.monotonic() + timeout_s

@@ -61,7 +61,7 @@ def test_wrong_places_are_told(tmp_path: Path) -> None:
         (str(tmp_path / "empty"), "no collection there"),
         ("http://ships.example/ships", "not the address of a collection"),
         ("http://me:secret@ships.example/c/ships", "not the address of a collection"),
-        ("http://ships.example/c/ships", "token is not known"),
+        ("http://ships.example/c/ships", "token is unknown"),
     ]:
         with pytest.raises(InputError, match=said) as caught:
             entries_at(place)
@@ -156,7 +156,7 @@ def test_offering_by_hand(tmp_path: Path) -> None:
     assert "away" not in partly.stdout
     assert "warning: away (http" in partly.stderr
     again = CliRunner().invoke(cli, command, catch_exceptions=False).output
-    assert "cooks: 0 URLs handed over" in again
+    assert "cooks: 0 URLs forwarded" in again
     came = Collection(tmp_path / "cooks").sql("SELECT peer, topic, count(*) FROM offers WHERE incoming GROUP BY ALL")
     assert came.rows == [("gardens", "Cooking", 4)]
     result = CliRunner().invoke(cli, ["offer", str(tmp_path / "gardens")])

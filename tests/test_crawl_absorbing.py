@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opilio.analyze.sketch import bands
-from opilio.crawl.absorb import TELL_APART_S, Absorber
+from opilio.crawl.absorb import VISIT_SPACING_S, Absorber
 from opilio.crawl.ledger import Ledger
 from opilio.crawl.status import Counters
 from opilio.frontier import AllEvidence, Duplicates, Frontier, QueuedUrl, ScopeFilter, make_strategy
@@ -136,5 +136,5 @@ def test_what_is_found_waits_at_once() -> None:
 @given(st.floats(1.6e9, 3e9))
 def test_the_order_of_visits_that_came_together_is_found_again(now_s: float) -> None:
     """The database keeps microseconds, a float of so many seconds a quarter of one: no two times become the same."""
-    stored_us = [round((now_s + place * TELL_APART_S) * 1e6) for place in range(600)]
+    stored_us = [round((now_s + place * VISIT_SPACING_S) * 1e6) for place in range(600)]
     assert len(set(stored_us)) == 600 and stored_us == sorted(stored_us)

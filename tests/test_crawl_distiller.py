@@ -146,7 +146,7 @@ def due_after(pages: int, before: int, judged: int, after: int) -> bool:
     frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope), ledger)
     absorber = Absorber(settings, frontier, ledger)
     distiller = Distiller(settings, cast(Store, None), absorber, lambda: asyncio.sleep(0))
-    counters.add("pages judged anew", judged)
+    counters.add("pages re-judged", judged)
     return distiller._is_due()
 
 

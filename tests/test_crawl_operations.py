@@ -19,7 +19,7 @@ from browsed import TOPICS, crawled
 from opilio import Collection
 from opilio.crawl.control import ControlServer
 from opilio.crawl.operations import OPERATIONS, READS, STEERS, WRITES, Operation
-from opilio.crawl.operations.client import NOTE, Client, ask, is_running
+from opilio.crawl.operations.client import NOTE, OperationClient, ask, is_running
 from opilio.errors import CollectionBusy, CollectionError, InputError, QueryError, SettingsError
 from opilio.model.training import TrainingCause, TrainingReason
 from opilio.store import Store
@@ -131,7 +131,9 @@ def test_former_names_are_accepted(made: Collection, monkeypatch: pytest.MonkeyP
     """Methods and arguments that were renamed still work, with a notice of the new name."""
     called: list[tuple[str, Any]] = []
     monkeypatch.setattr(
-        Client, "call", lambda self, operation, *args, **kwargs: called.append((operation.name, args or kwargs)) or 1
+        OperationClient,
+        "call",
+        lambda self, operation, *args, **kwargs: called.append((operation.name, args or kwargs)) or 1,
     )
     with pytest.warns(FutureWarning, match="rejudge"):
         made.train(judge_anew=False)  # type: ignore[call-arg]

@@ -333,7 +333,7 @@ def test_the_command(town_web: RecordedWeb) -> None:
             assert connection.recv(100).startswith(b"HTTP/1.1 200 OK")
         process.send_signal(signal.SIGINT)
         assert process.wait(10) == 0
-        assert "gone" in process.stdout.read()
+        assert "has ended" in process.stdout.read()
     assert town_web.digest in told
 
 

@@ -140,7 +140,7 @@ def test_nothing_to_search_yet_is_said(tmp_path: Path) -> None:
     """A collection that is being written and has no index cannot be searched, and says so."""
     folder = tmp_path / "c"
     collection = make_collection(folder, PAGES[:3])
-    with index_lock(folder), pytest.raises(CollectionBusy, match="index is being made"):
+    with index_lock(folder), pytest.raises(CollectionBusy, match="index is being built"):
         collection.search("common")
 
 

@@ -9,8 +9,10 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page
 
+import search_pages
 from browser import chromium, signed_in
 from conftest import TAUGHT_TOPICS
+from search_pages import make_collection
 from web_portal import Portal
 
 SERIOUS = {"serious", "critical"}
@@ -88,3 +90,15 @@ def test_pages_can_be_read_without_scripts(portal: Portal, tmp_path: Path) -> No
         for path in ("/c/docs/", f"/c/docs/topic?topic={quote(TAUGHT_TOPICS[0])}", "/c/docs/search?q=data"):
             page.goto(portal.address + path)
             assert page.locator("main a[href*='/page?url=']").count() > 2, path
+
+
+def test_a_long_word_does_not_widen_a_phone(tmp_path: Path) -> None:
+    """The name of a topic and a title without a space are broken, in lists, tags and choices too."""
+    word, url = "W" * 200, "http://h0.example/0.html"
+    collection = make_collection(tmp_path / "c", [search_pages.Page("an owl", title=word, relevance=0.9)])
+    collection.sql(f"UPDATE topics SET name = '{word}', path = '{word}' WHERE kcid = 1", write=True)
+    with Portal(tmp_path) as portal, chromium() as browser:
+        page = signed_in(browser, portal.address, viewport={"width": 390, "height": 800})
+        for path in ("", "topic", f"topic?topic={word}", f"page?url={url}", f"teach?url={url}"):
+            page.goto(f"{portal.address}/c/c/{path}")
+            assert page.evaluate("document.documentElement.scrollWidth") <= 390, path

@@ -3,7 +3,7 @@
 The life of a URL. (1) `Discovery` gives it an oid and queues it in the frontier, or rejects it (`discovery.py`). (2)
 The engine leases it when it is the best whose host is ready (`engine.py`); a new host's robots.txt comes first
 (`first_contact.py`). (3) A worker fetches it, writes the response to its WARC file, analyses and judges the page
-(`worker.py`, in a process of its own: `worker_pool.py`, `worker_pool.py`). (4) The visit comes back and is absorbed
+(`worker.py`, in a process of its own: `worker_pool.py`). (4) The visit comes back and is absorbed
 (`absorb.py`): the URL is settled or queued for another try, and the target of a redirect or the links of a page are
 offered. (5) The rows that follow from it (`ledger.py`, `rows.py`) are committed in one transaction with those of some
 hundred others (`commits.py`).
@@ -20,7 +20,7 @@ Invariants: decisions are made in one process and without I/O; what waits (netwo
 After kill -9 at any moment the next crawl rebuilds its memory from the tables, takes in the pages that only the WARC
 files have (`restore.py`), and continues.
 
-A worker process imports `worker_process` alone and starts quickly; so the names below are loaded on first use.
+A worker process does not import the engine and starts quickly; so the names below are loaded on first use.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from opilio.crawl.engine import Engine
 from opilio.crawl.ledger import Ledger
 from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.operations import Operation, browse, crawling, database, federation, reviewing, training
-from opilio.crawl.operations.client import Client, is_running
+from opilio.crawl.operations.client import OperationClient, is_running
 from opilio.crawl.phases import phase_at_start, strategy_in
 from opilio.crawl.restore import recover_pages, reopen, restore
 from opilio.crawl.status import Counters, Status
@@ -93,7 +93,7 @@ class Collection:
                 f"{self.folder}: no collection there",
                 f"Make one: opilio crawl {self.folder} --bookmarks FILE (or --seeds FILE)",
             )
-        self._client = Client(self.folder, load(self.folder / FILE_NAME))
+        self._client = OperationClient(self.folder, load(self.folder / FILE_NAME))
 
     @property
     def settings(self) -> Settings:

@@ -137,7 +137,7 @@ class Ledger:
         """A queued URL will not be fetched."""
         self.settle(url, outcome, rows.NEVER_S)
 
-    def spilled(self, urls: Sequence[QueuedUrl]) -> None:
+    def priorities_changed(self, urls: Sequence[QueuedUrl]) -> None:
         """The priorities of queued URLs have changed."""
         for url in urls:
             if url.oid in self.recrawls:  # the outcome in its row says that a page of it is stored

@@ -172,7 +172,7 @@ class Phases:
         waiting = await asyncio.to_thread(count_queued, self._store)
         await self._change_order()
         tiers = self._absorber.frontier.tiers  # some were found since: counting too many does no harm
-        tiers.wait_in_database({topic: max(waiting.get(topic, 0), cold) for topic, cold in tiers.cold.items()})
+        tiers.set_cold_counts({topic: max(waiting.get(topic, 0), cold) for topic, cold in tiers.cold.items()})
         urls = await self._distiller.restart_from_hubs(RESTART_HUBS)
         self._resumes = False
         self._enter(Phase.HARVESTING, f"harvesting: {urls:,} URLs recommended by the best hubs come first")

@@ -28,7 +28,7 @@ from opilio.store.urls import (
     requeue_dropped,
     trap_like_urls,
 )
-from opilio.store.warc_reading import known_ends
+from opilio.store.warc_files import known_ends
 
 if TYPE_CHECKING:
     from opilio.crawl.worker import Worker
@@ -46,7 +46,7 @@ def restore(store: Store, absorber: Absorber) -> None:
     waiting = count_queued(store)
     if store.count_rows("runs"):  # URLs offered before the first refill stay cold: see recover_pages
         waiting = dict.fromkeys(frontier.tiers.queues, 0) | waiting
-    frontier.tiers.wait_in_database(waiting)
+    frontier.tiers.set_cold_counts(waiting)
     absorber.ledger.recrawls.update(recrawled_urls(store))
 
 

@@ -176,11 +176,11 @@ class _Explainer:
 def explained(searcher: Any, query: Any, address: Any) -> LeafCount | None:
     """What the index counted for a query of one leaf in a page; None when the page does not have it."""
     try:
-        told = query.explain(searcher, address).to_json()
+        report = query.explain(searcher, address).to_json()
     except ValueError:  # so the library says that it does not fit
         return None
     counted = LeafCount()
-    _collect(_DECODER.decode(told), counted)
+    _collect(_DECODER.decode(report), counted)
     return counted
 
 

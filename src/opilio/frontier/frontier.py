@@ -252,7 +252,7 @@ class Frontier:
         return touched
 
     def requeue(self, topics: Iterable[int]) -> None:
-        """URLs of these topics, one for each, are queued in the database again: all queued URLs are reordered."""
+        """URLs are queued in the database again; `topics` has the topic of each. All queued URLs are reordered."""
         for topic in topics:
             if topic in self.tiers.queues:
                 self.tiers.cold[topic] += 1

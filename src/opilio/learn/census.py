@@ -62,17 +62,17 @@ def propose_mark(hierarchy: Hierarchy, around: Mapping[int, Mapping[int, int]]) 
 
 
 def remedies_of(
-    folder: str, hierarchy: Hierarchy, told: Mapping[str, Any], mark: MarkProposal | None
+    folder: str, hierarchy: Hierarchy, census: Mapping[str, Any], mark: MarkProposal | None
 ) -> list[dict[str, str]]:
     """What a census calls for, the most promising first: why, and the command."""
     found = []
     if mark is not None:
         found.append(mark_remedy(folder, hierarchy, mark))
-    found += [more_examples(folder, name, f"{name!r} starves") for name in told["starving"]]
-    if told["pages"] and told["waiting"] < FEW_WAITING:
-        found.append(back_links(folder, f"only {told['waiting']:,} URLs wait"))
-    if told["relevant"] < LOW_HARVEST * told["pages"]:
-        found += low_harvest(folder, _a_good_topic(hierarchy, told))
+    found += [more_examples(folder, name, f"{name!r} starves") for name in census["starving"]]
+    if census["pages"] and census["waiting"] < FEW_WAITING:
+        found.append(back_links(folder, f"only {census['waiting']:,} URLs are queued"))
+    if census["relevant"] < LOW_HARVEST * census["pages"]:
+        found += low_harvest(folder, _a_good_topic(hierarchy, census))
     return found
 
 
@@ -122,12 +122,12 @@ def _remedy(why: str, *words: str) -> dict[str, str]:
     return {"why": why, "command": command_line(*words)}
 
 
-def _a_good_topic(hierarchy: Hierarchy, told: Mapping[str, Any]) -> str:
+def _a_good_topic(hierarchy: Hierarchy, census: Mapping[str, Any]) -> str:
     """The good topic that has the fewest relevant pages; the one that was asked about, if one was."""
-    if told["topic"]:
-        return str(told["topic"])
+    if census["topic"]:
+        return str(census["topic"])
     good = {hierarchy.nodes[kcid].path or hierarchy.nodes[kcid].name for kcid in hierarchy.good}
-    counts: dict[str, int] = {topic["topic"]: topic["relevant"] for topic in told["topics"] if topic["topic"] in good}
+    counts: dict[str, int] = {topic["topic"]: topic["relevant"] for topic in census["topics"] if topic["topic"] in good}
     return min(counts, key=lambda name: (counts[name], name))
 
 

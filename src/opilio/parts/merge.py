@@ -25,7 +25,7 @@ from opilio.parts.split import MEASURED, PartReport, idle_collection, room_for, 
 from opilio.settings import Settings, override
 from opilio.settings.files import write_settings
 from opilio.store import Store
-from opilio.store.warc_reading import WarcFile, known_ends, list_files, named_apart, needed_bytes, note_ends, take
+from opilio.store.warc_files import WarcFile, known_ends, list_files, named_apart, needed_bytes, note_ends, take
 from opilio.topics import Mark, TopicRecord
 from opilio.topics.hierarchy import ROOT
 from opilio.topics.records import good_of, marks_from

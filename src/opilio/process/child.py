@@ -64,8 +64,9 @@ def start(
 ) -> Child:
     """Start a child that calls `target`, MODULE:FUNCTION, with its end of the channel and the arguments.
 
-    `inherited` are descriptors that keep their numbers in the child. Without an `environment` the child has ours;
-    `output` and `errors` are where its standard output and error go, by default where ours go.
+    `niceness` holds once the module is imported. `inherited` are descriptors that keep their numbers in the child.
+    Without an `environment` the child has ours; `output` and `errors` are where its standard output and error go, by
+    default where ours go.
 
     The child leads a process group of its own: Ctrl-C is the parent's to handle, and the child can be killed with
     whatever it starts. A child that reads what strangers wrote has its `own_session` as well: no terminal that it could
@@ -109,11 +110,11 @@ def call(
     """
     import pickle  # noqa: PLC0415  (most processes do not need it)
 
-    child = start("opilio.process.child:answer_call", niceness=niceness)
+    child = start("opilio.process.child:answer_call")
     try:
         on_start(child.process)
         with contextlib.suppress(ConnectionError):  # when the child is gone, the answer is empty
-            child.channel.send(pickle.dumps((function, arguments)))
+            child.channel.send(pickle.dumps((function, arguments, niceness)))
         answer = child.channel.receive()
     finally:
         child.close()
@@ -133,10 +134,10 @@ def main(arguments: Sequence[str]) -> None:
     """Do what `start` asks for."""
     target, descriptor, niceness, *rest = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if int(niceness):
-        os.nice(int(niceness))
-    module, _, function = target.partition(":")
-    getattr(importlib.import_module(module), function)(Channel(socket.socket(fileno=int(descriptor))), *rest)
+    module, _, name = target.partition(":")
+    function = getattr(importlib.import_module(module), name)
+    os.nice(int(niceness))  # now: imports alongside a busy crawl would take ten times as long
+    function(Channel(socket.socket(fileno=int(descriptor))), *rest)
 
 
 def answer_call(channel: Channel) -> None:
@@ -147,8 +148,9 @@ def answer_call(channel: Channel) -> None:
     message = channel.receive()
     if not message:
         return
-    function, arguments = pickle.loads(message)
+    function, arguments, niceness = pickle.loads(message)  # imports what it needs
     del message
+    os.nice(niceness)
     result, error = None, None
     try:
         result = function(*arguments)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from opilio.crawl.operations.client import Client, caller_operation
+from opilio.crawl.operations.client import OperationClient, caller_operation
 from opilio.crawl.operations.context import Context, address_of
 from opilio.crawl.operations.declaration import LONG_TIMEOUT_S, READS, Meta, Route, operation
 from opilio.errors import CollectionBusy, StoreError
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @caller_operation(READS)
 def search(
-    client: Client,
+    client: OperationClient,
     question: str,
     *,
     weights: Mapping[str, float] | None = None,
@@ -66,7 +66,7 @@ def search(
 @caller_operation(
     READS, rest=Route("GET", "similar", "search"), about={"n": Meta(ge=1, le=100, description="How many pages.")}
 )
-def similar(client: Client, url: str, n: int = 10) -> list[dict[str, Any]]:
+def similar(client: OperationClient, url: str, n: int = 10) -> list[dict[str, Any]]:
     """The stored pages most similar to the page of a URL, best first; neither itself nor copies of it."""
     address = address_of(url, "Give the address of a stored page.")
 
@@ -79,7 +79,7 @@ def similar(client: Client, url: str, n: int = 10) -> list[dict[str, Any]]:
 
 
 @caller_operation(READS)
-def update_index(client: Client) -> bool:
+def update_index(client: OperationClient) -> bool:
     """Bring the search index up to date; False when a crawl runs, or another process does it already."""
     from opilio.search.index_update import update  # noqa: PLC0415
 
@@ -95,7 +95,7 @@ def update_index(client: Client) -> bool:
         ) from None
 
 
-def with_index(client: Client, find: Callable[[IndexReader], T]) -> T:
+def with_index(client: OperationClient, find: Callable[[IndexReader], T]) -> T:
     """Look into the index; it is brought up to date first unless a crawl does so. A damaged index is rebuilt."""
     from opilio.search.index import DamagedIndex, discard_index, open_reader  # noqa: PLC0415
 
@@ -192,7 +192,7 @@ def page(at: Context, url: str, *, explain: bool = True) -> dict[str, Any]:
 
 @operation(READS)
 def pages(at: Context, urls: Sequence[str]) -> list[dict[str, Any]]:
-    """What `page` says of each of several URLs, in one read."""
+    """What `page` returns, for each of several URLs."""
     from opilio.search import pages as stored  # noqa: PLC0415
 
     return stored.pages(at.store, [address_of(url) for url in urls])

@@ -22,7 +22,7 @@ import numpy as np
 
 from opilio.analyze.sketch import bands
 from opilio.analyze.terms import Vocabulary, link_words
-from opilio.crawl.absorb import TELL_APART_S, Absorber
+from opilio.crawl.absorb import VISIT_SPACING_S, Absorber
 from opilio.crawl.ledger import Ledger
 from opilio.crawl.status import Counters
 from opilio.crawl.worker import PageJudge
@@ -245,7 +245,7 @@ class Simulation:
             if leases:
                 visits = [self._visit(lease) for lease in leases]
                 absorber.absorb_all(visits, self.now_s)
-                self.now_s += (len(visits) - 1) * TELL_APART_S  # when the last of them came
+                self.now_s += (len(visits) - 1) * VISIT_SPACING_S  # when the last of them came
                 for visit in visits:
                     if visit.document is not None:
                         self.on_page(trace.by_oid[visit.lease.oid], visit.judgement)
