@@ -2,8 +2,9 @@
 
 A process that trains a model spends nine tenths of its time on loading scikit-learn, and a crawl of a test trains
 several models. Here the fork server of `multiprocessing` loads it once for each process of pytest. A forked process has
-a channel, a process group, a niceness and an end of its own, as one that `opilio.process` starts. Processes that a test
-starts by a command, such as `python -m opilio`, start their own children as they do for a user.
+a channel, a process group and an end of its own, as one that `opilio.process` starts; but none is nice, for on a machine
+that is busy with tests a nice one would not come to its turn. Processes that a test starts by a command, such as
+`python -m opilio`, start their own children as they do for a user.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ def _run(
     os.environ.clear()
     os.environ.update(environment)
     os.close(begun.number)
-    target, _, *rest = arguments
-    child.main([target, str(channel.number), *rest])
+    target, _, _, *rest = arguments
+    child.main([target, str(channel.number), "0", *rest])
 
 
 class WarmProcess:
