@@ -27,10 +27,12 @@ browser:         ## install Chromium, unless there is one
 	  { $(SUDO) apt-get update && $(SUDO) apt-get install -y --no-install-recommends chromium; } || \
 	  { echo "error: the tests of pages need Chromium; install it, then run make again" >&2; exit 1; }
 
+# One process more than there are cores: tests also wait for crawls.
+TESTERS  ?= $(shell expr $$(nproc) + 1)
 # Bytecode is written whatever the environment says: compiling the tests again takes each process of pytest 8 s.
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(READY) browser  ## run the tests
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
 
 slow: $(READY)   ## run the tests that take minutes: clusters that lose nodes, many kills in a row
 	$(BIN)/python -m pytest -m slow

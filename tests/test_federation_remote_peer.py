@@ -224,9 +224,7 @@ DEEP = b"[" * 100_000
 
 
 def ask_federation(address: str, timeout_s: float = 5.0) -> PeerAnswer:
-    return RemotePeer("birds", address, "t0ken").ask(
-        "owl", weights=None, filters=[], most=10, timeout_s=timeout_s
-    )
+    return RemotePeer("birds", address, "t0ken").ask("owl", weights=None, filters=[], most=10, timeout_s=timeout_s)
 
 
 @pytest.mark.parametrize(
