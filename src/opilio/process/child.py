@@ -64,8 +64,9 @@ def start(
 ) -> Child:
     """Start a child that calls `target`, MODULE:FUNCTION, with its end of the channel and the arguments.
 
-    `niceness` holds once the module is imported. `inherited` are descriptors that keep their numbers in the child. Without an `environment` the child has ours;
-    `output` and `errors` are where its standard output and error go, by default where ours go.
+    `niceness` holds once the module is imported. `inherited` are descriptors that keep their numbers in the child.
+    Without an `environment` the child has ours; `output` and `errors` are where its standard output and error go, by
+    default where ours go.
 
     The child leads a process group of its own: Ctrl-C is the parent's to handle, and the child can be killed with
     whatever it starts. A child that reads what strangers wrote has its `own_session` as well: no terminal that it could
