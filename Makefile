@@ -27,6 +27,8 @@ browser:         ## install Chromium, unless there is one
 	  { $(SUDO) apt-get update && $(SUDO) apt-get install -y --no-install-recommends chromium; } || \
 	  { echo "error: the tests of pages need Chromium; install it, then run make again" >&2; exit 1; }
 
+# Bytecode is written whatever the environment says: compiling the tests again takes each process of pytest 8 s.
+test: export PYTHONDONTWRITEBYTECODE =
 test: $(READY) browser  ## run the tests
 	$(BIN)/python -m pytest -n auto --dist worksteal
 

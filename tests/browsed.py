@@ -1,24 +1,17 @@
 """A crawled collection for tests of the portal: with a subtopic, link scores, and a title that would be a script."""
 
+import shutil
 from pathlib import Path
 
 from opilio import Collection
-from opilio.lab.local_web import LocalServer
 
 TOPICS = ["cryptography", "data compression", "statistics"]
 SCRIPT = "</title></script><script>alert('title')</script>"
 
 
-def crawled(server: LocalServer, folder: Path) -> Collection:
-    """Crawl a few pages, then change what a test wants to look at."""
-    bookmarks = folder / "bookmarks.html"
-    bookmarks.write_text(server.web.bookmarks(TOPICS), encoding="utf-8")
-    settings = {
-        "fetch.connect_to": server.connect_to, "fetch.host_delay_s": 0.0, "fetch.backoff_s": 0.1, "run.workers": -1,
-        "limits.max_pages": 60, "classify.classifier": "bayes", "learn.mined_negatives": 0,
-    }  # fmt: skip
-    collection = Collection.create(folder / "birds & bees", bookmarks=bookmarks, settings=settings)
-    collection.crawl()
+def crawled(taught: Path, folder: Path) -> Collection:
+    """A copy of a crawled collection, changed to what a test wants to look at."""
+    collection = Collection(shutil.copytree(taught, folder / "birds & bees"))
     changes = [
         "INSERT INTO topics VALUES (9, 1, 'hashes', 'cryptography / hashes', 'subsumed', ['hash'], 'digests <b>')",
         "UPDATE pages SET kcid = 9 WHERE kcid = 1 AND oid % 2 = 0",

@@ -1,6 +1,7 @@
 """What several test files share: a small local web, served by a process of its own."""
 
 import dataclasses
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from opilio import Collection
 from opilio.lab.local_web import LocalServer, LocalWeb, build
+from warm_processes import warm_processes
 
 hypothesis.settings.register_profile("opilio", deadline=None)  # a busy machine is no fault of the code's
 hypothesis.settings.load_profile("opilio")
@@ -31,6 +33,20 @@ def hurried_web() -> LocalWeb:
     }
     assert files != web.files
     return dataclasses.replace(web, files=files, cache_file=None)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _warm_processes() -> Iterator[None]:
+    """Child processes, such as one that trains a model, start in no time."""
+    with warm_processes():
+        yield
+
+
+@pytest.fixture
+def cold_processes() -> Iterator[None]:
+    """For tests of child processes themselves: they start as they do outside of tests."""
+    with warm_processes(subprocess.Popen):
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
 from hypothesis import strategies as st
 
 from opilio.store import Store
+from webs import put_rows
 
 URLS = 12
 TABLES = ("crawl", "links", "pages", "redirects", "duplicates", "judgements", "topics", "hubs", "auth")
@@ -34,15 +34,7 @@ class Web:
 
     def fill(self, store: Store) -> Store:
         """Put this web in the place of what is in the database."""
-        with store.writing() as to:
-            for table in TABLES:
-                to.execute(f"DELETE FROM {table}")
-            for table, rows in self._rows().items():
-                if rows:
-                    to.register("incoming", pa.Table.from_pylist(rows))
-                    to.execute(f"INSERT INTO {table} BY NAME FROM incoming")
-                    to.unregister("incoming")
-        return store
+        return put_rows(store, self._rows(), emptied=TABLES)
 
     def _rows(self) -> dict[str, list[dict[str, Any]]]:
         oids = range(len(self.hosts))

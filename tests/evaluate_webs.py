@@ -4,7 +4,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from opilio.lab.webs import RecordedWeb
-from opilio.lab.webs.recording import RecordedAnswer, head_of, recording
+from opilio.lab.webs.recording import RecordedAnswer, head_of
+from webs import record
 
 HTML = "text/html; charset=utf-8"
 
@@ -31,10 +32,7 @@ def redirect(url: str, target: str, status: int = 301) -> RecordedAnswer:
 
 def make_web(folder: Path, answers: Iterable[RecordedAnswer]) -> RecordedWeb:
     """The recorded web of `answers`."""
-    with recording(folder) as recorder:
-        for answer in answers:
-            recorder.add(answer)
-        return recorder.finish(["a test"])
+    return record(folder, answers)
 
 
 def town(hosts: int = 4, pages: int = 12) -> list[RecordedAnswer]:

@@ -6,12 +6,13 @@ import random
 from pathlib import Path
 from typing import Any
 
-from fetch_servers import Handler, WebServer, html
+from fetch_servers import Handler, WebServer
 from opilio import Collection
 from opilio.classify import Example
 from opilio.features.evidence import TextReader
 from opilio.topics import default_others
 from opilio.topics.hierarchy import ABOVE_ROOT, Hierarchy, Mark, Node
+from webs import Page, Web
 
 OWL = [
     "owl",
@@ -188,13 +189,12 @@ class OwlWeb:
     def routes(self) -> dict[str, bytes | Handler]:
         """Every page links to the next ten, the last ones to the first."""
         paths = list(self.texts)
-        found: dict[str, bytes | Handler] = {}
+        pages = []
         for place, path in enumerate(paths):
-            near = [paths[(place + step) % len(paths)] for step in range(1, 11)]
-            links = " ".join(f'<a href="{self.url(one)}">{one.split("/")[1]}</a>' for one in near)
-            body = f"<title>{path}</title><body><article><p>{self.texts[path]}</p></article>{links}</body>"
-            found[path] = html(body.encode())
-        return found
+            near = [(place + step) % len(paths) for step in range(1, 11)]
+            links = tuple((one, paths[one].split("/")[1]) for one in near)
+            pages.append(Page(self.texts[path], title=path, url=self.url(path), links=links))
+        return Web(pages).routes()
 
     def taxonomy(self, folder: Path, examples: dict[str, list[str]], others: list[str] | None = None) -> Path:
         """A file with topics, all wanted, and their examples."""

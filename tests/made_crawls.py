@@ -8,10 +8,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
 from opilio.analyze.terms import Vocabulary, tokenize
 from opilio.store import Store
+from webs import put_rows
 
 BEGAN = datetime.datetime(2024, 1, 1)
 TOPICS = (
@@ -57,14 +56,8 @@ class MadeCrawl:
 
     def fill(self, store: Store) -> Store:
         """Put it in the place of what is in the database."""
-        with store.writing() as to:
-            for table, rows in self._rows().items():
-                to.execute(f"DELETE FROM {table}")
-                if rows:
-                    to.register("incoming", pa.Table.from_pylist(rows))
-                    to.execute(f"INSERT INTO {table} BY NAME FROM incoming")
-                    to.unregister("incoming")
-        return store
+        rows = self._rows()
+        return put_rows(store, rows, emptied=rows)
 
     def _rows(self) -> dict[str, list[dict[str, Any]]]:
         common = {"depth": 1, "hops": 0, "priority": 0.0, "outcome": None}

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from opilio.classify import Model
 from opilio.classify.keywords import KeywordJudge
 from opilio.model import Phase, host_of, url_key
 from opilio.settings import Settings
 from opilio.settings.files import write_settings
 from opilio.store import Store
+from webs import put_rows
 
 BEGAN = datetime.datetime(2024, 1, 1)
 PATHS = ("", "A", "A / x", "B", "C", "C / y")
@@ -45,13 +44,9 @@ def make_world(
 ) -> Path:
     """A collection of which everything but its shape is drawn by `seed`. Two of them share the URLs they share."""
     folder.mkdir()
-    with Store.create(folder) as store, store.writing() as to:
-        for table, rows in _rows(random.Random(seed), sites, paths, urls, later_s).items():
-            if rows:
-                to.register("incoming", pa.Table.from_pylist(rows))
-                to.execute(f"INSERT INTO {table} BY NAME FROM incoming")
-                to.unregister("incoming")
-        to.execute("UPDATE judgements SET votes = MAP {'terms': confidence}")
+    with Store.create(folder) as store:
+        put_rows(store, _rows(random.Random(seed), sites, paths, urls, later_s))
+        store.query("UPDATE judgements SET votes = MAP {'terms': confidence}", write=True)
     write_settings(folder, Settings())
     return folder
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from opilio import Collection
+from opilio.lab.local_web import LocalServer
 from opilio.parts.rules import RULES
 from opilio.store import Store
 
@@ -60,3 +62,14 @@ def differences(one: Facts, other: Facts, without: frozenset[str] = frozenset())
                 "new": list((other[table] - one[table]).items())[:3],
             }
     return found
+
+
+def urls_in(folder: Path, where: str) -> set[str]:
+    """The URLs of a collection that are so."""
+    return {url for (url,) in Collection(folder).sql(f"SELECT url FROM crawl WHERE {where}").rows}
+
+
+def asked_for(server: LocalServer) -> list[str]:
+    """The pages that were requested, in order."""
+    asked = [f"http://{request.host}{request.path}" for request in server.requests()]
+    return [url for url in asked if not url.endswith("/robots.txt")]

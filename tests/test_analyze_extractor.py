@@ -87,11 +87,11 @@ class TestReading:
         assert content.links[0].key
 
     def test_bomb_has_its_own_outcome(self) -> None:
-        """A file that unfolds too far is counted as a bomb, with the limit in words."""
+        """A file that unpacks to too much is counted as a bomb, with the limit in words."""
         reader = Extractor(Settings(documents=DocumentSettings(max_unpacked_bytes=MIB)))
         result = reader.read_now(zipped({"a.txt": b"a" * 3 * MIB}), "application/zip", URL)
         reader.close()
-        assert result == Failure("unfolds to more than 1 MiB", Outcome.BOMB)
+        assert result == Failure("unpacks to more than 1 MiB", Outcome.BOMB)
 
     def test_html_sent_as_a_document(self, real: Extractor) -> None:
         """An error page sent as a PDF is not risky, and read as the page that it is."""
@@ -282,7 +282,7 @@ class TestFiles:
         with FileReader(Settings()) as reader:
             with pytest.raises(InputError, match=r"a\.pdf: broken PDF"):
                 reader.read(tmp_path / "a.pdf")
-            with pytest.raises(InputError, match=r"b\.bin: not a text"):
+            with pytest.raises(InputError, match=r"b\.bin: neither text"):
                 reader.read(tmp_path / "b.bin")
             with pytest.raises(InputError, match="No such file"):
                 reader.read(tmp_path / "c.pdf")

@@ -32,10 +32,10 @@ from analyze_documents import (
     zipped,
 )
 from opilio.analyze import Analyzer, Content, Source, extraction_process
-from opilio.analyze.content import Targets
 from opilio.analyze.documents import postscript
 from opilio.analyze.documents.reading import Bomb, ReadingContext, UnpackBudget, Unreadable
 from opilio.analyze.formats import kind_of, read_as
+from opilio.analyze.targets import Targets
 from opilio.model import Link
 from opilio.settings import DocumentSettings, RobotsSettings, StoreSettings, TrapSettings
 
@@ -264,7 +264,9 @@ class TestArchives:
         outer = zipped({"middle.tgz": middle})
         assert read(outer).text == "middle.tgz\ninner.zip\ninner.txt\nDeep text\nnote.txt\nA note"
         assert read(outer, limits=DocumentSettings(max_nesting=2)).text == "middle.tgz\nnote.txt\nA note"
-        with pytest.raises(Unreadable, match=r"nothing in it can be read \(middle.tgz: stands in more than 1 archive"):
+        with pytest.raises(
+            Unreadable, match=r"nothing in it can be read \(middle.tgz: is nested in more than 1 archive"
+        ):
             read(outer, limits=DocumentSettings(max_nesting=1))
 
     @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
@@ -315,13 +317,13 @@ class TestLimits:
         assert (len(content.links), content.links_dropped) == (100, 200)
         assert all(isinstance(link, Link) for link in content.links)
 
-    def test_unfolding_is_stopped_on_the_way(self) -> None:
-        """What unfolds too far is given up while it unfolds: a bomb of 100 MiB is never in memory."""
+    def test_unpacking_is_stopped_on_the_way(self) -> None:
+        """What unpacks too far is given up while it unpacks: a bomb of 100 MiB is never in memory."""
         bomb = zipped({"zeros.txt": b"a" * 100_000_000})
         import tracemalloc
 
         tracemalloc.start()
-        with pytest.raises(Bomb, match="unfolds to more than 2 MiB"):
+        with pytest.raises(Bomb, match="unpacks to more than 2 MiB"):
             read(bomb, limits=DocumentSettings(max_unpacked_bytes=2 << 20))
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
@@ -353,7 +355,7 @@ class TestLimits:
         assert read(docx(more={"word/document.xml": f"<d>{deep}</d>"})).text == "deep"
 
     def test_sparse_tar(self) -> None:
-        """A sparse member, larger than its archive, counts for what it unfolds to."""
+        """A sparse member, larger than its archive, counts for what it unpacks to."""
         header = bytearray(tarred({"sparse.txt": b""})[:512])
         header[156:157] = b"S"  # GNU sparse
         header[483:495] = b"77777777777\0"  # its real size: 8 GiB

@@ -130,4 +130,4 @@ def test_archive_of_itself(extractor: Extractor) -> None:
         body = zipped({"in.zip": body})
     result = extractor.read_now(body, "application/zip", URL)
     assert isinstance(result, Failure)
-    assert "stands in more than 3 archives" in result.detail
+    assert "is nested in more than 3 archives" in result.detail

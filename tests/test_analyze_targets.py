@@ -3,7 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opilio.analyze.content import Targets, base_of
+from opilio.analyze.targets import Targets, base_of
 from opilio.analyze.terms import tokenize
 from opilio.model import normalize
 
@@ -21,7 +21,7 @@ def test_resolving_is_normalising(asked: list[tuple[str, str]]) -> None:
     """Whatever was asked before, in whatever folder, an address leads where `normalize` says."""
     targets = Targets()
     for href, base in asked + asked:
-        assert targets.seen_from(base_of(base))[href].url == normalize(href, base)
+        assert targets.relative_to(base_of(base))[href].url == normalize(href, base)
 
 
 @settings(max_examples=500)

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opilio.analyze import Analyzer
-from opilio.analyze.terms import ENGLISH, MAX_TERMS, Vocabulary, tokenize
+from opilio.analyze.terms import ENGLISH_STOP_WORDS, MAX_TERMS, Vocabulary, tokenize
 from opilio.model import Document
 from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
 
@@ -76,7 +76,7 @@ class TestTerms:
     def test_counts_against_brute_force(self, words: list[str]) -> None:
         """Terms are the Porter stems of the words that are neither stop words nor single letters nor long numbers."""
         stem = Stemmer.Stemmer("porter").stemWord
-        unwanted = ENGLISH | {"x", "123456"}
+        unwanted = ENGLISH_STOP_WORDS | {"x", "123456"}
         expected = Counter(term(stem(word)) for word in words if word not in unwanted)
         for language in ("en", ""):
             vocabulary = Vocabulary()

@@ -97,7 +97,7 @@ SQL_ELSEWHERE = {
     "opilio.parts": "dividing and joining collections maps one database onto others, table by table",
     "opilio.cli": "examples in help texts, and the questions of the demo",
     "opilio.lab": "experiments query collections as a user does",
-    "opilio.crawl.collection": "an example in the docstring, and the hosts that are retried",
+    "opilio.crawl.collection": "an example in the docstring",
     "opilio.crawl.extra_urls": "files of back-links are read by DuckDB, outside of any collection",
 }
 """Modules, or packages, outside the store that have SQL, and why."""
@@ -117,3 +117,24 @@ def test_sql_is_written_in_the_store() -> None:
     assert not unknown
     unused = [known for known in SQL_ELSEWHERE if not any(f"{name}.".startswith(f"{known}.") for name in found)]
     assert not unused, "remove from the list"
+
+
+def test_names_that_are_loaded_on_first_use_exist() -> None:
+    """`learn.train` and the like are found when they are used; type checkers cannot see a misspelled one."""
+    wrong = []
+    for path in MODULES:
+        tree = ast.parse(path.read_text())
+        packages = {
+            alias.asname or alias.name: importlib.import_module(f"opilio.{alias.name}")
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and node.module == "opilio"
+            for alias in node.names
+            if (ROOT / alias.name / "__init__.py").exists()
+        }
+        wrong += [
+            f"{module_name(path)}: {node.value.id}.{node.attr}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+            if node.value.id in packages and not hasattr(packages[node.value.id], node.attr)
+        ]
+    assert not wrong

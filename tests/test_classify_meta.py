@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 from opilio.classify.decision import (
     DOUBT,
-    NOTHING_SEEN,
+    NO_EVIDENCE,
     RELEVANCE_SLOPE,
     RULES,
-    Verdicts,
+    Decisions,
     WalkStage,
     decide,
     path_confidence,
@@ -50,14 +50,14 @@ def test_decisions_are_those_of_equation_2(rule: str, topics: list[list[tuple[fl
     padded = [votes + [(nan, 0.5)] * (spaces - len(votes)) for votes in topics]
     votes = np.array([[vote for vote, _ in topic] for topic in padded]).T
     precisions = np.array([[precision for _, precision in topic] for topic in padded]).T
-    verdicts = decide(RULES[rule], votes, precisions)
-    assert verdicts.decisions.tolist() == [by_equation_2(rule, topic) for topic in padded]
+    decisions = decide(RULES[rule], votes, precisions)
+    assert decisions.signs.tolist() == [by_equation_2(rule, topic) for topic in padded]
     for column, topic in enumerate(padded):
-        assert (verdicts.confidences[column] > 0) == (verdicts.decisions[column] > 0)
+        assert (decisions.confidences[column] > 0) == (decisions.signs[column] > 0)
         voters = [vote for vote, _ in topic if not isnan(vote)]
         if not voters:
-            assert verdicts.confidences[column] == NOTHING_SEEN
-        assert verdicts.shares[:, column].sum() == pytest.approx(1.0 if voters else 0.0)
+            assert decisions.confidences[column] == NO_EVIDENCE
+        assert decisions.shares[:, column].sum() == pytest.approx(1.0 if voters else 0.0)
 
 
 def test_confidence_is_the_weighed_mean() -> None:
@@ -74,7 +74,7 @@ def test_a_decision_has_its_sign() -> None:
     for rule, expected in (("majority", DOUBT), ("unanimous", (0.1 + 0.1 - 3.0) / 3)):
         assert decide(RULES[rule], votes, np.ones((3, 1))).confidences[0] == pytest.approx(expected)
     in_doubt = decide(RULES["unanimous"], np.array([[2.0], [-0.1]]), np.ones((2, 1)))
-    assert (in_doubt.decisions[0], in_doubt.confidences[0]) == (0.0, -DOUBT)
+    assert (in_doubt.signs[0], in_doubt.confidences[0]) == (0.0, -DOUBT)
 
 
 def test_every_setting_has_its_rule() -> None:
@@ -86,9 +86,9 @@ def test_every_setting_has_its_rule() -> None:
 
 
 @dataclass
-class Asked:
+class NodeResult:
     topics: tuple[int, ...]
-    verdicts: Verdicts
+    decisions: Decisions
 
 
 PARENTS = {0: -1, 1: 0, 2: 0, 3: 0, 11: 1, 12: 1, 21: 2, 22: 2}
@@ -100,21 +100,21 @@ def tree(good: set[int]) -> Hierarchy:
     return Hierarchy(Node(kcid, parent, str(kcid), str(kcid), marks[kcid]) for kcid, parent in PARENTS.items())
 
 
-def walked(hierarchy: Hierarchy, confidences: dict[int, float]) -> list[WalkStage[Asked]]:
+def walked(hierarchy: Hierarchy, confidences: dict[int, float]) -> list[WalkStage[NodeResult]]:
     """The walk of a page for which each topic has this confidence."""
 
-    def ask(node: int) -> Asked | None:
+    def judge_below(node: int) -> NodeResult | None:
         topics = hierarchy.children(node)
         if not topics:
             return None
         numbers = np.array([confidences.get(topic, -1.0) for topic in topics])
-        return Asked(topics, Verdicts(np.sign(numbers), numbers, np.ones((1, len(topics)))))
+        return NodeResult(topics, Decisions(np.sign(numbers), numbers, np.ones((1, len(topics)))))
 
-    return walk(hierarchy, ask)
+    return walk(hierarchy, judge_below)
 
 
-def path(stages: list[WalkStage[Asked]]) -> list[int]:
-    return [stage.asked.topics[stage.taken] for stage in stages if stage.taken >= 0]
+def path(stages: list[WalkStage[NodeResult]]) -> list[int]:
+    return [stage.result.topics[stage.taken] for stage in stages if stage.taken >= 0]
 
 
 def test_the_surest_topic_takes_the_page() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from opilio.classify import CLASSIFIERS, Example, TrainingSet
 from opilio.classify import oasis as oasis_module
-from opilio.classify.oasis import METRICS, OasisFilter, directory_of, middle, relevance, threshold
+from opilio.classify.oasis import METRICS, OasisFilter, directory_of, draw_middle, relevance, threshold
 from opilio.classify.oasis_filter import ElementCount, proposals
 from opilio.errors import InputError, SettingsError
 from opilio.features.evidence import Evidence, TextReader
@@ -369,12 +369,12 @@ def test_the_middle_is_neither_frequent_nor_rare() -> None:
         entry.documents = entry.occurrences = documents
         counts.append(entry)
     for seed in range(20):
-        drawn = [entry.documents for entry in middle(counts, 5, random.Random(seed))]
+        drawn = [entry.documents for entry in draw_middle(counts, 5, random.Random(seed))]
         assert len(set(drawn)) == 5
         assert set(drawn) <= set(range(11, 22))
-    assert len(middle(counts, 25, random.Random(0))) == 25
-    assert len(middle(counts[:2], 25, random.Random(0))) == 2
-    assert middle([], 3, random.Random(0)) == []
+    assert len(draw_middle(counts, 25, random.Random(0))) == 25
+    assert len(draw_middle(counts[:2], 25, random.Random(0))) == 2
+    assert draw_middle([], 3, random.Random(0)) == []
 
 
 def test_a_core_of_one_document(library: Library) -> None:

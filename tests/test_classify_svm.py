@@ -15,16 +15,15 @@ from scipy.sparse import csr_matrix
 from sklearn.svm import SVC
 
 from opilio.analyze.terms import term_ids
-from opilio.classify.decision import NOTHING_SEEN
+from opilio.classify.decision import NO_EVIDENCE
 from opilio.classify.judge import CLASSIFIERS, Example, TrainingSet
 from opilio.classify.svm import SpaceView, SvmTree
-from opilio.classify.svm_training import SpaceRows, costs, fit_hyperplane
+from opilio.classify.svm_training import SpaceRows, error_costs, fit_hyperplane
 from opilio.classify.xi_alpha import USUAL_RHO, estimate
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence
-from opilio.features.selection import select
 from opilio.features.spaces import SPACES, Space, Vector, make_space
-from opilio.features.weights import Idf
+from opilio.features.weights import Idf, select
 from opilio.settings import ClassifySettings, Settings
 from opilio.topics.hierarchy import ROOT, Hierarchy, Node, marks_of
 
@@ -225,7 +224,7 @@ def test_best_asks_one_space() -> None:
     training = dataclasses.replace(training, examples=tuple(noisy[:count]), others=tuple(noisy[count:]))
     for spaces in (("neighbours", "terms"), ("terms", "neighbours")):
         judge = trained(training, spaces, meta="best")
-        assert [spaces[number] for number in judge.asked_spaces] == ["terms"]
+        assert [spaces[number] for number in judge.voting_spaces] == ["terms"]
         judgement = judge.judge(page((1,), 500))
         assert set(judgement.votes) == {"terms"} and judgement.topic == 1 and not judgement.undoubted
 
@@ -267,7 +266,7 @@ def test_a_dense_space() -> None:
     judge = trained(training, ("test-circle",), features=1)
     rows = np.array([Circle(ClassifySettings()).vector(example.evidence).values / 7.0 for example in training])
     first = np.array([example.kcid == 1 for example in training])
-    plane = fit_hyperplane(csr_matrix(rows), first, costs(first, 1.0))
+    plane = fit_hyperplane(csr_matrix(rows), first, error_costs(first, 1.0))
     assert (rows @ rows.T).min() < -0.5  # so that x.x - x.x' may be far greater than the length of x
     assert judge.trained.planes[0].estimate == estimate(plane.scores, plane.alphas, first, 2.0, USUAL_RHO)
     assert judge.trained.planes[0].estimate != estimate(plane.scores, plane.alphas, first, 1.0, USUAL_RHO)
@@ -327,10 +326,10 @@ def test_a_judgement_shows_the_weakest_votes_on_its_way() -> None:
 def test_reasons_are_the_parts_of_the_vote() -> None:
     """In a single space, all parts and the bias together are the vote."""
     judge = trained(training_of(ALONE, {0}, words={0: (1,)}), ("terms",))
-    sights = judge._look(page((1,), 500))
+    features = judge._features(page((1,), 500))
     panel = judge._competitions[-1].panels[0]
-    assert sum(panel.parts(sights[0], 0).values()) + panel.biases[0] == pytest.approx(
-        panel.votes(sights[0])[0], abs=1e-5
+    assert sum(panel.parts(features[0], 0).values()) + panel.biases[0] == pytest.approx(
+        panel.votes(features[0])[0], abs=1e-5
     )
 
 
@@ -375,7 +374,7 @@ def copies() -> list[tuple[SvmTree, SvmTree]]:
 def test_an_empty_page() -> None:
     """A page with nothing on it has no votes, and is as little wanted as any page about other things."""
     judgement = flat().judge(Evidence(np.zeros(0, np.uint32)))
-    assert (judgement.accepted, judgement.votes, judgement.confidence) == (False, {}, NOTHING_SEEN)
+    assert (judgement.accepted, judgement.votes, judgement.confidence) == (False, {}, NO_EVIDENCE)
     assert judgement.relevance < 0.1
 
 
@@ -410,7 +409,7 @@ def test_a_topic_without_examples() -> None:
     without = dataclasses.replace(training, examples=tuple(e for e in training.examples if e.kcid != 2))
     with pytest.raises(InputError, match="'p2' has no example") as caught:
         trained(without)
-    assert "words that name it" in caught.value.hint
+    assert "keywords" in caught.value.hint
     judge = trained(dataclasses.replace(without, keywords={2: "sailing boat harbour", 9: "unknown topic"}))
     words = Evidence(np.array(term_ids("a harbour full of sailing boats"), np.uint32))
     assert judge.judge(words).topic == 2
@@ -438,7 +437,7 @@ def test_keywords_of_a_child_serve_its_parent() -> None:
 
 def test_nothing_to_be_told_from() -> None:
     """One topic, no OTHERS: the error says what is missing."""
-    with pytest.raises(InputError, match="'p0' has nothing to be told from") as caught:
+    with pytest.raises(InputError, match="'p0' has no competitors") as caught:
         trained(training_of(ALONE, {0}, others=0))
     assert "classify.others" in caught.value.hint
 
@@ -537,6 +536,6 @@ def test_a_lens_weighs_as_idf_does(seen: list[Evidence], new: Evidence, chosen: 
     lens = SpaceView(space, idf, np.array(sorted(chosen), np.uint64))
     whole = idf.weigh(space.vector(new))
     kept = np.isin(whole.ids, lens.chosen)
-    found = lens.see(new)
+    found = lens.features_of(new)
     assert lens.chosen[found.places].tolist() == whole.ids[kept].tolist()
     assert found.values.tolist() == whole.values[kept].astype(np.float32).tolist()

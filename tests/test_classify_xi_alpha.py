@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 from sklearn.svm import SVC
 
 from opilio.classify.judge import Estimate
-from opilio.classify.svm_training import TOLERANCE, costs, fit_hyperplane, moved
+from opilio.classify.svm_training import TOLERANCE, error_costs, fit_hyperplane, shifted_threshold
 from opilio.classify.xi_alpha import RHO, USUAL_RHO, estimate, quality
 
 Data = tuple[np.ndarray, np.ndarray]
@@ -60,7 +60,7 @@ def leave_one_out(rows: np.ndarray, positive: np.ndarray, cost: np.ndarray) -> n
 def test_estimates_are_pessimistic(name: str, balanced: bool) -> None:
     """Xi-alpha never promises less error, or more recall, than leaving each document out in turn really gives."""
     rows, positive = DATA[name]
-    cost = costs(positive, 1.0) if balanced else np.ones(len(positive))
+    cost = error_costs(positive, 1.0) if balanced else np.ones(len(positive))
     plane = fit_hyperplane(csr_matrix(rows), positive, cost)
     wrong = leave_one_out(rows, positive, cost)
     for rho in (RHO, USUAL_RHO):
@@ -75,7 +75,7 @@ def test_estimates_are_close() -> None:
     """With the usual factor, the error estimated is within a tenth of the real one when topics can be told apart."""
     for name in ("far apart", "many against few", "few against many"):
         rows, positive = DATA[name]
-        cost = costs(positive, 1.0)
+        cost = error_costs(positive, 1.0)
         plane = fit_hyperplane(csr_matrix(rows), positive, cost)
         found = estimate(plane.scores, plane.alphas, positive, plane.radius_squared, USUAL_RHO)
         assert found.error - leave_one_out(rows, positive, cost).mean() <= 0.1, name
@@ -119,7 +119,7 @@ def test_quality_wants_both() -> None:
 def test_hyperplane_is_that_of_scikit_learn(ours: int, others: int) -> None:
     """Trained on the documents near the margin only, it is the solution for all of them: same scores, optimal alphas."""
     rows, positive = texts(ours, others, 0.4, ours)
-    cost = costs(positive, 1.0)
+    cost = error_costs(positive, 1.0)
     plane = fit_hyperplane(csr_matrix(rows), positive, cost)
     machine = SVC(kernel="linear", C=1.0, tol=1e-5).fit(rows, positive, sample_weight=cost)
     assert plane.scores == pytest.approx(machine.decision_function(rows), abs=0.02)
@@ -136,7 +136,7 @@ def test_costs_balance_the_classes() -> None:
     """Errors on all positive documents together cost as much as on all negative ones; the larger class costs c each."""
     for ours, others in ((2, 100), (100, 2), (7, 7)):
         positive = np.arange(ours + others) < ours
-        cost = costs(positive, 3.0)
+        cost = error_costs(positive, 3.0)
         assert cost[positive].sum() == pytest.approx(cost[~positive].sum())
         assert cost.min() == pytest.approx(3.0)
 
@@ -146,7 +146,9 @@ def test_costs_balance_the_classes() -> None:
 def test_hyperplane_moves_towards_the_negative_only(ours: int, others: int, own_share: float, seed: int) -> None:
     """Whatever the documents, it is never moved so that fewer pages are accepted, and the unit is positive."""
     rows, positive = texts(ours, others, own_share, seed, words=60, length=20)
-    threshold, unit = moved(fit_hyperplane(csr_matrix(rows), positive, costs(positive, 1.0)), positive)
+    threshold, unit = shifted_threshold(
+        fit_hyperplane(csr_matrix(rows), positive, error_costs(positive, 1.0)), positive
+    )
     assert threshold <= 0.0 < unit
 
 
@@ -155,8 +157,8 @@ def test_a_moved_hyperplane_finds_what_the_trained_one_misses() -> None:
     rows, positive = texts(63, 200, 0.3, 9, words=3000, length=150)
     trained = np.concatenate((np.arange(3), np.arange(63, 163)))
     new = np.setdiff1d(np.arange(263), trained)
-    plane = fit_hyperplane(csr_matrix(rows[trained]), positive[trained], costs(positive[trained], 1.0))
-    threshold, _ = moved(plane, positive[trained])
+    plane = fit_hyperplane(csr_matrix(rows[trained]), positive[trained], error_costs(positive[trained], 1.0))
+    threshold, _ = shifted_threshold(plane, positive[trained])
     scores = rows[new] @ plane.weights + plane.bias
     found_before, found_now = scores[positive[new]] > 0.0, scores[positive[new]] > threshold
     assert found_before.mean() < 0.3

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from command_line import call
 from fetch_servers import WebServer
 from learn_webs import OwlWeb
 from opilio.store import Store
-from test_cli_commands import call
 
 
 @pytest.fixture(scope="module")

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from command_line import call
 from opilio import Collection
 from opilio.errors import InputError
 from opilio.lab.local_web import LocalServer
-from test_cli_commands import call
 
 OWLS = (
     "The barn owl hunts at night over open fields and eats mice and voles, which it finds by hearing alone. Owls fly "
@@ -18,7 +18,7 @@ OWLS = (
 @pytest.mark.parametrize(
     ("taxonomy", "said"),
     [
-        ("topics:\n  birds:\n    topics:\n      owls:\n", "nothing says what this topic is about"),
+        ("topics:\n  birds:\n    topics:\n      owls:\n", "nothing describes what this topic is about"),
         (
             "topics:\n  a:\n    good: true\n    topics:\n      b: {good: true, examples: ['http://a.test/']}\n",
             "good already",

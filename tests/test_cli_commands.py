@@ -1,6 +1,5 @@
 """Every command as a user types it: what it prints, where, and how it exits."""
 
-import contextlib
 import csv
 import io
 import json
@@ -9,45 +8,19 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from unittest import mock
 
 import pyarrow.parquet
 import pytest
 
+from command_line import call, link_contexts, opilio
+from conftest import MakeTaught
 from opilio import Collection
-from opilio.cli import display, main
+from opilio.cli import demo, display
 from opilio.cli.display import show_bytes, show_duration, sparkline
 from opilio.lab.local_web import LocalServer
 
 COMMANDS = ("crawl", "status", "sql", "policy", "stop", "export", "settings", "demo", "localweb")
 WAIT_S = 30.0
-
-
-def opilio(*arguments: object) -> "subprocess.CompletedProcess[str]":
-    """`opilio ARGUMENTS` in a process of its own, its output in pipes."""
-    command = [sys.executable, "-m", "opilio", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-
-
-def call(*arguments: object) -> "subprocess.CompletedProcess[str]":
-    """The same inside this process, ten times as fast."""
-    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
-    words, code = list(map(str, arguments)), 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mock.patch("sys.argv", ["opilio", *words]):
-        try:
-            main()
-        except SystemExit as ending:
-            code = int(ending.code or 0)
-        out.flush()
-        err.flush()
-    texts = [stream.buffer.getvalue().decode() for stream in (out, err)]  # type: ignore[attr-defined]
-    return subprocess.CompletedProcess(words, code, *texts)
-
-
-def ways_to(server: LocalServer, workers: int = -1) -> list[str]:
-    """The options that lead a crawl to the local web, at full speed."""
-    connect_to = ", ".join(f'"{host}" = "{address}"' for host, address in server.connect_to.items())
-    return ["--set", f"fetch.connect_to={{ {connect_to} }}", "--delay", "0", "--workers", str(workers)]
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +29,7 @@ def finished(small_server: LocalServer, tmp_path_factory: pytest.TempPathFactory
     folder = tmp_path_factory.mktemp("cli")
     (folder / "seeds.txt").write_text("http://directory.test/ The directory\n# a comment\n")
     ended = call("crawl", folder / "birds", "--seeds", folder / "seeds.txt", "--query", "statistics mean variance",
-                 "--max-pages", "25", "-q", *ways_to(small_server))  # fmt: skip
+                 "--max-pages", "25", "-q", *link_contexts(small_server))  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     return folder / "birds"
 
@@ -67,7 +40,7 @@ def running(small_server: LocalServer, tmp_path: Path) -> Iterator[tuple[Path, "
     (tmp_path / "seeds.txt").write_text("http://directory.test/")
     process = subprocess.Popen(
         [sys.executable, "-m", "opilio", "crawl", str(tmp_path / "live"), "--seeds", str(tmp_path / "seeds.txt"),
-         *ways_to(small_server, workers=1), "--delay", "0.2"],
+         *link_contexts(small_server, workers=1), "--delay", "0.2"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     try:
@@ -115,7 +88,7 @@ def test_crawl_ends_with_a_summary(small_server: LocalServer, tmp_path: Path) ->
     """The summary says why the crawl ended, what it has and what was dropped why; log lines go to standard error."""
     (tmp_path / "b.html").write_text(small_server.web.bookmarks(small_server.web.topics[:2]))
     ended = opilio("crawl", tmp_path / "c", "--bookmarks", tmp_path / "b.html",
-                   *ways_to(small_server, workers=1), "--max-depth", "2", "--max-pages-per-host", "4")  # fmt: skip
+                   *link_contexts(small_server, workers=1), "--max-depth", "2", "--max-pages-per-host", "4")  # fmt: skip
     assert ended.returncode == 0
     lines = ended.stdout.splitlines()
     assert lines[0] == f"{tmp_path / 'c'}: frontier empty: every URL found was fetched or rejected"
@@ -135,7 +108,7 @@ def test_crawl_logs_plain_lines(small_server: LocalServer, tmp_path: Path, monke
     assert 2 <= display.LOG_EVERY_S <= 10
     monkeypatch.setattr(display, "LOG_EVERY_S", 2.0)
     (tmp_path / "s.txt").write_text("http://directory.test/")
-    ended = call("crawl", tmp_path / "c", "--seeds", tmp_path / "s.txt", *ways_to(small_server), "--delay", "0.5s",
+    ended = call("crawl", tmp_path / "c", "--seeds", tmp_path / "s.txt", *link_contexts(small_server), "--delay", "0.5s",
                  "--max-time", "2.5s")  # fmt: skip
     assert "time limit reached (2.5 s)" in ended.stdout
     [line] = ended.stderr.splitlines()
@@ -145,7 +118,7 @@ def test_crawl_logs_plain_lines(small_server: LocalServer, tmp_path: Path, monke
 def test_crawl_speaks_json_and_keeps_quiet(small_server: LocalServer, tmp_path: Path) -> None:
     """With --json each line is an object and the last one the end; with -q there is the summary alone."""
     (tmp_path / "s.txt").write_text("http://directory.test/")
-    first = opilio("crawl", tmp_path / "c", "--seeds", tmp_path / "s.txt", *ways_to(small_server), "--json",
+    first = opilio("crawl", tmp_path / "c", "--seeds", tmp_path / "s.txt", *link_contexts(small_server), "--json",
                    "--max-pages", "7")  # fmt: skip
     events = [json.loads(line) for line in first.stdout.splitlines()]
     assert events[-1]["event"] == "end"
@@ -164,7 +137,7 @@ def test_settings_come_from_file_options_and_set(small_server: LocalServer, tmp_
     (tmp_path / "my.toml").write_text('[fetch]\nper_host = 1\nuser_agent = "Mine/2"\n[limits]\nmax_pages = 99\n')
     small_server.clear_log()
     ended = call("crawl", tmp_path / "c", "--seeds", tmp_path / "s.txt", "--config", tmp_path / "my.toml",
-                 *ways_to(small_server, workers=1), "--max-pages", "5", "--max-bytes", "2GB", "--max-time", "1h",
+                 *link_contexts(small_server, workers=1), "--max-pages", "5", "--max-bytes", "2GB", "--max-time", "1h",
                  "--set", "frontier.hot_urls=30", "--contact", "http://me.test/", "-q")  # fmt: skip
     assert "page limit reached (5)" in ended.stdout
     shown = call("settings", tmp_path / "c").stdout
@@ -180,7 +153,7 @@ def test_a_crawl_goes_on_and_takes_more_seeds(small_server: LocalServer, tmp_pat
     """The folder alone goes on; new seeds are added and counted; 0 takes the limit away."""
     (tmp_path / "s.txt").write_text("http://directory.test/")
     (tmp_path / "t.txt").write_text("http://directory.test/\nhttp://trouble.test/\n")
-    call("crawl", tmp_path / "c", "--seeds", tmp_path / "s.txt", *ways_to(small_server), "--max-pages", "3", "-q")
+    call("crawl", tmp_path / "c", "--seeds", tmp_path / "s.txt", *link_contexts(small_server), "--max-pages", "3", "-q")
     again = call("crawl", tmp_path / "c", "--seeds", tmp_path / "t.txt", "--max-pages", "6", "-q")
     assert again.stderr == "1 new seeds\n"
     assert "page limit reached (6)" in again.stdout
@@ -363,3 +336,11 @@ def test_figures_are_written_for_people() -> None:
     assert sparkline([0.0, 0.0]) == "▁▁"
     assert sparkline([0.0, 0.5, 1.0]) == "▁▅█"
     assert len(sparkline([0.1] * 100)) == 40
+
+
+def test_a_demo_without_pages_still_says_what_to_do(make_taught: MakeTaught) -> None:
+    """Of a demo in which nothing but bookmarks was fetched, or nothing at all, no page can be named as the best."""
+    collection = make_taught(limits__max_pages=1)
+    assert demo._example(collection) == "URL"
+    collection.crawl()
+    assert demo._example(collection).startswith("http://")

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 import opilio
+from command_line import call
 from evaluate_local import record_local
 from opilio.cli.lab import time_left
 from opilio.lab.experiments import plots
 from opilio.lab.experiments.records import LOG_FILE, read_log
 from opilio.lab.experiments.runner import Progress
-from test_cli_commands import call
 
 FILE = """
 name = "tiny"

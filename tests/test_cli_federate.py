@@ -156,7 +156,7 @@ def test_offering_by_hand(tmp_path: Path) -> None:
     assert "away" not in partly.stdout
     assert "warning: away (http" in partly.stderr
     again = CliRunner().invoke(cli, command, catch_exceptions=False).output
-    assert "cooks: 0 URLs handed over" in again
+    assert "cooks: 0 URLs forwarded" in again
     came = Collection(tmp_path / "cooks").sql("SELECT peer, topic, count(*) FROM offers WHERE incoming GROUP BY ALL")
     assert came.rows == [("gardens", "Cooking", 4)]
     result = CliRunner().invoke(cli, ["offer", str(tmp_path / "gardens")])

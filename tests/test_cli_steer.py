@@ -14,7 +14,7 @@ from opilio.cli import cli
 from opilio.errors import CollectionError, InputError
 from opilio.store import Store
 from opilio.store.questions import QUESTIONS
-from test_crawl_steering import PLAIN, SEEDS, STEERED, paused, running
+from running_crawls import PLAIN, SEEDS, STEERED, paused, running
 
 
 def run(*words: object) -> str:

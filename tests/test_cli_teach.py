@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from command_line import call
 from opilio import Collection
 from opilio.lab.local_web import LocalServer
-from test_cli_commands import call
 
 TOPICS = ["cryptography", "statistics"]
 
@@ -120,7 +120,7 @@ def test_models_are_kept_compared_and_used_again(folder: Path, tmp_path: Path) -
 
     listed = call("models", str(folder))
     assert listed.returncode == 0, listed.stderr
-    assert "asked for" in listed.stdout
+    assert "requested" in listed.stdout
     found = json.loads(call("models", str(folder), "--json").stdout)
     assert [model["version"] for model in found] == list(range(worse, 0, -1))
     assert found[0]["pages"] > 0

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import opilio
 from opilio.cluster.actor import WorkerActor
-from opilio.cluster.placement import Placement
+from opilio.cluster.bridge import Placement
 from opilio.cluster.workers import Parcel, parcels_decoder, placed
 from opilio.crawl.messages import WorkerSetup, encoder, visits_decoder
 from opilio.errors import OpilioError

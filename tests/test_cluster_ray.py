@@ -20,7 +20,7 @@ import pytest
 from click.testing import CliRunner
 from warcio.archiveiterator import ArchiveIterator
 
-import test_crawl_workers
+import worker_contract
 from conftest import hurried_web
 from opilio import Collection
 from opilio.classify import KeywordJudge, Model
@@ -170,20 +170,20 @@ def test_the_contract_of_workers(
     cluster: SmallCluster, small_server: LocalServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers on a cluster keep what all workers promise: each lease comes back once, with its record written."""
-    monkeypatch.setitem(test_crawl_workers.MAKERS, "ray", on_ray(cluster.address))
+    monkeypatch.setitem(worker_contract.MAKERS, "ray", on_ray(cluster.address))
     changes = {"fetch.connect_to": small_server.connect_to, "fetch.read_timeout_s": 1.0, "fetch.total_timeout_s": 2.0}
     model = Model(0, "keywords", KeywordJudge({0: "statistics mean"})).to_bytes()
     settings = dataclasses.asdict(override(Settings(), changes))
     setup = WorkerSetup(settings, model, str(tmp_path / "warc"), "w0")
-    test_crawl_workers.test_every_lease_comes_back_once("ray", setup, small_server)
+    worker_contract.every_lease_comes_back_once("ray", setup, small_server)
     (tmp_path / "file").write_text("a file where the folder should be")
     broken = WorkerSetup(settings, model, str(tmp_path / "file"), "w0")
 
     async def use(workers: Workers) -> list[Visit]:
-        workers.submit(test_crawl_workers.page_leases(small_server, 2))
-        return await test_crawl_workers.collect(workers, 2)
+        workers.submit(worker_contract.page_leases(small_server, 2))
+        return await worker_contract.collect(workers, 2)
 
-    visits = test_crawl_workers.run("ray", broken, use)
+    visits = worker_contract.run("ray", broken, use)
     assert all(str(tmp_path / "file") in visit.fatal for visit in visits)
 
 

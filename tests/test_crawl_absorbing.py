@@ -10,20 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opilio.analyze.sketch import bands
-from opilio.crawl.absorb import TELL_APART_S, Absorber
+from opilio.crawl.absorb import VISIT_SPACING_S, Absorber
 from opilio.crawl.ledger import Ledger
 from opilio.crawl.status import Counters
-from opilio.frontier import AllEvidence, Duplicates, Frontier, ScopeFilter, make_strategy
+from opilio.frontier import AllEvidence, Duplicates, Frontier, QueuedUrl, ScopeFilter, make_strategy
 from opilio.model import (
     Document,
     Fetch,
     HostReport,
+    IllegalTransition,
     Judgement,
     Lease,
     LeaseKind,
     Link,
     Outcome,
     Region,
+    UrlState,
     Visit,
     url_key,
 )
@@ -74,6 +76,25 @@ def crawl(strategy: str, *, together: bool, max_turns: int = 3) -> Absorber:
     return absorber
 
 
+def test_a_url_is_leased_in_memory_until_its_visit_comes() -> None:
+    """What a worker has is leased, in memory alone; then it has the final state of its outcome, and no other comes."""
+    absorber = crawl("best-first", together=True)
+    ledger = absorber.ledger
+    leases = [lease for lease in absorber.frontier.take(100.0, 16) if lease.kind is LeaseKind.PAGE]
+    assert leases
+    assert all(ledger.states[lease.oid] is UrlState.LEASED and ledger.is_open(lease.oid) for lease in leases)
+    rows = ledger.swap_batch(absorber.frontier.hosts)
+    assert UrlState.LEASED not in {*rows.urls.state, *rows.changes.state}
+    visits = [made(lease) for lease in leases]
+    absorber.absorb_all(visits, 100.0)
+    after = dict(zip(ledger.batch.changes.oid, ledger.batch.changes.state, strict=True))
+    assert {oid: ledger.states[oid] for oid in after} == after
+    assert {lease.oid for lease in leases} <= set(after)
+    url = QueuedUrl(leases[0].oid, leases[0].url, absorber.frontier.hosts[0], 0, 0, 1.0)
+    with pytest.raises(IllegalTransition, match="cannot become"):
+        ledger.settle(url, Outcome.OK, 100.0)
+
+
 @pytest.mark.parametrize("strategy", ["best-first", "evidence"])
 def test_rows_do_not_depend_on_how_visits_come(strategy: str) -> None:
     """URLs get the same oids, in ascending order, with the same links and ends: two turns from the same frontier."""
@@ -115,5 +136,5 @@ def test_what_is_found_waits_at_once() -> None:
 @given(st.floats(1.6e9, 3e9))
 def test_the_order_of_visits_that_came_together_is_found_again(now_s: float) -> None:
     """The database keeps microseconds, a float of so many seconds a quarter of one: no two times become the same."""
-    stored_us = [round((now_s + place * TELL_APART_S) * 1e6) for place in range(600)]
+    stored_us = [round((now_s + place * VISIT_SPACING_S) * 1e6) for place in range(600)]
     assert len(set(stored_us)) == 600 and stored_us == sorted(stored_us)

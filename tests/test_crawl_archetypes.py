@@ -21,12 +21,14 @@ from learn_webs import OwlWeb
 from opilio import Collection, learn
 from opilio.cli import cli
 from opilio.crawl import engine
+from opilio.crawl.engine import Engine
 from opilio.crawl.operations.client import NOTE
 from opilio.crawl.teacher import Teacher
 from opilio.crawl.training_state import examples_in, examples_to_fetch
 from opilio.errors import InputError, SettingsError
 from opilio.lab.local_web import LocalServer
 from opilio.learn.guard import confidences
+from opilio.model import TrainingCause, TrainingReason
 from opilio.store import Store
 
 
@@ -266,3 +268,71 @@ def test_archetypes_without_a_model(owls: Owls) -> None:
     """Before a model there is nothing to list, and the error says what to do."""
     with pytest.raises(InputError, match="no model yet"):
         owls.make().archetypes()
+
+
+HANGS_S = 60.0
+
+
+def ends(work: Callable[[], Any]) -> Any:
+    """What comes of work that may hang, in another thread; raises what it raises."""
+    found: dict[str, Any] = {}
+
+    def run() -> None:
+        try:
+            found["made"] = work()
+        except BaseException as error:
+            found["error"] = error
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(HANGS_S)
+    assert not thread.is_alive(), "it hangs"
+    if "error" in found:
+        raise found["error"]
+    return found["made"]
+
+
+@pytest.fixture
+def engines(monkeypatch: pytest.MonkeyPatch) -> list[Engine]:
+    """All engines that are made."""
+    made: list[Engine] = []
+    begin = Engine.__init__
+
+    def note(self: Engine, *given: Any) -> None:
+        begin(self, *given)
+        made.append(self)
+
+    monkeypatch.setattr(Engine, "__init__", note)
+    return made
+
+
+def test_models_have_versions_of_their_own(
+    make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch, engines: list[Engine]
+) -> None:
+    """To go back to an older model and to train a new one at the same time gives two models, not one number twice."""
+    collection = make_taught(limits__max_pages=60)
+    collection.crawl(settings={"limits.max_pages": 20})
+    renew = learn.reuse_model
+    told: list[int] = []
+
+    def renew_slowly(*given: Any) -> Any:
+        found = renew(*given)
+        time.sleep(3.0)
+        return found
+
+    async def ask_twice(teacher: Teacher) -> None:
+        told.extend(
+            await asyncio.gather(teacher.use_model(1), teacher.retrain(TrainingCause(TrainingReason.REQUESTED)))
+        )
+
+    asked: list[asyncio.Task[None]] = []
+
+    def on_tick(status: Any) -> bool:
+        if not asked:
+            asked.append(asyncio.get_running_loop().create_task(ask_twice(engines[-1].teacher)))
+        return not asked[0].done()
+
+    monkeypatch.setattr(learn, "reuse_model", renew_slowly)
+    ends(lambda: collection.crawl(settings={"limits.max_pages": 0, "fetch.host_delay_s": 5.0}, on_tick=on_tick))
+    versions = [version for (version,) in collection.sql("SELECT version FROM models").rows]
+    assert len(set(told)) == 2 and len(versions) == len(set(versions)) == 3

@@ -1,7 +1,6 @@
 """kill -9 at any moment: nothing acknowledged is lost, nothing is asked for twice but what was under way."""
 
 import json
-import multiprocessing
 import os
 import random
 import signal
@@ -13,18 +12,12 @@ from pathlib import Path
 
 import pytest
 
-import crawl_killed_process
 from conftest import MakeCollection
+from killed_crawls import KILLABLE, fetched, kill_a_crawl
 from opilio import Collection
 from opilio.lab.local_web import LocalServer
 
 START = ["http://directory.test/"]
-# Which of two copies of a page is stored depends on which is met first; without these checks the outcome is one set.
-ORDERLESS = {
-    "duplicates__ip_path": "off", "duplicates__ip_size": "off", "duplicates__content": False,
-    "duplicates__near_jaccard": 0.0, "duplicates__suffix": False, "duplicates__canonical": False,
-    "fetch__host_delay_s": 0.06, "store__batch_s": 0.2, "fetch__per_domain": 4, "run__workers": 1,
-}  # fmt: skip
 
 
 def crawl_in_a_process(collection: Collection) -> "subprocess.Popen[bytes]":
@@ -33,38 +26,15 @@ def crawl_in_a_process(collection: Collection) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
-def kill_a_crawl(collection: Collection, after_s: float) -> None:
-    """Crawl in a process of its own, and kill it with its worker so long after the crawl began."""
-    context = multiprocessing.get_context("forkserver")  # which has loaded Opilio already
-    context.set_forkserver_preload(["opilio.crawl.collection"])
-    process = context.Process(target=crawl_killed_process.crawl, args=(str(collection.folder),))
-    process.start()
-    assert process.pid is not None
-    note = collection.folder / "engine.json"
-    deadline_s = time.monotonic() + 20
-    while not note.exists():
-        assert time.monotonic() < deadline_s
-        time.sleep(0.01)
-    time.sleep(after_s)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.join()
-    assert process.exitcode == -signal.SIGKILL, "it ended by itself"
-    note.unlink()
-
-
-def fetched(collection: Collection) -> set[str]:
-    return {url for (url,) in collection.sql("SELECT url FROM crawl WHERE state = 'fetched' AND outcome = 'ok'").rows}
-
-
 @pytest.mark.parametrize("kills", [6, pytest.param(20, marks=pytest.mark.slow)])
 def test_kills_in_a_row(make_collection: MakeCollection, small_server: LocalServer, kills: int) -> None:
     """A crawl killed again and again, and resumed, ends with the pages of a crawl that was left alone."""
-    undisturbed = make_collection(START, name="undisturbed", **{**ORDERLESS, "fetch__host_delay_s": 0.0})
+    undisturbed = make_collection(START, name="undisturbed", **{**KILLABLE, "fetch__host_delay_s": 0.0})
     undisturbed.crawl()
     expected = fetched(undisturbed)
     assert len(expected) > 250
 
-    collection = make_collection(START, name="killed", **ORDERLESS)
+    collection = make_collection(START, name="killed", **KILLABLE)
     rng = random.Random(20)
     acknowledged: set[str] = set()
     for _ in range(kills):
@@ -93,7 +63,7 @@ def test_kills_in_a_row(make_collection: MakeCollection, small_server: LocalServ
 
 def test_a_dead_worker_costs_its_time_only(make_collection: MakeCollection, tmp_path: Path) -> None:
     """A worker process that is killed is started again, and the crawl still finds every page."""
-    collection = make_collection(START, **{**ORDERLESS, "run__workers": 2})
+    collection = make_collection(START, **{**KILLABLE, "run__workers": 2})
     process = crawl_in_a_process(collection)
     deadline_s = time.monotonic() + 30
     killed = 0

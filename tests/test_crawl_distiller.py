@@ -11,6 +11,7 @@ from typing import Any, cast
 import pytest
 
 from evaluate_webs import make_web, page
+from killed_crawls import KILLABLE, fetched, kill_a_crawl
 from opilio import Collection
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.distiller import Distiller
@@ -24,7 +25,6 @@ from opilio.lab.webs.transport import RecordedTransport
 from opilio.model import CrawlProgress
 from opilio.settings import Settings, override
 from opilio.store import Store
-from test_crawl_crash import ORDERLESS, fetched, kill_a_crawl
 
 GOOD = "Owls hunt at night. The owl is a bird: barn owl, eagle owl, tawny owl, snowy owl, little owl."
 SOME = "An owl was seen beside the harbour, the church, the mill, the bridge, the school and the old market."
@@ -146,7 +146,7 @@ def due_after(pages: int, before: int, judged: int, after: int) -> bool:
     frontier = Frontier(settings, make_strategy(settings.frontier), ScopeFilter(settings.scope), ledger)
     absorber = Absorber(settings, frontier, ledger)
     distiller = Distiller(settings, cast(Store, None), absorber, lambda: asyncio.sleep(0))
-    counters.add("pages judged anew", judged)
+    counters.add("pages re-judged", judged)
     return distiller._is_due()
 
 
@@ -210,7 +210,7 @@ def test_kills_while_links_are_analysed(small_server: LocalServer, tmp_path: Pat
     (tmp_path / "seeds.txt").write_text("http://directory.test/")
 
     def make(name: str, **changes: Any) -> Collection:
-        settings = {key.replace("__", "."): value for key, value in ORDERLESS.items()}
+        settings = {key.replace("__", "."): value for key, value in KILLABLE.items()}
         settings |= {"fetch.connect_to": small_server.connect_to, "fetch.backoff_s": 0.1, "frontier.hot_urls": 150}
         settings |= {key.replace("__", "."): value for key, value in changes.items()}
         query = "statistics mean variance"

@@ -62,7 +62,7 @@ def test_documents_are_pages(workers: int, tmp_path: Path) -> None:
     )
     for path in BROKEN:
         assert said.get(f"http://docs.test{path}"), path
-    assert "unfolds" in said["http://docs.test/bomb.zip"]
+    assert "unpacks" in said["http://docs.test/bomb.zip"]
 
 
 def test_a_document_is_recovered_from_its_warc_record(tmp_path: Path) -> None:

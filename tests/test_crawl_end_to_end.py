@@ -1,22 +1,29 @@
 """Whole crawls of the local web over real HTTP."""
 
+import asyncio
 import json
 import os
 import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from warcio.archiveiterator import ArchiveIterator
 
-from conftest import MakeCollection, hurried_web
+from conftest import MakeCollection, MakeTaught, hurried_web
 from opilio import Collection
 from opilio.crawl import Status
+from opilio.crawl.engine import Engine
+from opilio.crawl.phases import Phases
 from opilio.errors import CollectionBusy, CollectionError, InputError, QueryError, SettingsError
 from opilio.lab.local_web import LocalServer, Request
-from opilio.model import Outcome
+from opilio.model import Outcome, Phase
+from opilio.store import Store
+from running_crawls import LEARNING
 
 START = ["http://directory.test/"]
 PLAIN = {"duplicates__" + name: value for name, value in
@@ -347,3 +354,84 @@ def test_a_raised_limit_takes_up_what_it_dropped(make_collection: MakeCollection
     assert second.pages == 150
     left = collection.sql("SELECT count(*) FROM crawl WHERE outcome IN ('too-deep', 'host-limit', 'out-of-scope')").rows
     assert left == [(0,)]
+
+
+HANGS_S = 60.0
+
+
+def ends(work: Callable[[], Any]) -> Any:
+    """What comes of work that may hang, in another thread; raises what it raises."""
+    found: dict[str, Any] = {}
+
+    def run() -> None:
+        try:
+            found["made"] = work()
+        except BaseException as error:
+            found["error"] = error
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(HANGS_S)
+    assert not thread.is_alive(), "it hangs"
+    if "error" in found:
+        raise found["error"]
+    return found["made"]
+
+
+@pytest.fixture
+def engines(monkeypatch: pytest.MonkeyPatch) -> list[Engine]:
+    """All engines that are made."""
+    made: list[Engine] = []
+    begin = Engine.__init__
+
+    def note(self: Engine, *given: Any) -> None:
+        begin(self, *given)
+        made.append(self)
+
+    monkeypatch.setattr(Engine, "__init__", note)
+    return made
+
+
+def test_a_second_interrupt_loses_no_batch(
+    make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch, engines: list[Engine]
+) -> None:
+    """Given up while a batch is being written, a change of phase takes neither the batch nor the crawl's end along."""
+    collection = make_taught(limits__max_pages=90, **LEARNING)
+    harvest, write = Phases._harvest, Store.write
+    slow = threading.Event()
+
+    def write_slowly(self: Store, batch: Any) -> None:
+        if slow.is_set():
+            time.sleep(1.0)
+        write(self, batch)
+
+    async def interrupt(self: Phases) -> None:
+        [engine] = engines
+        slow.set()
+        engine.counters.add("something to write")
+        engine.stop("interrupted")
+        asyncio.get_running_loop().call_later(0.5, engine.stop, "interrupted again")
+        await harvest(self)
+
+    monkeypatch.setattr(Store, "write", write_slowly)
+    monkeypatch.setattr(Phases, "_harvest", interrupt)
+    assert ends(collection.crawl).reason == "interrupted"
+    assert collection.status().counters["something to write"] == 1
+    assert collection.status().phase == Phase.LEARNING
+
+
+@pytest.mark.parametrize(
+    "left", ["state = 'waiting', outcome = 'timeout'", "state = 'dropped', outcome = 'locked-domain'"]
+)
+def test_a_page_is_not_stored_twice(make_collection: MakeCollection, small_server: LocalServer, left: str) -> None:
+    """A recrawl that was killed between two tries, or refused by a lock since taken back, replaces pages all the same."""
+    collection = make_collection(list(small_server.web.pages)[:5], limits__max_depth=1)
+    collection.crawl()
+    with Store.open(collection.folder) as store:
+        before = store.query("SELECT count(*), count(DISTINCT oid) FROM pages").rows[0]
+        store.query(f"UPDATE crawl SET {left} WHERE state = 'fetched' AND outcome = 'ok'", write=True)
+        store.query("UPDATE pages SET content_hash = 0, shingles = NULL", write=True)  # all have changed
+    collection.crawl()
+    with Store.open(collection.folder) as store:
+        assert store.query("SELECT count(*), count(DISTINCT oid) FROM pages").rows[0] == before
+        assert store.query("SELECT count(*) FROM crawl WHERE state = 'waiting'").rows[0][0] == 0

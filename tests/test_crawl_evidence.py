@@ -7,14 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from conftest import MakeCollection
+from conftest import MakeCollection, MakeTaught
 from opilio.analyze.terms import Vocabulary, link_words, term_ids
-from opilio.crawl import Collection
+from opilio.crawl import Collection, worker
 from opilio.errors import InputError
 from opilio.frontier import ABSENT, AllEvidence, Frontier, QueuedUrl, ScopeFilter, make_strategy
 from opilio.lab.local_web import LocalServer
-from opilio.model import Document, Judgement, Link, Region
+from opilio.model import Document, Judgement, Lease, Link, Region
 from opilio.settings import Settings, override
+from running_crawls import ORDERLESS
 
 
 def link(url: str, anchor: str, context: str = "") -> Link:
@@ -36,21 +37,14 @@ def test_words_of_links_are_those_of_the_analysis() -> None:
     assert link_words([], "en", Vocabulary()) == (b"", b"", b"")
 
 
-# Which of two copies of a page is stored depends on which is met first; without these checks the outcome is one set.
-ORDERLESS = {
-    "duplicates__ip_path": "off", "duplicates__ip_size": "off", "duplicates__content": False,
-    "duplicates__near_jaccard": 0.0, "duplicates__suffix": False, "duplicates__canonical": False, "fetch__max_tries": 1,
-}  # fmt: skip
-
-
 def test_every_page_is_found_once(make_collection: MakeCollection) -> None:
     """With little of the frontier in memory, a worker process, and a stop in between: all pages, each once."""
     urls = "SELECT url FROM pages JOIN crawl USING (oid) ORDER BY url"
-    plain = make_collection(["http://directory.test/"], **ORDERLESS)
+    plain = make_collection(["http://directory.test/"], **ORDERLESS, fetch__max_tries=1)
     plain.crawl()
     learned = make_collection(
         ["http://directory.test/"], "learned", run__workers=1, frontier__strategy="evidence", frontier__hot_urls=20,
-        **ORDERLESS,
+        **ORDERLESS, fetch__max_tries=1,
     )  # fmt: skip
     learned.crawl(settings={"limits.max_pages": 40})
     learned.crawl(settings={"limits.max_pages": 0})
@@ -107,3 +101,34 @@ def test_it_finds_more_of_the_topic(small_server: LocalServer, tmp_path: Path) -
         collection.crawl()
         [[found[strategy]]] = collection.sql("SELECT sum(relevance) FROM pages").rows
     assert found["evidence"] > 1.2 * found["breadth-first"]
+
+
+def test_links_keep_their_words_while_they_wait_in_the_database(
+    make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The words of the link, and the page it was found on, are evidence also after a refill and after a restart.
+
+    Of a page that must not be stored (noindex) only its links are kept: such a page tells nothing of where it leads.
+    """
+    seen: list[Lease] = []
+    judge = worker.PageJudge.judge
+
+    def spy(self: worker.PageJudge, document: Document, lease: Lease) -> Judgement:
+        seen.append(lease)
+        return judge(self, document, lease)
+
+    monkeypatch.setattr(worker.PageJudge, "judge", spy)
+    spaces = ["terms", "terms+anchors", "terms+neighbours"]
+    collection = make_taught(classify__classifier="svm", classify__spaces=spaces)
+    for pages in (60, 100):
+        seen.clear()
+        collection.crawl(settings={"limits.max_pages": pages})
+        found = """
+            SELECT c.oid, c.parent IN (SELECT oid FROM pages)
+            FROM crawl c JOIN links l ON l.oid_dst = c.oid AND l.oid_src = c.parent WHERE l.anchor <> ''
+        """
+        told = dict(collection.sql(found).rows)
+        linked = [lease for lease in seen if lease.oid in told]
+        assert len([lease for lease in linked if told[lease.oid]]) > 20
+        assert not [lease.url for lease in linked if not lease.anchor]
+        assert not [lease.url for lease in linked if told[lease.oid] and not lease.neighbours]

@@ -11,8 +11,8 @@ from opilio import Collection
 from opilio.crawl.status import Status
 from opilio.errors import CollectionBusy
 from opilio.process import start
-from opilio.search import updating_process
-from opilio.search.finding import open_reader
+from opilio.search import index_update_process
+from opilio.search.index import open_reader
 
 
 def test_a_crawl_leaves_an_index(make_taught: MakeTaught) -> None:
@@ -52,7 +52,7 @@ def test_many_pages_are_indexed_by_a_process(make_taught: MakeTaught, monkeypatc
     monkeypatch.setattr("opilio.crawl.indexer.MANY_PAGES", 0)
     started = []
     monkeypatch.setattr(
-        updating_process, "start", lambda *given, **more: started.append(start(*given, **more)) or started[-1]
+        index_update_process, "start", lambda *given, **more: started.append(start(*given, **more)) or started[-1]
     )
     collection = make_taught(limits__max_pages=150, search__update_s=0.05)
     status = collection.crawl()
@@ -79,7 +79,7 @@ def test_what_fails_does_not_end_the_crawl(make_taught: MakeTaught, monkeypatch:
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("no room for an index")
 
-    monkeypatch.setattr("opilio.search.updating.update", fail)
+    monkeypatch.setattr("opilio.search.index_update.update", fail)
     status = make_taught(limits__max_pages=30, search__update_s=0.01).crawl()
     assert status.pages == 30
     told = [notice for notice in status.notices if notice["kind"] == "search"]
@@ -99,7 +99,7 @@ def test_stopped_at_once_it_is_given_up(make_taught: MakeTaught, monkeypatch: py
         if not goes_on():
             ended.set()
 
-    monkeypatch.setattr("opilio.search.updating.update", slow)
+    monkeypatch.setattr("opilio.search.index_update.update", slow)
     collection = make_taught(limits__max_pages=5000, search__update_s=0.01)
 
     def stop_twice() -> None:

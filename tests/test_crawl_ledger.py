@@ -54,12 +54,15 @@ def test_a_stored_url_that_is_reopened_is_a_recrawl() -> None:
     absorber = make()
     ledger = absorber.ledger
     queued = {url.oid: url for queue in absorber.frontier.tiers.queues.values() for url in queue}
+    for host in absorber.frontier.hosts:
+        host.contacted_s = 1.0
+    assert [lease.oid for lease in absorber.frontier.take(2.0, 1)] == [0]
     ledger.settle(queued[0], Outcome.OK, 3.0, 0.9)
     assert ledger.is_stored(0) and queued[0].relevance == 0.9
     ledger.reopen(0)
     assert ledger.is_open(0) and ledger.recrawls == {0}
     ledger.swap_batch(absorber.frontier.hosts)
-    ledger.spilled([queued[0], queued[1]])
+    ledger.priorities_changed([queued[0], queued[1]])
     assert ledger.batch.changes.oid == [1]
 
 

@@ -19,9 +19,9 @@ from browsed import TOPICS, crawled
 from opilio import Collection
 from opilio.crawl.control import ControlServer
 from opilio.crawl.operations import OPERATIONS, READS, STEERS, WRITES, Operation
-from opilio.crawl.operations.client import NOTE, Client, ask, is_running
+from opilio.crawl.operations.client import NOTE, OperationClient, ask, is_running
 from opilio.errors import CollectionBusy, CollectionError, InputError, QueryError, SettingsError
-from opilio.lab.local_web import LocalServer
+from opilio.model.training import TrainingCause, TrainingReason
 from opilio.store import Store
 
 PUBLIC = {name: operation for name, operation in OPERATIONS.items() if operation.is_public}
@@ -35,7 +35,7 @@ class Engine:
 
     def __init__(self, collection: Collection, store: Store) -> None:
         self.folder, self.settings, self.store = str(collection.folder), collection.settings, store
-        self.learned: list[str] = []
+        self.learned: list[TrainingCause] = []
         self.claimed: list[str] = []
         self.commits = 0
         self.teacher = SimpleNamespace(learn_soon=self._learn_soon)
@@ -44,8 +44,8 @@ class Engine:
     async def commit(self, *, wait: bool) -> None:
         self.commits += 1
 
-    async def _learn_soon(self, reason: str) -> None:
-        self.learned.append(reason)
+    async def _learn_soon(self, cause: TrainingCause) -> None:
+        self.learned.append(cause)
 
     async def _claim(self, urls: list[str]) -> None:
         self.claimed += urls
@@ -79,9 +79,9 @@ def served(collection: Collection) -> Iterator[Engine]:
 
 
 @pytest.fixture(scope="module")
-def made(small_server: LocalServer, tmp_path_factory: pytest.TempPathFactory) -> Collection:
+def made(crawled_taught: Path, tmp_path_factory: pytest.TempPathFactory) -> Collection:
     """A crawled collection with a model; tests that change something copy it."""
-    return crawled(small_server, tmp_path_factory.mktemp("operations"))
+    return crawled(crawled_taught, tmp_path_factory.mktemp("operations"))
 
 
 def copied(made: Collection, folder: Path) -> Collection:
@@ -131,7 +131,9 @@ def test_former_names_are_accepted(made: Collection, monkeypatch: pytest.MonkeyP
     """Methods and arguments that were renamed still work, with a notice of the new name."""
     called: list[tuple[str, Any]] = []
     monkeypatch.setattr(
-        Client, "call", lambda self, operation, *args, **kwargs: called.append((operation.name, args or kwargs)) or 1
+        OperationClient,
+        "call",
+        lambda self, operation, *args, **kwargs: called.append((operation.name, args or kwargs)) or 1,
     )
     with pytest.warns(FutureWarning, match="rejudge"):
         made.train(judge_anew=False)  # type: ignore[call-arg]
@@ -274,8 +276,9 @@ def test_changes_are_the_same_while_a_crawl_runs(made: Collection, tmp_path: Pat
         for (name, arguments), result in zip(CHANGES, results, strict=True):
             engine.learned.clear()
             assert getattr(live, name)(**filled(arguments, page, words)) == result, name
-            [reason] = engine.learned
-            assert reason.startswith(name.replace("_", " "))
+            [cause] = engine.learned
+            assert cause.reason is TrainingReason.FEEDBACK
+            assert cause.detail.startswith(name.replace("_", " "))
         assert "http://elsewhere.test/" in engine.claimed
     assert live.examples() == alone.examples()
     assert live.topics() == alone.topics()

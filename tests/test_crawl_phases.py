@@ -1,28 +1,31 @@
 """The two phases of a crawl: learning near the seeds, then harvesting from the best hubs."""
 
 import re
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from conftest import MakeTaught
+from fetch_servers import Handler, WebServer, html
+from learn_webs import text
 from opilio import Collection
-from opilio.crawl.phases import PAUSED, Phase, phase_at_start, settings_in
-from opilio.errors import InputError, SettingsError
-from opilio.frontier import Frontier, QueuedUrl, ScopeFilter
+from opilio.crawl.engine import Engine
+from opilio.crawl.operations.client import ask
+from opilio.crawl.phases import PAUSED, phase_at_start, settings_in
+from opilio.errors import InputError, QueryError, SettingsError
+from opilio.frontier import Frontier, LearningOrder, QueuedUrl, ScopeFilter, make_strategy
 from opilio.frontier.classic import SharpFocus
-from opilio.model import Judgement
+from opilio.frontier.evidence_strategy import EXPLORED_PRIORITY, AllEvidence
+from opilio.lab.local_web import LocalServer
+from opilio.model import Document, Judgement, Link, Phase, Region
 from opilio.settings import Settings, override
+from opilio.store import Store
+from running_crawls import LEARNING, phases_of
 
-LEARNING = {
-    "learn__phases": True,
-    "learn__learning_pages": 40,
-    "learn__above_mean": False,
-    "learn__synchronous": True,
-    "classify__classifier": "svm",
-    "classify__spaces": ["terms"],
-    "fetch__in_flight": 4,
-}
 OUTSIDE = """
     SELECT count(*) FILTER (WHERE h.domain NOT IN (
         SELECT s.domain FROM hosts s WHERE s.host IN (SELECT regexp_extract(url, '//([^/]+)/', 1) FROM seeds)))
@@ -30,15 +33,10 @@ OUTSIDE = """
 """
 
 
-def phases_of(collection: Collection) -> list[str]:
-    """What was said of phases, in order."""
-    return [text for (text,) in collection.sql("SELECT text FROM notices WHERE kind = 'phase' ORDER BY rowid").rows]
-
-
 def test_learning_then_harvesting(make_taught: MakeTaught) -> None:
     """While learning only the seeds' domains are asked; then a model is trained with archetypes, by weighted votes, and
     the harvest goes beyond them, in the order of the settings."""
-    collection = make_taught(limits__max_pages=90, **LEARNING)
+    collection = make_taught(limits__max_pages=90, **(LEARNING | {"fetch__in_flight": 1}))  # it sees pages one by one
     status = collection.crawl()
     assert status.pages == 90 and "page limit" in status.reason
     said = phases_of(collection)
@@ -132,3 +130,189 @@ def test_sharp_focus() -> None:
     assert strategy.steps_at(page, Judgement(2, True, 0.9, 0.9)) == 0
     assert strategy.steps_at(page, Judgement(3, True, 0.9, 0.9)) == 2
     assert strategy.steps_at(page, None) == 2
+
+
+@pytest.fixture
+def engines(monkeypatch: pytest.MonkeyPatch) -> list[Engine]:
+    """All engines that are made."""
+    made: list[Engine] = []
+    begin = Engine.__init__
+
+    def note(self: Engine, *given: Any) -> None:
+        begin(self, *given)
+        made.append(self)
+
+    monkeypatch.setattr(Engine, "__init__", note)
+    return made
+
+
+@pytest.fixture
+def stray(tmp_path: Path) -> Iterator[Callable[..., Collection]]:
+    """Owls, beside which a way leads along a river; every page also links to many pages of another domain."""
+    outside = " ".join(f"<a href='http://b.test/{{n}}/{i}'>b</a>" for i in range(30))
+    routes: dict[str, bytes | Handler] = {}
+    for i in range(8):
+        near = f"<a href='/river/0'>river</a> <a href='/owl/{(i + 1) % 8}'>owl</a> {outside.format(n=i)}"
+        routes[f"/owl/{i}"] = html(f"<title>owl {i}</title><p>{text(i, owl=0.4)}</p>{near}".encode())
+    for i in range(20):
+        near = f"<a href='/river/{i + 1}'>river</a> {outside.format(n=100 + i)}"
+        routes[f"/river/{i}"] = html(f"<title>river {i}</title><p>{text(100 + i, river=0.4)}</p>{near}".encode())
+
+    with WebServer(routes) as server:
+
+        def make(examples: list[str] | None = None, **changes: Any) -> Collection:
+            given = examples or [f"http://a.test/owl/{i}" for i in range(6)]
+            lines = ["topics:", "  Owls:", "    good: true", "    examples:", *(f"      - {one}" for one in given)]
+            (tmp_path / "topics.yaml").write_text("\n".join(lines))
+            settings: dict[str, Any] = {"fetch.connect_to": {"*": server.address}, "fetch.host_delay_s": 0.0}
+            settings |= {"run.workers": -1, "learn.phases": True, "learn.pause": True, "learn.learning_depth": 50}
+            settings |= {"frontier.tunnel_steps": 0, "classify.classifier": "svm", "classify.spaces": ["terms"]}
+            settings |= {key.replace("__", "."): value for key, value in changes.items()}
+            seeds = tmp_path / "seeds.txt"
+            seeds.write_text("http://a.test/owl/0")
+            return Collection.create(tmp_path / "c", topics=tmp_path / "topics.yaml", seeds=seeds, settings=settings)
+
+        yield make
+
+
+def test_a_refill_keeps_the_focus(stray: Callable[..., Collection], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was found where the focus had been lost is not asked for while learning, neither at once nor after a refill
+    from the database; and what is not admitted does not have the database asked again and again."""
+    refills: list[int] = []
+    ask = Store.next_waiting
+    monkeypatch.setattr(Store, "next_waiting", lambda *a, **k: refills.append(1) or ask(*a, **k))
+    collection = stray(frontier__hot_urls=20, fetch__host_delay_s=0.3, fetch__per_host=1)
+    status = collection.crawl()
+    asked = [url for (url,) in collection.sql("SELECT url FROM crawl WHERE state = 'fetched'").rows]
+    assert [url for url in asked if "river" in url] == ["http://a.test/river/0"]
+    assert not [url for url in asked if "b.test" in url]
+    assert len(refills) <= 6
+    [(waiting,)] = collection.sql("SELECT count(*) FROM crawl WHERE state = 'waiting'").rows
+    assert status.waiting == waiting > 100
+
+
+def test_phases_and_a_limit_of_waiting_urls(stray: Callable[..., Collection]) -> None:
+    """While learning most of what waits is not near the seeds; a limit would drop what is: both are refused."""
+    with pytest.raises(SettingsError, match="max_queued"):
+        stray(frontier__max_queued=100)
+
+
+def test_a_bad_order_is_refused_before_learning(stray: Callable[..., Collection]) -> None:
+    """The order of the harvest is looked at before the first page, not after the phase of learning."""
+    collection = stray(frontier__strategy="sql", frontier__order_by="relevanz desc")
+    with pytest.raises(QueryError, match="relevanz"):
+        collection.crawl()
+    assert collection.status().pages == 0
+
+
+def test_enough_archetypes_of_a_topic_taught_by_files(stray: Callable[..., Collection], tmp_path: Path) -> None:
+    """Learning is over by enough archetypes also where no example is a URL. A seed of no topic is where the focus
+    begins, whatever topic takes it."""
+    files = [tmp_path / f"owl{i}.txt" for i in range(4)]
+    for i, file in enumerate(files):
+        file.write_text(text(50 + i, owl=0.4))
+    rounds = {"learn__retrain_after": 3, "learn__above_mean": False, "learn__guard": "off", "learn__synchronous": True}
+    collection = stray([str(file) for file in files], learn__learning_archetypes=1, **rounds)
+    collection.crawl()
+    assert any("every topic has 1 archetypes" in said for said in phases_of(collection))
+
+
+def test_what_is_known_at_the_start_counts(stray: Callable[..., Collection]) -> None:
+    """Archetypes that the user has confirmed between two crawls end learning too, though no model comes of that."""
+    collection = stray(limits__max_pages=7, learn__learning_archetypes=1, learn__learning_pages=5000)
+    collection.crawl()
+    collection.sql("UPDATE training SET source = 'confirmed' WHERE name LIKE '%/owl/0'", write=True)
+    collection.crawl(settings={"limits.max_pages": 100})
+    assert any("every topic has 1 archetypes" in said for said in phases_of(collection))
+
+
+def test_phases_turned_off(stray: Callable[..., Collection]) -> None:
+    """A crawl that goes on without phases does not say that it learns."""
+    collection = stray(limits__max_pages=4)
+    collection.crawl()
+    collection.crawl(settings={"learn.phases": False, "limits.max_pages": 8})
+    assert [said.partition(":")[0] for said in phases_of(collection)] == [
+        "learning",
+        "no phases any more (learn.phases)",
+    ]
+    assert collection.status().phase == Phase.NONE
+
+
+EMPTY = Document("", "", "", "", "", "", [], b"", b"", [], 0, b"")
+
+
+def test_the_order_that_the_user_chose_last_counts(
+    make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch, engines: list[Engine]
+) -> None:
+    """An order chosen while the harvest's is being prepared is not overruled by that."""
+    collection = make_taught(limits__max_pages=70, frontier__strategy="evidence", **LEARNING)
+    teach = Engine._warm_up
+
+    async def choose_meanwhile(self: Engine, strategy: Any) -> None:
+        await teach(self, strategy)
+        if isinstance(strategy, LearningOrder):
+            settings = override(self.settings, {"frontier.strategy": "breadth-first"})
+            await self.change_strategy(make_strategy(settings.frontier))
+            self.settings = settings
+
+    monkeypatch.setattr(Engine, "_warm_up", choose_meanwhile)
+    collection.crawl()
+    [engine] = engines
+    assert engine.settings.frontier.strategy == "breadth-first"
+    assert engine.frontier.strategy.order_by == "depth"
+
+
+def test_replayed_pages_earn_no_exploration() -> None:
+    """After a restart, exploration goes on at its share: it is not made up for all the pages that were replayed."""
+    settings = override(Settings(), {"frontier.explore_share": 0.1, "frontier.strategy": "evidence"})
+    strategy = AllEvidence(settings.frontier)
+    frontier = Frontier(settings, strategy, ScopeFilter(settings.scope))
+    urls = [QueuedUrl(oid, f"http://a.test/{oid}", frontier.host("a.test"), 0, 1, 0.5) for oid in range(1, 500)]
+    links = [Link(url.url, 0, "owl", "", Region.MAIN, place) for place, url in enumerate(urls)]
+    page = msgspec.structs.replace(EMPTY, links=links)
+    judgement = Judgement(0, True, 0.9, 0.9)
+    for oid in range(1_000, 3_000):  # replayed
+        strategy.settle(oid, 0.5)
+    strategy.observe(urls[0], judgement, page, [url.oid for url in urls], [0] * len(urls))
+
+    def explored() -> int:
+        for _ in range(len(urls)):  # so many that it is time for new priorities
+            strategy.observe(urls[0], judgement, EMPTY, [], [])
+        return sum(priority == EXPLORED_PRIORITY for priority in strategy.reprioritise(urls) or ())
+
+    assert explored() <= 1
+    for oid in range(3_000, 3_100):
+        strategy.settle(oid, 0.5)
+    assert explored() == 10
+
+
+@pytest.mark.parametrize("is_phased", [True, False])
+@pytest.mark.parametrize("strategy", ["best-first", "best-n-first", "sql"])
+def test_an_order_given_while_learning_loses_no_seed(
+    make_taught: MakeTaught, small_server: LocalServer, strategy: str, is_phased: bool
+) -> None:
+    """An order that comes while examples are awaited lets all of them come before any link; a harvest follows it."""
+    phases = {"learn__phases": True, "learn__learning_pages": 30} if is_phased else {}
+    collection = make_taught(learn__synchronous=True, **phases)
+    changed: list[Any] = []
+
+    def change(status: Any) -> None:
+        if not changed and status.in_flight:
+            changed.append(threading.Thread(target=apply))
+            changed[0].start()
+
+    def apply() -> None:
+        order = "relevance DESC" if strategy == "sql" else ""
+        ask(collection.folder, "_change_order", {"strategy": strategy, "order_by": order, "n": 0})
+
+    ended = collection.crawl(on_tick=change)
+    changed[0].join()
+    seeds = collection.sql("SELECT state, outcome, count(*) FROM crawl JOIN seeds USING (url) GROUP BY ALL").rows
+    assert not [row for row in seeds if row[0] == "waiting"], seeds
+    visited = "SELECT url IN (SELECT url FROM seeds) FROM pages JOIN crawl USING (oid) ORDER BY pages.visited"
+    are_seeds = [is_seed for (is_seed,) in collection.sql(visited).rows]
+    assert are_seeds == sorted(are_seeds, reverse=True)
+    assert collection.sql("SELECT count(*) FROM models").rows[0][0] > 0
+    assert ended.strategy == strategy
+    if is_phased:
+        assert any("harvesting" in notice["text"] for notice in ended.notices)

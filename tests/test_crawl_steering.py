@@ -1,56 +1,24 @@
 """Steering a crawl that runs: a pause stops requests, a lock keeps from a host, a boost lets one come sooner."""
 
-import contextlib
 import random
 import threading
 import time
-from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conftest import MakeCollection
+from frontiers import add, make_frontier, pages_in_order
 from opilio import Collection
-from opilio.crawl import Status
+from opilio.crawl.operations.client import is_running
 from opilio.errors import CollectionError, InputError
 from opilio.lab.local_web import LocalServer
-from opilio.settings import load
-from test_crawl_teaching import wait_for
-from test_frontier_politeness import add, make_frontier, pages_in_order
-
-SEEDS = ["http://directory.test/", "http://text.python.test/", "http://math.python.test/"]
-STEERED = "text.python.test"
-PLAIN = {
-    "scope.only_domains": ["directory.test", "text.python.test", "math.python.test"], "duplicates.ip_path": "off", "duplicates.ip_size": "off",
-    "duplicates.content": False, "duplicates.near_jaccard": 0.0, "duplicates.suffix": False,
-    "duplicates.canonical": False,
-}  # fmt: skip
-"""What is found does not depend on the order: copies are no matter."""
-
-
-@contextlib.contextmanager
-def running(collection: Collection, pages: int = 10) -> Iterator[tuple[Collection, list[Status]]]:
-    """A crawl in another thread, from so many pages on; it is stopped in the end, unless it ended."""
-    ended: list[Status] = []
-    thread = threading.Thread(target=lambda: ended.append(collection.crawl()))
-    thread.start()
-    try:
-        wait_for(collection, (collection.folder / "engine.json").exists, 20)
-        other = Collection(collection.folder)
-        wait_for(other, lambda: other.status().pages >= pages, 30)
-        yield other, ended
-        other.stop()
-    finally:
-        thread.join(60)
-    assert ended
-
-
-def paused(collection: Collection) -> None:
-    """Pause, and wait for what is under way."""
-    assert collection.pause()
-    wait_for(collection, lambda: collection.status().in_flight == 0, 20)
+from opilio.settings import FILE_NAME, load
+from running_crawls import PLAIN, SEEDS, STEERED, paused, running, wait_for, wait_until
 
 
 def to_the_end(collection: Collection) -> set[str]:
@@ -267,3 +235,24 @@ def test_steered_at_random_it_finds_everything(
     asked = collection.sql("SELECT oid, count(*) FROM visits WHERE kind = 'page' GROUP BY oid HAVING count(*) > 1").rows
     retried = {oid for (oid,) in collection.sql("SELECT oid FROM crawl WHERE numtries > 1").rows}
     assert {oid for oid, _ in asked} <= retried
+
+
+def test_locks_of_two_tabs_reach_the_crawl(make_collection: MakeCollection, small_server: LocalServer) -> None:
+    """While a crawl runs, locks that come at once are all locked: in it and in the settings."""
+    collection = make_collection(list(small_server.web.pages)[:30], fetch__host_delay_s=0.2)
+    done: list[Any] = []
+    thread = threading.Thread(target=lambda: done.append(collection.crawl()))
+    thread.start()
+    try:
+        wait_until(lambda: is_running(collection.folder))
+        hosts = [f"h{n}.test" for n in range(10)]
+        opened = [Collection(collection.folder) for _ in hosts]
+        with ThreadPoolExecutor(10) as pool:
+            list(pool.map(lambda pair: pair[0].lock_host(pair[1]), zip(opened, hosts, strict=True)))
+        opened[0].policy("breadth-first")
+        assert set(hosts) <= set(load(collection.folder / FILE_NAME).scope.locked_domains)
+        opened[3].unlock_host(hosts[4])
+    finally:
+        collection.stop()
+        thread.join()
+    assert hosts[4] not in load(collection.folder / FILE_NAME).scope.locked_domains

@@ -5,35 +5,19 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from conftest import TAUGHT_TOPICS, MakeTaught
+from fetch_servers import Handler, WebServer, html, reply
 from opilio import Collection
-from opilio.crawl.operations.client import NOTE
-from opilio.errors import InputError, QueryError
+from opilio.crawl.phases import Phases
+from opilio.errors import InputError, QueryError, SettingsError
 from opilio.lab.local_web import LocalServer
+from opilio.learn import training_data
 from opilio.model import RELEVANT, TrainingReason
-
-
-def crawl_beside(collection: Collection) -> threading.Thread:
-    """Crawl in another thread."""
-    thread = threading.Thread(target=collection.crawl)
-    thread.start()
-    note = collection.folder / NOTE
-    until_s = time.monotonic() + 20
-    while not note.exists():  # asking before would open the database under the crawl's feet
-        assert time.monotonic() < until_s
-        time.sleep(0.02)
-    return thread
-
-
-def wait_for(collection: Collection, is_so: Callable[[], bool], timeout_s: float = 90.0) -> None:
-    """Wait until something is so of a crawl that runs."""
-    until_s = time.monotonic() + timeout_s
-    while not is_so():
-        assert time.monotonic() < until_s, collection.status()
-        time.sleep(0.05)
+from running_crawls import LEARNING, crawl_beside, phases_of, wait_for, wait_until
 
 
 def versions(collection: Collection) -> list[int]:
@@ -280,3 +264,202 @@ def test_an_example_that_waits_as_a_mere_link_is_asked_for_next(
     finally:
         collection.stop()
         crawl.join()
+
+
+def slowly(work: Callable[..., Any], seconds: float) -> Callable[..., Any]:
+    """The same work, after a while."""
+
+    def waiting(*given: Any) -> Any:
+        time.sleep(seconds)
+        return work(*given)
+
+    return waiting
+
+
+def model_count(collection: Collection) -> int:
+    """How many models there are."""
+    return int(collection.sql("SELECT count(*) FROM models").rows[0][0])
+
+
+def test_explain_follows_redirects_and_says_when_a_file_is_empty(
+    make_taught: MakeTaught, small_server: LocalServer, tmp_path: Path
+) -> None:
+    """A URL that was asked for under another address is explained by its page."""
+    collection = make_taught(limits__max_pages=40)
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("\n".join(sorted(small_server.web.redirects)[:9]))
+    assert collection.add(seeds=seeds) == 9
+    collection.crawl()
+    moved = """
+        SELECT a.url, p.title FROM redirects JOIN crawl a ON a.oid = oid_src JOIN pages p ON p.oid = oid_dst LIMIT 1
+    """
+    url, title = collection.sql(moved).rows[0]
+    assert collection.explain(url)["title"] == title
+    empty = tmp_path / "empty.txt"
+    empty.write_text("")
+    with pytest.raises(InputError, match="no text"):
+        collection.explain(str(empty))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("classify.classifier", "smv", "svm"),
+        ("classify.spaces", ["terms", "terms+ancors"], "anchors"),
+        ("classify.spaces", [], "terms"),
+    ],
+)
+def test_wrong_names_are_found_before_anything_is_fetched(
+    name: str, value: Any, said: str, make_taught: MakeTaught
+) -> None:
+    """A slip in the settings of learning is an error at once, not a crawl without a judge; the settings stay good."""
+    collection = make_taught(classify__classifier="svm")
+    with pytest.raises(SettingsError) as caught:
+        collection.change_settings({name: value})
+    assert said in caught.value.hint
+    assert collection.settings.classify.classifier == "svm"
+    assert Collection(collection.folder).settings == collection.settings
+
+
+def test_keywords_learn_nothing(make_taught: MakeTaught) -> None:
+    """No model is made of a classifier that has none: it would not judge anyway."""
+    collection = make_taught(classify__classifier="keywords", limits__max_pages=20)
+    collection.crawl()
+    with pytest.raises(InputError, match="learns nothing"):
+        collection.train()
+    assert model_count(collection) == 0
+
+
+def test_nothing_is_learned_where_no_terms_are_kept(make_taught: MakeTaught) -> None:
+    """Pages without terms cannot be judged: an example added while such a crawl runs does not change that."""
+    collection = make_taught(store__terms=False, limits__max_pages=0, fetch__host_delay_s=0.2)
+    still_to_come = (
+        "SELECT count(*) FROM training LEFT JOIN crawl ON crawl.url = training.name "
+        "WHERE training.name LIKE 'http%' AND coalesce(crawl.state, 'waiting') = 'waiting'"
+    )
+    crawl = crawl_beside(collection)
+    try:
+        collection.add_example("statistics", "text:" + "mean and median of a sample " * 10)
+        with pytest.raises(InputError, match="terms of pages are not stored"):
+            collection.train()
+        wait_until(lambda: collection.sql(still_to_come).rows == [(0,)])
+        pages = collection.status().pages
+        wait_until(lambda: collection.status().pages > pages + 5)
+    finally:
+        collection.stop()
+        crawl.join()
+    assert model_count(collection) == 0, "a crawl that ends waits for a training under way"
+
+
+def test_teaching_at_the_same_time(make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three commands take the mark of one topic each away; the last of them is refused, for one must stay good."""
+    collection = make_taught(limits__max_pages=0, fetch__host_delay_s=0.5)
+    monkeypatch.setattr(training_data, "apply", slowly(training_data.apply, 0.5))
+    crawl = crawl_beside(collection)
+    refused: list[str] = []
+
+    def mark(topic: str) -> None:
+        try:
+            collection.mark(topic, good=False)
+        except InputError as error:
+            refused.append(error.message)
+
+    threads = [threading.Thread(target=mark, args=(topic,)) for topic in TAUGHT_TOPICS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    collection.stop()
+    crawl.join()
+    assert len(refused) == 1
+    assert [topic["mark"] for topic in collection.topics()].count("good") == 1
+
+
+def test_a_large_file_is_explained_while_a_crawl_runs(make_taught: MakeTaught, tmp_path: Path) -> None:
+    """Its text goes to the crawl as one request, whatever its letters."""
+    collection = make_taught(limits__max_pages=0, fetch__host_delay_s=0.5)
+    file = tmp_path / "large.txt"
+    file.write_text("статистика и регрессия " * 40_000, encoding="utf-8")
+    crawl = crawl_beside(collection)
+    try:
+        assert collection.explain(str(file))["judgement"]["relevance"] < 0.5
+    finally:
+        collection.stop()
+        crawl.join()
+
+
+def test_a_sql_order_does_not_keep_the_examples_waiting(make_taught: MakeTaught) -> None:
+    """Nothing is in memory under a SQL order, so holding links back held the examples back too: for a minute."""
+    collection = make_taught(
+        frontier__strategy="sql", frontier__order_by="numtries, relevance DESC", limits__max_pages=0
+    )
+    began_s = time.monotonic()
+    crawl = crawl_beside(collection)
+    try:
+        wait_until(lambda: model_count(collection))
+    finally:
+        collection.stop()
+        crawl.join()
+    assert time.monotonic() - began_s < 30
+    assert collection.sql("SELECT documents FROM models WHERE version = 1").rows[0][0] >= 14
+
+
+def test_an_example_that_moved_is_learned_from(tmp_path: Path) -> None:
+    """Where it moved to is asked for like the example itself, not after the longest wait for examples."""
+    words = {name: f"<title>{name}</title>{f'{name} birds nest and feed at dusk ' * 30}" for name in ("owl", "hawk")}
+    routes: dict[str, bytes | Handler] = {
+        "/owl": html((words["owl"] + '<a href="/more">more</a>').encode()),
+        "/old": reply(status="301 Moved", Location="/hawk"),
+        "/hawk": html(words["hawk"].encode()),
+        "/more": html(b"<title>more</title>of it"),
+    }
+    with WebServer(routes) as server:
+        file = tmp_path / "examples.txt"
+        file.write_text("http://docs.test/owl\nhttp://docs.test/old\n")
+        settings = {"fetch.connect_to": {"*": server.address}, "fetch.host_delay_s": 0.2, "run.workers": -1}
+        settings |= {"classify.classifier": "bayes"}
+        collection = Collection.create(tmp_path / "c", examples=file, settings=settings)
+        began_s = time.monotonic()
+        collection.crawl()
+    assert time.monotonic() - began_s < 30
+    assert collection.sql("SELECT documents FROM models").rows == [(2,)]
+
+
+HANGS_S = 60.0
+
+
+def ends(work: Callable[[], Any]) -> Any:
+    """What comes of work that may hang, in another thread; raises what it raises."""
+    found: dict[str, Any] = {}
+
+    def run() -> None:
+        try:
+            found["made"] = work()
+        except BaseException as error:
+            found["error"] = error
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(HANGS_S)
+    assert not thread.is_alive(), "it hangs"
+    if "error" in found:
+        raise found["error"]
+    return found["made"]
+
+
+def test_a_crawl_that_ends_while_learning_ends(make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A limit, or Ctrl-C, in the very moment when learning is over does not keep the crawl waiting for a model that
+    nobody trains any more. The next crawl changes the phase anew."""
+    collection = make_taught(limits__max_pages=60, learn__authorities=0, **LEARNING)
+    finish = Phases._finish_learning
+
+    async def end_first(self: Phases, why: str) -> None:
+        self._end("it is enough")
+        await finish(self, why)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Phases, "_finish_learning", end_first)
+        assert ends(collection.crawl).reason == "it is enough"
+    assert not any(said.startswith("harvesting:") for said in phases_of(collection))
+    assert ends(collection.crawl).pages == 60
+    assert phases_of(collection)[-1].startswith("harvesting:")

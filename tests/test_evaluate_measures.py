@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from evaluate_standin import make_analysed, terms_of, url_of
 from opilio.analyze.terms import term_ids
 from opilio.distill.rankings import pagerank
-from opilio.lab.experiments import measures, quality
+from opilio.lab.experiments import measures
 from opilio.lab.experiments.graph import UNREACHABLE, LinkGraph
 from opilio.model import Judgement
 
@@ -103,7 +103,7 @@ def test_pagerank_agrees_with_networkx(links: list[list[int]]) -> None:
 def test_pagerank_of_a_pool_knows_its_links_only(links: list[list[int]], pool: set[int]) -> None:
     """Pages outside the pool have none, and their links do not count."""
     pages = np.array(sorted(pool), np.int64)
-    found = quality.pool_pagerank(LinkGraph.of(make_analysed(links)), pages)
+    found = measures.pool_pagerank(LinkGraph.of(make_analysed(links)), pages)
     inside = networkx.pagerank(as_networkx(links).subgraph(pool), tol=1e-12, max_iter=1000) if pool else {}
     assert found == pytest.approx([inside.get(page, 0.0) for page in range(PAGES)], abs=1e-8)
 
@@ -163,7 +163,7 @@ def test_lexical_ranks_go_by_the_cosine(seed: int) -> None:
     rng = np.random.default_rng(seed)
     analysed = make_analysed([[]] * PAGES, words=[words_of(rng) for _ in range(PAGES)])
     pool = rng.choice(PAGES, 20, replace=False)
-    order = quality.lexical_order(pool, quality.terms_in(analysed), term_ids("bird song bird ocean"))
+    order = measures.lexical_order(pool, measures.terms_in(analysed), term_ids("bird song bird ocean"))
     cosines = brute_cosines(analysed, sorted(pool.tolist()), "bird song bird ocean")
     assert sorted(order.tolist()) == sorted(pool.tolist())
     along = [cosines[page] for page in order.tolist()]
@@ -176,7 +176,7 @@ def test_linkage_ranks_go_by_keywords_then_popularity() -> None:
     words = ["bird", "bird song", "bird bird bird", "car", "song", "bird"]
     analysed = make_analysed([[]] * 6, words=words)
     popularity = np.array([0.1, 0.01, 0.2, 0.9, 0.2, 0.1])
-    order = quality.linkage_order(np.arange(6), quality.terms_in(analysed), term_ids("bird song"), popularity)
+    order = measures.linkage_order(np.arange(6), measures.terms_in(analysed), term_ids("bird song"), popularity)
     assert order.tolist() == [1, 2, 4, 0, 5, 3]
 
 
@@ -184,7 +184,7 @@ def test_linkage_ranks_go_by_keywords_then_popularity() -> None:
 def test_static_and_dynamic_curves(ranked: list[int], crawled: np.ndarray) -> None:
     """Static: share of the n best pages fetched. Dynamic: mean rank of the pages fetched by then."""
     order = np.array(ranked)
-    static, dynamic = quality.static_curve(crawled, order), quality.dynamic_curve(crawled, order)
+    static, dynamic = measures.static_curve(crawled, order), measures.dynamic_curve(crawled, order)
     met = set(crawled.tolist())
     assert static == pytest.approx([len(met & set(ranked[:n])) / n for n in range(1, PAGES + 1)])
     ranks = [ranked.index(page) + 1 for page in crawled.tolist()]
@@ -196,12 +196,14 @@ def test_four_measures_over_topics() -> None:
     words = ["bird song", "bird", "car", "road", "tree leaf", "tree", "rain", ""]
     analysed = make_analysed([[1], [0], [0], [1], [5], [4], [5], []], words=words)
     topics = [
-        quality.PooledTopic(
+        measures.PooledTopic(
             {"good": np.array([0, 1]), "poor": np.array([2, 3])}, term_ids("bird song"), term_ids("bird")
         ),
-        quality.PooledTopic({"good": np.array([4, 5]), "poor": np.array([6])}, term_ids("tree leaf"), term_ids("tree")),
+        measures.PooledTopic(
+            {"good": np.array([4, 5]), "poor": np.array([6])}, term_ids("tree leaf"), term_ids("tree")
+        ),
     ]
-    found = quality.four_measures(topics, quality.terms_in(analysed), LinkGraph.of(analysed))
+    found = measures.four_measures(topics, measures.terms_in(analysed), LinkGraph.of(analysed))
     good, poor = found["good"], found["poor"]
     assert good.static_lexical.mean[:2] == pytest.approx([1.0, 1.0])
     assert poor.static_lexical.mean[:3] == pytest.approx([0.0, 0.0, (1 / 3 + 1 / 3) / 2])

@@ -19,7 +19,7 @@ from opilio.cli import cli
 from opilio.errors import InputError
 from opilio.lab.local_web import LocalServer
 from opilio.lab.webs import RecordedWeb, record
-from opilio.lab.webs.spreading import HostSpread
+from opilio.lab.webs.sources import HostSpread
 from opilio.model import host_of
 from opilio.settings import Settings
 from opilio.store.warc import WarcWriter

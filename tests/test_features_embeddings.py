@@ -304,7 +304,7 @@ def test_many_processes_prepare_at_once(tmp_path: Path, own_cache: Path) -> None
     folder = npy_model(tmp_path / "model", WORDS, numbers(8))
     code = (
         "from opilio.features.embeddings import *; from opilio.features.evidence import NO_STEMS;"
-        f"print(Embeddings(Classify(embedding_model={str(folder)!r})).vector("
+        f"print(Embeddings(ClassifySettings(embedding_model={str(folder)!r})).vector("
         "Evidence(NO_STEMS, text='heron moon')).values.tolist())"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(opilio.__file__).parent.parent)}
@@ -354,7 +354,7 @@ def test_without_the_extra_it_is_an_error(monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_extra_without_its_model_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """A package of that name that lacks the files is told from one that is not installed."""
     monkeypatch.setattr(word_vectors, "_PACKAGE", "email")
-    with pytest.raises(SettingsError, match="brings no model"):
+    with pytest.raises(SettingsError, match="has no model"):
         Embeddings(ClassifySettings())
 
 

@@ -15,14 +15,8 @@ from hypothesis import strategies as st
 from opilio.analyze.terms import term_ids
 from opilio.errors import SettingsError
 from opilio.features import SPACES, Evidence, Space, Vector, make_space
-from opilio.features.spaces import (
-    MAX_ANCHOR_WORDS,
-    MAX_PAIR_WORDS,
-    anchor_stems,
-    pair_ids,
-    stop_phrases,
-    without_stop_phrases,
-)
+from opilio.features.anchors import MAX_ANCHOR_WORDS, anchor_stems, stop_phrases, without_stop_phrases
+from opilio.features.spaces import MAX_PAIR_WORDS, pair_ids
 from opilio.settings import ClassifySettings
 
 BUILT_IN = ("terms", "pairs", "anchors", "neighbours")

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from opilio.features import Idf, Vector, project, to_matrix
+from opilio.features import Idf, Vector, project
 
 ANCHOR = 1 << 32
 
@@ -20,6 +20,15 @@ ANCHOR = 1 << 32
 def vector(counts: dict[int, int]) -> Vector:
     ids = sorted(counts)
     return Vector(np.array(ids, np.uint64), np.array([counts[number] for number in ids], np.float64))
+
+
+def dense(vectors: list[Vector], ids: np.ndarray) -> np.ndarray:
+    """A row for each vector, a column for each of the ascending `ids`."""
+    rows = np.zeros((len(vectors), len(ids)))
+    for row, one in zip(rows, vectors, strict=True):
+        places, values = project(one, ids)
+        row[places] = values
+    return rows
 
 
 numbers = st.one_of(st.integers(1, 12), st.integers(ANCHOR, ANCHOR + 5), st.integers(2**63, 2**63 + 5))
@@ -45,9 +54,9 @@ class TestIdf:
     def test_against_scikit_learn(self, training: list[Vector]) -> None:
         """Training pages are weighed exactly as by TfidfTransformer(sublinear_tf=True)."""
         ids = np.unique(np.concatenate([page.ids for page in training]))
-        theirs = TfidfTransformer(sublinear_tf=True).fit_transform(to_matrix(training, ids)).toarray()
+        theirs = TfidfTransformer(sublinear_tf=True).fit_transform(dense(training, ids)).toarray()
         idf = Idf().fit(training)
-        ours = to_matrix([idf.weigh(page) for page in training], ids).toarray()
+        ours = dense([idf.weigh(page) for page in training], ids)
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
 
     @given(page_lists, pages)
@@ -127,15 +136,13 @@ class TestTravel:
         assert len(idf.to_table()["ids"]) == 16
 
 
-class TestMatrix:
+class TestProject:
     @given(page_lists, st.sets(numbers, max_size=10))
     def test_against_brute_force(self, rows: list[Vector], chosen: set[int]) -> None:
-        """A row of the matrix has the values of the chosen features and nothing else."""
+        """A projected vector has the values of the chosen features and nothing else."""
         ids = np.array(sorted(chosen), np.uint64)
-        matrix = to_matrix(rows, ids)
-        assert matrix.shape == (len(rows), len(ids))
         expected = [[weights(row).get(number, 0.0) for number in sorted(chosen)] for row in rows]
-        assert matrix.toarray().tolist() == expected
+        assert dense(rows, ids).tolist() == expected
 
     @given(pages, st.sets(numbers, max_size=10))
     def test_score(self, page: Vector, chosen: set[int]) -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,23 +15,27 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from conftest import MakeTaught
+from federation_peers import FakePeer
 from made_crawls import COOKING, FUNDS, GARDENING, MadeCrawl
 from opilio import Collection
 from opilio.cli import cli
 from opilio.crawl import forwarder
-from opilio.crawl.forwarder import FORWARDED, NOTICE
+from opilio.crawl.forwarder import ACCEPTED, FORWARDED, NOTICE
+from opilio.crawl.operations import federation as forwarding_operations
+from opilio.crawl.peer import SharedCollection
+from opilio.crawl.status import Counters
 from opilio.errors import InputError
 from opilio.federation import forwarding
 from opilio.federation import offers as offers_module
 from opilio.federation.forwarding import FIRST_DELAY_S, SUMMARY_S, Forwarding
-from opilio.federation.offers import MAX_OFFERS, MAX_RELEVANCE, RECEIVED, receive
+from opilio.federation.offers import MAX_OFFERS, MAX_RELEVANCE, RECEIVED, admit_pending, receive
 from opilio.federation.peers import Offer, PeerError, PeerSummary, TopicProfile
 from opilio.federation.profiles import PeerTopic, UsualTerms
 from opilio.lab.local_web import LocalServer
 from opilio.model import normalize
 from opilio.store import Store
+from running_crawls import wait_for
 from search_pages import Page, make_collection
-from test_crawl_teaching import wait_for
 from web_portal import TOKEN, Portal
 
 TOPIC = "data compression"
@@ -182,7 +187,7 @@ def any_store(tmp_path: Path) -> Any:
 # -- delivering
 
 
-class FakePeer:
+class CookingPeer:
     """A collection about cooking that writes down what it is offered; away when it is told to be."""
 
     def __init__(self, name: str = "cooks") -> None:
@@ -254,7 +259,7 @@ def test_what_suits_a_peer_is_handed_over_once(funds: Store, monkeypatch: pytest
     """Pages that no topic took, and one that suits the other far better, go to each peer once, also after a restart."""
     monkeypatch.setattr(forwarding, "SLICE_PAGES", 7)
     monkeypatch.setattr(forwarding, "BATCH_OFFERS", 4)
-    cooks, bakers = FakePeer(), FakePeer("bakers")
+    cooks, bakers = CookingPeer(), CookingPeer("bakers")
     assert deliver(Forwarding(funds, "funds", [cooks, bakers])) == 12
     for peer in (cooks, bakers):
         assert set(peer.urls) == SUITABLE
@@ -275,14 +280,14 @@ def test_what_a_peer_handed_over_is_not_handed_back(funds: Store) -> None:
         "INSERT INTO offers SELECT now()::TIMESTAMP, 'cooks', TRUE, url, 'Gardening', 0.5, '' FROM crawl WHERE oid < 14",
         write=True,
     )
-    cooks = FakePeer()
+    cooks = CookingPeer()
     deliver(Forwarding(funds, "funds", [cooks]))
     assert set(cooks.urls) == {"http://h1.org/14", "http://h0.org/30"}
 
 
 def test_a_peer_that_is_away_is_tried_later(funds: Store) -> None:
     """It is left alone for longer and longer, nothing is lost meanwhile, others are served, and it is forgiven."""
-    clock, cooks, bakers = Clock(), FakePeer(), FakePeer("bakers")
+    clock, cooks, bakers = Clock(), CookingPeer(), CookingPeer("bakers")
     forwarding_ = Forwarding(funds, "funds", [cooks, bakers], clock=clock)
     cooks.is_away = True
     forwarded = forwarding_.round(60.0)
@@ -310,7 +315,7 @@ def test_a_peer_that_is_away_is_tried_later(funds: Store) -> None:
 
 def test_pages_that_come_later_are_looked_at(funds: Store) -> None:
     """A round sees what was stored since the last one, and asks a peer only now and then what it wants."""
-    cooks, clock = FakePeer(), Clock()
+    cooks, clock = CookingPeer(), Clock()
     forwarding_ = Forwarding(funds, "funds", [cooks], clock=clock)
     assert forwarding_.round(60.0).forwarded == 6
     copied = {"crawl": "EXCLUDE (kcid) REPLACE (112 AS oid, url || '/x' AS url)"}
@@ -329,7 +334,7 @@ def test_a_collection_with_few_pages_hands_nothing_over(funds: Store) -> None:
     """What is usual cannot be told from a few pages; that is no work left undone."""
     for table in ("crawl", "pages", "terms"):
         funds.query(f"DELETE FROM {table} WHERE oid NOT BETWEEN 0 AND {forwarding.MIN_PAGES - 2}", write=True)
-    cooks = FakePeer()
+    cooks = CookingPeer()
     forwarding_ = Forwarding(funds, "funds", [cooks])
     assert forwarding_.round(60.0).forwarded == 0
     assert forwarding_.is_done
@@ -462,3 +467,98 @@ def test_a_peer_that_holds_us_up_keeps_no_crawl_from_its_end(
         began_s = time.monotonic()
         assert collection.crawl().pages == 10
         assert time.monotonic() - began_s < 8
+
+
+class Cooks(FakePeer):
+    """Wants pages about baking."""
+
+    def __init__(self) -> None:
+        super().__init__("cooks")
+        profile = TopicProfile("Cooking", "", 9, {"oven": 0.7, "flour": 0.7, "yeast": 0.14}, 0.8)
+        self.told = PeerSummary("cooks", "1", 9, 5.0, [profile], {})
+        self.urls: list[str] = []
+
+    def offer(self, sender: str, offers: Sequence[Offer]) -> int:
+        self.urls += [offer.url for offer in offers]
+        return len(offers)
+
+
+@pytest.fixture
+def funds_federation(tmp_path: Path) -> Path:
+    """A collection about funds_federation whose first pages suit nobody, and whose last ones are about baking."""
+    crawl = MadeCrawl()
+    crawl.add(40, kcid=FUNDS, relevance=0.9, text="mutual fund manager portfolio fee prospectus redemption")
+    crawl.add(5, kcid=COOKING, relevance=0.0, text="oven flour oven flour yeast", host=1)
+    make_collection(tmp_path / "funds_federation", [])
+    with Store.open(tmp_path / "funds_federation") as store:
+        crawl.fill(store)
+    return tmp_path / "funds_federation"
+
+
+def test_a_slow_look_does_not_end_offering(funds_federation: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When looking at the pages takes as long as a round, what suits is handed over all the same, to the last page."""
+    cooks = Cooks()
+    monkeypatch.setattr("opilio.crawl.open_peer", lambda _: cooks)
+    monkeypatch.setattr("opilio.federation.forwarding.SLICE_PAGES", 10)
+    monkeypatch.setattr("opilio.federation.forwarding.BATCH_OFFERS", 2)
+    monkeypatch.setattr(forwarding_operations, "ROUND_S", 1e-9)  # a slice, and the time is over
+    file = funds_federation.parent / "peers.toml"
+    file.write_text('[[peer]]\nname = "cooks"\nat = "cooks"\n')
+    told = SharedCollection(funds_federation).offer_to_peers(file, dry_run=True)["peers"][0]
+    assert (told["count"], told["is_all"]) == (5, True)
+    collection = SharedCollection(funds_federation)
+    assert collection.offer_to_peers(file)["peers"][0]["count"] == 5
+    assert len(set(cooks.urls)) == 5
+    noted = collection.sql("SELECT count(*) FROM offers WHERE NOT incoming").rows[0][0]
+    assert collection.status().counters[FORWARDED] == collection.status().counters[ACCEPTED] == noted == 5
+
+
+def test_a_dry_run_says_when_there_may_be_more(funds_federation: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more is looked for than may wait; then it is told that this is not all."""
+    monkeypatch.setattr("opilio.crawl.open_peer", lambda _: Cooks())
+    monkeypatch.setattr("opilio.federation.forwarding.SLICE_PAGES", 42)
+    monkeypatch.setattr("opilio.federation.forwarding.MAX_QUEUED", 1)
+    file = funds_federation.parent / "peers.toml"
+    file.write_text('[[peer]]\nname = "cooks"\nat = "cooks"\n')
+    told = SharedCollection(funds_federation).offer_to_peers(file, dry_run=True)["peers"][0]
+    assert (told["count"], told["is_all"]) == (2, False)
+
+
+def test_what_came_in_after_the_last_count_is_counted(funds_federation: Path) -> None:
+    """What a crawl that ends has noted, but not counted any more, the next one counts; so do offers at rest."""
+    noted = "SELECT count(*) FROM offers WHERE incoming"
+    with Store.open(funds_federation) as store:
+        [(topic,)] = store.query("SELECT path FROM topics WHERE kcid = $1", [FUNDS]).rows
+        assert len(receive(store, "ships", [Offer(f"http://n.example/{n}", topic, 0.5) for n in range(3)])) == 3
+        known = SimpleNamespace(get=lambda _: 1)
+        absorber: Any = SimpleNamespace(counters=Counters({RECEIVED: 1}), frontier=SimpleNamespace(known=known))
+        admit_pending(store, absorber)
+        assert absorber.counters.counts[RECEIVED] == store.query(noted).rows[0][0] == 3
+    collection = SharedCollection(funds_federation)
+    assert collection.take_offers("ships", [Offer("http://n.example/9", topic, 0.5)]) == 1
+    assert collection.status().counters[RECEIVED] == collection.sql(noted).rows[0][0] == 4
+
+
+def test_offering_nothing_says_why(funds_federation: Path) -> None:
+    """With no page that could be compared, and with nobody to hand over to, the command says so."""
+    file = funds_federation.parent / "peers.toml"
+    file.write_text('[[peer]]\nname = "me"\nat = "funds_federation"\n')
+    said = (
+        CliRunner().invoke(cli, ["offer", str(funds_federation), "--peers", str(file)], catch_exceptions=False).output
+    )
+    assert "no other collection" in said
+    with Store.open(funds_federation) as store:
+        store.query("DELETE FROM pages", write=True)
+    said = (
+        CliRunner().invoke(cli, ["offer", str(funds_federation), "--peers", str(file)], catch_exceptions=False).output
+    )
+    assert "too few pages" in said
+
+
+def test_pages_without_words_are_no_work_left(funds_federation: Path) -> None:
+    """Where no page has a term, nothing can be compared: the end of a crawl must not look again and again."""
+    with Store.open(funds_federation) as store:
+        store.query("DELETE FROM terms", write=True)
+        delivery = Forwarding(store, "funds_federation", [Cooks()])
+        assert delivery.round(60.0).forwarded == 0
+        assert delivery.is_done

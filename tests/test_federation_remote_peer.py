@@ -1,8 +1,10 @@
 """Peers on other servers: whatever they send, it is an answer or an error that says what happened."""
 
 import gzip
+import itertools
 import json
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,7 +17,7 @@ from hypothesis import strategies as st
 from federation_peers import RawServer, found, response, summary_of
 from fetch_servers import make_certificate
 from opilio.federation import remote_peer
-from opilio.federation.peers import Offer, PeerAnswer, PeerError, PeerHit
+from opilio.federation.peers import Offer, PeerAnswer, PeerError, PeerHit, check_address
 from opilio.federation.remote_peer import RemotePeer
 from opilio.federation.validation import check_answer, check_offers
 
@@ -216,3 +218,98 @@ def test_whatever_a_page_says_is_made_possible(
     assert len(page.marks) <= 9
     assert 0 <= check_answer(answer, 10).total <= 10**9
     msgspec.json.decode(msgspec.json.encode(page), type=PeerHit)
+
+
+DEEP = b"[" * 100_000
+
+
+def ask_federation(address: str, timeout_s: float = 5.0) -> PeerAnswer:
+    return RemotePeer("birds", address, "t0ken").ask_federation(
+        "owl", weights=None, filters=[], most=10, timeout_s=timeout_s
+    )
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        response(b'{"error":' + DEEP, "500 Internal Server Error"),
+        response(b'{"error":' + DEEP, "400 Bad Request"),
+        response(b'{"total":1,"pages":[{"words":{},"result":' + DEEP),
+    ],
+)
+def test_what_is_nested_without_end_is_an_error_of_the_peer(sent: bytes) -> None:
+    """Whatever its status, an answer that is nested too deep is a PeerError: others would end all deliveries."""
+    server = RawServer(lambda connection, _: connection.sendall(sent))
+    try:
+        with pytest.raises(PeerError):
+            ask_federation(server.address)
+    finally:
+        server.close()
+
+
+def test_numbers_without_end_are_cut() -> None:
+    """A whole number too large for a float is the most that is possible, not an error of ours."""
+    number = b"1" + b"0" * 400
+    page = msgspec.json.encode(found("http://owl.example/", owl=2.0)).replace(b'"oid":1', b'"oid":' + number)
+    body = b'{"total":%s,"pages_indexed":%s,"pages":[%s]}' % (number, number, page)
+    server = RawServer(lambda connection, _: connection.sendall(response(body)))
+    try:
+        answer = ask_federation(server.address)
+    finally:
+        server.close()
+    assert answer.total == answer.pages_indexed == 10**9
+    assert answer.pages[0].result["oid"] == 2**53
+
+
+def test_what_comes_after_a_packed_answer_is_not_read() -> None:
+    """A peer that goes on sending after the packed answer has ended fills no memory."""
+
+    def flood(connection: socket.socket, _: bytes) -> None:
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nConnection: close\r\n\r\n")
+        connection.sendall(gzip.compress(GOOD))
+        for _number in itertools.count():
+            connection.sendall(bytes(2**16))
+            time.sleep(0.001)
+
+    server = RawServer(flood)
+    began_s = time.monotonic()
+    try:
+        with pytest.raises(PeerError, match="after the end"):
+            ask_federation(server.address, timeout_s=3.0)
+    finally:
+        server.close()
+    assert time.monotonic() - began_s < 2
+
+
+def test_a_handshake_that_drips_ends_in_time() -> None:
+    """The limit of time holds for all of a question, also for what comes before it with https."""
+
+    def drip(connection: socket.socket, _: bytes) -> None:
+        connection.sendall(b"\x16\x03\x03\x40\x00")  # a record of 16 KiB begins
+        while True:
+            connection.sendall(b"\x02")
+            time.sleep(0.05)
+
+    server = RawServer(drip)
+    came: list[str] = []
+
+    def run() -> None:
+        with pytest.raises(PeerError) as caught:
+            ask_federation(server.address.replace("http:", "https:"), timeout_s=0.4)
+        came.append(caught.value.message)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(4)
+    server.close()
+    assert [message.partition(") ")[2] for message in came] == ["did not answer within 0.4 s"]
+
+
+def test_a_name_that_is_not_ascii_is_asked_for_as_a_browser_would() -> None:
+    """The address of a collection with an umlaut, as it stands in a browser, is one."""
+    server = RawServer(lambda connection, _: connection.sendall(response(GOOD)))
+    try:
+        assert ask_federation(check_address(server.address.replace("birds", "v\u00f6gel%20x"))).total == 1
+    finally:
+        server.close()
+    assert server.requests[0].startswith(b"POST /api/c/v%C3%B6gel%20x/peer/ask_federation HTTP/1.1")

@@ -2,21 +2,24 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from federation_pages import BIRDS, CARS, COMMON, NAMES, make_federation, open_federation
+from federation_peers import summary_of
 from opilio import Collection
 from opilio.crawl.peer import SharedCollection
 from opilio.errors import InputError
-from opilio.federation.peers import PeerAnswer, PeerHit
+from opilio.federation.peers import Offer, PeerAnswer, PeerHit, TopicProfile
 from opilio.federation.results import K1, ResultScorer, gather_statistics, merge
-from opilio.federation.validation import check_answer
+from opilio.federation.validation import check_answer, check_offers, check_summary
 from opilio.search.matching import leaves_of
 from opilio.search.query import parse
 from opilio.search.ranking import check_weights
 from opilio.search.snippets import Highlighter, Pieces
+from opilio.web.peering import Offered
 from search_pages import Page, make_collection
 
 QUESTIONS = [
@@ -160,3 +163,15 @@ def test_nobody_hides_two_pages_behind_one_like_both() -> None:
     statistics = gather_statistics(answers, {}, leaves_of(parse("owl").words()[0]))
     merged = merge(answers, ResultScorer(parse("owl").tree, statistics), check_weights(None))
     assert [[one["name"] for one in result.collections] for result in merged] == [["birds", "cars"], ["both"]]
+
+
+def test_long_paths_of_topics_stay_whole() -> None:
+    """A topic below many others has a long path: cut, it would be a topic that nobody knows."""
+    path = " / ".join([*map(str, range(20)), "x" * 200, "y" * 190])
+    summary = msgspec.structs.replace(
+        summary_of("birds", owl=1), topics=[TopicProfile(path, "", 9, {"owl": 1.0}, 0.5)], facets={"topic": {path: 1}}
+    )
+    checked = check_summary(summary)
+    assert (checked.topics[0].path, list(checked.facets["topic"])) == (path, [path])
+    [offer] = check_offers([Offer("http://a.example/", path, 0.5)])
+    assert Offered(**msgspec.to_builtins(offer)).topic == path

@@ -2,12 +2,14 @@
 
 import threading
 import time
+from typing import Any
 
+import msgspec
 import pytest
 
-from federation_peers import FakePeer, summary_of
+from federation_peers import FakePeer, found, summary_of
 from opilio.errors import InputError
-from opilio.federation.peers import PeerError, PeerRefusal, PeerSummary
+from opilio.federation.peers import PeerAnswer, PeerError, PeerRefusal, PeerSummary
 from opilio.federation.search import (
     FIRST_PAUSE_S,
     MAX_OPEN,
@@ -201,7 +203,7 @@ def test_a_peer_without_a_summary_is_asked() -> None:
     federation = FederatedSearch([peer])
     assert federation.refresh() == {"new": "new is silent"}
     told = federation.search("owl")
-    assert told["peers"][0]["why"] == "nothing is known of it yet"
+    assert told["peers"][0]["why"] == "nothing is known about it yet"
     assert len(told["results"]) == 1
 
 
@@ -229,7 +231,7 @@ def test_of_few_pages_none_is_missed() -> None:
     assert told["estimated"]
     told = federation.search("owl nest", size=11)
     assert [peer["chosen"] for peer in told["peers"]] == [True, True]
-    assert told["peers"][1]["why"] == "those who were asked first have too few"
+    assert told["peers"][1]["why"] == "the peers that were asked first have too few"
     assert len(told["results"]) == 2
 
 
@@ -266,3 +268,34 @@ def test_a_peer_by_its_name() -> None:
     assert federation.peer("b") is peers["b"]
     with pytest.raises(InputError, match="no peer 'c'"):
         federation.peer("c")
+
+
+class Copying(FakePeer):
+    """Has the page of another, and more that it does not send."""
+
+    def ask(self, question: str, **options: Any) -> PeerAnswer:
+        page = found("http://birds.example/", owl=3.0)
+        return msgspec.structs.replace(super().ask(question, **options), pages=[page])
+
+
+def test_a_total_with_copies_unseen_is_an_estimate() -> None:
+    """Two that have the same page, and nine more each that they do not send, may have more in common: no count."""
+    for other, estimated in ((Copying("bees"), True), (FakePeer("bees"), False)):
+        both = FederatedSearch([FakePeer("birds"), other])
+        both.refresh()
+        answer = both.search("owl", ask_all=True)
+        assert (answer["total"], answer["estimated"]) == (19 if estimated else 20, estimated)
+
+
+def test_nobody_is_blamed_for_how_slow_others_are() -> None:
+    """Who would be asked after all, with hardly any time left, is not asked, and not taken for one that failed."""
+    slow, late = FakePeer("slow", summary_of("slow", owl=100)), FakePeer("late", summary_of("late", owl=1))
+    slow.slow_s, late.slow_s = 0.6, 0.5
+    asking = FederatedSearch([slow, late])
+    asking.refresh()
+    peers = asking.search("owl", size=20, timeout_s=1.0)["peers"]
+    assert [(one["answered"], one["error"]) for one in peers] == [(True, ""), (False, "")]
+    assert (slow.asked, late.asked) == (1, 0)
+    slow.slow_s = 0.0
+    peers = asking.search("owl", size=20, timeout_s=1.0)["peers"]
+    assert [one["answered"] for one in peers] == [True, True]

@@ -15,7 +15,7 @@ from opilio.errors import InputError
 from opilio.federation.peers import PeerSummary
 from opilio.federation.selection import ScoreDistribution, ScoreSpread, choose
 from opilio.federation.summary import make_filter, make_summary, may_have
-from opilio.search.finding import open_reader
+from opilio.search.index import open_reader
 from opilio.search.query import parse
 from opilio.search.ranking import check_weights
 

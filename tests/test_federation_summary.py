@@ -15,12 +15,14 @@ import pytest
 import opilio.crawl.peer as peer_module
 from conftest import MakeTaught
 from federation_pages import BIRDS, make_federation
+from federation_peers import RawServer, response, summary_of
 from opilio import Collection
 from opilio.crawl.peer import SUMMARY_FILE, LocalPeer, SharedCollection
 from opilio.federation.peers import MAX_TOPIC_CHARS, PeerError, PeerSummary, TopicProfile, WordStatistics
 from opilio.federation.profiles import profiles_from, suitability, tid_of, topic_profiles
+from opilio.federation.remote_peer import RemotePeer
 from opilio.federation.validation import check_summary
-from opilio.search.finding import open_reader
+from opilio.search.index import open_reader
 from opilio.search.matching import leaves_of
 from opilio.search.query import Word
 from opilio.store import Store
@@ -172,3 +174,14 @@ def test_a_crawl_that_runs_has_a_summary_and_answers(make_taught: MakeTaught) ->
     crawl.join()
     assert any(0 < pages < 90 and words for pages, words, _ in seen)
     assert peer.ask("python", weights=None, filters=[], most=5, timeout_s=5.0).pages_indexed >= 90
+
+
+def test_a_summary_that_cannot_be_used_names_its_peer() -> None:
+    """The notice of a crawl must say who is meant."""
+    body = msgspec.json.encode(msgspec.structs.replace(summary_of("birds", owl=1), version="a b\r\nX: y"))
+    server = RawServer(lambda connection, _: connection.sendall(response(body)))
+    try:
+        with pytest.raises(PeerError, match=r"^birds \(http"):
+            RemotePeer("birds", server.address, "t").summary()
+    finally:
+        server.close()

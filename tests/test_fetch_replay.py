@@ -4,7 +4,7 @@ import gzip
 
 import pytest
 
-from opilio.fetch.response import replay
+from opilio.fetch.transport import replay
 from opilio.model import Lease, Outcome
 from opilio.settings import Settings
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from fetch_servers import DnsServer, WebServer, closed_port, html, reply, to_server
 from opilio import settings as settings_module
-from opilio.fetch import Client, Response, RobotsRules, meet_host
+from opilio.fetch import Client, Response, RobotsRules, contact_host
 from opilio.fetch.robots import product_token
 from opilio.model import HostReport, Lease, LeaseKind, Outcome
 
@@ -39,7 +39,7 @@ def meet(config: settings_module.Settings, url: str = "http://a.test/robots.txt"
     async def run() -> tuple[Response, HostReport]:
         client = Client(config)
         try:
-            return await meet_host(client, Lease(7, url, LeaseKind.HOST), config)
+            return await contact_host(client, Lease(7, url, LeaseKind.HOST), config)
         finally:
             await client.aclose()
 
@@ -126,7 +126,7 @@ def test_long_robots_are_cut_at_a_line() -> None:
     body = b"User-agent: *\n" + b"Disallow: /abc\n" * 1000
     with WebServer({"/robots.txt": reply(body, Content_Type="text/plain")}) as server:
         config = dataclasses.replace(
-            to_server(server.address), robots=settings_module.Robots(max_bytes=14 + 15 * 10 + 11)
+            to_server(server.address), robots=settings_module.RobotsSettings(max_bytes=14 + 15 * 10 + 11)
         )
         response, report = meet(config)
     assert response.fetch.outcome is Outcome.OK
@@ -138,7 +138,7 @@ def test_long_robots_are_cut_at_a_line() -> None:
 def test_robots_not_obeyed() -> None:
     """When told not to obey, nothing is asked and everything allowed, but the address is known."""
     with WebServer({"/robots.txt": reply(b"User-agent: *\nDisallow: /")}) as server:
-        config = dataclasses.replace(to_server(server.address), robots=settings_module.Robots(obey=False))
+        config = dataclasses.replace(to_server(server.address), robots=settings_module.RobotsSettings(obey=False))
         response, report = meet(config)
     assert (report.robots_status, response.fetch.ip) == (-1, "127.0.0.1")
     assert not server.requests

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frontiers import add, make_frontier, pages_in_order
 from opilio.frontier import Frontier, LearningOrder, NoListener, QueuedUrl, ScopeFilter
 from opilio.model import Outcome
 from opilio.settings import Settings, override
-from test_frontier_politeness import add, make_frontier, pages_in_order
 
 
 def filled(strategy: str, relevances: Sequence[float], **changes: object) -> Frontier:
@@ -60,7 +60,7 @@ def test_what_rises_fills_no_queue_beyond_its_size() -> None:
 def test_a_refill_under_way_brings_the_new_estimate() -> None:
     """A row read before the rise comes into memory with what the URL rose to."""
     frontier = filled("best-first", [0.5])
-    frontier.tiers.wait_in_database({0: 2})
+    frontier.tiers.set_cold_counts({0: 2})
     frontier.tiers.raise_urls({1: 0.75, 2: 0.25})
     rows = [QueuedUrl(oid, f"http://h{oid}.test/", frontier.host(f"h{oid}.test"), 0, 1, 0.4) for oid in (1, 2)]
     frontier.tiers.refill(0, rows, 2)
@@ -114,13 +114,13 @@ def test_a_learned_order_hears_of_the_hubs() -> None:
             return getattr(self, "scores", {}).get(link.oid, 0.0) or link.relevance
 
     class Spills(NoListener):
-        def spilled(self, urls: Sequence[QueuedUrl]) -> None:
+        def priorities_changed(self, urls: Sequence[QueuedUrl]) -> None:
             noted.extend(url.oid for url in urls)
 
     noted: list[int] = []
     chosen = override(Settings(), {"fetch.host_delay_s": 0.0})
     frontier = Frontier(chosen, Told(chosen.frontier), ScopeFilter(chosen.scope), Spills())
-    frontier.tiers.wait_in_database({0: 0})
+    frontier.tiers.set_cold_counts({0: 0})
     urls = [QueuedUrl(oid, f"http://h{oid}.test/", frontier.host(f"h{oid}.test"), 0, 1, 0.5) for oid in range(3)]
     frontier.tiers.refill(0, urls, 3)
     frontier.tiers.raise_urls({2: 0.5, 1: 0.6}, {2: 0.9, 1: 0.25})

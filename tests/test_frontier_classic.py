@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from opilio.analyze.terms import term_ids
-from opilio.frontier import ABSENT, Frontier, QueuedUrl, ScopeFilter, make_strategy
+from opilio.frontier import ABSENT, Frontier, NoListener, QueuedUrl, ScopeFilter, make_strategy
+from opilio.frontier.classic import SharpFocus
 from opilio.frontier.strategies import Strategy
-from opilio.model import Document, Judgement, Link, Region
+from opilio.model import Document, Judgement, Link, Outcome, Region
 from opilio.settings import Settings, override
 
 YES = Judgement(1, True, 0.9, 1.5)
@@ -123,3 +126,36 @@ def test_seeds_come_first(name: str) -> None:
     strategy = strategy_of(name)
     seed, named = strategy.priorities([url(1, depth=0), url(2, depth=1)])
     assert seed > named
+
+
+class Drops(NoListener):
+    """Notes what a frontier drops."""
+
+    def __init__(self, note: Callable[[QueuedUrl], object]) -> None:
+        self._note = note
+
+    def dropped(self, url: QueuedUrl, outcome: Outcome) -> None:
+        self._note(url)
+
+
+def focus(**changes: Any) -> tuple[Frontier, list[QueuedUrl]]:
+    """A frontier that learns near a.test, and what it has dropped."""
+    settings = override(Settings(), {key.replace("__", "."): value for key, value in changes.items()})
+    dropped: list[QueuedUrl] = []
+    strategy = SharpFocus(settings.frontier, ["a.test"], max_depth=3)
+    scope = ScopeFilter(settings.scope, frozenset())
+    return Frontier(settings, strategy, scope, Drops(dropped.append)), dropped
+
+
+def test_hubs_do_not_break_the_focus() -> None:
+    """What great hubs recommend stays in the database while learning when it is not near the seeds, and is there when
+    another order comes."""
+    frontier, _ = focus()
+    url = QueuedUrl(0, "http://b.test/0", frontier.host("b.test"), 0, 1, 0.5)
+    frontier.tiers.prioritise([url])
+    frontier.tiers.add(url)
+    frontier.warm([url])
+    frontier.tiers.raise_urls({0: 0.9})
+    assert (frontier.hot, frontier.waiting, frontier.tiers.wants_refill()) == (0, 1, [])
+    frontier.change_strategy(make_strategy(override(Settings(), {"frontier.strategy": "best-first"}).frontier))
+    assert (frontier.waiting, frontier.tiers.wants_refill()) == (1, [0])

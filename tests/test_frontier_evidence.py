@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from unittest.mock import patch
 
 import numpy as np
@@ -11,11 +12,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opilio.errors import SettingsError
-from opilio.frontier import ABSENT, AllEvidence, link_memory
+from opilio.frontier import (
+    ABSENT,
+    AllEvidence,
+    Frontier,
+    NoListener,
+    QueuedUrl,
+    ScopeFilter,
+    link_memory,
+    make_strategy,
+)
 from opilio.frontier.link_evidence import FEATURES, NEAR, PRIOR_PAGES, LinkEvidence
 from opilio.frontier.link_words import CAUTION, WordOdds
 from opilio.frontier.strategies import KnownDocument, RejudgedPages
-from opilio.model import Document, Link, Region
+from opilio.model import Document, Link, Outcome, Region
 from opilio.settings import Settings, override
 
 KEYWORDS = (7, 11)
@@ -322,3 +332,38 @@ def test_evidence_can_be_left_out() -> None:
         assert {name for name, weight in zip(FEATURES, strategy.weights, strict=True) if not weight} == expected
     with pytest.raises(SettingsError, match="'sibling' is no piece"):
         AllEvidence(override(Settings(), {"frontier.evidence_without": ["sibling"]}).frontier)
+
+
+class Drops(NoListener):
+    """Notes what a frontier drops."""
+
+    def __init__(self, note: Callable[[QueuedUrl], object]) -> None:
+        self._note = note
+
+    def dropped(self, url: QueuedUrl, outcome: Outcome) -> None:
+        self._note(url)
+
+
+def test_the_best_are_not_evicted() -> None:
+    """With a limit of queued URLs, a strategy that has changed all priorities still loses the worst; and what is
+    remembered for that does not grow with the URLs that have come and gone."""
+    settings = override(Settings(), {"frontier.max_queued": 100, "frontier.strategy": "evidence"})
+    strategy, dropped = make_strategy(settings.frontier), []
+    scope = ScopeFilter(settings.scope, frozenset())
+    frontier = Frontier(settings, strategy, scope, Drops(lambda url: dropped.append(url.oid)))
+
+    def add(oid: int, priority: float) -> None:
+        url = QueuedUrl(oid, f"http://h{oid % 7}.test/{oid}", frontier.host(f"h{oid % 7}.test"), 0, 1, 0.5)
+        url.priority = priority
+        frontier.tiers.add(url)
+
+    for oid in range(100):
+        add(oid, float(oid))
+    strategy.reprioritise = lambda urls: [500.0 - url.priority for url in urls]  # type: ignore[attr-defined]
+    frontier.tiers.reprioritise()
+    for oid in range(100, 160):
+        add(oid, 1000.0 + oid)
+    assert frontier.waiting == 100 and len(dropped) == 60 and max(dropped) < 100
+    for oid in range(1_000, 20_000):
+        add(oid, float(oid))
+    assert len(frontier.tiers._worst) < 5_000

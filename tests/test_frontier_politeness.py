@@ -3,63 +3,14 @@
 import heapq
 import random
 from collections import Counter
-from collections.abc import Container
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opilio.frontier import Frontier, HostState, NoListener, QueuedUrl, ScopeFilter, make_strategy
+from frontiers import add, contact_hosts, make_frontier, pages_in_order
+from opilio.frontier import HostState
 from opilio.model import LeaseKind, Outcome, host_of, registered_domain
-from opilio.settings import Settings, override
-
-
-class Noting(NoListener):
-    """Notes which URLs a frontier drops, and why; can reject some."""
-
-    def __init__(self, rejected: Container[int] = ()) -> None:
-        self.drops: list[tuple[int, Outcome]] = []
-        self._rejected = rejected
-
-    def dropped(self, url: QueuedUrl, outcome: Outcome) -> None:
-        self.drops.append((url.oid, outcome))
-
-    def rejection(self, url: QueuedUrl) -> Outcome | None:
-        return Outcome.DUP_SUFFIX if url.oid in self._rejected else None
-
-
-def make_frontier(
-    changes: dict[str, object], topics: list[int] | None = None
-) -> tuple[Frontier, list[tuple[int, Outcome]]]:
-    chosen = override(Settings(), {"frontier.strategy": "best-first"} | changes)
-    listener = Noting()
-    scope = ScopeFilter(chosen.scope)
-    return Frontier(chosen, make_strategy(chosen.frontier), scope, listener, topics or [0]), listener.drops
-
-
-def add(frontier: Frontier, oid: int, url: str, relevance: float = 0.0, depth: int = 0, topic: int = 0) -> QueuedUrl:
-    waiting = QueuedUrl(oid, url, frontier.host(host_of(url)), topic, depth, relevance)
-    frontier.tiers.prioritise([waiting])
-    frontier.tiers.add(waiting)
-    return waiting
-
-
-def contact_hosts(frontier: Frontier, now_s: float) -> None:
-    """Let every host be contacted, so that the next leases are pages."""
-    for lease in frontier.take(now_s, 1000):
-        assert lease.kind is LeaseKind.HOST
-        frontier.host(host_of(lease.url)).contacted_s = now_s
-        frontier.ended(lease, Outcome.OK, now_s)
-
-
-def pages_in_order(frontier: Frontier, now_s: float = 1.0) -> list[int]:
-    """Take and finish one URL after the other."""
-    order = []
-    contact_hosts(frontier, now_s)
-    while leases := frontier.take(now_s, 1):
-        order.append(leases[0].oid)
-        frontier.ended(leases[0], Outcome.OK, now_s)
-    return order
 
 
 @settings(max_examples=40)

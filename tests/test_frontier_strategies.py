@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from frontiers import Noting, add, contact_hosts, make_frontier, pages_in_order
 from opilio.errors import QueryError, SettingsError
 from opilio.frontier import (
     ABSENT,
@@ -25,7 +26,6 @@ from opilio.frontier.strategies import RejudgedPages
 from opilio.model import Document, Judgement, Link, Outcome, Region, url_key
 from opilio.settings import FrontierSettings, Settings, override
 from opilio.store import Batch, Store
-from test_frontier_politeness import Noting, add, contact_hosts, make_frontier, pages_in_order
 
 SETTINGS = FrontierSettings(order_by="relevance DESC, depth", n=4)
 

@@ -17,9 +17,8 @@ from made_crawls import COOKING, FUNDS, GARDENING, INVESTMENT, TOPICS, MadeCrawl
 from opilio.cli import cli
 from opilio.errors import InputError
 from opilio.learn import take_census
-from opilio.learn.census import PRIOR_PAGES, TopicShare, odds_scores, off_topic_terms, starving_topics
+from opilio.learn.census import PRIOR_PAGES, TopicShare, odds_scores, off_topic_terms, propose_mark, starving_topics
 from opilio.learn.crawl_health import measure_drift, similarity_to_examples
-from opilio.learn.remedies import propose_mark
 from opilio.store import Store
 from opilio.topics import hierarchy_of
 

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import os
 import subprocess
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from conftest import MakeTaught
 from learn_webs import text
-from opilio import learn
+from opilio import Collection, learn
 from opilio.classify import Model
 from opilio.classify.keywords import KeywordJudge
+from opilio.crawl.operations.client import NOTE
 from opilio.errors import OpilioError
 from opilio.learn import rejudging
 from opilio.process import NICENESS
 from opilio.settings import Settings
 from opilio.store import Batch, Store
+from opilio.store import judgements as store_judgements
+from running_crawls import wait_until
 
 MODEL = Model(1, "keywords", KeywordJudge({1: "owl owlet feather nest", 2: "river delta stream"})).to_bytes()
 PAGES = 30
@@ -97,3 +105,61 @@ def test_work_that_can_wait_has_a_low_priority(tmp_path: Path, monkeypatch: pyte
         )  # fmt: skip
     assert set(seen) == {min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)}
     assert started[0].poll() is not None
+
+
+def crawl_beside(collection: Collection) -> threading.Thread:
+    """Crawl in another thread."""
+    thread = threading.Thread(target=collection.crawl)
+    thread.start()
+    wait_until((collection.folder / NOTE).exists)
+    return thread
+
+
+def slowly(work: Callable[..., Any], seconds: float) -> Callable[..., Any]:
+    """The same work, after a while."""
+
+    def waiting(*given: Any) -> Any:
+        time.sleep(seconds)
+        return work(*given)
+
+    return waiting
+
+
+def model_count(collection: Collection) -> int:
+    """How many models there are."""
+    return int(collection.sql("SELECT count(*) FROM models").rows[0][0])
+
+
+def test_a_judgement_and_what_it_changes_are_written_together(
+    make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When judging anew breaks off in the middle of a piece, the pages still have what the judgements say."""
+    collection = make_taught()
+    collection.crawl()
+    wrong = (*store_judgements._APPLY[:-1], "UPDATE crawl SET relevance = 1 / 'x'")
+    monkeypatch.setattr(store_judgements, "_APPLY", wrong)
+    before = collection.sql("SELECT count(*) FROM judgements").rows
+    with pytest.raises(OpilioError):
+        collection.train()
+    assert collection.sql("SELECT count(*) FROM judgements").rows == before
+
+
+def test_a_second_stop_does_not_wait_for_pages_to_be_judged_anew(
+    make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was judged by then stays judged; the rest is taken up by the next crawl."""
+    monkeypatch.setattr(rejudging, "CHUNK_PAGES", 1)
+    monkeypatch.setattr(rejudging, "link_context", slowly(rejudging.link_context, 1.0))  # type: ignore[attr-defined]
+    collection = make_taught(limits__max_pages=0, fetch__host_delay_s=0.2)
+    crawl = crawl_beside(collection)
+    wait_until(lambda: model_count(collection))
+    collection.stop()
+    collection.stop()
+    crawl.join(8)
+    assert not crawl.is_alive()
+    counts = "SELECT count(*) FILTER (model_version = 0), count(*) FILTER (model_version = 1) FROM pages"
+    older, newer = collection.sql(counts).rows[0]
+    assert older > 0
+    monkeypatch.undo()
+    collection.crawl(settings={"limits.max_pages": older + newer + 5, "fetch.host_delay_s": 0.0})
+    assert collection.sql(counts).rows[0][0] == 0

@@ -15,7 +15,7 @@ from opilio.frontier import AllEvidence, make_strategy
 from opilio.frontier.link_evidence import FEATURES
 from opilio.lab.local_web import LocalServer
 from opilio.store import Store
-from test_crawl_evidence import ORDERLESS
+from running_crawls import ORDERLESS
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_evidence_is_the_same_after_a_restart(
     (tmp_path / "seeds.txt").write_text("http://directory.test/")
     settings = {
         "fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "run.workers": -1,
-        "limits.max_pages": 60, "frontier.strategy": "evidence", "robots.obey_meta": False,
+        "limits.max_pages": 60, "frontier.strategy": "evidence", "robots.obey_meta": False, "fetch.max_tries": 1,
         **{name.replace("__", "."): value for name, value in ORDERLESS.items()},
     }  # fmt: skip
     collection = Collection.create(tmp_path / "c", seeds=tmp_path / "seeds.txt", query=query, settings=settings)

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -11,7 +12,7 @@ import pytest
 from learn_webs import OTHERS, documents, hierarchy
 from opilio.classify import TrainingSet
 from opilio.learn import train_in_process
-from opilio.process import NICENESS
+from opilio.process import NICENESS, start
 from opilio.settings import Settings
 
 
@@ -37,3 +38,13 @@ def test_only_the_first_model_is_in_a_hurry(version: int, niceness: int) -> None
     own = os.getpriority(os.PRIO_PROCESS, 0)
     assert trained.version == version
     assert max(seen) == min(19, own + niceness)
+
+
+def test_training_ends_with_its_engine() -> None:
+    """A process whose model nobody would take does not stay behind."""
+    child = start("opilio.process.child:answer_call")
+    child.channel.close()
+    try:
+        assert child.process.wait(20) in (0, -signal.SIGTERM)  # it has not read anything yet, or watches the channel
+    finally:
+        child.close()

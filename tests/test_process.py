@@ -13,6 +13,7 @@ from opilio.errors import InputError, OpilioError
 from opilio.process import NICENESS, Channel, call, end_with_parent, start
 
 HERE = "test_process"
+pytestmark = pytest.mark.usefixtures("cold_processes")
 
 
 def echo(channel: Channel, *words: str) -> None:

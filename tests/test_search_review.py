@@ -143,7 +143,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 def judge_all(store: Store, truth: dict[str, str]) -> dict[str, Any]:
     """Judge what is asked for, by the beginning of the group's name; the state at the end."""
-    while (state := review.look(store, TOPIC))["next"] is not None:
+    while (state := review.review_state(store, TOPIC))["next"] is not None:
         kind = state["next"]["group"]["name"]
         review.judge(store, TOPIC, state["next"]["url"], next(v for k, v in truth.items() if kind.startswith(k)))
     return state
@@ -152,7 +152,7 @@ def judge_all(store: Store, truth: dict[str, str]) -> dict[str, Any]:
 def test_pages_are_grouped_by_agreement_and_directory(folder: Path) -> None:
     """A directory of twenty has a group; ten of one page each share one; a fifth of each is the sample."""
     with Store.open(folder) as store:
-        groups = {one["name"]: (one["pages"], one["sample"]) for one in review.look(store, TOPIC)["groups"]}
+        groups = {one["name"]: (one["pages"], one["sample"]) for one in review.review_state(store, TOPIC)["groups"]}
     assert groups == {
         "doubtful | terms | http://h1.org/": (20, 4),
         "doubtful | terms": (10, 2),
@@ -189,24 +189,24 @@ def test_the_paper_counts_what_a_kept_group_of_left_pages_would_have_added(folde
 def test_unsure_is_replaced_undo_takes_back_and_all_of_it_is_kept(folder: Path) -> None:
     """Verdicts survive a restart; the latest counts; an unsure page makes room for the next of its group."""
     with Store.open(folder) as store:
-        first = review.look(store, TOPIC)["next"]
+        first = review.review_state(store, TOPIC)["next"]
         review.judge(store, TOPIC, first["url"], "unsure")
-        second = review.look(store, TOPIC)["next"]
+        second = review.review_state(store, TOPIC)["next"]
         assert second["url"] != first["url"] and second["group"]["sample"] == 4
         review.judge(store, TOPIC, second["url"], "yes")
         review.judge(store, TOPIC, second["url"], "no")
     with Store.open(folder) as store:
-        state = review.look(store, TOPIC)
+        state = review.review_state(store, TOPIC)
         assert (state["judged"], state["unsure"]) == (1, 1)
         listed = {one["url"]: one["verdict"] for one in review.list_verdicts(store, TOPIC)}
         assert listed == {first["url"]: "unsure", second["url"]: "no"}
-        assert review.take_back(store, TOPIC) == second["url"]
+        assert review.undo_verdict(store, TOPIC) == second["url"]
         assert review.list_verdicts(store, TOPIC)[-1]["verdict"] == "yes"
-        assert review.look(store, TOPIC, first["url"])["next"]["url"] == first["url"]
-        assert review.begin_anew(store, TOPIC) == 2
-        assert review.look(store, TOPIC)["judged"] == 0
+        assert review.review_state(store, TOPIC, first["url"])["next"]["url"] == first["url"]
+        assert review.restart_review(store, TOPIC) == 2
+        assert review.review_state(store, TOPIC)["judged"] == 0
         with pytest.raises(InputError, match="nothing was judged"):
-            review.take_back(store, TOPIC)
+            review.undo_verdict(store, TOPIC)
         with pytest.raises(InputError, match="no verdict"):
             review.judge(store, TOPIC, first["url"], "perhaps")
 
@@ -215,7 +215,7 @@ def test_what_was_judged_becomes_examples_and_counter_examples(folder: Path) -> 
     """Yes is an example of the topic, no a counter-example; unsure is neither."""
     with Store.open(folder) as store:
         for verdict in ("yes", "no", "unsure"):
-            review.judge(store, TOPIC, review.look(store, TOPIC)["next"]["url"], verdict)
+            review.judge(store, TOPIC, review.review_state(store, TOPIC)["next"]["url"], verdict)
         said = {one["url"]: one["verdict"] == "yes" for one in review.list_verdicts(store, TOPIC)[:2]}
         assert learn_review(store, TOPIC) == {"yes": 1, "no": 1}
         taught = {r.name: (r.kcid, r.positive) for r in store.load_training()}

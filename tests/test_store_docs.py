@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from opilio.store import Store
-from test_store_database import NOW_S, filled
+from store_rows import NOW_S, filled
 
 PAGE = (Path(__file__).parent.parent / "docs" / "sql.md").read_text()
 BLOCKS = re.findall(r"^```sql([^\n]*)\n(.*?)^```", PAGE, re.M | re.S)

@@ -12,7 +12,7 @@ import pytest
 
 from opilio.errors import InputError, QueryError
 from opilio.store import Batch, Store, export_pages, reader
-from test_store_database import NOW_S, add_page, filled
+from store_rows import NOW_S, add_page, filled
 
 AWKWARD = 'quote " comma , line\nbreak =1+1 \u2603'
 

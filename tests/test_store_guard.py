@@ -9,7 +9,7 @@ import pytest
 
 from opilio.errors import QueryError
 from opilio.store import Store
-from test_store_database import filled
+from store_rows import filled
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from opilio.errors import CollectionBusy, CollectionError, StoreError
 from opilio.model import CrawlProgress, Phase
 from opilio.store import Batch, Store, schema
 from opilio.store.connection import FILE_NAME
-from test_store_database import add_url, filled
+from store_rows import add_url, filled
 
 BATCH_URLS = 50
 # A child that writes numbered batches: each adds 50 URLs, changes them in the same and in the next batch, links them.

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bayes_worlds import UNKNOWN, World, log, page, pages, worlds
 from opilio.classify.bayes import BayesTree
 from opilio.errors import QueryError
 from opilio.store import schema
 from opilio.store.connection import connect
 from opilio.store.probes import bulk_probe, bulk_relevance, chain, single_probe, write_model
 from opilio.topics.hierarchy import ROOT, Hierarchy
-from test_classify_bayes import UNKNOWN, World, log, page, pages, worlds
 
 # The statement of the paper's figure 3 for one node: no priors, not normalized, no chain rule.
 FIGURE_3 = """

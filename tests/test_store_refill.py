@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from opilio.errors import QueryError
 from opilio.store import Batch, Store
-from test_store_database import NOW_S, add_host, add_page, add_url, filled
+from store_rows import NOW_S, add_host, add_page, add_url, filled
 
 NOBODY = np.array([], dtype=np.int64)
 

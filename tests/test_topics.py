@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from opilio.errors import InputError
 from opilio.topics import TopicTree, query_topic, read_bookmarks, read_seeds
-from opilio.topics.bookmarks import parse_bookmarks
+from opilio.topics.inputs import parse_bookmarks
 
 FIREFOX = """<!DOCTYPE NETSCAPE-Bookmark-file-1>
 <META HTTP-EQUIV="Content-Type" CONTENT="text/html; charset=UTF-8">

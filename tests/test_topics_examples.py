@@ -6,7 +6,7 @@ import pytest
 
 from opilio.errors import InputError
 from opilio.topics import ExampleKind, Mark, TopicTree, parse_example, query_topic, read_examples
-from opilio.topics.bookmarks import parse_bookmarks
+from opilio.topics.inputs import parse_bookmarks
 
 
 def test_list_of_examples(tmp_path: Path) -> None:
@@ -35,7 +35,7 @@ def test_list_of_examples(tmp_path: Path) -> None:
         (b"a\x00b\n", "is not a file"),
         (b"~nobody-of-that-name/x\n", "is not a file"),
         (b"x" * 5000, "is not a file"),
-        (b"text:\n", "without any text"),
+        (b"text:\n", "has no text"),
     ],
 )
 def test_a_slip_in_a_list_is_found_at_once(tmp_path: Path, data: bytes, message: str) -> None:

@@ -126,17 +126,17 @@ def test_names_that_yaml_takes_for_something_else_stay_names(tmp_path: Path) -> 
     [
         ("topics:\n  Owls:\n    keyword: owl\n", "line 3, topic 'Owls': unknown key 'keyword'", "mean 'keywords'"),
         ("topics:\n  Owls:\n    children: {}\n", "unknown key 'children'", "mean 'topics'"),
-        ("topics:\n  Owls:\n    name: Owl\n", "unknown key 'name'", "stands under"),
+        ("topics:\n  Owls:\n    name: Owl\n", "unknown key 'name'", "listed under"),
         ("Owls: [https://a.example/]\n", "unknown key 'Owls'", "below `topics`"),
-        ("topics:\n  Owls:\n    good: true\n", "line 2, topic 'Owls': nothing says", "examples"),
-        ("topics:\n  Owls:\n", "line 2, topic 'Owls': nothing says", "examples"),
-        ("topics:\n  Owls:\n    seeds: https://a.example/\n", "nothing says", "keywords"),
-        ("topics:\n  Owls:\n    examples: []\n", "nothing says", "keywords"),
+        ("topics:\n  Owls:\n    good: true\n", "line 2, topic 'Owls': nothing describes", "examples"),
+        ("topics:\n  Owls:\n", "line 2, topic 'Owls': nothing describes", "examples"),
+        ("topics:\n  Owls:\n    seeds: https://a.example/\n", "nothing describes", "keywords"),
+        ("topics:\n  Owls:\n    examples: []\n", "nothing describes", "keywords"),
         ("topics:\n  Owls:\n    good: maybe\n    keywords: a\n", "line 3, topic 'Owls': `good` is 'maybe'", "true"),
         ("topics:\n  Owls:\n    examples:\n      - ftp://a.example/\n", "line 4, topic 'Owls': 'ftp", "http://"),
         ("topics:\n  Owls:\n    examples:\n      - missing.txt\n", "line 4, topic 'Owls': 'missing.txt'", "file:"),
         ("topics:\n  Owls:\n    examples:\n      - file: \n", "is not a file", "file:"),
-        ("topics:\n  Owls:\n    examples:\n      - text: \n", "without any text", "text:"),
+        ("topics:\n  Owls:\n    examples:\n      - text: \n", "has no text", "text:"),
         ("topics:\n  Owls:\n    examples:\n      - file: 'a\\0'\n", "is not a file", "file:"),
         ("topics:\n  Owls:\n    examples:\n      - {url: 'http://a.example/', text: b}\n", "one of url", "file"),
         ("topics:\n  Owls:\n    examples:\n      - {uri: 'http://a.example/'}\n", "unknown key 'uri'", "'url'"),
@@ -145,17 +145,17 @@ def test_names_that_yaml_takes_for_something_else_stay_names(tmp_path: Path) -> 
         ("topics:\n  Owls:\n    keywords: {a: b}\n", "`keywords` is text", ""),
         ("topics:\n  - Owls\n", "`topics` is a table", "name"),
         ("topics: Owls\n", "`topics` is a table", "name"),
-        ("topics:\n  A: [http://a.example/]\n  A: [http://b.example/]\n", "line 3: 'A' stands here a second", "Join"),
+        ("topics:\n  A: [http://a.example/]\n  A: [http://b.example/]\n", "line 3: 'A' is given twice", "Join"),
         ("topics:\n  A/B: [http://a.example/]\n  A / B: [http://b.example/]\n", "line 3: two topics 'A/B'", "rename"),
         ("topics:\n  OTHERS: [http://a.example/]\n", "no topic can be called OTHERS", "`others`"),
-        ("topics:\n  '': [http://a.example/]\n", "without a name", "name"),
-        ("topics:\n  A:\n    topics:\n      '\u200b': [http://a.example/]\n", "without a name", "name"),
-        ("topics:\n  A: {examples: [http://a.example/], others: [http://a.example/]}\n", "both an example", "one of"),
+        ("topics:\n  '': [http://a.example/]\n", "has no name", "name"),
+        ("topics:\n  A:\n    topics:\n      '\u200b': [http://a.example/]\n", "has no name", "name"),
+        ("topics:\n  A: {examples: [http://a.example/], others: [http://a.example/]}\n", "both a positive", "one of"),
         ("good: true\ntopics:\n  A: [http://a.example/]\n", "the root cannot be good", "below it"),
         ("topics:\n  A: {good: false, keywords: a}\n", "no topic is good", "Mark"),
         ("", "no topics", "topics:"),
         ("- a\n", "no topics", "topics:"),
-        ("topics: {}\n", "nothing says", "examples"),
+        ("topics: {}\n", "nothing describes", "examples"),
     ],
 )  # fmt: skip
 def test_mistakes_are_named_with_their_place(tmp_path: Path, text: str, message: str, hint: str) -> None:
@@ -212,9 +212,9 @@ BOMB = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
         ("topics:\n  A: \x07\n", "not valid YAML"),
         ("{a: b}: c\n", "as a key"),
         ("topics: {}\n---\ntopics: {}\n", "a second document"),
-        ("[" * 100_000, "levels in each other"),
-        ("{a: " * 100_000, "levels in each other"),
-        ("- " * 100_000, "levels in each other"),
+        ("[" * 100_000, "levels deep"),
+        ("{a: " * 100_000, "levels deep"),
+        ("- " * 100_000, "levels deep"),
         (b"topics:\n  V\xf6gel: [http://a.example/]\n", "line 2: not UTF-8"),
         (b"\xff\xfet\x00o\x00", "not UTF-8"),
         (b"\x00" * 1000, "not valid YAML"),
@@ -239,7 +239,7 @@ def test_hostile_yaml_is_refused_at_once(tmp_path: Path, text: str | bytes, mess
         ("a = " + "[" * 100 + "]" * 100, "levels"),
         ("[topics.A]\nkeyword = 'a'\n", "topic 'A': unknown key 'keyword'"),
         ("[topics.A]\n[topics.A]\n", "not valid TOML"),
-        ("[" + ".".join(["topics.a"] * 40) + "]\nkeywords='a'\n", "topics below each other"),
+        ("[" + ".".join(["topics.a"] * 40) + "]\nkeywords='a'\n", "levels of topics"),
         ("[" + ".".join(["topics.a"] * 4000) + "]\nkeywords='a'\n", "levels"),
     ],
 )
@@ -252,7 +252,7 @@ def test_hostile_toml_is_refused(tmp_path: Path, text: str, message: str) -> Non
 
 def test_files_that_cannot_be_read_or_written(tmp_path: Path) -> None:
     """A missing file, a folder, an unknown suffix, a place that does not exist."""
-    for name, message in (("missing.yaml", "No such file"), ("t.json", "neither YAML nor TOML")):
+    for name, message in (("missing.yaml", "No such file"), ("t.json", "neither that of YAML")):
         with pytest.raises(InputError, match=message):
             read_taxonomy(tmp_path / name)
     (tmp_path / "folder.toml").mkdir()

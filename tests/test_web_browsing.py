@@ -13,19 +13,20 @@ import pytest
 from browsed import SCRIPT, crawled
 from browser import chromium, signed_in
 from conftest import MakeTaught
-from opilio import Collection
-from opilio.lab.local_web import LocalServer
+from made_worlds import make_world
+from opilio import Collection, merge
 from opilio.web.browsing import cut, draw, look_of
+from opilio.web.shelf import Shelf
 from web_portal import Portal
 
 NAME = quote("birds & bees")
 
 
 @pytest.fixture(scope="module")
-def place(small_server: LocalServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(crawled_taught: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a crawled collection."""
     folder = tmp_path_factory.mktemp("portal")
-    crawled(small_server, folder)
+    crawled(crawled_taught, folder)
     return folder
 
 
@@ -84,7 +85,7 @@ def test_pages_of_results_lead_to_each_other(portal: Portal, collection: Collect
 def test_orders_without_link_scores_say_so_and_links_can_be_analysed_now(portal: Portal) -> None:
     """No silent order: the page tells what is missing and offers the analysis, which lists hubs or says there are none."""
     status, text = portal.get(f"/c/{NAME}/topic", topic="statistics", order="hub")
-    assert status == 200 and "No link analysis of this topic is kept" in text and "analyse=1" in text
+    assert status == 200 and "No link analysis of this topic is stored" in text and "analyse=1" in text
     status, text = portal.get(f"/c/{NAME}/topic", topic="statistics", analyse=1)
     assert status == 200 and ("<h2>Hubs</h2>" in text or "None: no link leads" in text)
 
@@ -206,3 +207,23 @@ def test_neighbours_look_as_they_are_judged() -> None:
     assert [look_of(page, near) for near in looks] == ["same", "other", "low", "unknown"]
     assert look_of(page, neighbour("b", relevance=None)) == "low"
     assert cut("a\n b\tc", 10) == "a b c" and cut("abcdef", 4) == "abc…"
+
+
+def two_strangers(place: Path) -> tuple[Path, Path]:
+    """Collections of which the second is numbered anew in a merge: topics and models."""
+    one = make_world(place / "one", 1, sites=("a.org",), urls=8)
+    two = make_world(place / "two", 3, sites=("b.org",), urls=8, paths=("", "A", "Q"))
+    return one, two
+
+
+def test_a_portal_does_not_show_what_is_half_made(tmp_path: Path) -> None:
+    """While a merge runs, a portal on the folder of its target lists the whole collections, and lets it finish."""
+    one, two = two_strangers(tmp_path)
+    shown: set[str] = set()
+
+    def look(doing: str, done: int, steps: int) -> None:
+        assert done == 0 or (tmp_path / ".both.unfinished" / "collection.duckdb").exists()
+        shown.update(Shelf(tmp_path).names())
+
+    merge(tmp_path / "both", [one, two], on_progress=look)
+    assert shown == {"one", "two"} and Shelf(tmp_path).names() == ["both", "one", "two"]

@@ -10,9 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from browser import chromium, signed_in
-from conftest import TAUGHT_TOPICS
 from opilio import Collection
-from opilio.lab.local_web import LocalServer
 from opilio.store.questions import QUESTIONS
 from web_portal import Portal
 
@@ -21,13 +19,10 @@ PAGE = "/c/collection/sql"
 
 
 @pytest.fixture(scope="module")
-def crawled(small_server: LocalServer, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def crawled(crawled_taught: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a collection of a hundred pages."""
     place = tmp_path_factory.mktemp("console")
-    (place / "bookmarks.html").write_text(small_server.web.bookmarks(TAUGHT_TOPICS), encoding="utf-8")
-    chosen = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "run.workers": -1}
-    chosen |= {"classify.classifier": "bayes", "limits.max_pages": 100}
-    Collection.create(place / "collection", bookmarks=place / "bookmarks.html", settings=chosen).crawl()
+    shutil.copytree(crawled_taught, place / "collection")
     return place
 
 

@@ -2,8 +2,9 @@
 
 import re
 import shutil
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +13,14 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from browser import chromium
+from federation_peers import FakePeer
 from federation_server import FederationServer, answering, free_address, portal_at
 from opilio import Collection
-from opilio.crawl.peer import LocalPeer
+from opilio.crawl.peer import SUMMARY_FILE, LocalPeer, SharedCollection
+from opilio.errors import CollectionError
+from opilio.federation.peers import PeerError, PeerSummary
 from opilio.federation.remote_peer import RemotePeer
-from opilio.web.federated import Federation
+from opilio.web.federated import Federation, Spool, SpooledFeedback
 from search_pages import Page, make_collection
 from web_portal import TOKEN, Portal
 
@@ -353,3 +357,139 @@ def test_searching_and_saying_in_a_browser(three: Three) -> None:
         page.get_by_role("button", name="Sign out").click()
         page.get_by_role("link", name="Sign in").wait_for()
     assert complaints == []
+
+
+DEEP = b"[" * 100_000
+
+
+def test_a_search_that_nobody_answers_is_a_page(tmp_path: Path) -> None:
+    """When every collection fails, or none can have anything, the page says so; it has all facets, empty."""
+    peers = [FakePeer("birds"), FakePeer("bees")]
+    peers[0].fails = True
+    with FederationServer(peers, tmp_path) as server:
+        for question in ("owl", "ship"):
+            status, page = server.get("/search", q=question)
+            assert (status, "Nothing found" in page or "birds has failed" in page) == (200, True)
+        peers[1].fails = True
+        status, page = server.get("/search", q="owl", ask_all="true")
+        assert (status, "Nothing found" in page) == (200, True)
+        _, answer = server.get("/api/search", q="ship")
+    assert answer["facets"] == {"topic": [], "host": [], "type": [], "lang": []}
+
+
+class Hanging(FakePeer):
+    """Says nothing of itself until it may."""
+
+    def __init__(self) -> None:
+        super().__init__("hangs")
+        self.may = threading.Event()
+
+    def summary(self, known: PeerSummary | None = None) -> PeerSummary:
+        self.may.wait(30)
+        return self.told
+
+
+def test_one_that_hangs_keeps_no_other_unknown(tmp_path: Path) -> None:
+    """What a collection says of itself counts as soon as it has said so, though another says nothing for minutes."""
+    hangs = Hanging()
+    federation = Federation([hangs, FakePeer("birds")], tmp_path)
+    try:
+        federation.start(wait_s=0.3)
+        told = {one["name"]: (one["known"], one["heard_s"] > 0) for one in federation.collections()}
+        assert told == {"hangs": (False, False), "birds": (True, True)}
+    finally:
+        federation.close()
+        hangs.may.set()
+
+
+def word(*, relevant: bool, said_s: float, tries: int = 0) -> SpooledFeedback:
+    return SpooledFeedback("birds", "place of birds", "http://owl.example/", "", relevant, said_s, tries)
+
+
+def test_a_damaged_file_of_feedback_is_left_out(tmp_path: Path) -> None:
+    """Whatever lies in the folder, what can be read is told and the rest is passed over."""
+    spool = Spool(tmp_path)
+    spool.keep(word(relevant=True, said_s=time.time()))
+    for name, data in {"a": b'{"collection":"\xff"}', "b": b"", "c": DEEP, "d": b'{"x":' + DEEP, "e": b"{}"}.items():
+        (tmp_path / f"{name}.json").write_bytes(data)
+    (tmp_path / "f.json").mkdir()
+    assert [one.relevant for one in spool.waiting()] == [True]
+
+
+class Overtaken(FakePeer):
+    """A peer that cannot be told; while it is being told, the user changes his mind."""
+
+    def __init__(self, meanwhile: Sequence[bool]) -> None:
+        super().__init__("birds")
+        self.meanwhile = list(meanwhile)
+        self.federation: Federation | None = None
+        self.told: list[bool] = []
+        self.is_away = True
+
+    def feedback(self, url: str, topic: str, *, relevant: bool) -> str:
+        is_away = self.is_away
+        if self.meanwhile and self.federation is not None:
+            self.is_away = self.meanwhile.pop()
+            self.federation.feedback([("birds", url, "")], relevant=not relevant)
+        if is_away:
+            raise PeerError("birds is away")
+        self.told.append(relevant)
+        return "learned"
+
+
+@pytest.mark.parametrize("second_fails", [True, False])
+def test_an_earlier_word_does_not_come_back(tmp_path: Path, second_fails: bool) -> None:
+    """A word that is told in vain while a later one is kept, or told, neither replaces nor follows it."""
+    peer = Overtaken([])
+    federation = Federation([peer], tmp_path)
+    peer.federation = federation
+    federation.feedback([("birds", "http://owl.example/", "")], relevant=True)
+    peer.meanwhile = [second_fails]
+    federation.tell_kept(time.time() + 3600)
+    kept = federation.spool.waiting()
+    assert [one.relevant for one in kept] == ([False] if second_fails else [])
+    peer.is_away = False
+    federation.tell_kept(time.time() + 7200)
+    assert peer.told == [False]
+
+
+def test_a_clock_that_was_wrong_puts_nothing_off_for_years(tmp_path: Path) -> None:
+    """A word that was put off by a clock years ahead is told when the clock is right again."""
+    peer, now_s = FakePeer("birds"), time.time()
+    federation = Federation([peer], tmp_path)
+    ahead_s = now_s + 10 * 365 * 86_400
+    federation.spool.keep(word(relevant=True, said_s=ahead_s).put_off(ahead_s, "away"))
+    assert federation.tell_kept(now_s) == 1
+    federation.spool.keep(word(relevant=True, said_s=now_s).put_off(now_s, "away"))
+    assert federation.tell_kept(now_s + 1) == 0
+    assert federation.tell_kept(now_s + 3600) == 1
+
+
+def test_the_later_of_two_words_stays(tmp_path: Path) -> None:
+    """Of two that are told in vain at the same time, the one that was said later is kept, whichever fails first."""
+    spool, now_s = Spool(tmp_path), time.time()
+    for said_s in (now_s, now_s - 30):
+        spool.put_off(word(relevant=said_s == now_s, said_s=said_s), "away")
+    assert [one.relevant for one in spool.waiting()] == [True]
+
+
+def test_feedback_that_cannot_be_kept_is_told_to_the_user(tmp_path: Path) -> None:
+    """A disk that is full, or a folder that is gone, is said of the collection that is away; the others learn."""
+    away, near = FakePeer("away"), FakePeer("near")
+    away.feedback = lambda *_, **__: (_ for _ in ()).throw(PeerError("away is silent"))  # type: ignore[method-assign]
+    federation = Federation([away, near], tmp_path / "state")
+    (tmp_path / "state" / "feedback").rmdir()
+    told = federation.feedback([("away", "http://a.example/", ""), ("near", "http://a.example/", "")], relevant=True)
+    assert [(one["done"], one["kept"]) for one in told] == [(False, False), (True, False)]
+    assert "cannot be kept" in told[0]["said"]
+    with pytest.raises(CollectionError, match="cannot be kept"):
+        federation.spool.keep(word(relevant=True, said_s=time.time()))
+
+
+def test_a_damaged_summary_is_made_anew(tmp_path: Path) -> None:
+    """What a crash or a disk left of the file that keeps a summary does not keep a collection from answering."""
+    make_collection(tmp_path / "birds", [Page("an owl")])
+    made = SharedCollection(tmp_path / "birds").summarize()
+    for data in (b"\x85\xa4name\xa1\xff", b"\x91" * 100_000, b""):
+        (tmp_path / "birds" / "index" / SUMMARY_FILE).write_bytes(data)
+        assert SharedCollection(tmp_path / "birds").summarize().pages == made.pages == 1

@@ -12,8 +12,8 @@ from opilio.crawl.peer import LocalPeer
 from opilio.federation.peers import Offer, PeerError
 from opilio.federation.remote_peer import RemotePeer
 from opilio.federation.search import FederatedSearch
-from opilio.search.finding import pieces
 from opilio.search.query import parse
+from opilio.search.results import pieces
 from opilio.search.snippets import Highlighter
 from opilio.web.security import SESSION, Security
 from web_portal import TOKEN, Portal

@@ -15,16 +15,16 @@ from conftest import MakeCollection
 from opilio import Collection
 from opilio.cli import cli
 from opilio.errors import InputError
-from opilio.lab.local_web import LocalServer
 from opilio.web.publishing import MARKER, file_name, publish, script_json
+from search_pages import Page, make_collection
 
 PER_TOPIC = 8
 
 
 @pytest.fixture(scope="module")
-def collection(small_server: LocalServer, tmp_path_factory: pytest.TempPathFactory) -> Collection:
+def collection(crawled_taught: Path, tmp_path_factory: pytest.TempPathFactory) -> Collection:
     """A crawled collection."""
-    return crawled(small_server, tmp_path_factory.mktemp("published"))
+    return crawled(crawled_taught, tmp_path_factory.mktemp("published"))
 
 
 @pytest.fixture(scope="module")
@@ -174,3 +174,21 @@ def test_the_command_publishes_and_says_where(collection: Collection, tmp_path: 
     assert str(target / "index.html") in result.output and '"pages"' in result.output
     assert "birds &amp; bees" in (target / "index.html").read_text(encoding="utf-8")
     assert "opilio publish birds site" in CliRunner().invoke(cli, ["publish", "--help"]).output
+
+
+def said_of(texts: int) -> list[Page]:
+    """Pages about owls, each relevant."""
+    return [Page(f"the owl number {n} flies at night", title=f"Owl {n}", relevance=0.9) for n in range(texts)]
+
+
+def test_a_site_behind_a_link_is_replaced_where_it_lies(tmp_path: Path) -> None:
+    """A link to the folder of a site stays one, the site it leads to is the new one, and nothing is left beside it."""
+    collection = make_collection(tmp_path / "c", said_of(3))
+    (tmp_path / "www").mkdir()
+    publish(collection, tmp_path / "www" / "site", name="Old")
+    (tmp_path / "link").symlink_to(tmp_path / "www" / "site")
+    publish(collection, tmp_path / "link", name="New")
+    assert (tmp_path / "link").is_symlink()
+    assert "New" in (tmp_path / "www" / "site" / "index.html").read_text()
+    assert [path.name for path in (tmp_path / "www").iterdir()] == ["site"]
+    assert not list(tmp_path.glob(".*"))

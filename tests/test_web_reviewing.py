@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -11,6 +12,7 @@ from browser import chromium, signed_in
 from made_crawls import GARDENING, MadeCrawl
 from opilio import Collection
 from opilio.store import Store
+from search_pages import Page, make_collection
 from web_portal import Portal
 
 TOPIC = "Gardening"
@@ -85,3 +87,72 @@ def test_a_review_by_keys(portal: Portal) -> None:
             with page.expect_navigation():
                 page.keyboard.press(key)
             page.get_by_text(f"{judged} judged").wait_for()
+
+
+def said_of(texts: int) -> list[Page]:
+    """Pages about owls, each relevant."""
+    return [Page(f"the owl number {n} flies at night", title=f"Owl {n}", relevance=0.9) for n in range(texts)]
+
+
+def test_what_was_skipped_comes_back_in_turn(tmp_path: Path) -> None:
+    """Skipping what was skipped before leads to the next one, not to the same page for ever."""
+    collection = make_collection(tmp_path / "c", said_of(20))
+    shown = []
+    for _ in range(12):
+        url = collection.review("Birds")["next"]["url"]
+        shown.append(url)
+        collection.judge("Birds", url, "skip")
+    sample = shown[:4]  # a fifth of 20
+    assert len(set(sample)) == 4
+    assert shown[4:8] == sample
+    assert shown[8:12] == sample
+
+
+def test_skipping_can_be_undone(tmp_path: Path) -> None:
+    """A skip is a word like the others: it is counted, and undone by the page, the API and the command."""
+    collection = make_collection(tmp_path / "c", said_of(20))
+    assert collection.review("Birds")["verdicts"] == 0
+    url = collection.review("Birds")["next"]["url"]
+    collection.judge("Birds", url, "skip")
+    assert collection.review("Birds")["verdicts"] == 1
+    assert collection.review("Birds")["next"]["url"] != url
+    assert collection.take_back("Birds") == url
+    assert collection.review("Birds")["verdicts"] == 0
+    assert collection.review("Birds")["next"]["url"] == url
+
+
+def test_a_review_of_all_topics_teaches_what_it_can(tmp_path: Path) -> None:
+    """A page that no topic took is not said to be an example of the root, which has none: nobody would learn it."""
+    pages = [*said_of(3), Page("an engine", title="Cars", relevance=0.0, kcid=0)]
+    collection = make_collection(tmp_path / "c", pages)
+    for number in (0, 3):
+        collection.judge("", f"http://h{number % 3}.example/{number}.html", "yes")
+    collection.judge("", "http://h1.example/1.html", "no")
+    assert collection.learn_review("") == {"yes": 1, "no": 1}
+    learned = {(one["topic"], one["name"][-6:], one["positive"]) for one in collection.examples()}
+    assert learned == {("Birds", "0.html", True), ("all", "1.html", False)}
+
+
+def test_a_key_pressed_too_soon_judges_nothing(tmp_path: Path) -> None:
+    """A key pressed after a verdict was sent, before the next page is there, is not a verdict on the page before."""
+    make_collection(tmp_path / "c", said_of(20))
+    with Portal(tmp_path) as portal, chromium() as browser:
+        page = signed_in(browser, portal.address)
+        page.goto(f"{portal.address}/c/c/review?topic=Birds")
+        url = page.locator(".address a").inner_text()
+        held: list[Any] = []
+        page.route("**/c/c/review?*", lambda route, _: held.append(route))  # the next page is slow
+        with page.expect_response("**/api/c/c/review"):
+            page.keyboard.press("y")
+        page.wait_for_timeout(200)
+        page.keyboard.press("n")
+        page.keyboard.press("z")
+        page.wait_for_timeout(300)
+        for route in held:
+            route.continue_()
+        page.unroute("**/c/c/review?*")
+        page.wait_for_function("url => !document.body.innerText.includes(url)", arg=url)
+        verdicts = portal.get("/api/c/c/review/verdicts", topic="Birds")[1]
+        assert [(one["url"], one["verdict"]) for one in verdicts] == [(url, "yes")]
+        page.keyboard.press("u")
+        page.wait_for_function("() => document.body.innerText.includes('1 judged')")

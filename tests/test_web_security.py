@@ -2,13 +2,16 @@
 
 import http.client
 import json
+import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from opilio import Collection
-from opilio.search.index import turn
+from opilio.search.index import index_lock
 from opilio.web.security import CSRF_HEADER, SESSION, Security
 from web_portal import TOKEN, Portal
 
@@ -143,7 +146,7 @@ def test_errors_do_not_tell_where_collections_lie(tmp_path: Path) -> None:
     """A collection is called by its name, as everywhere in the portal."""
     (tmp_path / "seeds.txt").write_text("http://nobody.test/")
     Collection.create(tmp_path / "birds", seeds=tmp_path / "seeds.txt")
-    with Portal(tmp_path) as portal, turn(tmp_path / "birds"):
+    with Portal(tmp_path) as portal, index_lock(tmp_path / "birds"):
         status, answer = portal.ask("GET", "/api/c/birds/search?q=owl")
     assert (status, answer["error"]) == (503, "birds: nothing can be searched yet: the index is being built")
 
@@ -170,3 +173,105 @@ def test_a_failed_wish_leaves_nothing(portal: Portal, tmp_path: Path) -> None:
     assert portal.ask("POST", "/api/collections", {"name": "owls", "seeds": ["a.test"], "start": False})[0] == 400
     listed = portal.get("/api/collections")[1]
     assert [(row["name"], row["running"], row["pages"]) for row in listed] == [("birds", False, 0), ("owls", False, 0)]
+
+
+def make(place: Path, name: str = "birds") -> Collection:
+    """A collection in which nothing was fetched."""
+    (place / "seeds.txt").write_text("http://nobody.test/")
+    return Collection.create(place / name, seeds=place / "seeds.txt")
+
+
+def raw_server(
+    portal: Portal, method: str, path: str, body: Any = None, **headers: str
+) -> tuple[int, dict[str, str], bytes]:
+    """The status, headers and body of an answer."""
+    connection = http.client.HTTPConnection(portal.address.removeprefix("http://"), timeout=30)
+    connection.request(method, path, body, {key.replace("_", "-"): value for key, value in headers.items()})
+    response = connection.getresponse()
+    content = response.read()
+    connection.close()
+    return response.status, dict(response.getheaders()), content
+
+
+def test_a_defect_of_ours_has_the_form_of_errors(tmp_path: Path) -> None:
+    """What nobody foresaw is an error and a hint for programs and a page for people, with the headers of all pages."""
+
+    def broken() -> None:
+        raise ZeroDivisionError("secret words of the code")
+
+    portal = Portal(tmp_path)
+    for path in ("/api/broken", "/broken"):
+        portal.server.config.app.add_api_route(path, broken)  # type: ignore[union-attr]
+    with portal:
+        status, headers, body = raw_server(portal, "GET", "/api/broken")
+        assert status == 500
+        assert set(json.loads(body)) == {"error", "hint"}
+        assert headers["content-security-policy"]
+        status, headers, body = raw_server(portal, "GET", "/broken")
+        assert status == 500
+        assert b"<h1>" in body
+        assert b"secret words" not in body
+        assert headers["content-security-policy"]
+
+
+def test_a_stranger_cannot_fill_the_memory(tmp_path: Path) -> None:
+    """A body is not even read of somebody who may not change anything, nor one that is larger than any we know."""
+    with Portal(tmp_path) as portal:
+        for path in ("/api/login", "/api/collections"):
+            listener = socket.create_connection(("127.0.0.1", int(portal.address.rpartition(":")[2])), timeout=10)
+            with listener:
+                head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+                listener.sendall(f"{head}Content-Length: 50000000\r\n\r\n".encode())
+                assert listener.recv(100).split()[1] in (b"403", b"413"), path  # though not a byte of it was sent
+        status, _, body = raw_server(
+            portal, "POST", "/api/login", iter([b'{"token": ', b'"x"}']), Content_Type="application/json"
+        )
+        assert status == 411
+        assert set(json.loads(body)) == {"error", "hint"}
+        assert (
+            raw_server(portal, "POST", "/api/collections", Authorization=f"Bearer {TOKEN}", Content_Length="70000000")[
+                0
+            ]
+            == 413
+        )
+
+
+def test_heads_are_answered(tmp_path: Path) -> None:
+    """Whoever asks for the head of a page gets that of the page, without the page."""
+    make(tmp_path)
+    with Portal(tmp_path) as portal:
+        for path in ("/collections", "/c/birds/watch", "/api/c/birds/status"):
+            status, headers, body = raw_server(portal, "HEAD", path)
+            assert (status, body) == (200, b""), path
+            assert headers["content-type"] == raw_server(portal, "GET", path)[1]["content-type"]
+        assert raw_server(portal, "HEAD", "/c/none/watch")[0] == 404
+        status, headers, _ = raw_server(portal, "PUT", "/api/c/birds/status", Authorization=f"Bearer {TOKEN}")
+        assert status == 405
+        assert "GET" in headers["allow"]
+
+
+def test_many_changes_at_once_do_not_block_the_server(tmp_path: Path) -> None:
+    """A hundred clicks at once are all answered: those that wait for their turn leave room for the one that has it."""
+    make(tmp_path)
+    with Portal(tmp_path) as portal, ThreadPoolExecutor(100) as pool:
+        answers = list(
+            pool.map(
+                lambda n: portal.ask("POST", "/api/c/birds/host", {"host": f"h{n}.test", "do": "lock"})[0], range(100)
+            )
+        )
+        assert set(answers) <= {200, 503}
+        assert answers.count(200) > 10
+        assert portal.get("/c/birds/watch")[0] == 200
+
+
+def test_two_portals_do_not_sign_each_other_out(tmp_path: Path) -> None:
+    """Browsers send cookies to every port of a machine: each portal has a cookie of its own."""
+    with Portal(tmp_path) as one, Portal(tmp_path) as two:
+        jar: dict[str, str] = {}
+        for portal in (one, two):
+            set_ = raw_server(
+                portal, "POST", "/api/login", json.dumps({"token": TOKEN}), Content_Type="application/json"
+            )[1]
+            name, _, value = set_["set-cookie"].partition(";")[0].partition("=")
+            jar[name] = value
+        assert len(jar) == 2

@@ -1,6 +1,8 @@
 """The portal's pages for teaching and clusters, and their part of the API, on a collection that was really crawled."""
 
+import json
 import shutil
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
@@ -9,9 +11,11 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from browser import chromium, signed_in
+from conftest import MakeTaught
 from opilio import Collection
 from opilio.web.pages import environment
-from web_portal import Portal
+from search_pages import Page, make_collection
+from web_portal import TOKEN, Portal
 
 TOPIC, OTHER = "statistics", "data compression"
 
@@ -167,3 +171,49 @@ def test_a_user_trims_retrains_undoes_and_splits_in_a_browser(portal: Portal) ->
         page.get_by_role("button", name="Make these subtopics").click()
         page.wait_for_url("**/teach")
         page.get_by_role("link", name="statistics / first half").wait_for()
+
+
+def test_what_no_topic_took_can_be_given_to_one(tmp_path: Path) -> None:
+    """The list of OTHERS offers the topics, and no button that could only fail."""
+    make_collection(tmp_path / "c", [Page("a page", title="Lost", relevance=0.0, kcid=0)])
+    url = "http://h0.example/0.html"
+    with Portal(tmp_path) as portal:
+        text = signed_in_page(portal, "/c/c/topic?topic=OTHERS")
+        assert "Lost" in text
+        assert "<option>Birds / Owls</option>" in text
+        assert portal.ask("POST", "/api/c/c/feedback", {"url": url, "verdict": "irrelevant"})[0] == 400
+        assert 'value="irrelevant"' not in text
+        given = {"url": url, "verdict": "belongs", "topic": "Birds / Owls"}
+        assert portal.ask("POST", "/api/c/c/feedback", given)[0] == 200
+        text = signed_in_page(portal, "/c/c/topic?topic=")
+        assert "<option>" not in text
+
+
+def signed_in_page(portal: Portal, path: str) -> str:
+    """A page as somebody who has signed in gets it."""
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    body, kind = json.dumps({"token": TOKEN}).encode(), {"Content-Type": "application/json"}
+    opener.open(urllib.request.Request(f"{portal.address}/api/login", body, kind)).close()
+    with opener.open(portal.address + path) as response:
+        return str(response.read().decode())
+
+
+def test_a_mark_waits_to_be_learned_like_an_example(make_taught: MakeTaught) -> None:
+    """A topic that is not wanted any more is still judged as wanted until a model is trained: what waits says so."""
+    collection = make_taught()
+    collection.crawl()
+    relevant = collection.portal()["crawl"]["relevant"]
+    collection.mark("statistics", good=False)
+    waits = collection.pending()
+    assert collection.portal()["crawl"]["relevant"] == relevant
+    assert [(one["topic"], one["change"]) for one in waits["changes"]] == [("statistics", "not wanted any more")]
+    collection.mark("statistics", good=True)
+    assert collection.pending()["count"] == 0  # all is as it was
+    collection.mark("statistics", good=False)
+    before = waits["model"]
+    collection.train()
+    assert collection.pending()["count"] == 0
+    assert collection.portal()["crawl"]["relevant"] < relevant
+    assert collection.forget_changes(before) == 0  # marks are not taken back
+    collection.use_model(before)
+    assert [one["change"] for one in collection.pending()["changes"]] == ["not wanted any more"]

@@ -4,10 +4,12 @@ import contextlib
 import datetime
 import http.client
 import json
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -15,13 +17,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from browser import chromium, signed_in
-from conftest import TAUGHT_TOPICS
+from conftest import TAUGHT_TOPICS, MakeCollection
 from made_crawls import MadeCrawl
 from opilio import Collection
 from opilio.crawl.history import WINDOW_PAGES, list_hosts, series
+from opilio.crawl.operations.client import is_running
 from opilio.lab.local_web import LocalServer
 from opilio.store import Store
-from test_crawl_teaching import wait_for
+from running_crawls import wait_for, wait_until
 from web_portal import Portal
 
 API = "/api/c/collection"
@@ -246,3 +249,51 @@ def test_the_page_follows_a_crawl(taught: Collection) -> None:
         assert Axe().run(page).violations_count == 0
         page.get_by_role("button", name="Start").wait_for()
     assert host in Collection(taught.folder).settings.scope.locked_domains
+
+
+@pytest.fixture
+def crawling_server(make_collection: MakeCollection, small_server: LocalServer) -> Iterator[Collection]:
+    """A collection in which a slow crawl runs."""
+    collection = make_collection(list(small_server.web.pages)[:30], fetch__host_delay_s=0.3)
+    thread = threading.Thread(target=collection.crawl)
+    thread.start()
+    wait_until(lambda: is_running(collection.folder))
+    yield Collection(collection.folder)
+    collection.stop()
+    thread.join()
+
+
+def test_the_page_shows_a_boost_where_it_counts(crawling_server: Collection) -> None:
+    """A host is shown as boosted when it is, by its own name or by one above it."""
+    host = crawling_server.hosts()[0]["host"]
+    crawling_server.boost_host(host.partition(".")[2], 5)
+    with Portal(crawling_server.folder.parent) as portal:
+        text = portal.get("/c/collection/watch")[1]
+    assert "\u00d7 5" in text
+
+
+def test_pages_in_a_browser(crawling_server: Collection) -> None:
+    """Charts of days and of times with a zone are drawn; a crawl page that nobody sees keeps no connection."""
+    queries = [
+        "SELECT DATE '2026-01-01' + i::INTEGER AS day, i AS pages FROM range(5) t(i)",
+        "SELECT TIMESTAMPTZ '2026-01-01 10:00:00+02' + INTERVAL (i) HOUR AS at, i AS pages FROM range(5) t(i)",
+        "SELECT TIMESTAMP '2026-01-01 10:00:00.25' + INTERVAL (i) HOUR AS at, i AS pages FROM range(5) t(i)",
+    ]
+    with Portal(crawling_server.folder.parent) as portal, chromium() as browser:
+        page = signed_in(browser, portal.address)
+        for sql in queries:
+            page.goto(f"{portal.address}/c/collection/sql?sql={quote(sql)}")
+            line = page.locator("#drawn path.line")
+            line.wait_for()
+            assert "NaN" not in str(line.get_attribute("d"))
+        page.goto(f"{portal.address}/c/collection/watch")
+        state = portal.server.config.app.state  # type: ignore[union-attr]
+        wait_until(lambda: hasattr(state, "watches"))
+        watch = state.watches.of("collection")
+        wait_until(lambda: len(watch._listeners) == 1)
+        for hidden, listeners in ((True, 0), (False, 1)):
+            page.evaluate(
+                f"Object.defineProperty(document, 'hidden', {{ value: {str(hidden).lower()}, configurable: true }})"
+            )
+            page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+            wait_until(lambda wanted=listeners: len(watch._listeners) == wanted)  # type: ignore[misc]

@@ -203,13 +203,13 @@ class Cell:
 
 
 class _Panels:
-    """The hyperplanes of a flat tree, asked space by space so that each set of spaces need not ask again."""
+    """The hyperplanes of a flat tree, evaluated space by space, so that each set of spaces reuses the votes."""
 
     def __init__(self, tree: SvmTree, spaces: Sequence[str]) -> None:
         self.spaces = list(spaces)
         numbers = {tree.settings.spaces.index(name): name for name in spaces}
         planes = {(p.space, p.topic): p for p in tree.trained.planes if p.space in numbers}
-        lenses = {
+        views = {
             number: SpaceView(
                 make_space(name, tree.settings),
                 tree.trained.idfs[number],
@@ -217,12 +217,14 @@ class _Panels:
             )
             for number, name in numbers.items()
         }
-        self.lenses = dict(zip(spaces, lenses.values(), strict=True))
-        self.competition = Competition.of(tree.hierarchy.children(ROOT), planes, lenses)
+        self.views = dict(zip(spaces, views.values(), strict=True))
+        self.competition = Competition.of(tree.hierarchy.children(ROOT), planes, views)
 
     def votes(self, pages: Sequence[Evidence]) -> Votes:
-        pairs = zip(self.lenses.items(), self.competition.panels, strict=True)
-        return {name: np.array([panel.votes(lens.see(page)) for page in pages]) for (name, lens), panel in pairs}
+        pairs = zip(self.views.items(), self.competition.panels, strict=True)
+        return {
+            name: np.array([panel.votes(view.features_of(page)) for page in pages]) for (name, view), panel in pairs
+        }
 
     def decide(self, votes: Votes, chosen: Sequence[str], rule: str) -> Any:
         """The place of the topic that takes each page, or -1."""
@@ -235,9 +237,9 @@ class _Panels:
         if rule == BY_F1:
             weights = np.array([[quality(e) if e else 0.0 for e in self.competition.estimates[row]] for row in rows])
         known = RULES.get(rule, RULES["weighted"])
-        verdicts = decide(known, said.reshape(len(rows), -1), np.tile(weights, (1, pages)))
-        yes = verdicts.decisions.reshape(pages, topics) > 0
-        sure = verdicts.confidences.reshape(pages, topics)
+        decisions = decide(known, said.reshape(len(rows), -1), np.tile(weights, (1, pages)))
+        yes = decisions.signs.reshape(pages, topics) > 0
+        sure = decisions.confidences.reshape(pages, topics)
         if rule == BY_MEAN:
             sure = np.nan_to_num(np.nanmean(np.where(np.isnan(said).all(axis=0), -1.0, said), axis=0), nan=-1.0)
             yes = sure > 0

@@ -21,8 +21,8 @@ import zstandard
 
 from opilio.analyze import Analyzer
 from opilio.classify import Example, TrainingSet
+from opilio.features.anchors import anchor_stems
 from opilio.features.evidence import Evidence, TextReader, significant_stems
-from opilio.features.spaces import anchor_stems
 from opilio.model import Document
 from opilio.model.url import normalize
 from opilio.settings import RobotsSettings, StoreSettings, TrapSettings

@@ -37,7 +37,7 @@ import xxhash
 
 from opilio import Collection
 from opilio.analyze import Analyzer
-from opilio.analyze.terms import ENGLISH
+from opilio.analyze.terms import ENGLISH_STOP_WORDS
 from opilio.crawl.peer import LocalPeer
 from opilio.federation.peers import PeerAnswer, PeerError
 from opilio.federation.search import FederatedSearch
@@ -190,7 +190,7 @@ def make_questions(held_out: Sequence[Page], count: int) -> list[str]:
 
 
 def _words(text: str) -> list[str]:
-    return [word for word in _WORD.findall(text.lower()) if word not in ENGLISH]
+    return [word for word in _WORD.findall(text.lower()) if word not in ENGLISH_STOP_WORDS]
 
 
 # -- measuring

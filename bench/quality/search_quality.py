@@ -27,11 +27,11 @@ from opilio.lab.experiments.experiment import Experiment, JudgeChoice
 from opilio.lab.experiments.tasks import TaskMaker, TaskTopic
 from opilio.lab.webs.recorded import RecordedWeb
 from opilio.model import host_of, url_key
-from opilio.search.finding import find_hits, open_reader, rank_by_cosine
-from opilio.search.index import IndexReader
+from opilio.search.index import IndexReader, open_reader
+from opilio.search.index_update import update
 from opilio.search.query import parse
 from opilio.search.ranking import RANKINGS, asked_numbers, check_weights, combine
-from opilio.search.updating import update
+from opilio.search.results import find_hits, rank_by_cosine
 from opilio.store import Batch, Store
 
 TOP = 10

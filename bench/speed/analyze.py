@@ -18,12 +18,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from opilio.analyze import Analyzer
-from opilio.analyze.content import Source, Targets
+from opilio.analyze.content import Source
 from opilio.analyze.html import read_html
 from opilio.analyze.language import language_of
 from opilio.analyze.layout import Layout
 from opilio.analyze.markup import read_markup
 from opilio.analyze.sketch import sketch
+from opilio.analyze.targets import Targets
 from opilio.analyze.terms import Vocabulary, tokenize
 from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
 

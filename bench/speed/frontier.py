@@ -153,7 +153,7 @@ def main() -> None:
         spent_s = absorb_pages(absorber, pages, size)
         links = (size - last) * 2
         ledger = absorber.ledger
-        memory = absorber.frontier.known.table.nbytes + len(ledger.settled) + ledger.sids.itemsize * len(ledger.sids)
+        memory = absorber.frontier.known.table.nbytes + len(ledger.states) + ledger.sids.itemsize * len(ledger.sids)
         row = {
             "known": size,
             "us_per_link": round(1e6 * spent_s / links, 2),

@@ -256,7 +256,7 @@ class Conductor:
 
     async def _round(self) -> None:
         counters, teacher = self._engine.counters, self._engine.teacher
-        judged, self._longest_s = counters.counts["pages judged anew"], 0.0
+        judged, self._longest_s = counters.counts["pages re-judged"], 0.0
         stages = [self._sample()]
         watch = asyncio.create_task(self._watch_stages(stages, teacher.version, judged))
         changes = await teacher.teach_itself("the bench")
@@ -273,7 +273,7 @@ class Conductor:
                 "round_s": round(stages[-1].at_s - stages[0].at_s, 1),
                 "stage_s": dict(zip(STAGES, (round(end.at_s - start.at_s, 1) for start, end in pieces), strict=False)),
                 "stage_pages_per_s": dict(zip(STAGES, (round(rate(*piece), 1) for piece in pieces), strict=False)),
-                "pages_judged_anew": counters.counts["pages judged anew"] - judged,
+                "pages_judged_anew": counters.counts["pages re-judged"] - judged,
                 "longest_pause_s": round(self._longest_s, 2),
             }
         )
@@ -284,7 +284,7 @@ class Conductor:
         while self._engine.teacher.version == version:
             await asyncio.sleep(0.05)
         stages.append(self._sample())
-        while self._engine.counters.counts["pages judged anew"] == judged:
+        while self._engine.counters.counts["pages re-judged"] == judged:
             await asyncio.sleep(0.05)
         stages.append(self._sample())
 

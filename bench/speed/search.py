@@ -38,7 +38,7 @@ from opilio import Collection
 from opilio.analyze.terms import tokenize
 from opilio.lab.local_web import LocalServer
 from opilio.search.index import FOLDER
-from opilio.search.updating import update
+from opilio.search.index_update import update
 from opilio.store import Store
 
 QUESTIONS = 220

@@ -1,12 +1,14 @@
 """The exceptions of Opilio: what *we* or the user did wrong. What the web does is a value (`model.Outcome`).
 
+Every error names the thing, the place and, in its `hint`, the next step.
+
 OpilioError                 base of all; `hint` says what to do next
 +-- SettingsError           a bad key or value in crawl.toml or on the command line
 +-- InputError              a bookmark, seed or topic file that cannot be used
 +-- CollectionError         a folder that is not a collection, is in use, or cannot be written
 |   +-- CollectionBusy      another process runs a crawl in it
 |   +-- StoreError          the database cannot be opened or written (corrupt, disk full)
-+-- QueryError              a SQL statement or policy the database refuses
++-- QueryError              a SQL statement or policy that the database rejects
 """
 
 
@@ -40,9 +42,9 @@ class StoreError(CollectionError):
 
 
 class QueryError(OpilioError):
-    """A SQL statement, or the ORDER BY of a policy, that the database refuses."""
+    """A SQL statement, or the ORDER BY of a policy, that the database rejects."""
 
 
-def told(error: BaseException) -> str:
-    """An error in a line: ours by its message, one of others by its kind too."""
+def describe_error(error: BaseException) -> str:
+    """An error as one line: our own errors by their message, all others with the name of their class in front."""
     return error.message if isinstance(error, OpilioError) else f"{type(error).__name__}: {error}"

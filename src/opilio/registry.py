@@ -1,6 +1,6 @@
-"""Plug-in names. A `Registry` maps a name to a factory; built-ins register exactly as third parties do.
+"""Plug-ins by name. A `Registry` maps names to factories; built-in parts and third-party ones register the same way.
 
-A third-party package adds its own by an entry point in the group `opilio.<kind>`:
+A third-party package registers its own with an entry point in the group `opilio.<kind>`:
 
     [project.entry-points."opilio.strategies"]
     my-order = "my_package:MyOrder"
@@ -27,7 +27,7 @@ class Registry(Generic[T]):
         self._loaded_entry_points = False
 
     def register(self, name: str) -> Callable[[T], T]:
-        """Register the decorated factory under `name`; a name is taken once."""
+        """Register the decorated factory under `name`, which must not be taken."""
 
         def add(factory: T) -> T:
             if name in self._factories:
@@ -38,7 +38,7 @@ class Registry(Generic[T]):
         return add
 
     def get(self, name: str) -> T:
-        """The factory called `name`, or a SettingsError that names the nearest one."""
+        """The factory called `name`, or a SettingsError that suggests the nearest name."""
         self._load_entry_points()
         if name in self._factories:
             return self._factories[name]

@@ -1,32 +1,30 @@
-"""From bytes to a `Document`: everything later stages want to know of a page, so that none of them parses it again.
+"""Analysis: from the bytes of a page to a `Document`, which has everything that later stages need to know about it.
 
-What holds for every document made here, however broken or hostile the bytes were:
+Invariants, however broken or hostile the bytes are:
 
-- analysing never raises, never recurses with the page's nesting, and takes time linear in the page's size;
-- every string can be encoded as UTF-8; whitespace is folded, lines separate blocks;
-- every link is in normal form, points to another page, and appears once with the same anchor text;
-- the same text gives the same terms, the same content hash and the same sketch, in every process and on every run.
+- analysis never raises, never recurses with the nesting of the page, and takes time linear in its size;
+- every string can be encoded as UTF-8; whitespace is collapsed, and lines separate blocks;
+- every link is in normal form, points to another page, and appears once for each anchor text;
+- the same text gives the same terms, content hash and sketch, in every process and on every run.
 
-The way of a page: `Analyzer` (`analyzer.py`) picks a *reader* by MIME type (`formats.py`, where further formats plug
-in). A reader turns bytes into *content*: title, text, links (`content.py`). The reader of HTML (`html.py`) has the
-markup parsed and rendered in one go (`markup.py`, the only module that knows the parser library), with marks in the
-rendered text where links begin and end. `layout.py` reads the marked text line by line: it yields the visible text, the
-main text, and for each link its anchor, the words around it and the region it stands in. `targets.py` resolves the
-addresses, `directives.py` what the page asks of crawlers.
+`Analyzer` (`analyzer.py`) determines the format of a page and picks its *reader* (`formats.py`, where further formats
+plug in). A reader turns bytes into *content*: title, text and links (`content.py`). The reader of HTML (`html.py`) has
+the page parsed and rendered as text (`markup.py`, the only module that knows the parser library) and reads the
+rendered text line by line (`layout.py`): visible text, main text, and for each link its anchor text, the text around
+it and its region. Addresses are resolved by `targets.py`.
 
-The analyzer then adds what is common to all formats: language (`language.py`), words (`tokens.py`), terms
-(`terms.py`) and the sketch by which near duplicates find each other (`sketch.py`).
+The analyzer then adds what all formats share: language (`language.py`), terms (`terms.py`) and the sketch that finds
+near duplicates (`sketch.py`).
 
-HTML and plain text are read in the worker. All else (PDF, office files, books, archives: `kinds.py` tells what bytes
-are) is read in a process of its own, which may hang or crash without harm: `Extractor` (`extractor.py`) asks,
-`extraction_process.py` answers. There, each format has its module; what several of them need is in `package.py` (zip
-and XML), `fields.py` (Word's links), `draft.py` (text and links as they are found) and `joining.py` (many parts, one
-content). `reading.py` keeps account of what was unfolded. `FileReader` (`files.py`) reads files on disk either way.
+HTML and plain text are read in the worker. Everything else (`documents/`: PDF, office files, books, archives) is read
+in a separate process, which may hang or crash without harm: `Extractor` (`extractor.py`) is its client,
+`extraction_process.py` the process. These readers collect text and links in a `Draft` (`draft.py`). `FileReader`
+(`files.py`) reads files on disk, whatever their format.
 
-A format we cannot read is not an error: `Analyzer.analyze` returns None for it, an extractor a `Failure` with the
+A format that cannot be read is not an error: `Analyzer.analyze` returns None for it, an extractor a `Failure` with the
 reason.
 
-The engine compares sketches and parses nothing; so the names below are loaded on first use.
+The engine only compares sketches, so the names below are loaded on first use.
 """
 
 from __future__ import annotations
@@ -74,7 +72,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load the module of a public name when it is first asked for."""
+    """Load the module of a public name on first use."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

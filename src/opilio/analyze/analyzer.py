@@ -1,4 +1,4 @@
-"""The analyzer: picks a reader for the bytes, and adds to its content what is common to all formats."""
+"""The analyzer: picks a reader for the bytes, and adds to its content what all formats share."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from types import MappingProxyType
 import xxhash
 
 from opilio.analyze import draft  # noqa: F401  # readers register on import
-from opilio.analyze.content import Content, Source, Targets, base_of
+from opilio.analyze.content import Content, Source
 from opilio.analyze.formats import DOCUMENT_KINDS, DOCUMENTS, FORMATS, FormatReader, charset_of, kind_of, media_type
-from opilio.analyze.html import Directives, decide, from_header
+from opilio.analyze.html import Directives, directives_for_us, robots_header
 from opilio.analyze.language import language_of
 from opilio.analyze.sketch import sketch
+from opilio.analyze.targets import Targets, base_of
 from opilio.analyze.terms import LinkWords, Terms, Vocabulary, link_words, tokenize
 from opilio.model import Document
 from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
@@ -25,30 +26,30 @@ _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class Analyzer:
-    """Makes documents of bytes. Keeps what it has learned of words and addresses; one per worker, not thread-safe."""
+    """Turns bytes into documents. It caches words and addresses; each worker has one, and it is not thread-safe."""
 
     def __init__(self, traps: TrapSettings, robots: RobotsSettings, store: StoreSettings) -> None:
         self._traps = traps
         self._robots = robots
         self._store = store
         self.gives_link_words = False
-        """Whether documents have the words of their links as hash codes."""
+        """Whether documents include the words of their links as hash codes."""
         self._targets = Targets()
         self._vocabulary = Vocabulary()
         self._readers: dict[str, FormatReader] = {mime: FORMATS.get(mime) for mime in FORMATS}
         self._risky = frozenset({*DOCUMENT_KINDS, *DOCUMENTS})
 
     def is_risky(self, body: bytes, content_type: str, url: str) -> bool:
-        """Whether `body` is of a format that must not be read here but by an `Extractor`."""
+        """Whether `body` is in a format that an `Extractor` must read."""
         return kind_of(media_type(content_type), body, url) in self._risky
 
     def analyze(
         self, body: bytes, content_type: str, url: str, headers: Mapping[str, str] = _NO_HEADERS
     ) -> Document | None:
-        """The document that `body`, fetched from `url` (normal form), holds; None when we cannot read it here.
+        """The document in `body`, fetched from `url` (normal form); None if its format cannot be read here.
 
-        `content_type` is the header's whole value; `headers` have lower-case names. What a site asks of crawlers is in
-        the document only as far as the settings say that it is obeyed.
+        `content_type` is the full value of the header; `headers` have lower-case names. The document contains the
+        site's directives for crawlers only as far as the settings obey them.
         """
         reader = self._readers.get(kind_of(media_type(content_type), body, url))
         if reader is None:
@@ -65,7 +66,7 @@ class Analyzer:
         return None if content is None else self.document_of(content, url, headers)
 
     def document_of(self, content: Content, url: str, headers: Mapping[str, str] = _NO_HEADERS) -> Document:
-        """The document made of what a reader, here or elsewhere, found at `url`."""
+        """The document made of the content that a reader found at `url`."""
         text = content.text
         language = language_of(content.main_text, content.language)
         title_words = tokenize(content.title)
@@ -99,19 +100,19 @@ class Analyzer:
     def _directives(self, content: Content, headers: Mapping[str, str]) -> Directives:
         if not self._robots.obey_meta:
             return Directives(noindex=False, nofollow=False)
-        return decide([*content.robots, *from_header(headers.get("x-robots-tag", ""))])
+        return directives_for_us([*content.robots, *robots_header(headers.get("x-robots-tag", ""))])
 
     def _canonical(self, content: Content, url: str, headers: Mapping[str, str]) -> str:
-        """The page's own word, else the Link header's; the latter is relative to the page's URL, not to its base."""
+        """The canonical URL in the page, else in the Link header, which is relative to the page's URL, not its base."""
         base = url
         if content.canonical:
             base = content.base or base
         href = content.canonical or _header_canonical(headers.get("link", ""))
-        return self._targets.seen_from(base_of(base))[href].url if href else ""
+        return self._targets.relative_to(base_of(base))[href].url if href else ""
 
 
 def content_hash(text: str) -> int:
-    """The 64-bit hash of a text, its line breaks not counting; 0 for no text, which is not a duplicate of anything."""
+    """The 64-bit hash of a text, ignoring line breaks; 0 for an empty text, which is no duplicate of anything."""
     return xxhash.xxh3_64_intdigest(text.replace("\n", " ").encode()) if text else 0
 
 

@@ -1,8 +1,8 @@
-"""A document as its reader writes it down: text, lines, links where they stand. Made into content at the end.
+"""Building content from pieces, for all formats except HTML.
 
-Several contents made into one: the chapters of a book, the members of an archive.
-
-Plain text: the bytes are the text. It has no title; its links are the addresses that stand in it.
+A reader collects text, line ends and links in a `Draft`, which becomes content at the end. `join` combines several
+contents into one: the chapters of a book, the members of an archive. Plain text, the simplest format, is read here: it
+has no title, and its links are the URLs in the text.
 """
 
 from __future__ import annotations
@@ -10,19 +10,20 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from opilio.analyze.content import Content, Source, base_of
+from opilio.analyze.content import Content, Source
 from opilio.analyze.formats import FORMATS, is_binary
 from opilio.analyze.html import MAX_DESCRIPTION_CHARS, MAX_TITLE_CHARS
 from opilio.analyze.layout import MAX_ANCHOR_CHARS, MAX_TEXT_CHARS, Layout, fold_lines
 from opilio.analyze.markup import Span, decode
+from opilio.analyze.targets import base_of
 from opilio.model import Link, Region
 
 INSIDE = "http://inside.invalid/"
-"""Where members of archives and chapters of books are said to be, so that addresses that lead nowhere else show."""
+"""The base URL of members of archives and chapters of books, which marks links that lead to other members."""
 
 _FIRST_LINE_CHARS = 200
-_MAX_WRITTEN_LINKS = 20_000
-"""So many links are written down, repeated ones too; no more is looked at."""
+_MAX_COLLECTED_LINKS = 20_000
+"""Links that are collected, including repeated ones; further ones are ignored."""
 _LINK = "link"
 _LINES = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 _TO_BLANK = {
@@ -34,19 +35,19 @@ _CLEAN = str.maketrans(_TO_BLANK)
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BARE_URL = re.compile(r"https?://[^\s<>\"'\\^`{|}\u2018-\u201f]{4,1000}", re.IGNORECASE)
 _AFTER_URL = ".,;:!?*_)]"
-# Titles that programs give to files.
+# Titles that programs generate.
 _NO_TITLE = re.compile(
     r"(?:untitled|no title|document|presentation|powerpoint presentation|slide)\s*\d*"
     r"|.*\.(?:docx?|dotx?|pptx?|dvi|e?ps|tex|pdf|rtf|od[tps]|indd|qxd|html?|fm|wpd)",
     re.IGNORECASE,
 )
 
-Found = tuple[str, str, str]
-"""Of a link: its address as written, its words, the words around it."""
+FoundLink = tuple[str, str, str]
+"""A link: its address as written, its anchor text, and the text around it."""
 
 
 class Draft:
-    """Collects a document. Once it is full, readers should stop; what they add all the same is dropped."""
+    """Collects the text and links of a document. Once it is full, readers should stop; further text is dropped."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -54,49 +55,49 @@ class Draft:
         self._spans: list[Span] = []
         self._hrefs: list[str] = []
         self._open: tuple[int, str] | None = None
-        self._loose: list[Found] = []
+        self._loose: list[FoundLink] = []
 
     @property
     def full(self) -> bool:
-        """Whether there is as much text as a document may have."""
+        """Whether the text has reached the limit for a document."""
         return self._chars >= MAX_TEXT_CHARS
 
     def add(self, text: str) -> None:
-        """Go on in the same line."""
+        """Append text to the current line."""
         if text and self._chars < MAX_TEXT_CHARS:
             text = clean(text[: MAX_TEXT_CHARS - self._chars])
             self._parts.append(text)
             self._chars += len(text)
 
     def end_line(self) -> None:
-        """The next text stands in a block of its own."""
+        """End the line: the next text starts a new block."""
         self.add("\n")
 
     def begin_link(self, href: str) -> None:
-        """What is added from here on is the text of a link."""
+        """Start a link: the text added from here on is its anchor text."""
         self.end_link()
         self._open = (self._chars, href)
 
     def end_link(self) -> None:
-        """The text of the link, if there is one, ends here."""
+        """End the open link, if there is one."""
         if self._open is None:
             return
         (start, href), self._open = self._open, None
         if start == self._chars:
             self.add_link(href)
-        elif len(self._spans) < _MAX_WRITTEN_LINKS:
+        elif len(self._spans) < _MAX_COLLECTED_LINKS:
             self._spans.append((start, self._chars, _LINK))
             self._hrefs.append(href)
 
     def add_link(self, href: str, anchor: str = "") -> None:
-        """A link of which we do not know where it stands."""
-        if len(self._loose) < _MAX_WRITTEN_LINKS:
+        """Add a link whose place in the text is unknown."""
+        if len(self._loose) < _MAX_COLLECTED_LINKS:
             self._loose.append((href, _one_line(anchor, MAX_ANCHOR_CHARS), ""))
 
     def content(
         self, source: Source, *, title: str = "", language: str = "", description: str = "", bare_urls: bool = False
     ) -> Content:
-        """The document; with `bare_urls`, addresses that stand in its text are links too."""
+        """The finished content; with `bare_urls`, URLs in the text are links too."""
         self.end_link()
         layout = Layout("".join(self._parts), [], self._spans)
         places = layout.places(source.link_context)
@@ -118,7 +119,7 @@ class Draft:
 
 
 def clean(text: str) -> str:
-    """`text` without surrogates and control characters; every line separator is a line end."""
+    """`text` without surrogates and control characters, with every line separator as a line end."""
     if text.isprintable() and text.isascii():
         return text
     if _SURROGATE.search(text):
@@ -127,22 +128,22 @@ def clean(text: str) -> str:
 
 
 def title_of(declared: str, text: str) -> str:
-    """The title a document declares, unless a program made it up; else its first line."""
+    """The declared title of a document, unless a program generated it; else its first line."""
     title = _one_line(declared, MAX_TITLE_CHARS)
     if title and not _NO_TITLE.fullmatch(title):
         return title
     return text.partition("\n")[0][:_FIRST_LINE_CHARS].strip()
 
 
-def urls_in(text: str, source: Source) -> list[Found]:
-    """The addresses that stand in a text, each once, with the words around them."""
+def urls_in(text: str, source: Source) -> list[FoundLink]:
+    """The URLs in a text, each once, with the text around them."""
     spans: dict[str, Span] = {}
     for found in _BARE_URL.finditer(text):
         url = found.group()
         while url[-1] in _AFTER_URL and not (url[-1] == ")" and url.count("(") >= url.count(")")):
             url = url[:-1]
         spans.setdefault(url, (found.start(), found.start() + len(url), _LINK))
-        if len(spans) > _MAX_WRITTEN_LINKS:
+        if len(spans) > _MAX_COLLECTED_LINKS:
             break
     if not spans:
         return []
@@ -150,10 +151,10 @@ def urls_in(text: str, source: Source) -> list[Found]:
     return [(url, "", around) for url, (_, around, _) in zip(spans, places, strict=False)]
 
 
-def collect(found: Iterable[Found], source: Source) -> tuple[list[Link], int]:
-    """Distinct pairs of target and anchor, at most `max_links` of them; how many more there were.
+def collect(found: Iterable[FoundLink], source: Source) -> tuple[list[Link], int]:
+    """Links with distinct pairs of target and anchor text, at most `max_links`, and how many more there were.
 
-    An address without words is left out when the same one has words, or stood there before.
+    A link without anchor text is left out if the same target occurred before.
     """
     links: list[Link] = []
     seen: set[tuple[str, str]] = set()
@@ -172,8 +173,8 @@ def collect(found: Iterable[Found], source: Source) -> tuple[list[Link], int]:
     return links, dropped
 
 
-def _resolved(found: Iterable[Found], source: Source) -> Iterator[tuple[str, int, str, str]]:
-    targets = source.targets.seen_from(base_of(source.url))
+def _resolved(found: Iterable[FoundLink], source: Source) -> Iterator[tuple[str, int, str, str]]:
+    targets = source.targets.relative_to(base_of(source.url))
     for href, anchor, context in found:
         stripped = clean(href).strip()
         if stripped and not stripped.startswith("#"):
@@ -195,10 +196,10 @@ def join(
     description: str = "",
     name: str = "",
 ) -> Content | None:
-    """One content with the text and links of all parts, each under its heading; None when there are none.
+    """One content with the text and links of all parts, each below its heading; None if there are no parts.
 
-    Without a title, that of the first part that has one is taken, else `name`. Parts are asked for one by one, and no
-    more once there is as much text as a document may have.
+    Without a title, that of the first part with one is used, else `name`. Parts are consumed one by one until the text
+    reaches the limit for a document.
     """
     read: list[Content] = []
     texts: list[str] = []
@@ -227,7 +228,7 @@ def join(
 
 
 def _distinct(parts: Iterable[Content]) -> Iterator[Link]:
-    """The links of all parts that lead out of them, renumbered."""
+    """The links that lead out of all parts, renumbered."""
     seen: set[tuple[str, str]] = set()
     for part in parts:
         for link in part.links:
@@ -245,7 +246,7 @@ def _distinct(parts: Iterable[Content]) -> Iterator[Link]:
 
 @FORMATS.register("text/plain")
 def read_plain(body: bytes, source: Source) -> Content | None:
-    """Read a text file; None when it is binary: servers like to call unknown files text/plain."""
+    """Read a text file; None if it is binary, because servers often send unknown files as text/plain."""
     if not source.charset.lower().startswith("utf-16") and is_binary(body):
         return None
     text, charset = decode(body, source.charset)

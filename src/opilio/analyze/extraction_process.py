@@ -14,7 +14,7 @@ import signal
 import sys
 
 from opilio.analyze import draft, html  # readers register on import
-from opilio.analyze.content import Failure, Source, Targets
+from opilio.analyze.content import Failure, Source
 from opilio.analyze.documents import archives, legacy_office, pdf, postscript, rtf  # readers register on import
 from opilio.analyze.documents.reading import ReadingContext, UnpackBudget, Unreadable
 from opilio.analyze.extractor import (
@@ -27,6 +27,7 @@ from opilio.analyze.extractor import (
     request_decoder,
 )
 from opilio.analyze.formats import read_as
+from opilio.analyze.targets import Targets
 from opilio.process import Channel, end_with_parent
 from opilio.settings import MIB, DocumentSettings
 

@@ -1,38 +1,45 @@
-"""Reads files on disk, for commands and for training: any format, one after the other.
-
-Files of the user's, of any format we can read.
-"""
+"""Files on disk as documents, in any format we can read: the examples that users give."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from opilio.analyze.analyzer import Analyzer
 from opilio.analyze.content import Failure
-from opilio.analyze.extractor import Extractor
 from opilio.errors import InputError
-from opilio.model import Document
 from opilio.settings import Settings
 
+if TYPE_CHECKING:
+    from opilio.model import Document
+
+MAX_FILE_BYTES = 100 * 2**20
+
 _ON_DISK = "http://file.invalid/"
-"""Where files on disk are said to be. Their relative links lead there, and so nowhere."""
+"""The base URL of files on disk. It does not exist, so their relative links lead nowhere."""
 
 
 @dataclass(frozen=True)
 class FileText:
-    """What a file says."""
+    """The title and text of a file."""
 
     title: str
     text: str
 
 
 class FileReader:
-    """Makes documents of files. A context manager: at its end the process that reads the difficult ones ends."""
+    """Turns files into documents, one after the other.
+
+    A context manager: at its end, the process that reads the risky formats ends too.
+    """
 
     def __init__(self, settings: Settings) -> None:
+        # Loaded here because they take long to load, and most crawls start without files.
+        from opilio.analyze.analyzer import Analyzer  # noqa: PLC0415
+        from opilio.analyze.extractor import Extractor  # noqa: PLC0415
+
         self._analyzer = Analyzer(settings.traps, settings.robots, settings.store)
         self._extractor = Extractor(settings)
 
@@ -45,7 +52,7 @@ class FileReader:
         self._extractor.close()
 
     def read(self, path: Path) -> Document:
-        """The document in a file; an InputError that names the file when there is none."""
+        """The document in a file; an InputError that names the file if it cannot be read."""
         try:
             body = path.read_bytes()
         except OSError as error:
@@ -54,7 +61,7 @@ class FileReader:
         if not self._analyzer.is_risky(body, "", url):
             document = self._analyzer.analyze(body, "", url)
             if document is None:
-                raise InputError(f"{path}: not a text, nor a document of a format that can be read")
+                raise InputError(f"{path}: neither text nor a document in a format that can be read")
             return document
         content = self._extractor.read_now(body, "", url)
         if isinstance(content, Failure):
@@ -62,13 +69,8 @@ class FileReader:
         return self._analyzer.document_of(content, url)
 
 
-MAX_FILE_BYTES = 100 * 2**20
-
-
 def read_file(path: Path) -> FileText:
     """The title and text of a file."""
-    from opilio.analyze import FileReader  # noqa: PLC0415  (most crawls begin without files, and it takes long to load)
-
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise InputError(f"{path}: larger than {MAX_FILE_BYTES:,} bytes", "Give a part of it.")

@@ -1,14 +1,14 @@
-"""What kind of file some bytes are: by the bytes themselves, by the type the server named, by the end of the name.
+"""Formats: what kind of file some bytes are, and which reader reads it.
 
-The bytes are believed first, because servers send RTF as Word, HTML as PDF, and anything as `octet-stream`. A *kind* is
-a MIME type, and one kind stands for a family: all that is a zip file inside (docx, odt, epub) is `ZIP`, all that is an
-OLE file inside (doc, ppt) is `OLE`. Which of the family it is, its reader sees when it has opened it.
+The *kind* of a file is a MIME type, determined by the bytes themselves, by the declared type, and by the suffix of the
+name. The bytes come first, because servers send RTF as Word, HTML as PDF, and anything as `octet-stream`. One kind
+covers a whole family: everything in a zip file (docx, odt, epub) is `ZIP`, everything in an OLE file (doc, ppt) is
+`OLE`; the reader finds out which member of the family it is.
 
-Which MIME types we can read. A reader registers under its MIME type, ours exactly as those of other packages.
-
-There are two lists, because there are two places to read in. Readers of `FORMATS` (HTML, plain text) run in the worker
-itself: they must be fast and never raise. Readers of `DOCUMENTS` (PDF, office files, archives) run in a process of
-their own, which is ended when it takes too long or too much memory; they may raise whatever they like.
+A reader registers under its kind; built-in readers and plug-ins do it in the same way. There are two registries,
+because there are two places to read in. Readers in `FORMATS` (HTML, plain text) run in the worker itself: they must be
+fast and never raise. Readers in `DOCUMENTS` (PDF, office files, archives) run in a separate process, which is killed if
+it takes too long or too much memory; they may raise anything.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ DOCUMENT_KINDS = {
     BZIP2: "bzip2 file",
     XZ: "xz file",
 }
-"""The kinds that are read in a process of their own, and what we call them."""
+"""The kinds that are read in a separate process, with their names for users."""
 
 SNIFF_BYTES = 1024
 
@@ -84,8 +84,8 @@ _ALIASES: dict[str, tuple[str, ...]] = {
     XZ: ("application/xz", "application/x-xz-compressed-tar"),
 }  # fmt: skip
 _KIND_OF_TYPE = {alias: kind for kind, aliases in _ALIASES.items() for alias in (kind, *aliases)}
-# Types that servers give to files they know nothing of.
-_SAYS_NOTHING = frozenset(
+# Types that servers send for files of unknown type.
+_UNKNOWN_TYPES = frozenset(
     {
         *("", "application/octet-stream", "binary/octet-stream", "application/x-download", "application/download"),
         *("application/force-download", "application/x-octet-stream", "application/unknown"),
@@ -100,10 +100,10 @@ _KIND_OF_SUFFIX = {
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?([^\s\"';,]+)", re.IGNORECASE)
 _SUFFIX = re.compile(r"\.([A-Za-z0-9]{1,8})$")
 _HTML_STARTS = (b"<!doctype html", b"<html", b"<head", b"<body", b"<title", b"<!--")
-# Text for machines, which an archive has much of.
+# Text files for machines, which are common in archives.
 _DATA_SUFFIXES = frozenset({"css", "js", "json", "map", "svg", "xml", "lock", "csv", "tsv"})
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # UTF-16, in which zero bytes are normal
-# Bytes that no text has.
+# Bytes that do not occur in text.
 _BINARY = bytes({*range(9), 11, *range(14, 27), *range(28, 32)})
 
 
@@ -113,17 +113,17 @@ def media_type(content_type: str) -> str:
 
 
 def charset_of(content_type: str) -> str:
-    """The charset of a Content-Type header, '' when it names none."""
+    """The charset in a Content-Type header, '' if there is none."""
     found = _CHARSET.search(content_type)
     return found.group(1) if found else ""
 
 
 def kind_of(mime: str, body: bytes, name: str = "") -> str:
-    """The kind of `body`, sent as `mime` ('' when unknown) under a name or URL; `mime` itself when we know none."""
+    """The kind of `body`, declared as `mime` ('' if unknown), with its name or URL; `mime` itself if no kind fits."""
     if body.startswith(_MAGIC_STARTS):
         return next(kind for start, kind in _MAGIC if body.startswith(start))
     kind = _KIND_OF_TYPE.get(mime)
-    if kind is None and mime not in _SAYS_NOTHING:
+    if kind is None and mime not in _UNKNOWN_TYPES:
         return mime
     if body[_TAR_MAGIC_AT : _TAR_MAGIC_AT + len(_TAR_MAGIC)] == _TAR_MAGIC:
         return TAR
@@ -139,7 +139,7 @@ def kind_of(mime: str, body: bytes, name: str = "") -> str:
 
 
 def kind_of_member(head: bytes, name: str) -> str:
-    """The kind of an archive's member by its first bytes and its name; '' when it is nothing to read."""
+    """The kind of a member of an archive, by its first bytes and its name; '' if it is not worth reading."""
     if suffix_of(name) in _DATA_SUFFIXES:
         return ""
     kind = kind_of("", head, name)
@@ -153,13 +153,13 @@ def suffix_of(name: str) -> str:
 
 
 def is_binary(body: bytes) -> bool:
-    """Whether the first bytes have some that no text has."""
+    """Whether the first bytes include some that do not occur in text."""
     head = body[:SNIFF_BYTES]
     return not head.startswith(_WIDE_MARKS) and len(head.translate(None, _BINARY)) < len(head)
 
 
 class FormatReader(Protocol):
-    """Reads one format. Must never raise, whatever the bytes; None says that they are not of this format."""
+    """Reads one format. Must never raise, whatever the bytes; returns None if they are not in this format."""
 
     def __call__(self, body: bytes, source: Source) -> Content | None:
         """The content of `body`."""
@@ -167,10 +167,10 @@ class FormatReader(Protocol):
 
 
 class DocumentReader(Protocol):
-    """Reads one format that cannot be trusted. `Unreadable` says in words for the user why it could not be read."""
+    """Reads one risky format. Raises `Unreadable`, with a message for the user, if the file cannot be read."""
 
     def __call__(self, body: bytes, reading: ReadingContext) -> Content:
-        """The content of `body`; asks the budget of `reading` before it unfolds anything."""
+        """The content of `body`. The reader unpacks only what the budget of `reading` allows."""
         ...  # pragma: no cover
 
 
@@ -179,22 +179,22 @@ DOCUMENTS: Registry[DocumentReader] = Registry("documents")
 
 
 def read_as(kind: str, body: bytes, reading: ReadingContext) -> Content:
-    """Read `body` as a file of `kind`, from whichever list. Whatever is wrong with it is `Unreadable`."""
+    """Read `body` as a file of `kind`, from either registry. Whatever is wrong with it is `Unreadable`."""
     if kind in FORMATS:
         content = FORMATS.get(kind)(body, reading.source)
         if content is None:
             raise Unreadable(f"is not {kind}")
         return content
     if kind not in DOCUMENTS:
-        raise Unreadable(f"no reader for {kind}" if kind else "no reader for what it is")
+        raise Unreadable(f"no reader for {kind}" if kind else "no reader for this kind of file")
     try:
         return DOCUMENTS.get(kind)(body, reading)
     except (Unreadable, MemoryError):
         raise
-    except Exception as error:  # libraries raise all sorts of things when a file is broken
+    except Exception as error:  # libraries raise all sorts of exceptions for broken files
         raise Unreadable(f"broken {DOCUMENT_KINDS.get(kind, kind)}: {reason_of(error)}") from error
 
 
 def reason_of(error: Exception) -> str:
-    """An exception in a few words."""
+    """An exception as a short text."""
     return " ".join(str(error).split())[:150] or type(error).__name__

@@ -1,6 +1,7 @@
-"""HTML and XHTML: from markup to content, with what a page asks of crawlers in meta elements and headers.
+"""HTML and XHTML: from a page to content, and the directives for crawlers in meta elements and headers.
 
-Directives addressed to us (`<meta name="opilio">`, `X-Robots-Tag: opilio: ...`) replace those addressed to all."""
+Directives addressed to us (`<meta name="opilio">`, `X-Robots-Tag: opilio: ...`) replace those addressed to everyone.
+"""
 
 from __future__ import annotations
 
@@ -9,56 +10,25 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
 from typing import NamedTuple
 
-from opilio.analyze.content import Content, Source, base_of
+from opilio.analyze.content import Content, Source
 from opilio.analyze.formats import FORMATS
 from opilio.analyze.layout import MAX_ANCHOR_CHARS, Layout, Place
 from opilio.analyze.markup import BLANK, Markup, RawLink, read_markup
+from opilio.analyze.targets import base_of
 from opilio.model import Link, LinkKind, Region, normalize
-
-OUR_NAME = "opilio"
-EVERYONE = "robots"
-
-# Directives that have a value after a colon; any other word before a colon in the header names a crawler.
-_WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
-
-
-class Directives(NamedTuple):
-    """May the page be stored, and may its links be followed?"""
-
-    noindex: bool
-    nofollow: bool
-
-
-def from_header(value: str) -> list[tuple[str, str]]:
-    """The pairs (whom, what) of an X-Robots-Tag header. A crawler's name holds until the next one."""
-    whom, pairs = EVERYONE, []
-    for part in value.split(","):
-        name, colon, rest = part.lower().partition(":")
-        if colon and name.strip() not in _WITH_VALUE:
-            whom = name.strip()
-            pairs.append((whom, rest))
-        else:
-            pairs.append((whom, part))
-    return pairs
-
-
-def decide(pairs: Iterable[tuple[str, str]]) -> Directives:
-    """What holds for us."""
-    said: dict[str, set[str]] = {}
-    for whom, what in pairs:
-        said.setdefault(whom, set()).update(what.replace(",", " ").lower().split())
-    words = said.get(OUR_NAME, said.get(EVERYONE, set()))
-    return Directives("noindex" in words or "none" in words, "nofollow" in words or "none" in words)
-
 
 MAX_TITLE_CHARS = 500
 MAX_DESCRIPTION_CHARS = 1000
+OUR_NAME = "opilio"
+EVERYONE = "robots"
 
+# Directives with a value after a colon; any other word before a colon in the header is the name of a crawler.
+_WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 _NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})
 _REFRESH = re.compile(r"\s*[\d.]+\s*[;,\s]\s*(?:url\s*=\s*)?(?:'([^']*)|\"([^\"]*)|([^'\"].*))", re.IGNORECASE)
 # Files that servers send as text/html by mistake.
 _OTHER_FORMATS = (b"%PDF-", b"PK\x03\x04", b"\x89PNG", b"GIF8", b"\xff\xd8\xff", b"\x1f\x8b", b"\x7fELF", b"RIFF")
-# In XHTML these may be empty; an HTML parser would take the rest of the page for their content.
+# Elements that may be empty in XHTML; an HTML parser would take the rest of the page for their content.
 _EMPTY_IN_XHTML = re.compile(rb"<(script|style|title|textarea|iframe|noscript|template|a|div|span|p|td|li)\b([^<>]*)/>")
 
 _IN_HEAD: Place = ("", "", Region.HEAD)
@@ -66,12 +36,12 @@ _IN_HEAD: Place = ("", "", Region.HEAD)
 
 @FORMATS.register("text/html")
 def read_html(body: bytes, source: Source) -> Content | None:
-    """Read a page; None when it is a file of some other format."""
+    """Read a page; None if it is a file in another format."""
     if body.startswith(_OTHER_FORMATS):
         return None
     page = read_markup(body, source.charset, source.max_links)
     layout = Layout(page.text, page.regions, page.link_spans)
-    metas = dict(reversed(page.metas))  # of several, the first holds
+    metas = dict(reversed(page.metas))  # the first of several counts
     links, dropped = _Links(page, source).collect(layout)
     return Content(
         text=layout.text,
@@ -103,12 +73,12 @@ def _base(page: Markup, source: Source) -> str:
 
 
 class _Links:
-    """Gathers the links of one page: distinct pairs of target and anchor, at most `max_links` of them."""
+    """Collects the links of one page: distinct pairs of target and anchor text, at most `max_links`."""
 
     def __init__(self, page: Markup, source: Source) -> None:
         self._page = page
         self._source = source
-        self._targets = source.targets.seen_from(base_of(_base(page, source)))
+        self._targets = source.targets.relative_to(base_of(_base(page, source)))
 
     def collect(self, layout: Layout) -> tuple[list[Link], int]:
         """The links, and how many more there were."""
@@ -124,7 +94,7 @@ class _Links:
             url, key = targets[href]
             if not url or url == own_url:
                 continue
-            # Without a place, because the text was cut or the renderer lost a link, its own text must do.
+            # Its place is unknown if the text was cut or the renderer lost a link; then its own text is used.
             anchor, context, region = place or _own_place(raw)
             if not anchor:
                 anchor = _fold(raw.label(), MAX_ANCHOR_CHARS)
@@ -138,7 +108,7 @@ class _Links:
                 links.append(Link(url, key, anchor, context, region, position - 1, raw.kind, nofollow))
             else:
                 dropped += 1
-        return links, dropped + self._page.links_passed_over
+        return links, dropped + self._page.links_ignored
 
     def _head(self) -> Iterator[tuple[RawLink, Place]]:
         for name, value in self._page.metas:
@@ -162,3 +132,32 @@ class _Links:
 
 def _own_place(raw: RawLink) -> Place:
     return _fold(raw.own_text().replace(BLANK, ""), MAX_ANCHOR_CHARS), "", Region.BODY
+
+
+class Directives(NamedTuple):
+    """Whether a page forbids storing it and following its links."""
+
+    noindex: bool
+    nofollow: bool
+
+
+def robots_header(value: str) -> list[tuple[str, str]]:
+    """The pairs of addressee and value in an X-Robots-Tag header. An addressee holds until the next one."""
+    addressee, pairs = EVERYONE, []
+    for part in value.split(","):
+        name, colon, rest = part.lower().partition(":")
+        if colon and name.strip() not in _WITH_VALUE:
+            addressee = name.strip()
+            pairs.append((addressee, rest))
+        else:
+            pairs.append((addressee, part))
+    return pairs
+
+
+def directives_for_us(pairs: Iterable[tuple[str, str]]) -> Directives:
+    """The directives that apply to us, from pairs of addressee and value."""
+    given: dict[str, set[str]] = {}
+    for addressee, value in pairs:
+        given.setdefault(addressee, set()).update(value.replace(",", " ").lower().split())
+    words = given.get(OUR_NAME, given.get(EVERYONE, set()))
+    return Directives("noindex" in words or "none" in words, "nofollow" in words or "none" in words)

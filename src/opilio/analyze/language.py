@@ -1,27 +1,24 @@
-"""Which language a text is written in.
-
-The numbers by which Windows programs name languages.
-"""
+"""The language of a text: detected from its words and letters, or as its author or a Windows program declares it."""
 
 from __future__ import annotations
 
-from opilio.analyze.markup import spoken_language
+from opilio.analyze.markup import detected_language
 
 SAMPLE_CHARS = 1000
 MIN_CHARS = 60
-"""A text shorter than this is not judged by its letters."""
+"""In shorter texts the language is not detected."""
 SURE_CHARS = 200
-"""In a text shorter than this the author's word, if there is one, is better evidence."""
+"""In shorter texts the declared language, if there is one, is better evidence."""
 MIN_CONFIDENCE = 0.5
-"""Below this, the author's word stands, or none."""
+"""Below this confidence, the declared language is used, if there is one."""
 
-# Frequent in English, and words of hardly any other language. Where one word in 20 is one of these, no closer look is
-# needed; this spares most pages of an English crawl the trigram model (0.15 ms).
+# Words that are frequent in English and hardly occur in other languages. If one word in 20 is one of these, the text is
+# English; this saves most pages of an English crawl the trigram model (0.15 ms).
 _ENGLISH_WORDS = "the and this that with from for are which have you your has been their these they would"
 _ENGLISH = frozenset(_ENGLISH_WORDS.split())
 _ENGLISH_SHARE = 0.05
 _DECLARED_ENGLISH_SHARE = 0.02
-"""Enough for a page that says it is English: lists and tables have few such words."""
+"""Enough for a page that declares English: lists and tables have few such words."""
 
 _ISO_639_1 = {
     "afr": "af", "aka": "ak", "amh": "am", "ara": "ar", "aze": "az", "bel": "be", "ben": "bn", "bul": "bg",
@@ -37,32 +34,8 @@ _ISO_639_1 = {
     "yid": "yi", "zho": "zh", "zul": "zu",
 }  # fmt: skip
 
-
-def language_of(text: str, declared: str = "") -> str:
-    """ISO 639-1 code of the language of `text`, '' when unknown; `declared` is what the page says of itself."""
-    sample = text[:SAMPLE_CHARS]
-    primary = _primary(declared)
-    if len(sample) < MIN_CHARS or (primary and len(sample) < SURE_CHARS):
-        return primary
-    words = sample.lower().split()
-    least = _DECLARED_ENGLISH_SHARE if primary == "en" else _ENGLISH_SHARE
-    if sum(map(_ENGLISH.__contains__, words)) > least * len(words):
-        return "en"
-    code, confidence = spoken_language(sample)
-    return _ISO_639_1.get(code, "") if confidence >= MIN_CONFIDENCE else primary
-
-
-def _primary(tag: str) -> str:
-    """The primary language of a tag such as `de-AT`, '' when it is not one."""
-    primary = tag.strip().lower().replace("_", "-").partition("-")[0]
-    primary = _ISO_639_1.get(primary, primary)
-    if len(primary) != 2 or not primary.isascii() or not primary.isalpha():
-        return ""
-    return "no" if primary in ("nb", "nn") else primary
-
-
-_PRIMARY_BITS = 0x3FF
-_CODES = {
+_WINDOWS_PRIMARY_BITS = 0x3FF
+_WINDOWS_CODES = {
     0x01: "ar", 0x02: "bg", 0x03: "ca", 0x04: "zh", 0x05: "cs", 0x06: "da", 0x07: "de", 0x08: "el", 0x09: "en",
     0x0A: "es", 0x0B: "fi", 0x0C: "fr", 0x0D: "he", 0x0E: "hu", 0x0F: "is", 0x10: "it", 0x11: "ja", 0x12: "ko",
     0x13: "nl", 0x14: "no", 0x15: "pl", 0x16: "pt", 0x18: "ro", 0x19: "ru", 0x1B: "sk", 0x1D: "sv", 0x1E: "th",
@@ -71,6 +44,29 @@ _CODES = {
 }  # fmt: skip
 
 
+def language_of(text: str, declared: str = "") -> str:
+    """ISO 639-1 code of the language of `text`, '' if unknown; `declared` is the language that the page declares."""
+    sample = text[:SAMPLE_CHARS]
+    primary = _primary(declared)
+    if len(sample) < MIN_CHARS or (primary and len(sample) < SURE_CHARS):
+        return primary
+    words = sample.lower().split()
+    least = _DECLARED_ENGLISH_SHARE if primary == "en" else _ENGLISH_SHARE
+    if sum(map(_ENGLISH.__contains__, words)) > least * len(words):
+        return "en"
+    code, confidence = detected_language(sample)
+    return _ISO_639_1.get(code, "") if confidence >= MIN_CONFIDENCE else primary
+
+
+def _primary(tag: str) -> str:
+    """The primary language of a tag such as `de-AT`, '' if it is not a language tag."""
+    primary = tag.strip().lower().replace("_", "-").partition("-")[0]
+    primary = _ISO_639_1.get(primary, primary)
+    if len(primary) != 2 or not primary.isascii() or not primary.isalpha():
+        return ""
+    return "no" if primary in ("nb", "nn") else primary
+
+
 def language_of_windows(number: int) -> str:
-    """ISO 639-1 code of a Windows language number, '' when we do not know it."""
-    return _CODES.get(number & _PRIMARY_BITS, "")
+    """ISO 639-1 code of a Windows language number, '' if unknown."""
+    return _WINDOWS_CODES.get(number & _WINDOWS_PRIMARY_BITS, "")

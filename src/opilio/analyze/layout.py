@@ -1,10 +1,9 @@
-"""Reads a rendered page line by line: the visible text, the main text, and each link in its place.
+"""The layout of a rendered page, read line by line: its visible text, its main text, and the place of each link.
 
-A line is a block of the page (paragraph, list item, table row), so that the words around a link are those of its own
-line.
+A line is a block of the page (paragraph, list item, table row). The text around a link comes from its own line.
 
-The *main text* leaves out navigation, asides, footers and page headers, and lines made of links. When the page says
-where its main part is, only that part is taken. When nothing is left, the page is all there is.
+The *main text* leaves out navigation, asides, footers, page headers, and lines that consist of links. If the page marks
+its main part, only that part is used. If nothing is left, the main text is the whole text.
 """
 
 from __future__ import annotations
@@ -19,30 +18,30 @@ MAX_TEXT_CHARS = 500_000
 MAX_ANCHOR_CHARS = 200
 MAX_CONTEXT_CHARS = 200
 CONTEXT_WORDS = 10
-"""So many words before, and as many after a link."""
+"""Words before a link, and as many after it."""
 
 _WINDOW_CHARS = 100
-"""How far from a link the words around it are looked for."""
+"""How far from a link the text around it reaches."""
 _MAX_REGIONS = 2000
 _MAX_LINK_SHARE = 0.5
-"""A line with more of its characters inside links is navigation."""
+"""A line with a larger share of its characters inside links is navigation."""
 _MIN_MAIN_CHARS = 150
-"""A main part with less text than this is an empty frame; then the whole page is looked at."""
+"""A main part with less text is an empty frame; then the whole page is used."""
 
-_DROPPED, _REST, _MAIN = range(3)  # how good a line is for the main text
+_DROPPED, _REST, _MAIN = range(3)  # the quality of a line as main text
 _LINE_ENDS = ("", "\n")
-# Characters not to be seen: blanks for links, soft hyphen, zero-width space, byte order mark.
-_UNSEEN = (BLANK, "\xad", "\u200b", "\ufeff")
+# Invisible characters: blanks for links, soft hyphen, zero-width space, byte order mark.
+_INVISIBLE = (BLANK, "\xad", "\u200b", "\ufeff")
 _REGION_OF = {"article": Region.MAIN} | {region.value: region for region in Region}
 _BOILERPLATE = {Region.NAV, Region.ASIDE, Region.FOOTER}
 
 
 Place = tuple[str, str, Region]
-"""Where a link stands: its words, the words around it, its part of the page."""
+"""The place of a link: its anchor text, the text around it, and its region."""
 
 
 class _Part(NamedTuple):
-    """A part of the page that we are inside of."""
+    """A part of the page that is open at the current position."""
 
     end: int
     region: Region
@@ -56,7 +55,7 @@ def fold_lines(text: str) -> str:
 
 
 class Layout:
-    """A page read from top to bottom."""
+    """A rendered page, read from top to bottom."""
 
     def __init__(self, text: str, regions: list[Span], links: list[Span]) -> None:
         """Read a rendered `text`; `regions` and `links` are spans of it, sorted by their start, outer before inner."""
@@ -110,7 +109,7 @@ class Layout:
         self._regions += [region] * (link - len(self._regions))
 
     def places(self, context: bool = True) -> list[Place]:
-        """Where each link stands, in order; with the words around it when `context`."""
+        """The place of each link, in order; with the text around it if `context`."""
         source, found = self._source, []
         for (start, end, _), region in zip(self._spans, self._regions, strict=False):  # cut text: fewer regions
             anchor = source[start:end]
@@ -127,13 +126,13 @@ class Layout:
         return found
 
     def _around(self, start: int, end: int) -> str:
-        """The words before and after a link, as far as its line goes."""
+        """The words before and after a link, within its line."""
         source = self._source
         before_start = max(0, start - _WINDOW_CHARS)
         line_start = source.rfind("\n", before_start, start) + 1
         before = source[line_start or before_start : start].split()
         if not line_start and before_start and len(before) <= CONTEXT_WORDS:
-            del before[:1]  # its beginning was cut off
+            del before[:1]  # the window cut this word
         after_end = end + _WINDOW_CHARS
         line_end = source.find("\n", end, after_end)
         after = source[end : line_end if line_end >= 0 else after_end].split()
@@ -143,16 +142,16 @@ class Layout:
 
 
 def _fold(text: str) -> str:
-    """`text` with single spaces and without characters that are not to be seen."""
-    if text.isprintable():  # so it has no such characters, nor any space but the common one
+    """`text` with single spaces and without invisible characters."""
+    if text.isprintable():  # then it has neither invisible characters nor other kinds of spaces
         return " ".join(text.split()) if "  " in text else text.strip()
-    for char in _UNSEEN:
+    for char in _INVISIBLE:
         text = text.replace(char, "")
     return " ".join(text.split())
 
 
 def _segments(length: int, regions: list[Span]) -> Iterator[tuple[int, int, Region, int]]:
-    """Cut a text of `length` at the borders of nested spans: (start, end, innermost region, quality)."""
+    """A text of `length`, cut at the borders of nested spans: (start, end, innermost region, quality)."""
     inside = [_Part(length, Region.BODY, _REST)]
     at = 0
     for start, end, label in regions[:_MAX_REGIONS]:
@@ -171,7 +170,7 @@ def _segments(length: int, regions: list[Span]) -> Iterator[tuple[int, int, Regi
 
 
 def _quality(label: str, outer: int) -> int:
-    """How good text in this part of the page is, given how good the part around it is."""
+    """The quality of text in a part of the page, given the quality of the part around it."""
     region = _REGION_OF[label]
     if label == "main" or (region is Region.MAIN and outer != _DROPPED):
         return _MAIN

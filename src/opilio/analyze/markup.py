@@ -1,11 +1,11 @@
-"""The seam to the HTML parser: the only module that knows the library. Out come plain strings and numbers.
+"""The seam to the HTML parser: the only module that knows the library. It returns plain strings and numbers.
 
-The library renders a whole page as text and tells the *spans* of elements in it, all in C. Two things must be helped
-along in the tree first. Elements without text have no span, so that links without text (images) are given a BLANK, a
-control character to be overlooked. And the renderer has its own idea of blocks: it drops stray text in lists, runs
-cells together, does not know some blocks and forgets to end a block inside of an inline element. So lists, tables and
-unknown blocks are turned into plain blocks, and a control character ends the blocks it would forget. The same is done
-to preformatted text with links in it, which would have no spans.
+The library renders a whole page as text and reports the *spans* of elements in it, all in C. The tree has to be
+prepared for this in two ways. Elements without text have no span, so links without text (images) get a BLANK, a control
+character that is removed later. And the renderer handles blocks in its own way: it drops stray text in lists, runs
+table cells together, does not know some blocks, and does not end a block inside an inline element. So lists, tables and
+unknown blocks are turned into plain blocks, and a control character ends the blocks that would not be ended. The same
+is done with preformatted text that contains links, which would have no spans.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from turbohtml.detect import detect, detect_language
 from opilio.model import LinkKind
 
 BLANK = "\x01"
-"""Stands in the text for a link that has none."""
+"""Represents a link without text in the rendered text."""
 _BREAK = "\x02"
-LOOKED_AT_PER_LINK = 4
-"""So many links, for each one a page may have, are looked at: repeated ones fold into one."""
+READ_PER_LINK = 4
+"""Links that are read for each one that a page may have, because repeated ones count once."""
 
 _OPTIONS = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 _INVISIBLE = ",".join(
@@ -76,7 +76,7 @@ Span = tuple[int, int, str]
 
 
 class RawLink(msgspec.Struct, gc=False):
-    """A link as written; one that the head of the page tells has no element."""
+    """A link as written; a link from the head of the page has no element."""
 
     href: str
     kind: LinkKind
@@ -88,7 +88,7 @@ class RawLink(msgspec.Struct, gc=False):
         return self.element.text if self.element is not None else ""
 
     def label(self) -> str:
-        """Words for a link without text: what its images stand for, or its own title."""
+        """A text for a link without one: the alternative texts of its images, or its title."""
         if self.element is None:
             return ""
         alts = [image.attr("alt") or "" for image in self.element.iter_elements("img")]
@@ -114,16 +114,16 @@ class Markup:
     title: str = ""
     base: str = ""
     metas: list[tuple[str, str]] = field(default_factory=list)
-    """Lower-cased name (or property, or http-equiv with an '@' before it) and content."""
+    """Pairs of lower-case name (or property, or http-equiv with a leading '@') and content."""
     relations: list[Relation] = field(default_factory=list)
     links: list[RawLink] = field(default_factory=list)
-    links_passed_over: int = 0
+    links_ignored: int = 0
     text: str = ""
-    """The visible text; blocks are separated by line ends, blanks stand for links without text."""
+    """The visible text; blocks are separated by line ends, and links without text are blanks."""
     link_spans: list[Span] = field(default_factory=list)
-    """Where in `text` the links are; empty when that cannot be told."""
+    """Where the links are in `text`; empty if this is unknown."""
     regions: list[Span] = field(default_factory=list)
-    """Where in `text` the parts of the page are: main, article, header, nav, aside, footer. Outer before inner."""
+    """Where the parts of the page are in `text`: main, article, header, nav, aside, footer. Outer before inner."""
 
 
 def read_markup(body: bytes, charset: str, max_links: int) -> Markup:
@@ -133,12 +133,12 @@ def read_markup(body: bytes, charset: str, max_links: int) -> Markup:
     root = document.root
     page = Markup(document.encoding or "", (root.attr("lang") or root.attr("xml:lang") or "") if root else "")
     _read_head(document, page)
-    expected = _read_links(document, page, max_links * LOOKED_AT_PER_LINK)
+    expected = _read_links(document, page, max_links * READ_PER_LINK)
     has_breaks = _flatten(document)
     page.text, spans = document.to_annotated_text(_SPANS, _OPTIONS)
     if has_breaks:
         page.text = page.text.replace(_BREAK, "\n")
-    # The library lists inner spans before outer ones; turned around, a stable sort puts outer ones first.
+    # The library lists inner spans before outer ones; reversed, a stable sort puts outer ones first.
     spans.reverse()
     spans.sort(key=itemgetter(0))
     page.regions = [span for span in spans if span[2] != _LINK]
@@ -149,7 +149,7 @@ def read_markup(body: bytes, charset: str, max_links: int) -> Markup:
 
 
 def decode(body: bytes, charset: str) -> tuple[str, str]:
-    """Plain text of bytes, and the charset used: a byte order mark, the server's word, else what they look like."""
+    """Bytes as text, and the charset used: by byte order mark, else as declared by the server, else as detected."""
     found = detect(body)
     if charset and not found.bom:
         try:
@@ -160,8 +160,8 @@ def decode(body: bytes, charset: str) -> tuple[str, str]:
     return text.removeprefix("\ufeff"), (found.encoding or "").removesuffix("-SIG").lower()
 
 
-def spoken_language(sample: str) -> tuple[str, float]:
-    """ISO 639-3 code of the language of `sample` ('' when it has none) and how sure that is, 0 to 1."""
+def detected_language(sample: str) -> tuple[str, float]:
+    """ISO 639-3 code of the language of `sample` ('' if there is none) and the confidence, 0 to 1."""
     match = detect_language(sample)
     return match.language or "", match.confidence
 
@@ -183,7 +183,7 @@ def _parse_as(body: bytes, charset: str | None) -> Document:
 
 
 def _read_head(document: Document, page: Markup) -> None:
-    """Title, base, meta and link elements, wherever they stand: a broken head often ends before them."""
+    """Read title, base, meta and link elements, wherever they are: a broken head often ends before them."""
     for element in list(document.iter_elements(_HEAD)):
         tag = element.tag
         if tag == "meta":
@@ -197,15 +197,15 @@ def _read_head(document: Document, page: Markup) -> None:
                 page.relations.append(Relation(rel.lower(), href, hreflang, title))
         elif tag == "title":
             page.title = page.title or element.text
-            element.clear()  # never visible, wherever it stands
+            element.clear()  # never visible, wherever it is
         elif not page.base:
             page.base = element.attr("href") or ""
 
 
 def _read_links(document: Document, page: Markup, max_links: int) -> int:
-    """List the links in document order, and give each some text; how many spans the rendered text should have.
+    """List the links in document order and give each some text; returns the number of spans to expect.
 
-    Links that the renderer gives no span, those of framesets and of drawings, come last.
+    Links without a span, those in framesets and in drawings, come last.
     """
     expected = 0
     without_span: list[RawLink] = []
@@ -222,7 +222,7 @@ def _read_links(document: Document, page: Markup, max_links: int) -> int:
             link = RawLink(href, kind, element.attr("rel") or "", element)
             (page.links if has_span else without_span).append(link)
         else:
-            page.links_passed_over += 1
+            page.links_ignored += 1
         if tag != "a":
             element.clear()
             element.append(Text(BLANK))
@@ -233,7 +233,7 @@ def _read_links(document: Document, page: Markup, max_links: int) -> int:
 
 
 def _flatten(document: Document) -> bool:
-    """Make all blocks plain ones and set cells of a row apart; whether there are breaks now."""
+    """Turn all blocks into plain ones and separate the cells of a row; returns whether breaks were inserted."""
     breaks = False
     for element in list(document.iter_elements(_BLOCKS)):
         if element.tag in _OTHER_BLOCKS:
@@ -249,12 +249,12 @@ def _flatten(document: Document) -> bool:
 
 
 def _flatten_preformatted(document: Document) -> bool:
-    """Preformatted text hides its links from the renderer. Where it has any, all of it becomes plain blocks too."""
+    """The renderer gives links in preformatted text no spans. If there are any, turn all of it into plain blocks."""
     preformatted = list(document.iter_elements("pre"))
     if not preformatted or document.select_one("pre a, pre area, pre iframe") is None:
         return False
     for outer in preformatted:
-        if outer.tag == "pre":  # not inside of one before it
+        if outer.tag == "pre":  # not yet changed as part of an outer one
             for node in [outer, *outer.descendants]:
                 if isinstance(node, Text):
                     node.data = node.data.replace("\n", _BREAK)

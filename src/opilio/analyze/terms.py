@@ -1,21 +1,13 @@
-"""The words of a text, in order, as lower-case UTF-8.
+"""Terms: the stems of a page's words, as 32-bit hash codes with their counts.
 
-Words are runs of letters and digits. Bytes are split several times faster than strings are searched, and most text is
-ASCII, or has no letters that are not. Text without spaces (Chinese, Japanese) is cut into overlapping
-pairs of characters, which serve as words there.
+*Words* are runs of letters and digits, in lower case as UTF-8. Splitting bytes is several times faster than searching
+strings, and most text is ASCII or has no other letters. Text without spaces (Chinese, Japanese) is cut into overlapping
+pairs of characters, which serve as words.
 
-English words that say nothing of a page's subject: function words, and what apostrophes leave of contractions.
-
-Terms: the stems of a page's words, as 32-bit hash codes with their counts.
-
-A word is stemmed and hashed once and then remembered. What is remembered of it is one 64-bit number: the hash of its
-stem in the lower half (0 for a word that is no term), the hash of the word itself in the upper half. So one look-up a
-word serves both the terms of the page and its sketch. The numbers are kept as bytes, which are joined much faster than
-Python's integers are made into an array.
-
-Words a user gives, as the hash codes that documents carry.
-
-The words of links as hash codes: what a strategy looks at that judges links by what they say.
+Each word is stemmed and hashed once and then cached as one 64-bit number: the hash of its stem in the lower half (0 for
+a word that is not a term), the hash of the word itself in the upper half. So one look-up per word serves both the terms
+of the page and its sketch. The numbers are kept as bytes, because joining bytes is much faster than making an array of
+Python integers.
 """
 
 from __future__ import annotations
@@ -34,45 +26,25 @@ if TYPE_CHECKING:
     from opilio.analyze.sketch import Hashes
 
 
-# ASCII letters in lower case; characters that are no letters or digits become spaces.
-_LOWERED = bytes(ord(chr(code).lower()) if code < 128 and chr(code).isalnum() else 32 for code in range(256))
-_WORD = re.compile(r"[^\W_]+")
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
-_ASCII = bytes(range(128))
+MAX_TERMS = 2000
+"""Distinct terms kept for a page: the most frequent ones."""
+MAX_TERM_BYTES = 60
+MAX_NUMBER_DIGITS = 4
+"""Longer numbers are not terms: they are dates, prices, serial numbers."""
+MAX_LINK_WORDS = 60
+"""Words of a link that are used, and as many of the text around it."""
 
-
-def tokenize(text: str) -> list[bytes]:
-    """The words of `text`."""
-    if not text.isascii():
-        rest = text.encode("utf-8", "replace").translate(None, _ASCII).decode()
-        if any(map(str.isalnum, set(rest))):
-            return _words(text.lower())
-    # What is not ASCII is only signs (dashes, quotes, arrows): each becomes a question mark, and that a space.
-    return text.encode("ascii", "replace").translate(_LOWERED).split()
-
-
-def _words(text: str) -> list[bytes]:
-    words = _WORD.findall(text)
-    if _UNSPACED.search(text):
-        words = [part for word in words for part in _parts(word)]
-    return [word.encode("utf-8", "replace") for word in words]
-
-
-def _parts(word: str) -> list[str]:
-    """A word with unspaced script in it: what stands around the script, and the script as pairs of characters."""
-    if not _UNSPACED.search(word):
-        return [word]
-    parts: list[str] = []
-    at = 0
-    for run in _UNSPACED.finditer(word):
-        characters = run.group()
-        pairs = [characters[i : i + 2] for i in range(len(characters) - 1)] or [characters]
-        parts += [*filter(None, [word[at : run.start()]]), *pairs]
-        at = run.end()
-    return [*parts, *filter(None, [word[at:]])]
-
-
-_WORDS = """
+_MAX_REMEMBERED = 500_000
+_MAX_COUNT = 65535
+_NO_TERM = np.zeros(1, "<u4")
+_STEMMERS = {
+    "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "es": "spanish", "eu": "basque",
+    "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian",
+    "id": "indonesian", "it": "italian", "lt": "lithuanian", "ne": "nepali", "nl": "dutch", "no": "norwegian",
+    "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian", "sv": "swedish", "ta": "tamil",
+    "tr": "turkish", "yi": "yiddish",
+}  # fmt: skip
+_STOP_WORDS = """
     a an the this that these those such same other others another each every either neither both all any some none no
     one ones many much more most few fewer less least several enough own
     i me my mine myself we us our ours ourselves you your yours yourself yourselves he him his himself she her hers
@@ -92,30 +64,47 @@ _WORDS = """
     say says said see sees seen use uses used using
     etc eg ie vs
 """
+ENGLISH_STOP_WORDS = frozenset(_STOP_WORDS.split())
+# ASCII letters in lower case; characters that are neither letters nor digits become spaces.
+_LOWERED = bytes(ord(chr(code).lower()) if code < 128 and chr(code).isalnum() else 32 for code in range(256))
+_WORD = re.compile(r"[^\W_]+")
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
+_ASCII = bytes(range(128))
 
-ENGLISH = frozenset(_WORDS.split())
+
+def tokenize(text: str) -> list[bytes]:
+    """The words of `text`."""
+    if not text.isascii():
+        rest = text.encode("utf-8", "replace").translate(None, _ASCII).decode()
+        if any(map(str.isalnum, set(rest))):
+            return _words(text.lower())
+    # All other characters are signs (dashes, quotes, arrows): each becomes a question mark, and that a space.
+    return text.encode("ascii", "replace").translate(_LOWERED).split()
 
 
-MAX_TERMS = 2000
-"""Distinct terms kept of a page: the most frequent."""
-MAX_TERM_BYTES = 60
-MAX_NUMBER_DIGITS = 4
-"""Longer numbers are no terms: they are dates, prices, serial numbers."""
+def _words(text: str) -> list[bytes]:
+    words = _WORD.findall(text)
+    if _UNSPACED.search(text):
+        words = [part for word in words for part in _parts(word)]
+    return [word.encode("utf-8", "replace") for word in words]
 
-_MAX_REMEMBERED = 500_000
-_MAX_COUNT = 65535
-_NO_TERM = np.zeros(1, "<u4")
-_STEMMERS = {
-    "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "es": "spanish", "eu": "basque",
-    "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi", "hu": "hungarian", "hy": "armenian",
-    "id": "indonesian", "it": "italian", "lt": "lithuanian", "ne": "nepali", "nl": "dutch", "no": "norwegian",
-    "pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian", "sv": "swedish", "ta": "tamil",
-    "tr": "turkish", "yi": "yiddish",
-}  # fmt: skip
+
+def _parts(word: str) -> list[str]:
+    """The parts of a word that contains unspaced script: the script as pairs of characters, and what is around it."""
+    if not _UNSPACED.search(word):
+        return [word]
+    parts: list[str] = []
+    at = 0
+    for run in _UNSPACED.finditer(word):
+        characters = run.group()
+        pairs = [characters[i : i + 2] for i in range(len(characters) - 1)] or [characters]
+        parts += [*filter(None, [word[at : run.start()]]), *pairs]
+        at = run.end()
+    return [*parts, *filter(None, [word[at:]])]
 
 
 class Terms(NamedTuple):
-    """The terms of a page, as the model's `Document` holds them."""
+    """The terms of a page, as stored in `Document`."""
 
     ids: bytes
     counts: bytes
@@ -127,7 +116,7 @@ class _Words(dict[bytes, bytes]):
 
     def __init__(self, algorithm: str, stop_words: frozenset[str], on_term: Callable[[int, str], None]) -> None:
         super().__init__()
-        self._stem = Stemmer.Stemmer(algorithm, 0).stemWord  # we remember the stems, it need not
+        self._stem = Stemmer.Stemmer(algorithm, 0).stemWord  # without its own cache: this dict is one
         self._stop_words = stop_words
         self._on_term = on_term
 
@@ -149,7 +138,7 @@ class _Words(dict[bytes, bytes]):
 
 
 class Vocabulary:
-    """The words met so far, by language, and the terms already reported to the lexicon. Bounded: it starts afresh."""
+    """A cache of words by language, and the set of terms reported to the lexicon. When one is full, it is cleared."""
 
     def __init__(self) -> None:
         self._languages: dict[str, _Words] = {}
@@ -164,12 +153,12 @@ class Vocabulary:
         return np.frombuffer(b"".join(map(known.__getitem__, words)), "<u8")
 
     def terms(self, numbers: Hashes) -> Terms:
-        """The terms among `numbers`, and the stems that were met for the first time since the last call."""
+        """The terms among `numbers`, and the stems that are new since the last call."""
         new, self._new = self._new, []
         ordered = np.sort(numbers.astype("<u4"))
         if not len(ordered) or ordered[0]:
             ordered = np.concatenate((_NO_TERM, ordered))
-        # Each change to another value starts the run of a term; what is before the first change is no term.
+        # Each change of value starts the run of a term; what comes before the first change is not a term.
         starts = np.flatnonzero(ordered[1:] != ordered[:-1]) + 1
         if not len(starts):
             return Terms(b"", b"", new)
@@ -183,7 +172,7 @@ class Vocabulary:
         return Terms(ids.tobytes(), np.minimum(counts, _MAX_COUNT).astype("<u2").tobytes(), new)
 
     def _report(self, term: int, stem: str) -> None:
-        """Note a stem for the lexicon, unless it was noted before; to note it twice does no harm."""
+        """Report a stem to the lexicon, unless it was reported before. Reporting it twice does no harm."""
         if term in self._reported:
             return
         if len(self._reported) > _MAX_REMEMBERED:
@@ -193,23 +182,19 @@ class Vocabulary:
 
     def _learn(self, language: str) -> _Words:
         algorithm = _STEMMERS.get(language, "porter")
-        stop_words = ENGLISH if language in ("", "en") else frozenset()
+        stop_words = ENGLISH_STOP_WORDS if language in ("", "en") else frozenset()
         words = self._languages[language] = _Words(algorithm, stop_words, self._report)
         return words
 
 
 def term_ids(text: str, language: str = "") -> list[int]:
-    """The hash codes of the terms of `text`, in order and with repeats; stop words are no terms."""
+    """The hash codes of the terms in `text`, in order and with repeats, without stop words."""
     numbers = Vocabulary().numbers(tokenize(text), language) & 0xFFFFFFFF
     return [number for number in numbers.tolist() if number]
 
 
-MAX_WORDS = 60
-"""Of a link, and as many of those around it."""
-
-
 class LinkWords(NamedTuple):
-    """The words of all links of a page, as the model's `Document` holds them."""
+    """The words of all links on a page, as stored in `Document`."""
 
     stems: bytes = b""
     inside: bytes = b""
@@ -217,8 +202,8 @@ class LinkWords(NamedTuple):
 
 
 def link_words(links: Sequence[Link], language: str, vocabulary: Vocabulary) -> LinkWords:
-    """The stems of the words in and around links, and of the paths of their URLs."""
-    parts = [part[:MAX_WORDS] for link in links for part in _word_parts(link)]
+    """The stems of anchor texts and URL paths, and of the text around links."""
+    parts = [part[:MAX_LINK_WORDS] for link in links for part in _word_parts(link)]
     words = [word for part in parts for word in part]
     stems = vocabulary.numbers(words, language).astype(np.uint32)
     part_of = np.repeat(np.arange(len(parts)), np.fromiter(map(len, parts), np.int64, len(parts)))

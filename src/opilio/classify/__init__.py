@@ -1,13 +1,16 @@
-"""Evidence to judgements: which topic a page belongs to, and how sure that is.
+"""Classification: from the evidence about a page to a judgement, the topic it belongs to and the confidence in it.
 
-A classifier is trained on examples of the topics and judges pages in the workers; what they have in common is in
-`judge.py`, with the registry by which others can be plugged in. Ours: support vector machines down the topic tree with
-a vote of several feature spaces (`svm.py`, BINGO), naive Bayes down the tree (`bayes.py`, Focus; also in the database,
-see `store/probes.py`), a filter of terms and collocations (`oasis.py`, OASIS), and the mere keywords of the topics
-(`keywords.py`), which need no training.
+A classifier is trained on examples of the topics and judges pages in the workers. `judge.py` declares what all of them
+share, and the registry where others plug in. The default is `svm`: support vector machines at each node of the topic
+tree (`svm.py`, trained by `svm_training.py` with the estimates of `xi_alpha.py`), in several feature spaces, whose
+votes are combined on the way down the tree (`decision.py`; BINGO). `keywords.py` needs no training.
 
-A `Model` is a trained classifier with its version. Invariants: a trained classifier never changes, its bytes judge
-exactly as it does, and every judgement carries the version of its model.
+Classifiers of other papers, which nothing else depends on: naive Bayes down the tree (`bayes.py`, Focus; also in SQL,
+see `store/probes.py`), and a filter of terms and collocations (`oasis.py`, `oasis_filter.py`, `oasis_metrics.py`,
+`collocations.py`; OASIS).
+
+A `Model` is a trained classifier with its version. Invariants: a trained classifier never changes, one restored from
+its bytes judges exactly as it does, and every judgement has the version of its model.
 """
 
 from opilio.classify import bayes, oasis, svm  # classifiers register on import

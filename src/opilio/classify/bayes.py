@@ -1,22 +1,22 @@
-"""One inner node of the Bayes tree: naive Bayes among the topics below it (Focus 2.1.1).
+"""The classifier `bayes`: naive Bayes at each node of the topic tree; relevance is the probability of the good topics
+(Focus 2.1).
 
-With D(c) the training documents of c, in which the term t stands n(d, t) times, c0 the node and ci its children:
+At each inner node the topics below it compete with each other and with OTHERS (`BayesNode`). The probability
+Pr[c | d] that page d is about topic c is the product of the probabilities of all choices from the root down to c, and
+the relevance R(d) of the page is the sum of Pr[c | d] over the good topics, which include the topics below them.
+
+For one node (Focus 2.1.1), let D(c) be the training documents of c, with n(d, t) occurrences of term t in document d,
+c0 the node and ci its children:
 
     theta(ci, t) = (1 + sum of n(d, t) over D(ci)) / (distinct terms of D(c0) + sum of n(d, t') over D(ci) and all t')
 
     Pr[ci | c0, d]  is proportional to  Pr[ci | c0] * product over t of d and F(c0) of theta(ci, t) ** n(d, t)
 
 The denominator counts all terms, whether they are features F(c0) or not. The prior Pr[ci | c0] is the share of D(ci) in
-D(c0). It enters before the probabilities are made to sum to 1: the paper's sketch of the program adds it afterwards,
-but its equation (2) and its demand that the relevance of the children sum to that of their parent say otherwise.
+D(c0). It enters before the probabilities are normalised: the paper's program sketch adds it afterwards, but its
+equation (2), and its requirement that the relevance of the children sum to that of their parent, contradict that.
 
-The Bayes tree: relevance as the probability of the good topics (Focus 2.1).
-
-At each inner node of the topic tree the topics below it compete, and OTHERS with them (`bayes_node.py`). The
-probability Pr[c | d] that page d is about topic c is the product of the probabilities of all choices from the root down
-to c, and the page's relevance R(d) is the sum of Pr[c | d] over the good topics. Topics below a good one are inside it.
-
-The same model as tables, and the same numbers by SQL: `opilio.store.probes`.
+`opilio.store.probes` has the same model as tables, and computes the same numbers in SQL.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ import numpy as np
 from opilio.classify.judge import CLASSIFIERS, Explanation, Reason, Step, TrainingSet
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence
-from opilio.features.selection import select_among
 from opilio.features.spaces import Vector, make_space
+from opilio.features.weights import select_among
 from opilio.model import RELEVANT, Judgement
 from opilio.settings import ClassifySettings, Settings
 from opilio.topics.hierarchy import ROOT, Hierarchy, Mark, Node
@@ -45,9 +45,16 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
     Columns = dict[str, npt.NDArray[np.generic]]
 
+SPACE = "terms"
+MAX_LOG_ODDS = 10_000.0
+"""Bound that keeps confidences finite but does not cut off differences between pages: 500 terms come to hundreds."""
+BELOW_RELEVANT = float(np.nextafter(np.float32(RELEVANT), np.float32(0)))
+"""The largest relevance below `RELEVANT`, also when stored in 32 bits."""
+REASONS = 10
+
 
 class PackedNode(msgspec.Struct, array_like=True):
-    """A node as it travels: arrays as little-endian bytes, of log theta only what does not follow from the rest."""
+    """A serialised node: arrays as little-endian bytes, and of log theta only what does not follow from the rest."""
 
     pcid: int
     children: list[int]
@@ -60,25 +67,25 @@ class PackedNode(msgspec.Struct, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class BayesNode:
-    """What was learned about one inner node."""
+    """One inner node of a trained tree."""
 
     pcid: int
     children: tuple[int, ...]
-    """The topics that compete, by kcid, and OTHERS; those without training documents are missing."""
+    """The competing topics, by kcid, and OTHERS; those without training documents are missing."""
     features: npt.NDArray[np.uint64]
     """F(c0), ascending."""
     logprior: Floats
     logdenom: Floats
     logtheta: Floats
-    """Features by children. Where a child's documents lack the term, eq. (1) is 1 / denominator: -logdenom."""
+    """Features by children. If the documents of a child lack the term, eq. (1) is 1 / denominator: -logdenom."""
 
     @classmethod
     def learn(cls, pcid: int, classes: Mapping[int, Sequence[Vector]], settings: ClassifySettings) -> BayesNode:
-        """Choose features and estimate theta from the documents of each child; none of them may be empty."""
+        """Select features and estimate theta from the documents of each child, which must not be empty."""
         documents = list(classes.values())
         terms = np.unique(np.concatenate([vector.ids for vectors in documents for vector in vectors]))
         features = np.zeros(0, np.uint64)
-        if len(documents) > 1:  # one alone need not be told from any other
+        if len(documents) > 1:  # a single class needs no features
             features = np.sort(select_among(documents, candidates=settings.candidates, features=settings.features))
         counts = np.stack([_sums(features, vectors) for vectors in documents], axis=1)
         lengths = [sum(float(vector.values.sum()) for vector in vectors) for vectors in documents]
@@ -96,7 +103,7 @@ class BayesNode:
         return places[found], page.values[found]
 
     def log_probabilities(self, page: Vector) -> Floats:
-        """log Pr[ci | c0, d] of the children; the priors when the page has no feature."""
+        """log Pr[ci | c0, d] of the children; the priors if the page has no feature."""
         rows, counts = self.rows(page)
         scores = self.logprior + counts @ self.logtheta[rows]
         scores -= scores.max()
@@ -104,7 +111,7 @@ class BayesNode:
         return normed
 
     def weights(self, page: Vector, child: int) -> dict[int, float]:
-        """What each feature of the page added for a child: its count times log theta over the mean of the siblings."""
+        """The contribution of each feature of the page to a child: count times (log theta - mean over its siblings)."""
         siblings = len(self.children) - 1
         if not siblings:
             return {}
@@ -115,12 +122,12 @@ class BayesNode:
         return dict(zip(self.features[rows].tolist(), added.tolist(), strict=True))
 
     def known(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-        """The places (feature, child) of `logtheta` with a count above 0: there, log(1 + count) is at least log 2."""
+        """The cells (feature, child) of `logtheta` with a count above 0, where log(1 + count) is at least log 2."""
         rows, columns = np.nonzero(self.logtheta + self.logdenom > 0.5)
         return rows, columns
 
     def pack(self) -> PackedNode:
-        """The node as it travels."""
+        """The serialised node."""
         rows, columns = self.known()
         return PackedNode(
             self.pcid,
@@ -134,7 +141,7 @@ class BayesNode:
 
     @classmethod
     def unpack(cls, packed: PackedNode) -> BayesNode:
-        """The node that was packed, to the last bit."""
+        """The node that was packed, identical to the last bit."""
         features, logdenom = np.frombuffer(packed.features, "<u8"), np.frombuffer(packed.logdenom, "<f8")
         logtheta = np.tile(np.negative(logdenom), (len(features), 1))
         logtheta.reshape(-1)[np.frombuffer(packed.places, "<u4")] = np.frombuffer(packed.logtheta, "<f8")
@@ -149,7 +156,7 @@ class BayesNode:
 
 
 def _sums(features: npt.NDArray[np.uint64], vectors: Sequence[Vector]) -> Floats:
-    """How often each of the ascending `features` stands in `vectors` together."""
+    """How often each of the ascending `features` occurs in all `vectors`."""
     ids = np.concatenate([vector.ids for vector in vectors])
     values = np.concatenate([vector.values for vector in vectors])
     is_feature = np.isin(ids, features)
@@ -157,21 +164,13 @@ def _sums(features: npt.NDArray[np.uint64], vectors: Sequence[Vector]) -> Floats
     return np.bincount(places, values[is_feature], len(features)).astype(np.float64)
 
 
-SPACE = "terms"
-MAX_LOG_ODDS = 10_000.0
-"""Confidences are finite, but not cut where pages still differ: 500 terms come to hundreds."""
-BELOW_RELEVANT = float(np.nextafter(np.float32(RELEVANT), np.float32(0)))
-"""The largest relevance that is none, also when it is stored in 32 bits."""
-REASONS = 10
-
-
 def others_kcid(pcid: int) -> int:
-    """The number of OTHERS below a node: negative, and never that of a topic or of `ABOVE_ROOT`. Its own inverse."""
+    """The number of OTHERS below a node: negative, and different from `ABOVE_ROOT`. The function is its own inverse."""
     return -3 - pcid
 
 
 class ModelTables(NamedTuple):
-    """The model as the tables of the paper, columns by name."""
+    """The model as the tables of the paper, with columns by name."""
 
     taxonomy_stat: Columns
     """kcid, pcid, logprior, logdenom: a row for each child of an inner node, OTHERS included."""
@@ -180,7 +179,7 @@ class ModelTables(NamedTuple):
 
 
 class _Packed(msgspec.Struct):
-    """A tree as it travels."""
+    """A serialised tree."""
 
     focus: str
     topics: list[tuple[int, int, str, str, Mark]]
@@ -190,7 +189,7 @@ class _Packed(msgspec.Struct):
 
 
 class _Descent:
-    """The probabilities of one page, worked out node by node as they are asked for."""
+    """The probabilities of one page, computed node by node as needed."""
 
     def __init__(self, nodes: Mapping[int, BayesNode], start: int, page: Vector) -> None:
         self.page = page
@@ -200,7 +199,7 @@ class _Descent:
         self._expanded: set[int] = set()
 
     def expand(self, pcids: Iterable[int]) -> dict[int, float]:
-        """log Pr[c | d] of all topics met so far, after those below `pcids` were met; parents come first."""
+        """Expand the nodes `pcids`, and return log Pr[c | d] of all topics reached so far; parents come first."""
         for pcid in pcids:
             if pcid not in self._expanded:
                 self._expanded.add(pcid)
@@ -210,7 +209,7 @@ class _Descent:
         return self._logpr
 
     def best_leaf(self) -> int:
-        """The most probable leaf. The most probable node is expanded until it is a leaf: none below others can win."""
+        """The most probable leaf: the most probable node is expanded until it is a leaf, which no other can exceed."""
         pool = [(0.0, self._start)]
         while pool[0][1] in self._nodes:
             _, pcid = heapq.heappop(pool)
@@ -224,9 +223,9 @@ class _Descent:
 class BayesTree:
     """A trained Bayes tree.
 
-    A page that has no feature of the first node is unknown: the model could but repeat the priors, so it abstains, with
-    relevance 0. Under hard focus the best leaf decides whether a page is relevant: relevance is R(d), but at least
-    `RELEVANT` when that leaf is wanted and at most `BELOW_RELEVANT` when it is not; confidence agrees with it.
+    For a page without any feature of the first node, the model could only return the priors, so it abstains, with
+    relevance 0. With hard focus, the best leaf decides whether a page is relevant: relevance is R(d), but at least
+    `RELEVANT` if that leaf is wanted and at most `BELOW_RELEVANT` if it is not; confidence is consistent with it.
     """
 
     def __init__(
@@ -247,7 +246,7 @@ class BayesTree:
 
     @classmethod
     def train(cls, training: TrainingSet, settings: Settings) -> Self:
-        """Learn each inner node. A topic without examples takes no part, nor does an example without terms."""
+        """Learn each inner node. Topics without examples and examples without terms are left out."""
         space, hierarchy = make_space(SPACE, settings.classify), training.hierarchy
         vectors = {id(example): space.vector(example.evidence) for example in training}
         nodes = []
@@ -265,12 +264,12 @@ class BayesTree:
         return cls(hierarchy, nodes, names, focus=settings.classify.focus)
 
     def judge(self, evidence: Evidence) -> Judgement:
-        """The best leaf is the page's topic, R(d) its relevance, the log odds of R(d) its confidence."""
+        """The topic is the best leaf, the relevance R(d), and the confidence the log odds of R(d)."""
         descent = self._descend(evidence)
         return self._judgement(descent) if descent else Judgement()
 
     def explain(self, evidence: Evidence) -> Explanation:
-        """A step for each topic that competed at the nodes on the way to the best leaf, each against its siblings."""
+        """A step for each topic that competed with its siblings at the nodes on the way to the best leaf."""
         descent = self._descend(evidence)
         if not descent:
             return Explanation(Judgement(), ())
@@ -282,13 +281,13 @@ class BayesTree:
         return Explanation(judgement, tuple(steps))
 
     def log_probabilities(self, evidence: Evidence) -> dict[int, float]:
-        """log Pr[c | d] of every topic that competes and of every OTHERS, also for a page that `judge` abstains on."""
+        """log Pr[c | d] of every competing topic and every OTHERS, even for a page on which `judge` abstains."""
         descent = _Descent(self.nodes, self.hierarchy.start, self._space.vector(evidence))
         found = descent.expand(self.nodes)
         return {kcid: logpr for kcid, logpr in found.items() if kcid != self.hierarchy.start}
 
     def tables(self) -> ModelTables:
-        """The model as tables; of log theta only what was counted, for the rest is -logdenom."""
+        """The model as tables, with only those values of log theta that were counted; all others are -logdenom."""
         taxonomy: list[tuple[object, ...]] = []
         stat: list[tuple[object, ...]] = []
         for node in self.nodes.values():
@@ -303,14 +302,14 @@ class BayesTree:
         )
 
     def to_bytes(self) -> bytes:
-        """Everything it has learned, marks and focus included."""
+        """Everything it has learned, including marks and focus."""
         topics = [(n.kcid, n.parent, n.name, n.path, n.mark) for n in self.hierarchy.nodes.values()]
         nodes = [node.pack() for node in self.nodes.values()]
         return msgspec.msgpack.encode(_Packed(self.focus, topics, nodes, self.names))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The tree that gave `data`."""
+        """The tree that was saved as `data`."""
         try:
             packed = msgspec.msgpack.decode(data, type=_Packed)
             nodes = [BayesNode.unpack(node) for node in packed.nodes]
@@ -321,7 +320,7 @@ class BayesTree:
         return cls(Hierarchy(Node(*topic) for topic in packed.topics), nodes, packed.names, focus=packed.focus)
 
     def _descend(self, evidence: Evidence) -> _Descent | None:
-        """The start of a page's way down, or nothing when no word of it is known."""
+        """The start of a page's way down; None if none of its words is known."""
         page = self._space.vector(evidence)
         start = self.hierarchy.start
         return _Descent(self.nodes, start, page) if len(self.nodes[start].rows(page)[0]) else None
@@ -351,13 +350,13 @@ class BayesTree:
 def good_topics(hierarchy: Hierarchy) -> frozenset[int]:
     """The topics whose probabilities make up R(d).
 
-    A good root stands for the topics right below it: with the root itself, R(d) would be 1 for whatever page.
+    A good root is replaced by the topics directly below it: with the root itself, R(d) would be 1 for every page.
     """
     return frozenset(hierarchy.children(ROOT)) if hierarchy.start in hierarchy.good else hierarchy.good
 
 
 def _check_examples(hierarchy: Hierarchy, nodes: Sequence[BayesNode]) -> None:
-    """Refuse a training set from which nothing can be told apart, or nothing wanted can be recognised."""
+    """Raise InputError if there is nothing to distinguish, or no good topic has examples."""
     met = {kcid for node in nodes for kcid in node.children}
     if not good_topics(hierarchy) & met:
         missing = ", ".join(repr(hierarchy.nodes[kcid].path or "the root") for kcid in sorted(hierarchy.good))
@@ -367,8 +366,8 @@ def _check_examples(hierarchy: Hierarchy, nodes: Sequence[BayesNode]) -> None:
         )
     if len(nodes[0].children) < 2:
         raise InputError(
-            "one topic alone has examples: there is nothing to tell it from",
-            "Name texts that are about none of the topics ([classify] others), or give another topic examples.",
+            "only one topic has examples: there is nothing to distinguish it from",
+            "Give texts that are about none of the topics ([classify] others), or examples of another topic.",
         )
 
 
@@ -385,7 +384,7 @@ def _steps(node: BayesNode, page: Vector, line: Sequence[int], names: Mapping[in
 
 
 def _log_sum(logpr: Mapping[int, float], kcids: Iterable[int]) -> float:
-    """The logarithm of the sum of probabilities, also of such as are too small for a float."""
+    """The logarithm of the sum of probabilities, even if they are too small for a float."""
     values = [logpr[kcid] for kcid in kcids]
     if not values:
         return -math.inf

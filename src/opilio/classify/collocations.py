@@ -1,11 +1,11 @@
-"""Words with their places in a text, and the collocations they form (OASIS 4, step 2).
+"""Collocations: two or three terms that follow each other (OASIS 4, step 2).
 
-A collocation is two or three terms that follow each other with no stop word and no punctuation between them. A blank
-does not part words, nor does a hyphen that joins them ("object-oriented programming" is one collocation of three); the
-end of a line does, for lines are headings, paragraphs, items of lists.
+There must be no stop word and no punctuation between them. Spaces do not separate words, nor does a hyphen that joins
+them ("object-oriented programming" is one collocation of three); line ends do, because lines are headings, paragraphs
+and list items.
 
-Evidence carries the stems of a page but not where they stand. Their places are found again here without another look
-at words: the kinds of the characters are enough, and numpy looks at all of them at once.
+Evidence has the stems of a page but not their positions. They are found again here without tokenising: the kinds of
+the characters suffice, and numpy processes all of them at once.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     Codes = npt.NDArray[np.uint64]
 
 SIZES = (1, 2, 3)
-"""Words of an element of a filter: a term, a pair, a triple."""
+"""Numbers of words in an element of a filter: a term, a pair, a triple."""
 
-# What a character is, by its code point; learned as characters are met.
+# The kind of each character, by its code point; filled in as characters occur.
 _UNKNOWN, _BREAK, _BLANK, _HYPHEN, _LETTER, _UNSPACED = range(6)
 _KINDS = np.zeros(0x110000, np.uint8)
 _HYPHENS = "-\u2010\u2011"
@@ -44,27 +44,27 @@ class PlacedWords(NamedTuple):
     """The words of a page, title first."""
 
     stems: Stems
-    """0 for a word that is no term."""
+    """0 for a word that is not a term."""
     joined: Flags
-    """Whether nothing parts a word from the one before it."""
+    """Whether nothing separates a word from the previous one."""
     starts: Places
-    """The character at which a word starts; empty when the page's text is not at hand."""
+    """The character at which a word starts; empty if the text of the page is not available."""
     ends: Places
     chars: int
-    """Characters of title and text."""
+    """Number of characters in title and text."""
 
 
 class Phrases(NamedTuple):
     """All collocations of one size, in their order."""
 
     codes: Codes
-    """A number for each, the same wherever the same stems stand in the same order."""
+    """A number for each, which depends only on the stems and their order."""
     places: Places
-    """Which word is its first."""
+    """The index of its first word."""
 
 
 def words_of(evidence: Evidence) -> PlacedWords:
-    """The words of a page. Without its text only stop words are known to part them."""
+    """The words of a page. Without its text, only stop words are known to separate them."""
     stems = evidence.stems
     text = f"{evidence.title}\n{evidence.text}" if evidence.title else evidence.text
     if text:
@@ -76,7 +76,7 @@ def words_of(evidence: Evidence) -> PlacedWords:
 
 
 def phrases(words: PlacedWords, size: int) -> Phrases:
-    """The collocations of `size` words; of one word: the terms themselves."""
+    """The collocations of `size` words; for one word, the terms themselves."""
     stems = words.stems
     last = len(stems) - size + 1
     if last <= 0:
@@ -94,7 +94,7 @@ def code_of(stems: tuple[int, ...]) -> int:
 
 
 def _codes(columns: list[Stems]) -> Codes:
-    """One number for each row. For two stems it is exact; for three a 64-bit hash."""
+    """One number for each row: exact for two stems, a 64-bit hash for three."""
     code = columns[0].astype(np.uint64)
     for column in columns[1:2]:
         code = (code << _SHIFT) | column
@@ -105,10 +105,10 @@ def _codes(columns: list[Stems]) -> Codes:
 
 
 def _kinds(text: str) -> npt.NDArray[np.uint8]:
-    """What each character of the lower-case text is."""
+    """The kind of each character of the text in lower case."""
     if text.isascii():
         points: npt.NDArray[np.unsignedinteger] = np.frombuffer(text.encode(), np.uint8)
-    else:  # in lower case, as words are read: some letters become two then
+    else:  # in lower case, as the tokenizer does: some letters become two
         points = np.frombuffer(text.lower().encode("utf-32-le", "surrogatepass"), "<u4")
     kinds: npt.NDArray[np.uint8] = _KINDS[points]
     unknown = points[kinds == _UNKNOWN]
@@ -128,7 +128,7 @@ def _kind(character: str) -> int:
 
 
 def _spans(kinds: npt.NDArray[np.uint8]) -> tuple[Places, Places]:
-    """Where words start and end: runs of letters, and of unspaced script each two neighbours (or a lone one)."""
+    """Where words start and end: runs of letters, and pairs of characters (or a single one) in unspaced script."""
     letter = np.zeros(len(kinds) + 2, np.bool_)
     letter[1:-1] = kinds == _LETTER
     edges = letter[1:] != letter[:-1]
@@ -147,13 +147,13 @@ def _spans(kinds: npt.NDArray[np.uint8]) -> tuple[Places, Places]:
 
 
 def _joined(kinds: npt.NDArray[np.uint8], starts: Places, ends: Places) -> Flags:
-    """Which words follow the one before them with only blanks, or one hyphen, between."""
+    """Which words follow the previous one with only blanks, or one hyphen, between them."""
     joined = np.zeros(len(starts), np.bool_)
     if len(starts) > 1:
         parting = np.zeros(len(kinds) + 1, np.int32)
         np.cumsum((kinds == _BREAK) | (kinds == _HYPHEN), out=parting[1:])
         before, here = ends[:-1], starts[1:]
-        free = parting[here] <= parting[before]  # words of unspaced script overlap: nothing can part them
+        free = parting[here] <= parting[before]  # words of unspaced script overlap: nothing can separate them
         hyphen = (here - before == 1) & (kinds[np.minimum(before, len(kinds) - 1)] == _HYPHEN)
         joined[1:] = free | hyphen
     return joined

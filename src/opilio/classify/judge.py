@@ -1,9 +1,9 @@
-"""What every classifier has in common: it is trained on examples, judges evidence, explains itself, and travels.
+"""What all classifiers share: they are trained on examples, judge evidence, explain judgements, and can be serialised.
 
-A classifier is a plug-in: a class with the methods of `Judge`, registered in `CLASSIFIERS` under the name that the
-setting `classify.classifier` takes. A trained one never changes; retraining makes another with the next version.
+A classifier is a plug-in: a class with the five methods of `Judge`, registered in `CLASSIFIERS` under the name that the
+setting `classify.classifier` uses. A trained classifier never changes; retraining makes another one.
 
-A model: a trained classifier with its version, as it is stored and sent to workers.
+A `Model` is a trained classifier with its version, as it is stored and sent to workers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Example:
     kcid: int
     evidence: Evidence
     positive: bool = True
-    """False: it is not about this topic, and belongs to OTHERS beside it (of the root: to OTHERS right below it)."""
+    """False: a negative example, which belongs to the OTHERS beside its topic (for the root: to OTHERS below it)."""
     name: str = ""
     """Its URL or file, for messages."""
 
@@ -40,15 +40,15 @@ class TrainingSet:
     hierarchy: Hierarchy
     examples: tuple[Example, ...]
     others: tuple[Example, ...] = ()
-    """Common-sense documents that are about none of the topics: they join OTHERS at every inner node."""
+    """Everyday documents that are about none of the topics: they join OTHERS at every inner node."""
     document_frequencies: Mapping[int, int] = field(default_factory=dict)
-    """In how many pages of the collection each term stands; empty: the training documents must do."""
+    """In how many pages of the collection each term occurs; empty: the training documents are counted."""
     documents: int = 0
-    """How many pages those are counted in."""
+    """The number of pages in which they were counted."""
     terms: Mapping[int, str] = field(default_factory=dict)
-    """The stems behind hash codes, for explanations; one that is missing is shown as its number."""
+    """Stems by hash code, for explanations; missing ones are shown as numbers."""
     keywords: Mapping[int, str] = field(default_factory=dict)
-    """The words that name each topic, by kcid."""
+    """The keywords of each topic, by kcid."""
 
     def of(self, kcid: int) -> list[Example]:
         """The positive examples of a topic and of all topics below it."""
@@ -56,10 +56,9 @@ class TrainingSet:
         return [example for example in self.examples if example.positive and example.kcid in below]
 
     def others_of(self, kcid: int) -> list[Example]:
-        """The documents of OTHERS below a node: common-sense ones, those that are not about it or its children, and its
-        own.
+        """The documents of OTHERS below a node: everyday ones, negative ones of it and its children, and its own.
 
-        A document of the node itself is about none of its children; but below the root there is nothing to say so.
+        A document of the node itself is about none of its children; but this is not known of documents of the root.
         """
         near = (kcid, *self.hierarchy.children(kcid))
         refused = [example for example in self.examples if not example.positive and example.kcid in near]
@@ -73,7 +72,7 @@ class TrainingSet:
 
 @dataclass(frozen=True)
 class Estimate:
-    """How good a decision is expected to be on pages not seen yet (xi-alpha)."""
+    """The expected quality of decisions on new pages (xi-alpha)."""
 
     error: float
     precision: float
@@ -82,26 +81,26 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Reason:
-    """What one feature added to a decision."""
+    """What one feature contributed to a decision."""
 
     feature: str
-    """As a person would read it: 'mine', 'data mine', 'anchor: home'."""
+    """In readable form: 'mine', 'data mine', 'anchor: home'."""
     weight: float
-    """Positive: it spoke for the topic."""
+    """Positive: in favour of the topic."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One topic asked on the way down the tree."""
+    """One topic that was considered on the way down the tree."""
 
     topic: int
     confidence: float
     taken: bool
     votes: Mapping[str, float] = field(default_factory=dict)
-    """The confidence by feature space or metric; one that abstained is missing."""
+    """The confidence by feature space or metric; those that abstained are missing."""
     estimates: Mapping[str, Estimate] = field(default_factory=dict)
     reasons: tuple[Reason, ...] = ()
-    """The strongest features, by the size of their weight."""
+    """The strongest features, by the absolute value of their weight."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,7 @@ class Judge(Protocol):
 
     @classmethod
     def train(cls, training: TrainingSet, settings: Settings) -> Self:
-        """Learn from examples. Raises InputError when they do not suffice, and says what is missing."""
+        """Learn from examples. Raises an InputError that says what is missing if they do not suffice."""
         ...  # pragma: no cover
 
     def judge(self, evidence: Evidence) -> Judgement:
@@ -134,16 +133,16 @@ class Judge(Protocol):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The classifier that gave `data`; judges exactly as that one did."""
+        """The classifier that was saved as `data`; it judges exactly as that one did."""
         ...  # pragma: no cover
 
 
 @runtime_checkable
 class Estimating(Protocol):
-    """A classifier that says how good it expects to be."""
+    """A classifier that estimates its own quality."""
 
     def estimates(self) -> dict[int, dict[str, Estimate]]:
-        """By topic and feature space."""
+        """The estimates, by topic and feature space."""
         ...  # pragma: no cover
 
 
@@ -160,29 +159,29 @@ _decoder = msgspec.msgpack.Decoder(_Packed)
 
 
 class Model:
-    """A classifier that signs its judgements with its version."""
+    """A trained classifier with a version, which all its judgements have."""
 
     def __init__(self, version: int, classifier: str, judge: Judge) -> None:
         self.version = version
         self.classifier = classifier
-        self.judge_alone = judge
+        self.trained_judge = judge
 
     def judge(self, evidence: Evidence) -> Judgement:
-        """What the classifier says, signed."""
-        return msgspec.structs.replace(self.judge_alone.judge(evidence), model_version=self.version)
+        """The judgement of the classifier, with the version."""
+        return msgspec.structs.replace(self.trained_judge.judge(evidence), model_version=self.version)
 
     def explain(self, evidence: Evidence) -> Explanation:
         """The same judgement, with its reasons."""
-        explanation = self.judge_alone.explain(evidence)
+        explanation = self.trained_judge.explain(evidence)
         signed = msgspec.structs.replace(explanation.judgement, model_version=self.version)
         return Explanation(signed, explanation.steps)
 
     def to_bytes(self) -> bytes:
         """The model as one message."""
-        return msgspec.msgpack.encode(_Packed(self.version, self.classifier, self.judge_alone.to_bytes()))
+        return msgspec.msgpack.encode(_Packed(self.version, self.classifier, self.trained_judge.to_bytes()))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The model that gave `data`."""
+        """The model that was saved as `data`."""
         packed = _decoder.decode(data)
         return cls(packed.version, packed.classifier, CLASSIFIERS.get(packed.classifier).from_bytes(packed.learned))

@@ -1,4 +1,7 @@
-"""Cosine similarity of a page and the keywords of each topic (BestN 3). Needs no training documents."""
+"""The classifier `keywords`: the cosine similarity of a page and the keywords of each topic (BestN 3).
+
+It needs no training documents.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ _decoder = msgspec.msgpack.Decoder(dict[int, str])
 
 @CLASSIFIERS.register("keywords")
 class KeywordJudge:
-    """Judges pages by the keywords of the topics; a topic without keywords takes no part."""
+    """Judges pages by the keywords of the topics; topics without keywords are ignored."""
 
     def __init__(self, keywords: Mapping[int, str]) -> None:
         """`keywords` are the words of each topic, separated by spaces."""
@@ -37,11 +40,11 @@ class KeywordJudge:
 
     @classmethod
     def train(cls, training: TrainingSet, settings: Settings) -> Self:
-        """Take the words that name the topics."""
+        """Use the keywords of the wanted topics."""
         return cls({kcid: words for kcid, words in training.keywords.items() if training.hierarchy.is_wanted(kcid)})
 
     def judge(self, evidence: Evidence) -> Judgement:
-        """The topic a page fits best and the cosine of their words, 0 to 1."""
+        """The topic that fits a page best, with the cosine similarity as relevance, 0 to 1."""
         if not len(self.topics):
             return Judgement()
         cosines = self._cosines(evidence)
@@ -78,7 +81,7 @@ class KeywordJudge:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """A judge by the same keywords."""
+        """A judge with the same keywords."""
         return cls(_decoder.decode(data))
 
     def _cosines(self, evidence: Evidence) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -1,15 +1,16 @@
-"""How the filters of `oasis` come to be: elements chosen, thresholds tuned on the core, variable parts drawn anew.
+"""The classifier `oasis`: several metrics with a threshold each; any of them can accept a page (OASIS 4).
 
-The classifier `oasis`: several metrics, each with a threshold tuned on the core; any of them can say yes (OASIS 4).
+Thresholds are tuned on the core, the examples of a topic. A filter has a permanent part, chosen from the core, and a
+variable part, redrawn from recommended pages.
 
-Two metrics that look at the same thing are no two witnesses. The paper sorts what it found into pages recognised by
-"a word collocations and term metric" and by the vector space model, and calls undoubted what at least two recognised.
-So the metrics form two families: *words* (collocations, terms) and *vectors* (whole page, passages), and a page is
-undoubted when both agree. docs/concepts/classifiers.md says why, with figures.
+Two metrics that measure the same thing are not independent. The paper distinguishes pages recognised by "a word
+collocations and term metric" from those recognised by the vector space model, and calls a page undoubted if at least
+two metrics recognised it. So the metrics form two families, *words* (collocations, terms) and *vectors* (whole page,
+passages), and a page is undoubted if both agree. docs/concepts/classifiers.md gives reasons and figures.
 
-The directory metric speaks only when no other does: a page is relevant if a relevant one was found in its directory.
-A judge therefore remembers directories. That memory is bounded, is no part of what was learned (it is not in
-`to_bytes`), and each worker has its own: pages of one directory that go to different workers do not know of each other.
+The directory metric is used only if no other metric accepts the page: the page is relevant if a relevant one was found
+in its directory. So a judge remembers directories. This memory is bounded, is not part of what was learned (it is not
+in `to_bytes`), and each worker has its own.
 """
 
 from __future__ import annotations
@@ -52,17 +53,28 @@ if TYPE_CHECKING:
 
 
 LEAST_COLLOCATIONS = 2
-"""No page is recognised by a single collocation, however few the core has: OASIS went no lower (tables 1 and 2)."""
+"""A single collocation never suffices, however few the core has: OASIS used no lower threshold (tables 1 and 2)."""
+METRICS = ("collocations", "terms", "vector", "passages")
+DIRECTORY = "directory"
+_MEASURED = ("pairs", "triples", "terms", "vector", "passages")
+"""The collocation metric has one threshold for pairs and one for triples; either suffices."""
+MAX_DIRECTORIES = 50_000
+"""Directories with relevant pages that a judge remembers, about 10 MB; the least recently added are forgotten."""
+MAX_REASONS = 10
+"""Elements of each class in an explanation."""
+
+_UNDOUBTED = (1.0 + RELEVANT) / 2
+"""The relevance from which on both families agree."""
 
 
 class TopicFilter(msgspec.Struct, frozen=True):
-    """What `oasis` has learned of one topic."""
+    """What `oasis` has learned about one topic."""
 
     elements: FilterProposal
     """Permanent and variable part."""
     thresholds: tuple[float, ...]
-    """Of the shares of terms, pairs and triples, and of the cosine; 0 where no core document has anything to measure,
-    which no page can pass."""
+    """For the shares of terms, pairs and triples, and for the cosine; 0 if the core has nothing to measure, in which
+    case no page passes."""
     wanted: bool
     depth: int
 
@@ -89,8 +101,8 @@ def train_filters(training: TrainingSet, settings: OasisSettings) -> tuple[Topic
         if not any(thresholds):
             path = hierarchy.nodes[kcid].path or "the root"
             raise InputError(
-                f"topic {path!r}: its {len(core)} examples have none of the words of its filter",
-                "Are they empty, or in a format we cannot read? Give other examples, or correct the file oasis.filter.",
+                f"topic {path!r}: its {len(core)} examples contain none of the words of its filter",
+                "They may be empty or unreadable. Give other examples, or correct the file oasis.filter.",
             )
         filters.append(TopicFilter(elements, thresholds, hierarchy.is_wanted(kcid), len(hierarchy.line(kcid))))
     return tuple(filters)
@@ -99,7 +111,7 @@ def train_filters(training: TrainingSet, settings: OasisSettings) -> tuple[Topic
 def threshold(values: Iterable[float], share: float) -> float:
     """The largest value that at least `share` of `values` reach.
 
-    When too many are 0, so that everything would pass: the smallest that is not. When all are: 0, for nothing to pass.
+    If that is 0, so that everything would pass, it is the smallest value above 0; if all are 0, it is 0.
     """
     falling = sorted(values, reverse=True)
     passing = min(len(falling), max(1, math.ceil(share * len(falling) - 1e-9)))
@@ -113,7 +125,7 @@ def redraw(
     terms: Mapping[int, str],
     random_state: random.Random,
 ) -> TopicFilter:
-    """The filter with a new variable part, from the middle frequencies of `pages`."""
+    """The filter with a new variable part, drawn from the elements of middle frequency in `pages`."""
     words = [words_of(page) for page in pages]
     drawn = {size: _drawn(old.elements.of_size(size), words, size, settings, random_state) for size in SIZES}
     names = names_of(pages, terms)
@@ -129,11 +141,11 @@ def redraw(
     return msgspec.structs.replace(old, elements=elements)
 
 
-def middle(counts: Iterable[ElementCount], wanted: int, random_state: random.Random) -> list[ElementCount]:
-    """So many elements at random from the middle third of the ranking by frequency.
+def draw_middle(counts: Iterable[ElementCount], wanted: int, random_state: random.Random) -> list[ElementCount]:
+    """`wanted` random elements from the middle third of the ranking by frequency.
 
-    Ranked are those that several documents share, if they are enough: what is in one alone is rare, not middling. A
-    third that is too small is widened on both sides.
+    Only elements that several documents share are ranked, if there are enough of them: what is in a single document is
+    rare, not of middle frequency. A third that is too small is widened on both sides.
     """
     ranked = sorted(counts, key=by_frequency)
     shared = [entry for entry in ranked if entry.documents > 1]
@@ -154,11 +166,11 @@ def _drawn(
 ) -> list[ElementCount]:
     permanent = {element.stems for element in elements if not element.variable}
     counts = [entry for entry in count(words, size).values() if entry.stems not in permanent]
-    return middle(counts, round(settings.variable_share * len(permanent)), random_state)
+    return draw_middle(counts, round(settings.variable_share * len(permanent)), random_state)
 
 
 def _chosen(training: TrainingSet, kcids: Sequence[int], settings: OasisSettings) -> list[FilterProposal]:
-    """What the expert's file says; of a topic it does not name, the most significant elements."""
+    """The elements in the expert's file; for a topic that is not in it, the most significant ones."""
     cores = {kcid: core_of(training, kcid) for kcid in kcids}
     names = names_of((page for core in cores.values() for page in core), training.terms)
     by_expert: dict[int, FilterProposal] = {}
@@ -171,11 +183,11 @@ def _chosen(training: TrainingSet, kcids: Sequence[int], settings: OasisSettings
                 "Thresholds are tuned on examples: give it some, or delete its tables.",
             )
     limits = limits_of(settings)
-    return [by_expert.get(kcid) or propose(training, kcid, names).telling().top(limits) for kcid in kcids]
+    return [by_expert.get(kcid) or propose(training, kcid, names).distinctive().top(limits) for kcid in kcids]
 
 
 def _thresholds(core: Sequence[MetricValues], elements: FilterProposal, place: int, share: float) -> tuple[float, ...]:
-    """Of the shares of terms, pairs and triples, and of the cosine."""
+    """The thresholds for the shares of terms, pairs and triples, and for the cosine."""
     tuned = [threshold((float(page.shares[size - 1][place]) for page in core), share) for size in SIZES]
     tuned.append(threshold((float(page.vector[place]) for page in core), share))
     for size in SIZES[1:]:
@@ -192,46 +204,33 @@ def _check(settings: OasisSettings) -> None:
         raise SettingsError("[oasis] core_share: must be above 0 and at most 1", "The paper takes 0.6 to 0.7.")
 
 
-METRICS = ("collocations", "terms", "vector", "passages")
-DIRECTORY = "directory"
-_MEASURED = ("pairs", "triples", "terms", "vector", "passages")
-"""The collocation metric has a threshold for pairs and one for triples; either will do."""
-MAX_DIRECTORIES = 50_000
-"""Directories with relevant pages that a judge remembers, some 10 MB; the ones not used for longest are forgotten."""
-MAX_REASONS = 10
-"""Elements named in an explanation, of each class."""
-
-_UNDOUBTED = (1.0 + RELEVANT) / 2
-"""Relevance from here on: both families agree."""
-
-
 class _Model(msgspec.Struct, frozen=True):
-    """What travels."""
+    """The serialised form."""
 
     filters: tuple[TopicFilter, ...]
     settings: OasisSettings
 
 
-class _Look(NamedTuple):
-    """One page as all metrics see it; columns are topics."""
+class _PageScores(NamedTuple):
+    """The metrics of one page; columns are topics."""
 
     values: Values
-    """A row for each of `_MEASURED`; NaN where it is not known."""
+    """A row for each of `_MEASURED`; NaN if unknown."""
     ratios: Values
-    """A row for each of `METRICS`: its value relative to its threshold; NaN where it abstains."""
+    """A row for each of `METRICS`: its value relative to its threshold; NaN if it abstains."""
     stronger: Values
-    """The best ratio of the family that says more."""
+    """The best ratio of the stronger family."""
     weaker: Values
     best: int
-    """Place of the topic in which most metrics agree; of those the one with the largest cosine; then the deepest."""
+    """Index of the topic in which most metrics agree; then by the largest cosine; then the deepest."""
 
 
 @CLASSIFIERS.register("oasis")
 class OasisFilter:
-    """A trained filter for each topic. It never changes, but for the directories it remembers."""
+    """A trained filter for each topic. Only the directories that it remembers ever change."""
 
     def __init__(self, filters: Sequence[TopicFilter], settings: OasisSettings) -> None:
-        """`filters` are not empty; `settings` are those it was trained with."""
+        """`filters` must not be empty; `settings` are those of the training."""
         self.filters = tuple(filters)
         self.settings = settings
         self._metrics = Metrics([topic.elements for topic in self.filters], settings)
@@ -239,7 +238,7 @@ class OasisFilter:
         self._wanted = np.array([topic.wanted for topic in self.filters], np.bool_)
         self._depths = np.array([topic.depth for topic in self.filters], np.int64)
         thresholds = np.array([topic.thresholds for topic in self.filters], np.float64).T
-        # As in `_MEASURED`. NaN never agrees, and takes no part in a maximum.
+        # In the order of `_MEASURED`. NaN never agrees, and is ignored by a maximum.
         self._thresholds = np.stack(
             (thresholds[1], thresholds[2], thresholds[0], thresholds[3], thresholds[3] * settings.passage_share)
         )
@@ -248,20 +247,20 @@ class OasisFilter:
 
     @classmethod
     def train(cls, training: TrainingSet, settings: Settings) -> Self:
-        """Make a filter of each topic that has examples: from the file of an expert, or of what they share."""
+        """Make a filter for each topic with examples: from an expert's file, or from what the examples share."""
         return cls(train_filters(training, settings.oasis), settings.oasis)
 
     def judge(self, evidence: Evidence) -> Judgement:
-        """Which topic a page belongs to; remembers its directory when it is relevant."""
-        judgement = self._judgement(self._look(words_of(evidence)), evidence.url)
+        """Which topic a page belongs to; remembers the directory of a relevant page."""
+        judgement = self._judgement(self._scores(words_of(evidence)), evidence.url)
         if judgement.is_relevant and evidence.url and DIRECTORY not in judgement.agreed:
             self._remember(evidence.url, judgement.topic)
         return judgement
 
     def explain(self, evidence: Evidence) -> Explanation:
-        """The same judgement, unless one of its directory was made in between; with what was found of each filter."""
+        """The same judgement (unless its directory was remembered in between), with the elements of each filter."""
         words = words_of(evidence)
-        look = self._look(words)
+        look = self._scores(words)
         judgement = self._judgement(look, evidence.url)
         found = self._found(words)
         steps = []
@@ -274,14 +273,14 @@ class OasisFilter:
         return Explanation(judgement, tuple(steps))
 
     def redrawn(self, documents: Sequence[Evidence], seed: int, terms: Mapping[int, str] | None = None) -> OasisFilter:
-        """This filter with its variable part drawn from recommended documents; due every `settings.redraw_after`.
+        """This filter with its variable part redrawn from recommended documents; due every `settings.redraw_after`.
 
-        Each document serves the topic that takes it; a topic that takes none keeps the variable part it has. Thresholds
-        stay: elements of the variable part weigh too little to move them. `terms` are known stems by hash code.
+        Each document is used for the topic that accepts it; a topic that accepts none keeps its variable part.
+        Thresholds stay: elements of the variable part weigh too little to change them. `terms` are stems by hash code.
         """
         pages: dict[int, list[Evidence]] = {}
         for page in documents:
-            judgement = self._judgement(self._look(words_of(page)), "")
+            judgement = self._judgement(self._scores(words_of(page)), "")
             if judgement.is_relevant:
                 pages.setdefault(judgement.topic, []).append(page)
         filters = [
@@ -298,11 +297,11 @@ class OasisFilter:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The filter that gave `data`; it remembers no directories."""
+        """The filter that was saved as `data`; it remembers no directories."""
         model = msgspec.msgpack.decode(data, type=_Model)
         return cls(model.filters, model.settings)
 
-    def _look(self, words: PlacedWords) -> _Look:
+    def _scores(self, words: PlacedWords) -> _PageScores:
         measures = self._metrics.measure(words)
         terms, pairs, triples = measures.shares
         passages = np.full_like(terms, np.nan) if measures.passages is None else measures.passages
@@ -315,9 +314,9 @@ class OasisFilter:
         best = int(np.lexsort((self._depths, measures.vector, (known >= 1).sum(axis=0)))[-1])
         if stronger[best] < 1:
             best = int(np.argmax(stronger))
-        return _Look(values, ratios, stronger, np.minimum(by_words, by_vectors), best)
+        return _PageScores(values, ratios, stronger, np.minimum(by_words, by_vectors), best)
 
-    def _judgement(self, look: _Look, url: str) -> Judgement:
+    def _judgement(self, look: _PageScores, url: str) -> Judgement:
         place, accepted = look.best, bool(look.stronger[look.best] >= 1)
         found = self._directories.get(_directory_key(url)) if url and not accepted else None
         if found is not None:
@@ -334,7 +333,7 @@ class OasisFilter:
             undoubted=bool(look.weaker[place] >= 1),
         )
 
-    def _relevance(self, look: _Look, place: int, accepted: bool) -> float:
+    def _relevance(self, look: _PageScores, place: int, accepted: bool) -> float:
         if self.filters[place].wanted:
             return relevance(float(look.stronger[place]), float(look.weaker[place]))
         wanted = look.stronger[self._wanted]
@@ -342,9 +341,9 @@ class OasisFilter:
             return 0.0
         nearest = int(np.argmax(wanted))
         near = relevance(float(wanted[nearest]), float(look.weaker[self._wanted][nearest]))
-        return near * RELEVANT if accepted else near  # a topic that is not wanted has it: not relevant, however near
+        return near * RELEVANT if accepted else near  # in an unwanted topic: not relevant, however close
 
-    def _votes(self, look: _Look, place: int) -> dict[str, float]:
+    def _votes(self, look: _PageScores, place: int) -> dict[str, float]:
         votes = zip(METRICS, look.ratios[:, place].tolist(), strict=True)
         return {name: vote for name, vote in votes if not math.isnan(vote)}
 
@@ -355,8 +354,8 @@ class OasisFilter:
         if len(self._directories) > MAX_DIRECTORIES:
             del self._directories[next(iter(self._directories))]
 
-    def _measured(self, look: _Look, place: int) -> list[Reason]:
-        """The value of each metric beside its threshold."""
+    def _measured(self, look: _PageScores, place: int) -> list[Reason]:
+        """The value of each metric with its threshold."""
         rows = zip(_MEASURED, look.values[:, place].tolist(), self._thresholds[:, place].tolist(), strict=True)
         return [
             Reason(f"{name}: {value:.3f}, threshold {least:.3f}", value / least - 1.0)
@@ -365,7 +364,7 @@ class OasisFilter:
         ]
 
     def _found(self, words: PlacedWords) -> dict[int, list[Reason]]:
-        """The elements a page has, by place of the topic: what each adds, relative to the threshold of its metric."""
+        """The filter elements in a page, by index of the topic, with their contribution relative to the threshold."""
         found: dict[int, list[Reason]] = {}
         for size, hits in zip(SIZES, self._metrics.hits(words), strict=True):
             added, row = (hits.cosines, "vector") if size == 1 else (hits.shares, _MEASURED[size - 2])
@@ -381,7 +380,7 @@ class OasisFilter:
 
 
 def relevance(stronger: float, weaker: float) -> float:
-    """Below 0.5 no metric agrees; from 0.75 on both families do. The arguments are ratios to thresholds."""
+    """The relevance, from the ratios of both families to their thresholds: 0.5 or more if one agrees, 0.75 if both."""
     if stronger < 1:
         return RELEVANT * stronger
     if weaker < 1:

@@ -1,14 +1,13 @@
-"""Which terms and collocations speak for a topic: counted in its core of examples, ranked, to be chosen from.
+"""The elements of a filter of `oasis`: terms and collocations of the core, ranked so that an expert can choose.
 
-The file in which an expert chooses the elements of the filters (OASIS 4, step 3).
-
-TOML, one table for each topic and class; a line is an element and its frequency:
+The expert edits a file (OASIS 4, step 3): TOML, with one table for each topic and class; a line is an element and its
+frequency:
 
     ["databases / query languages".pairs]
     "queri languag" = 41    # in 12 of 30 documents
 
-To strike an element out, delete its line. To add one, write a line: stems as they stand in the file, or whole words,
-which are stemmed; the number says how much it weighs next to the others.
+To remove an element, delete its line. To add one, write a line with stems as in the file, or with whole words, which
+are stemmed; the number is its weight relative to the others.
 """
 
 from __future__ import annotations
@@ -33,10 +32,21 @@ from opilio.topics.hierarchy import Hierarchy
 
 CLASSES = ("terms", "pairs", "triples")
 """The classes of a filter's elements, by their size in words."""
-TELLING_RATIO = 2.0
-"""An element that is not so many times as frequent in the core as elsewhere is the language's, or the site's."""
+DISTINCTIVE_RATIO = 2.0
+"""An element must be this many times as frequent in the core as elsewhere; otherwise it is typical of the language or
+the site."""
 LISTED = 3
-"""An expert is shown so many times the elements that would be taken without one, so that there is a choice."""
+"""An expert is shown this many times the number of elements that would be used without one."""
+
+MAX_FREQUENCY = 10**9
+
+_HEAD = """\
+# Filter of the classifier `oasis`: terms and collocations that indicate each topic, the most significant first.
+# Keep 20 to 100 of each class: delete the lines that do not indicate the topic, and add what is missing.
+# A line is a term or collocation (in stems; whole words may be added) and its frequency, which is its weight.
+# To use the file, set in crawl.toml:  [oasis]  filter = "this file"
+"""
+_NUMBERED = re.compile(r"#(\d{1,10})")
 
 
 class Element(msgspec.Struct, frozen=True, array_like=True):
@@ -44,19 +54,19 @@ class Element(msgspec.Struct, frozen=True, array_like=True):
 
     stems: tuple[int, ...]
     words: str
-    """The stems as a person reads them."""
+    """The stems in readable form."""
     frequency: int
     """How often it occurs in the core."""
     documents: int = 0
-    """In how many documents of the core."""
+    """In how many documents of the core it occurs."""
     variable: bool = False
-    """Drawn from pages found, not chosen from the core."""
-    telling: bool = True
-    """Worth taking without an expert: shared by documents of the core, and rarer elsewhere."""
+    """Part of the variable part: drawn from pages found, not chosen from the core."""
+    distinctive: bool = True
+    """Worth using without an expert: shared by documents of the core, and rarer elsewhere."""
 
 
 class FilterProposal(msgspec.Struct, frozen=True):
-    """The elements found in the core of one topic, the most significant first."""
+    """The elements found in the core of one topic, the most significant ones first."""
 
     kcid: int
     documents: int
@@ -70,18 +80,18 @@ class FilterProposal(msgspec.Struct, frozen=True):
         return (self.terms, self.pairs, self.triples)[size - 1]
 
     def top(self, limits: Sequence[int]) -> FilterProposal:
-        """The first of each class, as many as `limits` say."""
+        """The first elements of each class, up to `limits`."""
         terms, pairs, triples = (self.of_size(size)[: limits[size - 1]] for size in SIZES)
         return FilterProposal(self.kcid, self.documents, terms, pairs, triples)
 
-    def telling(self) -> FilterProposal:
-        """What is worth taking without an expert. If that is no term at all, every term is."""
-        terms, pairs, triples = (tuple(element for element in self.of_size(size) if element.telling) for size in SIZES)
+    def distinctive(self) -> FilterProposal:
+        """The elements worth using without an expert. If there is no such term, all terms are used."""
+        terms, pairs, triples = (tuple(one for one in self.of_size(size) if one.distinctive) for size in SIZES)
         return FilterProposal(self.kcid, self.documents, terms or self.terms, pairs, triples)
 
 
 class ElementCount:
-    """How often one element was met, and in how many documents."""
+    """How often one element occurs, and in how many documents."""
 
     __slots__ = ("documents", "occurrences", "stems")
 
@@ -92,7 +102,7 @@ class ElementCount:
 
 
 def proposals(training: TrainingSet, settings: OasisSettings) -> list[FilterProposal]:
-    """The lists from which an expert chooses, for each topic that has examples."""
+    """The lists for an expert to choose from, one for each topic with examples."""
     names = names_of((example.evidence for example in training.examples), training.terms)
     limits = [LISTED * limit for limit in limits_of(settings)]
     return [propose(training, kcid, names).top(limits) for kcid in topics_of(training)]
@@ -101,8 +111,8 @@ def proposals(training: TrainingSet, settings: OasisSettings) -> list[FilterProp
 def propose(training: TrainingSet, kcid: int, names: Mapping[int, str]) -> FilterProposal:
     """Everything that could be in the filter of a topic.
 
-    Ranked so that an expert has little to strike out: by how many documents of the core share an element, and how few
-    of the other topics have it. Those of one document alone, or as frequent elsewhere, come last.
+    Ranked so that an expert has little to remove: by how many documents of the core share an element, and how few of
+    the other topics have it. Elements of a single document, or as frequent elsewhere, come last.
     """
     core, against = core_of(training, kcid), _against(training, kcid)
     words, other_words = [words_of(page) for page in core], [words_of(page) for page in against]
@@ -115,12 +125,12 @@ def propose(training: TrainingSet, kcid: int, names: Mapping[int, str]) -> Filte
 
 
 def core_of(training: TrainingSet, kcid: int) -> list[Evidence]:
-    """The documents a topic's filter is made of: its own examples, not those of topics below it."""
+    """The documents for the filter of a topic: its own examples, not those of topics below it."""
     return [example.evidence for example in training.examples if example.positive and example.kcid == kcid]
 
 
 def _against(training: TrainingSet, kcid: int) -> list[Evidence]:
-    """The documents a topic must be told from: those of topics beside it, and OTHERS where it competes."""
+    """The documents that a topic must be distinguished from: those of other topics, and OTHERS where it competes."""
     hierarchy = training.hierarchy
     kin = {*hierarchy.line(kcid), *hierarchy.below(kcid)}
     beside = [example for example in training.examples if example.positive and example.kcid not in kin]
@@ -128,14 +138,14 @@ def _against(training: TrainingSet, kcid: int) -> list[Evidence]:
 
 
 def topics_of(training: TrainingSet) -> list[int]:
-    """The topics that get a filter: all that have examples of their own. The root only when it is the one topic."""
+    """The topics that get a filter: all with examples of their own; the root only if it is the only topic."""
     start = training.hierarchy.start
     with_core = {example.kcid for example in training.examples if example.positive}
     return sorted(kcid for kcid in with_core if kcid in training.hierarchy.nodes and kcid != start)
 
 
 def names_of(pages: Iterable[Evidence], known: Mapping[int, str]) -> dict[int, str]:
-    """The stems of some pages by hash code: those known, and those that reading the texts again tells."""
+    """The stems of some pages by hash code: from `known`, or by reading the texts again."""
     reader, names = TextReader(), {}
     for page in pages:
         stems = set(page.stems.tolist()) - {0}
@@ -146,12 +156,12 @@ def names_of(pages: Iterable[Evidence], known: Mapping[int, str]) -> dict[int, s
 
 
 def named(stems: Sequence[int], names: Mapping[int, str]) -> str:
-    """Stems as a person reads them; one without a name as its number."""
+    """Stems in readable form; an unknown one as its number."""
     return " ".join(names.get(stem) or f"#{stem}" for stem in stems)
 
 
 def count(pages: Sequence[PlacedWords], size: int) -> dict[int, ElementCount]:
-    """The elements of one size in some documents, by their code."""
+    """The elements of one size in some documents, by code."""
     counts: dict[int, ElementCount] = {}
     for words in pages:
         found = phrases(words, size)
@@ -168,7 +178,7 @@ def count(pages: Sequence[PlacedWords], size: int) -> dict[int, ElementCount]:
 
 
 def count_documents(pages: Sequence[PlacedWords], size: int, wanted: Collection[int]) -> dict[int, int]:
-    """In how many documents each of the `wanted` elements occurs, by their code."""
+    """In how many documents each of the `wanted` elements occurs, by code."""
     counts = dict.fromkeys(wanted, 0)
     for words in pages:
         for code in np.unique(phrases(words, size).codes).tolist():
@@ -178,47 +188,36 @@ def count_documents(pages: Sequence[PlacedWords], size: int, wanted: Collection[
 
 
 def by_frequency(entry: ElementCount) -> tuple[int, int, tuple[int, ...]]:
-    """Sorts elements by frequency, most frequent first, always in the same order."""
+    """A sort key: the most frequent first, and always in the same order."""
     return -entry.documents, -entry.occurrences, entry.stems
 
 
 def limits_of(settings: OasisSettings) -> tuple[int, int, int]:
-    """How many elements of each class the permanent filter takes."""
+    """The number of elements of each class in the permanent part of a filter."""
     return settings.terms, settings.pairs, settings.triples
 
 
 def _ranked(
     counts: Mapping[int, ElementCount], elsewhere: Mapping[int, int], core: int, others: int, names: Mapping[int, str]
 ) -> tuple[Element, ...]:
-    """Elements by their share of the core times the logarithm of how much larger that is than elsewhere."""
+    """Elements by their share of the core times the logarithm of its ratio to their share elsewhere."""
 
     def rank(code: int) -> tuple[bool, float, tuple[int, int, tuple[int, ...]]]:
         entry = counts[code]
         here, there = (entry.documents + 0.5) / (core + 1), (elsewhere[code] + 0.5) / (others + 1)
         ratio = here / there if others else math.e
-        telling = entry.documents >= min(2, core) and ratio >= TELLING_RATIO
-        return not telling, -here * math.log(ratio), by_frequency(entry)
+        distinctive = entry.documents >= min(2, core) and ratio >= DISTINCTIVE_RATIO
+        return not distinctive, -here * math.log(ratio), by_frequency(entry)
 
     ranked = sorted(((rank(code), counts[code]) for code in counts), key=lambda row: row[0])
     return tuple(
-        Element(entry.stems, named(entry.stems, names), entry.occurrences, entry.documents, telling=not key[0])
+        Element(entry.stems, named(entry.stems, names), entry.occurrences, entry.documents, distinctive=not key[0])
         for key, entry in ranked
     )
 
 
-MAX_FREQUENCY = 10**9
-
-_HEAD = """\
-# Filter of the classifier `oasis`: what speaks for each topic, the most significant first.
-# Keep 20 to 100 of each class: delete the lines that do not speak for the topic, add what is missing.
-# A line is a term or collocation (in stems; whole words may be added) and its frequency, by which terms are weighed.
-# To use the file, set in crawl.toml:  [oasis]  filter = "this file"
-"""
-_NUMBERED = re.compile(r"#(\d{1,10})")
-
-
 def write_proposal(path: Path, proposals: Iterable[FilterProposal], hierarchy: Hierarchy) -> None:
-    """Write proposals as a file to edit; read back unchanged it gives the same elements."""
+    """Write proposals as a file to edit; read back unchanged, it gives the same elements."""
     lines = [_HEAD]
     for proposal in proposals:
         topic = _quoted(hierarchy.nodes[proposal.kcid].path)
@@ -241,14 +240,15 @@ def read_filter(
 ) -> dict[int, FilterProposal]:
     """The elements chosen for each topic in the file, by kcid.
 
-    `names` are the stems of the core by hash code, `languages` those of the topics, in which added words are stemmed.
+    `names` are the stems of the core by hash code; `languages` are those of the topics, by which added words are
+    stemmed.
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror}", "See the setting oasis.filter.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not valid TOML: {error}", "Correct the line it names.") from None
+        raise InputError(f"{path}: not valid TOML: {error}", "Correct the line that the message names.") from None
     if not table:
         raise InputError(f"{path}: the filter is empty", "It needs a table for each topic and class of elements.")
     topics = {hierarchy.nodes[kcid].path: kcid for kcid in sorted(hierarchy.nodes)}
@@ -291,7 +291,7 @@ class _Reader:
             distinct = {element.stems: element for element in reversed(elements)}
             chosen[size] = tuple(reversed(distinct.values()))
         if not any(chosen.values()):
-            self._fail(name, "holds no element", "Keep at least some terms, or delete all tables of the topic.")
+            self._fail(name, "contains no element", "Keep at least some terms, or delete all tables of the topic.")
         return FilterProposal(kcid, 0, *(chosen.get(size, ()) for size in SIZES))
 
     def _element(self, place: str, words: str, frequency: Any, size: int, language: str) -> Element:
@@ -306,14 +306,14 @@ class _Reader:
         return Element(stems, " ".join(parts).lower(), frequency)
 
     def _stems(self, place: str, word: str, language: str) -> list[int]:
-        """Of a stem of the core, itself: to stem it again might change it. Of another word, its stem."""
+        """A stem of the core as it is, because stemming it again might change it; any other word stemmed."""
         if word in self._codes:
             return [self._codes[word]]
         if (numbered := _NUMBERED.fullmatch(word)) and 0 < int(numbered[1]) < 1 << 32:
             return [int(numbered[1])]
         stems: list[int] = self._texts.stems(word, language).tolist()
         if not stems or 0 in stems:
-            self._fail(place, f"{word!r} is no term", "Stop words, single letters and long numbers are none.")
+            self._fail(place, f"{word!r} is not a term", "Stop words, single letters and long numbers are not terms.")
         return stems
 
     def _fail(self, place: str, what: str, hint: str) -> NoReturn:

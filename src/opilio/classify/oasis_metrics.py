@@ -1,13 +1,13 @@
-"""The metrics by which a page is measured against the filters of all topics at once (OASIS 4).
+"""The metrics of `oasis`, which compare a page with the filters of all topics at once (OASIS 4).
 
-*Terms* and *collocations*: which share of a filter's elements the page has; an element of the variable part counts
-less. *Vector*: the cosine of the page and the filter, terms weighed by 1 + ln(frequency) on both sides; *passages*: the
-largest such cosine of a window of 200 characters that moves over the page in steps of 50.
+*Terms* and *collocations*: the share of a filter's elements that the page has; elements of the variable part count
+less. *Vector*: the cosine of the page and the filter, with terms weighted by 1 + ln(frequency) on both sides.
+*Passages*: the largest such cosine of a window of 200 characters that moves over the page in steps of 50.
 
-A passage is made of the words that stand in it whole: a word cut by its border is in the neighbour, for windows overlap
-by more than a word's length. Windows go on until one reaches the end of the page, so that no scrap of a few words is
-left over, in which a single term would look like a topic. No passage is read by itself: every word knows the passages
-it is in from its place, and one sort brings the words of each passage together.
+A passage consists of the words that are entirely in it: a word cut by its border is in the next one, because windows
+overlap by more than the length of a word. The last window ends at the end of the page, so that there is no remainder of
+a few words, in which a single term would look like a topic. Passages are not read one by one: the position of a word
+gives the passages it is in, and one sort brings the words of each passage together.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ if TYPE_CHECKING:
 
 
 class MetricValues(NamedTuple):
-    """What the metrics found of one page, an array over the topics each."""
+    """The values of the metrics for one page, each an array over the topics."""
 
     shares: tuple[Values, Values, Values]
-    """Of the terms, pairs and triples of the filter."""
+    """The shares of terms, pairs and triples."""
     vector: Values
     passages: Values | None
-    """None when the places of the words are not known."""
+    """None if the positions of the words are not known."""
 
 
 class FilterHits(NamedTuple):
-    """The elements of filters that a page has, one row for each element of each topic."""
+    """The filter elements that a page has, one row for each element of each topic."""
 
     topics: Places
     elements: Places
-    """The element's place in its class of the topic's filter."""
+    """The index of the element in its class of the topic's filter."""
     shares: Values
-    """What it adds to the share of elements found."""
+    """Its contribution to the share of elements found."""
     cosines: Values
-    """What it adds to the cosine of the whole page; only terms do."""
+    """Its contribution to the cosine of the whole page; 0 unless it is a term."""
 
 
 class Index:
-    """All elements of one size, by code: which topics have them, and what they weigh there."""
+    """All elements of one size, by code: which topics have them, and their weights there."""
 
     def __init__(self, filters: Sequence[FilterProposal], size: int, damping: float) -> None:
         rows = [
@@ -71,18 +71,18 @@ class Index:
         self.weights = self._relative(weights, np.sqrt(_sums(self.topics, weights * weights, len(filters))))
 
     def _relative(self, values: Values, totals: Values) -> Values:
-        """`values` divided by the total of their topic; with a damping of 0 there may be none."""
+        """`values` divided by the total of their topic; 0 if the total is 0, as with a damping of 0."""
         mine = totals[self.topics]
         return np.divide(values, mine, out=np.zeros_like(values), where=mine > 0)
 
     def find(self, codes: Codes) -> tuple[Places, Places]:
-        """For each of the codes: where its rows start, and how many it has."""
+        """For each of the codes, the start and the number of its rows."""
         left = np.searchsorted(self.codes, codes, "left")
         return left, np.searchsorted(self.codes, codes, "right") - left
 
 
 class Metrics:
-    """The filters of all topics, made ready to measure pages."""
+    """The filters of all topics, prepared for measuring pages."""
 
     def __init__(self, filters: Sequence[FilterProposal], settings: OasisSettings) -> None:
         self._count = len(filters)
@@ -106,7 +106,7 @@ class Metrics:
         )
 
     def hits(self, words: PlacedWords) -> list[FilterHits]:
-        """What exactly a page has of the terms, pairs and triples: the reasons behind its measures."""
+        """The terms, pairs and triples that a page has: the reasons for its values."""
         found = []
         for index, size in zip(self._indices, SIZES, strict=True):
             ids, counts = np.unique(phrases(words, size).codes, return_counts=True)
@@ -151,13 +151,13 @@ class Metrics:
 
 
 def _ranges(starts: Places, counts: Places) -> tuple[Places, Places]:
-    """The numbers from starts[i] on, counts[i] of them, for all i in turn; and the i each comes from."""
+    """The i that each number comes from, and the numbers: counts[i] of them from starts[i] on, for all i in turn."""
     owners = np.repeat(np.arange(len(counts)), counts)
     offsets = starts - (np.cumsum(counts) - counts)
     return owners, np.arange(len(owners)) + offsets[owners]
 
 
 def _sums(places: Places, values: Values, size: int) -> Values:
-    """The sum of the values that go to each of `size` places."""
+    """The sum of the values for each of `size` places."""
     sums: Values = np.bincount(places, values, size).astype(np.float64, copy=False)
     return sums

@@ -1,18 +1,16 @@
-"""Pages as a trained tree sees them: in one feature space, weighed, and only by the features it knows.
+"""The classifier `svm`: one linear support vector machine per topic, feature space and node (BINGO 2.4, 3.4, 3.5).
 
-This is most of the work of judging a page: it has thousands of pairs of words, the training documents had millions. So
-features are searched for once, in one table that tells both the weight and whether any topic chose the feature; after
-that only the few chosen ones are looked at. (A hash table of arrays was no faster to ask, and took seconds to load.)
-
-The topics that compete below a node, and what their hyperplanes say of a page.
-
-The SVM tree: one linear support vector machine per topic, feature space and competition (BINGO 2.4, 3.4, 3.5).
-
-A page goes down the topic tree (`hierarchy_walk.py`). At each node every feature space gives its distance from the
-hyperplane of every competing topic, and the meta classifier (`meta.py`) makes them one decision a topic.
+A page walks down the topic tree. At each node, every feature space yields its distance from the hyperplane of every
+competing topic, and the meta classifier combines them into one decision per topic (`decision.py`).
 
 *Confidence* is the signed distance from the hyperplane, in units of the distance of the average competing document:
-0 is on it, -1 is where pages about other things usually are. So it compares across topics, spaces and trainings.
+0 is on the hyperplane, -1 is where off-topic pages usually are. So confidences are comparable across topics, spaces
+and trainings.
+
+Finding the known features of a page (`SpaceView`) is most of the work: a page has thousands of pairs of words, the
+training documents had millions. So features are searched for once, in one table with the weight of each feature and
+whether any topic selected it; after that, only the few selected ones are used. (A hash table of arrays was no faster,
+and took seconds to load.)
 """
 
 from __future__ import annotations
@@ -26,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import msgspec
 import numpy as np
 
-from opilio.classify.decision import RULES, MetaRule, Verdicts, WalkStage, decide, path_confidence, relevance, walk
+from opilio.classify.decision import RULES, Decisions, MetaRule, WalkStage, decide, path_confidence, relevance, walk
 from opilio.classify.judge import CLASSIFIERS, Estimate, Example, Explanation, Reason, Step, TrainingSet
 from opilio.classify.svm_training import Plane, TrainedPlanes, train_tree, weigh
 from opilio.classify.xi_alpha import quality
@@ -44,14 +42,15 @@ if TYPE_CHECKING:
     Places = npt.NDArray[np.intp]
     Numbers = npt.NDArray[np.float64]
 
+MAX_REASONS = 10
 _NOT_CHOSEN = -1
 
 
-class Sight(NamedTuple):
-    """A page seen through a lens."""
+class PageFeatures(NamedTuple):
+    """The chosen features of a page in one space."""
 
     places: Places
-    """Which of the chosen features it has, ascending."""
+    """Their indices among the chosen features, ascending."""
     values: npt.NDArray[np.float32]
 
 
@@ -59,35 +58,35 @@ class SpaceView:
     """One feature space of a trained tree."""
 
     def __init__(self, space: Space, idf: Idf, chosen: Ids) -> None:
-        """`chosen` are the features that any topic chose, ascending."""
+        """`chosen` are the features that any topic selected, ascending."""
         self.space = space
         self.chosen = chosen
         self._idf = idf
         places, _ = project(Vector(idf.ids_, np.zeros(len(idf.ids_))), chosen)
         unknown = np.delete(chosen, places)
         self._ids = np.insert(idf.ids_, np.searchsorted(idf.ids_, unknown), unknown)
-        # Two more rows follow, for terms and for other features that are in neither.
+        # Two more rows follow, for unknown terms and for other unknown features.
         self._weights = idf.idf(np.concatenate((self._ids, _not_in(self._ids))))
         self._chosen_places = np.full(len(self._weights), _NOT_CHOSEN)
         self._chosen_places[np.searchsorted(self._ids, chosen)] = np.arange(len(chosen))
 
-    def see(self, evidence: Evidence) -> Sight:
-        """The chosen features of a page, as `Idf.weigh` weighs them: over the length of all of its features."""
+    def features_of(self, evidence: Evidence) -> PageFeatures:
+        """The chosen features of a page, weighted as by `Idf.weigh`: relative to the length of the whole vector."""
         vector = self.space.vector(evidence)
         if self.space.dense or not len(vector.ids) or not len(self.chosen):
             places, values = project(weigh(self.space, self._idf, vector), self.chosen)
-            return Sight(places, values.astype(np.float32))
+            return PageFeatures(places, values.astype(np.float32))
         rows = np.searchsorted(self._ids, vector.ids)
         is_known = self._ids.take(rows, mode="clip") == vector.ids
         rows = np.where(is_known, rows, len(self._ids) + (vector.ids >= TERMS_END))
         weights = (1.0 + np.log(vector.values)) * self._weights[rows]
         places = self._chosen_places[rows]
         seen = np.flatnonzero(places != _NOT_CHOSEN)
-        return Sight(places[seen], (weights[seen] / np.sqrt(weights @ weights)).astype(np.float32))
+        return PageFeatures(places[seen], (weights[seen] / np.sqrt(weights @ weights)).astype(np.float32))
 
 
 def _not_in(ids: Ids) -> Ids:
-    """A term and a feature of another kind that are not among `ids`, ascending: to ask what unknown ones weigh."""
+    """A term and another feature that are not among `ids`, ascending: they have the weights of unknown features."""
     some = []
     for start in (0, TERMS_END):
         end = start + len(ids) + 1
@@ -99,7 +98,7 @@ def _not_in(ids: Ids) -> Ids:
 
 @dataclass(frozen=True)
 class Panel:
-    """The hyperplanes of all topics that compete at a node, in one space, side by side over all their features."""
+    """The hyperplanes of all topics that compete at a node in one space, as one matrix over all their features."""
 
     ids: Ids
     weights: npt.NDArray[np.float32]
@@ -107,11 +106,11 @@ class Panel:
     biases: Numbers
     """NaN: the topic has no hyperplane in this space."""
     rows: npt.NDArray[np.int32] | None
-    """The row of each feature of the lens, -1 for one of other nodes; None when the features are the same."""
+    """The row of each feature of the view, -1 for features of other nodes; None if the features are the same."""
 
     @classmethod
     def of(cls, topics: Sequence[int], planes: Mapping[int, Plane], seen: Ids) -> Panel:
-        """Put `planes`, by topic, side by side; `seen` are the features of the lens."""
+        """Combine `planes`, by topic; `seen` are the features of the view."""
         ids = union(planes.values())
         weights = np.zeros((len(ids), len(topics)), np.float32)
         biases = np.full(len(topics), np.nan)
@@ -123,25 +122,25 @@ class Panel:
         rows[np.searchsorted(seen, ids)] = np.arange(len(ids))
         return cls(ids, weights, biases, rows if len(ids) < len(seen) else None)
 
-    def votes(self, sight: Sight) -> Numbers:
-        """The confidence in each topic; NaN for all when the page has none of their features."""
-        rows, values = self._here(sight)
+    def votes(self, page: PageFeatures) -> Numbers:
+        """The confidence in each topic; all NaN if the page has none of their features."""
+        rows, values = self._here(page)
         if not len(rows):
             return np.full(len(self.biases), np.nan)
         votes: Numbers = values @ self.weights.take(rows, axis=0) + self.biases
         return votes
 
-    def parts(self, sight: Sight, column: int) -> dict[int, float]:
-        """What each feature of a page added to the vote for one topic."""
-        rows, values = self._here(sight)
+    def parts(self, page: PageFeatures, column: int) -> dict[int, float]:
+        """What each feature of a page contributes to the vote for one topic."""
+        rows, values = self._here(page)
         added = values * self.weights[rows, column]
         return dict(zip(self.ids[rows].tolist(), added.tolist(), strict=True))
 
-    def _here(self, sight: Sight) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32]]:
+    def _here(self, page: PageFeatures) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32]]:
         if self.rows is None:
-            return sight.places, sight.values
-        rows = self.rows[sight.places]
-        return rows[rows >= 0], sight.values[rows >= 0]
+            return page.places, page.values
+        rows = self.rows[page.places]
+        return rows[rows >= 0], page.values[rows >= 0]
 
 
 @dataclass(frozen=True)
@@ -154,29 +153,29 @@ class Competition:
     estimates: tuple[tuple[Estimate | None, ...], ...]
     """By space and topic."""
     precisions: Numbers
-    """The same, only those."""
+    """The precisions of the estimates."""
 
     @classmethod
     def of(
-        cls, topics: Sequence[int], planes: Mapping[tuple[int, int], Plane], lenses: Mapping[int, SpaceView]
+        cls, topics: Sequence[int], planes: Mapping[tuple[int, int], Plane], views: Mapping[int, SpaceView]
     ) -> Competition:
-        """`planes` are by space and topic; those of the spaces with a lens are used."""
-        by_space = [{topic: planes[space, topic] for topic in topics if (space, topic) in planes} for space in lenses]
+        """Combine `planes`, by space and topic; only spaces with a view are used."""
+        by_space = [{topic: planes[space, topic] for topic in topics if (space, topic) in planes} for space in views]
         estimates = tuple(tuple(one[t].estimate if t in one else None for t in topics) for one in by_space)
         precisions = [[estimate.precision if estimate else 0.0 for estimate in row] for row in estimates]
-        pairs = zip(by_space, lenses.values(), strict=True)
-        panels = tuple(Panel.of(topics, one, lens.chosen) for one, lens in pairs)
+        pairs = zip(by_space, views.values(), strict=True)
+        panels = tuple(Panel.of(topics, one, view.chosen) for one, view in pairs)
         return cls(tuple(topics), panels, estimates, np.array(precisions, np.float64))
 
 
 @dataclass(frozen=True)
 class CompetitionResult:
-    """A competition, and what was said of a page there."""
+    """The result of a competition for one page."""
 
     competition: Competition
     votes: Numbers
     """By space and topic."""
-    verdicts: Verdicts
+    decisions: Decisions
 
     @property
     def topics(self) -> Sequence[int]:
@@ -185,11 +184,8 @@ class CompetitionResult:
 
 
 def union(planes: Iterable[Plane]) -> Ids:
-    """The features of all of them, ascending."""
+    """The features of all planes, ascending."""
     return np.unique(np.concatenate([np.zeros(0, np.uint64), *(plane.ids for plane in planes)]))
-
-
-MAX_REASONS = 10
 
 
 class _Table(msgspec.Struct, array_like=True):
@@ -217,34 +213,34 @@ class SvmTree:
         return cls(training.hierarchy, settings.classify, train_tree(training, settings.classify))
 
     def judge(self, evidence: Evidence) -> Judgement:
-        """The topic the page belongs to."""
-        return self._judgement(self._walk(self._look(evidence)))
+        """The topic that the page belongs to."""
+        return self._judgement(self._walk(self._features(evidence)))
 
     def explain(self, evidence: Evidence) -> Explanation:
-        """The judgement, with every topic that was asked on the way and the features that spoke for or against it."""
-        sights = self._look(evidence)
-        stages = self._walk(sights)
+        """The judgement, with every topic that competed on the way and the features for and against it."""
+        features = self._features(evidence)
+        stages = self._walk(features)
         names: dict[int, str] = {}
-        for lens in self._lenses.values():
-            names.update(lens.space.names(evidence, self.trained.stems))
+        for view in self._views.values():
+            names.update(view.space.names(evidence, self.trained.stems))
         steps = [
-            self._step(stage, column, sights, names) for stage in stages for column in range(len(stage.asked.topics))
+            self._step(stage, column, features, names) for stage in stages for column in range(len(stage.result.topics))
         ]
         return Explanation(self._judgement(stages), tuple(steps))
 
     def confidences(self, training: TrainingSet) -> list[tuple[Example, float]]:
-        """How surely each positive example is of its own topic: the weakest step down to it, whoever may be surer.
+        """The confidence in each positive example for its own topic: that of the weakest step down to it.
 
-        Examples of the node at which classification starts, and those with nothing to look at, have none.
+        Other topics may be more confident. Examples of the start node, and those without features, are left out.
         """
         found: list[tuple[Example, float]] = []
         for example in training.examples:
             line = (
                 self.hierarchy.line(example.kcid) if example.positive and example.kcid in self.hierarchy.nodes else []
             )
-            sights = self._look(example.evidence) if line else []
-            if any(len(sight.places) for sight in sights):
-                found.append((example, min(self._confidence(topic, sights) for topic in line)))
+            features = self._features(example.evidence) if line else []
+            if any(len(page.places) for page in features):
+                found.append((example, min(self._confidence(topic, features) for topic in line)))
         return found
 
     def to_bytes(self) -> bytes:
@@ -259,7 +255,7 @@ class SvmTree:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The tree that gave `data`."""
+        """The tree that was saved as `data`."""
         table = msgspec.msgpack.decode(data, type=_Table)
         planes = tuple(
             Plane(node, topic, space, np.frombuffer(ids, "<u8"), np.frombuffer(weights, "<f4"), bias, estimate)
@@ -269,34 +265,34 @@ class SvmTree:
         return cls(Hierarchy(table.nodes), table.settings, trained)
 
     def estimates(self) -> dict[int, dict[str, Estimate]]:
-        """What is expected of each hyperplane, by topic and feature space."""
+        """The estimates of all hyperplanes, by topic and feature space."""
         found: dict[int, dict[str, Estimate]] = {}
         for plane in self.trained.planes:
             found.setdefault(plane.topic, {})[self.settings.spaces[plane.space]] = plane.estimate
         return found
 
     @cached_property
-    def asked_spaces(self) -> tuple[int, ...]:
-        """Places of the spaces that vote. `best` asks one for the whole tree, so that no other needs to be made."""
+    def voting_spaces(self) -> tuple[int, ...]:
+        """Indices of the spaces that vote. `best` uses one for the whole tree, so that no other is needed."""
         every = range(len(self.settings.spaces))
         if self.settings.meta != "best":
             return tuple(every)
         return (max(every, key=self._total_quality),)
 
     def _total_quality(self, space: int) -> float:
-        """Over all topics; one without a hyperplane in this space counts 0, for it would never get a page."""
+        """The quality summed over all topics; a topic without a hyperplane in this space counts 0: it gets no pages."""
         return sum(quality(plane.estimate) for plane in self.trained.planes if plane.space == space)
 
     @cached_property
-    def _lenses(self) -> dict[int, SpaceView]:
-        """By the places of the spaces that vote."""
+    def _views(self) -> dict[int, SpaceView]:
+        """The views of the spaces that vote, by index."""
         return {
             number: SpaceView(
                 make_space(self.settings.spaces[number], self.settings),
                 self.trained.idfs[number],
                 union(plane for plane in self.trained.planes if plane.space == number),
             )
-            for number in self.asked_spaces
+            for number in self.voting_spaces
         }
 
     @cached_property
@@ -309,36 +305,36 @@ class SvmTree:
         for plane in self.trained.planes:
             planes[plane.node][plane.space, plane.topic] = plane
         return {
-            node: Competition.of(self.hierarchy.children(node), found, self._lenses) for node, found in planes.items()
+            node: Competition.of(self.hierarchy.children(node), found, self._views) for node, found in planes.items()
         }
 
-    def _look(self, evidence: Evidence) -> list[Sight]:
-        return [lens.see(evidence) for lens in self._lenses.values()]
+    def _features(self, evidence: Evidence) -> list[PageFeatures]:
+        return [view.features_of(evidence) for view in self._views.values()]
 
-    def _ask(self, node: int, sights: Sequence[Sight]) -> CompetitionResult | None:
+    def _compete(self, node: int, features: Sequence[PageFeatures]) -> CompetitionResult | None:
         competition = self._competitions.get(node)
         if competition is None:
             return None
-        pairs = zip(competition.panels, sights, strict=True)
-        votes = np.array([panel.votes(sight) for panel, sight in pairs])
+        pairs = zip(competition.panels, features, strict=True)
+        votes = np.array([panel.votes(page) for panel, page in pairs])
         return CompetitionResult(competition, votes, decide(self._rule, votes, competition.precisions))
 
-    def _walk(self, sights: Sequence[Sight]) -> list[WalkStage[CompetitionResult]]:
-        return walk(self.hierarchy, lambda node: self._ask(node, sights))
+    def _walk(self, features: Sequence[PageFeatures]) -> list[WalkStage[CompetitionResult]]:
+        return walk(self.hierarchy, lambda node: self._compete(node, features))
 
-    def _confidence(self, topic: int, sights: Sequence[Sight]) -> float:
-        asked = self._ask(self.hierarchy.nodes[topic].parent, sights)
-        return float(asked.verdicts.confidences[asked.topics.index(topic)]) if asked else 0.0
+    def _confidence(self, topic: int, features: Sequence[PageFeatures]) -> float:
+        result = self._compete(self.hierarchy.nodes[topic].parent, features)
+        return float(result.decisions.confidences[result.topics.index(topic)]) if result else 0.0
 
     def _judgement(self, stages: Sequence[WalkStage[CompetitionResult]]) -> Judgement:
         taken = [stage for stage in stages if stage.taken >= 0]
-        # By space the weakest vote on the way; a rejected page shows those for the topic that came nearest.
-        votes = np.array([stage.asked.votes[:, stage.best] for stage in taken or stages]).min(axis=0)
-        named = {self.settings.spaces[n]: float(vote) for n, vote in zip(self.asked_spaces, votes, strict=True)}
+        # By space, the weakest vote on the way; for a rejected page, the votes for the topic that came closest.
+        votes = np.array([stage.result.votes[:, stage.best] for stage in taken or stages]).min(axis=0)
+        named = {self.settings.spaces[n]: float(vote) for n, vote in zip(self.voting_spaces, votes, strict=True)}
         voted = {name: vote for name, vote in named.items() if not math.isnan(vote)}
         agreed = [name for name, vote in voted.items() if vote > 0.0]
         return Judgement(
-            topic=taken[-1].asked.topics[taken[-1].taken] if taken else ROOT,
+            topic=taken[-1].result.topics[taken[-1].taken] if taken else ROOT,
             accepted=bool(taken),
             relevance=relevance(self.hierarchy, stages),
             confidence=path_confidence(stages),
@@ -348,27 +344,31 @@ class SvmTree:
         )
 
     def _step(
-        self, stage: WalkStage[CompetitionResult], column: int, sights: Sequence[Sight], names: Mapping[int, str]
+        self,
+        stage: WalkStage[CompetitionResult],
+        column: int,
+        features: Sequence[PageFeatures],
+        names: Mapping[int, str],
     ) -> Step:
-        asked = stage.asked
+        result = stage.result
         votes: dict[str, float] = {}
         estimates: dict[str, Estimate] = {}
         parts: dict[int, float] = {}
-        for row, number in enumerate(self.asked_spaces):
-            estimate = asked.competition.estimates[row][column]
+        for row, number in enumerate(self.voting_spaces):
+            estimate = result.competition.estimates[row][column]
             if estimate is not None:
                 estimates[self.settings.spaces[number]] = estimate
-            vote = float(asked.votes[row, column])
+            vote = float(result.votes[row, column])
             if math.isnan(vote):
                 continue
             votes[self.settings.spaces[number]] = vote
-            share = float(asked.verdicts.shares[row, column])
-            for feature, part in asked.competition.panels[row].parts(sights[row], column).items():
+            share = float(result.decisions.shares[row, column])
+            for feature, part in result.competition.panels[row].parts(features[row], column).items():
                 parts[feature] = parts.get(feature, 0.0) + share * part
         strongest = sorted(parts, key=lambda feature: (-abs(parts[feature]), feature))[:MAX_REASONS]
         return Step(
-            topic=asked.topics[column],
-            confidence=float(asked.verdicts.confidences[column]),
+            topic=result.topics[column],
+            confidence=float(result.decisions.confidences[column]),
             taken=column == stage.taken,
             votes=votes,
             estimates=estimates,

@@ -1,18 +1,15 @@
-"""One linear support vector machine: the hyperplane of maximum soft margin, and where to put it.
+"""Training of the classifier `svm`: one hyperplane for each competing topic and each feature space.
 
-The exact dual solution is wanted, for its variables are what `xi_alpha.py` goes by. libsvm gives it, but from all
-pairs of documents; so the machine is trained on the documents near the hyperplane, those that it puts on the wrong side
-of the margin are added, and so on until there are none. What is left out has alpha = 0: the solution is that of all.
+This half needs scikit-learn and runs where models are trained; `svm.py` judges pages.
 
-The training documents in one feature space, as the rows of one sparse matrix.
+*The hyperplane* has the maximum soft margin. Its exact dual solution is needed, because `xi_alpha.py` uses the dual
+variables. libsvm computes it, but from all pairs of documents; so it is given the documents near the hyperplane, then
+those that are on the wrong side of the resulting margin are added, and so on until there are none. The documents left
+out have alpha = 0, so the solution is that for all documents.
 
-Each topic of a tree chooses its own features among the same documents. Done vector by vector that takes minutes for a
-tree of twenty topics; on one matrix it is a few sums of columns. What is chosen is what `features.selection.select`
-chooses.
-
-Training of the SVM tree: for each competing topic and each feature space, one hyperplane.
-
-This half needs scikit-learn and runs where models are made; what judges pages is in `svm.py`.
+*The documents* are the rows of one sparse matrix per feature space (`SpaceRows`). Each topic selects its own features
+among the same documents: on one matrix this takes a few sums of columns, whereas vector by vector it takes minutes for
+a tree of twenty topics. The selection is that of `features.selection.select`.
 """
 
 from __future__ import annotations
@@ -28,9 +25,8 @@ from opilio.classify import xi_alpha
 from opilio.classify.judge import Estimate, Example, TrainingSet
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence
-from opilio.features.selection import mutual_information
 from opilio.features.spaces import Space, Vector, make_space
-from opilio.features.weights import Idf
+from opilio.features.weights import Idf, mutual_information
 from opilio.settings import ClassifySettings
 
 if TYPE_CHECKING:
@@ -43,19 +39,24 @@ if TYPE_CHECKING:
     Counts = npt.NDArray[np.int64]
 
 FIRST_ROWS = 100
-"""Documents of each class to begin with, and how many are added at a time: solving is cheap, their products are not."""
+"""Documents of each class to start with, and to add at a time: solving is cheap, their products are not."""
 TOLERANCE = 1e-3
-"""By how much a document may be within the margin before it must be looked at; libsvm's own tolerance."""
+"""How far a document may be inside the margin before it must be added; libsvm's own tolerance."""
 NEGATIVE_DEVIATIONS = 2.5
-"""See `moved`. From 2 to 3 the results differ by the noise; without, hardly any page is accepted (docs/concepts)."""
+"""See `shifted_threshold`. From 2 to 3 results differ only by noise; without it, hardly any page is accepted."""
 CLEAR_NEGATIVES = 0.98
 MIN_UNIT = 0.1
-"""A tenth of the margin: below, topics cannot be told apart, and distances would be blown up to certainties."""
+"""A tenth of the margin: with less, topics cannot be distinguished, and small distances would become certainties."""
+
+
+_STEM = 0xFFFFFFFF
+_HALVINGS = 4
+"""How many numbers of features are tried: all, a half, a quarter ..."""
 
 
 @dataclass(frozen=True)
 class Hyperplane:
-    """w.x + bias = 0, with what training told of each document, in their order."""
+    """The hyperplane w.x + bias = 0, with the results of training for each document, in their order."""
 
     weights: Numbers
     bias: float
@@ -67,12 +68,12 @@ class Hyperplane:
 
     @property
     def radius_squared(self) -> float:
-        """A bound of x.x - x.x' over all pairs, given that no x.x' is negative."""
+        """An upper bound of x.x - x.x' over all pairs, if no x.x' is negative."""
         return float(self.squares.max(initial=0.0))
 
 
-def costs(positive: Flags, c: float) -> Numbers:
-    """What an error costs: both classes weigh the same in all, however few the positive documents are."""
+def error_costs(positive: Flags, c: float) -> Numbers:
+    """The cost of an error on each document: both classes have the same total, however many documents they have."""
     ours = int(np.count_nonzero(positive))
     more = max(ours, len(positive) - ours)
     return np.where(positive, c * more / max(1, ours), c * more / max(1, len(positive) - ours))
@@ -101,15 +102,15 @@ def fit_hyperplane(rows: Any, positive: Flags, cost: Numbers) -> Hyperplane:
     return Hyperplane(weights, bias, scores, all_alphas, squares)
 
 
-def moved(plane: Hyperplane, positive: Flags) -> tuple[float, float]:
-    """Where the hyperplane must be moved to, as a score, and the score's unit.
+def shifted_threshold(plane: Hyperplane, positive: Flags) -> tuple[float, float]:
+    """Where to move the hyperplane to, as a score, and the unit of scores.
 
-    The features were chosen for the training documents, so these lie far out; a new document of the topic has a part of
-    them only. With few positive documents it falls short of the middle: five examples find a tenth of their topic,
-    though hardly any other page scores higher. So the hyperplane is moved towards the negative documents, as they
-    would score if they had not been trained on (the first step of leave-one-out: each score without its own alpha):
-    until it is `NEGATIVE_DEVIATIONS` from their mean, or, if that is farther out, half way between the positive ones'
-    mean and the clear negatives. It is never moved the other way.
+    The features were selected for the training documents, so these are far from the hyperplane; a new document of the
+    topic has only some of these features. With few positive documents it does not reach the middle: five examples find
+    a tenth of their topic, although hardly any other page scores higher. So the hyperplane is moved towards the
+    negative documents, with the scores that they would have without being trained on (the first step of leave-one-out:
+    each score without its own alpha): until it is `NEGATIVE_DEVIATIONS` from their mean, or, if that is farther out,
+    half way between the mean of the positive ones and the clear negatives. It is never moved the other way.
 
     The unit is the distance of the average negative document, which thus has a confidence of about -1 whatever the
     space, the topic and the number of examples.
@@ -133,14 +134,14 @@ def _solve(products: Numbers, signs: Numbers, cost: Numbers) -> tuple[Numbers, f
 
 
 def _between_means(rows: Any, positive: Flags) -> Numbers:
-    """Scores of the simplest classifier, which tells the documents to begin with."""
+    """The scores of the simplest classifier, which select the documents to start with."""
     ours = np.asarray(rows[positive].mean(axis=0)).ravel()
     others = np.asarray(rows[~positive].mean(axis=0)).ravel()
     return np.asarray(rows @ (ours - others), dtype=np.float64)
 
 
 def _nearest(signs: Numbers, left_out: Flags, scores: Numbers) -> Places:
-    """Of each class, the documents that lie farthest over to the other side."""
+    """The documents of each class that are farthest on the other side."""
     chosen: list[Places] = []
     for sign in (1.0, -1.0):
         places = np.flatnonzero((signs == sign) & ~left_out)
@@ -150,12 +151,12 @@ def _nearest(signs: Numbers, left_out: Flags, scores: Numbers) -> Places:
 
 
 def _products(rows: Any, some: Places, others: Places) -> Numbers:
-    # Sparse by dense takes a half to a fifth of the time of any other way, dense by dense included.
+    # Sparse by dense takes a half to a fifth of the time of all alternatives, including dense by dense.
     return np.asarray(rows[some] @ np.ascontiguousarray(rows[others].toarray().T))
 
 
 def weigh(space: Space, idf: Idf, vector: Vector) -> Vector:
-    """A page as classifiers see it: of length 1, by tf*idf unless the space is dense."""
+    """A vector of length 1, weighted by tf*idf unless the space is dense."""
     if not space.dense:
         return idf.weigh(vector)
     norm = float(np.linalg.norm(vector.values))
@@ -163,7 +164,7 @@ def weigh(space: Space, idf: Idf, vector: Vector) -> Vector:
 
 
 class SpaceRows:
-    """Documents by row, features by column."""
+    """The training documents in one feature space: documents by row, features by column."""
 
     def __init__(self, space: Space, pages: Sequence[Evidence], documents: int, frequencies: Mapping[int, int]) -> None:
         from scipy.sparse import csr_matrix  # noqa: PLC0415 - takes tenths of a second, and only training needs it
@@ -173,27 +174,27 @@ class SpaceRows:
         self.idf = Idf().fit([] if space.dense else vectors, documents, frequencies)
         weighed = [weigh(space, self.idf, vector) for vector in vectors]
         self.filled = np.array([len(vector.ids) > 0 for vector in weighed], bool)
-        """Which documents have anything to look at in this space."""
+        """Which documents have any features in this space."""
         none = np.zeros(0, np.uint64)
         self.ids, columns = np.unique(np.concatenate([none, *(v.ids for v in weighed)]), return_inverse=True)
         ends = np.cumsum([0, *(len(vector.ids) for vector in weighed)])
         shape = (len(pages), len(self.ids))
         values = np.concatenate([np.zeros(0), *(vector.values for vector in weighed)])
-        # By columns: a topic takes a few thousand of them, out of millions when they are pairs.
+        # By columns: a topic uses a few thousand of them, out of millions if they are pairs.
         self._weights: Any = csr_matrix((values, columns, ends), shape=shape).tocsc()
         counts = values if space.dense else np.concatenate([np.zeros(0), *(vector.values for vector in vectors)])
         self._counts: Any = csr_matrix((counts, columns, ends), shape=shape)
 
     def documents(self, rows: Places, columns: Places) -> Any:
-        """Some documents by some features, as a scipy CSR matrix."""
+        """Some documents with some features, as a scipy CSR matrix."""
         return self._weights[:, columns].tocsr()[rows]
 
     def presence(self, rows: Places) -> Counts:
-        """In how many of these documents each feature stands."""
+        """In how many of these documents each feature occurs."""
         return np.bincount(self._counts[rows].indices, minlength=len(self.ids))
 
     def select(self, ours: Places, everywhere: Counts, n_documents: int, candidates: int, features: int) -> Places:
-        """The columns of the features that tell the documents `ours` from their competitors, best first.
+        """The columns of the features that distinguish the documents `ours` from their competitors, best first.
 
         `everywhere` is the presence in all `n_documents` that compete, `ours` among them.
         """
@@ -209,13 +210,8 @@ class SpaceRows:
 
 
 def _best(columns: Places, scores: npt.NDArray[Any], limit: int) -> Places:
-    """The columns with the greatest scores, best first; of equal ones the first, so that results reproduce."""
+    """The columns with the highest scores, best first; ties go to the first, so that results are reproducible."""
     return columns[np.argsort(-scores, kind="stable")[:limit]]
-
-
-_STEM = 0xFFFFFFFF
-_HALVINGS = 4
-"""Numbers of features that are tried: all, and each time the half."""
 
 
 @dataclass(frozen=True)
@@ -225,7 +221,7 @@ class Plane:
     node: int
     topic: int
     space: int
-    """Its place in the setting `spaces`."""
+    """Its index in the setting `spaces`."""
     ids: Ids
     """Features, ascending."""
     weights: npt.NDArray[np.float32]
@@ -235,17 +231,17 @@ class Plane:
 
 @dataclass(frozen=True)
 class TrainedPlanes:
-    """All that was learned."""
+    """Everything that was learned."""
 
     idfs: tuple[Idf, ...]
     """By space."""
     planes: tuple[Plane, ...]
     stems: dict[int, str]
-    """The stems behind the features, for explanations."""
+    """The stems of the features, for explanations."""
 
 
 def train_tree(training: TrainingSet, settings: ClassifySettings) -> TrainedPlanes:
-    """Learn from the examples; those in which no space finds anything are skipped."""
+    """Learn from the examples; those without features in any space are skipped."""
     spaces = [make_space(name, settings) for name in settings.spaces]
     if not spaces:
         raise InputError("the classifier svm has no feature space", "Set classify.spaces, for example to ['terms'].")
@@ -271,7 +267,7 @@ def train_tree(training: TrainingSet, settings: ClassifySettings) -> TrainedPlan
 
 @dataclass(frozen=True)
 class _Arena:
-    """The documents that compete at a node, in one space; those with nothing to look at there are left out."""
+    """The documents that compete at a node in one space; those without features there are left out."""
 
     rows: SpaceRows
     groups: list[Places]
@@ -288,7 +284,7 @@ class _Arena:
     def plane(
         self, group: int, settings: ClassifySettings
     ) -> tuple[Ids, npt.NDArray[np.float32], float, Estimate] | None:
-        """Features, weights and bias of one topic, and the estimate; None when one side has no documents here."""
+        """Features, weights and bias of one topic, and the estimate; None if one side has no documents here."""
         ours = self.groups[group]
         others = np.concatenate([one for place, one in enumerate(self.groups) if place != group])
         if not len(ours) or not len(others):
@@ -309,15 +305,15 @@ class _Arena:
 def _fit(
     documents: Any, positive: npt.NDArray[np.bool_], c: float, dense: bool
 ) -> tuple[npt.NDArray[np.float32], float, Estimate]:
-    plane = fit_hyperplane(documents, positive, costs(positive, c))
-    threshold, unit = moved(plane, positive)
-    radius_squared = plane.radius_squared * (2.0 if dense else 1.0)  # products are negative in dense spaces only
+    plane = fit_hyperplane(documents, positive, error_costs(positive, c))
+    threshold, unit = shifted_threshold(plane, positive)
+    radius_squared = plane.radius_squared * (2.0 if dense else 1.0)  # only in dense spaces can products be negative
     estimate = xi_alpha.estimate(plane.scores, plane.alphas, positive, radius_squared, xi_alpha.USUAL_RHO)
     return (plane.weights / unit).astype("<f4"), (plane.bias - threshold) / unit, estimate
 
 
 def _with_virtual_documents(training: TrainingSet, spaces: Sequence[Space]) -> TrainingSet:
-    """The words that name a topic are its training document as long as it has no better one (BINGO 2)."""
+    """The keywords of a topic are its training document as long as it has no better one (BINGO 2)."""
 
     def is_empty(example: Example) -> bool:
         return not any(len(space.vector(example.evidence).ids) for space in spaces)
@@ -336,16 +332,16 @@ def _missing(training: TrainingSet, topic: int, has_examples: bool) -> InputErro
     if not has_examples:
         return InputError(
             f"topic {name!r} has no example with any text in it",
-            "Give it the address of a page that is about it, or words that name it.",
+            "Give it the URL of a page that is about it, or keywords.",
         )
     return InputError(
-        f"topic {name!r} has nothing to be told from: no other topic beside it, and no documents of OTHERS",
-        "Set classify.others to texts that are about none of the topics, or add a topic beside it.",
+        f"topic {name!r} has no competitors: no other topic at its level, and no documents of OTHERS",
+        "Set classify.others to texts that are about none of the topics, or add a topic at its level.",
     )
 
 
 def _stems(planes: Sequence[Plane], pages: Sequence[Evidence], training: TrainingSet) -> dict[int, str]:
-    """The stems of the features chosen, and of words that stand in several examples, as those of chosen pairs do."""
+    """The stems of selected features, and of words in several examples, among which are those of selected pairs."""
     chosen = [plane.ids & np.uint64(_STEM) for plane in planes]
     present = [np.unique(page.stems) for page in pages]
     codes, counts = np.unique(np.concatenate([np.zeros(0, np.uint32), *present]), return_counts=True)

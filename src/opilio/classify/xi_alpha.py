@@ -1,8 +1,8 @@
-"""How good a classifier will be on pages it has not seen, from one training run (Joachims 2000; BINGO 2.4).
+"""The xi-alpha estimate: the quality of a classifier on new pages, from one training run (Joachims 2000; BINGO 2.4).
 
-To leave a document out and train again can change the decision on it only if the document held up the hyperplane: how
-much it did is its dual variable alpha, and no more than `RHO * alpha * R^2` of its score can be its own doing. Who
-would not stand on the right side without that is counted as an error. The true leave-one-out error is never greater.
+Leaving a document out of training can change the decision on it only if it supports the hyperplane. How much it does is
+its dual variable alpha, and at most `RHO * alpha * R^2` of its score is its own contribution. A document that would be
+on the wrong side without this contribution counts as an error. The true leave-one-out error is never larger.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     Flags = npt.NDArray[np.bool_]
 
 RHO = 2.0
-"""The factor for which the bound is proven for hyperplanes with a bias."""
+"""The factor for which the bound is proven, for hyperplanes with a bias."""
 USUAL_RHO = 1.0
-"""The factor that still errs on the safe side for texts: where a precision of 0.9 was measured, 0.6 is estimated; with
-`RHO` it would be 0.2."""
+"""The factor that is still conservative for texts: where a precision of 0.9 was measured, it estimates 0.6; `RHO` would
+give 0.2."""
 
 
 def estimate(scores: Numbers, alphas: Numbers, positive: Flags, radius_squared: float, rho: float = RHO) -> Estimate:
-    """Error, precision and recall to be expected.
+    """The expected error, precision and recall.
 
     `scores` are w.x+b of the training documents, so that y(w.x+b) = 1 - xi wherever the slack xi is not 0;
     `radius_squared` bounds K(x,x) - K(x,x') over all pairs of them.
@@ -44,9 +44,10 @@ def estimate(scores: Numbers, alphas: Numbers, positive: Flags, radius_squared: 
 
 
 def quality(estimated: Estimate) -> float:
-    """By what classifiers are compared: the harmonic mean of precision and recall.
+    """The measure for comparing classifiers: the harmonic mean of precision and recall.
 
-    By precision alone, the space of word pairs always wins: it finds half as many pages as that of words, and no purer.
+    By precision alone, the space of word pairs would always win, although it finds half as many pages as that of terms,
+    and with no better precision.
     """
     both = estimated.precision + estimated.recall
     return 2.0 * estimated.precision * estimated.recall / both if both else 0.0

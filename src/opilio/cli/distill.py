@@ -22,7 +22,7 @@ _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
 @operation_command(crawling.census, options={"last_pages": "last"})
-def census(called: Called, told: dict[str, Any]) -> None:
+def census(called: Called, report: dict[str, Any]) -> None:
     """Show the topics of the pages in FOLDER, what the off-topic pages are about, and what to do about it.
 
     When a crawl stagnates, this shows why: most pages may be about a topic above or next to yours, which you can mark
@@ -33,33 +33,33 @@ def census(called: Called, told: dict[str, Any]) -> None:
     opilio census funds --last 500
     opilio census funds --topic "Business/Investment/Mutual Funds"
     """
-    latest = "latest " if told["last_pages"] else ""
-    around = f" of {one_line(told['topic'])} and around it" if told["topic"] else ""
+    latest = "latest " if report["last_pages"] else ""
+    around = f" of {one_line(report['topic'])} and around it" if report["topic"] else ""
     click.echo(
-        f"{told['pages']:,} {latest}pages{around}: {told['relevant']:,} relevant, {told['waiting']:,} URLs queued"
+        f"{report['pages']:,} {latest}pages{around}: {report['relevant']:,} relevant, {report['waiting']:,} URLs queued"
     )
-    _show_topics(told)
-    _show_hosts(told["hosts"])
-    if told["instead"]:
+    _show_topics(report)
+    _show_hosts(report["hosts"])
+    if report["instead"]:
         click.echo("\nthe off-topic pages are about")
-        click.echo("  " + ", ".join(one_line(word["word"]) for word in told["instead"]))
-    for near in told["nearby"]:
+        click.echo("  " + ", ".join(one_line(word["word"]) for word in report["instead"]))
+    for near in report["nearby"]:
         click.echo(f"  {near['pages']:,} pages about {one_line(near['topic'])}, {near['where']}")
-    if told["remedies"]:
+    if report["remedies"]:
         click.echo("\nwhat you can do")
-        for remedy in told["remedies"]:
+        for remedy in report["remedies"]:
             click.echo(f"  {one_line(remedy['why'])}:\n    {one_line(remedy['command'])}")
 
 
-def _show_topics(told: dict[str, Any]) -> None:
-    rows = [topic for topic in told["topics"] if topic["pages"] or topic["waiting"] or topic["mark"] == "good"]
+def _show_topics(report: dict[str, Any]) -> None:
+    rows = [topic for topic in report["topics"] if topic["pages"] or topic["waiting"] or topic["mark"] == "good"]
     table = _table("topic", "mark", "pages", "relevant", "waiting", "")
-    most = max([told["untaken"], *(topic["pages"] for topic in rows)], default=0)
+    most = max([report["untaken"], *(topic["pages"] for topic in rows)], default=0)
     for topic in rows:
         mark = topic["mark"] + (", starves" if topic["starves"] else "")
         figures = (f"{topic[name]:,}" for name in ("pages", "relevant", "waiting"))
         table.add_row(Text(one_line(topic["topic"])), mark, *figures, bar(topic["pages"], most))
-    table.add_row("(no topic took it)", "", f"{told['untaken']:,}", "", "", bar(told["untaken"], most))
+    table.add_row("(no topic took it)", "", f"{report['untaken']:,}", "", "", bar(report["untaken"], most))
     _print(table)
 
 
@@ -106,21 +106,21 @@ def distill(folder: Path, topic: str | None, method: str, top: int, as_json: boo
     opilio distill birds
     opilio distill birds --topic "Birds / Owls" --method focus --top 10
     """
-    told = Collection(folder).distill(topic, method, top)
+    report = Collection(folder).distill(topic, method, top)
     if as_json:
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(report))
     else:
-        _show(told)
+        _show(report)
 
 
-def _show(told: dict[str, Any]) -> None:
-    unsure = "" if told["converged"] else ", not settled yet"
-    click.echo(f"{told['method']}: {told['pages']:,} pages, {told['rounds']} rounds{unsure}")
+def _show(report: dict[str, Any]) -> None:
+    unsure = "" if report["converged"] else ", not settled yet"
+    click.echo(f"{report['method']}: {report['pages']:,} pages, {report['rounds']} rounds{unsure}")
     for kind in ("hubs", "authorities"):
-        if told[kind]:
+        if report[kind]:
             click.echo(f"\n{kind}")
-            _show_pages(told[kind])
-    if not told["hubs"] and not told["authorities"]:
+            _show_pages(report[kind])
+    if not report["hubs"] and not report["authorities"]:
         click.echo("no link counts: none leads from the page of one host to that of another, both on the topic")
 
 

@@ -93,18 +93,18 @@ def offer(folder: Path, file: Path | None, dry_run: bool, as_json: bool) -> None
     """
     from opilio.crawl import Collection  # noqa: PLC0415
 
-    told = Collection(folder).offer_to_peers(file, dry_run=dry_run)
-    for warning in told["warnings"]:
+    report = Collection(folder).offer_to_peers(file, dry_run=dry_run)
+    for warning in report["warnings"]:
         _warn(f"warning: {warning}")
     if as_json:
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(report))
     else:
-        _show_offered(told["peers"], dry_run=dry_run)
-    for one in told["peers"]:
+        _show_offered(report["peers"], dry_run=dry_run)
+    for one in report["peers"]:
         if one["trouble"]:
             _warn(f"warning: {one['trouble']}")
-    if told["peers"] and not any(one["count"] or not one["trouble"] for one in told["peers"]):
-        names = ", ".join(one["name"] for one in told["peers"])
+    if report["peers"] and not any(one["count"] or not one["trouble"] for one in report["peers"]):
+        names = ", ".join(one["name"] for one in report["peers"])
         raise PeerError(
             f"{'nothing can be compared with' if dry_run else 'nothing could be handed over to'} {names}",
             "Look at their addresses and tokens in the file of peers, and whether they are served; then call it again.",

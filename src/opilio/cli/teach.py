@@ -123,32 +123,32 @@ def explain(folder: Path, target: str, version: int, link: bool, as_json: bool) 
     link to it with which words and, while a crawl with the strategy `evidence` runs, what its priority is made of.
     """
     collection = Collection(folder)
-    told = collection.explain_link(target) if link else collection.explain(target, version=version)
+    report = collection.explain_link(target) if link else collection.explain(target, version=version)
     if as_json:
-        click.echo(json.dumps(told))
+        click.echo(json.dumps(report))
         return
     if link:
-        _show_link(told)
+        _show_link(report)
         return
-    _show_judgement(told)
-    for step in told["steps"]:
+    _show_judgement(report)
+    for step in report["steps"]:
         _show_step(step)
-    if told.get("way"):
+    if report.get("way"):
         click.echo("how the crawl came to it:")
-        _show_offers(told["offered"])
-        for number, step in enumerate(told["way"]):
+        _show_offers(report["offered"])
+        for number, step in enumerate(report["way"]):
             said = f"  by the link {one_line(step['anchor'])!r}" if step["anchor"] else ""
             click.echo(f"  {'  ' * min(number, 20)}{one_line(step['url'])}{said}")
 
 
-def _show_link(told: dict[str, Any]) -> None:
-    outcome = f" ({told['outcome']})" if told["outcome"] else ""
-    click.echo(f"{one_line(told['url'])}: {told['state']}{outcome}, priority {told['priority']:.3f}")
-    _show_offers(told["offered"])
-    click.echo(f"{told['links']:,} links from {told['pages']:,} pages lead to it")
-    for name, part in sorted(told["parts"].items(), key=lambda item: -abs(item[1])):
+def _show_link(report: dict[str, Any]) -> None:
+    outcome = f" ({report['outcome']})" if report["outcome"] else ""
+    click.echo(f"{one_line(report['url'])}: {report['state']}{outcome}, priority {report['priority']:.3f}")
+    _show_offers(report["offered"])
+    click.echo(f"{report['links']:,} links from {report['pages']:,} pages lead to it")
+    for name, part in sorted(report["parts"].items(), key=lambda item: -abs(item[1])):
         click.echo(f"  {part:+.3f}  {name}")
-    for page in told["best"]:
+    for page in report["best"]:
         relevance = "  -  " if page["relevance"] is None else f"{page['relevance']:.3f}"
         words = one_line(page["anchor"]) or "(no words)"
         click.echo(f"  {relevance}  {words!r} on {one_line(page['url'])}")
@@ -160,11 +160,11 @@ def _show_offers(offered: list[dict[str, Any]]) -> None:
         click.echo(f"  forwarded by {peer}, which expected a relevance of {relevance:.2f}")
 
 
-def _show_judgement(told: dict[str, Any]) -> None:
-    judgement = told["judgement"]
+def _show_judgement(report: dict[str, Any]) -> None:
+    judgement = report["judgement"]
     verdict = "relevant" if judgement["relevance"] >= 0.5 else "not relevant"
     topic = one_line(judgement["topic"]) if judgement["accepted"] else "OTHERS (no topic took it)"
-    click.echo(one_line(told["title"]) or "(no title)")
+    click.echo(one_line(report["title"]) or "(no title)")
     surely = ", undoubtedly" if judgement["undoubted"] else ""
     click.echo(
         f"{verdict}{surely}: {topic}; relevance {judgement['relevance']:.3f}, "
@@ -172,7 +172,7 @@ def _show_judgement(told: dict[str, Any]) -> None:
     )
     if judgement["agreed"]:
         click.echo(f"agreed: {', '.join(judgement['agreed'])}")
-    stored = told.get("stored")
+    stored = report.get("stored")
     if stored and stored["model_version"] not in (None, judgement["model_version"]):
         click.echo(f"stored: relevance {stored['relevance']:.2f}, by model {stored['model_version']}")
 
@@ -248,14 +248,14 @@ def _show_models(found: list[dict[str, Any]]) -> None:
         click.echo("no model yet: pages are judged by keywords, or not at all")
 
 
-def _show_comparison(told: dict[str, Any]) -> None:
-    first, second = told["first"], told["second"]
-    click.echo(f"{told['pages']:,} pages were judged by both models")
+def _show_comparison(report: dict[str, Any]) -> None:
+    first, second = report["first"], report["second"]
+    click.echo(f"{report['pages']:,} pages were judged by both models")
     click.echo(
-        f"relevant by model {first}: {told['relevant_first']:,}, by model {second}: {told['relevant_second']:,}, "
-        f"by both: {told['relevant_both']:,}"
+        f"relevant by model {first}: {report['relevant_first']:,}, by model {second}: {report['relevant_second']:,}, "
+        f"by both: {report['relevant_both']:,}"
     )
-    for page in told["changed"]:
+    for page in report["changed"]:
         click.echo(
             f"  {page['first']:.3f} -> {page['second']:.3f}  {one_line(page['title'] or '')}  {one_line(page['url'])}"
         )

@@ -5,7 +5,7 @@ is the bridge (`process.py`): a Ray driver that passes leases on to actors and t
 because a Ray driver ends, as a whole and at once, when the node it is connected to is lost: the engine must not.
 
 Ray places the actors, moves bytes, notices deaths. The rest is ours: how many actors there are and which of them gets
-the leases of a host (`placement.py`), that calls to an actor can be repeated without harm (`actor.py`), and that the
+the leases of a host (`bridge.py`), that calls to an actor can be repeated without harm (`actor.py`), and that the
 leases of a lost one come back once, when none of its requests can be under way any more (`bridge.py`). What came from
 the web reaches the engine's machine with the visit (`workers.py`) and is written to a WARC file there before the engine
 receives the visit: nodes need to share nothing.

@@ -20,7 +20,7 @@ import uvloop
 
 from opilio.cluster.workers import AUTO
 from opilio.crawl.messages import encoder, order_decoder, setup_decoder
-from opilio.errors import told
+from opilio.errors import describe_error
 from opilio.process import Channel, collect_rarely, end_with_parent, frame, read_message
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _try_to_connect(address: str) -> str:
         ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL)
     except Exception as error:  # whatever Ray raises: there are many, and they change
         ray.shutdown()
-        return f"no Ray cluster can be reached at {address}: {told(error).splitlines()[0][:300]}"
+        return f"no Ray cluster can be reached at {address}: {describe_error(error).splitlines()[0][:300]}"
     return ""
 
 

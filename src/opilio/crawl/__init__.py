@@ -3,14 +3,14 @@
 The life of a URL. (1) `Discovery` gives it an oid and queues it in the frontier, or rejects it (`discovery.py`). (2)
 The engine leases it when it is the best whose host is ready (`engine.py`); a new host's robots.txt comes first
 (`first_contact.py`). (3) A worker fetches it, writes the response to its WARC file, analyses and judges the page
-(`worker.py`, in processes of their own: `worker_pool.py`). (4) The visit comes back and is absorbed
+(`worker.py`, in a process of its own: `worker_pool.py`). (4) The visit comes back and is absorbed
 (`absorb.py`): the URL is settled or queued for another try, and the target of a redirect or the links of a page are
 offered. (5) The rows that follow from it (`ledger.py`, `rows.py`) are committed in one transaction with those of some
 hundred others (`commits.py`).
 
 In the background of a crawl, `teacher.py` trains models, `distiller.py` finds hubs and authorities, `watcher.py` looks
 for trouble, `phases.py` switches from learning to harvest, `steering.py` carries out what the user wants,
-`indexer.py` keeps the search index, and `shipping.py` and `forwarding.py` send WARC files and URLs elsewhere.
+`indexer.py` keeps the search index, and `shipping.py` and `forwarder.py` send WARC files and URLs elsewhere.
 
 Everything that a user can ask of a collection is an operation, declared once (`operations/`). `Collection` has a method
 for each, and hides whether a crawl runs: while one does, it carries the operation out (`control.py`); otherwise the
@@ -20,8 +20,7 @@ Invariants: decisions are made in one process and without I/O; what waits (netwo
 After kill -9 at any moment the next crawl rebuilds its memory from the tables, takes in the pages that only the WARC
 files have (`restore.py`), and continues.
 
-A worker process imports `worker_pool` and `worker` alone and starts quickly; so the names below are loaded on first
-use.
+A worker process does not import the engine and starts quickly; so the names below are loaded on first use.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from opilio.settings import Settings
 from opilio.store import Batch
 
 LOST_APART = 16  # leases lost with their worker are tried again at this many different times
-TELL_APART_S = 4e-6  # between visits that came together: so the database keeps the order in which they were absorbed
+VISIT_SPACING_S = 4e-6  # between visits that came together: so the database keeps the order in which they were absorbed
 
 
 class Absorber:
@@ -47,14 +47,14 @@ class Absorber:
         """URLs of examples that the user gave, and the topic of each."""
         self.wanted: frozenset[int] = frozenset()
         """The wanted topics: an example of one is relevant, whatever a model says."""
-        self.judged_from = 0
+        self.min_model_version = 0
         """Pages should be judged by this version of the model or a later one."""
-        self.judged_before = 0
+        self.pages_of_older_models_seen = 0
         """How many pages came that an earlier version had judged: they were under way when the model was sent."""
 
     def swap_batch(self) -> Batch:
         """The batch to be written now; a new one is open."""
-        self._discovery.catch_up()
+        self._discovery.queue_pending()
         return self.ledger.swap_batch(self.frontier.hosts)
 
     def absorb(self, visit: Visit, now_s: float) -> None:
@@ -66,14 +66,14 @@ class Absorber:
         self.counters.add("requests", len(visits))
         self.counters.add("bytes", sum([visit.fetch.received_bytes for visit in visits]))
         for place, visit in enumerate(visits):
-            self._absorb[visit.lease.kind](visit, now_s + place * TELL_APART_S)
-        self._discovery.catch_up()
+            self._absorb[visit.lease.kind](visit, now_s + place * VISIT_SPACING_S)
+        self._discovery.queue_pending()
         self.frontier.tiers.reprioritise()
 
     def absorb_page(self, url: QueuedUrl, visit: Visit, now_s: float) -> None:
         """Take in the visit of a page that is no longer in the frontier."""
         self._absorb_page(url, visit, now_s)
-        self._discovery.catch_up()
+        self._discovery.queue_pending()
 
     def _absorb_lease(self, visit: Visit, now_s: float) -> None:
         fetch = visit.fetch
@@ -167,7 +167,7 @@ class Absorber:
         ledger.recorder.add_page(ledger.batch, visit, document, judgement, self.settings.store)
         if judgement is not None:
             ledger.batch.judgements.put(url.oid, judgement)
-            self.judged_before += judgement.model_version < self.judged_from
+            self.pages_of_older_models_seen += judgement.model_version < self.min_model_version
             if judgement.accepted:  # a page that no topic accepts stays with the topic that led to it
                 url.topic = judgement.topic
         self._settle(url, Outcome.OK, now_s, judgement.relevance if judgement else None)

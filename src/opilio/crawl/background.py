@@ -42,7 +42,7 @@ class TaskSlot:
         self._on_end = on_end
         self._task: asyncio.Task[Any] | None = None
         self.is_cancelled = False
-        """Whether the work was told to stop. It stays so: a background task that was cancelled starts nothing more."""
+        """Whether the work was cancelled. It stays so: a background task that was cancelled starts nothing more."""
 
     @property
     def is_busy(self) -> bool:

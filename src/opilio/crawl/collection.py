@@ -32,7 +32,7 @@ from opilio.crawl.engine import Engine
 from opilio.crawl.ledger import Ledger
 from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.operations import Operation, browse, crawling, database, federation, reviewing, training
-from opilio.crawl.operations.client import Client, is_running
+from opilio.crawl.operations.client import OperationClient, is_running
 from opilio.crawl.phases import phase_at_start, strategy_in
 from opilio.crawl.restore import recover_pages, reopen, restore
 from opilio.crawl.status import Counters, Status
@@ -48,7 +48,7 @@ from opilio.model import host_of, registered_domain
 from opilio.process import collect_rarely
 from opilio.settings import FILE_NAME, Settings, load, override, to_toml
 from opilio.settings.files import changing, write_settings
-from opilio.store import Store, queued_urls
+from opilio.store import Store, urls
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.store.loader import SeedRecord
 from opilio.store.storage import check_url
@@ -93,7 +93,7 @@ class Collection:
                 f"{self.folder}: no collection there",
                 f"Make one: opilio crawl {self.folder} --bookmarks FILE (or --seeds FILE)",
             )
-        self._client = Client(self.folder, load(self.folder / FILE_NAME))
+        self._client = OperationClient(self.folder, load(self.folder / FILE_NAME))
 
     @property
     def settings(self) -> Settings:
@@ -159,7 +159,7 @@ class Collection:
         with self._client.opened_soon() as store:
             added = training_data.add_inputs(store, tree, "added", read_file)
             named = [*(seed.url for seed in tree.seeds), *(example.value for example in tree.training())]
-            queued_urls.claim(store, named)
+            urls.claim(store, named)
         return added
 
     # -- crawling
@@ -188,9 +188,9 @@ class Collection:
             self._check_recrawl()
         with self._client.opened_soon(threads=1) as store:
             if retry_failed:
-                queued_urls.retry_failed(store)
+                urls.retry_failed(store)
             if recrawl:
-                queued_urls.recrawl(store)
+                urls.recrawl(store)
             return uvloop.run(self._run(store, on_tick, transport, workers))
 
     def _check_recrawl(self) -> None:

@@ -2,7 +2,7 @@
 
 Everything that visits change is collected in one open batch. `Commits` writes it in a thread, in one transaction, when
 it is full or old enough; the next batch fills meanwhile. The engine's loop waits for the database in two cases only: a
-batch that is full while the one before it is still being written, and the end of the crawl.
+batch of four times its normal size while the one before it is still being written, and the end of the crawl.
 
 `Refills` asks the database for the best queued URLs of topics whose hot queue runs low. It commits first, so that the
 database knows of every URL, and leaves out what is in memory already.

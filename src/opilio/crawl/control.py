@@ -22,7 +22,7 @@ from typing import Any
 
 from opilio.crawl.engine import Engine
 from opilio.crawl.operations import OPERATIONS, READS, Operation
-from opilio.crawl.operations.client import HELLO, MAX_REQUEST_BYTES, NOT_ALLOWED, NOTE, Client
+from opilio.crawl.operations.client import HELLO, MAX_REQUEST_BYTES, NOT_ALLOWED, NOTE, OperationClient
 from opilio.crawl.operations.context import LiveCrawl
 from opilio.errors import OpilioError
 from opilio.model import TrainingCause, TrainingReason
@@ -91,7 +91,7 @@ class ControlServer:
             result = operation.live_function(crawl, **arguments)
             return await result if inspect.isawaitable(result) else result
         if operation.runs_in_caller:  # it calls this crawl in its turn, from another thread
-            client = Client(self._folder, engine.settings)
+            client = OperationClient(self._folder, engine.settings)
             return await asyncio.to_thread(functools.partial(operation.function, client, **arguments))
         await engine.commit(wait=True)
         if operation.access is READS:

@@ -1,8 +1,8 @@
 """Discovery: how a URL that was found gets its oid, passes the filters and is queued.
 
 A learning order observes a page with all its links before the new URLs on it are queued. Then the links of all pages
-that came together are weighed at once (`catch_up`): that takes little longer than for one page. New URLs are recorded
-in the order of their oids.
+that came together are scored at once (`queue_pending`): that takes little longer than for one page. New URLs are
+recorded in the order of their oids.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from opilio.model import Document, Judgement, Link, Outcome, url_key
 from opilio.model.url import host_of
 from opilio.settings import Settings
 
-MAX_UNPLACED_PAGES = 128
-"""Pages whose links are weighed at once: more of them would gain nothing."""
+MAX_PENDING_PAGES = 128
+"""Pages whose links are scored at once: more of them would gain nothing."""
 
 
 class NewUrl(NamedTuple):
@@ -40,13 +40,13 @@ class Discovery:
         self._ledger = ledger
         self._counters = ledger.counters
         self._sources = Sources(settings.frontier)
-        self._unplaced: list[tuple[Sequence[int], Sequence[NewUrl], float]] = []
-        """Of pages whose links have yet to be weighed: where they lead, the new URLs among them, and the time."""
+        self._pending: list[tuple[Sequence[int], Sequence[NewUrl], float]] = []
+        """Of pages whose links have yet to be scored: where they lead, the new URLs among them, and the time."""
 
     def offer(
         self, url: str, *, parent: int, depth: int, relevance: float, topic: int, now_s: float, hops: int = 0
     ) -> int:
-        """Make a URL known, unless it is. Returns its oid, or ABSENT when it gets none."""
+        """Register and queue a URL if it is new. Returns its oid, or ABSENT when it gets none."""
         key = url_key(url)
         oid = self._frontier.known.get(key)
         if oid != ABSENT:
@@ -56,8 +56,8 @@ class Discovery:
         new: list[NewUrl] = []
         found = QueuedUrl(self._ledger.next_oid, url, host, topic, depth, relevance, hops)
         oid = self._register(found, key, parent, new)
-        if self._unplaced:  # URLs are recorded in the order of their oids
-            self._unplaced.append(((), new, now_s))
+        if self._pending:  # URLs are recorded in the order of their oids
+            self._pending.append(((), new, now_s))
         else:
             self._frontier.tiers.prioritise([found.url for found in new])
             self._place(new, now_s)
@@ -88,9 +88,9 @@ class Discovery:
         learner = frontier.learner
         if learner is not None:
             self._observe(learner, page, judgement, document, links, oids, sids)
-            self._unplaced.append((oids, new, now_s))
-            if len(self._unplaced) >= MAX_UNPLACED_PAGES:
-                self.catch_up()
+            self._pending.append((oids, new, now_s))
+            if len(self._pending) >= MAX_PENDING_PAGES:
+                self.queue_pending()
         else:
             frontier.tiers.prioritise([found.url for found in new])
             self._place(new, now_s)
@@ -112,13 +112,13 @@ class Discovery:
                 )
                 self._counters.add(found.counter, oid != ABSENT)
 
-    def catch_up(self) -> None:
-        """Weigh the links of the pages that came, all at once, and queue the new URLs."""
-        if self._unplaced:
-            unplaced, self._unplaced = self._unplaced, []
-            queued = [found.url for _, new, _ in unplaced for found in new if found.rejection is None]
-            self._frontier.tiers.prioritise_observed(queued, chain.from_iterable(oids for oids, _, _ in unplaced))
-            for _, new, now_s in unplaced:
+    def queue_pending(self) -> None:
+        """Score the links of the pages that came, all at once, and queue the new URLs."""
+        if self._pending:
+            pending, self._pending = self._pending, []
+            queued = [found.url for _, new, _ in pending for found in new if found.rejection is None]
+            self._frontier.tiers.prioritise_observed(queued, chain.from_iterable(oids for oids, _, _ in pending))
+            for _, new, now_s in pending:
                 self._place(new, now_s)
 
     def _look_up(

@@ -24,7 +24,7 @@ import numpy as np
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import TaskSlot
 from opilio.distill import Analysis, Scores, analyse, save_scores
-from opilio.errors import told
+from opilio.errors import describe_error
 from opilio.frontier import QueuedUrl
 from opilio.settings import Settings
 from opilio.store import Store, refill
@@ -52,17 +52,17 @@ class Distiller:
         store: Store,
         absorber: Absorber,
         commit: Callable[[], Awaitable[None]],
-        ways_to: Callable[[list[int]], dict[int, tuple[str, bytes]]] = lambda oids: {},
+        link_contexts: Callable[[list[int]], dict[int, tuple[str, bytes]]] = lambda oids: {},
     ) -> None:
-        """`commit` writes all that was absorbed; `ways_to` gives the link contexts of URLs, for the classifier."""
+        """`commit` writes all that was absorbed; `link_contexts` gives those of URLs, for the classifier."""
         self._settings = settings
         self._store = store
         self._absorber = absorber
         self._commit = commit
-        self._ways_to = ways_to
+        self._ways_to = link_contexts
         self._slot = TaskSlot(self._end)
         self._turn = asyncio.Lock()
-        self._judged = absorber.counters.counts["pages judged anew"]
+        self._judged = absorber.counters.counts["pages re-judged"]
         self._rest_until_s = 0.0
 
     @property
@@ -86,7 +86,7 @@ class Distiller:
         pages, before = counts["pages"], self._absorber.counters.progress.pages_at_analysis
         if not after or pages == before == 0:
             return False
-        changed = pages - before + counts["pages judged anew"] - self._judged
+        changed = pages - before + counts["pages re-judged"] - self._judged
         if changed < after and pages < max(FIRST_PAGES, 2 * before):
             return False
         return self._settings.learn.synchronous or time.monotonic() >= self._rest_until_s
@@ -96,7 +96,7 @@ class Distiller:
         async with self._turn:
             counters = self._absorber.counters
             await self._commit()
-            self._judged = counters.counts["pages judged anew"]
+            self._judged = counters.counts["pages re-judged"]
             counters.advance(pages_at_analysis=counters.pages)
             found, urls, busy_s = await asyncio.to_thread(self._analyse, self._absorber.wanted)
             self._rest_until_s = time.monotonic() + REST * busy_s
@@ -176,7 +176,7 @@ class Distiller:
     def _end(self, error: BaseException | None) -> None:
         if error is None or self._slot.is_cancelled:
             return
-        said = told(error)
+        said = describe_error(error)
         self._absorber.counters.add("link analyses that failed")
         remedy = "The crawl goes on with the scores it has. `opilio distill FOLDER` tries the same by itself."
         self._absorber.notice("links", f"the links could not be analysed: {said}", remedy)

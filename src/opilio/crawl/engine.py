@@ -34,7 +34,7 @@ from opilio.frontier import DatabaseOrder, HostState, LearningOrder, LinkTextOrd
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.reader import MAX_CHARS
-from opilio.store.urls import queued_urls
+from opilio.store.urls import all_queued
 
 REST = 3.0  # a thread that replays pages to a strategy works a quarter of the time: the loop needs Python's lock
 TICK_S = 0.25  # the loop checks limits and updates the display at least this often
@@ -69,12 +69,12 @@ class Engine:
             settings_in(phase_at_start(settings, self.counters.progress.phase), settings),
             store, absorber, workers, commit, self.reprioritise,
         )  # fmt: skip
-        self.distiller = Distiller(settings, store, absorber, commit, self.teacher.ways_to)
+        self.distiller = Distiller(settings, store, absorber, commit, self.teacher.link_contexts)
         self.watcher = Watcher(settings, store, absorber, commit, self.end)
         self.phases = Phases(settings, store, absorber, self.teacher, self.distiller, self.order_by_settings, self.end)
         self.steering = Steering(store, absorber, commit, self._refill_ended)
         self.refills = Refills(
-            settings.frontier, store, absorber, self.commits, self.steering, self.teacher.ways_to, self.end
+            settings.frontier, store, absorber, self.commits, self.steering, self.teacher.link_contexts, self.end
         )
         self.background_tasks: list[BackgroundTask] = [
             self.teacher,
@@ -94,9 +94,9 @@ class Engine:
             while not self.reason:
                 for task in self.background_tasks:
                     task.look()
-                may_wait = self._lease()
+                has_free_slots = self._lease()
                 self._tick(on_tick)
-                await self._absorb_visits(may_wait)
+                await self._absorb_visits(has_free_slots)
                 await self.commits.commit_when_due()
                 self.refills.start_when_needed()
                 await self._check_end()
@@ -137,7 +137,7 @@ class Engine:
         self.reason = self.reason or reason
 
     def _lease(self) -> bool:
-        """Lease what is ready now; returns whether there was room for more."""
+        """Lease what is ready now; returns whether slots are still free."""
         if any(task.holds for task in self.background_tasks):
             return False
         room = self.settings.fetch.in_flight - self.frontier.in_flight
@@ -150,11 +150,11 @@ class Engine:
                 self.workers.submit(leases)
         return room > 0
 
-    async def _absorb_visits(self, until_event: bool = False) -> None:
-        """Absorb the visits that ended; wait for one, with `until_event` at most until a host is ready."""
+    async def _absorb_visits(self, has_free_slots: bool = False) -> None:
+        """Absorb the visits that ended; wait for one, but with free slots no longer than until a host is ready."""
         timeout_s = TICK_S
         event_s = self.frontier.next_event_s()
-        if until_event and event_s is not None:
+        if has_free_slots and event_s is not None:
             timeout_s = min(timeout_s, max(0.0, event_s - self._now_s()) + 0.001)
         visits = await self.workers.visits(timeout_s)
         for visit in visits:
@@ -185,11 +185,11 @@ class Engine:
     def _find_queued(self) -> bool:
         """Whether the database has queued URLs that the frontier does not know of: the last check before the end."""
         queued: Counter[int] = Counter()
-        for oid, topic in queued_urls(self.store):
+        for oid, topic in all_queued(self.store):
             if topic in self.frontier.tiers.queues:
                 queued[topic] += 1
                 self.absorber.ledger.reopen(oid)  # settled, but the user queued it again by SQL
-        self.frontier.tiers.wait_in_database(queued)
+        self.frontier.tiers.set_cold_counts(queued)
         return bool(queued)
 
     async def _finish_requests(self, on_tick: Callable[[Status], object]) -> None:
@@ -223,7 +223,7 @@ class Engine:
             self.store.check_order_by(strategy.order_by)
         if isinstance(strategy, LinkTextOrder):
             self.workers.send_link_words()
-        await self._teach(strategy)
+        await self._warm_up(strategy)
         self.frontier.change_strategy(strategy)
         self.counters.add("policy changes")
 
@@ -235,8 +235,8 @@ class Engine:
             await self.change_strategy(make_strategy(chosen))
 
     async def reprioritise(self) -> None:
-        """Pages were re-judged. A strategy that can corrects what it has learned; for others all queued URLs are read
-        from the database again, with their new relevance."""
+        """Follow a re-judging. A strategy that supports it corrects what it has learned; for others all queued URLs are
+        read from the database again, with their new relevance."""
         before, learner = self.frontier.strategy, self.frontier.learner
         rejudging = learner.rejudging() if learner is not None else None
         if rejudging is not None:
@@ -249,11 +249,11 @@ class Engine:
             rejudging.finish(rejudged)
             return
         strategy = make_strategy(self.settings.frontier) if learner is not None else copy.copy(before)
-        await self._teach(strategy)
+        await self._warm_up(strategy)
         if self.frontier.strategy is before:  # else the user has chosen another meanwhile
             self.frontier.change_strategy(strategy)
 
-    async def _teach(self, strategy: Order) -> None:
+    async def _warm_up(self, strategy: Order) -> None:
         """Give a strategy that learns what is known: what the topics are about, and the pages that are stored."""
         if not isinstance(strategy, LearningOrder):
             return

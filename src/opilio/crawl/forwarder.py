@@ -3,7 +3,7 @@
 Every `federation.deliver_s` seconds, when something was stored, a thread compares the new pages with the topics of the
 peers and forwards what suits them (`opilio.federation.forwarding`). Comparing takes at most a tenth of a core: after
 it, the forwarder rests for nine times as long. What is left when the crawl ends is forwarded then, for a while.
-Whatever goes wrong, the crawl goes on; the user is told once about each peer that is in trouble.
+Whatever goes wrong, the crawl goes on; the user is notified once about each peer that is in trouble.
 
 Nobody waits for the thread: a peer that does not answer delays neither the crawl nor its end.
 """
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import TaskSlot
-from opilio.errors import told
+from opilio.errors import describe_error
 from opilio.settings import Settings
 from opilio.store import Store
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:  # it takes a while to import
 T = TypeVar("T")
 
 NOTICE = "federation"
-FORWARDED, ACCEPTED = "URLs handed over", "URLs handed over that were new there"
+FORWARDED, ACCEPTED = "URLs forwarded", "URLs forwarded that were new there"
 """Names of counters, as users read them."""
 REST = 9.0
 ROUND_S = 3.0
@@ -124,7 +124,7 @@ class Forwarder:
         for box in self._forwarding.boxes:
             if box.trouble and (box.tries > 1 or self._is_closing):
                 remedy = "The crawl goes on, and tries again later; what is left: opilio offer FOLDER"
-                self._notice_once(box.peer.name, f"URLs cannot be handed over: {box.trouble}", remedy)
+                self._notice_once(box.peer.name, f"URLs cannot be forwarded: {box.trouble}", remedy)
 
     def _notice_once(self, about: str, text: str, remedy: str = "") -> None:
         if about not in self._told:
@@ -137,7 +137,7 @@ class Forwarder:
         self._next_s = time.monotonic() + self._settings.deliver_s
         self._absorber.counters.add("deliveries that failed")
         remedy = "The crawl goes on. `opilio offer FOLDER` tries the same by itself."
-        self._notice_once("", f"URLs could not be handed over: {told(error)}", remedy)
+        self._notice_once("", f"URLs could not be forwarded: {describe_error(error)}", remedy)
 
 
 async def _in_thread(work: Callable[[], T]) -> T:

@@ -27,7 +27,7 @@ from opilio.store.history import (
 
 MAX_POINTS = 2000
 WINDOW_PAGES = 200
-"""The harvest rate is a moving average of so many pages, or of a twentieth of all when that is more."""
+"""The harvest rate is a moving average over this many pages, or over a twentieth of all pages if that is more."""
 WINDOW_PARTS = 20
 TOP_TOPICS = 4
 MAX_MARKS = 200
@@ -45,7 +45,7 @@ class CrawlRun:
     is_over: bool
 
     def at_s(self, when: datetime.datetime) -> float:
-        """Where a time of this run, or just after it, stands on the axis of crawling."""
+        """The seconds of crawling at a time of this run, or just after it."""
         return self.before_s + (min(max(when, self.started), self.ended) - self.started).total_seconds()
 
 
@@ -68,7 +68,7 @@ def series(store: Store, points: int = 300) -> dict[str, Any]:
 
 
 def _runs(store: Store) -> list[CrawlRun]:
-    """The runs with a time to go on: the end of one that was killed is the last that was seen of it."""
+    """The runs, oldest first. A run that was killed ends with its last visit."""
     rows = load_runs(store)
     found: list[CrawlRun] = []
     before_s = 0.0
@@ -85,7 +85,7 @@ def _window(pages: int) -> int:
 
 
 def _harvest(parts: Sequence[HarvestPart], pages: Sequence[int], names: dict[int, str]) -> dict[str, Any]:
-    """The moving averages, part by part: mean relevance, the share of relevant pages, that of the largest topics."""
+    """Moving averages, part by part: mean relevance, and the shares of relevant pages and of the largest topics."""
     counts: dict[int, int] = {}
     for part in parts:
         for kcid, count in (part.topics or {}).items():
@@ -112,25 +112,25 @@ def _harvest(parts: Sequence[HarvestPart], pages: Sequence[int], names: dict[int
 
 
 def _speed(store: Store, runs: Sequence[CrawlRun], total_s: float, points: int) -> list[dict[str, float]]:
-    """Pages and requests a second, by seconds of crawling; parts in which nothing came count as such."""
+    """Pages and requests a second, by seconds of crawling; parts without any count as zero."""
     if not runs or total_s <= 0:
         return []
     step_s = max(1.0, total_s / points)
     started, before_s = [run.started for run in runs], [run.before_s for run in runs]
     found = requests_by_time(store, started, before_s, step_s, max_parts=2 * points + 10)
-    told = []
+    report = []
     for part in range(int(total_s // step_s) + (total_s % step_s > 0)):
         pages, requests = found.get(part, (0, 0))
         end_s = min((part + 1) * step_s, total_s)
         took_s = max(end_s - part * step_s, 0.05 * step_s)
-        told.append({"s": round(end_s, 2), "pages_per_s": pages / took_s, "requests_per_s": requests / took_s})
-    return told
+        report.append({"s": round(end_s, 2), "pages_per_s": pages / took_s, "requests_per_s": requests / took_s})
+    return report
 
 
 def _marks(
     store: Store, runs: Sequence[CrawlRun], ends: Sequence[datetime.datetime], pages: Sequence[int]
 ) -> list[dict[str, Any]]:
-    """What happened when: runs, models, and all that the crawl had to say; the latest, in the order of time."""
+    """What happened when: runs, models and notices of the crawl; the latest, in order of time."""
     found: list[tuple[datetime.datetime, str, str, str]] = []
     for run in runs:
         found.append((run.started, "run", f"run {run.number} began", ""))
@@ -142,19 +142,19 @@ def _marks(
         found.append((created, "model", text, ""))
     found += notices_with_times(store, MAX_MARKS)
     found.sort(key=lambda mark: mark[0])
-    told = []
+    report = []
     for at, kind, text, remedy in found[-MAX_MARKS:]:
         place = bisect.bisect_right(ends, at)
         of = max((run for run in runs if run.started <= at), key=lambda run: run.started, default=None)
-        told.append({
+        report.append({
             "at": at.isoformat(sep=" ", timespec="seconds"), "kind": kind, "text": text, "remedy": remedy,
             "pages": pages[place - 1] if place else 0, "s": round(of.at_s(at), 2) if of else 0.0,
         })  # fmt: skip
-    return told
+    return report
 
 
 def list_hosts(store: Store, top: int = 15) -> list[dict[str, Any]]:
-    """The hosts that gave most, those that fail and those with most URLs waiting: at most `top` of each."""
+    """The hosts with the most pages, those that fail, and those with the most queued URLs: at most `top` of each."""
     return [host._asdict() for host in host_figures(store, max(1, min(top, 1000)))]
 
 

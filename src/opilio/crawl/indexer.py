@@ -15,19 +15,19 @@ from typing import TYPE_CHECKING
 
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import TaskSlot
-from opilio.errors import told
+from opilio.errors import describe_error
 from opilio.settings import Settings
 from opilio.store import Store
 
 if TYPE_CHECKING:  # it takes a while to import
-    from opilio.search.updating import Updated
-    from opilio.search.updating_process import UpdaterProcess
+    from opilio.search.index_update import Updated
+    from opilio.search.index_update_process import UpdaterProcess
 
 MANY_PAGES = 2_000
 """With more new pages than this, a process is used; with fewer a thread is done before a process would have started."""
 REST = 3.0
 """After an update, none is made for this many times as long as it took."""
-_CHANGES = ("pages", "pages judged anew", "link analyses", "pages refreshed")
+_CHANGES = ("pages", "pages re-judged", "link analyses", "pages refreshed")
 
 
 class Indexer:
@@ -47,7 +47,7 @@ class Indexer:
         self._indexed = -1
         self._indexed_pages = 0
         self._vocabulary: object = None
-        self._beside: UpdaterProcess | None = None
+        self._process: UpdaterProcess | None = None
 
     @property
     def is_busy(self) -> bool:
@@ -71,8 +71,8 @@ class Indexer:
         if self._settings.index and not at_once.is_set():
             self._slot.start(self._update(is_last=True))
             await self._slot.finish(at_once, self._cancel)
-        if self._beside is not None:
-            self._beside.close()
+        if self._process is not None:
+            self._process.close()
 
     def _has_news(self) -> bool:
         return self._changes() != self._indexed
@@ -86,7 +86,7 @@ class Indexer:
         await self._commit()
         began_s = time.monotonic()
         is_many = pages - self._indexed_pages > MANY_PAGES and not is_last  # at the end nobody else needs the lock
-        update = self._update_beside if is_many else self._update_now
+        update = self._update_in_process if is_many else self._update_now
         updated = await asyncio.to_thread(update)
         ended_s = time.monotonic()
         self._next_s = ended_s + max(self._settings.update_s, REST * (ended_s - began_s))
@@ -96,23 +96,23 @@ class Indexer:
 
     def _update_now(self) -> Updated | None:
         from opilio.analyze.terms import Vocabulary  # noqa: PLC0415
-        from opilio.search.updating import update  # noqa: PLC0415
+        from opilio.search.index_update import update  # noqa: PLC0415
 
         if not isinstance(self._vocabulary, Vocabulary):
             self._vocabulary = Vocabulary()
         folder = self._store.path.parent
         return update(self._store, folder, vocabulary=self._vocabulary, goes_on=lambda: not self._slot.is_cancelled)
 
-    def _update_beside(self) -> Updated | None:
-        from opilio.search.updating_process import UpdaterProcess  # noqa: PLC0415
+    def _update_in_process(self) -> Updated | None:
+        from opilio.search.index_update_process import UpdaterProcess  # noqa: PLC0415
 
-        self._beside = self._beside or UpdaterProcess()
-        return self._beside.update(self._store, self._store.path.parent, lambda: not self._slot.is_cancelled)
+        self._process = self._process or UpdaterProcess()
+        return self._process.update(self._store, self._store.path.parent, lambda: not self._slot.is_cancelled)
 
     def _cancel(self) -> None:
         self._slot.is_cancelled = True
-        if self._beside is not None:
-            self._beside.kill()
+        if self._process is not None:
+            self._process.kill()
         self._store.cancel_queries()
 
     def _end(self, error: BaseException | None) -> None:
@@ -123,4 +123,6 @@ class Indexer:
         if not self._is_told:
             self._is_told = True
             remedy = "The crawl goes on. The index is brought up to date when somebody searches after it."
-            self._absorber.notice("search", f"the index could not be brought up to date: {told(error)}", remedy)
+            self._absorber.notice(
+                "search", f"the index could not be brought up to date: {describe_error(error)}", remedy
+            )

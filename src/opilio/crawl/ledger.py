@@ -1,7 +1,9 @@
 """The ledger: the state of every URL of a crawl, and the open batch in which each change is recorded.
 
-Every change of a URL's state goes through `Ledger.change`. The ledger is also the frontier's listener: it records URLs
-that the frontier drops and priorities that change, and rejects duplicates just before they would be leased.
+Every change of a URL's state is made in `Ledger.states`, which refuses a change that the table of transitions does not
+have (`opilio.model.state`). Leases live there only: the database keeps a leased URL as waiting. The ledger is also the
+frontier's listener: it records URLs that the frontier drops and priorities that change, and rejects duplicates just
+before they would be leased.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from opilio.crawl import rows
 from opilio.crawl.rows import VisitRecorder
 from opilio.crawl.status import Counters
 from opilio.frontier import Duplicates, Host, QueuedUrl
-from opilio.model import Outcome, UrlState
+from opilio.model import Outcome, UrlState, UrlStates
 from opilio.store import Batch
 
-OPEN, SETTLED, STORED = 0, 1, 2
 MAX_NOTICES = 20
+_WAITING, _LEASED, _DROPPED = UrlState.WAITING, UrlState.LEASED, UrlState.DROPPED  # looked up for every URL
 
 
 class Ledger:
@@ -30,9 +32,8 @@ class Ledger:
         self.counters = counters
         self.recorder = recorder
         self.batch = Batch()
-        self.settled = bytearray()
-        """By oid: OPEN while a URL is queued or leased, SETTLED once it has its final state, STORED when it has a
-        page."""
+        self.states = UrlStates()
+        """By oid: the state of each URL."""
         self.sids = array("i")
         """By oid: the host."""
         self.recrawls: set[int] = set()
@@ -46,15 +47,15 @@ class Ledger:
     @property
     def next_oid(self) -> int:
         """The oid of the next new URL: oids have no gaps."""
-        return len(self.settled)
+        return len(self.states)
 
     def is_open(self, oid: int) -> bool:
         """Whether a URL is queued or leased."""
-        return self.settled[oid] == OPEN
+        return self.states.is_open(oid)
 
     def is_stored(self, oid: int) -> bool:
         """Whether a URL is settled and its page is stored."""
-        return self.settled[oid] == STORED
+        return self.states.has_page(oid)
 
     # -- the batch
 
@@ -80,7 +81,7 @@ class Ledger:
     def register(self, sid: int, rejection: Outcome | None) -> None:
         """Give the next oid to a new URL on a host."""
         self.sids.append(sid)
-        self.settled.append(OPEN if rejection is None else SETTLED)
+        self.states.append(_WAITING if rejection is None else _DROPPED)
 
     def add(self, url: QueuedUrl, key: int, parent: int, now_s: float, rejection: Outcome | None) -> None:
         """Record a new URL, which is queued unless it is rejected. URLs are added in the order of their oids."""
@@ -97,21 +98,25 @@ class Ledger:
         not_before_s: float = rows.NEVER_S,
     ) -> None:
         """Record the state of a URL, and with it its priority, relevance and topic."""
+        if self.states[url.oid] is not state:
+            self.states.change(url.oid, state)
         self.recorder.change_url(self.batch, url, state, outcome, visited_s, not_before_s)
 
     def settle(self, url: QueuedUrl, outcome: Outcome, visited_s: float, relevance: float | None = None) -> None:
         """Give a URL its final state, and the relevance of its page when that is known."""
-        self.settled[url.oid] = STORED if outcome in (Outcome.OK, Outcome.NOT_MODIFIED) else SETTLED
+        self.states.change(url.oid, outcome.final_state, has_page=outcome in (Outcome.OK, Outcome.NOT_MODIFIED))
         self.counters.outcome(outcome)
         if relevance is not None:
             url.relevance = relevance
         self.change(url, outcome.final_state, outcome, visited_s)
 
     def reopen(self, oid: int) -> None:
-        """A settled URL is queued again."""
-        if self.settled[oid] == STORED:
+        """A settled URL is queued again; one that is open stays as it is."""
+        if self.states.is_open(oid):
+            return
+        if self.states.has_page(oid):
             self.recrawls.add(oid)
-        self.settled[oid] = OPEN
+        self.states.change(oid, UrlState.WAITING)
 
     # -- as the frontier's listener
 
@@ -124,13 +129,17 @@ class Ledger:
         self.batch.duplicates.add(url.oid, twin, outcome)
         return outcome
 
+    def leased(self, url: QueuedUrl) -> None:
+        """A queued URL goes to a worker."""
+        self.states.change(url.oid, _LEASED)
+
     def dropped(self, url: QueuedUrl, outcome: Outcome) -> None:
         """A queued URL will not be fetched."""
         self.settle(url, outcome, rows.NEVER_S)
 
-    def spilled(self, urls: Sequence[QueuedUrl]) -> None:
+    def priorities_changed(self, urls: Sequence[QueuedUrl]) -> None:
         """The priorities of queued URLs have changed."""
         for url in urls:
             if url.oid in self.recrawls:  # the outcome in its row says that a page of it is stored
                 continue
-            self.change(url, UrlState.WAITING, None)
+            self.change(url, _WAITING, None)

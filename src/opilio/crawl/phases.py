@@ -21,7 +21,7 @@ from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import TaskSlot
 from opilio.crawl.distiller import Distiller
 from opilio.crawl.teacher import Teacher
-from opilio.errors import told
+from opilio.errors import describe_error
 from opilio.frontier import Order, make_strategy
 from opilio.frontier.classic import SharpFocus
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
@@ -172,7 +172,7 @@ class Phases:
         waiting = await asyncio.to_thread(count_queued, self._store)
         await self._change_order()
         tiers = self._absorber.frontier.tiers  # some were found since: counting too many does no harm
-        tiers.wait_in_database({topic: max(waiting.get(topic, 0), cold) for topic, cold in tiers.cold.items()})
+        tiers.set_cold_counts({topic: max(waiting.get(topic, 0), cold) for topic, cold in tiers.cold.items()})
         urls = await self._distiller.restart_from_hubs(RESTART_HUBS)
         self._resumes = False
         self._enter(Phase.HARVESTING, f"harvesting: {urls:,} URLs recommended by the best hubs come first")
@@ -184,7 +184,7 @@ class Phases:
 
     def _over(self, error: BaseException | None) -> None:
         if error is not None:
-            self._end(f"the harvesting phase could not begin: {told(error)}")
+            self._end(f"the harvesting phase could not begin: {describe_error(error)}")
 
     async def close(self, at_once: asyncio.Event) -> None:
         """Wait for a change of phase under way; if it is cancelled, the next crawl makes it again."""

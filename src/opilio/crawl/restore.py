@@ -12,11 +12,10 @@ import msgspec
 import numpy as np
 
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.ledger import OPEN, SETTLED, STORED
 from opilio.crawl.messages import WorkerSetup
 from opilio.fetch.robots import RobotsRules
 from opilio.frontier import ABSENT, Frontier, HostState, QueuedUrl, ScopeFilter
-from opilio.model import HostReport, Lease, UrlState, normalize, url_key
+from opilio.model import HostReport, Lease, normalize, stored_code, url_key
 from opilio.settings import LimitSettings
 from opilio.store import Store, WarcRecord, recover, truncate_torn
 from opilio.store.census import count_queued
@@ -29,7 +28,7 @@ from opilio.store.urls import (
     requeue_dropped,
     trap_like_urls,
 )
-from opilio.store.warc_files import known_ends
+from opilio.store.warc_reading import known_ends
 
 if TYPE_CHECKING:
     from opilio.crawl.worker import Worker
@@ -47,7 +46,7 @@ def restore(store: Store, absorber: Absorber) -> None:
     waiting = count_queued(store)
     if store.count_rows("runs"):  # URLs offered before the first refill stay cold: see recover_pages
         waiting = dict.fromkeys(frontier.tiers.queues, 0) | waiting
-    frontier.tiers.wait_in_database(waiting)
+    frontier.tiers.set_cold_counts(waiting)
     absorber.ledger.recrawls.update(recrawled_urls(store))
 
 
@@ -78,12 +77,11 @@ def _hosts(store: Store, frontier: Frontier, user_agent: str) -> None:
 
 def _urls(store: Store, absorber: Absorber) -> None:
     known, ledger = absorber.frontier.known.table, absorber.ledger
-    waiting, fetched = STATES.index(UrlState.WAITING), STATES.index(UrlState.FETCHED)
+    codes = np.array([stored_code(state) for state in STATES], np.uint8)
     for chunk in store.load_urls(("oid", "key", "sid", "state")):
         known.set_many(chunk["key"].astype(np.uint64), chunk["oid"])
         ledger.sids.frombytes(chunk["sid"].astype(np.int32).tobytes())
-        codes = np.where(chunk["state"] == waiting, OPEN, np.where(chunk["state"] == fetched, STORED, SETTLED))
-        ledger.settled.extend(codes.astype(np.uint8).tobytes())
+        ledger.states.extend(codes[chunk["state"]].tobytes())
 
 
 def _pages(store: Store, absorber: Absorber) -> None:
@@ -106,6 +104,7 @@ def recover_pages(store: Store, absorber: Absorber, setup: WorkerSetup, warc_fol
         worker = worker or _reader(setup)
         queued = _taken_out(store, absorber, oid)
         lease = Lease(oid, url, attempt=queued.numtries + 1)
+        absorber.ledger.leased(queued)  # it was under way when the crawl crashed
         visit = worker.read_again(lease, record.ip, record.date_s, record.raw_head, record.raw_body)
         fetch = msgspec.structs.replace(
             visit.fetch, warc_file=path.name, warc_offset=record.offset, warc_bytes=record.length

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import TaskSlot
-from opilio.errors import told
+from opilio.errors import describe_error
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.storage import GivenUp, open_storage
@@ -120,7 +120,7 @@ class Shipper:
             remedy = (
                 "The crawl goes on, and the files stay in its folder warc. Look at store.warc_url and the room there."
             )
-            self._absorber.notice("storage", f"WARC files cannot be moved: {told(error)}", remedy)
+            self._absorber.notice("storage", f"WARC files cannot be moved: {describe_error(error)}", remedy)
 
 
 def finished(names: Iterable[str], old: set[str]) -> list[str]:

@@ -53,23 +53,23 @@ class Status:
     limit: str = ""
     reason: str = ""
     model: str = ""
-    """What pages are judged by."""
+    """The model that judges, in words."""
     notices: list[dict[str, str]] = field(default_factory=list)
-    """The latest that the crawl had to say: kind, text and remedy."""
+    """The latest notices of the crawl: kind, text and remedy."""
     recall: float | None = None
-    """The share of what is relevant and can be reached that has been found, by the crawl's own estimate."""
+    """The share of all relevant pages within reach that has been found, as the crawl estimates it."""
     phase: str = Phase.NONE
     """Where a crawl that learns first (`learn.phases`) stands: none, learning, paused or harvesting."""
     interrupted: bool = False
     """Whether a signal ended it."""
     paused: bool = False
-    """Whether the user has paused it: requests under way are finished, and nothing new is asked for."""
+    """Whether the user has paused it: requests under way are finished, and no new ones are sent."""
     boosts: dict[str, float] = field(default_factory=dict)
-    """Hosts that have their turn sooner, with all below them."""
+    """Hosts that get their turn sooner, subdomains included, and by what factor."""
 
 
 class Counters:
-    """What happened, by name. Names of outcomes are counted under `outcome:<name>`; all survive a restart."""
+    """What happened, by name; outcomes under `outcome:<name>`. Counts and progress survive a restart."""
 
     def __init__(self, stored: dict[str, int] | None = None, progress: CrawlProgress | None = None) -> None:
         self.counts: Counter[str] = Counter(stored or {})
@@ -110,7 +110,7 @@ class Counters:
         return dict(self.counts) | {_PROGRESS_NAMES[name]: n for name, n in values.items() if n}
 
     def outcome(self, outcome: Outcome) -> None:
-        """Count the end of a URL."""
+        """Count the outcome of a settled URL."""
         self.add(f"outcome:{outcome.value}")
 
     def page(self, relevance: float | None) -> None:

@@ -3,7 +3,7 @@
 A pause stops new leases only: requests under way are finished, and the background tasks go on. It ends with the crawl.
 A lock is a setting (`scope.locked_domains`): queued URLs of the domain are dropped, and queued again once the lock is
 taken back. A boost lasts as long as the crawl; priorities stay what they are, and count for more when turns are given
-out. Which URLs are queued in the database is changed by `store/queued_urls.py`.
+out. Which URLs are queued in the database is changed by `store/urls.py`.
 
 Locks, boosts and claims move URLs between the database and memory. No refill may run at the same time: it would bring
 URLs as they were before. So a change waits for the refill under way, and none begins until it is made (`is_changing`).
@@ -18,14 +18,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import Any
 
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.ledger import OPEN, SETTLED
 from opilio.errors import InputError
 from opilio.frontier import ScopeFilter
-from opilio.model import Outcome, host_of, normalize
+from opilio.model import Outcome, UrlState, host_of, normalize
 from opilio.model.url import host_name
 from opilio.settings import ScopeSettings
 from opilio.store import Store
-from opilio.store.queued_urls import claim, count_queued, drop_locked, elsewhere, requeue_unlocked
+from opilio.store.urls import claim, count_queued_of_hosts, drop_locked, elsewhere, requeue_unlocked
 
 NOTICE = "steering"
 CLAIMED = "URLs of other parts that the user named"
@@ -152,7 +151,7 @@ class Steering:
             touched = self._frontier.boost(host, factor)
             await self._commit()
             sids = [host.sid for host in touched]
-            queued = await asyncio.to_thread(count_queued, self._store, sids)
+            queued = await asyncio.to_thread(count_queued_of_hosts, self._store, sids)
             self._absorber.notice(NOTICE, f"{host} boosted by {factor:g}" if factor > 1 else f"{host} boosted no more")
             return {"waiting": queued}
 
@@ -174,10 +173,10 @@ class Steering:
 
     def _forget(self, dropped: Iterable[tuple[int, int]]) -> None:
         """Settle URLs that were dropped in the database, where they were queued."""
-        settled, frontier = self._absorber.ledger.settled, self._frontier
+        states, frontier = self._absorber.ledger.states, self._frontier
         for oid, topic in dropped:
-            if settled[oid] == OPEN and not frontier.tiers.is_hot(oid) and not frontier.holds(oid):
-                settled[oid] = SETTLED
+            if states[oid] is UrlState.WAITING and not frontier.tiers.is_hot(oid) and not frontier.holds(oid):
+                states.change(oid, UrlState.DROPPED)
                 frontier.tiers.forget_cold(topic)
                 frontier.tiers.settle(oid, Outcome.LOCKED, None)
                 self._absorber.counters.outcome(Outcome.LOCKED)

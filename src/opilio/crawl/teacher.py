@@ -35,7 +35,7 @@ from opilio.crawl.training_state import (
     why_nothing_is_learned,
 )
 from opilio.crawl.worker_pool import Workers
-from opilio.errors import InputError, told
+from opilio.errors import InputError, describe_error
 from opilio.frontier import ABSENT
 from opilio.learn.training_data import fingerprint, has_documents
 from opilio.model import TrainingCause, TrainingReason
@@ -137,7 +137,7 @@ class Teacher:
             cause, self._cause = self._cause, None
             self._late = {oid for oid in self._absorber.examples if self._absorber.ledger.is_open(oid)}
             self._slot.start(self._teach(cause))
-        elif self._absorber.judged_before:
+        elif self._absorber.pages_of_older_models_seen:
             self._slot.start(self._judge_by_latest(late=True))
         elif self.version and self._learns and self._archetypes.is_due:
             self._slot.start(self._learn_by_itself(""))
@@ -167,7 +167,7 @@ class Teacher:
         self._late.clear()
         return came
 
-    def ways_to(self, oids: list[int]) -> dict[int, tuple[str, bytes]]:
+    def link_contexts(self, oids: list[int]) -> dict[int, tuple[str, bytes]]:
         """The link contexts of URLs, when the classifier uses them; from any thread."""
         return learn.link_context(self._store, oids, self._settings.classify) if self.version and self._learns else {}
 
@@ -264,7 +264,7 @@ class Teacher:
         self._cause, self._has_ended = None, True
         await self._slot.finish(at_once, self._cancel)
         if (
-            self._absorber.judged_before and not self._slot.is_cancelled
+            self._absorber.pages_of_older_models_seen and not self._slot.is_cancelled
         ):  # the last pages, under way when the model came
             self._slot.start(self._judge_by_latest(late=True))
             await self._slot.finish(at_once, self._cancel)
@@ -286,7 +286,9 @@ class Teacher:
         await self._commit()
         taught = await asyncio.to_thread(fingerprint, self._store, self._settings)
         known = await asyncio.to_thread(learn.gather, self._store, self._settings)
-        training = await asyncio.to_thread(learn.with_strangers, self._store, self._settings, known, self._has_started)
+        training = await asyncio.to_thread(
+            learn.with_mined_negatives, self._store, self._settings, known, self._has_started
+        )
         trained = await asyncio.to_thread(
             learn.train_in_process, training, self._settings, self.version + 1, self._has_started
         )
@@ -336,7 +338,7 @@ class Teacher:
         if self._slot.is_cancelled:
             process.kill()
 
-    async def _hand_out(self, trained: learn.Trained, cause: TrainingCause, taught: str) -> None:
+    async def _hand_out(self, trained: learn.TrainedModel, cause: TrainingCause, taught: str) -> None:
         await asyncio.to_thread(learn.store_model, self._store, trained, cause, self._settings, taught)
         self.version = trained.version
         self.note = note(trained.version, trained.classifier, trained.documents)
@@ -357,8 +359,8 @@ class Teacher:
     async def _rejudge(self, model: bytes, *, late: bool = False) -> None:
         """Re-judge what older models judged, then reprioritise. For `late` pages, the few that were under way when the
         model came, a strategy that learns is not given everything again."""
-        self._absorber.judged_from = self.version
-        self._absorber.judged_before = 0
+        self._absorber.min_model_version = self.version
+        self._absorber.pages_of_older_models_seen = 0
         await self._commit()
         examples = await asyncio.to_thread(examples_in, self._store)
         rejudge = functools.partial(
@@ -366,7 +368,7 @@ class Teacher:
         )
         judged = await asyncio.to_thread(rejudge, self._store, model, examples, self._settings.classify)
         self._processes.clear()
-        self._absorber.counters.add("pages judged anew", judged.pages)
+        self._absorber.counters.add("pages re-judged", judged.pages)
         if not (late and self._absorber.frontier.learner):
             await self._reprioritise()
 
@@ -387,7 +389,7 @@ class Teacher:
         if error is None:
             return
         if not self._slot.is_cancelled:
-            self.note = f"{self.note} (training failed: {told(error)})"
+            self.note = f"{self.note} (training failed: {describe_error(error)})"
             self._absorber.counters.add("trainings that failed")
         self._tell_listeners(error)
 

@@ -63,7 +63,7 @@ class ArchetypeRounds:
         rounds = counters.progress.archetype_rounds + 1
         counters.advance(archetype_rounds=rounds, relevant_at_round=counters.counts[FOUND])
 
-    async def run(self, version: int, on_start: OnStart) -> tuple[learn.Round, learn.Trained | None, str]:
+    async def run(self, version: int, on_start: OnStart) -> tuple[learn.Round, learn.TrainedModel | None, str]:
         """What the round changes, the model trained with it, and the fingerprint of its training data.
 
         There is no model when nothing changes, when the same change was refused before, or when it is refused now.
@@ -93,7 +93,7 @@ class ArchetypeRounds:
         self._absorber.counters.add(REFUSED)
         self._absorber.notice("model", f"a model was refused ({changes}): {changes.verdict}", _LOOK_AT_THEM)
 
-    def _accept(self, changes: learn.Round, verdict: learn.Verdict, hierarchy: Hierarchy) -> None:
+    def _accept(self, changes: learn.Round, verdict: learn.GuardVerdict, hierarchy: Hierarchy) -> None:
         self._absorber.notice("archetypes", f"{changes}; {verdict}", _LOOK_AT_THEM)
         for kcid, (before, after) in verdict.left_out.items():
             node = hierarchy.nodes[kcid]
@@ -117,13 +117,13 @@ class NegativeMining:
     def is_due(self) -> bool:
         """Whether enough pages were stored for the next time."""
         rounds = self._absorber.counters.progress.negative_rounds
-        return self._passed > rounds and learn.looks_for_strangers(self._settings)
+        return self._passed > rounds and learn.mines_negatives(self._settings)
 
     @property
     def _passed(self) -> int:
         return sum(self._absorber.counters.pages >= pages for pages in MINED_AT_PAGES)
 
-    async def run(self, version: int, on_start: OnStart) -> tuple[learn.Trained | None, str]:
+    async def run(self, version: int, on_start: OnStart) -> tuple[learn.TrainedModel | None, str]:
         """The model trained with mined negatives, or None when there are none; and the fingerprint of its training
         data.
 
@@ -132,12 +132,12 @@ class NegativeMining:
         self._absorber.counters.advance(negative_rounds=self._passed)
         return await asyncio.to_thread(self._train, version, on_start)
 
-    def _train(self, version: int, on_start: OnStart) -> tuple[learn.Trained | None, str]:
+    def _train(self, version: int, on_start: OnStart) -> tuple[learn.TrainedModel | None, str]:
         taught = fingerprint(self._store, self._settings)
         if self._store.load_models()[0].cause.reason is TrainingReason.REUSED:
             return None, taught
         known = learn.gather(self._store, self._settings)
-        training = learn.with_strangers(self._store, self._settings, known, on_start)
+        training = learn.with_mined_negatives(self._store, self._settings, known, on_start)
         if training is known:
             return None, taught
         return learn.train_in_process(training, self._settings, version, on_start), taught

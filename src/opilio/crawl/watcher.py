@@ -19,7 +19,7 @@ from typing import Any
 from opilio import learn
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import TaskSlot
-from opilio.errors import told
+from opilio.errors import describe_error
 from opilio.settings import Settings
 from opilio.store import Store
 
@@ -189,15 +189,15 @@ class Watcher:
         window = self._harvest.window_pages
         seen = await asyncio.to_thread(learn.check_health, self._store, waiting, window, self._settings.store.terms)
         if fall is not None:
-            told = await asyncio.to_thread(learn.take_census, self._store, window)
-            self._absorber.notice("harvest", _fell(fall, told), self._best_remedy(told))
+            census = await asyncio.to_thread(learn.take_census, self._store, window)
+            self._absorber.notice("harvest", _fell(fall, census), self._best_remedy(census))
         self._report_starving(seen)
         self._report_drifting(seen)
         self._judge_recall(seen)
         self._rest_until_s = time.monotonic() + REST * (time.monotonic() - began_s)
 
-    def _best_remedy(self, told: dict[str, Any]) -> str:
-        first = [f"{one['why']}: {one['command']}" for one in told["remedies"][:1]]
+    def _best_remedy(self, census: dict[str, Any]) -> str:
+        first = [f"{one['why']}: {one['command']}" for one in census["remedies"][:1]]
         return "; ".join([*first, f"all about it: {learn.command_line('census', self._folder)}"])
 
     def _report_starving(self, seen: learn.CrawlHealth) -> None:
@@ -240,15 +240,15 @@ class Watcher:
 
     def _end(self, error: BaseException | None) -> None:
         if error is not None and not self._slot.is_cancelled:
-            said = told(error)
+            said = describe_error(error)
             self._absorber.counters.add("surveys that failed")
             if self._reported.is_news("survey", is_so=True, is_over=False):
                 self._absorber.notice("survey", f"how the crawl does could not be seen: {said}")
 
 
-def _fell(fall: _Fall, told: dict[str, Any]) -> str:
+def _fell(fall: _Fall, census: dict[str, Any]) -> str:
     text = f"harvest fell to {fall.now:.2f} of the last {fall.pages:,} pages, from {fall.best:.2f} at its best"
-    words = ", ".join(one["word"] for one in told["instead"][:SHOWN_WORDS])
+    words = ", ".join(one["word"] for one in census["instead"][:SHOWN_WORDS])
     about = f"; what came instead has the words {words}" if words else ""
-    near = "".join(f"; {one['pages']:,} pages are about {one['topic']!r}" for one in told["nearby"][:1])
+    near = "".join(f"; {one['pages']:,} pages are about {one['topic']!r}" for one in census["nearby"][:1])
     return text + about + near

@@ -14,8 +14,8 @@ import msgspec
 from opilio.analyze import Analyzer, Content, Extractor, Failure
 from opilio.crawl.messages import WorkerSetup
 from opilio.errors import StoreError
-from opilio.fetch import Client, Response, Transport, meet_host, parse_sitemap
-from opilio.fetch.response import replay
+from opilio.fetch import Client, Response, Transport, contact_host, parse_sitemap
+from opilio.fetch.transport import replay
 from opilio.model import Document, Fetch, Judgement, Lease, LeaseKind, Outcome, Visit
 from opilio.settings import ClassifySettings, Settings, from_table
 from opilio.store.warc import WarcPlace, WarcWriter
@@ -106,26 +106,26 @@ class Worker:
         if self._transport is None:
             self._transport = Client(self.settings)
         if lease.kind is LeaseKind.HOST:
-            response, report = await meet_host(self._transport, lease, self.settings)
-            return Visit(lease, _archived(lease, response, archive).fetch, host=report)
+            response, report = await contact_host(self._transport, lease, self.settings)
+            return Visit(lease, _archive(lease, response, archive).fetch, host=report)
         response = await self._transport.fetch(lease)
-        response = _archived(lease, response, archive)
+        response = _archive(lease, response, archive)
         if lease.kind is LeaseKind.SITEMAP:
             return self._sitemap(lease, response)
         content_type = _content_type(response)
         if response.fetch.outcome is Outcome.OK and self._analyzer.is_risky(response.body, content_type, lease.url):
-            return self._read(lease, response, await self._extractor.read(response.body, content_type, lease.url))
-        return self._read(lease, response)
+            return self._to_visit(lease, response, await self._extractor.read(response.body, content_type, lease.url))
+        return self._to_visit(lease, response)
 
     def read(self, lease: Lease, response: Response) -> Visit:
         """Make a visit of a response: analysis and judgement, no network."""
         content_type = _content_type(response)
         if response.fetch.outcome is Outcome.OK and self._analyzer.is_risky(response.body, content_type, lease.url):
-            return self._read(lease, response, self._extractor.read_now(response.body, content_type, lease.url))
-        return self._read(lease, response)
+            return self._to_visit(lease, response, self._extractor.read_now(response.body, content_type, lease.url))
+        return self._to_visit(lease, response)
 
-    def _read(self, lease: Lease, response: Response, content: Content | Failure | None = None) -> Visit:
-        """The same, with what an extractor read when the body is not safe to read in this process."""
+    def _to_visit(self, lease: Lease, response: Response, content: Content | Failure | None = None) -> Visit:
+        """Make a visit of a response; `content` is what the extractor read, if the body is not safe to read here."""
         fetch = response.fetch
         if fetch.outcome is not Outcome.OK:
             return Visit(lease, fetch)
@@ -157,7 +157,7 @@ class Worker:
         )
 
     def read_again(self, lease: Lease, ip: str, started_s: float, raw_head: bytes, raw_body: bytes) -> Visit:
-        """Make a visit of a recorded response."""
+        """Make a visit of a response that was recorded."""
         return self.read(lease, replay(lease, ip, started_s, raw_head, raw_body, self.settings))
 
     def _sitemap(self, lease: Lease, response: Response) -> Visit:
@@ -175,7 +175,7 @@ class Worker:
             self._warc.close()
 
 
-def _archived(lease: Lease, response: Response, archive: Archive | None) -> Response:
+def _archive(lease: Lease, response: Response, archive: Archive | None) -> Response:
     """Write a complete response to the archive before anything else is done with it."""
     fetch = response.fetch
     if archive is None or fetch.outcome not in _COMPLETE or not response.raw_head:

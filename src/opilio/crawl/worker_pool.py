@@ -37,7 +37,7 @@ RESTARTS_S = 3600.0
 STOP_S = 5.0  # a process that has not ended by itself after this time is killed
 FLUSH_S = 0.03  # visits that end within this time are sent together: fewer wake-ups of the engine
 FLUSH_VISITS = 32
-AT_ONCE_LEASES = 16  # with fewer under way a visit is sent at once: who waits for its host would wait longer for us
+AT_ONCE_LEASES = 16  # with fewer under way a visit is sent at once: waiting for more would only delay its host
 
 
 class Program(NamedTuple):
@@ -232,7 +232,7 @@ class ProcessWorkers:
         self._is_given_up = False
 
     async def start(self) -> None:
-        """Start the processes; wait until they are ready, which one that connects to a cluster may not be for long."""
+        """Start the processes; wait until they are ready; one that connects to a cluster may take long."""
         self._tasks = [asyncio.create_task(self._keep_running(process)) for process in self._processes]
         while not self._is_given_up and not all(process.is_ready for process in self._processes):
             if self._failure is not None:
@@ -271,7 +271,7 @@ class ProcessWorkers:
     async def _keep_running(self, process: WorkerProcess) -> None:
         while self._failure is None:
             reader = await process.start()
-            if await self._is_greeted(reader):
+            if await self._await_ready(reader):
                 process.is_ready = True
                 await self._receive(process, reader)
             await process.stop()
@@ -282,8 +282,8 @@ class ProcessWorkers:
             fetch = Fetch(Outcome.WORKER_LOST, started_s=time.time(), detail=f"the worker process {process.name} ended")
             self._inbox.put([Visit(lease, fetch) for lease in lost])
 
-    async def _is_greeted(self, reader: asyncio.StreamReader) -> bool:
-        """Whether a process is ready for leases; waits for its word where it gives one."""
+    async def _await_ready(self, reader: asyncio.StreamReader) -> bool:
+        """Wait for the ready message of a process, if its program sends one. Whether it is ready."""
         if not self._program.greets:
             return True
         greeting = await read_message(reader)

@@ -19,7 +19,7 @@ What holds for all of them:
 4. The same snapshot gives the same scores, to the last bit, on any number of threads.
 5. Scores of a kind sum to 1, or are all 0 when no link counts.
 
-Hosts are told apart by `sid`, the host with its port. `neglected` lists what the best hubs recommend and nobody has
+Hosts are report apart by `sid`, the host with its port. `neglected` lists what the best hubs recommend and nobody has
 fetched yet. A crawl has all of this done in the background: `analyse` for every topic at once, then `save_scores`.
 """
 

@@ -1,25 +1,24 @@
-"""Documents to vectors: what may speak about a page, seen in several ways.
+"""Features: from a page to vectors that a classifier can use.
 
-*Evidence* is all that is known of a page when it is judged (`evidence.py`): its stems in order, the words of links that
-point to it, significant terms of its neighbours, its text. A *feature space* (`spaces.py`) turns evidence into a sparse
-vector: numbers of features and their counts. What a feature means only its space knows; to everything after it, it is
-a 64-bit number. Spaces are plug-ins; combinations of them are spaces too. Words of links go through a stop list of
-their own (`anchors.py`).
+*Evidence* is everything known about a page when it is judged (`evidence.py`): its stems in order, the anchor texts of
+links to it, significant terms of its neighbours, its text. A *feature space* (`spaces.py`) turns evidence into a sparse
+vector of feature numbers and counts. Only the space knows what a feature means; for everything else it is a 64-bit
+number. Spaces are plug-ins, and combinations of spaces are spaces too. Anchor texts have their own stop list
+(`anchors.py`). The space `embeddings` (`embeddings.py`, `word_vectors.py`) is dense and optional.
 
-For each topic the best features are chosen by mutual information against its competitors (`selection.py`) and weighed
-by tf*idf (`weights.py`). A trained model looks only at chosen features: `matrix.py` finds them in a vector.
+For each topic, the best features are selected by mutual information against its competitors (`weights.py`) and
+weighted by tf*idf (`weights.py`).
 
-All of this runs on numpy alone; only the matrix of a training set needs scipy, and imports it when it is made.
+All of this needs only numpy; scipy is imported only for training.
 
-Invariant: a vector's feature numbers are ascending and distinct, and no two spaces share a number unless they mean the
-same.
+Invariants: the feature numbers of a vector are ascending and distinct; two spaces share a number only for the same
+feature.
 """
 
 from opilio.features import embeddings  # registers its space
 from opilio.features.evidence import Evidence
-from opilio.features.selection import mutual_information, select, select_among
 from opilio.features.spaces import SPACES, Space, Vector, make_space
-from opilio.features.weights import Idf, project, to_matrix
+from opilio.features.weights import Idf, mutual_information, project, select, select_among
 
 __all__ = [
     "SPACES",
@@ -33,5 +32,4 @@ __all__ = [
     "project",
     "select",
     "select_among",
-    "to_matrix",
 ]

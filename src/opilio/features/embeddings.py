@@ -1,12 +1,12 @@
-"""The space `embeddings`: where a page's words point to, as a short dense vector.
+"""The space `embeddings`: the mean of the word vectors of a page, as a short dense vector.
 
-Words that never meet in the examples ('heron', 'egret') still lie close to each other, so a few examples go further
-than with terms; the price is that words which tell neighbouring topics apart lie close as well. It is best used beside
-the other spaces, not instead of them.
+Related words ('heron', 'egret') have similar vectors even if they never occur together in the examples, so a few
+examples go further than with terms. On the other hand, words that distinguish neighbouring topics are similar as well.
+So this space is best used in addition to the others, not in place of them.
 
 The vector of a page is the sum over its distinct words of sqrt(count) times the mean of the word's prepared rows
-(`wordvectors.py`), scaled to length 1. The model is that of the extra `opilio[embeddings]`, or a folder of the user's
-(`classify.embedding_model`); without any, asking for the space is an error.
+(`word_vectors.py`), scaled to length 1. The model is that of the extra `opilio[embeddings]`, or a folder of the user's
+(`classify.embedding_model`); without either, using the space is an error.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from opilio.features.word_vectors import Table, load, marks_of
 from opilio.settings import ClassifySettings
 
 EMBEDDING = 3 << 32
-"""Added to the number of a dimension; see `spaces.py` for the numbers of other kinds."""
+"""Added to the number of a dimension; `spaces.py` lists the numbers of other kinds."""
 MAX_WORDS = 2000
-"""Words looked at: further ones move the mean little."""
+"""Words that are used; further ones change the mean little."""
 
 MAX_WORD_BYTES = 60
 MAX_WORD_CHARS = 30
@@ -40,9 +40,9 @@ _NOTHING = Vector(np.zeros(0, np.uint64), np.zeros(0))
 
 
 class WordRows(dict[bytes, tuple[int, ...]]):
-    """The words met so far, in lower case, each with the rows of its pieces; none for one that is not known.
+    """A cache of words in lower case, each with the rows of its pieces; none for an unknown word.
 
-    Bounded: it starts afresh.
+    When it is full, it is cleared.
     """
 
     def __init__(self, table: Table) -> None:
@@ -67,7 +67,7 @@ class WordRows(dict[bytes, tuple[int, ...]]):
         return tuple(self._cut(plain, self._start, self._inside))
 
     def _whole(self, word: str) -> tuple[int, ...]:
-        """A model that tells case has names only with their capitals."""
+        """The row of a whole word. A case-sensitive model has names only with capitals."""
         for form in (word, word.capitalize(), word.upper()):
             number = self._numbers.get(self._start + form)
             if number is not None:
@@ -75,7 +75,7 @@ class WordRows(dict[bytes, tuple[int, ...]]):
         return ()
 
     def _cut(self, word: str, mark: str, inside: str) -> Iterator[int]:
-        """The longest piece that the word starts with, then the longest that goes on, ...; what has none is skipped."""
+        """The rows of the longest piece at the start, then of the longest that continues it, ...; gaps are skipped."""
         at = 0
         while at < len(word):
             for end in range(min(len(word), at + self._longest), at, -1):
@@ -94,13 +94,13 @@ def _without_accents(word: str) -> str:
 
 @lru_cache(maxsize=4)
 def words_of(table: Table) -> WordRows:
-    """Shared by all spaces of a process that use this table."""
+    """The cache of a table, shared by all spaces of a process that use it."""
     return WordRows(table)
 
 
 @SPACES.register("embeddings")
 class Embeddings:
-    """The mean of the vectors of a page's words. The model is opened when the space is made, not when it is named."""
+    """The mean of the vectors of a page's words. The model is loaded when the space is created."""
 
     name = "embeddings"
     dense = True
@@ -114,7 +114,7 @@ class Embeddings:
         self._ids.flags.writeable = False  # all vectors share it
 
     def vector(self, evidence: Evidence) -> Vector:
-        """The mean of title and text; empty when no word is known."""
+        """The mean over title and text; empty if no word is known."""
         words = Counter(tokenize(f"{evidence.title}\n{evidence.text[:_MAX_CHARS]}")[:MAX_WORDS])
         pieces = list(map(self._words.__getitem__, words))
         lengths = np.fromiter(map(len, pieces), np.intp, len(pieces))
@@ -128,5 +128,5 @@ class Embeddings:
         return Vector(self._ids, total / length) if length > 0 else _NOTHING
 
     def names(self, evidence: Evidence, terms: Mapping[int, str]) -> dict[int, str]:
-        """Dimensions have no meaning by themselves, so they are counted: 'embedding 17'."""
+        """Dimensions have no meaning by themselves, so they are numbered: 'embedding 17'."""
         return {EMBEDDING | dimension: f"embedding {dimension}" for dimension in range(len(self._ids))}

@@ -1,19 +1,18 @@
-"""Tables of word vectors: read from a model's files, prepared once, and mapped into memory from then on.
+"""Word vectors: read from the files of a model, prepared once, then mapped into memory.
 
-A model is a matrix with a row for each *piece*, and the list of pieces. A piece is a word or a part of one; which of
-the two is told by a mark: `▁word` or `Ġword` starts a word (the others go on), or `##ing` goes on with one (the others
-start). A model without marks knows whole words only.
+A model is a matrix with a row for each *piece*, and the list of pieces. A piece is a word or a part of one, which a
+mark shows: `▁word` or `Ġword` starts a word (unmarked pieces continue one), or `##ing` continues one (unmarked pieces
+start one). A model without marks has only whole words.
 
-Preparing a table does all that is the same for every page. Pieces stand in the order of their frequency in every format
-we read, so Zipf's law gives the probability of each. From it follow its weight, a / (a + p) (smooth inverse frequency,
-SIF), and the vector that text on nothing in particular has, which is subtracted; so is the one direction in which rows
-differ most, which tells style rather than subject. What is left, times the weight, is the prepared row: a page's vector
-is a plain sum of them.
+Preparation does everything that is the same for all pages. In every format we read, pieces are sorted by frequency, so
+Zipf's law gives the probability p of each. From it follow its weight, a / (a + p) (smooth inverse frequency, SIF), and
+the vector of an average text, which is subtracted; so is the direction in which rows differ most, which reflects style
+rather than subject. The rest, times the weight, is the prepared row: the vector of a page is the sum of these.
 
-Prepared rows are a .npy file of float32 under the user's cache folder. All processes map the same file, so the machine
-holds it once. (Half the size as float16 would cost ten times the time to add up.) Nothing is unpickled.
+Prepared rows are stored as float32 in a .npy file in the user's cache folder. All processes map the same file, so it is
+in memory once. (As float16 it would be half the size but take ten times as long to add up.) Nothing is unpickled.
 
-Word vectors by the hash codes of stems, as the words of links are known.
+`stem_vectors` gives the vectors by the hash codes of stems, the form in which the words of links are known.
 """
 
 from __future__ import annotations
@@ -43,13 +42,15 @@ if TYPE_CHECKING:
 
     Matrix = npt.NDArray[np.float32]
 
+INSTALLED = "installed"
+"""Used in place of a folder: the model of the extra `opilio[embeddings]`."""
 MAX_PIECES = 200_000
-"""Read of a model: the most frequent. Each costs a worker about 130 bytes, and the shared file its row."""
+"""Pieces read from a model: the most frequent. Each costs a worker about 130 bytes, and a row in the shared file."""
 SMOOTHING = 1e-3
-"""a of SIF: pieces more probable than this weigh less. 1e-2 ... 1e-4 do as well (docs/decisions/0009-embeddings.md)."""
+"""a of SIF: more probable pieces weigh less. 1e-2 ... 1e-4 work as well (docs/decisions/0009-embeddings.md)."""
 
 _VERSION = 1
-"""Of the way rows are prepared; part of the cache's key."""
+"""Version of the preparation; part of the cache key."""
 _ZIPF_OFFSET = 2.7
 _MAX_HEADER_BYTES = 100_000_000
 _PACKAGE = "wordllama"
@@ -63,7 +64,7 @@ _GUIDE = "docs/guides/embeddings.md says which files a model consists of."
 
 
 class Files(NamedTuple):
-    """Where a model lies. A text file (word2vec, GloVe) or one of JSON has its pieces inside."""
+    """The files of a model. A text file (word2vec, GloVe) or JSON file contains its pieces."""
 
     rows: Path
     pieces: Path | None = None
@@ -71,7 +72,7 @@ class Files(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A prepared model. It is the same object for the same files, so what is learned about it can be kept with it."""
+    """A prepared model. The same files give the same object, so it can be the key of a cache."""
 
     pieces: Sequence[str]
     rows: Matrix
@@ -79,12 +80,12 @@ class Table:
 
 
 def locate(model: str) -> Files:
-    """The files of a model's folder or file; without one, those of the extra."""
+    """The files of a model, given its folder or file; of the extra if `model` is ''."""
     return find(Path(model).expanduser()) if model else find_installed()
 
 
 def load(model: str) -> Table:
-    """The table of a model's folder or file; without one, that of the extra."""
+    """The table of a model, given its folder or file; of the extra if `model` is ''."""
     files = locate(model)
     stats = [file.stat() for file in files if file is not None]
     stamp = "\0".join(f"{stat.st_size} {stat.st_mtime_ns}" for stat in stats)
@@ -102,34 +103,34 @@ def _load(files: Files, stamp: str) -> Table:
         except ValueError as error:
             raise SettingsError(f"{files.rows}: not an embedding model: {error}", _GUIDE) from None
         _keep(folder, pieces, rows)
-        kept = _read_prepared(folder) or (pieces, rows)  # a folder that cannot be written costs memory only
+        kept = _read_prepared(folder) or (pieces, rows)  # if the folder cannot be written, the rows stay in memory
     return Table(*kept)
 
 
 def find_installed() -> Files:
-    """The files of the model that the extra brings. Nothing of its package is imported."""
+    """The files of the model of the extra. Its package is not imported."""
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
         raise SettingsError(
             "no word vectors are installed, which the space 'embeddings' and [frontier] word_vectors need",
-            "pip install 'opilio[embeddings]', or name a folder of your own.",
+            "pip install 'opilio[embeddings]', or give the folder of your own model.",
         )
     root = Path(spec.submodule_search_locations[0])
     files = Files(root / _PACKAGE_ROWS, root / _PACKAGE_PIECES)
     if not files.rows.is_file() or not (files.pieces and files.pieces.is_file()):
-        raise SettingsError(f"{root}: this version of {_PACKAGE} brings no model", "pip install 'opilio[embeddings]'")
+        raise SettingsError(f"{root}: this version of {_PACKAGE} has no model", "pip install 'opilio[embeddings]'")
     return files
 
 
 def find(model: Path) -> Files:
-    """The files of a model of the user's: a folder, or a file that has all in it (word2vec, GloVe, JSON)."""
+    """The files of the user's model: a folder, or a single file (word2vec, GloVe, JSON)."""
     if model.is_file():
         return Files(model)
     if not model.is_dir():
         raise SettingsError(f"word vectors: {model} does not exist", _GUIDE)
     tables = [*sorted(model.glob("*.safetensors")), *sorted(model.glob("*.npy"))]
     if len(tables) > 1:
-        raise SettingsError(f"{model}: which is the table? {', '.join(file.name for file in tables)}", _GUIDE)
+        raise SettingsError(f"{model}: several tables: {', '.join(file.name for file in tables)}", _GUIDE)
     pieces = next((file for name in ("vocab.txt", "tokenizer.json") if (file := model / name).is_file()), None)
     if tables and pieces:
         return Files(tables[0], pieces)
@@ -143,7 +144,7 @@ def find(model: Path) -> Files:
 
 
 def read(files: Files) -> tuple[list[str], Matrix]:
-    """The pieces of a model and their rows, as its files have them."""
+    """The pieces of a model and their rows, as in its files."""
     try:
         if files.pieces is None:
             return _read_json(files.rows) if files.rows.suffix == ".json" else _read_text(files.rows)
@@ -158,7 +159,7 @@ def read(files: Files) -> tuple[list[str], Matrix]:
 
 
 def prepare(pieces: Sequence[str], rows: Matrix) -> tuple[list[str], Matrix]:
-    """The pieces that can occur in a word, the first of each, with weighted and centred rows."""
+    """The pieces that can occur in a word, without duplicates, with weighted and centred rows."""
     start, inside = marks_of(pieces)
     marks = tuple(filter(None, (start, inside)))
     kept: dict[str, int] = {}
@@ -167,7 +168,7 @@ def prepare(pieces: Sequence[str], rows: Matrix) -> tuple[list[str], Matrix]:
         if piece[len(mark) :].isalnum():
             kept.setdefault(piece, number)
     if not kept:
-        raise ValueError("no words in it")
+        raise ValueError("it contains no words")
     probability = 1 / (np.arange(1, len(kept) + 1) + _ZIPF_OFFSET)
     probability /= probability.sum()
     weight = SMOOTHING / (SMOOTHING + probability)
@@ -181,7 +182,7 @@ def prepare(pieces: Sequence[str], rows: Matrix) -> tuple[list[str], Matrix]:
 
 
 def marks_of(pieces: Sequence[str]) -> tuple[str, str | None]:
-    """What stands before a piece that starts a word, and before one that goes on; None: there are none of these."""
+    """The marks of pieces that start a word and of pieces that continue one; None: there are none of the latter."""
     enough = len(pieces) / 100
     for mark in _START_MARKS:
         if sum(piece.startswith(mark) for piece in pieces) > enough:
@@ -198,13 +199,13 @@ def _read_prepared(folder: Path) -> tuple[list[str], Matrix] | None:
     try:
         pieces = (folder / "pieces.txt").read_text("utf-8").split("\n")
         rows: Matrix = np.load(folder / "rows.npy", mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError):  # numpy has its own word for an empty file
+    except (OSError, ValueError, EOFError):  # EOFError: numpy's error for an empty file
         return None
     return (pieces, rows) if rows.ndim == 2 and len(rows) == len(pieces) else None
 
 
 def _keep(folder: Path, pieces: Sequence[str], rows: Matrix) -> None:
-    """Write beside and rename: a reader never sees half a table. Of two writers the first wins; both wrote the same."""
+    """Write to a temporary folder and rename it: readers never see half a table. Of two writers the first wins."""
     with contextlib.suppress(OSError):
         folder.parent.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(dir=folder.parent, prefix=".embeddings-"))
@@ -219,7 +220,7 @@ def _keep(folder: Path, pieces: Sequence[str], rows: Matrix) -> None:
 
 
 def _read_pieces(file: Path) -> list[str]:
-    """One piece a line, or a tokenizer.json with its vocabulary as a table of numbers or as a list of pairs."""
+    """Pieces from a file with one per line, or from the vocabulary of a tokenizer.json: a table, or a list of pairs."""
     if file.suffix != ".json":
         return file.read_text("utf-8").removesuffix("\n").split("\n")
     vocabulary = json.loads(file.read_bytes())["model"]["vocab"]
@@ -230,7 +231,7 @@ def _read_pieces(file: Path) -> list[str]:
 
 
 def _read_matrix(file: Path, least_rows: int) -> npt.NDArray[Any]:
-    """The array of a .npy file; of a safetensors file, the smallest table that has a row for each piece."""
+    """The array in a .npy file, or the smallest table in a safetensors file that has a row for each piece."""
     if file.suffix == ".npy":
         return np.load(file, mmap_mode="r", allow_pickle=False)  # type: ignore[no-any-return]
     with file.open("rb") as stream:
@@ -247,14 +248,14 @@ def _read_matrix(file: Path, least_rows: int) -> npt.NDArray[Any]:
         raise ValueError(f"no table in it has the {least_rows} rows of the vocabulary")
     tensor = tensors[min(tables)[1]]
     if tensor["dtype"] not in _DTYPES:
-        raise ValueError(f"numbers of the kind {tensor['dtype']}; known: {', '.join(_DTYPES)}")
+        raise ValueError(f"its numbers are {tensor['dtype']}; known: {', '.join(_DTYPES)}")
     offset, shape = 8 + header_bytes + tensor["data_offsets"][0], tuple(tensor["shape"])
     values = np.memmap(file, _DTYPES[tensor["dtype"]], "r", offset, shape)
     return (values.astype(np.uint32) << 16).view(np.float32) if tensor["dtype"] == "BF16" else values
 
 
 def _read_text(file: Path) -> tuple[list[str], Matrix]:
-    """A piece and its numbers a line, with spaces between; word2vec has a first line with the sizes."""
+    """A text file with a piece and its numbers on each line; word2vec has a first line with the sizes."""
     pieces: list[str] = []
     rows: list[Matrix] = []
     dimensions = 0
@@ -280,33 +281,29 @@ def _read_text(file: Path) -> tuple[list[str], Matrix]:
 
 
 class _Packed(msgspec.Struct):
-    """What we read of a JSON file: words, the most frequent first, and their numbers."""
+    """The parts of a JSON file that are read: words, the most frequent first, and their numbers."""
 
     dimensions: int
     vectors: dict[str, msgspec.Raw]
 
 
 def _read_json(file: Path) -> tuple[list[str], Matrix]:
-    """An object with `dimensions`, and `vectors` that has a list of at least so many numbers for each word."""
+    """A JSON object with `dimensions`, and `vectors` with a list of at least that many numbers for each word."""
     packed = msgspec.json.decode(file.read_bytes(), type=_Packed)
     pieces = list(packed.vectors)[:MAX_PIECES]
     rows = [json.loads(bytes(packed.vectors[piece]))[: packed.dimensions] for piece in pieces]
     if any(len(row) != packed.dimensions for row in rows):
-        raise ValueError(f"some word has fewer than {packed.dimensions} numbers")
+        raise ValueError(f"a word has fewer than {packed.dimensions} numbers")
     return pieces, np.array(rows, np.float32)
 
 
-INSTALLED = "installed"
-"""Instead of a folder: the model that the extra brings."""
-
-
 def stem_vectors(model: str, language: str = "") -> WordVectors:
-    """The vectors of a model's folder or file, or of the extra (`installed`), by the stems of a language."""
+    """The vectors of a model (folder, file or `installed`), by the stems of a language."""
     return _of(load(_path(model)), language)
 
 
 def check_vectors(model: str) -> None:
-    """Raise SettingsError when there are no such vectors; they are not read for that."""
+    """Raise SettingsError if there are no such vectors. They are not read."""
     if model:
         locate(_path(model))
 
@@ -317,7 +314,7 @@ def _path(model: str) -> str:
 
 @lru_cache(maxsize=2)
 def _of(table: Table, language: str) -> WordVectors:
-    """Of the pieces of a model those that are whole words, and of words with the same stem the most frequent."""
+    """The pieces that are whole words; of words with the same stem, the most frequent one."""
     start, inside = marks_of(table.pieces)
     first: dict[str, int] = {}
     for number, piece in enumerate(table.pieces):
@@ -326,5 +323,5 @@ def _of(table: Table, language: str) -> WordVectors:
     stems = Vocabulary().numbers([word.encode() for word in first], language).astype(np.uint32)
     rows = np.fromiter(first.values(), np.int64, len(first))
     is_term = stems > 0
-    known, places = np.unique(stems[is_term], return_index=True)  # the first of each
+    known, places = np.unique(stems[is_term], return_index=True)  # the first word of each stem
     return WordVectors(known, rows[is_term][places], table.rows)

@@ -16,10 +16,10 @@ import numpy as np
 
 from opilio.errors import InputError
 from opilio.federation.peers import PeerAnswer, PeerHit
-from opilio.search.finding import Ranked, rank, with_filters
 from opilio.search.matching import Leaf, leaves_of, term_query
 from opilio.search.query import Node, Question, Without, Word, parse
 from opilio.search.ranking import check_weights
+from opilio.search.results import Ranked, rank, with_filters
 from opilio.topics import TopicRecord, find_topic
 from opilio.topics.tree import OTHERS
 
@@ -176,11 +176,11 @@ class _Explainer:
 def explained(searcher: Any, query: Any, address: Any) -> LeafCount | None:
     """What the index counted for a query of one leaf in a page; None when the page does not have it."""
     try:
-        told = query.explain(searcher, address).to_json()
+        report = query.explain(searcher, address).to_json()
     except ValueError:  # so the library says that it does not fit
         return None
     counted = LeafCount()
-    _collect(_DECODER.decode(told), counted)
+    _collect(_DECODER.decode(report), counted)
     return counted
 
 

@@ -210,25 +210,21 @@ class Forwarding:
         if count >= MIN_PAGES and count >= 2 * self._usual_at:
             self._usual_at = count
             places = range(0, count, max(1, count // SAMPLE_PAGES))
-            terms = self._terms([self._pages[place] for place in places])
+            terms = bags_of_terms(self._store, [self._pages[place] for place in places])
             self._usual = UsualTerms(list(terms.values()))
             for box in self.boxes:
                 box.topics = []
         return self.can_compare
-
-    def _terms(self, oids: list[int]) -> dict[int, dict[int, int]]:
-        return bags_of_terms(self._store, oids)
 
     def _wants_more(self, box: Outbox) -> bool:
         return box.summary is not None and len(box.queued) < MAX_QUEUED and box.compared < len(self._pages)
 
     def _load(self, oids: list[int]) -> list[ForwardCandidate]:
         assert self._usual is not None
-        terms = self._terms(oids)
-        rows = page_relevances(self._store, oids)
+        terms = bags_of_terms(self._store, oids)
         return [
             ForwardCandidate(url, title, relevant, terms[oid], self._usual.vector(terms[oid]))
-            for oid, url, title, relevant in rows
+            for oid, url, title, relevant in page_relevances(self._store, oids)
             if oid in terms
         ]
 

@@ -118,19 +118,21 @@ def admit(crawl: AdmitsUrls, received: Iterable[Received]) -> int:
 
 def admit_pending(store: Store, crawl: AdmitsUrls) -> int:
     """When a crawl begins: queue what was offered since the last one, and what that one did not reach."""
-    noted = count_incoming(store)
-    if uncounted := noted - crawl.counters.counts[RECEIVED]:  # a crawl that ends takes some after its last count
+    uncounted = count_incoming(store) - crawl.counters.counts[RECEIVED]
+    if uncounted:  # a crawl that ends accepts some after its last count
         crawl.counters.add(RECEIVED, uncounted)
     topics = wanted_topics(store)
-    rows = incoming_offers(store)
-    return admit(crawl, (Received(url, topics[topic], worth) for url, topic, worth in rows if topic in topics))
+    pending = ((url, topics[topic], worth) for url, topic, worth in incoming_offers(store) if topic in topics)
+    return admit(crawl, (Received(*offer) for offer in pending))
 
 
 def note(store: Store, peer: str, offers: Sequence[Offer], *, incoming: bool, now_s: float) -> None:
     """Write down offers that were received or forwarded."""
-    columns = ([getattr(offer, name) for offer in offers] for name in ("url", "topic", "relevance", "title"))
-    urls, topics, relevance, titles = columns
-    add_offers(store, now_s, peer, incoming=incoming, urls=urls, topics=topics, relevance=relevance, titles=titles)
+    add_offers(
+        store, now_s, peer, incoming=incoming, urls=[offer.url for offer in offers],
+        topics=[offer.topic for offer in offers], relevance=[offer.relevance for offer in offers],
+        titles=[offer.title for offer in offers],
+    )  # fmt: skip
 
 
 def wanted_topics(store: Store) -> dict[str, int]:
@@ -166,6 +168,5 @@ def _unknown(store: Store, offers: dict[str, tuple[Offer, int]]) -> list[tuple[O
     """The offers whose URLs this collection does not know."""
     if not offers:
         return []
-    urls = list(offers)
-    known = known_urls(store, urls)
+    known = known_urls(store, list(offers))
     return [offer for url, offer in offers.items() if url not in known]

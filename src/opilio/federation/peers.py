@@ -236,11 +236,11 @@ def _entry(path: Path, number: int, row: dict[str, Any], warn: Callable[[str], o
     if "://" not in at:
         if len(row) > 2:
             raise InputError(f"{where}: a folder needs no token", "Leave the token out.")
-        return PeerEntry(name, str(_beside(where, path.parent, at).absolute()))
+        return PeerEntry(name, str(_relative_to(where, path.parent, at).absolute()))
     return PeerEntry(name, check_address(at, f"{where}: "), _token(where, path.parent, row, warn))
 
 
-def _beside(where: str, folder: Path, text: str) -> Path:
+def _relative_to(where: str, folder: Path, text: str) -> Path:
     """A path relative to the file."""
     try:
         return folder / Path(text).expanduser()
@@ -281,7 +281,7 @@ def _token(where: str, folder: Path, row: dict[str, Any], warn: Callable[[str], 
         if not token:
             raise InputError(f"{where}: the environment has no {value}", f"export {value}=TOKEN")
     elif given[0] == "token_file":
-        file = _beside(where, folder, value)
+        file = _relative_to(where, folder, value)
         try:
             token = file.read_text("utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:

@@ -56,14 +56,14 @@ def topic_profiles(store: Store) -> list[dict[str, Any]]:
     hierarchy = hierarchy_of(list(records.values()))
     wanted = sorted({kcid for good in hierarchy.good for kcid in hierarchy.below(good)})[:MAX_TOPICS]
     pairs = [(kcid, good) for good in wanted for kcid in sorted(hierarchy.below(good))]
-    profiles = load_profiles(store, pairs, pages=PROFILE_PAGES, terms=PROFILE_TERMS, least_pages=MIN_TOPIC_PAGES)
+    found = load_profiles(store, pairs, pages=PROFILE_PAGES, terms=PROFILE_TERMS, least_pages=MIN_TOPIC_PAGES)
     return [
         {
-            "path": records[kcid].path, "description": records[kcid].description[:MAX_DESCRIPTION_CHARS],
-            "pages": pages, "terms": {term: round(w, 4) for term, w in zip(terms, weights, strict=True)},
-            "typical": round(typical, 4),
+            "path": records[one.kcid].path, "description": records[one.kcid].description[:MAX_DESCRIPTION_CHARS],
+            "pages": one.pages, "typical": round(one.typical, 4),
+            "terms": {term: round(weight, 4) for term, weight in zip(one.terms, one.weights, strict=True)},
         }
-        for kcid, pages, typical, terms, weights in profiles
+        for one in found
     ]  # fmt: skip
 
 

@@ -50,9 +50,9 @@ class RemotePeer:
         status, body = self._request("GET", "summary", None, SUMMARY_TIMEOUT_S, MAX_SUMMARY_BYTES, headers)
         if status == 304 and known is not None:
             return known
-        told = self._decoded(body, PeerSummary)
+        report = self._decoded(body, PeerSummary)
         try:
-            return check_summary(told)
+            return check_summary(report)
         except PeerError as error:
             raise self._error(f"sent a summary that cannot be used: {error.message}") from None
 

@@ -53,21 +53,21 @@ def gather_statistics(
 ) -> Statistics:
     """The statistics of all collections: as counted by those that answered, from the summaries of the others."""
     asked = {(leaf.field, term) for leaf in leaves for term in leaf.terms}
-    told: list[tuple[int, Mapping[str, float], Mapping[str, int]]] = []
+    report: list[tuple[int, Mapping[str, float], Mapping[str, int]]] = []
     for name in {**answers, **known}:
         answer, summary = answers.get(name), known.get(name)
         lengths = summary.lengths if summary is not None else {}
         if answer is not None:  # it has only the lengths of fields in which it found something
-            told.append((answer.pages_indexed, {**lengths, **answer.lengths}, answer.frequencies))
+            report.append((answer.pages_indexed, {**lengths, **answer.lengths}, answer.frequencies))
         elif summary is not None:
             counted = {f"{name}:{term}": pages_with(summary, name, term) for name, term in asked}
-            told.append((summary.pages, lengths, counted))
-    found = Statistics(sum(pages for pages, _, _ in told))
+            report.append((summary.pages, lengths, counted))
+    found = Statistics(sum(pages for pages, _, _ in report))
     for name, term in asked:
         key = f"{name}:{term}"
-        found.frequencies[key] = sum(min(pages, max(0, counted.get(key, 0))) for pages, _, counted in told)
+        found.frequencies[key] = sum(min(pages, max(0, counted.get(key, 0))) for pages, _, counted in report)
     for name in {name for name, _ in asked}:
-        some = [(pages, lengths[name]) for pages, lengths, _ in told if lengths.get(name, 0) > 0]
+        some = [(pages, lengths[name]) for pages, lengths, _ in report if lengths.get(name, 0) > 0]
         found.lengths[name] = sum(pages * length for pages, length in some) / max(1, sum(pages for pages, _ in some))
     return found
 
@@ -105,11 +105,13 @@ class ResultScorer:
             return self._word(node, found)
         if isinstance(node, Without):
             return not self._node(node.part, found)[0], 1.0
-        told = [self._node(part, found) for part in node.parts]
+        fitted = [self._node(part, found) for part in node.parts]
         if isinstance(node, AllOf):
-            wanted = [score for part, (_, score) in zip(node.parts, told, strict=True) if not isinstance(part, Without)]
-            return all(fits for fits, _ in told), sum(wanted) if wanted else 1.0
-        return any(fits for fits, _ in told), sum(score for fits, score in told if fits)
+            wanted = [
+                score for part, (_, score) in zip(node.parts, fitted, strict=True) if not isinstance(part, Without)
+            ]
+            return all(fits for fits, _ in fitted), sum(wanted) if wanted else 1.0
+        return any(fits for fits, _ in fitted), sum(score for fits, score in fitted if fits)
 
     def _word(self, word: Word, found: PeerHit) -> tuple[bool, float]:
         fits, score = False, 0.0
@@ -154,8 +156,8 @@ def merge(answers: Mapping[str, PeerAnswer], scorer: ResultScorer, weights: Mapp
     pages = [(name, found) for name, answer in answers.items() for found in answer.pages]
     if not pages:
         return []
-    told = [found.result["parts"] for _, found in pages]
-    parts = {name: np.array([_share(part.get(name, 0.0)) for part in told]) for name in weights}
+    report = [found.result["parts"] for _, found in pages]
+    parts = {name: np.array([_share(part.get(name, 0.0)) for part in report]) for name in weights}
     parts["bm25"] = as_share(np.array([scorer.score(found) for _, found in pages]))
     scores = combine(weights, parts)
     merged: list[MergedResult] = []

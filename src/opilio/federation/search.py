@@ -14,16 +14,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from opilio.errors import InputError, told
+from opilio.errors import InputError, describe_error
 from opilio.federation.answers import every_word
 from opilio.federation.peers import Peer, PeerAnswer, PeerError, PeerRefusal, PeerSummary
 from opilio.federation.results import MergedResult, ResultScorer, gather_statistics, merge, merge_facets
 from opilio.federation.selection import LEFT_OUT, Choice, choose
 from opilio.search.columns import Columns
-from opilio.search.finding import MAX_SIZE, pieces, with_filters
 from opilio.search.matching import leaves_of, mask_of
 from opilio.search.query import FILTERS, Question, parse
 from opilio.search.ranking import check_weights
+from opilio.search.results import MAX_SIZE, pieces, with_filters
 from opilio.search.snippets import Highlighter
 
 FIRST_PAUSE_S, MAX_PAUSE_S = 5.0, 300.0
@@ -375,4 +375,4 @@ def _total(choices: Mapping[str, Choice], answers: Mapping[str, PeerAnswer], mer
 def _said(found: object, timeout_s: float) -> str:
     if isinstance(found, PeerError):
         return found.message
-    return told(found) if isinstance(found, Exception) else f"did not answer within {timeout_s:.3g} s"
+    return describe_error(found) if isinstance(found, Exception) else f"did not answer within {timeout_s:.3g} s"

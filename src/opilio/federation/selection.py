@@ -121,15 +121,15 @@ class CollectionEstimate:
             return sure(self._pages - self._excluded(node), 1.0)
         if isinstance(node, AllOf):
             return self._all(node)
-        told, reasons = [], []
+        report, reasons = [], []
         for part in node.parts:
             try:
-                told.append(self.node(part))
+                report.append(self.node(part))
             except Impossible as reason:
                 reasons.append(reason)
-        if not told:
+        if not report:
             raise reasons[0]
-        return self._any(told)
+        return self._any(report)
 
     def _all(self, node: AllOf) -> Guess:
         parts = [self.node(part) for part in node.parts if not isinstance(part, Without)]

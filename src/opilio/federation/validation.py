@@ -109,20 +109,20 @@ def check_answer(answer: PeerAnswer, most: int) -> PeerAnswer:
 
 
 def _found(found: PeerHit) -> PeerHit | None:
-    told = found.result
-    url = normalize(told["url"]) if isinstance(told.get("url"), str) else ""
+    report = found.result
+    url = normalize(report["url"]) if isinstance(report.get("url"), str) else ""
     if not url or len(url) > 2 * MAX_URL_CHARS:
         return None
-    parts = told.get("parts")
-    visited = told.get("visited")
+    parts = report.get("parts")
+    visited = report.get("visited")
     result = {
-        "oid": int(_within(told.get("oid"), 2.0**53)), "url": url, "host": host_of(url),
-        "title": _text(told.get("title"), MAX_TEXT_CHARS), "topic": _text(told.get("topic"), MAX_TOPIC_CHARS),
-        "relevance": _within(told.get("relevance"), 1.0), "authority": _within(told.get("authority"), 1.0),
+        "oid": int(_within(report.get("oid"), 2.0**53)), "url": url, "host": host_of(url),
+        "title": _text(report.get("title"), MAX_TEXT_CHARS), "topic": _text(report.get("topic"), MAX_TOPIC_CHARS),
+        "relevance": _within(report.get("relevance"), 1.0), "authority": _within(report.get("authority"), 1.0),
         "visited": visited if isinstance(visited, str) and _MOMENT.fullmatch(visited) else "",
-        "language": _text(told.get("language"), 20), "type": _text(told.get("type"), 40),
-        "title_pieces": _pieces(told.get("title_pieces")), "snippet": _pieces(told.get("snippet")),
-        "score": _within(told.get("score"), 1.0), "folded": int(_within(told.get("folded"), MAX_PAGES)),
+        "language": _text(report.get("language"), 20), "type": _text(report.get("type"), 40),
+        "title_pieces": _pieces(report.get("title_pieces")), "snippet": _pieces(report.get("snippet")),
+        "score": _within(report.get("score"), 1.0), "folded": int(_within(report.get("folded"), MAX_PAGES)),
         "parts": {name: _within(parts.get(name) if isinstance(parts, dict) else 0.0, 1.0) for name in RANKINGS},
     }  # fmt: skip
     marks = [mark if _MARK.fullmatch(mark) else "" for mark in found.marks[:9]]

@@ -1,4 +1,4 @@
-"""Which addresses may be connected to, and which hosts the settings send elsewhere or through a proxy."""
+"""Network addresses: which may be connected to, and which hosts the settings reroute."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from opilio.errors import SettingsError
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-MAX_ROUTES = 10_000  # hosts whose route is remembered; matching a pattern anew costs microseconds
+MAX_ROUTES = 10_000  # hosts whose route is cached; matching the patterns again costs microseconds
 
 PROXY_SCHEMES = ("http://", "https://", "socks5h://")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052: the last four bytes are an IPv4 address
 
 
 class Endpoint(NamedTuple):
-    """An address, and the port when it is not the URL's own (0 otherwise)."""
+    """An address and a port; port 0 means that of the URL."""
 
     address: str
     port: int = 0
 
 
 def parse_address(text: str) -> IPAddress | None:
-    """The address that `text` is (brackets of an IPv6 host allowed), or None when it is a name."""
+    """`text` as an address (an IPv6 address may have brackets), or None if it is a name."""
     if text.startswith("[") and text.endswith("]"):
         text = text[1:-1]
     try:
@@ -34,9 +34,9 @@ def parse_address(text: str) -> IPAddress | None:
 
 
 def is_public(address: IPAddress) -> bool:
-    """Whether `address` is out on the internet: not loopback, private, link-local, reserved or multicast.
+    """Whether `address` is on the public internet: not loopback, private, link-local, reserved or multicast.
 
-    An IPv6 address that only wraps an IPv4 one (mapped, 6to4, NAT64) is judged by what it wraps.
+    For an IPv6 address that wraps an IPv4 one (mapped, 6to4, NAT64), the wrapped address decides.
     """
     if isinstance(address, ipaddress.IPv6Address):
         if address in _NAT64:
@@ -50,20 +50,20 @@ def is_public(address: IPAddress) -> bool:
 
 
 def is_local_name(name: str) -> bool:
-    """Whether `name` means this machine wherever it is resolved (RFC 6761)."""
+    """Whether `name` always means the local machine (RFC 6761)."""
     name = name.rstrip(".").lower()
     return name == "localhost" or name.endswith(".localhost")
 
 
 class Routes:
-    """The `connect_to` table of the settings: host patterns and the endpoint to connect to instead."""
+    """The setting `fetch.connect_to`: host patterns, and the endpoint to connect to instead."""
 
     def __init__(self, connect_to: dict[str, str]) -> None:
         self._patterns = [(pattern.lower(), _endpoint(pattern, to)) for pattern, to in connect_to.items()]
         self._known: dict[str, Endpoint | None] = {}
 
     def find(self, host: str, name: str) -> Endpoint | None:
-        """Where to connect for `host`; a pattern may match it with its port or its bare `name`. The first one wins."""
+        """Where to connect for `host`. A pattern matches the host with its port or the bare `name`; the first wins."""
         if not self._patterns:
             return None
         if host not in self._known:
@@ -90,7 +90,9 @@ def _endpoint(pattern: str, to: str) -> Endpoint:
 
 
 def check_proxy(proxy: str) -> str:
-    """`proxy` as it was given, or a SettingsError when it is of no kind we can speak to."""
+    """`proxy` itself, or a SettingsError if its kind is not supported."""
     if proxy and not proxy.startswith(PROXY_SCHEMES):
-        raise SettingsError(f"[fetch] proxy: {proxy!r} is not a proxy's URL", f"Known: {', '.join(PROXY_SCHEMES)}...")
+        raise SettingsError(
+            f"[fetch] proxy: {proxy!r} is not the URL of a proxy", f"Known: {', '.join(PROXY_SCHEMES)}..."
+        )
     return proxy

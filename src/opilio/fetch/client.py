@@ -1,4 +1,4 @@
-"""The transport to the real web: libcurl transfers in the event loop, with pooled handles and kept connections."""
+"""The transport to the real web: libcurl transfers in the event loop, with pooled handles and open connections."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from typing import Any, NamedTuple
 
 import pycurl
 
-from opilio.fetch import response as verdicts
 from opilio.fetch.addresses import Endpoint, Routes, check_proxy, is_local_name, is_public, parse_address
 from opilio.fetch.decoding import ACCEPT_ENCODING
 from opilio.fetch.headers import is_text, request_head, safe_value
 from opilio.fetch.resolver import Resolver
-from opilio.fetch.response import response_of
-from opilio.fetch.transfer import BodyLimits, Transfer, Verdict
-from opilio.fetch.transport import Response
+from opilio.fetch.transfer import BodyLimits, Ending, Transfer
+from opilio.fetch.transport import Response, outcome_of_error, response_of
 from opilio.model import Fetch, Lease, LeaseKind, Outcome, host_of
 from opilio.model.url import host_name, path_of
 from opilio.settings import FetchSettings, Settings
@@ -30,14 +28,14 @@ _SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycur
 
 
 class TransferStart(NamedTuple):
-    """When a lease was begun: by the wall clock for the record, by the monotonic clock for durations."""
+    """When work on a lease began: by the wall clock for the record, by the monotonic clock for durations."""
 
     epoch_s: float
     monotonic_s: float
 
 
 class Handle:
-    """A libcurl handle that is used for one transfer after another. Options that never change are set once."""
+    """A reusable libcurl handle. Options that never change are set once."""
 
     def __init__(self, fetching: FetchSettings) -> None:
         self.curl: Any = pycurl.Curl()
@@ -53,10 +51,10 @@ class Handle:
         self.curl.setopt(pycurl.WRITEFUNCTION, self._on_body)
         self.curl.setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
 
-    def prepare(self, url: str, endpoint: Endpoint | None, headers: list[str], terms: BodyLimits) -> None:
-        """Make ready for one transfer, to `endpoint` and nowhere else; None leaves the way to the proxy."""
+    def prepare(self, url: str, endpoint: Endpoint | None, headers: list[str], limits: BodyLimits) -> None:
+        """Set up one transfer that can only connect to `endpoint`; None: to the proxy."""
         curl = self.curl
-        self.transfer = Transfer(terms)
+        self.transfer = Transfer(limits)
         self.stalled = False
         curl.setopt(pycurl.URL, url)
         if headers != self._headers:
@@ -75,7 +73,7 @@ class Handle:
 
     @property
     def sent_s(self) -> float:
-        """When the request went out (monotonic); 0 while connecting."""
+        """When the request was sent (monotonic); 0 while connecting."""
         if not self.curl.getinfo(pycurl.REQUEST_SIZE):
             return 0.0
         return self.started_s + float(self.curl.getinfo(pycurl.PRETRANSFER_TIME))
@@ -90,14 +88,14 @@ class Handle:
         curl.setopt(pycurl.CONNECTTIMEOUT_MS, max(int(fetching.connect_timeout_s * 1000), 1))
         curl.setopt(pycurl.TIMEOUT_MS, max(int(fetching.total_timeout_s * 1000), 1))
         curl.setopt(_SUPPRESS_CONNECT_HEADERS, 1)
-        curl.setopt(pycurl.PROXY, fetching.proxy)  # set even if empty: the environment's proxies are not ours
+        curl.setopt(pycurl.PROXY, fetching.proxy)  # set even if empty, so that the environment is ignored
 
     def _set_trust(self, fetching: FetchSettings) -> None:
         if not fetching.verify_tls:
             self.curl.setopt(pycurl.SSL_VERIFYPEER, 0)
             self.curl.setopt(pycurl.SSL_VERIFYHOST, 0)
             return
-        # The certificates that Python itself trusts: libcurl's built-in path is that of the machine it was built on.
+        # The certificates that Python trusts: libcurl's built-in path is that of the machine it was built on.
         paths = ssl.get_default_verify_paths()
         if paths.cafile:
             self.curl.setopt(pycurl.CAINFO, paths.cafile)
@@ -111,7 +109,7 @@ class Handle:
         return self.transfer.on_body(data)
 
     def _open_socket(self, purpose: int, address: Any) -> Any:
-        """The last gate before a connection: only the address that was checked passes."""
+        """The last check before a connection: only the pinned address passes."""
         family, kind, protocol, peer = address
         if self._pinned and parse_address(peer[0]) != parse_address(self._pinned):
             return pycurl.SOCKET_BAD
@@ -119,7 +117,7 @@ class Handle:
 
 
 class Client:
-    """A `Transport` to the web. Belongs to the event loop it is first used in."""
+    """A `Transport` to the web, bound to the event loop in which it is first used."""
 
     def __init__(self, settings: Settings) -> None:
         fetching = settings.fetch
@@ -130,7 +128,7 @@ class Client:
         self._resolver = Resolver(
             fetching.dns_servers, fetching.dns_timeout_s, fetching.dns_cache_hosts, fetching.dns_max_ttl_s
         )
-        self._terms = {
+        self._limits = {
             LeaseKind.PAGE: BodyLimits(accept=fetching.accept),
             LeaseKind.HOST: BodyLimits(max_bytes=settings.robots.max_bytes, cut=True),
             LeaseKind.SITEMAP: BodyLimits(max_bytes=MAX_SITEMAP_BYTES),
@@ -152,13 +150,13 @@ class Client:
         if lease.kind is LeaseKind.HOST and not self._obey_robots:
             return Response(_record(start, Outcome.OK, "", endpoints[0]))
         for endpoint in endpoints[:MAX_ADDRESSES_TRIED]:
-            response = await self._ask(lease, endpoint, start)
+            response = await self._request(lease, endpoint, start)
             if response.fetch.outcome is not Outcome.CONNECT_FAILED:
                 break
         return response
 
     async def aclose(self) -> None:
-        """Close connections and the resolver; requests still open are cancelled."""
+        """Close connections and the resolver, and cancel open requests."""
         if self._watch is not None:
             self._watch.cancel()
             self._watch = None
@@ -168,8 +166,8 @@ class Client:
             handle.curl.close()
         self._idle.clear()
 
-    async def _endpoints(self, url: str) -> tuple[list[Endpoint | None], Verdict | None]:
-        """Where to connect for `url`: checked addresses in the order to try them, None for the proxy; or why not."""
+    async def _endpoints(self, url: str) -> tuple[list[Endpoint | None], Ending | None]:
+        """Where to connect for `url`: checked addresses in the order to try them (None: the proxy), or why not."""
         host = host_of(url)
         name = host_name(host)
         mapped = self._routes.find(host, name)
@@ -194,18 +192,19 @@ class Client:
             addresses = tuple(public)
         return ([None] if self._settings.proxy else [Endpoint(address) for address in addresses]), None
 
-    async def _ask(self, lease: Lease, endpoint: Endpoint | None, start: TransferStart) -> Response:
+    async def _request(self, lease: Lease, endpoint: Endpoint | None, start: TransferStart) -> Response:
         handle = self._idle.pop() if self._idle else Handle(self._settings)
         headers = self._headers if not (lease.etag or lease.last_modified) else self._headers + _conditions(lease)
-        handle.prepare(lease.url, endpoint, headers, self._terms[lease.kind])
+        handle.prepare(lease.url, endpoint, headers, self._limits[lease.kind])
         try:
             failure = await self._perform(handle)
         except BaseException:
-            handle.curl.close()  # it may still be in the middle of something
+            handle.curl.close()  # its transfer may still be active
             raise
-        verdict = None
-        if failure is not None and not handle.transfer.was_cut:
-            verdict = handle.transfer.verdict or failure
+        if handle.transfer.was_cut:
+            failure = None  # we stopped the transfer, and libcurl reports that as an error
+        elif failure is not None:
+            failure = handle.transfer.rejection or failure
         self._idle.append(handle)
         return response_of(
             handle.transfer,
@@ -213,12 +212,12 @@ class Client:
             ip=endpoint.address if endpoint else "",
             started_s=start.epoch_s,
             took_ms=(time.monotonic() - start.monotonic_s) * 1000,
-            failure=verdict,
+            failure=failure,
             request=request_head(host_of(lease.url), path_of(lease.url), headers),
         )
 
-    async def _perform(self, handle: Handle) -> Verdict | None:
-        """Run the transfer; None when libcurl is content, else what went wrong."""
+    async def _perform(self, handle: Handle) -> Ending | None:
+        """Run the transfer; None if it succeeded, else what went wrong."""
         self._busy.add(handle)
         if self._watch is None:
             self._watch = asyncio.get_running_loop().call_later(self._watch_every_s, self._sweep)
@@ -226,7 +225,7 @@ class Client:
             await self._multi.add_handle(handle.curl)
         except pycurl.error as error:
             code, message = error.args[0], str(error.args[1]) if len(error.args) > 1 else ""
-            return verdicts.of_error(code, message, handle.sent_s > 0)
+            return outcome_of_error(code, message, handle.sent_s > 0)
         except asyncio.CancelledError:
             with contextlib.suppress(RuntimeError, pycurl.error):
                 self._multi.remove_handle(handle.curl)
@@ -239,7 +238,7 @@ class Client:
         return None
 
     def _sweep(self) -> None:
-        """Stop transfers that have been silent for too long. Looks at all of them about once a second."""
+        """Stop transfers that have been silent for too long. Runs about once a second."""
         self._watch = None
         silent_since_s = time.monotonic() - self._settings.read_timeout_s
         for handle in list(self._busy):
@@ -253,7 +252,7 @@ class Client:
 
 
 def _standing_headers(settings: Settings) -> list[str]:
-    """The headers that every request carries."""
+    """The headers that are sent with every request."""
     headers = [
         f"User-Agent: {safe_value(settings.user_agent)}",
         f"Accept: {', '.join([*filter(_is_named, settings.fetch.accept), '*/*;q=0.1'])}",
@@ -265,7 +264,7 @@ def _standing_headers(settings: Settings) -> list[str]:
 
 
 def _is_named(mime_type: str) -> bool:
-    """Whether a type is worth naming in each request: text, and PDF, of which servers may have the one or the other."""
+    """Whether to list a type in the Accept header: text and PDF, between which servers may choose."""
     return is_text(mime_type) or mime_type == "application/pdf"
 
 
@@ -276,7 +275,7 @@ def _conditions(lease: Lease) -> list[str]:
 
 
 def _record(start: TransferStart, outcome: Outcome, detail: str, endpoint: Endpoint | None = None) -> Fetch:
-    """The record of a lease for which no response came."""
+    """The record of a lease that got no response."""
     return Fetch(
         outcome=outcome,
         ip=endpoint.address if endpoint else "",

@@ -1,7 +1,7 @@
-"""Content encodings undone piece by piece, never past a limit: a small body can unfold to gigabytes.
+"""Decoding of content encodings, piece by piece and up to a limit: a small body can decompress to gigabytes.
 
-Each coding is a `Stage`; stages are stacked as the header lists them. No stage ever gives more than the limit, so the
-memory used is bounded by it whatever the bytes say.
+Each encoding is a `DecodingStage`; stages are stacked in the order that the header lists them. No stage returns more
+than the limit, so memory is bounded whatever the bytes are.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MAX_STACKED = 3
 BOMB_RATIO = 100
 MAX_GZIP_MEMBERS = 1000
 ZSTD_MAX_WINDOW_BYTES = 8 * 2**20  # RFC 9659
-# zstandard's decompressobj has no output limit. Four bytes can stand for 128 KiB, so a slice gives 16 MiB at most.
+# zstandard's decompressobj has no output limit. Four bytes can encode 128 KiB, so a slice yields at most 16 MiB.
 ZSTD_SLICE_BYTES = 512
 
 _InflateError = cast(type[Exception], isal_zlib.error)
@@ -26,22 +26,22 @@ HTML_LIKE = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype|!--|\?xml|[a-z])", re
 
 
 class CodingError(Exception):
-    """Bytes that are not what their content encoding says. Never leaves this package: it becomes an outcome."""
+    """The bytes do not match their content encoding. This never leaves the package: it becomes an outcome."""
 
 
 class DecodingStage(Protocol):
-    """One coding being undone."""
+    """The decoder of one content encoding."""
 
     def feed(self, data: bytes, room_bytes: int) -> bytes:
-        """Decode `data`, giving at most about `room_bytes`. After a full answer it is not fed again."""
+        """Decode `data` to at most about `room_bytes`. Once that much was returned, it is not called again."""
 
     @property
     def complete(self) -> bool:
-        """Whether the coded stream has come to its proper end."""
+        """Whether the encoded stream has ended properly."""
 
 
 class _Gzip:
-    """gzip, also several members in a row; what follows the last member and is not gzip is ignored."""
+    """gzip, with any number of members; trailing data that is not gzip is ignored."""
 
     def __init__(self) -> None:
         self._inflate = isal_zlib.decompressobj(31)
@@ -77,7 +77,7 @@ class _Gzip:
 
 
 class _Deflate:
-    """deflate: with the zlib wrapper, as the standard says, or raw, as many servers send it."""
+    """deflate: with the zlib wrapper, as the standard requires, or raw, as many servers send it."""
 
     def __init__(self) -> None:
         self._inflate: Any = None
@@ -160,13 +160,13 @@ _STAGES: dict[str, type[DecodingStage]] = {
 
 
 def codings_of(header: str) -> list[str]:
-    """The codings a Content-Encoding header names, in the order they were put on."""
+    """The encodings in a Content-Encoding header, in the order they were applied."""
     names = (name.strip().lower() for name in header.split(","))
     return [name for name in names if name not in ("", "identity")]
 
 
 class Decoder:
-    """The decoded form of one body, never more than `max_bytes` and one piece."""
+    """Decodes one body, to at most `max_bytes` and one more piece."""
 
     def __init__(self, codings: list[str], max_bytes: int) -> None:
         names = codings if len(codings) <= MAX_STACKED else ["too many"]
@@ -174,7 +174,7 @@ class Decoder:
         self._stages: list[DecodingStage] = [_STAGES.get(name, _Unknown)() for name in reversed(names)]
         self._given_bytes = [0] * len(names)
         self.max_bytes = max_bytes
-        # Small enough that one slice of a bomb shows its ratio before the limit hides it.
+        # Small enough that one slice of a bomb reveals its ratio before the limit is reached.
         self._slice_bytes = min(max(max_bytes // (2 * BOMB_RATIO), 512), 2**14)
         self._pieces: list[bytes] = []
         self._fed: list[bytes] = []
@@ -183,7 +183,7 @@ class Decoder:
         self.overflowed = False
 
     def feed(self, data: bytes) -> bool:
-        """Decode one more piece; False when the limit is passed. Raises CodingError."""
+        """Decode another piece; False if the limit is exceeded. Raises CodingError."""
         if len(data) <= self._slice_bytes:
             return self._feed_slice(data)
         return all(
@@ -192,25 +192,25 @@ class Decoder:
         )
 
     def finish(self) -> None:
-        """Raise CodingError when the coded stream ended before its end."""
+        """Raise CodingError if the encoded stream is incomplete."""
         if self._fed_bytes and not all(stage.complete for stage in self._stages):
             raise CodingError(f"{self._codings}: the data ends early")
 
     @property
     def body(self) -> bytes:
-        """What was decoded so far, cut at the limit."""
+        """What has been decoded so far, cut at the limit."""
         body = b"".join(self._pieces)
         return body[: self.max_bytes] if len(body) > self.max_bytes else body
 
     @property
     def is_bomb(self) -> bool:
-        """Whether the limit was passed by bytes that unfold as no honest page does."""
+        """Whether the limit was exceeded at a compression ratio that no honest page has."""
         return self.overflowed and max(self._given_bytes, default=0) > BOMB_RATIO * self._fed_bytes
 
     def _feed_slice(self, data: bytes) -> bool:
         self._fed_bytes += len(data)
         if self._stages and not self.body_bytes:
-            self._fed.append(data)  # until something comes out, the header may still prove to be wrong
+            self._fed.append(data)  # until something is decoded, the header may turn out to be wrong
         try:
             for index, stage in enumerate(self._stages):
                 data = self._through(index, stage, data)
@@ -218,7 +218,7 @@ class Decoder:
             plain = b"".join(self._fed)
             if self.body_bytes or not HTML_LIKE.match(plain):
                 raise
-            self._stages = []  # the header lied: this is HTML as it stands
+            self._stages = []  # the header is wrong: this is plain HTML
             data = plain
         if data:
             self._pieces.append(data)
@@ -227,7 +227,7 @@ class Decoder:
         return not self.overflowed
 
     def _through(self, index: int, stage: DecodingStage, data: bytes) -> bytes:
-        """One stage's share. A stage between others is limited too: its output need not show in the end."""
+        """Run one stage. Inner stages are limited too, because their output may not show in the final size."""
         if not data or self.overflowed:
             return b""
         out = stage.feed(data, self.max_bytes + 1 - self._given_bytes[index])

@@ -1,6 +1,6 @@
-"""Heads of requests and responses, between bytes and meaning. Nothing here waits or opens anything.
+"""Pure functions on the heads of requests and responses, and on the type of a body.
 
-What a body is: by its Content-Type, and by its bytes where the header is missing or lies.
+The type of a body is that of its Content-Type, or that of its first bytes where the header is missing or wrong.
 """
 
 from __future__ import annotations
@@ -17,75 +17,11 @@ MAX_RETRY_AFTER_S = 10.0 * 365 * 86_400
 
 _STATUS_LINE = re.compile(rb"HTTP/([0-9.]+) +([0-9]{3})(?: +([^\r\n]*))?")
 _REASONS = {status.value: status.phrase for status in HTTPStatus}
-
-
-def status_of(line: bytes) -> int:
-    """The status of a status line, 0 when it is none."""
-    found = _STATUS_LINE.match(line)
-    return int(found.group(2)) if found else 0
-
-
-def parse_headers(lines: Sequence[bytes]) -> dict[str, str]:
-    """Header lines (without the status line) by lower-case name; repeated ones are joined by a comma."""
-    headers: dict[str, str] = {}
-    name = ""
-    for line in lines:
-        text = line.decode("latin-1")
-        if text[:1] in (" ", "\t"):  # a folded line goes on with the header before it
-            if name:
-                headers[name] = f"{headers[name]} {text.strip()}".strip()
-            continue
-        head, colon, value = text.partition(":")
-        if not colon:
-            continue
-        name = head.strip().lower()
-        value = value.strip()
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    return headers
-
-
-def raw_head(lines: Sequence[bytes]) -> bytes:
-    """The head as received, ending in an empty line; the status line of HTTP/2 written in the form of HTTP/1.1."""
-    if not lines:
-        return b""
-    first = lines[0]
-    found = _STATUS_LINE.match(first)
-    if found and not found.group(1).startswith(b"1"):
-        reason = found.group(3) or _REASONS.get(int(found.group(2)), "").encode()
-        first = b"HTTP/1.1 %s %s\r\n" % (found.group(2), reason)
-    head = first + b"".join(lines[1:])
-    return head if head.endswith((b"\r\n\r\n", b"\n\n")) else head + b"\r\n"
-
-
-def request_head(host: str, target: str, headers: Sequence[str]) -> bytes:
-    """The head of a GET request, as libcurl sends it when all its other headers are ours."""
-    return "\r\n".join((f"GET {target} HTTP/1.1", f"Host: {host}", *headers, "", "")).encode("latin-1", "replace")
-
-
-def retry_after_s(value: str, now_s: float) -> float:
-    """Seconds that a Retry-After header (seconds or a date) asks to wait; 0 when it says nothing usable."""
-    value = value.strip()
-    if value.isascii() and value.isdigit():
-        return min(float(value), MAX_RETRY_AFTER_S) if len(value) < 12 else MAX_RETRY_AFTER_S
-    try:
-        when = parsedate_to_datetime(value)
-        if when.tzinfo is None:
-            when = when.replace(tzinfo=UTC)
-        return min(max(when.timestamp() - now_s, 0.0), MAX_RETRY_AFTER_S)
-    except (ValueError, TypeError, IndexError, OverflowError):
-        return 0.0
-
-
-def safe_value(value: str) -> str:
-    """A header value made of what a server once sent us: no line ends or other controls may get back out."""
-    return "".join(char for char in value if char.isprintable())
-
-
 SNIFF_BYTES = 1024
-SAYS_NOTHING = frozenset({"", "application/octet-stream", "binary/octet-stream"})
-"""Types that servers give to files they know nothing of."""
+UNKNOWN_TYPES = frozenset({"", "application/octet-stream", "binary/octet-stream"})
+"""Types that servers send for files of unknown type."""
 
-# First bytes of formats that are never text, whatever the header says.
+# The first bytes of formats that are never text, whatever the header says.
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"GIF8", "image/gif"),
@@ -114,21 +50,83 @@ _TEXT_CONTROLS = bytes({*range(7, 14), 27})
 _CONTROLS = bytes(sorted(set(range(32)) - set(_TEXT_CONTROLS)))
 
 
+def status_of(line: bytes) -> int:
+    """The status code of a status line; 0 if it is not one."""
+    found = _STATUS_LINE.match(line)
+    return int(found.group(2)) if found else 0
+
+
+def parse_headers(lines: Sequence[bytes]) -> dict[str, str]:
+    """Headers by lower-case name, from lines without the status line; repeated headers are joined by a comma."""
+    headers: dict[str, str] = {}
+    name = ""
+    for line in lines:
+        text = line.decode("latin-1")
+        if text[:1] in (" ", "\t"):  # a folded line continues the previous header
+            if name:
+                headers[name] = f"{headers[name]} {text.strip()}".strip()
+            continue
+        head, colon, value = text.partition(":")
+        if not colon:
+            continue
+        name = head.strip().lower()
+        value = value.strip()
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    return headers
+
+
+def raw_head(lines: Sequence[bytes]) -> bytes:
+    """The head as received, ending in an empty line; an HTTP/2 status line is written in the form of HTTP/1.1."""
+    if not lines:
+        return b""
+    first = lines[0]
+    found = _STATUS_LINE.match(first)
+    if found and not found.group(1).startswith(b"1"):
+        reason = found.group(3) or _REASONS.get(int(found.group(2)), "").encode()
+        first = b"HTTP/1.1 %s %s\r\n" % (found.group(2), reason)
+    head = first + b"".join(lines[1:])
+    return head if head.endswith((b"\r\n\r\n", b"\n\n")) else head + b"\r\n"
+
+
+def request_head(host: str, target: str, headers: Sequence[str]) -> bytes:
+    """The head of a GET request as libcurl sends it with these headers."""
+    return "\r\n".join((f"GET {target} HTTP/1.1", f"Host: {host}", *headers, "", "")).encode("latin-1", "replace")
+
+
+def retry_after_s(value: str, now_s: float) -> float:
+    """The wait that a Retry-After header (seconds or a date) asks for; 0 if it is not usable."""
+    value = value.strip()
+    if value.isascii() and value.isdigit():
+        return min(float(value), MAX_RETRY_AFTER_S) if len(value) < 12 else MAX_RETRY_AFTER_S
+    try:
+        when = parsedate_to_datetime(value)
+        if when.tzinfo is None:
+            when = when.replace(tzinfo=UTC)
+        return min(max(when.timestamp() - now_s, 0.0), MAX_RETRY_AFTER_S)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return 0.0
+
+
+def safe_value(value: str) -> str:
+    """A header value without line ends and other control characters. Some values were sent to us by a server."""
+    return "".join(char for char in value if char.isprintable())
+
+
 def media_type(content_type: str) -> str:
-    """The bare type of a Content-Type header, in lower case; '' when it names none."""
+    """The bare type in a Content-Type header, in lower case; '' if there is none."""
     found = _TYPE.match(content_type.strip().lower())
     return found.group() if found else ""
 
 
 def is_text(mime_type: str) -> bool:
-    """Whether a type promises text."""
+    """Whether a type means text."""
     return mime_type.startswith("text/") or mime_type.endswith(("+xml", "/xml"))
 
 
 def sniff(start: bytes, content_type: str = "") -> str:
-    """The type that the first bytes of a body show: `text/html`, `text/plain`, a binary type.
+    """The type of a body by its first bytes: `text/html`, `text/plain` or a binary type.
 
-    `content_type` is the header as sent: its charset tells UTF-16, full of NULs, from binary data.
+    `content_type` is the header as sent: its charset distinguishes UTF-16, which is full of NULs, from binary data.
     """
     start = start[:SNIFF_BYTES]
     if start.startswith(_MAGIC_STARTS):
@@ -147,5 +145,5 @@ def sniff(start: bytes, content_type: str = "") -> str:
 
 
 def _many_controls(start: bytes) -> bool:
-    """Control characters past 2 %: a stray NUL is forgiven, binary data is not."""
+    """Whether more than 2 % are control characters: a stray NUL is tolerated, binary data is not."""
     return (len(start) - len(start.translate(None, _CONTROLS))) * 50 > len(start)

@@ -1,8 +1,7 @@
-"""Names to addresses: c-ares asks several servers, a cache with a size and a time to live remembers.
+"""DNS: names to addresses, by c-ares, with a bounded cache.
 
-The answer to a name is asked for once however many wait for it. c-ares resends to the next server when one does not
-answer in time; it works in a thread of its own, which only ever touches the event loop through
-`call_soon_threadsafe`.
+Concurrent lookups of one name share a single query. c-ares tries the next server if one does not answer in time; it
+runs in its own thread, which touches the event loop only through `call_soon_threadsafe`.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ import pycares
 
 from opilio.errors import SettingsError
 
-NEGATIVE_TTL_S = 5.0  # how long a failed lookup is believed
-MIN_TTL_S = 1.0  # an answer outlives the requests that wait for it, also when its TTL is 0
-ROUNDS = 2  # how often all servers are asked
+NEGATIVE_TTL_S = 5.0  # how long a failed lookup is cached
+MIN_TTL_S = 1.0  # an answer with TTL 0 must outlive the requests that wait for it
+ROUNDS = 2  # how often each server is tried
 _NO_SORT = 1 << 7  # ARES_AI_NOSORT: sorting opens a socket for each address
 
 
 class DnsAnswer(NamedTuple):
-    """What a name resolved to: addresses, IPv4 first, or an error in one line."""
+    """What a name resolved to: addresses, IPv4 first, or an error as one line."""
 
     addresses: tuple[str, ...]
     error: str = ""
 
 
 class Resolver:
-    """An asynchronous resolver with a cache. Bound to the event loop of its first lookup."""
+    """An asynchronous resolver with a cache, bound to the event loop of its first lookup."""
 
     def __init__(
         self,
@@ -56,7 +55,7 @@ class Resolver:
         return len(self._cache)
 
     def cached(self, name: str) -> DnsAnswer | None:
-        """The answer that is still believed, without waiting."""
+        """The cached answer, if it has not expired."""
         entry = self._cache.get(name)
         if entry is None:
             return None
@@ -74,11 +73,11 @@ class Resolver:
             return known
         future = self._open.get(name)
         if future is None:
-            future = self._ask(name)
-        return await asyncio.shield(future)  # one waiter that is cancelled must not cancel the others
+            future = self._query(name)
+        return await asyncio.shield(future)  # a cancelled waiter must not cancel the others
 
     def close(self) -> None:
-        """Cancel what is open."""
+        """Cancel open lookups."""
         if self._channel is not None:
             self._channel.close()
             self._channel = None
@@ -86,14 +85,14 @@ class Resolver:
             future.cancel()
         self._open.clear()
 
-    def _ask(self, name: str) -> asyncio.Future[DnsAnswer]:
-        channel = self._ensure_channel()  # may raise: then nobody waits for an answer that never comes
+    def _query(self, name: str) -> asyncio.Future[DnsAnswer]:
+        channel = self._ensure_channel()  # may raise, so it comes before a future is registered
         loop = asyncio.get_running_loop()
         future: asyncio.Future[DnsAnswer] = loop.create_future()
         self._open[name] = future
 
         def from_thread(result: Any, error: int | None) -> None:
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+            with contextlib.suppress(RuntimeError):  # the loop has been closed
                 loop.call_soon_threadsafe(self._answered, name, result, error)
 
         try:
@@ -101,7 +100,7 @@ class Resolver:
                 name, None, family=socket.AF_UNSPEC, type=socket.SOCK_STREAM, flags=_NO_SORT, callback=from_thread
             )
         except (pycares.AresError, UnicodeError, ValueError) as error:
-            self._remember(name, DnsAnswer((), f"not a name that can be looked up: {error}"), NEGATIVE_TTL_S)
+            self._remember(name, DnsAnswer((), f"not a valid host name: {error}"), NEGATIVE_TTL_S)
         return future
 
     def _answered(self, name: str, result: Any, error: int | None) -> None:
@@ -129,7 +128,7 @@ class Resolver:
     def _ensure_channel(self) -> pycares.Channel:
         if self._channel is None:
             try:
-                # No search domains: the names of URLs are complete.
+                # No search domains: host names in URLs are complete.
                 self._channel = pycares.Channel(
                     flags=pycares.ARES_FLAG_NOSEARCH,
                     timeout=self._timeout_s,
@@ -145,5 +144,5 @@ class Resolver:
 
 
 def _server(server: str) -> str:
-    """A server as c-ares reads it: a bare IPv6 address needs brackets."""
+    """A server address for c-ares, which wants brackets around a bare IPv6 address."""
     return f"[{server}]" if server.count(":") > 1 and not server.startswith("[") else server

@@ -1,7 +1,4 @@
-"""Rules of robots.txt (RFC 9309), read for one crawler and asked many times.
-
-The first visit to a host: its address, and what its robots.txt asks of us.
-"""
+"""robots.txt (RFC 9309): the first contact with a host, which fetches it, and the rules that it sets for us."""
 
 from __future__ import annotations
 
@@ -15,12 +12,18 @@ from opilio.model import Fetch, HostReport, Lease, Outcome, normalize
 from opilio.model.url import path_of
 from opilio.settings import Settings
 
-MAX_ANSWERS = 10_000  # answers remembered for one host
+MAX_ANSWERS = 10_000  # answers cached for one host
+MAX_ROBOTS_REDIRECTS = 5  # RFC 9309, 2.3.1.2
+MAX_SITEMAPS = 100  # of one robots.txt
 
 _LINE = re.compile(r"\s*([a-z -]+?)\s*:\s*([^#]*)", re.IGNORECASE)
 _AGENT_NAMES = frozenset({"user-agent", "useragent", "user agent"})
 _SITE_WIDE = frozenset({"sitemap", "sitemaps", "site-map", "host"})
 _TOKEN = re.compile(r"[a-z0-9_-]+|\*", re.IGNORECASE)
+_UNAVAILABLE = frozenset(
+    {Outcome.CLIENT_ERROR, Outcome.TOO_MANY_REQUESTS, Outcome.BAD_REDIRECT, Outcome.TOO_MANY_REDIRECTS}
+)
+"""Outcomes that mean "unavailable" in the words of RFC 9309: everything is allowed."""
 
 
 def product_token(user_agent: str) -> str:
@@ -30,15 +33,15 @@ def product_token(user_agent: str) -> str:
 
 
 def parse_robots(text: str, user_agent: str) -> Protego:
-    """The rules that concern `user_agent`, and the sitemaps."""
+    """The rules that apply to `user_agent`, and the sitemaps."""
     return Protego.parse(_relevant(text, product_token(user_agent).lower()))
 
 
 def _relevant(text: str, token: str) -> str:
     """`text` without the groups that name neither `token` nor `*`.
 
-    A file can name thousands of crawlers for thousands of rules, and a parser that gives each its own list of all of
-    them is busy for minutes. Names are also reduced to their product tokens here (`Opilio/1.0` means us).
+    A file may list thousands of crawlers with thousands of rules; a parser that copies all rules to each crawler then
+    takes minutes. Names are also reduced to their product tokens here (`Opilio/1.0` means us).
     """
     kept: list[str] = []
     in_agents = concerns_us = False
@@ -52,7 +55,7 @@ def _relevant(text: str, token: str) -> str:
             ours = agent is not None and agent.group().lower() in (token, "*")
             concerns_us = ours or (in_agents and concerns_us)
             if not in_agents:
-                kept.append("User-agent:")  # ends the group before, also when this one is not kept
+                kept.append("User-agent:")  # ends the previous group, even if this one is not kept
             in_agents = True
             if ours and agent is not None:
                 kept.append(f"User-agent: {agent.group()}")
@@ -66,19 +69,19 @@ def _relevant(text: str, token: str) -> str:
 
 
 class RobotsRules:
-    """Whether one host lets us ask for a URL, by what its robots.txt came to."""
+    """Which URLs of one host we may fetch, by the result of fetching its robots.txt."""
 
     def __init__(self, report: HostReport, user_agent: str) -> None:
         status = report.robots_status
         self._token = product_token(user_agent)
         self._rules = parse_robots(report.robots, user_agent) if 200 <= status < 300 and report.robots else None
-        # RFC 9309: not to be had (4xx, or redirected without end) allows all; not to be reached (5xx, no answer)
-        # forbids all. -1: we were told not to ask.
+        # RFC 9309: unavailable (4xx, or too many redirects) allows everything; unreachable (5xx, no answer) forbids
+        # everything. -1: robots.txt is not obeyed.
         self._otherwise = status < 0 or 200 <= status < 500
         self._answers: dict[str, bool] = {}
 
     def allows(self, url: str) -> bool:
-        """Whether `url`, in normal form and of this host, may be asked for."""
+        """Whether `url`, a URL of this host in normal form, may be fetched."""
         if self._rules is None:
             return self._otherwise
         path = path_of(url)
@@ -91,18 +94,10 @@ class RobotsRules:
         return answer
 
 
-MAX_ROBOTS_REDIRECTS = 5  # RFC 9309, 2.3.1.2
-MAX_SITEMAPS = 100  # of one robots.txt
-
-_NOT_TO_BE_HAD = frozenset(
-    {Outcome.CLIENT_ERROR, Outcome.TOO_MANY_REQUESTS, Outcome.BAD_REDIRECT, Outcome.TOO_MANY_REDIRECTS}
-)
-
-
-async def meet_host(client: Transport, lease: Lease, settings: Settings) -> tuple[Response, HostReport]:
+async def contact_host(client: Transport, lease: Lease, settings: Settings) -> tuple[Response, HostReport]:
     """Carry out a lease of the kind HOST, whose URL is that of robots.txt.
 
-    The response is the last one in a row of redirects, but its address is that of the host we came to meet.
+    Redirects are followed: the response is the last one, but with the address of the leased host.
     """
     response = await client.fetch(lease)
     ip = response.fetch.ip
@@ -122,13 +117,13 @@ async def meet_host(client: Transport, lease: Lease, settings: Settings) -> tupl
 def _report(fetch: Fetch, body: bytes, url: str, settings: Settings) -> HostReport:
     if fetch.outcome is Outcome.OK:
         return _read(fetch.status, body, url, settings)
-    reached = fetch.outcome in _NOT_TO_BE_HAD or fetch.outcome is Outcome.SERVER_ERROR
+    reached = fetch.outcome in _UNAVAILABLE or fetch.outcome is Outcome.SERVER_ERROR
     return HostReport(robots_status=fetch.status if reached else 0)
 
 
 def _read(status: int, body: bytes, url: str, settings: Settings) -> HostReport:
     if len(body) >= settings.robots.max_bytes:
-        body = body[: body.rfind(b"\n") + 1]  # half a rule could mean anything
+        body = body[: body.rfind(b"\n") + 1]  # drop the last rule, which may be incomplete
     text = body.decode("utf-8", "replace").removeprefix("\ufeff")
     rules = parse_robots(text, settings.user_agent)
     sitemaps = dict.fromkeys(normalize(sitemap, base=url) for sitemap in rules.sitemaps)

@@ -1,7 +1,7 @@
-"""Sitemaps: URLs that a site names itself. XML, plain text, RSS and Atom, each also gzipped.
+"""Sitemaps: URLs that a site publishes about itself, as XML, plain text, RSS or Atom, optionally gzipped.
 
-The XML is scanned for the few elements that matter and never parsed: no entity is expanded, no document type read, and
-a file that is broken in the middle still gives what stands before.
+The XML is scanned for the few elements that matter and never parsed: no entity is expanded, no DTD is read, and a file
+that breaks off still yields the URLs before the break.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from opilio.model import host_of, normalize, registered_domain
 
 MAX_DECODED_BYTES = 50 * 2**20  # sitemaps.org
 
-# <loc> of any namespace prefix but those of images and videos, which are no pages.
+# <loc> with any namespace prefix except those of images and videos, which are not pages.
 _LOC = re.compile(r"<(?!image:|video:|news:)(?:[\w.-]{1,40}:)?loc\s*>\s*(?:<!\[CDATA\[([^\]<]*)|([^<]*))")
 _FEED_LINK = re.compile(r"<link\b([^<>]*)>\s*(?:<!\[CDATA\[([^\]<]*)|([^<]*))")
 _HREF = re.compile(r"""\bhref\s*=\s*["']([^"'<>]*)["']""")
@@ -28,9 +28,9 @@ _BOMS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs
 
 
 def parse_sitemap(body: bytes, url: str, max_urls: int) -> tuple[list[str], bool]:
-    """The URLs in a sitemap found at `url`, in normal form and in order, and whether they are further sitemaps.
+    """The URLs in the sitemap at `url`, in normal form and in order, and whether they are further sitemaps.
 
-    Only URLs of the sitemap's own registered domain are taken: a site speaks for itself alone.
+    Only URLs of the sitemap's own registered domain are taken: a site can only list its own pages.
     """
     text = _text(_unzipped(body))
     root = _ROOT.search(text, 0, _ROOT_WITHIN_CHARS)
@@ -57,7 +57,7 @@ def _own_urls(found: Iterator[str], base: str, max_urls: int) -> list[str]:
 
 
 def _feed_links(text: str) -> Iterator[str]:
-    """RSS writes a link as text, Atom as an attribute."""
+    """The links in a feed: RSS writes them as text, Atom as attributes."""
     for match in _FEED_LINK.finditer(text):
         attributes = match.group(1)
         href = _HREF.search(attributes)
@@ -70,11 +70,11 @@ def _feed_links(text: str) -> Iterator[str]:
 
 
 def _unzipped(body: bytes) -> bytes:
-    """`body` without the gzip of a .gz file; what cannot be read is left out."""
+    """`body` without gzip compression, as far as it can be read."""
     if not body.startswith(b"\x1f\x8b"):
         return body
     decoder = Decoder(["gzip"], MAX_DECODED_BYTES)
-    with contextlib.suppress(CodingError):  # a file that breaks off gives what stands before
+    with contextlib.suppress(CodingError):  # keep what comes before the break
         decoder.feed(body)
     return decoder.body
 

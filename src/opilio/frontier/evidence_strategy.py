@@ -47,10 +47,10 @@ MEMORY_PAGES = 50.0
 LEAST, MOST = 0.2, 3.0
 """An adapting share stays between these multiples of the setting."""
 _EVERY_PAGES = 32
-"""All queued URLs are reprioritised after this many pages, or later when many are queued: after a page for each ..."""
+"""All queued URLs are reprioritised after at least this many pages."""
 _URLS_PER_PAGE, _MORE_URLS_PER_PAGE, _MANY_URLS = 50, 5, 10_000
-"""... 50 of the first 10,000 and for each 5 of those beyond: it costs 4 us a URL, and the links of new pages are
-weighed when the pages come."""
+"""It takes one more page for every 50 queued URLs up to 10,000, and for every 5 beyond: reprioritising costs 4 us a
+URL, and the links of new pages are scored when the pages come."""
 _LEAST_SPREAD = 1e-6
 _SHARPNESS = 3.0
 """Relevance to this power is what counts: a classifier made of few examples accepts many pages, is sure of few of them,
@@ -199,7 +199,7 @@ class AllEvidence(LinkTextOrder):
         return SEED_PRIORITY if link.depth == 0 else float(link.relevance)
 
     def priorities(self, links: Sequence[QueuedUrl]) -> list[float]:
-        """The expected relevance of some queued URLs; one without evidence keeps the priority it had."""
+        """Scores that rank queued URLs by expected relevance; a URL without evidence keeps the priority it had."""
         known = self.evidence.known_among([url.oid for url in links])
         features = self.evidence.features(known, renew=False)
         scores = dict(zip(known.tolist(), self._scores(known, features).tolist(), strict=True))
@@ -208,7 +208,7 @@ class AllEvidence(LinkTextOrder):
         return [scores[url.oid] if url.oid in scores else url.priority or self.priority(url) for url in links]
 
     def outdated(self, linked: Iterable[int]) -> Iterable[int]:
-        """The URLs to which many of the links are new."""
+        """The queued URLs whose number of known links has grown noticeably since they were scored."""
         return self.evidence.grown()
 
     def reprioritise(self, urls: Collection[QueuedUrl]) -> list[float] | None:

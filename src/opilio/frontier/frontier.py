@@ -194,6 +194,7 @@ class Frontier:
             return None
         host.leased_pages += 1
         self.leased[url.oid] = url
+        self._listener.leased(url)
         lease = Lease(
             url.oid, url.url, LeaseKind.PAGE, url.etag, url.last_modified, url.numtries + 1, url.anchor, url.neighbours
         )
@@ -251,7 +252,7 @@ class Frontier:
         return touched
 
     def requeue(self, topics: Iterable[int]) -> None:
-        """URLs of these topics, one for each, are queued in the database again: all queued URLs are reordered."""
+        """URLs are queued in the database again; `topics` has the topic of each. All queued URLs are reordered."""
         for topic in topics:
             if topic in self.tiers.queues:
                 self.tiers.cold[topic] += 1

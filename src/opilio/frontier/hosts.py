@@ -56,7 +56,7 @@ class Domain:
 
 
 class Host:
-    """One host (name and port) and all the frontier knows about it. Changed by the frontier only."""
+    """One host (name and port) and all the frontier knows about it. Changed only in the engine's loop."""
 
     __slots__ = (
         "boost", "bytes", "contacted_s", "crawl_delay_s", "domain", "domain_name", "failures", "in_domain_queue",

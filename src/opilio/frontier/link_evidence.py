@@ -90,7 +90,7 @@ class LinkEvidence:
         `steps` is the number of links followed since the last relevant page.
         """
         if self.memory.note_page(oid, relevance, steps, document, oids, sids):
-            self.catch_up()
+            self.process_events()
 
     def add_words(self, words: Words, relevance: float) -> None:
         """Learn from the words of a page: links to pages like it will have the same words."""
@@ -106,7 +106,7 @@ class LinkEvidence:
 
     def pages_seen(self) -> Rows:
         """The oids of all pages added so far."""
-        self.catch_up()
+        self.process_events()
         return self.memory.pages.oid.values.copy()
 
     def rejudge(self, rejudged: RejudgedPages, words_since: Sequence[tuple[Words, float]] = ()) -> None:
@@ -114,13 +114,13 @@ class LinkEvidence:
 
         `words_since` are the words of pages that were added after `pages_seen` was called.
         """
-        self.catch_up()
+        self.process_events()
         self.memory.rejudge(rejudged, words_since)
 
-    def catch_up(self, *, may_wait: bool = False) -> None:
+    def process_events(self, *, may_wait: bool = False) -> None:
         """Process everything that was added, and view the new links."""
         memory = self.memory
-        memory.catch_up(may_wait=may_wait)
+        memory.process_events(may_wait=may_wait)
         links = memory.links
         if links.forgotten > self._forgotten:
             count = links.forgotten - self._forgotten
@@ -141,17 +141,17 @@ class LinkEvidence:
 
     def known_among(self, oids: Sequence[int]) -> Rows:
         """Those of some URLs that there is evidence for."""
-        self.catch_up(may_wait=True)
+        self.process_events(may_wait=True)
         return self.memory.known_among(oids)
 
     def grown(self) -> list[int]:
         """The URLs to which many of the links are new: links found since the last call count as new."""
-        self.catch_up(may_wait=True)
+        self.process_events(may_wait=True)
         return self.memory.grown()
 
     def refresh(self) -> None:
         """Recompute the scores of all words."""
-        self.catch_up()
+        self.process_events()
         memory = self.memory
         memory.page_words.refresh()
         memory.link_words.refresh()
@@ -163,7 +163,7 @@ class LinkEvidence:
 
         With `renew`, the views of the links to them are renewed; else only what changes with each page is.
         """
-        self.catch_up(may_wait=not renew)
+        self.process_events(may_wait=not renew)
         if not len(oids):
             return np.zeros((0, len(FEATURES)))
         memory, pages = self.memory, self.memory.pages

@@ -1,8 +1,8 @@
 """The links of the pages that were fetched, and how relevant the pages turned out that they lead to.
 
 Every link of every page is remembered, up to the latest `MAX_LINKS`. Events are noted when they happen and processed
-later, many pages at a time (`catch_up`): one array operation for the links of sixty pages takes little longer than one
-for those of a single page.
+later, many pages at a time (`process_events`): one array operation for the links of sixty pages takes little longer
+than one for those of a single page.
 
 When pages are re-judged, `rejudge` corrects all that depends on the old judgements.
 """
@@ -61,7 +61,7 @@ class NotedPage(NamedTuple):
 class LinkMemory:
     """Links, pages, and the records of pages, hosts and folders.
 
-    `note_page`, `note_words`, `settle` and `forget` only note an event; it counts after the next `catch_up`.
+    `note_page`, `note_words`, `settle` and `forget` only note an event; it counts after the next `process_events`.
     """
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class LinkMemory:
 
     # -- processing of what was noted
 
-    def catch_up(self, *, may_wait: bool = False) -> None:
+    def process_events(self, *, may_wait: bool = False) -> None:
         """Process all that was noted. With `may_wait`, learn from it only when much is pending."""
         self._process_noted()
         if not may_wait or len(self._pending) >= min(MAX_PENDING_SAMPLES, 1 + self._known_pages // KNOWN_PER_PENDING):

@@ -1,8 +1,8 @@
 """Where queued URLs are: hot ones in memory, cold ones in the database only, and those that are tried again later.
 
-No cold URL is better than a hot one. Each topic has a floor, the best priority that was ever spilled, and a URL found
-with a priority below it stays cold. Whoever raises the estimate of a cold URL therefore brings it into memory first
-(`warm`).
+No cold URL is better than a hot one. Each topic has a floor, which no priority of its cold URLs exceeds, and a URL
+found with a priority below it stays cold. Whoever raises the estimate of a cold URL therefore brings it into memory
+first (`warm`).
 
 Every queued URL has a row in the database, the hot ones too: to spill a URL is to forget it here.
 """
@@ -35,11 +35,15 @@ class FrontierListener(Protocol):
         """Why a URL must not be fetched after all, asked just before it is leased (duplicates); None when it may be."""
         ...
 
+    def leased(self, url: QueuedUrl) -> None:
+        """A queued URL goes to a worker."""
+        ...
+
     def dropped(self, url: QueuedUrl, outcome: Outcome) -> None:
         """A queued URL will not be fetched."""
         ...
 
-    def spilled(self, urls: Sequence[QueuedUrl]) -> None:
+    def priorities_changed(self, urls: Sequence[QueuedUrl]) -> None:
         """The priorities of these queued URLs changed in memory, and have to be written to the database."""
         ...
 
@@ -51,10 +55,13 @@ class NoListener:
         """Nothing is rejected."""
         return None
 
+    def leased(self, url: QueuedUrl) -> None:
+        """Nothing is recorded."""
+
     def dropped(self, url: QueuedUrl, outcome: Outcome) -> None:
         """Nothing is recorded."""
 
-    def spilled(self, urls: Sequence[QueuedUrl]) -> None:
+    def priorities_changed(self, urls: Sequence[QueuedUrl]) -> None:
         """Nothing is recorded."""
 
 
@@ -113,9 +120,9 @@ class Tiers:
         self._listener = listener
         self.queues = {topic: TopicQueue(topic) for topic in topics}
         self.cold = dict.fromkeys(self.queues, 0)
-        """By topic: URLs that are queued in the database only ..."""
+        """By topic: how many URLs are queued in the database only."""
         self.not_admitted = dict.fromkeys(self.queues, 0)
-        """... and further ones that stay there as long as the present strategy, which does not admit them, orders."""
+        """By topic: how many more are there that the present strategy does not admit."""
         self._floor = dict.fromkeys(self.queues, float("-inf"))
         """By topic: no cold URL has a better priority than this."""
         self.holds_back = False
@@ -271,8 +278,8 @@ class Tiers:
         low = REFILL_BELOW * self.refill_size
         return [topic for topic, cold in self.cold.items() if cold > 0 and len(self._home(topic)) < low]
 
-    def wait_in_database(self, counts: Mapping[int, int]) -> None:
-        """Say how many URLs of each topic are cold, as after a restart; a refill brings the best."""
+    def set_cold_counts(self, counts: Mapping[int, int]) -> None:
+        """Set the number of cold URLs of each topic, as after a restart; a refill brings the best."""
         for topic, count in counts.items():
             self.cold[topic], self.not_admitted[topic] = count, 0
             self._floor[topic] = float("inf")
@@ -293,7 +300,7 @@ class Tiers:
         if spilled:
             self._floor[topic] = max(self._floor[topic], spilled[0].turn)
         if self.learner is not None:
-            self._listener.spilled(spilled)
+            self._listener.priorities_changed(spilled)
         for url in spilled:
             del self._hot[url.oid]
 
@@ -345,7 +352,7 @@ class Tiers:
                 self._note_worst(url)
                 moved.append(url)
         if self.learner is not None:
-            self._listener.spilled(moved)
+            self._listener.priorities_changed(moved)
         for topic in {url.topic for url in moved}:
             self._spill_when_full(topic)
 
@@ -358,7 +365,7 @@ class Tiers:
         """
         kept = list(self._hot.values()) if self.holds_back else []
         if self.learner is not None:
-            self._listener.spilled(list(self._hot.values()))
+            self._listener.priorities_changed(list(self._hot.values()))
         for topic, queue in self.queues.items():
             self.cold[topic] += self.not_admitted[topic] + len(queue) + (len(self._pool[topic]) if self._pool else 0)
             self.not_admitted[topic] = 0

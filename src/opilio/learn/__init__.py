@@ -16,7 +16,7 @@ What a model says: `rejudging.py` judges stored pages again when a model has cha
 `strategy_history.py` gives a strategy that learns what the topics are about, and shows it the stored pages again.
 
 How a crawl stands: `census.py` counts what fell into which topic and finds what the rest is about; `crawl_health.py`
-sees whether topics starve, whether the words of pages drift, and how much is left to find; `remedies.py` says what to
+sees whether topics starve, whether the words of pages drift, and how much is left to find; the census says what to
 do about it.
 
 Invariants: models are numbered from 1 without gaps and never change; a training set is read in one piece, so that a
@@ -45,14 +45,13 @@ if TYPE_CHECKING:
         trim_example,
         write_round,
     )
-    from opilio.learn.census import take_census
+    from opilio.learn.census import command_line, more_examples, take_census
     from opilio.learn.crawl_health import CrawlHealth, check_health, estimate_recall
     from opilio.learn.explanations import explain, explain_link, keyword_model
     from opilio.learn.guard import GuardVerdict, Trial, try_in_process, try_out
     from opilio.learn.mined_negatives import mines_negatives, with_mined_negatives
     from opilio.learn.models import compare_models, list_models, reuse_model
     from opilio.learn.rejudging import Rejudged, link_context, rejudge
-    from opilio.learn.remedies import command_line, more_examples
     from opilio.learn.settings_check import check_guard, check_settings
     from opilio.learn.strategy_history import prepare_from, prepare_order, read_rejudged, replay_pages
     from opilio.learn.trainer import TrainedModel, propose, redraw, store_model, train, train_in_process
@@ -137,8 +136,8 @@ _MODULES = {
     "Rejudged": "rejudging",
     "link_context": "rejudging",
     "rejudge": "rejudging",
-    "command_line": "remedies",
-    "more_examples": "remedies",
+    "command_line": "census",
+    "more_examples": "census",
     "check_guard": "settings_check",
     "check_settings": "settings_check",
     "prepare_order": "strategy_history",

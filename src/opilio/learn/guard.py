@@ -78,7 +78,7 @@ def confidences(training: TrainingSet, settings: Settings, model: bytes) -> list
     The only document of a topic, and those of a fold whose others do not suffice, are judged by the model there is,
     which has learned from them. Other documents have none.
     """
-    return confidences_by(training, settings, Model.from_bytes(model).judge_alone)
+    return confidences_by(training, settings, Model.from_bytes(model).trained_judge)
 
 
 def confidences_by(training: TrainingSet, settings: Settings, current: Judge) -> list[float | None]:

@@ -69,7 +69,7 @@ def store_model(store: Store, trained: TrainedModel, cause: TrainingCause, setti
         trained.estimates, to_toml(Settings(classify=settings.classify, oasis=settings.oasis)), taught, trained.model,
     )  # fmt: skip
     store.write(batch)
-    judge = Model.from_bytes(trained.model).judge_alone
+    judge = Model.from_bytes(trained.model).trained_judge
     if isinstance(judge, BayesTree):
         with store.writing() as connection:
             write_model(connection, judge.tables())
@@ -85,7 +85,7 @@ def _estimates(judge: Judge) -> dict[str, dict[str, dict[str, float]]]:
 def redraw(store: Store, version: int) -> TrainedModel | None:
     """The newest model with its variable part redrawn from the latest relevant pages; None when it has no such part."""
     model = Model.from_bytes(store.load_model(version))
-    judge = model.judge_alone
+    judge = model.trained_judge
     if not isinstance(judge, OasisFilter):
         return None
     reader = TextReader()

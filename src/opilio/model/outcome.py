@@ -1,4 +1,4 @@
-"""What became of a URL. What the web does is a value here, never an exception."""
+"""Outcomes: how a URL ended. What the web does is a value, never an exception."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from opilio.model.state import UrlState
 
 
 class OutcomeKind(StrEnum):
-    """The family an outcome belongs to, as summaries group them."""
+    """The group that an outcome is counted in."""
 
     STORED = "stored"
     REFUSED = "refused by us"
@@ -17,13 +17,14 @@ class OutcomeKind(StrEnum):
 
 
 class Outcome(StrEnum):
-    """How asking for a URL, or deciding not to ask, ended. `crawl.outcome` and `visits.outcome` hold these words."""
+    """How a fetch, or the decision not to fetch, ended. The columns `crawl.outcome` and `visits.outcome` hold these
+    values."""
 
-    # The web answered
+    # The server answered
     OK = "ok"
     NOT_MODIFIED = "not-modified"
     REDIRECT = "redirect"
-    # We refused, before or after the fetch
+    # We rejected the URL, before or after the fetch
     ROBOTS = "robots"
     NOINDEX = "noindex"
     LOCKED = "locked-domain"
@@ -40,14 +41,14 @@ class Outcome(StrEnum):
     BOMB = "decompression-bomb"
     TOO_MANY_REDIRECTS = "too-many-redirects"
     ELSEWHERE = "elsewhere"
-    # We have it already
+    # The collection already has the page
     DUP_IP_PATH = "duplicate-ip-path"
     DUP_IP_SIZE = "duplicate-ip-size"
     DUP_CONTENT = "duplicate-content"
     DUP_NEAR = "near-duplicate"
     DUP_SUFFIX = "duplicate-suffix"
     DUP_CANONICAL = "duplicate-canonical"
-    # The web failed us
+    # The fetch failed
     DNS_FAILED = "dns-failed"
     CONNECT_FAILED = "connect-failed"
     TLS_FAILED = "tls-failed"
@@ -63,22 +64,22 @@ class Outcome(StrEnum):
 
     @property
     def kind(self) -> OutcomeKind:
-        """The family this outcome is counted in."""
+        """The group that this outcome is counted in."""
         return _KIND[self]
 
     @property
     def may_retry(self) -> bool:
-        """Whether another try may end differently."""
+        """Whether another attempt may succeed."""
         return self in _RETRY
 
     @property
     def blames_host(self) -> bool:
-        """Whether this outcome makes its host `slow`, and in the end `bad`."""
+        """Whether this outcome makes its host `slow` and, if repeated, `bad`."""
         return self in _BLAMES_HOST
 
     @property
     def final_state(self) -> UrlState:
-        """The state of a URL for which this was the last word."""
+        """The state of a URL whose final outcome this is."""
         if self.kind is OutcomeKind.STORED:
             return UrlState.FETCHED
         return UrlState.FAILED if self.kind is OutcomeKind.FAILED else UrlState.DROPPED

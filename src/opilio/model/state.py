@@ -1,7 +1,8 @@
 """The states of a URL and of a crawl, and the one table of the changes that a URL's state may make.
 
-Every change of `crawl.state` follows `TRANSITIONS`. Memory changes a state by `UrlState.to`; SQL that changes states is
-built from `sources_of` (`opilio.store.states`), so that a statement can only touch rows whose state may change.
+Every change of `crawl.state` follows `TRANSITIONS`. A crawl changes states in memory (`UrlStates`) and writes them with
+its batches. SQL that changes many at once is built by `opilio.store.urls`. Both use `UrlState.to`, which raises when
+the table does not have the change.
 """
 
 from __future__ import annotations
@@ -49,9 +50,49 @@ def may_become(old: UrlState, new: UrlState) -> bool:
     return new in TRANSITIONS[old]
 
 
-def sources_of(new: UrlState) -> tuple[UrlState, ...]:
-    """The states from which a URL may change to `new`."""
-    return tuple(old for old in UrlState if new in TRANSITIONS[old])
+_WITH_PAGE = len(UrlState)  # the code of a URL that is fetched and whose page is stored
+_STATES: tuple[UrlState, ...] = (*UrlState, UrlState.FETCHED)
+_CODES = {state: code for code, state in enumerate(UrlState)}
+_LAST_OPEN = _CODES[UrlState.LEASED]  # waiting comes before it, and all other states after it
+
+
+class UrlStates:
+    """The states of all URLs of a crawl in memory, by oid, one byte each. Every change is checked against the table."""
+
+    def __init__(self) -> None:
+        self._codes = bytearray()
+
+    def __len__(self) -> int:
+        return len(self._codes)
+
+    def __getitem__(self, oid: int) -> UrlState:
+        return _STATES[self._codes[oid]]
+
+    def is_open(self, oid: int) -> bool:
+        """Whether a URL is waiting or leased."""
+        return self._codes[oid] <= _LAST_OPEN
+
+    def has_page(self, oid: int) -> bool:
+        """Whether a URL is fetched, and its page is stored."""
+        return self._codes[oid] == _WITH_PAGE
+
+    def append(self, state: UrlState) -> None:
+        """Add the URL with the next oid, which is new: waiting, or dropped at once."""
+        self._codes.append(_CODES[state])
+
+    def extend(self, codes: bytes) -> None:
+        """Add the URLs with the next oids, by their `stored_code`: when a crawl resumes."""
+        self._codes += codes
+
+    def change(self, oid: int, new: UrlState, *, has_page: bool = False) -> None:
+        """Change the state of a URL; IllegalTransition when it may not have that state next."""
+        _STATES[self._codes[oid]].to(new)
+        self._codes[oid] = _WITH_PAGE if has_page else _CODES[new]
+
+
+def stored_code(state: UrlState) -> int:
+    """The byte that stands for a state that was read from the database: a page of every fetched URL is stored."""
+    return _WITH_PAGE if state is UrlState.FETCHED else _CODES[state]
 
 
 class Phase(StrEnum):

@@ -12,7 +12,7 @@ from publicsuffixlist import PublicSuffixList
 MAX_URL_CHARS = 1000  # BINGO 4.2
 MAX_HOST_CHARS = 255  # RFC 1035
 
-# Query parameters that tell who came from where, or which session this is, and never which page.
+# Query parameters that track visitors or sessions and never select the page.
 _NOISE = re.compile(
     r"^(utm_\w+|gclid|fbclid|dclid|msclkid|yclid|mc_cid|mc_eid|igshid|_ga|_gl|_hs\w+|vero_\w+|mkt_tok|"
     r"phpsessid|jsessionid|sessionid|session_id|sid|aspsessionid\w*|cfid|cftoken|zenid|osCsid)$",
@@ -22,7 +22,7 @@ _PATH_SESSION = re.compile(r";(?:jsessionid|phpsessid|sid)=[^/?#;]*", re.IGNOREC
 
 
 def normalize(raw: str, base: str = "") -> str:
-    """The normal form of `raw`, read relative to `base`; '' when it is not a usable http(s) URL."""
+    """The normal form of `raw`, resolved against `base`; '' if it is not a usable http(s) URL."""
     try:
         url = ada_url.join_url(base, raw) if base else ada_url.normalize_url(raw)
     except ValueError:
@@ -31,7 +31,7 @@ def normalize(raw: str, base: str = "") -> str:
 
 
 def clean(url: str) -> str:
-    """Strip from an absolute, WHATWG-serialised URL all that does not tell which page it is; '' if not http(s)."""
+    """Strip everything from an absolute WHATWG URL that does not select the page; '' if it is not http(s)."""
     if not url.startswith(("http://", "https://")):
         return ""
     cut = url.find("#")
@@ -47,7 +47,7 @@ def clean(url: str) -> str:
     if ";" in url:
         path = url if question < 0 else url[:question]
         without = _PATH_SESSION.sub("", path)
-        if without != path:  # what is left may have become a dot segment
+        if without != path:  # a dot segment may be left
             return normalize(without + url[len(path) :])
     if question >= 0:
         kept = [part for part in url[question + 1 :].split("&") if part and not _NOISE.match(part.partition("=")[0])]
@@ -61,7 +61,7 @@ def url_key(url: str) -> int:
 
 
 def host_of(url: str) -> str:
-    """Host and, when it is not the default, port of a URL in normal form."""
+    """Host of a URL in normal form, with the port unless it is the default."""
     start = url.index("//") + 2
     end = url.find("/", start)
     return url[start:] if end < 0 else url[start:end]
@@ -82,7 +82,7 @@ def host_name(host: str) -> str:
 
 @cache
 def _suffixes() -> PublicSuffixList:
-    """The public suffix list; reading it takes a tenth of a second, which workers need not spend."""
+    """The public suffix list. Reading it takes 0.1 s, and workers do not need it."""
     return PublicSuffixList()
 
 

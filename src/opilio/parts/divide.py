@@ -15,8 +15,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from opilio.model import RELEVANT
+from opilio.parts.building import Scratch, example_texts, keep_measured
 from opilio.parts.rules import RULES, TOTALS
-from opilio.parts.scratch import Scratch, example_texts, keep_measured
 
 
 @dataclass(frozen=True)

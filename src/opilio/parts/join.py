@@ -20,9 +20,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from opilio.model import RELEVANT
+from opilio.parts.building import Scratch, example_texts, keep_measured
 from opilio.parts.divide import Progress
 from opilio.parts.rules import ELSEWHERE, RULES
-from opilio.parts.scratch import Scratch, example_texts, keep_measured
 from opilio.topics import TopicRecord
 
 

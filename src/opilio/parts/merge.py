@@ -18,15 +18,14 @@ from opilio.classify import Model
 from opilio.crawl.collection import WARC_FOLDER, Collection
 from opilio.errors import InputError, OpilioError
 from opilio.learn.training_data import fingerprint, has_documents
-from opilio.parts.building import building, check_room
+from opilio.parts.building import Scratch, building, check_room
 from opilio.parts.divide import Progress
 from opilio.parts.join import Carried, Joining, SourceCollection
-from opilio.parts.scratch import Scratch
 from opilio.parts.split import MEASURED, PartReport, idle_collection, room_for, with_counts
 from opilio.settings import Settings, override
 from opilio.settings.files import write_settings
 from opilio.store import Store
-from opilio.store.warc_files import WarcFile, known_ends, list_files, named_apart, needed_bytes, note_ends, take
+from opilio.store.warc_reading import WarcFile, known_ends, list_files, named_apart, needed_bytes, note_ends, take
 from opilio.topics import Mark, TopicRecord
 from opilio.topics.hierarchy import ROOT
 from opilio.topics.records import good_of, marks_from
@@ -285,7 +284,7 @@ def _renumber_models(store: Store, plan: MergePlan) -> None:
     for record in store.load_models():
         if record.version in new:
             old = Model.from_bytes(store.load_model(record.version))
-            again = Model(record.version, old.classifier, old.judge_alone).to_bytes()
+            again = Model(record.version, old.classifier, old.trained_judge).to_bytes()
             store.query("UPDATE models SET model = ? WHERE version = ?", [again, record.version], write=True)
 
 

@@ -16,14 +16,13 @@ from opilio.crawl.collection import WARC_FOLDER, Collection
 from opilio.crawl.operations.client import ask
 from opilio.crawl.status import FOUND
 from opilio.errors import CollectionBusy, InputError
-from opilio.parts.building import building, check_room
+from opilio.parts.building import Scratch, building, check_room
 from opilio.parts.divide import NewPart, Progress, divide
 from opilio.parts.rules import PAGES_AT_ANALYSIS, RELEVANT_AT_ROUND
-from opilio.parts.scratch import Scratch
 from opilio.settings.files import write_settings
 from opilio.store import Store
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
-from opilio.store.warc_files import WarcFile, known_ends, list_files, names_in, needed_bytes, note_ends, take
+from opilio.store.warc_reading import WarcFile, known_ends, list_files, names_in, needed_bytes, note_ends, take
 from opilio.topics import Mark, TopicRecord, find_topic
 from opilio.topics.hierarchy import ROOT
 from opilio.topics.records import good_of, marks_from, parent_of

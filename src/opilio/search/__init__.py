@@ -4,10 +4,10 @@ The index is a folder beside the database that can be deleted and rebuilt. While
 date; otherwise whoever searches does. Searching reads its files only, and takes nothing from the crawl.
 
 - The index: `index.py` (the words of pages), `columns.py` (what changes with every judgement, and near duplicates),
-  `updating.py` (bringing both up to date), `updating_process.py` (the same in another process).
+  `index_update.py` (bringing both up to date), `index_update_process.py` (the same in another process).
 - Searching: `query.py` (the language of questions), `matching.py` (what a question asks the index), `ranking.py`
-  (rankings and term vectors), `finding.py` (results with facets, and similar pages), `snippets.py`.
-- Views of the database: `browsing.py` (the portal's front, and the pages of a topic), `pages.py` (all that is known of
+  (rankings and term vectors), `results.py` (results with facets, and similar pages), `snippets.py`.
+- Views of the database: `portal.py` (the portal's front, and the pages of a topic), `pages.py` (all that is known of
   one page), `clusters.py` (subtopics found in a topic), `review.py` and `review_sampling.py` (judging a sample to know
   the precision and recall of the whole).
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from opilio.model.page import RELEVANT
+from opilio.model.visit import RELEVANT
 from opilio.topics.hierarchy import ROOT
 
 if TYPE_CHECKING:

@@ -61,7 +61,7 @@ _DECODE_VECTOR = msgspec.msgpack.Decoder(TermVector).decode
 NOTHING = Packed(b"", b"", "", "", "")
 
 
-class Damaged(Exception):
+class DamagedIndex(Exception):
     """The files of the index cannot be read. It is rebuilt."""
 
 
@@ -72,22 +72,22 @@ def panics() -> Iterator[None]:
         yield
     except BaseException as error:
         if type(error).__name__ == "PanicException":
-            raise Damaged(str(error)) from error
+            raise DamagedIndex(str(error)) from error
         raise
 
 
 @contextlib.contextmanager
 def reading() -> Iterator[None]:
-    """Raise `Damaged`, whatever goes wrong when files of the index are read."""
+    """Raise `DamagedIndex`, whatever goes wrong when files of the index are read."""
     try:
         with panics():
             yield
     except (ValueError, OSError, RuntimeError, msgspec.DecodeError) as error:
-        raise Damaged(str(error)) from error
+        raise DamagedIndex(str(error)) from error
 
 
 @contextlib.contextmanager
-def turn(folder: Path) -> Iterator[bool]:
+def index_lock(folder: Path) -> Iterator[bool]:
     """Hold the index of a collection for writing; False when another process does. A killed process holds nothing."""
     (folder / FOLDER).mkdir(exist_ok=True)
     with (folder / FOLDER / LOCK).open("a") as file:
@@ -147,7 +147,7 @@ def open_words(folder: Path) -> tuple[Any, Columns]:
     place = folder / FOLDER
     columns = Columns.load(place)
     if columns is not None:
-        with contextlib.suppress(Damaged), reading():
+        with contextlib.suppress(DamagedIndex), reading():
             return _opened(place), columns
     (place / FILE_NAME).unlink(missing_ok=True)  # first: words without columns count for nothing
     shutil.rmtree(place / WORDS, ignore_errors=True)
@@ -156,7 +156,7 @@ def open_words(folder: Path) -> tuple[Any, Columns]:
     return _opened(place), Columns()
 
 
-def forget(folder: Path) -> None:
+def discard_index(folder: Path) -> None:
     """Have the index rebuilt by the next update."""
     (folder / FOLDER / FILE_NAME).unlink(missing_ok=True)
 
@@ -240,4 +240,9 @@ class Readers:
         return kept[1]
 
 
-READERS = Readers()
+_READERS = Readers()
+
+
+def open_reader(folder: Path) -> IndexReader | None:
+    """The index of a collection as it is now; None when there is none that can be used."""
+    return _READERS.get(folder)

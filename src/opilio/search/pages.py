@@ -35,7 +35,7 @@ def page(store: Store, url: str, explain: bool = True) -> dict[str, Any]:
 
 
 def pages(store: Store, urls: list[str]) -> list[dict[str, Any]]:
-    """Several pages in one read."""
+    """What `page` returns, for each URL."""
     return [page(store, url) for url in urls]
 
 

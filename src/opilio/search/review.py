@@ -43,7 +43,7 @@ from opilio.topics import TopicRecord, find_topic, hierarchy_of
 MAX_TEXT_CHARS = 6000
 
 
-def look(store: Store, topic: str, url: str | None = None) -> dict[str, Any]:
+def review_state(store: Store, topic: str, url: str | None = None) -> dict[str, Any]:
     """How the review of a topic stands, and which page is to be judged next: `url`, or the next that was drawn."""
     record, kcids = _topic(store, topic)
     groups = load_groups(store, record.kcid, kcids)
@@ -72,7 +72,7 @@ def judge(store: Store, topic: str, url: str, verdict: str) -> None:
     reviews.add_verdict(store, int(time.time() * 1e6), record.kcid, oid, verdict, stands_for)
 
 
-def take_back(store: Store, topic: str) -> str:
+def undo_verdict(store: Store, topic: str) -> str:
     """Undo the latest verdict; the page it was about, to be judged again."""
     record, _ = _topic(store, topic)
     oid = reviews.delete_last_verdict(store, record.kcid)
@@ -90,7 +90,7 @@ def list_verdicts(store: Store, topic: str) -> list[dict[str, Any]]:
     ]
 
 
-def begin_anew(store: Store, topic: str) -> int:
+def restart_review(store: Store, topic: str) -> int:
     """Delete all verdicts of a topic; how many there were."""
     record, _ = _topic(store, topic)
     count = len(list_verdicts(store, topic))

@@ -30,7 +30,7 @@ def connect(path: Path, *, memory_bytes: int, read_only: bool, threads: int = 0)
         "threads": threads or min(MAX_THREADS, len(os.sched_getaffinity(0))),
         "memory_limit": f"{max(memory_bytes, 64 * 2**20) >> 20}MiB",
         "temp_directory": str(path.with_suffix(".spill")),
-        # The store checkpoints by itself, between two batches (StoreWriter._keep_house).
+        # The store checkpoints by itself, between two batches (StoreWriter._maintain).
         "checkpoint_threshold": "1TB",
         "python_enable_replacements": "false",
         "autoinstall_known_extensions": "false",
@@ -90,7 +90,7 @@ def store_error(path: Path, error: BaseException, doing: str) -> StoreError | Co
         return StoreError(
             f"{path}: cannot be read as a database; it is damaged or of another kind ({text})",
             "The WARC files still hold every page. Restore a copy of collection.duckdb and collection.duckdb.wal, or "
-            "move both away and crawl into the folder anew.",
+            "move both away and start a new crawl in the folder.",
         )
     return StoreError(f"{path}: could not {doing}: {text}", "What was written before is safe; start the crawl again.")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import duckdb
@@ -61,6 +62,15 @@ _HOSTS = """
     FROM shown s LEFT JOIN crawl c ON c.sid = s.sid AND c.state = 'fetched' LEFT JOIN pages p ON p.oid = c.oid
     GROUP BY ALL ORDER BY s.pages DESC, s.waiting DESC, s.host
 """
+
+_REASON = "SELECT coalesce(reason, 'it was killed') FROM runs ORDER BY run DESC LIMIT 1"
+_HOST_STATES = "SELECT state, count(*) FROM hosts GROUP BY state"
+_MEAN_RELEVANCE = "SELECT avg(relevance) FROM pages"
+_QUEUED = """
+    SELECT CASE WHEN t.path = '' THEN t.name ELSE t.path END, count(c.oid) FROM topics t
+    LEFT JOIN crawl c ON c.topic = t.kcid AND c.state = 'waiting' GROUP BY t.kcid, 1 ORDER BY t.kcid
+"""
+_LAST_NOTICES = "SELECT kind, text, coalesce(remedy, '') FROM notices ORDER BY noticed DESC, rowid DESC LIMIT ?"
 
 
 class LastRun(NamedTuple):
@@ -176,3 +186,34 @@ class HostFigures(NamedTuple):
 def host_figures(store: Store, top: int) -> list[HostFigures]:
     """The hosts with the most pages, those that fail most and those with the most queued URLs: `top` of each."""
     return [HostFigures(*row) for row in store.query(_HOSTS, {"top": top}, max_rows=3 * top).rows]
+
+
+# -- the last crawl
+
+
+@dataclass(frozen=True)
+class StoredFigures:
+    """What the database says of the last crawl."""
+
+    reason: str
+    """Why it ended."""
+    hosts: dict[str, int]
+    """Hosts by state."""
+    mean_relevance: float | None
+    queued: dict[str, int]
+    """Queued URLs by topic."""
+    notices: list[dict[str, str]]
+    """The latest notices, the newest last."""
+
+
+def stored_figures(store: Store, max_notices: int) -> StoredFigures:
+    """The figures of the last crawl."""
+    reasons = store.query(_REASON).rows
+    notices = reversed(store.query(_LAST_NOTICES, [max_notices]).rows)
+    return StoredFigures(
+        reason=reasons[0][0] if reasons else "never crawled",
+        hosts=dict(store.query(_HOST_STATES).rows),
+        mean_relevance=store.query(_MEAN_RELEVANCE).rows[0][0],
+        queued=dict(store.query(_QUEUED).rows),
+        notices=[{"kind": kind, "text": text, "remedy": remedy} for kind, text, remedy in notices],
+    )

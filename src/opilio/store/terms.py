@@ -52,11 +52,11 @@ _NEIGHBOURS = f"""
         UNION
         SELECT oid_src, oid_dst FROM links WHERE oid_src IN (SELECT unnest($1::BIGINT[]))
     ),
-    told AS (
+    report AS (
         SELECT oid AS other, unnest(max_by(tid, freq, {SIGNIFICANT_STEMS})) AS tid
         FROM terms WHERE oid IN (SELECT other FROM near) GROUP BY oid
     )
-    SELECT n.oid, list(t.tid) FROM near n JOIN told t USING (other) WHERE n.oid <> n.other GROUP BY n.oid
+    SELECT n.oid, list(t.tid) FROM near n JOIN report t USING (other) WHERE n.oid <> n.other GROUP BY n.oid
 """
 _PARENTS = f"""
     SELECT c.oid, t.tids FROM crawl c JOIN (

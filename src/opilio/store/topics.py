@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import duckdb
 
 from opilio.model import RELEVANT
 from opilio.store.database import Store
 from opilio.store.pages import TAKEN
+from opilio.topics import hierarchy_of
 
 _NEXT = "SELECT 1 + greatest(coalesce(max(kcid), 0), (SELECT coalesce(max(kcid), 0) FROM judgements)) FROM topics"
 _REMOVE = (
@@ -17,6 +18,15 @@ _REMOVE = (
     "DELETE FROM seeds WHERE kcid = ?",
     "UPDATE crawl SET topic = 0 WHERE topic = ?",
 )
+_LIST = """
+    SELECT t.kcid, t.path, t.name, t.keywords,
+           (SELECT count(*) FROM training x WHERE x.kcid = t.kcid AND x.positive),
+           (SELECT count(*) FROM training x WHERE x.kcid = t.kcid AND x.source = 'archetype'),
+           (SELECT count(*) FROM training x WHERE x.kcid = t.kcid AND NOT x.positive),
+           (SELECT count(*) FROM pages p WHERE p.kcid = t.kcid),
+           (SELECT count(*) FROM pages p WHERE p.kcid = t.kcid AND p.relevance >= 0.5)
+    FROM topics t ORDER BY t.path
+"""
 # Of each topic, NULL standing for OTHERS, the pages; those visited in the last days of the collection are its new ones.
 _COUNTS = f"""
     WITH span AS (SELECT max(visited) - to_days($days::INTEGER) AS since FROM pages)
@@ -51,6 +61,18 @@ def count_pages(cursor: duckdb.DuckDBPyConnection, days: int) -> dict[int | None
     """The pages of each topic; None stands for OTHERS. New are those of the last `days` of crawling."""
     rows = cursor.execute(_COUNTS, {"days": days}).fetchall()
     return {kcid: TopicCount(*(value or 0 for value in counts)) for kcid, *counts in rows}
+
+
+def list_topics(store: Store) -> list[dict[str, Any]]:
+    """The topics with their marks, examples and pages."""
+    marks = {node.kcid: node.mark.value for node in hierarchy_of(store.load_topics()).nodes.values()}
+    return [
+        {
+            "topic": path or name, "path": path, "mark": marks[kcid], "keywords": list(keywords or []), "examples": yes,
+            "archetypes": archetypes, "negatives": no, "pages": pages, "relevant": relevant,
+        }
+        for kcid, path, name, keywords, yes, archetypes, no, pages, relevant in store.query(_LIST, max_rows=2**15).rows
+    ]  # fmt: skip
 
 
 def next_kcid(store: Store) -> int:

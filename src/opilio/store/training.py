@@ -91,6 +91,22 @@ def example_rows(store: Store) -> dict[ExampleKey, ExampleRow]:
     return {(row["kcid"], row["name"]): {**row, "added": row["added"] or 0.0} for row in found}
 
 
+def list_examples(store: Store) -> list[dict[str, Any]]:
+    """The training documents by topic: name, title, side, source, length, whether the page is there, and whether only a
+    part of it is learned from."""
+    paths = {record.kcid: record.path or record.name for record in store.load_topics()}
+    parts = trimmed_examples(store)
+    return [
+        {
+            "topic": paths.get(record.kcid, ""), "name": record.name, "kind": record.kind, "title": record.title,
+            "positive": record.positive, "source": record.source, "words": len((record.text or "").split()),
+            "there": bool(record.text) or record.oid is not None,
+            "part": (record.kcid, record.name) in parts,
+        }
+        for record in store.load_training()
+    ]  # fmt: skip
+
+
 def add_page_example(store: Store, kcid: int, url: str, source: str, text: str | None = None) -> None:
     """Add the page of a URL as the user's own: an example when `source` is CONFIRMED, else a counter-example.
 

@@ -1,6 +1,12 @@
-"""URLs by state and origin: what refills and a resumed crawl read of the table `crawl`.
+"""URLs in the table `crawl`: what the user queues again or drops, and what refills and a resumed crawl read.
 
-The order in which queued URLs come into memory is in `refill`.
+A crawl changes states in memory and writes them with its batches. The statements here change many URLs at once, on the
+user's behalf, and are built from the one table of transitions. Each names the states it changes from: a change that
+`TRANSITIONS` does not have raises `IllegalTransition` when the statement is built, and rows in other states are left
+alone.
+
+A part of a divided collection knows URLs of other parts, with the outcome `elsewhere`, and leaves them alone. When its
+user adds one as a seed or an example, it is claimed: it is queued here from then on, like any seed.
 """
 
 from __future__ import annotations
@@ -10,13 +16,100 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from opilio.store import states
+from opilio.model import Outcome, UrlState
 from opilio.store.database import Store
 
-if TYPE_CHECKING:  # it takes a tenth of a second to import
+if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+
+FIRST_PRIORITY = 1e6
+"""Brings a URL into memory among the first; there the strategy gives it a priority of its own."""
+
+
+def change_states(old: tuple[UrlState, ...], new: UrlState, sets: str = "", *, source: str = "", where: str) -> str:
+    """The statement that takes URLs from one of the states `old` to `new`.
+
+    `sets` are further assignments, `source` is what follows FROM, `where` chooses among the URLs in those states.
+    """
+    words = []
+    for state in old:
+        state.to(new)
+        words.append(f"'{_stored(state).value}'")
+    assignments = f"state = '{_stored(new).value}'" + (f", {sets}" if sets else "")
+    from_ = f" FROM {source}" if source else ""
+    return f"UPDATE crawl SET {assignments}{from_} WHERE crawl.state IN ({', '.join(words)}) AND ({where})"
+
+
+def _stored(state: UrlState) -> UrlState:
+    if state is UrlState.LEASED:
+        raise ValueError("leases live in memory: the database never holds one")
+    return state
+
+
+RETRY_FAILED = change_states(
+    (UrlState.FAILED, UrlState.DROPPED),
+    UrlState.WAITING,
+    "numtries = 0, not_before = NULL",
+    where=f"state = '{UrlState.FAILED}' OR outcome = '{Outcome.BAD_HOST}'",
+)
+"""Requeues what failed, and what was dropped because its host was given up."""
+
+RECRAWL = change_states(
+    (UrlState.FETCHED,),
+    UrlState.WAITING,
+    "numtries = 0",
+    where=f"outcome IN ('{Outcome.OK}', '{Outcome.NOT_MODIFIED}')",
+)
+"""Requeues the URLs whose page is stored."""
+
+CLAIM = change_states(
+    (UrlState.DROPPED,),
+    UrlState.WAITING,
+    f"outcome = NULL, topic = g.topic, depth = 0, relevance = 1.0, priority = {FIRST_PRIORITY}",
+    source="(SELECT unnest(?::BIGINT[]) AS oid, unnest(?::SMALLINT[]) AS topic) g",
+    where=f"g.oid = crawl.oid AND outcome = '{Outcome.ELSEWHERE}'",
+)
+"""Requeues URLs that were left to another part of a divided collection: their oids, and the topic of each."""
+
+DROP_LOCKED = change_states(
+    (UrlState.WAITING,),
+    UrlState.DROPPED,
+    f"outcome = '{Outcome.LOCKED}', not_before = NULL",
+    where="oid IN (SELECT unnest(?::BIGINT[]))",
+)
+"""Drops URLs of hosts that were locked, by their oids."""
+
+UNLOCK = change_states(
+    (UrlState.DROPPED,),
+    UrlState.WAITING,
+    f"outcome = CASE WHEN oid IN (SELECT oid FROM pages) THEN '{Outcome.OK}' END",
+    where=f"outcome = '{Outcome.LOCKED}' AND oid IN (SELECT unnest(?::BIGINT[]))",
+)
+"""Requeues URLs that a lock dropped, by their oids."""
+
+
+def reopen(where: str) -> str:
+    """The statement that requeues those of the dropped URLs that a condition chooses."""
+    return change_states((UrlState.DROPPED,), UrlState.WAITING, "outcome = NULL", where=where)
+
+
+_RETRY_HOSTS = "UPDATE hosts SET state = 'ok', failures = 0, met = NULL, robots_status = NULL WHERE state <> 'ok'"
+_QUEUED_OF_HOSTS = "SELECT oid, topic FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
+_LOCKED_OF_HOSTS = """
+    SELECT oid, topic, oid IN (SELECT oid FROM pages)
+    FROM crawl WHERE state = 'dropped' AND outcome = 'locked-domain' AND sid IN (SELECT unnest(?::INTEGER[]))
+"""
+_COUNT_OF_HOSTS = "SELECT count(*) FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
+_ELSEWHERE = f"""
+    SELECT c.oid, coalesce(t.kcid, s.kcid, c.topic)
+    FROM crawl c
+    LEFT JOIN (SELECT name, arg_max(kcid, rowid) AS kcid FROM training WHERE kind = 'url' GROUP BY name) t
+        ON t.name = c.url
+    LEFT JOIN (SELECT url, arg_max(kcid, rowid) AS kcid FROM seeds GROUP BY url) s ON s.url = c.url
+    WHERE c.outcome = '{Outcome.ELSEWHERE}' AND c.url IN (SELECT unnest(?::VARCHAR[]))
+"""
 _VALIDATORS = """
     SELECT oid, arg_max(etag, visited), arg_max(last_modified, visited)
     FROM pages WHERE oid IN (SELECT unnest(?)) GROUP BY oid
@@ -111,6 +204,56 @@ class PageSketch(NamedTuple):
     shingles: bytes | None
 
 
+# -- by the user, and of other parts
+
+
+def retry_failed(store: Store) -> None:
+    """Queue the URLs that failed, and those of hosts that were given up."""
+    store.query(RETRY_FAILED, write=True)
+    store.query(_RETRY_HOSTS, write=True)
+
+
+def recrawl(store: Store) -> None:
+    """Queue the pages that are stored."""
+    store.query(RECRAWL, write=True)
+
+
+def drop_locked(store: Store, sids: Sequence[int], held: Iterable[int] = ()) -> list[tuple[int, int]]:
+    """Drop the queued URLs of locked hosts, except URLs that are `held`: oid and topic of each."""
+    kept = set(held)
+    found = [(oid, topic) for oid, topic in _rows(store, _QUEUED_OF_HOSTS, [list(sids)]) if oid not in kept]
+    if found:
+        store.query(DROP_LOCKED, [[oid for oid, _ in found]], write=True)
+    return found
+
+
+def requeue_unlocked(store: Store, sids: Sequence[int]) -> list[tuple[int, int, bool]]:
+    """Queue again what a lock dropped: oid, topic, and whether the page is stored and so is fetched once more."""
+    found = [(oid, topic, stored) for oid, topic, stored in _rows(store, _LOCKED_OF_HOSTS, [list(sids)])]
+    if found:
+        store.query(UNLOCK, [[oid for oid, _, _ in found]], write=True)
+    return found
+
+
+def count_queued_of_hosts(store: Store, sids: Sequence[int]) -> int:
+    """How many URLs of some hosts are queued in the database."""
+    return int(store.query(_COUNT_OF_HOSTS, [list(sids)]).rows[0][0])
+
+
+def elsewhere(store: Store, urls: Sequence[str]) -> list[tuple[int, int]]:
+    """Those of some URLs that are left to another part: oid of each, and the topic for which the user named it."""
+    return [(oid, topic) for oid, topic in store.query(_ELSEWHERE, [list(urls)], max_rows=len(urls) + 1).rows]
+
+
+def claim(store: Store, urls: Sequence[str]) -> list[tuple[int, int]]:
+    """Queue those of some URLs here that were left to another part; oid and topic of each."""
+    found = elsewhere(store, urls)
+    if found:
+        oids, topics = zip(*found, strict=True)
+        store.query(CLAIM, [list(oids), list(topics)], write=True)
+    return found
+
+
 # -- for refills and resuming
 
 
@@ -122,7 +265,7 @@ def validators(store: Store, oids: Sequence[int]) -> dict[int, tuple[str, str]]:
     return {oid: (etag or "", last_modified or "") for oid, etag, last_modified in rows}
 
 
-def queued_urls(store: Store) -> Iterator[tuple[int, int]]:
+def all_queued(store: Store) -> Iterator[tuple[int, int]]:
     """All queued URLs: oid and topic."""
     return _rows(store, _QUEUED)
 
@@ -162,7 +305,7 @@ def requeue_dropped(store: Store, max_depth: int, max_pages_per_host: int, sids_
     chosen = " OR ".join(f"({condition})" for condition in conditions)
     (count,) = store.query(f"SELECT count(*) FROM crawl WHERE state = 'dropped' AND ({chosen})").rows[0]
     if count:
-        store.query(states.reopen(chosen), write=True)
+        store.query(reopen(chosen), write=True)
     return int(count)
 
 

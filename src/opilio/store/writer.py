@@ -52,7 +52,7 @@ class StoreWriter:
             names, totals = list(batch.counters), list(batch.counters.values())
             tables.append(("counters", pa.table({"name": names, "n": pa.array(totals, pa.int64())})))
         with self._changing("write"):
-            self._keep_house()
+            self._maintain()
             with self._transaction():
                 if batch.replaced:
                     self._remove_pages(batch.replaced)
@@ -83,7 +83,7 @@ class StoreWriter:
 
     @contextmanager
     def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """The connection that writes, in a transaction of its own, for parts of the store that stand for themselves."""
+        """The connection that writes, in a transaction of its own, for other modules of this package."""
         with self._changing("write"):
             self.settle()
             with self._transaction():
@@ -119,7 +119,7 @@ class StoreWriter:
         with self._changing("checkpoint"):
             self._checkpoint()
 
-    def _keep_house(self) -> None:
+    def _maintain(self) -> None:
         """What must be done now and then, before a batch: so an error here never leaves a batch in doubt."""
         if self.journal_rows >= FOLD_ROWS:
             self.settle()
@@ -143,7 +143,7 @@ class StoreWriter:
 
     @contextmanager
     def _changing(self, doing: str) -> Iterator[None]:
-        """The turn to change something, with DuckDB's errors translated."""
+        """Hold the right to change something; DuckDB's errors are translated."""
         with self._file.turn:
             self._file.check_open()
             if self._file.read_only:

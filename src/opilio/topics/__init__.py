@@ -1,34 +1,32 @@
-"""What the crawl looks for: a tree of topics behind every form of input.
+"""Topics: what the crawl looks for, as a tree, whatever the user gave it to start from.
 
-A *topic* has a name, keywords, seeds and *examples*, and a place in the tree; its number is its `kcid`, the root's is
-0. Folders of a bookmark file become topics and their bookmarks seeds and examples (`bookmarks.py`); a taxonomy file
-says all this by hand (`taxonomy.py`); plain lists of URLs and files are about the root (`seeds.py`, `examples.py`), and
-so are the words of a query, which are a virtual example. Each topic has its own queue in the frontier.
+A *topic* has a name, keywords, seeds, *examples* and a place in the tree (`tree.py`). Its number is its `kcid`; the
+root's is 0. Each topic has its own queue in the frontier. The tree is made from what the user gives (`inputs.py`):
 
-The user marks topics *good*; what the others are follows from it (`hierarchy.py`). Once stored, topics are records
-(`records.py`), which pure functions change (`changes.py`). What no topic takes is in *OTHERS*, about which classifiers
-learn from everyday documents that come with Opilio (`others.py`).
+- bookmarks: folders become topics, their bookmarks seeds and examples (`inputs.py`);
+- a taxonomy file, which spells the tree out (`taxonomy.py`, `taxonomy_syntax.py`, `taxonomy_yaml.py`);
+- plain lists of URLs and files, which belong to the root (`inputs.py`, `examples.py`);
+- a query, whose words become a virtual example of the root.
 
-A tree never holds two topics of the same path, every topic but the root has a parent, and none below a good topic is
-good.
+The user marks topics *good*; all other marks follow from these (`hierarchy.py`). In the database topics are records
+(`records.py`), and pure functions compute changes to them (`changes.py`). A page that no topic accepts is in *OTHERS*;
+classifiers learn OTHERS from everyday documents that come with Opilio (`others.py`).
+
+Invariants: paths are unique, every topic but the root has a parent, and no topic below a good one is good.
 """
 
-from opilio.topics.bookmarks import read_bookmarks
 from opilio.topics.changes import (
     Change,
     Merge,
     add_topic,
     mark_topic,
     merge_tree,
-    move_topic,
-    remove_topic,
-    rename_topic,
 )
 from opilio.topics.examples import add_example, drop_example, parse_example, read_examples
 from opilio.topics.hierarchy import Hierarchy, Mark
-from opilio.topics.inputs import query_topic, read_seeds
+from opilio.topics.inputs import query_topic, read_bookmarks, read_seeds
 from opilio.topics.others import OthersDocument, default_others, read_others
-from opilio.topics.records import TopicRecord, find_topic, hierarchy_of, records_of, tree_of
+from opilio.topics.records import TopicRecord, find_topic, hierarchy_of, records_of
 from opilio.topics.taxonomy import read_taxonomy, write_taxonomy
 from opilio.topics.tree import ExampleKind, Seed, Topic, TopicTree, TrainingInput
 
@@ -52,7 +50,6 @@ __all__ = [
     "hierarchy_of",
     "mark_topic",
     "merge_tree",
-    "move_topic",
     "parse_example",
     "query_topic",
     "read_bookmarks",
@@ -61,8 +58,5 @@ __all__ = [
     "read_seeds",
     "read_taxonomy",
     "records_of",
-    "remove_topic",
-    "rename_topic",
-    "tree_of",
     "write_taxonomy",
 ]

@@ -1,7 +1,7 @@
 """Changes to the topics of a collection: pure functions from its records to a `Change`, which the caller writes.
 
-After every change the same holds as before: paths are unique, at least one topic is good, none below a good one is,
-and the other marks follow. A change that would break this is an InputError, and nothing has happened.
+Every change keeps the invariants: paths are unique, at least one topic is good, none below a good one is, and the other
+marks follow from the good ones. A change that would break them raises InputError and changes nothing.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from opilio.topics.tree import (
 
 @dataclass(frozen=True)
 class Change:
-    """What is to be written."""
+    """Changes to write to the database."""
 
     changed: tuple[TopicRecord, ...]
-    """Topics that are new, or have another name, path, parent, mark or keywords."""
+    """Topics that are new, or whose mark changed."""
     removed: frozenset[int] = frozenset()
-    """Numbers of topics that are gone; their seeds and examples go with them."""
+    """Numbers of removed topics; their seeds and examples are removed too."""
 
     def applied_to(self, records: Iterable[TopicRecord]) -> list[TopicRecord]:
         """All topics after the change, ascending by number."""
@@ -41,7 +41,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Merge:
-    """A tree on its way into a collection."""
+    """The change that adds a tree to a collection."""
 
     change: Change
     numbers: dict[int, int] = field(default_factory=dict)
@@ -49,9 +49,9 @@ class Merge:
 
 
 def mark_topic(records: Sequence[TopicRecord], path: str, *, good: bool) -> Change:
-    """Mark a topic good, or take that mark away (null).
+    """Mark a topic good, or null.
 
-    Good topics below one that becomes good are covered by it from then on: they become subsumed.
+    Good topics below one that becomes good become subsumed.
     """
     topic = find_topic(records, path)
     chosen = good_of(records)
@@ -69,8 +69,8 @@ def _check_unmark(records: Sequence[TopicRecord], topic: TopicRecord) -> None:
     if mark is Mark.SUBSUMED:
         [above] = [record for record in good if topic.kcid in _below(records, record.kcid)]
         raise InputError(
-            f"topic {topic.path!r} cannot be null: {above.path!r} above it is good, with all that is below it",
-            f"Mark {above.path!r} null, then those of its topics good that you want.",
+            f"topic {topic.path!r} cannot be null: {above.path!r} above it is good, with everything below it",
+            f"Mark {above.path!r} null, then mark the topics below it that you want good.",
         )
     if mark is Mark.PATH:
         inside = _below(records, topic.kcid)
@@ -92,8 +92,8 @@ def add_topic(
 ) -> Change:
     """Add a topic below `parent`.
 
-    Below a good topic it is subsumed. The first topic of a tree that was only a root takes over the root's being good.
-    Its number is at least `first_kcid`, so that numbers of removed topics, which stored pages may carry, stay unused.
+    Below a good topic it is subsumed. If the tree was only a root, the new topic is good in its place. Its number is at
+    least `first_kcid`, so that numbers of removed topics, which stored pages may still have, are not reused.
     """
     above = find_topic(records, parent)
     name = clean_name(name)
@@ -109,51 +109,11 @@ def add_topic(
     return _settled(records, [*records, new], chosen | {kcid} if good else chosen)
 
 
-def rename_topic(records: Sequence[TopicRecord], path: str, name: str) -> Change:
-    """Give a topic another name; keywords that were the words of its old name become those of the new one."""
-    topic = find_topic(records, path)
-    name, old = clean_name(name), words_of(topic.name)
-    check_name(name)
-    keywords = topic.keywords
-    if topic.kcid != ROOT and keywords[: len(old)] == old:
-        keywords = words_of(name) + keywords[len(old) :]
-    renamed = topic._replace(name=name, keywords=keywords)
-    if topic.kcid == ROOT or name == topic.name:
-        return Change((renamed,) if renamed != topic else ())
-    above = next(record for record in records if record.kcid == topic.pcid)
-    renamed = renamed._replace(path=_new_path(records, above, name))
-    return _settled(records, _repathed(records, topic, renamed), good_of(records))
-
-
-def move_topic(records: Sequence[TopicRecord], path: str, parent: str) -> Change:
-    """Put a topic, with all that is below it, below another one."""
-    topic, above = find_topic(records, path), find_topic(records, parent)
-    if topic.kcid == ROOT:
-        raise InputError("the root cannot be moved", "Name a topic below it.")
-    if above.kcid in _below(records, topic.kcid):
-        raise InputError(f"topic {topic.path!r} cannot be moved below itself", "Choose a topic outside of it.")
-    if above.kcid == topic.pcid:
-        return Change(())
-    moved = topic._replace(pcid=above.kcid, path=_new_path(records, above, topic.name))
-    return _settled(records, _repathed(records, topic, moved), good_of(records))
-
-
-def remove_topic(records: Sequence[TopicRecord], path: str) -> Change:
-    """Take a topic away, with all that is below it. When only the root is left, it is good."""
-    topic = find_topic(records, path)
-    if topic.kcid == ROOT:
-        raise InputError("the root cannot be removed", "Name a topic below it.")
-    removed = _below(records, topic.kcid)
-    kept = [record for record in records if record.kcid not in removed]
-    chosen = {ROOT} if len(kept) == 1 else good_of(kept)
-    return Change(_settled(records, kept, chosen).changed, frozenset(removed))
-
-
 def merge_tree(records: Sequence[TopicRecord], tree: TopicTree, *, first_kcid: int = 0) -> Merge:
-    """Add the topics of a tree to those of a collection; topics of the same path are the same topic.
+    """Add the topics of a tree to those of a collection; topics with the same path are the same topic.
 
-    Topics that are good stay so. Those that the tree marks good become good; when it marks none, those of its topics
-    that are new right below the root do.
+    Good topics stay good. The topics that the tree marks good become good; if it marks none, its new topics directly
+    below the root do.
     """
     if not records:
         return Merge(Change(tuple(records_of(tree))), {topic.kcid: topic.kcid for topic in tree.topics})
@@ -183,30 +143,17 @@ def _good_by_default(tree: TopicTree, numbers: dict[int, int], new: list[TopicRe
 
 
 def _new_path(records: Sequence[TopicRecord], above: TopicRecord, name: str) -> str:
-    """The path of a topic of that name below `above`; refuses one that is taken."""
+    """The path of a topic of that name below `above`; an InputError if it is taken."""
     names = (*names_of(above.path), name)
     check_depth(names)
     path = SEPARATOR.join(names)
     if any(record.path == path for record in records):
-        raise InputError(f"there is a topic {path!r} already", "Choose another name.")
+        raise InputError(f"topic {path!r} already exists", "Choose another name.")
     return path
 
 
-def _repathed(records: Sequence[TopicRecord], old: TopicRecord, new: TopicRecord) -> list[TopicRecord]:
-    """All topics with `new` in the place of `old`, and the paths below it changed with it."""
-    below = _below(records, old.kcid) - {old.kcid}
-    after = []
-    for record in records:
-        changed = new if record.kcid == old.kcid else record
-        if record.kcid in below:
-            changed = record._replace(path=new.path + record.path[len(old.path) :])
-            check_depth(names_of(changed.path))
-        after.append(changed)
-    return after
-
-
 def _below(records: Sequence[TopicRecord], kcid: int) -> set[int]:
-    """A topic and all that are below it."""
+    """A topic and all topics below it."""
     children: dict[int | None, list[int]] = {}
     for record in records:
         children.setdefault(record.pcid, []).append(record.kcid)
@@ -219,9 +166,9 @@ def _below(records: Sequence[TopicRecord], kcid: int) -> set[int]:
 
 
 def _settled(before: Sequence[TopicRecord], after: Sequence[TopicRecord], chosen: set[int]) -> Change:
-    """The records of `after`, marked by the good ones, that are not as they were `before`."""
+    """The records that differ between `before` and `after`, when `chosen` are the good topics after the change."""
     if not chosen:
-        raise InputError("no topic would be good any more, and no page wanted", "Mark another topic good first.")
+        raise InputError("no topic would be good, so no page would be wanted", "Mark another topic good first.")
     marks = marks_from(after, chosen)
     had = {record.kcid: record for record in before}
     marked = (record._replace(type=marks[record.kcid].value) for record in after)

@@ -1,4 +1,4 @@
-"""Examples: documents the user gives to learn from, as text on a command line or in a file, and changes to them."""
+"""Examples: documents that the user gives to learn from, as written on a command line or in a file."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _HINT = "Write a URL with http:// or https://, file: and the path of a file, or 
 
 
 def parse_example(text: str, folder: Path) -> tuple[ExampleKind, str]:
-    """What a user wrote for an example, as kind and value: a URL, file:PATH or PATH, or text:WORDS.
+    """Kind and value of an example as a user writes it: a URL, file:PATH or PATH, or text:WORDS.
 
-    Paths are relative to `folder`. A file must exist now, so that a slip is found before the crawl.
+    Paths are relative to `folder`. A file must exist already, so that a typo is found before the crawl.
     """
     text = text.strip()
     kind, colon, value = text.partition(":")
@@ -30,8 +30,8 @@ def parse_example(text: str, folder: Path) -> tuple[ExampleKind, str]:
     return _file(text, folder)
 
 
-def example_of(kind: ExampleKind, value: str, folder: Path) -> tuple[ExampleKind, str]:
-    """The same when the kind is known."""
+def check_example(kind: ExampleKind, value: str, folder: Path) -> tuple[ExampleKind, str]:
+    """Kind and value of an example whose kind is known, checked like `parse_example` does."""
     if kind is ExampleKind.URL:
         return _url(value.strip())
     return _file(value.strip(), folder) if kind is ExampleKind.FILE else _text(value)
@@ -46,7 +46,7 @@ def _url(text: str) -> tuple[ExampleKind, str]:
 
 def _text(text: str) -> tuple[ExampleKind, str]:
     if not text.strip():
-        raise InputError("an example without any text", _HINT)
+        raise InputError("the example has no text", _HINT)
     return ExampleKind.TEXT, text.strip()
 
 
@@ -55,20 +55,20 @@ def _file(text: str, folder: Path) -> tuple[ExampleKind, str]:
     try:
         path = (folder / Path(name).expanduser()).absolute() if name else None
         found = path is not None and path.is_file()
-    except (OSError, ValueError, RuntimeError):  # a name too long, with a NUL in it, or of an unknown user's home
+    except (OSError, ValueError, RuntimeError):  # the name is too long, contains NUL, or ~user does not exist
         path, found = None, False
     if path is None or not found:
         raise InputError(f"{text[:200]!r} is not a file in {folder}, and not a URL", _HINT)
     if str(path) != str(path).strip():
-        raise InputError(f"{text[:200]!r}: a name with spaces at its ends", "Rename the file.")
+        raise InputError(f"{text[:200]!r}: the file name starts or ends with a space", "Rename the file.")
     return ExampleKind.FILE, str(path)
 
 
 def read_examples(path: Path, tree: TopicTree) -> int:
-    """Add the examples of a text file, one a line, to the root of `tree`; blank lines and # comments are skipped.
+    """Add the examples of a text file, one per line, to the root of `tree`; blank lines and # comments are skipped.
 
-    A line is a URL, which may have a title behind it and is a seed too, or the path of a file, relative to this one.
-    Returns how many examples were new.
+    A line is either a URL, optionally followed by a title, which is also a seed, or the path of a file, relative to
+    this one. Returns the number of new examples.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig").splitlines()
@@ -91,25 +91,25 @@ def read_examples(path: Path, tree: TopicTree) -> int:
         if kind is ExampleKind.URL:
             tree.add_seed(root, value, title)
     if not added:
-        raise InputError(f"{path}: no example in it", "Write one URL or one path of a file on each line.")
+        raise InputError(f"{path}: contains no example", "Write one URL or one file path on each line.")
     return added
 
 
 def add_example(examples: Sequence[TrainingInput], new: TrainingInput) -> list[TrainingInput]:
-    """`examples` with `new`; it takes the place of the same document in the same topic, so a yes can become a no."""
+    """`examples` with `new`, which replaces the same document in the same topic: its sign may have changed."""
     kept = [example for example in examples if _key(example) != _key(new)]
     return list(examples) if new in examples else [*kept, new]
 
 
 def drop_example(examples: Sequence[TrainingInput], kcid: int, value: str) -> list[TrainingInput]:
-    """`examples` without that document of that topic."""
+    """`examples` without one document of one topic."""
     kept = [example for example in examples if (example.kcid, example.value) != (kcid, value)]
     if len(kept) < len(examples):
         return kept
     mine = [example.value for example in examples if example.kcid == kcid and len(example.value) < 1000]
     near = difflib.get_close_matches(value, mine, n=1, cutoff=0.4)
     raise InputError(
-        f"{value[:200]!r} is no example of this topic",
+        f"{value[:200]!r} is not an example of this topic",
         f"Did you mean {near[0]!r}?" if near else f"It has {len(mine)} examples.",
     )
 

@@ -1,11 +1,11 @@
-"""The topic tree as classifiers see it: who competes with whom, and what is wanted.
+"""The topic tree as classifiers see it: which topics compete, and which are wanted.
 
-A *good* topic is wanted, with all that is below it (*subsumed*); topics above a good one are the *path* to it; all
-others are *null*: known, so that pages about them are recognised, but not wanted (Focus 1.1). A good topic below a good
-one is refused.
+A *good* topic is wanted, together with everything below it (*subsumed*). Topics above a good one are on the *path* to
+it. All others are *null*: known, so that pages about them are recognised, but not wanted (Focus 1.1). A good topic
+below a good one is an error.
 
-Classification goes down from `start`. The children of a node compete, and OTHERS with them. A tree that is nothing but
-a root (a query, a list of examples) competes with OTHERS alone, below a virtual node `ABOVE_ROOT`.
+Classification descends from `start`. The children of a node compete with each other and with OTHERS. A tree that is
+only a root (from a query or a list of examples) competes with OTHERS alone, below the virtual node `ABOVE_ROOT`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ABOVE_ROOT = -1
 
 
 class Mark(StrEnum):
-    """What the user wants of a topic, and what follows from it."""
+    """Whether a topic is wanted. The user sets GOOD; the others follow from it."""
 
     GOOD = "good"
     PATH = "path"
@@ -42,7 +42,7 @@ class Node:
 
 
 class Hierarchy:
-    """Nodes by number; never changes."""
+    """An immutable tree of nodes, by number."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self.nodes = {node.kcid: node for node in nodes}
@@ -61,19 +61,19 @@ class Hierarchy:
 
     def inner(self) -> Iterator[int]:
         """The nodes with children, from `start` on, parents before children."""
-        waiting = [self.start]
-        while waiting:
-            kcid = waiting.pop(0)
+        queue = [self.start]
+        while queue:
+            kcid = queue.pop(0)
             if self.children(kcid):
                 yield kcid
-                waiting.extend(self.children(kcid))
+                queue.extend(self.children(kcid))
 
     def below(self, kcid: int) -> set[int]:
-        """A topic and all that are below it."""
+        """A topic and all topics below it."""
         return {kcid}.union(*(self.below(child) for child in self.children(kcid)))
 
     def line(self, kcid: int) -> list[int]:
-        """The topics from below `start` down to this one; empty for `start` itself."""
+        """The path of topics from a child of `start` down to this one; empty for `start` itself."""
         found: list[int] = []
         while kcid not in (self.start, ABOVE_ROOT):
             found.insert(0, kcid)
@@ -91,9 +91,9 @@ class Hierarchy:
 
 
 def marks_of(parents: dict[int, int], good: Iterable[int], paths: dict[int, str]) -> dict[int, Mark]:
-    """The marks of all topics that follow from the good ones; `parents` and `paths` by number.
+    """The marks of all topics, derived from the good ones; `parents` and `paths` are by topic number.
 
-    Refuses a good topic below a good one.
+    Raises InputError for a good topic below a good one.
     """
     marks = dict.fromkeys(parents, Mark.NULL)
     chosen = set(good)
@@ -105,7 +105,7 @@ def marks_of(parents: dict[int, int], good: Iterable[int], paths: dict[int, str]
             if above in chosen and kcid in chosen:
                 raise InputError(
                     f"topic {paths[kcid]!r} cannot be good: {paths[above] or 'the root'!r} above it is good already",
-                    "A good topic covers all that is below it. Mark the upper one null first.",
+                    "A good topic covers everything below it. Mark the upper one null first.",
                 )
             if above in chosen:
                 marks[kcid] = Mark.SUBSUMED

@@ -1,25 +1,148 @@
-"""Plain lists of URLs, and queries.
+"""What a user gives a collection to start from: bookmarks, a taxonomy, lists of URLs and examples, a query.
 
-What the user gives a collection to start from.
+Bookmark files are those that Firefox, Chrome, Safari and Edge export. Folders become topics; each bookmark is a seed
+and an example of its folder's topic (BINGO demo). Bookmarks in a folder called OTHERS are negative examples of the
+folder that contains it. The format is HTML with unclosed tags: <DT><H3>folder</H3><DL><p> ... </DL>. Only the order of
+a few tags matters, so an event parser reads it. Folders that browsers create themselves, such as the bookmarks bar, are
+not topics, but the folders in them are.
 """
 
 from __future__ import annotations
 
+import codecs
+import contextlib
+import re
+from html.parser import HTMLParser
 from pathlib import Path
 
 from opilio.errors import InputError
 from opilio.model import normalize
-from opilio.topics.bookmarks import read_bookmarks
 from opilio.topics.examples import read_examples
 from opilio.topics.hierarchy import ROOT
 from opilio.topics.taxonomy import read_taxonomy
-from opilio.topics.tree import ExampleKind, TopicTree, clean_name, words_of
+from opilio.topics.tree import MAX_DEPTH, OTHERS, ExampleKind, TopicTree, clean_name, words_of
+
+_CONTAINER_ATTRIBUTES = {"personal_toolbar_folder", "unfiled_bookmarks_folder"}
+_CONTAINER_NAMES = {
+    "bookmarks", "bookmarks bar", "bookmarks toolbar", "bookmarks menu", "other bookmarks", "mobile bookmarks",
+    "favorites", "favorites bar", "imported", "reading list",
+}  # fmt: skip
+_META_CHARSET = re.compile(rb"charset=[\"']?([\w-]+)", re.IGNORECASE)
+
+
+def read_bookmarks(path: Path) -> TopicTree:
+    """The topic tree of a bookmark file."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}", "Give the bookmark file your browser exported.") from None
+    tree = parse_bookmarks(decode(data))
+    if not tree.seeds:
+        raise InputError(
+            f"{path}: no bookmark with an http(s) address found",
+            "Export the bookmarks as HTML from the browser's bookmark manager; for a plain list of URLs use --seeds.",
+        )
+    return tree
+
+
+def decode(data: bytes) -> str:
+    """Decode a bookmark file by its byte-order mark, else its declared charset, else as UTF-8, else as Windows-1252."""
+    for mark, encoding in (
+        (codecs.BOM_UTF8, "utf-8-sig"),
+        (codecs.BOM_UTF16_LE, "utf-16"),
+        (codecs.BOM_UTF16_BE, "utf-16"),
+    ):
+        if data.startswith(mark):
+            return data.decode(encoding, "replace")
+    declared = [match[1].decode("ascii") for match in _META_CHARSET.finditer(data[:2048])]
+    for encoding in [*declared[:1], "utf-8"]:
+        try:
+            return data.decode(encoding)
+        except (UnicodeError, LookupError):
+            continue
+    return data.decode("cp1252", "replace")
+
+
+def parse_bookmarks(text: str) -> TopicTree:
+    """The topic tree of the text of a bookmark file; empty when it has no bookmarks."""
+    reader = _Reader()
+    with contextlib.suppress(AssertionError):  # raised by Python's parser for a broken <![ ... section
+        reader.feed(text)
+        reader.close()
+    reader.end_bookmark()
+    return reader.tree
+
+
+class _Reader(HTMLParser):
+    """Follows <h3>, <dl> and <a>, and ignores everything else."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tree = TopicTree("bookmarks")
+        self._open: list[str | None] = []  # one entry per open <dl>; None for a browser's own folder
+        self._pending: str | None = None  # the folder whose <dl> comes next
+        self._is_container = False
+        self._href: str | None = None
+        self._text: list[str] = []
+        self._in_heading = False
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a":
+            self.end_bookmark()
+            self._href = dict(attrs).get("href") or ""
+            self._text = []
+        elif tag == "h3":
+            self.end_bookmark()
+            self._in_heading, self._text = True, []
+            self._is_container = any(name in _CONTAINER_ATTRIBUTES for name, _ in attrs)
+        elif tag == "dl":
+            self.end_bookmark()
+            self._open.append(self._pending)
+            self._pending = None
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "a":
+            self.end_bookmark()
+        elif tag == "h3" and self._in_heading:
+            name = clean_name("".join(self._text))
+            container = self._is_container or name.lower() in _CONTAINER_NAMES
+            self._pending = None if container or not name else name
+            self._in_heading = False
+        elif tag == "dl":
+            self.end_bookmark()
+            if self._open:
+                self._open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self._in_heading or self._href is not None:
+            self._text.append(data)
+
+    def end_bookmark(self) -> None:
+        """Add the open bookmark, if there is one: its </a> was read, or is missing."""
+        if self._href is None:
+            return
+        url = normalize(self._href.strip())
+        title = "".join(self._text)
+        self._href = None
+        if url:
+            self._take(url, title)
+
+    def _take(self, url: str, title: str) -> None:
+        names = [name for name in self._open if name]
+        wanted = OTHERS not in names
+        if not wanted:
+            names = names[: names.index(OTHERS)]
+        topic = self.tree.topic(tuple(names[:MAX_DEPTH]))
+        with contextlib.suppress(InputError):  # both in the folder and in its OTHERS: the first one counts
+            self.tree.add_example(topic, ExampleKind.URL, url, positive=wanted, title=title)
+        if wanted:
+            self.tree.add_seed(topic, url, title)
 
 
 def read_seeds(path: Path, tree: TopicTree) -> int:
-    """Add the URLs of a text file, one a line, to the root of `tree`; blank lines and # comments are skipped.
+    """Add the URLs of a text file, one per line, to the root of `tree`; blank lines and # comments are skipped.
 
-    A line may carry a title after the URL. Returns how many seeds were new.
+    A title may follow the URL. Returns the number of new seeds.
     """
     try:
         lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
@@ -36,7 +159,7 @@ def read_seeds(path: Path, tree: TopicTree) -> int:
             continue
         usable += 1
         added += tree.add_seed(tree.topics[ROOT], url, words[1] if len(words) > 1 else "")
-    if not usable:  # URLs that are there already, as examples, are no mistake
+    if not usable:  # URLs that the tree already has as examples are fine
         raise InputError(f"{path}: no usable URL" + (f" ({bad})" if bad else ""), "Write one URL on each line.")
     return added
 
@@ -45,7 +168,7 @@ def query_topic(query: str, tree: TopicTree) -> None:
     """Make the words of `query` the keywords of the root topic, and a virtual training document (BINGO 5.3)."""
     words = words_of(query)
     if not words:
-        raise InputError(f"--query {query!r}: no word in it", "Give the words pages should be about.")
+        raise InputError(f"--query {query!r}: contains no word", "Give words that describe the pages you want.")
     root = tree.topics[ROOT]
     root.name = clean_name(query)
     root.keywords = words + root.keywords
@@ -59,9 +182,11 @@ def read_inputs(
     examples: Path | str | None = None,
     topics: Path | str | None = None,
 ) -> TopicTree:
-    """The topic tree of what the user gave."""
+    """The topic tree made of all inputs."""
     if bookmarks and topics:
-        raise InputError("both bookmarks and a taxonomy", "Make the collection from one, then add the other to it.")
+        raise InputError(
+            "both bookmarks and a taxonomy are given", "Make the collection from one, then add the other to it."
+        )
     tree = TopicTree()
     if bookmarks:
         tree = read_bookmarks(Path(bookmarks))

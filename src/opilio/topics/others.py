@@ -1,11 +1,11 @@
 """OTHERS: common-sense documents that are about none of the topics (BINGO 3.1).
 
-Examples of a topic hold the words of the topic, and all the words that any page has. A classifier that never saw pages
-about something else takes the latter for a sign of the topic. So OTHERS holds documents with as much everyday
-vocabulary as possible, the furniture of web pages, and a few in other languages. A set comes with Opilio
-(`data/others`).
+Examples of a topic contain the words of the topic and words that every page has. A classifier that has only seen such
+examples takes the everyday words for signs of the topic. So OTHERS is trained with documents of everyday vocabulary,
+typical parts of web pages, and a few texts in other languages. A set comes with Opilio (`data/others`).
 
-A file of documents is plain text; each begins with a line `=== title`, which may end in a language: `=== Wetter [de]`.
+A file of documents is plain text. Each document begins with a line `=== title`, optionally with a language: `=== Wetter
+[de]`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _HINT = "Give a folder of text files, or one file in which each document begins 
 
 @dataclass(frozen=True)
 class OthersDocument:
-    """A document about nothing in particular."""
+    """A document that is about none of the topics."""
 
     title: str
     text: str
     language: str = ""
-    """ISO 639 code; '' when nobody said."""
+    """ISO 639 code; '' if not given."""
 
 
 def default_others() -> list[OthersDocument]:
@@ -48,9 +48,9 @@ def read_others(path: Path) -> list[OthersDocument]:
     for file in _files(path):
         found.extend(parse_others(read_text(file, _MAX_FILE_BYTES, _HINT), file.stem))
         if len(found) > _MAX_DOCUMENTS:
-            raise InputError(f"{path}: more than {_MAX_DOCUMENTS:,} documents", "50 to 500 are plenty; leave some out.")
+            raise InputError(f"{path}: more than {_MAX_DOCUMENTS:,} documents", "Remove some; 50 to 500 are enough.")
     if not found:
-        raise InputError(f"{path}: no document in it", _HINT)
+        raise InputError(f"{path}: contains no document", _HINT)
     return found
 
 

@@ -1,4 +1,4 @@
-"""The topics of a collection as its database holds them, and finding one of them by its path."""
+"""The topics of a collection as rows of its database, and how to find one by its path."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 from opilio.errors import InputError
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node, marks_of
-from opilio.topics.tree import SEPARATOR, Seed, Topic, TopicTree, TrainingInput
+from opilio.topics.tree import SEPARATOR, TopicTree
 
 _SLASH = re.compile(r"\s*/\s*")
 _SHOWN = 3
 
 
 class TopicRecord(NamedTuple):
-    """A topic as it stands in the database."""
+    """A topic as a row of the database."""
 
     kcid: int
     pcid: int | None
@@ -46,37 +46,17 @@ def records_of(tree: TopicTree) -> list[TopicRecord]:
     ]
 
 
-def tree_of(
-    records: Iterable[TopicRecord], examples: Iterable[TrainingInput] = (), seeds: Iterable[Seed] = ()
-) -> TopicTree:
-    """The tree behind records; its topics are numbered anew, without the gaps that removed ones leave."""
-    tree = TopicTree()
-    numbers: dict[int, Topic] = {}
-    for record in sorted(records, key=lambda record: (len(names_of(record.path)), record.kcid)):
-        topic = numbers[record.kcid] = tree.topic(names_of(record.path))
-        topic.name, topic.description = record.name, record.description
-        topic.good = True if record.type == Mark.GOOD else None
-    for example in examples:
-        topic = numbers[example.kcid]
-        tree.add_example(topic, example.kind, example.value, positive=example.positive, title=example.title)
-    for seed in seeds:
-        tree.add_seed(numbers[seed.kcid], seed.url, seed.title)
-    for record in records:
-        numbers[record.kcid].keywords = list(record.keywords)
-    return tree
-
-
 def hierarchy_of(records: Sequence[TopicRecord]) -> Hierarchy:
-    """The topics as classifiers see them. The marks follow from the good ones, whatever else the records say.
+    """The topics as classifiers see them, with all marks derived from the good ones.
 
-    So one UPDATE that makes a topic good suffices; a good topic below a good one is refused here too.
+    So a single UPDATE suffices to make a topic good. A good topic below a good one is an InputError here too.
     """
     marks = marks_from(records, good_of(records))
     return Hierarchy(Node(r.kcid, parent_of(r), r.name, r.path, marks[r.kcid]) for r in records)
 
 
 def marks_from(records: Sequence[TopicRecord], good: Iterable[int]) -> dict[int, Mark]:
-    """The marks of all topics when these are the good ones."""
+    """The marks of all topics if these are the good ones."""
     return marks_of({r.kcid: parent_of(r) for r in records}, good, {r.kcid: r.path for r in records})
 
 
@@ -91,14 +71,15 @@ def parent_of(record: TopicRecord) -> int:
 
 
 def names_of(path: str) -> tuple[str, ...]:
-    """The names a path is made of; none for the root's."""
+    """The names in a path; none for the root."""
     return tuple(path.split(SEPARATOR)) if path else ()
 
 
 def find_topic(records: Sequence[TopicRecord], path: str) -> TopicRecord:
-    """The topic a user means by `path`: exactly, or but for upper case and spaces around slashes.
+    """The topic a user means by `path`: an exact match, else one that ignores case and spaces around slashes.
 
-    '' and '/' are the root, and so is its name when no topic has it. Says which topic is near when there is none.
+    '' and '/' mean the root, and so does its name if no topic has it. The error for an unknown topic suggests the
+    nearest one.
     """
     for record in records:
         if record.path == path:
@@ -110,7 +91,7 @@ def find_topic(records: Sequence[TopicRecord], path: str) -> TopicRecord:
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        raise InputError(f"topic {path!r} may be any of {_listed(fitting)}", "Write its name exactly.")
+        raise InputError(f"topic {path!r} is ambiguous: {_listed(fitting)}", "Write its name exactly.")
     raise InputError(f"no topic {path!r}", _nearest(records, wanted))
 
 
@@ -119,7 +100,7 @@ def _folded(path: str) -> str:
 
 
 def _nearest(records: Sequence[TopicRecord], wanted: str) -> str:
-    """A hint: topics of that name elsewhere in the tree, else the one that is written most alike."""
+    """A hint: topics of that name elsewhere in the tree, else the one with the most similar spelling."""
     same = [record for record in records if record.path and _folded(record.name) == wanted]
     if not same:
         by_path = {_folded(record.path): record for record in records if record.path}
@@ -129,7 +110,7 @@ def _nearest(records: Sequence[TopicRecord], wanted: str) -> str:
     if same:
         return f"Did you mean {_listed(same)}?"
     top = [record for record in records if record.pcid == ROOT]
-    return f"There are {_listed(top)}." if top else "This collection has no topics but its root."
+    return f"There are {_listed(top)}." if top else "This collection has no topics except its root."
 
 
 def _listed(records: Sequence[TopicRecord]) -> str:

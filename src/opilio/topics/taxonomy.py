@@ -1,14 +1,12 @@
-"""The two forms a taxonomy file may have, chosen by its suffix.
-
-Taxonomy files: a tree of topics with examples, written by hand in YAML or TOML (Focus 1.1).
+"""Taxonomy files: a tree of topics with examples, written by hand in YAML or TOML (Focus 1.1).
 
 The file is the root topic; `topics` holds the topics below it by name, each with the same keys. A topic may also be
 just a list of its examples. docs/guides/topics.md shows the format.
 
-Strict: a key that is not known, a topic that says nothing, a good topic below a good one are errors that name their
-place. Examples are seeds too, for the crawl starts "by visiting all pages in D(C*)"; those of null topics are not.
+Reading is strict: an unknown key, a topic without content and a good topic below a good one are errors that name their
+place. Examples are seeds too, because the crawl starts "by visiting all pages in D(C*)"; those of null topics are not.
 
-Writing a topic tree as a taxonomy file; reading it back gives the same tree.
+A tree that is written and read back is the same tree. The suffix of the file selects the format.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from opilio.errors import InputError
-from opilio.topics.examples import example_of, parse_example
+from opilio.topics.examples import check_example, parse_example
 from opilio.topics.hierarchy import ROOT, Mark
 from opilio.topics.taxonomy_syntax import Item, dump_toml, parse_toml, read_text
 from opilio.topics.tree import (
@@ -35,51 +33,17 @@ from opilio.topics.tree import (
 )
 
 MAX_FILE_BYTES = 16 * 2**20
-
-_HINT = "Write it as .yaml or as .toml; docs/guides/topics.md shows both."
-
-
-def read_items(path: Path) -> Item:
-    """What a YAML or TOML file says."""
-    is_toml = _is_toml(path)
-    text = read_text(path, MAX_FILE_BYTES, _HINT)
-    if is_toml:
-        return parse_toml(text, path)
-    from opilio.topics.taxonomy_yaml import parse_yaml  # noqa: PLC0415  # workers need not load YAML
-
-    return parse_yaml(text, path)
-
-
-def write_table(table: dict[str, Any], path: Path, comment: str) -> None:
-    """Write nested tables to a YAML or TOML file, below a line of comment."""
-    if _is_toml(path):
-        text = dump_toml(table)
-    else:
-        from opilio.topics.taxonomy_yaml import dump_yaml  # noqa: PLC0415  # workers need not load YAML
-
-        text = dump_yaml(table)
-    try:
-        path.write_text(f"# {comment}\n{text}", encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}", "Choose another place.") from None
-
-
-def _is_toml(path: Path) -> bool:
-    suffix = path.suffix.lower()
-    if suffix not in (".yaml", ".yml", ".toml"):
-        raise InputError(f"{path}: neither YAML nor TOML by its suffix", _HINT)
-    return suffix == ".toml"
-
-
 TOPIC_KEYS = ("description", "keywords", "good", "seeds", "examples", "others", "topics")
 ROOT_KEYS = ("name", *TOPIC_KEYS)
 EXAMPLE_KEYS = ("url", "file", "text", "title", "seed")
 OTHERS_KEYS = ("url", "file", "text", "title")
 SEED_KEYS = ("url", "title")
 
+_HINT = "Write it as .yaml or as .toml; docs/guides/topics.md shows both."
+_COMMENT = "Topics, as opilio reads them (docs/guides/topics.md)."
 _YES = {"true": True, "yes": True, "false": False, "no": False}
 _LEARN = "Give it examples (pages that are about it), keywords, or topics below it."
-# What people write for a key that is called otherwise here.
+# Names that people use for a key which has another name here.
 _ALSO_CALLED = {
     "children": "topics", "subtopics": "topics", "negatives": "others", "negative": "others", "label": "name",
     "urls": "examples", "positives": "examples", "start": "seeds", "path": "file", "link": "url",
@@ -88,10 +52,10 @@ _ALSO_CALLED = {
 
 def read_taxonomy(path: Path) -> TopicTree:
     """The topic tree of a taxonomy file."""
-    root = read_items(path)
+    root = _read_items(path)
     if not isinstance(root.value, dict) or not root.value:
         raise InputError(
-            f"{path}: no topics in it", "Begin with a line `topics:`; docs/guides/topics.md shows the form."
+            f"{path}: contains no topics", "Begin with a line `topics:`; docs/guides/topics.md shows the format."
         )
     reader = _Reader(path)
     reader.read(root, ())
@@ -99,7 +63,7 @@ def read_taxonomy(path: Path) -> TopicTree:
 
 
 class _Reader:
-    """Reads topics into a tree; seeds that come of examples wait until it is known what is wanted."""
+    """Reads topics into a tree. Examples become seeds at the end, when the marks of all topics are known."""
 
     def __init__(self, path: Path) -> None:
         self.tree = TopicTree()
@@ -108,7 +72,7 @@ class _Reader:
         self._keywords: dict[int, list[str]] = {}
 
     def read(self, item: Item, names: tuple[str, ...]) -> None:
-        """Read a topic and all below it."""
+        """Read a topic and everything below it."""
         place = _Place(self._path, names)
         table = item.value if isinstance(item.value, dict) else {"examples": item}
         place.check_keys(table, TOPIC_KEYS if names else ROOT_KEYS, item.line)
@@ -161,10 +125,10 @@ class _Reader:
     def _check_not_empty(self, table: dict[str, Item], topic: Topic, place: _Place, line: int) -> None:
         taught = any(table[key].value for key in ("examples", "topics") if key in table)
         if not taught and not self._keywords.get(topic.kcid) and not topic.description:
-            raise place.error("nothing says what this topic is about", _LEARN, line)
+            raise place.error("nothing describes what this topic is about", _LEARN, line)
 
     def finished(self) -> TopicTree:
-        """The tree, with the seeds that come of examples."""
+        """The tree, with the seeds that come from examples."""
         try:
             marks = self.tree.marks()
         except InputError as error:
@@ -178,26 +142,26 @@ class _Reader:
 
 
 class _Place:
-    """A topic of a file: reads values there, and names the place when one is wrong."""
+    """One topic in a file: reads its values, and names the place in errors."""
 
     def __init__(self, path: Path, names: tuple[str, ...]) -> None:
         self._path = path
         self._names = names
 
     def error(self, message: str, hint: str, line: int) -> InputError:
-        """An error with its place."""
+        """An error that names the place."""
         at = f", line {line}" if line else ""
         topic = f", topic {SEPARATOR.join(self._names)!r}" if self._names else ""
         return InputError(f"{self._path}{at}{topic}: {message}", hint)
 
     def wrapped(self, error: InputError, line: int) -> InputError:
-        """An error with its place, unless it names the file already."""
+        """An error with the place added, unless it names the file already."""
         if error.message.startswith(str(self._path)):
             return error
         return self.error(error.message, error.hint, line)
 
     def check_keys(self, table: dict[str, Item], known: tuple[str, ...], line: int) -> None:
-        """Refuse a key that is not known, and say which one is near."""
+        """Raise an error for an unknown key, with the nearest known one."""
         for key, item in table.items():
             if key in known:
                 continue
@@ -205,9 +169,9 @@ class _Place:
             near = [also] if also in known else difflib.get_close_matches(key.lower(), known, n=1, cutoff=0.5)
             hint = f"Did you mean {near[0]!r}? " if near else ""
             if key == "name":
-                hint = "The key that a topic stands under is its name. "
+                hint = "The name of a topic is the key it is listed under. "
             elif not near and "examples" in known:
-                hint = "Is it the name of a topic? Those stand below `topics`. "
+                hint = "If it is the name of a topic, write it below `topics`. "
             raise self.error(f"unknown key {key!r}", f"{hint}Known: {', '.join(known)}.", item.line or line)
 
     def text(self, item: Item, key: str) -> str:
@@ -224,7 +188,7 @@ class _Place:
         return chosen
 
     def words(self, item: Item) -> list[str]:
-        """Keywords: a list, or text with commas between them."""
+        """Keywords: a list, or text separated by commas."""
         if isinstance(item.value, str):
             given = item.value.split(",")
         else:
@@ -232,7 +196,7 @@ class _Place:
         return [" ".join(word.split()) for word in given if word.strip()]
 
     def entries(self, item: Item | None) -> list[Item]:
-        """The entries of a list; a value alone is a list of one."""
+        """The entries of a list; a single value is a list of one."""
         if item is None or not item.value:
             return []
         return item.value if isinstance(item.value, list) else [item]
@@ -254,21 +218,18 @@ class _Place:
     def _checked(self, item: Item, kind: ExampleKind | None, text: str) -> tuple[ExampleKind, str]:
         folder = self._path.parent
         try:
-            return example_of(kind, text, folder) if kind else parse_example(text, folder)
+            return check_example(kind, text, folder) if kind else parse_example(text, folder)
         except InputError as error:
             raise self.wrapped(error, item.line) from None
 
 
-_COMMENT = "Topics, as opilio reads them (docs/guides/topics.md)."
-
-
 def write_taxonomy(tree: TopicTree, path: Path) -> None:
     """Write `tree` to a .yaml, .yml or .toml file."""
-    write_table(_Tables(tree, path.absolute().parent).root(), path, _COMMENT)
+    _write_table(_Tables(tree, path.absolute().parent).root(), path, _COMMENT)
 
 
 class _Tables:
-    """A tree as plain tables, in the order in which the keys of a topic are written."""
+    """A tree as plain tables, with the keys of each topic in the order they are written."""
 
     def __init__(self, tree: TopicTree, folder: Path) -> None:
         self._tree = tree
@@ -306,7 +267,7 @@ class _Tables:
         }
 
     def _keywords(self, topic: Topic, examples: list[TrainingInput]) -> list[str] | None:
-        """The keywords, unless reading the rest of the topic would give the same."""
+        """The keywords; None if the reader would derive the same ones from the rest of the topic."""
         titles = {seed.url: seed.title for seed in self._seeds.get(topic.kcid, {}).values() if seed.title}
         titles.update({example.value: example.title for example in examples if example.positive and example.title})
         words = [word for title in titles.values() for word in words_of(title)]
@@ -315,7 +276,7 @@ class _Tables:
         return None if Counter(words) == Counter(topic.keywords) else topic.keywords
 
     def _entry(self, example: TrainingInput, seeds: dict[str, Seed]) -> str | dict[str, Any]:
-        """An example; the seed that it makes unless told not to is taken from `seeds`."""
+        """An example. If it also stands for a seed, that one is removed from `seeds`; if not, it says `seed: false`."""
         value = example.value
         if example.kind is ExampleKind.FILE and Path(value).is_relative_to(self._folder):
             value = str(Path(value).relative_to(self._folder))
@@ -330,7 +291,39 @@ class _Tables:
 
 
 def _titled(entry: dict[str, Any], title: str) -> str | dict[str, Any]:
-    """An entry with its title; a URL alone needs no table."""
+    """An entry with its title; a URL without a title needs no table."""
     if title:
         return {**entry, "title": title}
     return str(entry["url"]) if list(entry) == ["url"] else entry
+
+
+def _read_items(path: Path) -> Item:
+    """The contents of a YAML or TOML file."""
+    is_toml = _is_toml(path)
+    text = read_text(path, MAX_FILE_BYTES, _HINT)
+    if is_toml:
+        return parse_toml(text, path)
+    from opilio.topics.taxonomy_yaml import parse_yaml  # noqa: PLC0415  # keeps YAML out of the workers
+
+    return parse_yaml(text, path)
+
+
+def _write_table(table: dict[str, Any], path: Path, comment: str) -> None:
+    """Write nested tables to a YAML or TOML file, with a comment line on top."""
+    if _is_toml(path):
+        text = dump_toml(table)
+    else:
+        from opilio.topics.taxonomy_yaml import dump_yaml  # noqa: PLC0415  # keeps YAML out of the workers
+
+        text = dump_yaml(table)
+    try:
+        path.write_text(f"# {comment}\n{text}", encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}", "Choose another path.") from None
+
+
+def _is_toml(path: Path) -> bool:
+    suffix = path.suffix.lower()
+    if suffix not in (".yaml", ".yml", ".toml"):
+        raise InputError(f"{path}: its suffix is neither that of YAML nor of TOML", _HINT)
+    return suffix == ".toml"

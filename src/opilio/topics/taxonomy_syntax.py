@@ -1,8 +1,7 @@
-"""What a YAML or TOML file says, as plain items: text, lists and tables, each with the line it stands on.
+"""The syntax of taxonomy files: plain items (text, lists and tables, each with its line), and TOML to and from them.
 
-Nothing is constructed from what a file says, and a word is always text: a topic called `No` or `1984` stays one.
-
-Taxonomies in TOML: read by the standard library, written by hand.
+No objects are constructed, and a scalar is always text: a topic called `No` or `1984` keeps its name. YAML is in
+`taxonomy_yaml.py`, so that its library is loaded only when it is needed.
 """
 
 from __future__ import annotations
@@ -17,27 +16,28 @@ from typing import Any
 from opilio.errors import InputError
 
 MAX_NESTING = 80
-"""Two levels for each topic above another, and what stands in the last one."""
+"""Two levels for each level of topics, and what the innermost topic contains."""
+_WIDTH = 110
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """A value of a file."""
+    """A value in a file."""
 
     value: str | list[Item] | dict[str, Item]
     line: int = 0
-    """Where it, or its key, stands; 0 when the format does not tell."""
+    """The line of the value or of its key; 0 if unknown."""
 
 
 def read_text(path: Path, max_bytes: int, hint: str) -> str:
-    """The text of a file in UTF-8, not larger than that."""
+    """The text of a UTF-8 file of at most `max_bytes`."""
     try:
         with path.open("rb") as file:
             data = file.read(max_bytes + 1)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}", hint) from None
     if len(data) > max_bytes:
-        raise InputError(f"{path}: larger than {max_bytes // 2**20} MiB", "Split it.")
+        raise InputError(f"{path}: larger than {max_bytes // 2**20} MiB", "Split the file.")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -45,23 +45,20 @@ def read_text(path: Path, max_bytes: int, hint: str) -> str:
         raise InputError(f"{path}, line {line}: not UTF-8 text", "Save the file as UTF-8.") from None
 
 
-_WIDTH = 110
-
-
 def parse_toml(text: str, path: Path) -> Item:
-    """The contents of a TOML file; TOML does not tell lines."""
+    """The contents of a TOML file; the parser does not report lines."""
     try:
         table = tomllib.loads(text)
-    except ValueError as error:  # of the format, or a number of thousands of digits
-        raise InputError(f"{path}: not valid TOML: {error}", "Correct the line it names.") from None
+    except ValueError as error:  # invalid syntax, or a number with thousands of digits
+        raise InputError(f"{path}: not valid TOML: {error}", "Correct the line that the message names.") from None
     except RecursionError:
-        raise InputError(f"{path}: too many levels in each other", "Use fewer levels of topics.") from None
+        raise InputError(f"{path}: nested too deeply", "Use fewer levels of topics.") from None
     return _toml_item(table, path, 0)
 
 
 def _toml_item(value: Any, path: Path, depth: int) -> Item:
     if depth > MAX_NESTING:
-        raise InputError(f"{path}: more than {MAX_NESTING} levels in each other", "Use fewer levels of topics.")
+        raise InputError(f"{path}: nested more than {MAX_NESTING} levels deep", "Use fewer levels of topics.")
     if isinstance(value, dict):
         return Item({key: _toml_item(inner, path, depth + 1) for key, inner in value.items()})
     if isinstance(value, list):
@@ -70,7 +67,7 @@ def _toml_item(value: Any, path: Path, depth: int) -> Item:
 
 
 def dump_toml(table: dict[str, Any]) -> str:
-    """A topic and all below it; each topic has a header of its own."""
+    """The TOML of a topic and everything below it; each topic has its own header."""
     return "\n".join(_lines(table, ())) + "\n"
 
 

@@ -1,7 +1,7 @@
 """Taxonomies in YAML.
 
-YAML is read event by event: tags and aliases are refused, so neither an object nor a bomb of repeated nodes can come
-of it. Only commands that read or write a taxonomy load this module, and with it the library.
+YAML is read event by event. Tags and aliases are rejected, so a file can neither construct objects nor expand into a
+bomb of repeated nodes. Only commands that read or write a taxonomy load this module and the YAML library.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import yaml
 from opilio.errors import InputError
 from opilio.topics.taxonomy_syntax import MAX_NESTING, Item
 
-# Those in C are ten times as fast.
+# The C versions are ten times as fast.
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _WIDTH = 110
 _ODD_BREAKS = frozenset("\r\x85\u2028\u2029")
-"""Ends of lines that must be written as escapes to come back as they were."""
+"""Line breaks that must be escaped to be read back unchanged."""
 
 
 def parse_yaml(text: str, path: Path) -> Item:
@@ -35,7 +35,7 @@ def parse_yaml(text: str, path: Path) -> Item:
 
 
 class _Events:
-    """Puts the events of a YAML parser together to items."""
+    """Builds items from the events of a YAML parser."""
 
     def __init__(self, events: Iterator[Any], path: Path) -> None:
         self._events = events
@@ -43,24 +43,24 @@ class _Events:
 
     def document(self) -> Item:
         """The one document of the file."""
-        next(self._events)  # the stream starts
+        next(self._events)  # start of the stream
         if isinstance(next(self._events), yaml.StreamEndEvent):
             return Item("", 1)
         item = self._item(next(self._events), 0)
-        next(self._events)  # the document ends
+        next(self._events)  # end of the document
         after = next(self._events)
         if not isinstance(after, yaml.StreamEndEvent):
-            raise self._error(after, "a second document begins", "Take away the line ---.")
+            raise self._error(after, "a second document begins", "Remove the line ---.")
         return item
 
     def _item(self, event: Any, depth: int) -> Item:
         line = event.start_mark.line + 1
         if isinstance(event, yaml.AliasEvent):
-            raise self._error(event, f"an alias (*{event.anchor})", "Write out what it stands for.")
+            raise self._error(event, f"an alias (*{event.anchor})", "Write out the value it refers to.")
         if event.tag is not None:
-            raise self._error(event, f"a tag ({event.tag})", "Take it away, or put the text in quotes.")
+            raise self._error(event, f"a tag ({event.tag})", "Remove it, or put the text in quotes.")
         if depth > MAX_NESTING:
-            raise self._error(event, f"more than {MAX_NESTING} levels in each other", "Use fewer levels of topics.")
+            raise self._error(event, f"nested more than {MAX_NESTING} levels deep", "Use fewer levels of topics.")
         if isinstance(event, yaml.ScalarEvent):
             nothing = event.style is None and event.value in ("", "~")
             return Item("" if nothing else event.value, line)
@@ -82,7 +82,7 @@ class _Events:
                 raise self._error(event, "a list or table as a key", "Put the name in quotes.")
             if key.value in table:
                 before = table[key.value].line
-                what = f"{key.value!r} stands here a second time (first in line {before})"
+                what = f"{key.value!r} is given twice (first in line {before})"
                 raise self._error(event, what, "Join the two, or rename one.")
             table[key.value] = Item(self._item(next(self._events), depth).value, key.line)
         return table
@@ -92,15 +92,15 @@ class _Events:
 
 
 def dump_yaml(table: dict[str, Any]) -> str:
-    """A topic and all below it."""
+    """The YAML of a topic and everything below it."""
     return str(yaml.dump(table, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH))
 
 
-class _Dumper(_DUMPER):  # type: ignore[misc]  # which of the two it is, the machine decides
-    """Writes texts of several lines as blocks, and no aliases for values that happen to be the same."""
+class _Dumper(_DUMPER):  # type: ignore[misc]  # its base is chosen at run time
+    """Writes texts of several lines as blocks, and no aliases for equal values."""
 
     def ignore_aliases(self, data: Any) -> bool:
-        """Yes, all."""
+        """Always."""
         return True
 
 

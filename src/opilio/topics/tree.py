@@ -1,4 +1,4 @@
-"""Topic, Seed, TrainingInput and the tree they form."""
+"""The topic tree as it is read from inputs: topics with their seeds and examples."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node, mar
 
 SEPARATOR = " / "
 OTHERS = "OTHERS"
-"""The name of what no topic took. No topic may have it."""
+"""The name for pages that no topic accepts. No topic may have it."""
 ROOT_NAME = "everything"
 MAX_TOPICS = 32_000
-"""The number of a topic is stored in 16 bits."""
+"""Topic numbers are stored in 16 bits."""
 MAX_DEPTH = 30
-"""Deeper trees are mistakes, or made to break something."""
+"""Deeper trees are mistakes or attacks."""
 
 _MAX_NAME_CHARS = 200
 _MAX_TITLE_CHARS = 500
@@ -36,20 +36,20 @@ class ExampleKind(StrEnum):
 
 @dataclass(frozen=True)
 class TrainingInput:
-    """A document that the user gave to learn from; it is not read yet."""
+    """A document that the user gave to learn from, not yet read."""
 
     kcid: int
     kind: ExampleKind
     value: str
-    """A URL in normal form, the absolute path of a file of any format we read, or the text itself."""
+    """A URL in normal form, the absolute path of a file in any readable format, or the text itself."""
     positive: bool = True
-    """False: it is not about this topic, and belongs to OTHERS beside it."""
+    """False: it is a negative example, which belongs to the OTHERS that competes with this topic."""
     title: str = ""
 
 
 @dataclass(frozen=True)
 class Seed:
-    """A URL the crawl starts from, for one topic."""
+    """A URL that the crawl starts from, for one topic."""
 
     url: str
     kcid: int
@@ -66,14 +66,14 @@ class Topic:
     path: str
     """Names from below the root, joined by ' / '; '' for the root."""
     keywords: list[str] = field(default_factory=list)
-    """The words of its name and of the titles of its pages, unless the user gave others."""
+    """The words of its name and of the titles of its pages, unless the user gave keywords."""
     description: str = ""
     good: bool | None = None
-    """Whether the user wants it; None: nothing was said."""
+    """Whether the user wants it; None: not given."""
 
 
 class TopicTree:
-    """Topics by number, and the seeds and examples of all of them. A topic's number is its place in `topics`."""
+    """Topics with their seeds and examples. The number of a topic is its index in `topics`."""
 
     def __init__(self, root_name: str = ROOT_NAME) -> None:
         self.topics = [Topic(ROOT, ABOVE_ROOT, root_name, "")]
@@ -85,7 +85,7 @@ class TopicTree:
         self._titled: set[tuple[int, str]] = set()
 
     def topic(self, path: tuple[str, ...]) -> Topic:
-        """The topic at `path`, made with its ancestors when it is new."""
+        """The topic at `path`, created with its ancestors if it is new."""
         names = tuple(map(clean_name, path))
         for name in names:
             check_name(name)
@@ -102,19 +102,19 @@ class TopicTree:
 
     def _add(self, parent: int, name: str, path: str) -> int:
         if len(self.topics) >= MAX_TOPICS:
-            raise InputError(f"more than {MAX_TOPICS:,} topics", "Leave out the smallest, or make several collections.")
+            raise InputError(f"more than {MAX_TOPICS:,} topics", "Remove the smallest, or make several collections.")
         kcid = len(self.topics)
         self.topics.append(Topic(kcid, parent, name, path, words_of(name)))
         self._by_path[path] = kcid
         return kcid
 
     def find(self, path: str) -> Topic | None:
-        """The topic of exactly this path."""
+        """The topic with exactly this path."""
         kcid = self._by_path.get(path)
         return None if kcid is None else self.topics[kcid]
 
     def add_seed(self, topic: Topic, url: str, title: str = "") -> bool:
-        """Add a seed unless the tree has that URL already; words of its title become keywords of the topic."""
+        """Add a seed unless the tree already has its URL; the words of its title become keywords of the topic."""
         if url in self._seeded:
             return False
         self._seeded.add(url)
@@ -126,16 +126,16 @@ class TopicTree:
     def add_example(
         self, topic: Topic, kind: ExampleKind, value: str, *, positive: bool = True, title: str = ""
     ) -> bool:
-        """Add an example unless the topic has it; words of a positive one's title become keywords.
+        """Add an example unless the topic already has it; the words of a positive example's title become keywords.
 
-        Refuses an example that is there already with the other sign.
+        Raises InputError if the topic has it with the opposite sign.
         """
         value = value.strip()
         known = self._examples.get((topic.kcid, f"{kind} {value}"))
         if known is not None and known is not positive:
             raise InputError(
-                f"topic {topic.path or topic.name!r}: {value[:200]!r} is both an example of it and not",
-                "Leave it in one of the two lists.",
+                f"topic {topic.path or topic.name!r}: {value[:200]!r} is both a positive and a negative example",
+                "Remove it from one of the two lists.",
             )
         if known is not None:
             return False
@@ -147,33 +147,33 @@ class TopicTree:
         return True
 
     def _take_words(self, topic: Topic, value: str, title: str) -> None:
-        """Once for each page: most examples are seeds too."""
+        """Add the words of a title to the keywords, once per page: most examples are seeds too."""
         if title and (topic.kcid, value) not in self._titled:
             self._titled.add((topic.kcid, value))
             topic.keywords.extend(words_of(title))
 
     def children(self, kcid: int) -> list[Topic]:
-        """The topics right below one, in their order."""
+        """The direct children of a topic, in their order."""
         return [topic for topic in self.topics if topic.parent == kcid]
 
     def training(self) -> Iterator[TrainingInput]:
-        """What to learn from: the examples, and for a topic at the bottom of the tree without any its own words.
+        """The documents to learn from: all examples, and for each leaf without any a virtual document of its own words.
 
-        Those words are a virtual training document. A topic with topics below it learns from theirs.
+        An inner topic learns from the documents of the topics below it.
         """
         yield from self.examples
-        taught = {example.kcid for example in self.examples if example.positive}
+        with_examples = {example.kcid for example in self.examples if example.positive}
         inner = {topic.parent for topic in self.topics}
         for topic in self.topics:
             words = " ".join([*topic.keywords, topic.description]).strip()
-            if topic.kcid not in taught and topic.kcid not in inner and words:
+            if topic.kcid not in with_examples and topic.kcid not in inner and words:
                 name = topic.name if topic.kcid != ROOT else ""
                 yield TrainingInput(topic.kcid, ExampleKind.TEXT, f"{name} {words}".strip())
 
     def marks(self) -> dict[int, Mark]:
         """The mark of each topic.
 
-        When the user marked none good, the topics right below the root are; in a tree that is only a root, it is.
+        If the user marked none good, the topics directly below the root are; in a tree without others, the root is.
         """
         chosen = {topic.kcid for topic in self.topics if topic.good} or self._good_by_default()
         if not chosen:
@@ -186,8 +186,8 @@ class TopicTree:
             if topic.good is False and marks[topic.kcid] is Mark.SUBSUMED:
                 raise InputError(
                     f"topic {topic.path!r} cannot be left out: "
-                    f"{self._good_above(topic.kcid, chosen)!r} above it is good, with all that is below it",
-                    "Mark those of its topics good that you want, and not the upper one.",
+                    f"{self._good_above(topic.kcid, chosen)!r} above it is good, with everything below it",
+                    "Mark the topics below it that you want good, instead of the upper one.",
                 )
         return marks
 
@@ -207,43 +207,43 @@ class TopicTree:
 
 
 def check_name(name: str) -> None:
-    """Refuse a name, as `clean_name` gives it, that no topic may have."""
+    """Raise InputError for a name, as `clean_name` returns it, that no topic may have."""
     if not name:
-        raise InputError("a topic without a name", "Give every topic a name of at least one letter or sign.")
+        raise InputError("a topic has no name", "Give every topic a name of at least one character.")
     if name == OTHERS:
         raise InputError(
-            f"no topic can be called {OTHERS}: that is where pages go that no topic takes",
-            "Give pages that a topic should not take as its `others`, or choose another name.",
+            f"no topic can be called {OTHERS}: this name stands for pages that no topic accepts",
+            "List pages that a topic should not accept as its `others`, or choose another name.",
         )
 
 
 def check_depth(names: tuple[str, ...]) -> None:
-    """Refuse a topic too far from the root."""
+    """Raise InputError for a topic that is too deep in the tree."""
     if len(names) > MAX_DEPTH:
         raise InputError(
-            f"topic {SEPARATOR.join(names[:3])!r} ...: more than {MAX_DEPTH} topics below each other",
+            f"topic {SEPARATOR.join(names[:3])!r} ...: more than {MAX_DEPTH} levels of topics",
             "Move the deepest ones up.",
         )
 
 
 def check_root(topics: int) -> None:
-    """Refuse a good root that has topics below it."""
+    """Raise InputError for a good root that has topics below it."""
     if topics > 1:
         raise InputError(
-            "the root cannot be good: every page is below it, and nothing would be left out",
+            "the root cannot be good: it contains every page, so nothing would be left out",
             "Mark topics below it good.",
         )
 
 
 def clean_name(name: str) -> str:
-    """A name in one line of printable characters; a slash in it has no spaces around it, as ' / ' joins names."""
+    """A name as one line of printable characters, without spaces around slashes, because ' / ' joins names."""
     printable = "".join(character for character in name if character.isprintable() or character.isspace())
     folded = " ".join(unicodedata.normalize("NFC", printable).split())
     return _SLASH.sub("/", folded[:_MAX_NAME_CHARS]).strip()
 
 
 def clean_title(title: str) -> str:
-    """A title in one line."""
+    """A title as one line."""
     return " ".join(title.split())[:_MAX_TITLE_CHARS].strip()
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from opilio.model.page import RELEVANT
+from opilio.model.visit import RELEVANT
 from opilio.topics.tree import OTHERS
 from opilio.web.access import Reading, Render
 
@@ -41,7 +41,7 @@ class DrawnPage:
     x: int
     y: int
     label: str
-    told: str
+    tooltip: str
     """What a screen reader says: the whole title, topic and relevance."""
     look: str
     """same, other, low or unknown: its class in the sheet."""
@@ -191,13 +191,13 @@ def topic(
     analyse: bool = False,
 ) -> HTMLResponse:
     """The pages of a topic. With `analyse` its links are analysed now, which may take a while."""
-    told = collection.topic_pages(topic, order=order, page=page, own=own, relevant=relevant)
+    report = collection.topic_pages(topic, order=order, page=page, own=own, relevant=relevant)
     if analyse and topic.strip() != OTHERS:
-        best = collection.distill(told["about"]["topic"] or None, top=10)
-        told |= {"hubs": best["hubs"], "authorities": best["authorities"]}
+        best = collection.distill(report["about"]["topic"] or None, top=10)
+        report |= {"hubs": best["hubs"], "authorities": best["authorities"]}
     if topic.strip() == OTHERS:  # the user can assign a page to a topic
-        told |= {"topics": list(_paths(told["tree"]))}
-    return pages.render(request, "topic.html", **_shown(name), **told, analysed=analyse)
+        report |= {"topics": list(_paths(report["tree"]))}
+    return pages.render(request, "topic.html", **_shown(name), **report, analysed=analyse)
 
 
 def _paths(node: dict[str, Any]) -> Iterator[str]:
@@ -210,10 +210,10 @@ def _paths(node: dict[str, Any]) -> Iterator[str]:
 @router.get("/c/{name}/page", include_in_schema=False)
 def page(request: Request, name: str, url: str, collection: Reading, pages: Render) -> HTMLResponse:
     """All that is known of a page."""
-    told = collection.page(url)
-    if not told["stored"]:
-        return pages.render(request, "unstored.html", 404, **_shown(name), **told)
-    return pages.render(request, "page.html", **_shown(name), **page_values(told))
+    report = collection.page(url)
+    if not report["stored"]:
+        return pages.render(request, "unstored.html", 404, **_shown(name), **report)
+    return pages.render(request, "page.html", **_shown(name), **page_values(report))
 
 
 @router.get("/c/{name}/similar", include_in_schema=False)
@@ -225,13 +225,13 @@ def similar(
     return pages.render(request, "similar_part.html" if part else "similar.html", **shown)
 
 
-def page_values(told: dict[str, Any]) -> dict[str, Any]:
+def page_values(report: dict[str, Any]) -> dict[str, Any]:
     """The values for the template of a page: the result of `Collection.page`, and its drawing."""
-    topic = "" if told["topic"] == OTHERS else told["topic"]
-    said = [each["confidence"] for each in told["judgements"] if each["model_version"] == told["model_version"]]
+    topic = "" if report["topic"] == OTHERS else report["topic"]
+    said = [each["confidence"] for each in report["judgements"] if each["model_version"] == report["model_version"]]
     return {
-        "seen": told, "result": {"url": told["url"], "topic": topic}, "topics": told["topics"],
-        "drawing": draw(told["neighbours"]), "strongest": _strongest(told["why"]),
+        "seen": report, "result": {"url": report["url"], "topic": topic}, "topics": report["topics"],
+        "drawing": draw(report["neighbours"]), "strongest": _strongest(report["why"]),
         "confidence": said[-1] if said else None,
     }  # fmt: skip
 
@@ -248,8 +248,8 @@ def _strongest(why: dict[str, Any] | None) -> float:
 @router.get("/api/c/{name}/page", tags=["browse"])
 def page_of(collection: Reading, url: str, explain: bool = True) -> Response:
     """A page with its text, why it is judged so, its judgements, duplicates and neighbours; 404 says what is known."""
-    told = collection.page(url, explain=explain)
-    if told["stored"]:
-        return JSONResponse(told)
-    hint = "It is known: see `known`." if told["known"] else "No page of the collection links to it."
-    return JSONResponse({"error": f"{told['asked']}: not stored", "hint": hint, **told}, 404)
+    report = collection.page(url, explain=explain)
+    if report["stored"]:
+        return JSONResponse(report)
+    hint = "It is known: see `known`." if report["known"] else "No page of the collection links to it."
+    return JSONResponse({"error": f"{report['asked']}: not stored", "hint": hint, **report}, 404)

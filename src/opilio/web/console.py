@@ -61,15 +61,15 @@ def _chosen(name: str) -> ReadyQuestion:
 
 def _shown(collection: Collection, sql: str) -> dict[str, Any]:
     """An answer with its cells as texts, alongside their values."""
-    told = collection.answer(sql, SHOWN_ROWS)
-    told["texts"] = [[_text(value) for value in row] for row in told["rows"]]
-    is_drawn = any(kind == "number" for kind in told["kinds"])  # else their texts are enough
-    told["rows"] = [
+    report = collection.answer(sql, SHOWN_ROWS)
+    report["texts"] = [[_text(value) for value in row] for row in report["rows"]]
+    is_drawn = any(kind == "number" for kind in report["kinds"])  # else their texts are enough
+    report["rows"] = [
         [text if isinstance(value, str) else value for value, text in zip(*pair, strict=True)]
-        for pair in zip(told["rows"], told["texts"], strict=True)
+        for pair in zip(report["rows"], report["texts"], strict=True)
         if is_drawn
     ]
-    return told
+    return report
 
 
 def _text(value: Any) -> str:
@@ -90,13 +90,15 @@ def ask(
     max_rows: Annotated[int, Query(ge=1, le=FILE_ROWS)] = FILE_ROWS,
 ) -> Response:
     """The answer to a query: JSON with columns and rows, or a CSV file. It cannot change anything."""
-    told = collection.answer(sql, max_rows)
+    report = collection.answer(sql, max_rows)
     if form == "json":
-        return JSONResponse(told)
+        return JSONResponse(report)
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(told["columns"])
-    writer.writerows([json.dumps(one) if isinstance(one, (list, dict)) else one for one in row] for row in told["rows"])
+    writer.writerow(report["columns"])
+    writer.writerows(
+        [json.dumps(one) if isinstance(one, (list, dict)) else one for one in row] for row in report["rows"]
+    )
     headers = {"Content-Disposition": 'attachment; filename="answer.csv"'}
     return Response(text.getvalue(), media_type="text/csv; charset=utf-8", headers=headers)
 

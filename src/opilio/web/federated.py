@@ -21,7 +21,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from opilio.errors import CollectionError, told
+from opilio.errors import CollectionError, describe_error
 from opilio.federation.peers import Peer, PeerError, PeerRefusal, PeerSummary
 from opilio.federation.search import FederatedSearch
 
@@ -286,7 +286,7 @@ class Federation:
             self.spool.put_off(word, trouble)
         except CollectionError as error:
             return {"said": f"{reason}; {error.message}"}
-        return {"kept": True, "said": f"{reason}; it is kept, and told later"}
+        return {"kept": True, "said": f"{reason}; it is kept, and report later"}
 
     def _reason(self, word: SpooledFeedback, text: str) -> str:
         """Why feedback was not delivered, without the name of the collection, which stands before it."""
@@ -334,7 +334,7 @@ class Federation:
             act()
         except Exception as error:  # a defect of ours, or a full disk: shown with each collection
             for lately in self._lately.values():
-                lately.trouble = told(error)
+                lately.trouble = describe_error(error)
 
 
 def _topics(summary: PeerSummary) -> list[dict[str, Any]]:

@@ -172,8 +172,8 @@ def feedback(federation: All, body: SaidOfPage, _: Annotated[None, Depends(allow
     if unknown:
         raise InputError(f"no collection {unknown[0]!r} here", "Take the names from the answer to a search.")
     given = [(page.collection, page.url, page.topic) for page in body.pages]
-    told = federation.feedback(given, relevant=body.verdict == "relevant")
-    return {"said": " · ".join(f"{one['collection']}: {one['said']}" for one in told), "collections": told}
+    report = federation.feedback(given, relevant=body.verdict == "relevant")
+    return {"said": " · ".join(f"{one['collection']}: {one['said']}" for one in report), "collections": report}
 
 
 def _answer(federation: Federation, asked: AskedOfAll) -> dict[str, Any]:
@@ -182,7 +182,7 @@ def _answer(federation: Federation, asked: AskedOfAll) -> dict[str, Any]:
     for result in answer["results"]:
         given = result["collections"]
         result["given"] = [{**one, "page": federation.page_in(one["name"], one["url"])} for one in given]
-        result["told"] = described([(one["name"], one["url"]) for one in given])
+        result["report"] = described([(one["name"], one["url"]) for one in given])
         result["is_taken"] = any(one["topic"] not in ("", OTHERS) for one in result["collections"])
     return answer
 

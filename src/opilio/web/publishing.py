@@ -22,7 +22,7 @@ import jinja2
 
 import opilio
 from opilio.errors import InputError
-from opilio.search.browsing import LINKED, PER_PAGE
+from opilio.search.portal import LINKED, PER_PAGE
 from opilio.web.browsing import page_values
 from opilio.web.pages import asset, environment
 
@@ -156,29 +156,29 @@ class _Site:
         return {"topics": len(self._topics), "pages": len(self._pages)}
 
     def _read_list(self, node: dict[str, Any]) -> None:
-        told = self._collection.topic_pages(
+        report = self._collection.topic_pages(
             node["topic"], order="confidence", page=1, own=False, relevant=True, per_page=self._most
         )
-        told["total"] = min(told["total"], len(told["results"]))
-        self._lists[node["topic"]] = told
+        report["total"] = min(report["total"], len(report["results"]))
+        self._lists[node["topic"]] = report
         self._topics[node["topic"]] = file_name(node["topic"])
-        for page in told["results"]:
+        for page in report["results"]:
             self._pages.setdefault(page["url"], f"{file_name(page['url'])}.html")
             self._found.setdefault(page["url"], page)
 
     def _write_list(self, topic: str) -> None:
-        told = self._lists[topic]
-        results, last = told["results"], max(1, -(-len(told["results"]) // PER_PAGE))
+        report = self._lists[topic]
+        results, last = report["results"], max(1, -(-len(report["results"]) // PER_PAGE))
         for number in range(1, last + 1):
             part = {"results": results[(number - 1) * PER_PAGE : number * PER_PAGE], "page": number, "last_page": last}
             path = f"topics/{numbered(self._topics[topic], number)}"
-            self._write(path, "topic.html", "../", **(told | part), analysed=False)
+            self._write(path, "topic.html", "../", **(report | part), analysed=False)
 
     def _write_pages(self, urls: list[str]) -> None:
-        for url, told in zip(urls, self._collection.pages(urls), strict=True):
-            if not told["stored"]:
+        for url, report in zip(urls, self._collection.pages(urls), strict=True):
+            if not report["stored"]:
                 raise InputError(f"{url}: it was removed while the site was written", "Publish again.")
-            self._write(f"pages/{self._pages[url]}", "page.html", "../", **page_values(told))
+            self._write(f"pages/{self._pages[url]}", "page.html", "../", **page_values(report))
 
     def _write(self, path: str, template: str, to_top: str, **values: Any) -> None:
         shown = {

@@ -120,7 +120,7 @@ def collections(shelf: AllShelf) -> list[dict[str, Any]]:
 
 def _figures(shelf: Shelf, name: str) -> dict[str, Any]:
     """The figures of one collection; if it cannot be read now, the reason."""
-    told: dict[str, Any] = {
+    report: dict[str, Any] = {
         "name": name,
         "running": False,
         "pages": None,
@@ -132,11 +132,11 @@ def _figures(shelf: Shelf, name: str) -> dict[str, Any]:
         with shelf.reading(name) as collection:
             status = collection.status()
     except CollectionBusy:
-        return told | {"trouble": "in use by another process"}
+        return report | {"trouble": "in use by another process"}
     except OpilioError as error:  # it must not hide the others
-        return told | {"trouble": error.message}
+        return report | {"trouble": error.message}
     relevant = status.counters.get(FOUND, 0)
-    return told | {"running": status.running, "pages": status.pages, "relevant": relevant, "hosts": status.hosts}
+    return report | {"running": status.running, "pages": status.pages, "relevant": relevant, "hosts": status.hosts}
 
 
 @router.post("/api/c/{name}/crawl", tags=["crawl"])

@@ -100,16 +100,16 @@ class Watch:
     def _look(self) -> Figures | None:
         """The figures; None when no crawl runs and none ran the last time."""
         self.looks += 1
-        told: Figures | None = None
+        report: Figures | None = None
         answer = ask(self._shelf.path(self._name), "status", timeout_s=ASK_TIMEOUT_S)
         if answer is not None:
-            told = answer.result
+            report = answer.result
             self._was_live = True
         elif self._last is None or self._was_live:  # at its end, it may have written more than it said
             with self._shelf.reading(self._name) as collection:
-                told = dataclasses.asdict(collection.status())
+                report = dataclasses.asdict(collection.status())
             self._was_live = False
-        return told
+        return report
 
 
 class Watches:

@@ -1,18 +1,14 @@
-"""Old Word files (.doc, Word 6 to 2003): text in pieces, and a table that says in which order they are to be read.
+"""Word and PowerPoint files from before 2007 (.doc, .ppt): small file systems (OLE) that contain streams.
 
-The stream `WordDocument` begins with the *file information block* (FIB): where everything is. Its *piece table* stands
-in another stream; each piece is a stretch of characters, of one byte (Windows-1252) or two (UTF-16). Characters below
-32 are structure: paragraph ends, table cells, fields.
+The names of the streams show which of the two a file is.
 
-Old PowerPoint files (.ppt): a tree of records, some of which hold text.
+*Word* (6 to 2003). The stream `WordDocument` begins with the *file information block* (FIB), which says where
+everything is. Its *piece table* is in another stream; each piece is a run of characters of one byte (Windows-1252) or
+two (UTF-16). Characters below 32 are structure: paragraph ends, table cells, fields.
 
-The file grows with each saving: what was edited is written again at its end. The *persist directory* says where the
-newest version of the document and of each slide is. Where it is broken, all records are read in the order in which
-they stand.
-
-Word and PowerPoint files from before 2007: small file systems (OLE) with streams in them.
-
-Which streams there are tells what the file is; `word.py` and `powerpoint.py` read them.
+*PowerPoint*. The stream is a tree of records, some of which contain text. Each save appends what was edited to the
+file; the *persist directory* says where the newest version of the document and of each slide is. If it is broken, all
+records are read in the order of the file.
 """
 
 from __future__ import annotations
@@ -30,17 +26,38 @@ from opilio.analyze.draft import Draft
 from opilio.analyze.formats import DOCUMENTS, OLE
 from opilio.analyze.language import language_of_windows
 
+# Word.
 _MAGIC = 0xA5EC
 _WORD_6_MAGIC = 0xA5DC
 _FIRST_WORD_97 = 106
-"""Versions of the format from here on have a piece table in all files, and UTF-16."""
+"""From this version of the format on, all files have a piece table, and text may be UTF-16."""
 _ENCRYPTED, _USES_TABLE_1, _IN_PIECES = 0x0100, 0x0200, 0x0004
 _WORD_97_CLX, _WORD_6_CLX = 0x01A2, 0x0160
-_PROPERTIES, _PIECES = 1, 2  # what a block of the piece table's stream is
+_PROPERTIES, _PIECES = 1, 2  # types of blocks in the stream of the piece table
 _ONE_BYTE = 0x4000_0000
-"""In the offset of a piece: its characters have one byte."""
+"""Flag in the offset of a piece: its characters have one byte."""
 _STRUCTURE = re.compile("([\x07\x0b\x0c\r\n\x13\x14\x15])")
 _LINE_ENDS = frozenset("\x0b\x0c\r\n")
+
+# PowerPoint: types of records.
+_DOCUMENT, _SLIDE, _NOTES, _MASTER = 1000, 1006, 1008, 1016
+_SLIDE_PLACE = 1011  # where a slide is, in the list of slides
+_SLIDE_LIST = 4080
+_TEXT_WIDE, _TEXT_NARROW, _STRING = 4000, 4008, 4026
+_HYPERLINK, _HYPERLINK_NUMBER = 4055, 4051
+_CLICK, _CLICK_ACTION, _CLICK_RANGE = 4082, 4083, 4063
+_EDIT, _DIRECTORY = 4085, 6002
+_URL_STRING = 1
+_OF_SLIDES = 0  # the list of slides; those of masters and of notes have other numbers
+_MAX_DEPTH = 30
+_MAX_EDITS = 1000
+
+# The file system, and the properties of a document.
+_PRESENTATION = "PowerPoint Document"
+_UTF8_CODE_PAGE = 65001
+_CODE_PAGE, _TITLE = 1, 2  # numbers of properties
+_PROPERTY_STRING, _WIDE_STRING = 30, 31  # types of their values
+_MAX_PROPERTIES = 100
 
 
 class _Piece(NamedTuple):
@@ -71,7 +88,7 @@ def write_word(stream: bytes, tables: Mapping[str, bytes], draft: Draft) -> int:
 
 
 def _block(table: bytes, stream: bytes, at: int) -> bytes:
-    """The block of `table` whose place stands in the FIB at `at`."""
+    """The block of `table` whose place is in the FIB at `at`."""
     offset, size = struct.unpack_from("<2I", stream, at)
     return table[offset : offset + size]
 
@@ -98,7 +115,7 @@ def _pieces(block: bytes) -> Iterator[_Piece]:
 
 
 def _page_headers(stream: bytes) -> tuple[int, int]:
-    """Where in the text the headers and footers of pages stand: after the document and its footnotes."""
+    """Where the page headers and footers are in the text: after the document and its footnotes."""
     document, footnotes, headers = struct.unpack_from("<3I", stream, 0x4C)
     return document + footnotes, document + footnotes + headers
 
@@ -134,19 +151,6 @@ def _write(stream: bytes, pieces: list[_Piece], draft: Draft) -> None:
                 fields.end_line()
             else:
                 fields.add(" " if part == "\x07" else part.replace("\x1e", "-").replace("\x1f", ""))
-
-
-_DOCUMENT, _SLIDE, _NOTES, _MASTER = 1000, 1006, 1008, 1016
-_SLIDE_PLACE = 1011  # where a slide is, in the list of slides
-_SLIDE_LIST = 4080
-_TEXT_WIDE, _TEXT_NARROW, _STRING = 4000, 4008, 4026
-_HYPERLINK, _HYPERLINK_NUMBER = 4055, 4051
-_CLICK, _CLICK_ACTION, _CLICK_RANGE = 4082, 4083, 4063
-_EDIT, _DIRECTORY = 4085, 6002
-_URL_STRING = 1
-_OF_SLIDES = 0  # which of the slide lists: those of masters and of notes come after
-_MAX_DEPTH = 30
-_MAX_EDITS = 1000
 
 
 class _Record(NamedTuple):
@@ -206,7 +210,7 @@ def _entries(stream: bytes, at: int) -> Iterator[tuple[int, int]]:
 
 
 def _records(stream: bytes, start: int, end: int) -> Iterator[_Record]:
-    """All records between `start` and `end`, containers before what is in them."""
+    """All records between `start` and `end`, containers before their contents."""
     at, ends = start, [end]
     while at + 8 <= ends[-1]:
         version, kind, size = struct.unpack_from("<2HI", stream, at)
@@ -224,7 +228,7 @@ def _records(stream: bytes, start: int, end: int) -> Iterator[_Record]:
 
 
 class _Slides:
-    """Writes records to a draft. A text is held back until it is known which parts of it are links."""
+    """Writes records to a draft. A text is buffered until it is known which parts of it are links."""
 
     def __init__(self, stream: bytes, places: dict[int, int], draft: Draft) -> None:
         self._stream = stream
@@ -236,7 +240,7 @@ class _Slides:
         self._target = ""
 
     def _hyperlinks(self) -> Iterator[tuple[int, str]]:
-        """The addresses of the file by their numbers."""
+        """The link addresses in the file, by number."""
         number = -1
         for record in _records(self._stream, 0, len(self._stream)):
             if record.kind == _HYPERLINK:
@@ -248,7 +252,7 @@ class _Slides:
                 number = -1
 
     def write_document(self, at: int) -> bool:
-        """Write the slides in the order of the document's list; False when there is no document at `at`."""
+        """Write the slides in the order of the document's list; False if there is no document at `at`."""
         if at + 8 > len(self._stream):
             return False
         _, kind, size = struct.unpack_from("<2HI", self._stream, at)
@@ -271,7 +275,7 @@ class _Slides:
         return True
 
     def _write_slide(self, number: int) -> None:
-        """Write what stands on a slide and not in the list; it comes after what does."""
+        """Write the text that is on a slide but not in the list; it comes after the text in the list."""
         at = self._places.get(number, -1)
         if at >= 0 and at + 8 <= len(self._stream):
             _, kind, size = struct.unpack_from("<2HI", self._stream, at)
@@ -280,7 +284,7 @@ class _Slides:
         self._flush()
 
     def write_all(self, start: int, end: int) -> None:
-        """Write all texts between two places, but not those of masters, which are sentences of the program."""
+        """Write all texts in a range, except those of masters, which come from the program."""
         skip_to = start
         for record in _records(self._stream, start, end):
             if self._draft.full:
@@ -307,7 +311,7 @@ class _Slides:
             self._target = ""
 
     def _end_click(self) -> None:
-        """A link for which no range of text was given is one of a picture or a box."""
+        """A link without a range of text belongs to a picture or a box."""
         if self._target:
             self._draft.add_link(self._target)
             self._target = ""
@@ -332,13 +336,6 @@ class _Slides:
         self._ranges.clear()
 
 
-_PRESENTATION = "PowerPoint Document"
-_UTF8_CODE_PAGE = 65001
-_CODE_PAGE, _TITLE = 1, 2  # numbers of properties
-_PROPERTY_STRING, _WIDE_STRING = 30, 31  # types of their values
-_MAX_PROPERTIES = 100
-
-
 @DOCUMENTS.register(OLE)
 def read_ole(body: bytes, reading: ReadingContext) -> Content:
     """Read an old Word or PowerPoint file."""
@@ -361,12 +358,12 @@ def read_ole(body: bytes, reading: ReadingContext) -> Content:
 
 
 def _stream(file: Any, name: str) -> bytes:
-    """A stream; b'' when there is none."""
+    """A stream; b'' if there is none."""
     return bytes(file.openstream(name).read()) if file.exists(name) else b""
 
 
 def _title(stream: bytes) -> str:
-    """What the file calls itself; '' when its properties are broken: the text counts."""
+    """The title in the properties of the file; '' if they are broken, because the text is what counts."""
     try:
         properties = dict(_properties(stream))
         (code_page,) = struct.unpack_from("<4xH", stream, properties.get(_CODE_PAGE, len(stream)))
@@ -381,7 +378,7 @@ def _title(stream: bytes) -> str:
 
 
 def _properties(stream: bytes) -> Iterator[tuple[int, int]]:
-    """Numbers and places of the properties."""
+    """The properties, as pairs of number and offset."""
     (section,) = struct.unpack_from("<I", stream, 44)
     (count,) = struct.unpack_from("<I", stream, section + 4)
     for number in range(min(count, _MAX_PROPERTIES)):

@@ -1,143 +1,26 @@
-"""Zip files whose members belong together, and the XML in them: what office files and electronic books are made of.
+"""Office files: Word, PowerPoint and Excel since 2007 (docx, pptx, xlsx), and OpenDocument (odt, odp, ods).
 
-XML is read as a stream of events, so that neither its size nor its nesting costs memory. A file that declares entities
-is refused: no program that writes documents does it, and every bomb made of XML does.
-
-Word, PowerPoint and Excel files of today (docx, pptx, xlsx): XML in a zip file, links in files beside it.
-
-OpenDocument (odt, odp, ods): the text is in `content.xml`, links are elements.
+All are packages of XML. Microsoft's formats keep the targets of links in a separate member for each text; OpenDocument
+has its text in `content.xml`, with links as elements.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-import zipfile
-from collections.abc import Iterable, Iterator
-from io import BytesIO
-from typing import Protocol
-from urllib.parse import unquote
-from xml.parsers import expat
 
 from opilio.analyze.content import Content
 from opilio.analyze.documents.fields import Fields
-from opilio.analyze.documents.reading import ReadingContext, UnpackBudget, Unreadable
+from opilio.analyze.documents.package import Attributes, Package, properties_of
+from opilio.analyze.documents.reading import ReadingContext, Unreadable
 from opilio.analyze.draft import Draft
 
-Attributes = dict[str, str]
-
-
-class XmlHandler(Protocol):
-    """Is told what an XML file holds, in order. Names are without their namespaces."""
-
-    def start(self, tag: str, attributes: Attributes) -> None:
-        """An element begins."""
-        ...  # pragma: no cover
-
-    def end(self, tag: str) -> None:
-        """An element ends."""
-        ...  # pragma: no cover
-
-    def text(self, text: str) -> None:
-        """Text, possibly in pieces."""
-        ...  # pragma: no cover
-
-
-class Package:
-    """An open zip file."""
-
-    def __init__(self, body: bytes, budget: UnpackBudget) -> None:
-        self._budget = budget
-        self._zip = zipfile.ZipFile(BytesIO(body))
-        self.members: dict[str, zipfile.ZipInfo] = {info.filename: info for info in self._zip.infolist()}
-
-    def pieces(self, name: str) -> Iterator[bytes]:
-        """What a member unfolds to, piece by piece."""
-        info = self.members.get(name)
-        if info is None:
-            raise Unreadable(f"has no {name[:100]}")
-        if info.flag_bits & 1:
-            raise Unreadable("is protected by a password")
-        with self._zip.open(info) as stream:
-            yield from self._budget.unfold(stream)
-
-    def head(self, name: str, size: int) -> bytes:
-        """The first bytes of a member."""
-        info = self.members[name]
-        if info.flag_bits & 1:
-            raise Unreadable("is protected by a password")
-        with self._zip.open(info) as stream:
-            return stream.read(size)
-
-    def read(self, name: str) -> bytes:
-        """All of a member."""
-        return b"".join(self.pieces(name))
-
-    def parse(self, name: str, handler: XmlHandler) -> None:
-        """Let `handler` read an XML member."""
-        parse_xml(self.pieces(name), handler)
-
-
-def parse_xml(pieces: Iterable[bytes], handler: XmlHandler) -> None:
-    """Let `handler` read XML."""
-    parser = expat.ParserCreate(namespace_separator=" ")
-    parser.buffer_text = True
-    parser.StartElementHandler = lambda tag, attributes: handler.start(
-        tag.rpartition(" ")[2], {name.rpartition(" ")[2]: value for name, value in attributes.items()}
-    )
-    parser.EndElementHandler = lambda tag: handler.end(tag.rpartition(" ")[2])
-    parser.CharacterDataHandler = handler.text
-    parser.EntityDeclHandler = _refuse_entities
-    for piece in pieces:
-        parser.Parse(piece, False)
-    parser.Parse(b"", True)
-
-
-def _refuse_entities(*_: object) -> None:
-    raise Unreadable("its XML declares entities")
-
-
-class Properties:
-    """Reads the small files with what a document says of itself: Dublin Core names, as all formats use them."""
-
-    def __init__(self) -> None:
-        self._values: dict[str, str] = {}
-        self._tag = ""
-
-    def start(self, tag: str, _: Attributes) -> None:
-        """Remember where we are."""
-        self._tag = tag
-
-    def end(self, _: str) -> None:
-        """Text between elements belongs to none."""
-        self._tag = ""
-
-    def text(self, text: str) -> None:
-        """Of several values the first piece holds."""
-        if self._tag in ("title", "language", "description") and len(self._values.get(self._tag, "")) < 4000:
-            self._values[self._tag] = self._values.get(self._tag, "") + text
-
-    def __getitem__(self, name: str) -> str:
-        return self._values.get(name, "")
-
-
-def properties_of(package: Package, name: str) -> Properties:
-    """What the member `name` says of the document; nothing when it is missing or broken: the text counts."""
-    properties = Properties()
-    if name in package.members:
-        try:
-            package.parse(name, properties)
-        except (expat.ExpatError, zipfile.BadZipFile, ValueError):
-            return properties
-    return properties
-
-
-def path_in(folder: str, href: str) -> str:
-    """The member that an address in a file of `folder` means."""
-    return posixpath.normpath(posixpath.join(folder, unquote(href.partition("#")[0]))).lstrip("/")
-
-
-# The members with text, in the order in which they are read. Headers and footers of pages say little.
+OPENDOCUMENT_MIME = b"application/vnd.oasis.opendocument."
+_MANIFEST = "META-INF/manifest.xml"
+_PARAGRAPHS = frozenset({"p", "h"})
+_SKIPPED = frozenset({"tracked-changes", "annotation"})
+"""Deleted text, and comments."""
+# The members with text, in reading order. Page headers and footers are not worth reading.
 _TEXTS = (
     re.compile(r"word/document\d*\.xml"),
     re.compile(r"word/(?:foot|end)notes\d*\.xml"),
@@ -190,7 +73,7 @@ def _texts(package: Package) -> list[str]:
 
 
 class _Relationships:
-    """Reads the file that says where the links of another file lead to."""
+    """Reads the member that lists the link targets of another member."""
 
     def __init__(self) -> None:
         self.targets: dict[str, str] = {}
@@ -207,7 +90,7 @@ class _Relationships:
 
 
 class _Text:
-    """Reads a file with text. Word and PowerPoint name paragraphs, runs and texts alike."""
+    """Reads a member with text. Word and PowerPoint use the same names for paragraphs, runs and texts."""
 
     def __init__(self, draft: Draft, targets: dict[str, str]) -> None:
         self._draft = draft
@@ -215,7 +98,7 @@ class _Text:
         self._fields = Fields(draft)
         self._in_text = self._in_instruction = self._in_run = self._run_is_link = False
         self._skipped = 0
-        """How many elements deep we are in a part that repeats another one for older programs."""
+        """Depth inside a part that repeats another one for older programs; 0: outside."""
         self.language = ""
 
     def start(self, tag: str, attributes: Attributes) -> None:
@@ -249,7 +132,7 @@ class _Text:
             if tag == "hyperlink" or self._in_run:
                 self._draft.begin_link(target)
                 self._run_is_link = tag == "hlinkClick"
-            else:  # of a picture or a box
+            else:  # the link of a picture or a box
                 self._draft.add_link(target, attributes.get("tooltip", ""))
 
     def end(self, tag: str) -> None:
@@ -279,14 +162,6 @@ class _Text:
             self._fields.instruct(text)
 
 
-MIME_START = b"application/vnd.oasis.opendocument."
-
-_MANIFEST = "META-INF/manifest.xml"
-_PARAGRAPHS = frozenset({"p", "h"})
-_SKIPPED = frozenset({"tracked-changes", "annotation"})
-"""Deleted text, and notes of editors."""
-
-
 def read_opendocument(package: Package, reading: ReadingContext) -> Content:
     """Read an OpenDocument file."""
     if _MANIFEST in package.members and b"encryption-data" in package.read(_MANIFEST):
@@ -303,7 +178,7 @@ def read_opendocument(package: Package, reading: ReadingContext) -> Content:
 
 
 class _OpenDocumentText:
-    """Reads `content.xml`. Only paragraphs and headings have text; what stands between elements is layout."""
+    """Reads `content.xml`. Only paragraphs and headings have text; whitespace between elements is layout."""
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft

@@ -1,4 +1,4 @@
-"""PDF, read by PDFium. The library is loaded with the first PDF, and only in the process that reads documents."""
+"""PDF, read by PDFium. The library is loaded with the first PDF, and only in the extraction process."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from opilio.analyze.formats import DOCUMENTS, PDF
 
 _MAX_LINKS_PER_PAGE = 1000
 _MAX_URI_BYTES = 8192
-# A word cut at the end of a line. A hyphen that PDFium takes for such a cut it turns into a character of its own.
+# A word hyphenated at the end of a line. PDFium replaces a hyphen that it takes for one by a special character.
 _CUT_WORD = re.compile(r"(?<=\w)(?:[-\xad]\r?\n|[\x02\ufffe](?:\r?\n)?)(?=[^\W\d_A-Z])")
 
 
 @DOCUMENTS.register(PDF)
 def read_pdf(body: bytes, reading: ReadingContext) -> Content:
-    """Read a PDF, page by page until there is enough, or the time is short."""
+    """Read a PDF page by page, until the text is full or time runs out."""
     import pypdfium2  # noqa: PLC0415
 
     try:
@@ -39,7 +39,7 @@ def read_pdf(body: bytes, reading: ReadingContext) -> Content:
 
 
 def _read_page(document: Any, number: int, draft: Draft) -> None:
-    """Add text and links of a page; a broken page costs that page."""
+    """Add the text and links of a page; a broken page is skipped."""
     import pypdfium2  # noqa: PLC0415
 
     try:
@@ -56,7 +56,7 @@ def _read_page(document: Any, number: int, draft: Draft) -> None:
 
 
 def _links(document: Any, page: Any) -> Iterator[tuple[str, tuple[float, float, float, float]]]:
-    """The addresses that areas of a page lead to, with the areas: left, bottom, right, top."""
+    """The addresses of the link areas on a page, with the areas: left, bottom, right, top."""
     import pypdfium2.raw as pdfium  # noqa: PLC0415
 
     position, link, area = ctypes.c_int(0), pdfium.FPDF_LINK(), pdfium.FS_RECTF()

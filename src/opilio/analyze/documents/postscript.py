@@ -1,17 +1,15 @@
-"""The strings that a PostScript program shows, found without running it.
+"""PostScript, a programming language: only running a file shows its text for certain.
 
-Programs do not show their text with the operator `show` but with procedures of their own. Two cases are told apart:
+If the machine has Ghostscript, it runs the file: in its safe mode, inside the extraction process and under the limits
+of that process. Without it, or if it fails, `scan_text` looks for the strings that the program shows, without running
+it. This works for papers made by TeX and for simple programs.
 
-- TeX's dvips, which most papers in PostScript were made with. Its procedures have one letter each and always the same
-  meaning: show a string, then move by so many dots. A move as wide as a space is a space; a narrow one is kerning.
-- Everything else: every string on the pages is taken as shown. The names that many programs give to moving tell where
-  a line ends.
+Programs do not show text with the operator `show` but with procedures of their own. Two cases are distinguished:
 
-PostScript. It is a programming language: what a file shows is known when it was run.
-
-Ghostscript runs it, when the machine has it: in its safe mode, inside of the process that reads documents and under
-the limits of that process. Without it, or when it fails, we look for the strings that the program shows
-(`shown.py`), which serves for papers made by TeX and for simple programs.
+- TeX's dvips, which made most papers in PostScript. Its procedures have one-letter names and fixed meanings: show a
+  string, then move by a number of dots. A move as wide as a space is a space; a narrow one is kerning.
+- Everything else: every string on the pages counts as shown. The names that many programs use for moving show where a
+  line ends.
 """
 
 from __future__ import annotations
@@ -27,6 +25,19 @@ from opilio.analyze.draft import Draft
 from opilio.analyze.formats import DOCUMENTS, POSTSCRIPT
 from opilio.analyze.layout import MAX_TEXT_CHARS
 
+NOT_INSTALLED = "Ghostscript is not installed: apt install ghostscript"
+
+_START = re.compile(rb"%!")
+_TITLE = re.compile(rb"^%%Title:[ \t]*([^\r\n]{1,500})", re.MULTILINE)
+_HEAD_BYTES = 8192
+_CUT_WORD = re.compile(r"(?<=[^\W\d_])-[ \t]*\n[ \t]*(?=[^\W\d_A-Z])")
+_MIN_WORDS = 5
+"""A scanned text with fewer words is not the text of the pages."""
+_MIN_LETTER_SHARE = 0.5
+"""Nor is one in which a smaller share of the words consists of letters."""
+_WORD = re.compile(r"[^\W\d_]{2,}")
+
+# Scanning a program without running it.
 _TOKEN = re.compile(
     rb"\((?:[^()\\]+|\\.)*\)?"  # a string, as far as the next parenthesis: it always matches, so time stays linear
     rb"|%[^\r\n]*"
@@ -41,14 +52,14 @@ _DVIPS_START = re.compile(rb"TeXDict begin\s+\d+\s+\d+\s+\d+\s+(\d+)\s+\d+")
 _DVIPS_PAGE = re.compile(rb"\d\s+bop\b")
 _PAGES = re.compile(rb"%%EndProlog|%%EndSetup|%%Page:")
 _SPACE_INCHES = 0.022
-"""A move of more than this is a space. Between letters of a 10 pt font, kerning is under 0.01 inches; a space 0.03."""
+"""A wider move is a space. In a 10 pt font, kerning is under 0.01 inches and a space 0.03 inches wide."""
 _GOES_TO = frozenset({b"moveto", b"Tm", b"MT"})
 _GOES_BY = frozenset({b"rmoveto", b"Td", b"TD"})
 _SHOWS = frozenset({b"show", b"ashow", b"widthshow", b"awidthshow", b"xshow", b"Tj", b"TJ"})
 _RESOURCE_STARTS = (b"%%BeginFont", b"%%BeginResource", b"%%BeginProcSet", b"%%BeginData")
 _RESOURCE_ENDS = (b"%%EndFont", b"%%EndResource", b"%%EndProcSet", b"%%EndData")
 _NUMBER = re.compile(rb"[-+]?\d*\.?\d+")
-# TeX's own encoding of signs that ASCII does not have.
+# TeX's encoding of characters outside ASCII.
 _TEX_SIGNS = {
     0x0B: "ff", 0x0C: "fi", 0x0D: "fl", 0x0E: "ffi", 0x0F: "ffl", 0x10: "\u0131", 0x19: "\xdf", 0x1A: "\xe6",
     0x1B: "\u0153", 0x1C: "\xf8", 0x22: "\u201d", 0x5C: "\u201c", 0x7B: "\u2013", 0x7C: "\u2014", 0x27: "\u2019",
@@ -58,8 +69,54 @@ _ADDED_TO_LAST_MOVE = {letter: number - 4 for number, letter in enumerate(b"cdef
 _OWN_MOVE = dict(zip(b"lmnopqrst", range(-4, 5), strict=True))
 
 
-def shown_text(body: bytes, max_pages: int) -> str:
-    """The text that the program seems to show, line by line."""
+@DOCUMENTS.register(POSTSCRIPT)
+def read_postscript(body: bytes, reading: ReadingContext) -> Content:
+    """Read a PostScript file."""
+    start = _START.search(body, 0, _HEAD_BYTES)
+    if start is None:
+        raise Unreadable("broken PostScript file: it does not begin as one")
+    body = body[start.start() :]
+    program = shutil.which("gs")
+    text = _run(program, body, reading) if program else ""
+    if not text.strip():
+        text = scan_text(body, reading.budget.max_pages)
+        if not _is_prose(text):
+            raise Unreadable("Ghostscript found no text in it" if program else NOT_INSTALLED)
+    draft = Draft()
+    draft.add(_CUT_WORD.sub("", text[: 2 * MAX_TEXT_CHARS]))
+    found = _TITLE.search(body, 0, _HEAD_BYTES)
+    title = found.group(1).decode("latin-1").strip("() ") if found else ""
+    return draft.content(reading.source, title=title, bare_urls=True)
+
+
+def _run(program: str, body: bytes, reading: ReadingContext) -> str:
+    """The text that Ghostscript finds; '' if it fails. It inherits all limits, and ends with our process."""
+    command = [
+        *(program, "-q", "-dSAFER", "-dBATCH", "-dNOPAUSE", "-dNOPROMPT", "-sstdout=%stderr", "-sDEVICE=txtwrite"),
+        *(f"-dLastPage={reading.budget.max_pages}", "-sOutputFile=-", "-"),
+    ]
+    try:
+        run = subprocess.run(
+            command,
+            input=body,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=reading.budget.left_s,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    reading.budget.spend(len(run.stdout))
+    return run.stdout.decode("utf-8", "replace")
+
+
+def _is_prose(text: str) -> bool:
+    words = text.split()
+    return len(words) >= _MIN_WORDS and len(_WORD.findall(text)) >= _MIN_LETTER_SHARE * len(words)
+
+
+def scan_text(body: bytes, max_pages: int) -> str:
+    """The text that a program probably shows, line by line."""
     dvips = _DVIPS_START.search(body)
     if dvips:
         resolution = int(dvips.group(1)[:5])
@@ -94,7 +151,7 @@ def _string(token: bytes) -> bytes:
 
 
 def _dvips(tokens: Iterator[bytes], space: float, max_pages: int) -> Iterator[str]:
-    """Strings, and what the moves after them are: nothing, a space, the end of a line."""
+    """The strings, and what the moves after them mean: nothing, a space or a line end."""
     pen = _Pen(space)
     shown: str | None = None
     number = 0.0
@@ -127,7 +184,7 @@ class _Pen:
         self._line: float | None = None
 
     def move(self, name: bytes, number: float) -> str:
-        """What a procedure called `name`, after `number`, puts between the strings before and after it."""
+        """The separator that a procedure `name`, called with `number`, puts between two strings."""
         letter = name[0] if len(name) == 1 else 0
         if name in (b"a", b"y"):
             same_line = self._line is not None and abs(self._line - number) <= self._space
@@ -147,7 +204,7 @@ class _Pen:
 
 
 def _others(tokens: Iterator[bytes], max_pages: int) -> Iterator[str]:
-    """Strings with spaces between them, and line ends where the program seems to begin another line."""
+    """The strings, with spaces between them and line ends where the program probably starts a new line."""
     pages = 0
     number, line = 0.0, None
     in_resource = False
@@ -175,61 +232,3 @@ def _others(tokens: Iterator[bytes], max_pages: int) -> Iterator[str]:
                 return
         elif token in _SHOWS:
             yield " "
-
-
-NOT_INSTALLED = "Ghostscript is not installed: apt install ghostscript"
-
-_START = re.compile(rb"%!")
-_TITLE = re.compile(rb"^%%Title:[ \t]*([^\r\n]{1,500})", re.MULTILINE)
-_HEAD_BYTES = 8192
-_CUT_WORD = re.compile(r"(?<=[^\W\d_])-[ \t]*\n[ \t]*(?=[^\W\d_A-Z])")
-_MIN_WORDS = 5
-"""A text with fewer words, or with less than this share of them made of letters, is not what the pages show."""
-_MIN_LETTER_SHARE = 0.5
-_WORD = re.compile(r"[^\W\d_]{2,}")
-
-
-@DOCUMENTS.register(POSTSCRIPT)
-def read_postscript(body: bytes, reading: ReadingContext) -> Content:
-    """Read a PostScript file."""
-    start = _START.search(body, 0, _HEAD_BYTES)
-    if start is None:
-        raise Unreadable("broken PostScript file: it does not begin as one")
-    body = body[start.start() :]
-    program = shutil.which("gs")
-    text = _run(program, body, reading) if program else ""
-    if not text.strip():
-        text = shown_text(body, reading.budget.max_pages)
-        if not _is_prose(text):
-            raise Unreadable("Ghostscript found no text in it" if program else NOT_INSTALLED)
-    draft = Draft()
-    draft.add(_CUT_WORD.sub("", text[: 2 * MAX_TEXT_CHARS]))
-    found = _TITLE.search(body, 0, _HEAD_BYTES)
-    title = found.group(1).decode("latin-1").strip("() ") if found else ""
-    return draft.content(reading.source, title=title, bare_urls=True)
-
-
-def _run(program: str, body: bytes, reading: ReadingContext) -> str:
-    """The text that Ghostscript finds; '' when it fails. It inherits all limits, and ends with our process."""
-    command = [
-        *(program, "-q", "-dSAFER", "-dBATCH", "-dNOPAUSE", "-dNOPROMPT", "-sstdout=%stderr", "-sDEVICE=txtwrite"),
-        *(f"-dLastPage={reading.budget.max_pages}", "-sOutputFile=-", "-"),
-    ]
-    try:
-        run = subprocess.run(
-            command,
-            input=body,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            timeout=reading.budget.left_s,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    reading.budget.spend(len(run.stdout))
-    return run.stdout.decode("utf-8", "replace")
-
-
-def _is_prose(text: str) -> bool:
-    words = text.split()
-    return len(words) >= _MIN_WORDS and len(_WORD.findall(text)) >= _MIN_LETTER_SHARE * len(words)

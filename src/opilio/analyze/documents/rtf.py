@@ -1,4 +1,4 @@
-"""RTF: text with control words, in groups. Bytes beyond ASCII are in the code page of their font."""
+"""RTF: text with control words, in nested groups. Bytes beyond ASCII are in the code page of their font."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TOKEN = re.compile(
     rb"|([{}])"
     rb"|([^\\{}\r\n]+)"
 )
-_TEXT, _SKIP, _INFO, _TITLE, _FONTS, _INSTRUCTION = range(6)  # what the text of a group is
+_TEXT, _SKIP, _INFO, _TITLE, _FONTS, _INSTRUCTION = range(6)  # what the text of a group is used for
 _PLACES = {
     **dict.fromkeys(("info", "docinfo"), _INFO),
     "fonttbl": _FONTS,
@@ -59,16 +59,16 @@ def read_rtf(body: bytes, reading: ReadingContext) -> Content:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """What a group inherits from the one around it."""
+    """The state of a group, inherited from the group around it."""
 
     place: int = _TEXT
     fallback_chars: int = 1
-    """How many characters follow a Unicode character for programs that do not know it."""
+    """Number of characters after a Unicode character that replace it in old programs."""
     code_page: str = ""
-    """Of the font; '' is that of the file."""
+    """That of the font; '' means that of the file."""
     is_field: bool = False
     is_starred: bool = False
-    """It began with the sign by which programs pass over what they do not know."""
+    """It started with \\*: programs skip it if they do not know its control word."""
 
 
 class _Rtf:
@@ -90,7 +90,7 @@ class _Rtf:
         self._fallback_left = 0
 
     def content(self, reading: ReadingContext) -> Content:
-        """Read to the end, or until there is enough."""
+        """Read to the end, or until the draft is full."""
         at = 0
         while not self._draft.full and (token := _TOKEN.search(self._body, at)):
             at = token.end()
@@ -156,7 +156,7 @@ class _Rtf:
             self._format(word, number or 0)
 
     def _format(self, word: str, number: int) -> None:
-        """A control word that changes how what follows is to be read."""
+        """Apply a control word that changes how the following text is read."""
         if word == "f":
             self._flush()
             self._font = number
@@ -206,7 +206,7 @@ class _Rtf:
             self._bytes.clear()
 
     def _flush(self) -> None:
-        """Write down what was collected, by what the group is."""
+        """Write the collected text to where it belongs in this group."""
         self._decode()
         if not self._text:
             return

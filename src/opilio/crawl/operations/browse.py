@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from opilio.crawl.operations.client import Client, caller_operation
+from opilio.crawl.operations.client import OperationClient, caller_operation
 from opilio.crawl.operations.context import Context, address_of
 from opilio.crawl.operations.declaration import LONG_TIMEOUT_S, READS, Meta, Route, operation
 from opilio.errors import CollectionBusy, StoreError
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @caller_operation(READS)
 def search(
-    client: Client,
+    client: OperationClient,
     question: str,
     *,
     weights: Mapping[str, float] | None = None,
@@ -56,7 +56,7 @@ def search(
     ]
 
     def find(reader: IndexReader) -> dict[str, Any]:
-        from opilio.search.finding import search  # noqa: PLC0415
+        from opilio.search.results import search  # noqa: PLC0415
 
         return search(reader, question, weights=weights, filters=filters, copies_of=copies_of, page=page, size=size)
 
@@ -66,12 +66,12 @@ def search(
 @caller_operation(
     READS, rest=Route("GET", "similar", "search"), about={"n": Meta(ge=1, le=100, description="How many pages.")}
 )
-def similar(client: Client, url: str, n: int = 10) -> list[dict[str, Any]]:
+def similar(client: OperationClient, url: str, n: int = 10) -> list[dict[str, Any]]:
     """The stored pages most similar to the page of a URL, best first; neither itself nor copies of it."""
     address = address_of(url, "Give the address of a stored page.")
 
     def find(reader: IndexReader) -> list[dict[str, Any]]:
-        from opilio.search.finding import similar  # noqa: PLC0415
+        from opilio.search.results import similar  # noqa: PLC0415
 
         return similar(reader, address, n)
 
@@ -79,9 +79,9 @@ def similar(client: Client, url: str, n: int = 10) -> list[dict[str, Any]]:
 
 
 @caller_operation(READS)
-def update_index(client: Client) -> bool:
+def update_index(client: OperationClient) -> bool:
     """Bring the search index up to date; False when a crawl runs, or another process does it already."""
-    from opilio.search.updating import update  # noqa: PLC0415
+    from opilio.search.index_update import update  # noqa: PLC0415
 
     seen = database_state(client.folder)
     try:
@@ -95,24 +95,24 @@ def update_index(client: Client) -> bool:
         ) from None
 
 
-def with_index(client: Client, find: Callable[[IndexReader], T]) -> T:
+def with_index(client: OperationClient, find: Callable[[IndexReader], T]) -> T:
     """Look into the index; it is brought up to date first unless a crawl does so. A damaged index is rebuilt."""
-    from opilio.search.index import READERS, Damaged, forget  # noqa: PLC0415
+    from opilio.search.index import DamagedIndex, discard_index, open_reader  # noqa: PLC0415
 
     for is_last in (False, True):
         try:
-            reader = READERS.get(client.folder)
+            reader = open_reader(client.folder)
             if reader is None or reader.columns.seen != database_state(client.folder):
                 client.call(update_index)
-                reader = READERS.get(client.folder)
+                reader = open_reader(client.folder)
             if reader is None:
                 raise CollectionBusy(
                     f"{client.folder}: nothing can be searched yet: the index is being built",
                     "Try again soon. While a crawl runs, it builds the index if [search] index = true.",
                 )
             return find(reader)
-        except Damaged as error:
-            forget(client.folder)
+        except DamagedIndex as error:
+            discard_index(client.folder)
             if is_last:
                 raise StoreError(
                     f"{client.folder}: the index cannot be read: {error}",
@@ -144,9 +144,9 @@ def database_state(folder: Path) -> str:
 def portal(at: Context, days: int = 1) -> dict[str, Any]:
     """The front page of the portal: the topic tree with counts, the best pages of each wanted topic, hubs and
     authorities, the pages that the last `days` of crawling brought, the state of the crawl, and its notices."""
-    from opilio.search import browsing  # noqa: PLC0415
+    from opilio.search import portal  # noqa: PLC0415
 
-    return browsing.portal(at.store, days)
+    return portal.portal(at.store, days)
 
 
 @operation(
@@ -174,9 +174,9 @@ def topic_pages(
     `order` is confidence, authority, hub, newest or title; `own` leaves out the topics below, `relevant` leaves out
     pages that are not relevant.
     """
-    from opilio.search import browsing  # noqa: PLC0415
+    from opilio.search import portal  # noqa: PLC0415
 
-    return browsing.topic_pages(at.store, topic, order, page, own, relevant, per_page)
+    return portal.topic_pages(at.store, topic, order, page, own, relevant, per_page)
 
 
 @operation(READS)
@@ -192,7 +192,7 @@ def page(at: Context, url: str, *, explain: bool = True) -> dict[str, Any]:
 
 @operation(READS)
 def pages(at: Context, urls: Sequence[str]) -> list[dict[str, Any]]:
-    """What `page` says of each of several URLs, in one read."""
+    """What `page` returns, for each of several URLs."""
     from opilio.search import pages as stored  # noqa: PLC0415
 
     return stored.pages(at.store, [address_of(url) for url in urls])

@@ -1,7 +1,8 @@
 """Reaching a collection from any process: through the crawl that runs in it, or by opening its database.
 
-DuckDB lets one process write a database. So a `Client` asks the running crawl first, and opens the database itself
-when no crawl runs. A crawl may begin or end between the two; then it tries again for a few seconds.
+DuckDB lets one process write a database. So an `OperationClient` sends an operation to the running
+crawl, and opens the database itself when no crawl runs. A crawl may begin or end between the two; then it
+tries again for a few seconds.
 
 The engine of a crawl listens on a loopback port (`control.py`) and leaves a note in the folder of its collection
 (`engine.json`, readable by its owner only) with the port and a token; whoever cannot read the note cannot send a
@@ -31,7 +32,7 @@ from opilio.errors import CollectionBusy, CollectionError, InputError, OpilioErr
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.database import reading_together
-from opilio.store.queued_urls import claim
+from opilio.store.urls import claim
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -104,7 +105,7 @@ def _working_folder() -> Path:
         return Path(os.sep)
 
 
-class Client:
+class OperationClient:
     """Calls operations on one collection."""
 
     def __init__(self, folder: Path, settings: Settings) -> None:
@@ -171,10 +172,10 @@ def caller_operation(
     timeout_s: float = TIMEOUT_S,
     rest: Route | None = None,
     about: Mapping[str, Meta] = types.MappingProxyType({}),
-) -> Callable[[Callable[Concatenate[Client, P], R]], Operation[P, R]]:
+) -> Callable[[Callable[Concatenate[OperationClient, P], R]], Operation[P, R]]:
     """Declare a function of a client as an operation: it runs where it is called, and calls others."""
 
-    def decorate(function: Callable[Concatenate[Client, P], R]) -> Operation[P, R]:
+    def decorate(function: Callable[Concatenate[OperationClient, P], R]) -> Operation[P, R]:
         made = Operation(function.__name__, function, access, timeout_s, rest, about, runs_in_caller=True)
         return declare(made)
 

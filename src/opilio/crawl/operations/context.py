@@ -1,4 +1,4 @@
-"""Where operations run: beside an open database (`Context`), or inside a running crawl (`LiveCrawl`)."""
+"""Where operations run: with an open database (`Context`), or inside a running crawl (`LiveCrawl`)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Context:
-    """A collection as the process sees it that has its database open."""
+    """A collection, for code in the process that has its database open."""
 
     folder: Path
     settings: Settings
@@ -42,7 +42,7 @@ class Context:
 
 @dataclass(frozen=True)
 class LiveCrawl:
-    """A running crawl, as operations see it that it carries out on its own loop."""
+    """A running crawl, for operations that run on its loop."""
 
     engine: Engine
     writing: asyncio.Lock = field(default_factory=asyncio.Lock)

@@ -9,7 +9,7 @@ from typing import Any
 from opilio import learn
 from opilio.crawl import history
 from opilio.crawl.ledger import MAX_NOTICES
-from opilio.crawl.operations.client import Client, caller_operation
+from opilio.crawl.operations.client import OperationClient, caller_operation
 from opilio.crawl.operations.context import Context, LiveCrawl
 from opilio.crawl.operations.declaration import READS, STEERS, WRITES, Meta, Route, operation
 from opilio.crawl.status import Counters, Status
@@ -21,7 +21,7 @@ from opilio.model import Outcome
 from opilio.settings import ScopeSettings, Settings, override
 from opilio.settings.files import changing, write_settings
 from opilio.store import Store
-from opilio.store.overview import stored_figures
+from opilio.store.history import stored_figures
 
 POINTS = 300
 HOST = Meta(description="A name such as www.example.org, which covers all names below it; or the URL of a page.")
@@ -145,7 +145,7 @@ def _(crawl: LiveCrawl) -> bool:
 
 
 @caller_operation(STEERS)
-def policy(client: Client, strategy: str, order_by: str = "", n: int = 0) -> bool:
+def policy(client: OperationClient, strategy: str, order_by: str = "", n: int = 0) -> bool:
     """Change the order of the frontier: at once when a crawl runs (returns True), else from the next crawl on."""
     with changing(client.folder) as now:
         settings = override(now, _order_settings(strategy, order_by, n))
@@ -188,7 +188,7 @@ def _order_settings(strategy: str, order_by: str, n: int) -> dict[str, Any]:
 
 
 @caller_operation(WRITES, about={"host": HOST})
-def lock_host(client: Client, host: str) -> int:
+def lock_host(client: OperationClient, host: str) -> int:
     """Never fetch from a host again, nor from any below it, in this crawl and later ones.
 
     Returns how many of its queued URLs were dropped.
@@ -202,7 +202,7 @@ def lock_host(client: Client, host: str) -> int:
 
 
 @caller_operation(WRITES, about={"host": HOST})
-def unlock_host(client: Client, host: str) -> int:
+def unlock_host(client: OperationClient, host: str) -> int:
     """Allow fetching from a host again. Returns how many URLs that its lock dropped are queued again."""
     name = name_of_host(host)
     with changing(client.folder) as settings:
@@ -216,7 +216,7 @@ def unlock_host(client: Client, host: str) -> int:
         return _change_locks(client, settings, free, f"{name} unlocked")["taken_up"]
 
 
-def _change_locks(client: Client, settings: Settings, locked: tuple[str, ...], notice: str) -> dict[str, int]:
+def _change_locks(client: OperationClient, settings: Settings, locked: tuple[str, ...], notice: str) -> dict[str, int]:
     """Lock these domains and no others; the crawl is notified before anyone else can change the settings."""
     client.settings = override(settings, {"scope.locked_domains": list(locked)}, "lock")
     write_settings(client.folder, client.settings)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from opilio.crawl.operations.client import Client, caller_operation
+from opilio.crawl.operations.client import OperationClient, caller_operation
 from opilio.crawl.operations.context import Context, LiveCrawl
 from opilio.crawl.operations.declaration import READS, SQL_TIMEOUT_S, WRITES, Meta, Route, operation
 from opilio.errors import CollectionBusy
@@ -16,7 +16,7 @@ from opilio.store.export import DEFAULT_COLUMNS, STDOUT
 
 
 @caller_operation(WRITES)
-def sql(client: Client, sql: str, *, write: bool = False) -> Result:
+def sql(client: OperationClient, sql: str, *, write: bool = False) -> Result:
     """Run a SQL statement on the database, also while a crawl runs. Read-only unless `write`."""
     return client.call(_write_sql if write else _read_sql, sql)
 

@@ -72,7 +72,7 @@ class Operation(Generic[P, R]):
     names_a_url: bool = False
     """The result may be a URL that this collection should fetch, even if another part of it left it alone so far."""
     runs_in_caller: bool = False
-    """It runs where it is called, also while a crawl runs, and reaches the database through a `Client`."""
+    """It runs where it is called, also while a crawl runs, and reaches the database through an `OperationClient`."""
     live_function: Callable[Concatenate[LiveCrawl, P], Awaitable[R] | R] | None = None
 
     @property

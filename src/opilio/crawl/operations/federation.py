@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from opilio.crawl.forwarder import ACCEPTED, FORWARDED
-from opilio.crawl.operations.client import Client, caller_operation
+from opilio.crawl.operations.client import OperationClient, caller_operation
 from opilio.crawl.operations.context import Context, LiveCrawl
 from opilio.crawl.operations.declaration import READS, WRITES, operation
 from opilio.errors import SettingsError
@@ -52,7 +52,9 @@ async def _(crawl: LiveCrawl, sender: str, offers: Sequence[Offer]) -> int:
 
 
 @caller_operation(WRITES)
-def offer_to_peers(client: Client, peers_file: Path | str | None = None, *, dry_run: bool = False) -> dict[str, Any]:
+def offer_to_peers(
+    client: OperationClient, peers_file: Path | str | None = None, *, dry_run: bool = False
+) -> dict[str, Any]:
     """Forward URLs that suit the topics of other collections; not while a crawl runs, which does this by itself.
 
     `peers_file` names the other collections; by default the file that the settings name. Returns warnings, and for each

@@ -86,9 +86,9 @@ def split_topic(at: Context, topic: str, clusters: Sequence[Mapping[str, Any]]) 
 )
 def review(at: Context, topic: str, url: str | None = None) -> dict[str, Any]:
     """The state of the review of a topic: groups, estimates of precision and recall, and the page to judge `next`."""
-    from opilio.search.review import look  # noqa: PLC0415
+    from opilio.search.review import review_state  # noqa: PLC0415
 
-    return look(at.store, topic, address_of(url, ADDRESS_HINT) if url else None)
+    return review_state(at.store, topic, address_of(url, ADDRESS_HINT) if url else None)
 
 
 @operation(
@@ -112,7 +112,7 @@ def take_back(at: Context, topic: str) -> str:
     """Delete the latest verdict of a review; returns the page that it was about."""
     from opilio.search import review as reviewed  # noqa: PLC0415
 
-    return reviewed.take_back(at.store, topic)
+    return reviewed.undo_verdict(at.store, topic)
 
 
 @operation(READS, rest=Route("GET", "review/verdicts", "review"))
@@ -135,6 +135,6 @@ def learn_review(at: Context, topic: str) -> dict[str, int]:
 @operation(WRITES, rest=Route("POST", "review/anew", "review"))
 def restart_review(at: Context, topic: str) -> int:
     """Delete all verdicts of a review, to judge what another model found; returns how many there were."""
-    from opilio.search.review import begin_anew  # noqa: PLC0415
+    from opilio.search.review import restart_review  # noqa: PLC0415
 
-    return begin_anew(at.store, topic)
+    return restart_review(at.store, topic)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from opilio import learn
-from opilio.crawl.operations.client import Client, caller_operation
+from opilio.crawl.operations.client import OperationClient, caller_operation
 from opilio.crawl.operations.context import Context, LiveCrawl, address_of
 from opilio.crawl.operations.declaration import LONG_TIMEOUT_S, READS, WRITES, Meta, Route, operation
 from opilio.crawl.training_state import KEYWORDS, examples_in, why_nothing_is_learned
@@ -18,7 +18,8 @@ from opilio.errors import InputError
 from opilio.learn import training_data
 from opilio.learn.training_changes import recording_changes
 from opilio.model import TrainingCause, TrainingReason
-from opilio.store.overview import list_examples, list_topics
+from opilio.store.topics import list_topics
+from opilio.store.training import list_examples
 
 ADDRESS_HINT = "Give the address as `opilio archetypes list FOLDER` shows it."
 VERSION = Meta(description="The version of a model.")
@@ -83,7 +84,7 @@ def page_text(at: Context, url: str) -> dict[str, Any]:
 
 
 @caller_operation(READS)
-def propose(client: Client, file: Path | str) -> int:
+def propose(client: OperationClient, file: Path | str) -> int:
     """Write the terms and collocations that could distinguish the topics to a file, for an expert to edit.
 
     `settings.oasis.filter` names the file that the classifier `oasis` uses then. Returns how many topics are in it. It
@@ -193,7 +194,7 @@ async def _(crawl: LiveCrawl, version: int) -> int:
 
 
 @caller_operation(READS)
-def explain(client: Client, target: str, *, version: int = 0) -> dict[str, Any]:
+def explain(client: OperationClient, target: str, *, version: int = 0) -> dict[str, Any]:
     """Why a page or a file is judged as it is: topic, confidence, votes, terms for and against, the path to it.
 
     `target` is the URL of a stored page, or a file; `version` is that of a model, the newest by default.

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 import opilio
 from opilio.analyze import Analyzer, Extractor, Failure
 from opilio.errors import InputError, OpilioError
-from opilio.fetch.response import replay
+from opilio.fetch.transport import replay
 from opilio.lab.webs.recorded import RecordedWeb
 from opilio.model import Document, Lease, Outcome
 from opilio.process import Channel, Child, end_with_parent, start

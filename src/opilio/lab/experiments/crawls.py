@@ -269,9 +269,9 @@ class _Reader:
         for oid in oids:
             number = self._numbers[oid]
             document = self._analysed.documents[number]
-            anchor, told = self._ways.get(oid, NO_CONTEXT)
+            anchor, report = self._ways.get(oid, NO_CONTEXT)
             url = self._analysed.web.urls[number]
-            yield model.judge(Evidence.of(document, url, anchor, told)) if document else Judgement()
+            yield model.judge(Evidence.of(document, url, anchor, report)) if document else Judgement()
 
     @functools.cached_property
     def _ways(self) -> dict[int, tuple[str, bytes]]:

@@ -37,14 +37,15 @@ from opilio.lab.experiments.findings import (
 from opilio.lab.experiments.graph import LinkGraph, authority_distances, distance_shares, whole_web
 from opilio.lab.experiments.measures import (
     coverage_curve,
+    dynamic_curve,
     harvest_curve,
     recall_area,
     recall_at_r,
     recall_at_share,
     recall_curve,
     server_coverage_curve,
+    static_curve,
 )
-from opilio.lab.experiments.quality import dynamic_curve, static_curve
 from opilio.lab.experiments.records import ModelRun, RunRecord
 from opilio.lab.experiments.tasks import TaskTopic
 

@@ -13,8 +13,7 @@ from opilio.analyze.terms import term_ids
 from opilio.lab.experiments.analysed import Analysed
 from opilio.lab.experiments.experiment import Experiment, MeasureChoice
 from opilio.lab.experiments.graph import LinkGraph
-from opilio.lab.experiments.measures import value_after
-from opilio.lab.experiments.quality import lexical_order, linkage_order, pool_pagerank
+from opilio.lab.experiments.measures import lexical_order, linkage_order, pool_pagerank, value_after
 from opilio.lab.experiments.records import RunRecord
 from opilio.lab.experiments.scores import LAST, Axis, CrawlFacts, Measure, World, column_parts
 from opilio.lab.experiments.tasks import TaskTopic

@@ -22,12 +22,12 @@ import numpy as np
 
 from opilio.analyze.sketch import bands
 from opilio.analyze.terms import Vocabulary, link_words
-from opilio.crawl.absorb import TELL_APART_S, Absorber
+from opilio.crawl.absorb import VISIT_SPACING_S, Absorber
 from opilio.crawl.ledger import Ledger
 from opilio.crawl.status import Counters
 from opilio.crawl.worker import PageJudge
 from opilio.errors import InputError
-from opilio.fetch.response import of_status, replay
+from opilio.fetch.transport import outcome_of_status, replay
 from opilio.frontier import (
     DatabaseOrder,
     Duplicates,
@@ -145,7 +145,7 @@ class Answers:
 
     def _fetch(self, number: int) -> Fetch:
         status, location = self._web.status(number), self._web.redirect(number)
-        outcome, detail, target = of_status(status, location, self.urls[number])
+        outcome, detail, target = outcome_of_status(status, location, self.urls[number])
         return Fetch(outcome, status, detail=detail, redirect_url=target)
 
 
@@ -245,7 +245,7 @@ class Simulation:
             if leases:
                 visits = [self._visit(lease) for lease in leases]
                 absorber.absorb_all(visits, self.now_s)
-                self.now_s += (len(visits) - 1) * TELL_APART_S  # when the last of them came
+                self.now_s += (len(visits) - 1) * VISIT_SPACING_S  # when the last of them came
                 for visit in visits:
                     if visit.document is not None:
                         self.on_page(trace.by_oid[visit.lease.oid], visit.judgement)

@@ -23,7 +23,7 @@ import numpy as np
 from opilio.analyze.terms import Vocabulary, term_ids, tokenize
 from opilio.distill.rankings import pagerank
 from opilio.errors import InputError
-from opilio.features.selection import mutual_information
+from opilio.features.weights import mutual_information
 from opilio.lab.experiments.analysed import Analysed
 from opilio.lab.experiments.graph import LinkGraph
 

@@ -2,7 +2,7 @@
 
 The real web never gives the same answer twice, so crawlers are compared on webs that were *recorded*, with labels that
 say what pages are about (`recorded.py`). `record` makes one (`recording.py`) from what there is (`sources.py`):
-collections, WARC files, HTML files, labelled corpora. A corpus of one host can be spread over many (`spreading.py`).
+collections, WARC files, HTML files, labelled corpora. A corpus of one host can be spread over many.
 `generated.py` makes a small labelled web that is the same on every machine.
 
 A recorded web is replayed in two ways: inside the crawler's process, without network (`RecordedTransport`,

@@ -18,7 +18,7 @@ import zstandard
 
 from opilio.errors import InputError
 from opilio.fetch.headers import parse_headers, status_of
-from opilio.fetch.response import of_status
+from opilio.fetch.transport import outcome_of_status
 from opilio.lab.webs.recorded import BODIES_FILE, INFO_FILE, PAGES_FILE, SCHEMA, Info, RecordedWeb, Row, digest_of
 from opilio.model import host_of, normalize
 from opilio.store.warc import archived_head
@@ -135,7 +135,7 @@ class WebRecorder:
         for url, kept in sorted(self._kept.items()):
             status, place = status_of(kept.head), self._places[kept.body_hash]
             location = parse_headers(kept.head.splitlines()[1:]).get("location", "")
-            redirect = of_status(status, location, url)[2]  # what a crawler makes of it
+            redirect = outcome_of_status(status, location, url)[2]  # what a crawler makes of it
             topics = tuple(sorted(self._topics[url]))
             yield Row(
                 url, status, redirect, topics, kept.head, kept.body_hash, place.body_bytes, place.offset,

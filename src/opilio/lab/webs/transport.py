@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 
 from opilio.fetch.client import MAX_SITEMAP_BYTES
-from opilio.fetch.response import response_of
 from opilio.fetch.transfer import STOP, BodyLimits, Transfer
-from opilio.fetch.transport import Response
+from opilio.fetch.transport import Response, response_of
 from opilio.lab.webs.loopback import ADDRESS
 from opilio.lab.webs.recorded import RecordedWeb
 from opilio.lab.webs.recording import NOT_RECORDED, head_of

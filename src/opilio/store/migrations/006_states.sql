@@ -19,6 +19,8 @@ SELECT CASE greatest(0, coalesce(max(n) FILTER (name = 'phase'), 0))
 FROM counters WHERE name IN (FROM moved) HAVING count(*) > 0;
 DELETE FROM counters WHERE name IN (FROM moved);
 DROP TABLE moved;
+UPDATE counters SET name = 'pages re-judged' WHERE name = 'pages judged anew';
+UPDATE counters SET name = replace(name, 'URLs handed over', 'URLs forwarded') WHERE name LIKE 'URLs handed over%';
 
 -- The sentences that versions 2 to 5 wrote. A sentence that is none of them, such as a caller's own, stays as the detail.
 ALTER TABLE models RENAME TO models_before;

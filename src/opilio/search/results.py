@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log, log1p
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +19,7 @@ import tantivy
 
 from opilio.errors import InputError
 from opilio.model import url_key
-from opilio.search.index import NOTHING, READERS, SCHEMA, IndexReader, Packed, signed
+from opilio.search.index import NOTHING, SCHEMA, IndexReader, Packed, signed
 from opilio.search.matching import mask_of, query_of, words_of
 from opilio.search.query import Filter, Question, parse
 from opilio.search.ranking import COSINE_PAGES, as_share, asked_numbers, check_weights, combine, cosines, similarity
@@ -58,11 +57,6 @@ class SearchHits:
         if self.addresses is None or self.which is None:
             return packed_of(reader, int(self.at[number]))
         return reader.packed(self.addresses[self.which[number]])
-
-
-def open_reader(folder: Path) -> IndexReader | None:
-    """The index of a collection as it is now; None when there is none."""
-    return READERS.get(folder)
 
 
 def search(

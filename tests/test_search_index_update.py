@@ -12,19 +12,19 @@ import numpy as np
 import pytest
 
 from opilio.errors import CollectionBusy, OpilioError
-from opilio.search import updating
+from opilio.search import index_update
 from opilio.search.columns import FILE_NAME, Columns
-from opilio.search.finding import open_reader, search
-from opilio.search.index import FOLDER, WORDS, turn
-from opilio.search.updating import update
-from opilio.search.updating_process import UpdaterProcess
+from opilio.search.index import FOLDER, WORDS, index_lock, open_reader
+from opilio.search.index_update import update
+from opilio.search.index_update_process import UpdaterProcess
+from opilio.search.results import search
 from opilio.store import Store
 from search_pages import Page, add_pages, make_collection
 
 PAGES = [Page(f"common words and word{n} of page {n}", f"Title {n}", relevance=n / 100) for n in range(40)]
 
 
-def make_index(folder: Path) -> updating.Updated:
+def make_index(folder: Path) -> index_update.Updated:
     with Store.open(folder, read_only=True) as store:
         done = update(store, folder)
     assert done is not None
@@ -47,15 +47,15 @@ def test_updates_are_what_one_from_nothing_is(tmp_path: Path) -> None:
     """Pages that were added, changed and removed in several updates leave the same index as one made at once."""
     a, b = tmp_path / "a", tmp_path / "b"
     make_collection(a, PAGES[:20])
-    assert make_index(a) == updating.Updated(20, 0, 0)
+    assert make_index(a) == index_update.Updated(20, 0, 0)
     add_pages(a, PAGES[20:], first=20)
-    assert make_index(a) == updating.Updated(20, 0, 0)
+    assert make_index(a) == index_update.Updated(20, 0, 0)
     changed = [Page("common but changed", "New", day=9, links=((7, "seven"), (7, "seven again")))]
     add_pages(a, changed, first=3, replace=True)
     with Store.open(a) as store:
         store.query("DELETE FROM pages WHERE oid IN (5, 6)", write=True)
-    assert make_index(a) == updating.Updated(1, 2, 1)
-    assert make_index(a) == updating.Updated(0, 0, 0)
+    assert make_index(a) == index_update.Updated(1, 2, 1)
+    assert make_index(a) == index_update.Updated(0, 0, 0)
     b.mkdir()
     for name in ("collection.duckdb", "crawl.toml"):
         (b / name).write_bytes((a / name).read_bytes())
@@ -72,7 +72,7 @@ def test_pages_judged_anew_are_not_indexed_anew(tmp_path: Path) -> None:
     before = sorted((file.name, file.stat().st_size) for file in (folder / FOLDER / WORDS).glob("*.store"))
     with Store.open(folder) as store:
         store.query("UPDATE pages SET relevance = 1 - relevance", write=True)
-    assert make_index(folder) == updating.Updated(0, 0, 0)
+    assert make_index(folder) == index_update.Updated(0, 0, 0)
     assert sorted((file.name, file.stat().st_size) for file in (folder / FOLDER / WORDS).glob("*.store")) == before
     reader = open_reader(folder)
     assert reader is not None
@@ -81,17 +81,17 @@ def test_pages_judged_anew_are_not_indexed_anew(tmp_path: Path) -> None:
 
 def test_an_update_that_is_given_up_is_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was done before it was given up can be searched, and the rest comes with the next."""
-    monkeypatch.setattr(updating, "PIECE_PAGES", 10)
+    monkeypatch.setattr(index_update, "PIECE_PAGES", 10)
     folder = tmp_path / "c"
     make_collection(folder, PAGES)
     turns = iter([True, True, False])
     with Store.open(folder, read_only=True) as store:
         done = update(store, folder, seen="x", goes_on=lambda: next(turns))
-    assert done == updating.Updated(20, 0, 0)
+    assert done == index_update.Updated(20, 0, 0)
     reader = open_reader(folder)
     assert reader is not None
     assert (search(reader, "common")["total"], reader.columns.seen) == (20, "")
-    assert make_index(folder) == updating.Updated(20, 0, 0)
+    assert make_index(folder) == index_update.Updated(20, 0, 0)
 
 
 @pytest.mark.parametrize("damage", ["version", "columns", "meta", "segments", "no words"])
@@ -129,7 +129,7 @@ def test_two_processes_never_write_at_once(tmp_path: Path) -> None:
     collection = make_collection(folder, PAGES[:20])
     assert collection.search("common")["total"] == 20
     add_pages(folder, PAGES[20:], first=20)
-    with turn(folder) as is_ours:
+    with index_lock(folder) as is_ours:
         assert is_ours
         assert collection.search("common")["total"] == 20
         assert collection.update_index() is False
@@ -140,7 +140,7 @@ def test_nothing_to_search_yet_is_said(tmp_path: Path) -> None:
     """A collection that is being written and has no index cannot be searched, and says so."""
     folder = tmp_path / "c"
     collection = make_collection(folder, PAGES[:3])
-    with turn(folder), pytest.raises(CollectionBusy, match="index is being built"):
+    with index_lock(folder), pytest.raises(CollectionBusy, match="index is being built"):
         collection.search("common")
 
 
@@ -161,13 +161,13 @@ def test_in_links_that_double_bring_their_anchors(tmp_path: Path) -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from opilio.search import updating
+from opilio.search import index_update
 from opilio.store import Store
-updating.PIECE_PAGES, updating.COMMIT_PAGES = 20, 60
+index_update.PIECE_PAGES, index_update.COMMIT_PAGES = 20, 60
 folder = Path(sys.argv[1])
 with Store.open(folder, read_only=True) as store:
     print("begun", flush=True)
-    updating.update(store, folder)
+    index_update.update(store, folder)
     print("done", flush=True)
 """
 
@@ -211,13 +211,13 @@ def test_a_process_of_its_own_makes_the_same_index(tmp_path: Path, beside: Updat
     here = make_index(folders[0])
     with Store.open(folders[1], read_only=True) as store:
         assert beside.update(store, folders[1], lambda: True) == here
-        assert beside.update(store, folders[1], lambda: True) == updating.Updated(0, 0, 0)
+        assert beside.update(store, folders[1], lambda: True) == index_update.Updated(0, 0, 0)
     assert state(folders[1]) == state(folders[0])
     for folder in folders:
         add_pages(folder, [Page("common but new", "New")], first=len(PAGES))
     make_index(folders[0])
     with Store.open(folders[1], read_only=True) as store:
-        assert beside.update(store, folders[1], lambda: True) == updating.Updated(1, 0, 0)
+        assert beside.update(store, folders[1], lambda: True) == index_update.Updated(1, 0, 0)
     assert state(folders[1]) == state(folders[0])
 
 
@@ -233,7 +233,7 @@ def test_a_process_that_is_killed_is_replaced(tmp_path: Path, beside: UpdaterPro
     with Store.open(folder, read_only=True) as store:
         with pytest.raises(OpilioError, match="ended"):
             beside.update(store, folder, killed)
-        assert beside.update(store, folder, lambda: True) == updating.Updated(len(PAGES), 0, 0)
+        assert beside.update(store, folder, lambda: True) == index_update.Updated(len(PAGES), 0, 0)
 
 
 def test_what_goes_wrong_beside_is_told(tmp_path: Path, beside: UpdaterProcess) -> None:
@@ -251,4 +251,4 @@ def test_what_goes_wrong_beside_is_told(tmp_path: Path, beside: UpdaterProcess) 
     with Store.open(folder, read_only=True) as store:
         with pytest.raises(KeyboardInterrupt):
             beside.update(store, folder, interrupted)
-        assert beside.update(store, folder, lambda: False) == updating.Updated(0, 0, 0), "given up before it began"
+        assert beside.update(store, folder, lambda: False) == index_update.Updated(0, 0, 0), "given up before it began"

@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from opilio.errors import OpilioError, told
+from opilio.errors import OpilioError, describe_error
 from opilio.process import NICENESS, Channel, Child, start
 
 if TYPE_CHECKING:
-    from opilio.search.updating import Updated
+    from opilio.search.index_update import Updated
     from opilio.store import Store
     from opilio.store.index_source import Query
 
-PROGRAM = "opilio.search.updating_process:serve_updates"
+PROGRAM = "opilio.search.index_update_process:serve_updates"
 UPDATE, BEGIN, ASK, GOES_ON, DONE, FAILED = "update", "begin", "ask", "goes on", "done", "failed"
 
 
@@ -135,7 +135,7 @@ class _Asking:
 def serve_updates(channel: Channel) -> None:
     """The work of the process: update indexes until the channel closes."""
     from opilio.analyze.terms import Vocabulary  # noqa: PLC0415
-    from opilio.search.updating import update_from  # noqa: PLC0415
+    from opilio.search.index_update import update_from  # noqa: PLC0415
 
     parent, vocabulary = _Asking(channel), Vocabulary()
     with contextlib.suppress(EOFError, ConnectionError):
@@ -145,6 +145,6 @@ def serve_updates(channel: Channel) -> None:
                 goes_on = lambda: bool(parent.ask(GOES_ON))  # noqa: E731
                 updated = update_from(parent.snapshot, Path(folder), vocabulary, goes_on=goes_on)
             except (OpilioError, OSError, ValueError, RuntimeError) as error:  # the library says much by a ValueError
-                parent.say(FAILED, (told(error),))
+                parent.say(FAILED, (describe_error(error),))
             else:
                 parent.say(DONE, updated)

@@ -1,7 +1,4 @@
-"""Judgement: what a classifier says of a page.
-
-Lease, visit, fetch, document, link: what engine and workers hand each other.
-"""
+"""A visit to a URL and its parts: lease, fetch, document, links and judgement. Engine and workers exchange these."""
 
 from __future__ import annotations
 
@@ -12,28 +9,28 @@ import msgspec
 from opilio.model.outcome import Outcome
 
 RELEVANT = 0.5
-"""A page is relevant from this relevance on, whatever the classifier."""
+"""A page whose relevance is at least this counts as relevant, whatever the classifier."""
 
 
 class Judgement(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The topic a page belongs to, and how sure that is."""
+    """The topic that a classifier assigned to a page, and how confident it is."""
 
     topic: int = 0
-    """The deepest topic that took the page; the root when none did."""
+    """The deepest topic that accepted the page; the root if none did."""
     accepted: bool = False
-    """Whether a topic took it. If not, it is in OTHERS, right below the root."""
+    """Whether a topic accepted it. If not, it is in OTHERS, directly below the root."""
     relevance: float = 0.0
-    """How much it is about a good topic, 0 to 1; from `RELEVANT` on it is."""
+    """How relevant it is to a good topic, 0 to 1; relevant from `RELEVANT` on."""
     confidence: float = 0.0
-    """In the classifier's own measure: the distance from the hyperplane, the log odds, the cosine. Positive: a yes."""
+    """In the classifier's own unit: distance from the hyperplane, log odds or cosine. Positive: accepted."""
     votes: dict[str, float] = {}
-    """The confidence by feature space, or the value by metric; one that abstained is missing."""
+    """The confidence of each feature space, or the value of each metric; those that abstained are missing."""
     agreed: list[str] = []
-    """The spaces or metrics that said yes."""
+    """The spaces or metrics that voted for the topic."""
     undoubted: bool = False
     """Two or more independent metrics agreed (OASIS), or all feature spaces did (BINGO)."""
     model_version: int = 0
-    """The model that judged; 0: the keywords of the topics, before anything was learned."""
+    """The model that judged the page; 0: the keywords of the topics, before any training."""
 
     @property
     def is_relevant(self) -> bool:
@@ -42,16 +39,16 @@ class Judgement(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class LeaseKind(StrEnum):
-    """What a worker is asked to do."""
+    """What a worker has to fetch."""
 
     PAGE = "page"
     HOST = "host"
-    """Make the acquaintance of a host: resolve its name and read its robots.txt."""
+    """First contact with a host: resolve its name and read its robots.txt."""
     SITEMAP = "sitemap"
 
 
 class LinkKind(StrEnum):
-    """The element or statement a link came from."""
+    """The element or header that a link came from."""
 
     ANCHOR = "a"
     AREA = "area"
@@ -62,7 +59,7 @@ class LinkKind(StrEnum):
 
 
 class Region(StrEnum):
-    """The part of the page a link stands in, by its nearest sectioning ancestor."""
+    """The part of the page that a link is in, by its nearest sectioning ancestor."""
 
     HEAD = "head"
     HEADER = "header"
@@ -79,7 +76,7 @@ class _Record(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Lease(_Record, frozen=True):
-    """One request the engine asks a worker to make."""
+    """One request that the engine gives to a worker."""
 
     oid: int
     url: str
@@ -88,13 +85,13 @@ class Lease(_Record, frozen=True):
     last_modified: str = ""
     attempt: int = 1
     anchor: str = ""
-    """The words of the link that led here."""
+    """The anchor text of the link that led here."""
     neighbours: bytes = b""
-    """Hash codes (uint32 little-endian) of significant stems of the page it was found on."""
+    """Hash codes (uint32 little-endian) of significant stems of the page that the link was found on."""
 
 
 class Link(_Record, frozen=True):
-    """A link of a page: its target in normal form, its own words, the words around it and its place."""
+    """A link on a page: its target in normal form, its anchor text, the text around it and its place."""
 
     url: str
     key: int
@@ -102,18 +99,18 @@ class Link(_Record, frozen=True):
     context: str
     region: Region
     position: int
-    """How many links stand before it on the page."""
+    """The number of links before it on the page."""
     kind: LinkKind = LinkKind.ANCHOR
     nofollow: bool = False
 
 
 class Document(_Record, frozen=True):
-    """All that later stages need of a page, so that none of them parses it again."""
+    """Everything later stages need to know about a page, so that it is parsed only once."""
 
     title: str
     description: str
     language: str
-    """ISO 639-1 code, or '' when the text is too short to tell."""
+    """ISO 639-1 code, or '' if it could not be detected."""
     charset: str
     text: str
     """The visible text."""
@@ -121,46 +118,46 @@ class Document(_Record, frozen=True):
     """The visible text without boilerplate (navigation, footers, link lists)."""
     links: list[Link]
     term_ids: bytes
-    """uint32 little-endian: the 32-bit hash codes of the page's stems, ascending."""
+    """uint32 little-endian: 32-bit hash codes of the stems on the page, ascending."""
     term_counts: bytes
     """uint16 little-endian, parallel to `term_ids`."""
     new_terms: list[tuple[int, str]]
-    """Stems this worker has not reported before, for the lexicon."""
+    """Stems that this worker has not reported before, for the lexicon."""
     content_hash: int
-    """64-bit hash of the visible text, whitespace folded."""
+    """64-bit hash of the visible text, with whitespace collapsed."""
     shingles: bytes
-    """MinHash sketch over 5-word shingles (uint32 little-endian), b'' when the page is too short to compare."""
+    """MinHash sketch over 5-word shingles (uint32 little-endian), b'' if the page is too short to compare."""
     canonical: str = ""
     noindex: bool = False
     nofollow: bool = False
     links_dropped: int = 0
-    """Links past the limit of links a page may have."""
+    """Links beyond the limit for one page."""
     significant: bytes = b""
-    """uint32 little-endian: the stems that speak for this page among its neighbours; b'' when nobody asks for them."""
+    """uint32 little-endian: the stems that represent this page as a neighbour of others; b'' if they are not needed."""
     stems: bytes = b""
-    """uint32 little-endian: the stems of title and text in their order, 0 for words that are no terms. Stays with the
-    worker."""
+    """uint32 little-endian: the stems of title and text in their order, 0 for words that are not terms. Not sent to the
+    engine."""
     link_words: bytes = b""
-    """uint32 little-endian, for each link in turn: the stems of its words and its URL, then those of the words around
-    it. b'' when no strategy asks for them, and so are the two below."""
+    """uint32 little-endian, for each link in turn: the stems of its anchor text and URL, then those of the text around
+    it. This and the next two fields are b'' if the strategy does not use them."""
     link_words_in: bytes = b""
-    """uint8: how many of them are the link's own and its URL's."""
+    """uint8, for each link: how many of them come from its anchor text and URL."""
     link_words_around: bytes = b""
-    """uint8: how many are from around it."""
+    """uint8, for each link: how many come from the text around it."""
 
 
 class HostReport(_Record, frozen=True):
-    """What the first visit to a host told: its robots.txt."""
+    """The result of the first contact with a host: its robots.txt."""
 
     robots_status: int
-    """HTTP status of robots.txt, 0 when it could not be asked for, -1 when robots are not obeyed."""
+    """HTTP status of robots.txt, 0 if it could not be fetched, -1 if robots.txt is not obeyed."""
     robots: str = ""
     crawl_delay_s: float = 0.0
     sitemaps: list[str] = []
 
 
 class Fetch(_Record, frozen=True):
-    """One request and what came of it."""
+    """One request and its outcome."""
 
     outcome: Outcome
     status: int = 0
@@ -173,7 +170,7 @@ class Fetch(_Record, frozen=True):
     """Seconds since the epoch."""
     took_ms: float = 0.0
     redirect_url: str = ""
-    """Normal form of the Location, for a redirect."""
+    """Normal form of the Location, if this is a redirect."""
     retry_after_s: float = 0.0
     etag: str = ""
     last_modified: str = ""
@@ -185,16 +182,16 @@ class Fetch(_Record, frozen=True):
 
 
 class Visit(_Record, frozen=True):
-    """A worker's answer to a lease."""
+    """What a worker returns for a lease."""
 
     lease: Lease
     fetch: Fetch
     document: Document | None = None
     host: HostReport | None = None
     judgement: Judgement | None = None
-    """None when the crawl has no idea of its topics."""
+    """None while there is nothing to judge by: no model and no keywords."""
     sitemap_urls: list[str] = []
-    """Page URLs (normal form) of a sitemap, or further sitemaps when `sitemap_is_index`."""
+    """URLs in normal form: of pages or, if `sitemap_is_index`, of further sitemaps."""
     sitemap_is_index: bool = False
     fatal: str = ""
-    """Why the crawl cannot go on: the worker cannot write its WARC file."""
+    """Why the crawl cannot continue: the worker cannot write its WARC file."""

@@ -22,16 +22,16 @@ from opilio.search.columns import BANDS, Columns, group, number_of
 from opilio.search.index import (
     FOLDER,
     WRITER_BYTES,
-    Damaged,
+    DamagedIndex,
     IndexReader,
     Packed,
-    forget,
+    discard_index,
+    index_lock,
     open_words,
     pack,
     panics,
     signed,
     spaced,
-    turn,
 )
 from opilio.search.ranking import Numbering
 from opilio.store import Store
@@ -102,7 +102,7 @@ def update_from(
     goes_on: Callable[[], bool],
 ) -> Updated | None:
     """The same, from whatever gives snapshots of the database."""
-    with turn(folder) as is_ours:
+    with index_lock(folder) as is_ours:
         if not is_ours:
             return None
         for is_last in (False, True):
@@ -110,10 +110,10 @@ def update_from(
             try:
                 with panics(), snapshot() as query:
                     return _Update(IndexSource(query), folder, index, columns, vocabulary).run(seen, goes_on)
-            except Damaged:
+            except DamagedIndex:
                 if is_last:
                     raise
-                forget(folder)
+                discard_index(folder)
         raise AssertionError("unreachable")
 
 

@@ -1,0 +1,115 @@
+"""Link targets: addresses as written on a page, resolved to URLs in normal form.
+
+Sites repeat the same addresses on every page, above all in their menus. What a relative address resolves to depends
+only on the *folder* of its page; for one that starts with a slash, only on the root of the site; for an absolute one,
+on nothing at all. So resolved addresses are cached by what they depend on. Most of the others are plain (letters,
+digits and a few signs), and parsing would not change them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from opilio.model import normalize, url_key
+
+MAX_HREF_CHARS = 4000
+"""Longer addresses are ignored: they are embedded data. (The frontier rejects far shorter ones, and counts them.)"""
+
+_MAX_CACHED = 100_000
+# Addresses that are already in normal form. Relative: a name, with folders before it (none of them `.` or `..`); a word
+# with a colon would be a scheme. Absolute: also a host whose last label begins with a letter, so that it is not a
+# number, and without labels in punycode, which only a parser can check.
+_PATH = r"(?:[A-Za-z0-9_~-][A-Za-z0-9_.~-]*/)*(?:[A-Za-z0-9_~-][A-Za-z0-9_.~-]*)?"
+_PLAIN = re.compile(rf"/?{_PATH}")
+_PLAIN_ABSOLUTE = re.compile(rf"https?://(?:(?!xn--)[a-z0-9](?:[a-z0-9-]*[a-z0-9])?\.)+[a-z][a-z0-9]*/{_PATH}")
+_HOST_FOLLOWS = ("//", "/\\")
+_ABSOLUTE = ("http://", "https://")
+# Characters that a URL parser strips from both ends of an address.
+_BLANK = "".join(map(chr, range(33)))
+
+
+class Target(NamedTuple):
+    """A URL in normal form and its key. The URL is '' if the address does not lead to a page."""
+
+    url: str
+    key: int
+
+
+NOWHERE = Target("", 0)
+
+
+class Base(NamedTuple):
+    """What addresses are relative to: a URL, its folder (up to the last slash) and its root (scheme and host)."""
+
+    url: str
+    folder: str
+    root: str
+
+
+class Folder(dict[str, Target]):
+    """The targets of addresses on pages of one folder: `folder[href]`. A known address costs one look-up."""
+
+    def __init__(self, targets: Targets, folder: str, root: str) -> None:
+        super().__init__()
+        self._targets = targets
+        self._folder = folder
+        self._root = root
+        self.url = folder
+        """The page that is being read. Only addresses that start with a query or a fragment depend on it."""
+
+    def __missing__(self, href: str) -> Target:
+        if len(href) > MAX_HREF_CHARS:
+            return NOWHERE
+        stripped = href.strip(_BLANK)
+        if not stripped or stripped[0] in "?#":
+            return _target(normalize(stripped, self.url))
+        target = self[href] = self._resolve(href, stripped)
+        self._targets.cached += 1
+        return target
+
+    def _resolve(self, href: str, stripped: str) -> Target:
+        if self._folder and href.startswith(_ABSOLUTE):
+            return self._targets.absolute[href]
+        if self._root and href.startswith("/") and not href.startswith(_HOST_FOLLOWS):
+            return self._targets.folder(f"{self._root}/", "")[href]
+        if (_PLAIN if self._folder else _PLAIN_ABSOLUTE).fullmatch(href):
+            return _target((self._folder[:-1] if href.startswith("/") else self._folder) + href)
+        return _target(normalize(stripped, self._folder))
+
+
+class Targets:
+    """Resolves addresses, with a cache of recent ones."""
+
+    def __init__(self) -> None:
+        self._folders: dict[str, Folder] = {}
+        self.absolute = Folder(self, "", "")
+        """The targets of absolute addresses."""
+        self.cached = 0
+
+    def relative_to(self, base: Base) -> Folder:
+        """The targets of addresses on a page with this base; valid until the next call."""
+        if self.cached > _MAX_CACHED:
+            self._folders.clear()
+            self.absolute.clear()
+            self.cached = 0
+        folder = self.folder(base.folder, base.root)
+        folder.url = base.url
+        return folder
+
+    def folder(self, folder: str, root: str) -> Folder:
+        """The targets of addresses in a folder of the site at `root`; `root` is empty for the root's own folder."""
+        known = self._folders.get(folder)
+        if known is None:
+            known = self._folders[folder] = Folder(self, folder, "" if folder == f"{root}/" else root)
+        return known
+
+
+def _target(url: str) -> Target:
+    return Target(url, url_key(url)) if url else NOWHERE
+
+
+def base_of(url: str) -> Base:
+    """The base of addresses on a page at `url` (normal form)."""
+    path = url.partition("?")[0]
+    return Base(url, path[: path.rindex("/") + 1], url[: url.index("/", 8)])
