@@ -259,7 +259,7 @@ def test_policy_of_a_finished_crawl(finished: Path) -> None:
     """`policy` shows the order in force and changes it for the next crawl; `stop` says that nothing runs."""
     assert call("policy", finished).stdout == "auto\n"
     changed = call("policy", finished, "numtries, relevance DESC, serverload")
-    assert changed.stdout == "changed; the next crawl will use it\n"
+    assert changed.stdout == "changed; the next crawl follows it\n"
     assert call("policy", finished).stdout == "sql: numtries, relevance DESC, serverload\n"
     assert call("policy", finished, "--n", "16").stdout.startswith("changed")
     assert Collection(finished).settings.frontier.n == 16
@@ -282,7 +282,7 @@ def test_a_running_crawl_answers(running: tuple[Path, "subprocess.Popen[str]"], 
     assert json.loads(counted.stdout)[0]["n"] >= 3
     assert call("sql", folder, "DELETE FROM pages").returncode == 1
 
-    assert call("policy", folder, "depth DESC").stdout == "changed; the running crawl uses it now\n"
+    assert call("policy", folder, "depth DESC").stdout == "changed; the running crawl follows it now\n"
     assert call("policy", folder).stdout == "sql: depth DESC\n"
     bad = call("policy", folder, "relevnce DESC")
     assert bad.returncode == 1 and "Did you mean relevance?" in bad.stderr

@@ -93,6 +93,7 @@ def test_a_process_that_is_killed_is_an_error(tmp_path: Path, monkeypatch: pytes
         assert len(judgements(store)) == PAGES
 
 
+@pytest.mark.usefixtures("cold_processes")
 def test_work_that_can_wait_has_a_low_priority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process is nice to the crawl beside it, and gone when all is judged."""
     monkeypatch.setattr(rejudging, "CHUNK_PAGES", 7)

@@ -201,7 +201,7 @@ def test_feedback_waits_for_a_collection_that_is_away(tmp_path: Path) -> None:
     for relevant in (True, False):
         [told] = first.feedback([("bees", SHARED, "")], relevant=relevant)
         assert (told["done"], told["kept"]) == (False, True)
-        assert "told later" in told["said"]
+        assert "sent later" in told["said"]
     other = Federation([RemotePeer("bees", "http://127.0.0.1:9/c/bees", TOKEN)], tmp_path / "state")
     assert other.tell_kept(time.time() + 1e6) == 0  # another collection that has the same name
     again = Federation([peer], tmp_path / "state")

@@ -286,7 +286,7 @@ class Federation:
             self.spool.put_off(word, trouble)
         except CollectionError as error:
             return {"said": f"{reason}; {error.message}"}
-        return {"kept": True, "said": f"{reason}; it is kept, and report later"}
+        return {"kept": True, "said": f"{reason}; it is kept, and sent later"}
 
     def _reason(self, word: SpooledFeedback, text: str) -> str:
         """Why feedback was not delivered, without the name of the collection, which stands before it."""
