@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 
 from opilio import Collection
+from opilio.crawl.engine import Engine
 from opilio.lab.local_web import LocalServer, LocalWeb, build
 from warm_processes import warm_processes
 
@@ -102,3 +103,17 @@ def crawled_taught(small_server: LocalServer, tmp_path_factory: pytest.TempPathF
     changes |= {"learn.mined_negatives": 0}
     Collection.create(place / "c", bookmarks=place / "bookmarks.html", settings=changes).crawl()
     return place / "c"
+
+
+@pytest.fixture
+def engines(monkeypatch: pytest.MonkeyPatch) -> list[Engine]:
+    """All engines that are made."""
+    made: list[Engine] = []
+    begin = Engine.__init__
+
+    def note(self: Engine, *given: Any) -> None:
+        begin(self, *given)
+        made.append(self)
+
+    monkeypatch.setattr(Engine, "__init__", note)
+    return made

@@ -6,11 +6,13 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from opilio import Collection
 from opilio.crawl import Status
 from opilio.crawl.operations.client import NOTE
 
+HANGS_S = 60.0
 SEEDS = ["http://directory.test/", "http://text.python.test/", "http://math.python.test/"]
 STEERED = "text.python.test"
 ORDERLESS = {
@@ -33,6 +35,25 @@ LEARNING = {
     "classify__spaces": ["terms"],
     "fetch__in_flight": 4,
 }
+
+
+def ends(work: Callable[[], Any]) -> Any:
+    """What comes of work that may hang, in another thread; raises what it raises."""
+    found: dict[str, Any] = {}
+
+    def run() -> None:
+        try:
+            found["made"] = work()
+        except BaseException as error:
+            found["error"] = error
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(HANGS_S)
+    assert not thread.is_alive(), "it hangs"
+    if "error" in found:
+        raise found["error"]
+    return found["made"]
 
 
 def crawl_beside(collection: Collection) -> threading.Thread:

@@ -30,6 +30,7 @@ from opilio.lab.local_web import LocalServer
 from opilio.learn.guard import confidences
 from opilio.model import TrainingCause, TrainingReason
 from opilio.store import Store
+from running_crawls import ends
 
 
 def crawl_beside(collection: Collection) -> threading.Thread:
@@ -268,42 +269,6 @@ def test_archetypes_without_a_model(owls: Owls) -> None:
     """Before a model there is nothing to list, and the error says what to do."""
     with pytest.raises(InputError, match="no model yet"):
         owls.make().archetypes()
-
-
-HANGS_S = 60.0
-
-
-def ends(work: Callable[[], Any]) -> Any:
-    """What comes of work that may hang, in another thread; raises what it raises."""
-    found: dict[str, Any] = {}
-
-    def run() -> None:
-        try:
-            found["made"] = work()
-        except BaseException as error:
-            found["error"] = error
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(HANGS_S)
-    assert not thread.is_alive(), "it hangs"
-    if "error" in found:
-        raise found["error"]
-    return found["made"]
-
-
-@pytest.fixture
-def engines(monkeypatch: pytest.MonkeyPatch) -> list[Engine]:
-    """All engines that are made."""
-    made: list[Engine] = []
-    begin = Engine.__init__
-
-    def note(self: Engine, *given: Any) -> None:
-        begin(self, *given)
-        made.append(self)
-
-    monkeypatch.setattr(Engine, "__init__", note)
-    return made
 
 
 def test_models_have_versions_of_their_own(

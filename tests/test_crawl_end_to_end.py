@@ -7,7 +7,6 @@ import signal
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from opilio.errors import CollectionBusy, CollectionError, InputError, QueryErro
 from opilio.lab.local_web import LocalServer, Request
 from opilio.model import Outcome, Phase
 from opilio.store import Store
-from running_crawls import LEARNING
+from running_crawls import LEARNING, ends
 
 START = ["http://directory.test/"]
 PLAIN = {"duplicates__" + name: value for name, value in
@@ -354,42 +353,6 @@ def test_a_raised_limit_takes_up_what_it_dropped(make_collection: MakeCollection
     assert second.pages == 150
     left = collection.sql("SELECT count(*) FROM crawl WHERE outcome IN ('too-deep', 'host-limit', 'out-of-scope')").rows
     assert left == [(0,)]
-
-
-HANGS_S = 60.0
-
-
-def ends(work: Callable[[], Any]) -> Any:
-    """What comes of work that may hang, in another thread; raises what it raises."""
-    found: dict[str, Any] = {}
-
-    def run() -> None:
-        try:
-            found["made"] = work()
-        except BaseException as error:
-            found["error"] = error
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(HANGS_S)
-    assert not thread.is_alive(), "it hangs"
-    if "error" in found:
-        raise found["error"]
-    return found["made"]
-
-
-@pytest.fixture
-def engines(monkeypatch: pytest.MonkeyPatch) -> list[Engine]:
-    """All engines that are made."""
-    made: list[Engine] = []
-    begin = Engine.__init__
-
-    def note(self: Engine, *given: Any) -> None:
-        begin(self, *given)
-        made.append(self)
-
-    monkeypatch.setattr(Engine, "__init__", note)
-    return made
 
 
 def test_a_second_interrupt_loses_no_batch(

@@ -133,20 +133,6 @@ def test_sharp_focus() -> None:
 
 
 @pytest.fixture
-def engines(monkeypatch: pytest.MonkeyPatch) -> list[Engine]:
-    """All engines that are made."""
-    made: list[Engine] = []
-    begin = Engine.__init__
-
-    def note(self: Engine, *given: Any) -> None:
-        begin(self, *given)
-        made.append(self)
-
-    monkeypatch.setattr(Engine, "__init__", note)
-    return made
-
-
-@pytest.fixture
 def stray(tmp_path: Path) -> Iterator[Callable[..., Collection]]:
     """Owls, beside which a way leads along a river; every page also links to many pages of another domain."""
     outside = " ".join(f"<a href='http://b.test/{{n}}/{i}'>b</a>" for i in range(30))

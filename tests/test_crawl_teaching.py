@@ -17,7 +17,7 @@ from opilio.errors import InputError, QueryError, SettingsError
 from opilio.lab.local_web import LocalServer
 from opilio.learn import training_data
 from opilio.model import RELEVANT, TrainingReason
-from running_crawls import LEARNING, crawl_beside, phases_of, wait_for, wait_until
+from running_crawls import LEARNING, crawl_beside, ends, phases_of, wait_for, wait_until
 
 
 def versions(collection: Collection) -> list[int]:
@@ -423,28 +423,6 @@ def test_an_example_that_moved_is_learned_from(tmp_path: Path) -> None:
         collection.crawl()
     assert time.monotonic() - began_s < 30
     assert collection.sql("SELECT documents FROM models").rows == [(2,)]
-
-
-HANGS_S = 60.0
-
-
-def ends(work: Callable[[], Any]) -> Any:
-    """What comes of work that may hang, in another thread; raises what it raises."""
-    found: dict[str, Any] = {}
-
-    def run() -> None:
-        try:
-            found["made"] = work()
-        except BaseException as error:
-            found["error"] = error
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(HANGS_S)
-    assert not thread.is_alive(), "it hangs"
-    if "error" in found:
-        raise found["error"]
-    return found["made"]
 
 
 def test_a_crawl_that_ends_while_learning_ends(make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch) -> None:

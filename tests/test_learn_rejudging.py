@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,14 +16,13 @@ from learn_webs import text
 from opilio import Collection, learn
 from opilio.classify import Model
 from opilio.classify.keywords import KeywordJudge
-from opilio.crawl.operations.client import NOTE
 from opilio.errors import OpilioError
 from opilio.learn import rejudging
 from opilio.process import NICENESS
 from opilio.settings import Settings
 from opilio.store import Batch, Store
 from opilio.store import judgements as store_judgements
-from running_crawls import wait_until
+from running_crawls import crawl_beside, wait_until
 
 MODEL = Model(1, "keywords", KeywordJudge({1: "owl owlet feather nest", 2: "river delta stream"})).to_bytes()
 PAGES = 30
@@ -106,14 +104,6 @@ def test_work_that_can_wait_has_a_low_priority(tmp_path: Path, monkeypatch: pyte
         )  # fmt: skip
     assert set(seen) == {min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)}
     assert started[0].poll() is not None
-
-
-def crawl_beside(collection: Collection) -> threading.Thread:
-    """Crawl in another thread."""
-    thread = threading.Thread(target=collection.crawl)
-    thread.start()
-    wait_until((collection.folder / NOTE).exists)
-    return thread
 
 
 def slowly(work: Callable[..., Any], seconds: float) -> Callable[..., Any]:
