@@ -10,7 +10,7 @@ from opilio.settings import Settings, override
 
 
 class Noting(NoListener):
-    """Notes which URLs a frontier drops, and why; can reject some."""
+    """Notes which URLs a frontier drops, and why; can call some duplicates of the URL 0."""
 
     def __init__(self, rejected: Container[int] = ()) -> None:
         self.drops: list[tuple[int, Outcome]] = []
@@ -19,8 +19,8 @@ class Noting(NoListener):
     def dropped(self, url: QueuedUrl, outcome: Outcome) -> None:
         self.drops.append((url.oid, outcome))
 
-    def rejection(self, url: QueuedUrl) -> Outcome | None:
-        return Outcome.DUP_SUFFIX if url.oid in self._rejected else None
+    def duplicate(self, url: QueuedUrl) -> tuple[Outcome, int] | None:
+        return (Outcome.DUP_SUFFIX, 0) if url.oid in self._rejected else None
 
 
 def make_frontier(

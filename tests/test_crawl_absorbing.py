@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from opilio import Collection
 from opilio.analyze.sketch import bands
 from opilio.crawl.absorb import VISIT_SPACING_S, Absorber
 from opilio.crawl.ledger import Ledger
+from opilio.crawl.restore import restore
 from opilio.crawl.status import Counters
 from opilio.frontier import AllEvidence, Duplicates, Frontier, QueuedUrl, ScopeFilter, make_strategy
+from opilio.lab.webs import RecordedTransport
 from opilio.model import (
     Document,
     Fetch,
@@ -30,6 +34,8 @@ from opilio.model import (
     url_key,
 )
 from opilio.settings import Settings, override
+from opilio.store import Store
+from webs import Page, Web
 
 PAGES = 40
 
@@ -138,3 +144,29 @@ def test_the_order_of_visits_that_came_together_is_found_again(now_s: float) -> 
     """The database keeps microseconds, a float of so many seconds a quarter of one: no two times become the same."""
     stored_us = [round((now_s + place * VISIT_SPACING_S) * 1e6) for place in range(600)]
     assert len(set(stored_us)) == 600 and stored_us == sorted(stored_us)
+
+
+def test_a_crawl_that_resumes_knows_where_redirects_lead(tmp_path: Path) -> None:
+    """A redirected URL is fetched but has no page, so that no page is dropped as its twin; links to it are links to
+    where it leads, at the end of all redirects."""
+    web = Web(
+        [
+            Page("An owl hunts.", links=((1, "night"),)),
+            Page(redirect="http://h2.example/2.html"),
+            Page(redirect="http://h0.example/3.html"),
+            Page("Owls nest in trees."),
+        ]
+    )
+    (tmp_path / "seeds.txt").write_text(web.url(0))
+    collection = Collection.create(
+        tmp_path / "c", seeds=tmp_path / "seeds.txt", settings={"run.workers": -1, "fetch.host_delay_s": 0.0}
+    )
+    collection.crawl(transport=RecordedTransport(web.recorded(tmp_path / "web"), collection.settings))
+    absorber = crawl("evidence", together=True, max_turns=-1)
+    ledger = absorber.ledger = Ledger(Duplicates(absorber.settings.duplicates, bands), Counters())
+    with Store.open(collection.folder) as store:
+        restore(store, absorber)
+        oids = {url: oid for oid, url in store.query("SELECT oid, url FROM crawl").rows}
+    first, moved, moved_again, last = (oids[web.url(place)] for place in range(4))
+    assert [ledger.is_stored(oid) for oid in (first, moved, moved_again, last)] == [True, False, False, True]
+    assert ledger.aliases.final_all([first, moved, moved_again]) == [first, last, last]

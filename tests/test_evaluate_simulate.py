@@ -19,6 +19,7 @@ from opilio.classify import KeywordJudge, Model
 from opilio.crawl.worker import PageJudge
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence
+from opilio.frontier import strategies
 from opilio.lab.experiments import analyse
 from opilio.lab.experiments.simulate import Answers, Crawl, Simulation, run_all
 from opilio.lab.webs import RecordedTransport, record
@@ -96,6 +97,21 @@ def test_the_web_answers_as_recorded() -> None:
     tries = Settings().fetch.max_tries
     assert crawl.requests.tolist()[0] == 1
     assert crawl.requests[-1] <= 3 + 1 + 2 + tries
+
+
+BY_RELEVANCE = sorted(set(strategies) - {"best-n-first", "breadth-first", "depth-first", "sql", "oracle", "foresight"})
+
+
+@pytest.mark.parametrize("strategy", BY_RELEVANCE)
+def test_the_target_of_a_redirect_has_the_turn_of_its_source(strategy: str) -> None:
+    """Links of a relevant page come before those of an irrelevant one, in every order that goes by relevance; also when
+    they are redirected twice. What a redirect leads to is fetched next, as if the link had led there."""
+    direct = make_analysed([[1, 2], [3], [4, 5], [], [], []])
+    moved = make_analysed([[1, 2], [6], [4, 5], [], [], [], [], []], redirects={6: url_of(7), 7: url_of(3)})
+    relevance = np.array([0.5, 0.9, 0.1, 0.8, 0.1, 0.1, 0.0, 0.0])
+    options = {"frontier__tunnel_steps": 9}
+    straight = simulate(direct, strategy, judge=relevance[:6], **options).pages.tolist()
+    assert simulate(moved, strategy, judge=relevance, **options).pages.tolist() == straight
 
 
 def test_a_page_counts_once_under_two_addresses() -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from frontiers import make_frontier
 from opilio.errors import SettingsError
 from opilio.frontier import (
     ABSENT,
@@ -19,6 +20,7 @@ from opilio.frontier import (
     NoListener,
     QueuedUrl,
     ScopeFilter,
+    UrlAliases,
     link_memory,
     make_strategy,
 )
@@ -184,6 +186,23 @@ class Both:
             RejudgedPages(np.array(self.visited, np.int64), np.array(worths), steps.astype(np.float64), odds)
         )
 
+    def redirect(self, oid: int, target: int) -> None:
+        """A URL leads to another one: as if all links to it had led there from the first."""
+        frontier, _ = make_frontier({})
+        host = frontier.host("h.example")
+        host.sid = target % 3
+        url = QueuedUrl(target, f"http://h{target % 3}.example/d{target % 2}/{target}", host, 0, 1, 0.0)
+        self.evidence.hand_over(oid, target, url)
+        self.evidence.forget(oid)
+        if oid in self.met:
+            self.met.add(target)
+        for at, (worth, steps, found) in enumerate(self.plain.pages):
+            self.plain.pages[at] = (
+                worth,
+                steps,
+                [(target if link[0] == oid else link[0], *link[1:]) for link in found],
+            )
+
     def check(self) -> None:
         plain, evidence = self.plain, self.evidence
         plain.led_to_known = [(said, plain.worth[oid]) for oid, said in self.said.items() if said]
@@ -194,6 +213,43 @@ class Both:
             assert evidence.knows(oid)
             features = dict(zip(FEATURES, row.tolist(), strict=True))
             assert features == pytest.approx(plain.features(oid, self.met), abs=2e-5)
+
+
+@settings(max_examples=100)
+@given(visits, st.dictionaries(st.integers(0, 7), st.tuples(st.integers(0, 11), st.integers(0, 11)), max_size=3))
+def test_links_to_a_redirected_url_are_links_to_its_target(
+    happened: list[tuple[int, float, int, list]],  # type: ignore[type-arg]
+    redirects: dict[int, tuple[int, int]],
+) -> None:
+    """Whenever a redirect is found, all numbers are those of a web whose links lead to its target directly."""
+    both = Both()
+    aliases = UrlAliases()
+    for at, (oid, worth, steps, page_links) in enumerate(happened):
+        if oid not in both.visited and aliases.final(oid) == oid:
+            both.visit(oid, worth, steps, [(aliases.final(link[0]), *link[1:]) for link in page_links])
+        source, target = redirects.get(at, (0, 0))
+        are_open = all(aliases.final(oid) == oid and oid not in both.visited for oid in (source, target))
+        if target != source and are_open:
+            both.redirect(source, target)
+            aliases.add(source, target)
+    both.check()
+
+
+def test_links_to_a_url_that_redirects_to_a_known_page_learn_from_it() -> None:
+    """The words of such a link are learned with the relevance of the page, which the link leads to in the end."""
+    evidence = LinkEvidence()
+    evidence.settle(0, 1.0)
+    evidence.add_page(0, 1.0, 0, page([(2, [5], [], Region.MAIN), (3, [5], [], Region.MAIN)]), [2, 3], [0, 0])
+    evidence.settle(1, 1.0)
+    learned = FEATURES.index("learned words")
+    evidence.refresh()
+    before = evidence.features([3])[0, learned]
+    evidence.hand_over(2, 1, None)
+    evidence.forget(2)
+    assert not evidence.knows(2) and evidence.knows(3)
+    evidence.refresh()
+    assert evidence.features([3])[0, learned] > before
+    assert evidence.features([3])[0, FEATURES.index("links beside")] > 0.5
 
 
 @settings(max_examples=100)

@@ -143,6 +143,25 @@ def test_every_learning_order_learns(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", learning_orders())
+def test_every_learning_order_hands_over_what_it_knows(name: str) -> None:
+    """The target of a redirect has the priority that its source had, alone or with links of its own."""
+    frontier, _ = make_frontier({})
+    order = make_strategy(FrontierSettings(strategy=name))
+    assert isinstance(order, LearningOrder)
+    urls = [QueuedUrl(oid, f"http://h{oid}.example/", frontier.host(f"h{oid}.example"), 0, 1, 0.0) for oid in range(9)]
+    order.settle(0, 0.9)
+    order.observe(urls[0], Judgement(0, True, 0.9, 0.9), linking(urls[2:4]), [2, 3], [2, 3])
+    order.settle(1, 0.05)
+    order.observe(urls[1], Judgement(0, False, 0.05, 0.05), linking(urls[4:7]), [4, 5, 6], [4, 5, 6])
+    order.hand_over(2, 8, urls[8])  # a new URL
+    order.settle(2, None)
+    order.hand_over(3, 4, urls[4])  # one that a poor page links to
+    order.settle(3, None)
+    of_new, of_known, of_poor = order.priorities([urls[8], urls[4], urls[5]])
+    assert of_new > of_poor and of_known > of_poor
+
+
+@pytest.mark.parametrize("name", learning_orders())
 def test_every_learning_order_can_be_rejudged_or_says_that_it_cannot(name: str) -> None:
     """The contract of `LearningOrder.rejudging`: None, or an object that knows the pages, weighs relevance without
     changing its order, and takes the new judgements."""

@@ -89,9 +89,13 @@ def test_the_states_of_a_crawl_refuse_a_forbidden_change() -> None:
 
 
 def test_states_are_read_back_as_they_were_written() -> None:
-    """A crawl that resumes has the states of the database; of what was fetched a page is stored."""
+    """A crawl that resumes has the states of the database; a fetched URL has a page only when one is stored."""
     kept = UrlStates()
     kept.extend(bytes(stored_code(state) for state in STATES))
+    assert [kept[oid] for oid in range(len(kept))] == list(STATES)
+    assert not any(kept.has_page(oid) for oid in range(len(kept)))
+    for oid in range(len(kept)):
+        kept.note_page(oid)
     assert [kept[oid] for oid in range(len(kept))] == list(STATES)
     assert [kept.has_page(oid) for oid in range(len(kept))] == [state is FETCHED for state in STATES]
     assert [kept.is_open(oid) for oid in range(len(kept))] == [state is WAITING for state in STATES]

@@ -116,21 +116,13 @@ class Absorber:
         return True
 
     def _redirect(self, url: QueuedUrl, fetch: Fetch, now_s: float) -> None:
-        hops = url.hops + 1
-        if hops > self.settings.fetch.max_redirects:
+        if url.hops >= self.settings.fetch.max_redirects:
             self._settle(url, Outcome.TOO_MANY_REDIRECTS, now_s)
             return
-        oid = self.offer(
-            fetch.redirect_url,
-            parent=url.oid,
-            depth=url.depth,
-            relevance=url.relevance,
-            topic=url.topic,
-            now_s=now_s,
-            hops=hops,
-        )
+        oid = self._discovery.offer_target(url, fetch.redirect_url, now_s)
         if oid != ABSENT:
             self.ledger.batch.redirects.add(url.oid, oid, fetch.status)
+            self.ledger.aliases.add(url.oid, oid)
             if url.oid in self.examples:
                 self.examples[oid] = self.examples[url.oid]
         self._settle(url, Outcome.REDIRECT, now_s)
@@ -151,6 +143,7 @@ class Absorber:
         if repeated is not None:
             outcome, twin = repeated
             ledger.batch.duplicates.add(url.oid, twin, outcome)
+            ledger.aliases.add(url.oid, twin)
             self._settle(url, outcome, now_s, judgement.relevance if judgement else None)
             if outcome is Outcome.DUP_NEAR:  # nearly the same words, perhaps other links
                 self._discovery.offer_links(url, judgement, document, now_s)
@@ -164,6 +157,7 @@ class Absorber:
         self, url: QueuedUrl, visit: Visit, document: Document, judgement: Judgement | None, now_s: float
     ) -> None:
         ledger = self.ledger
+        ledger.aliases.remove(url.oid)  # a redirect of earlier may have been taken back
         ledger.recorder.add_page(ledger.batch, visit, document, judgement, self.settings.store)
         if judgement is not None:
             ledger.batch.judgements.put(url.oid, judgement)

@@ -43,9 +43,7 @@ class Discovery:
         self._pending: list[tuple[Sequence[int], Sequence[NewUrl], float]] = []
         """Of pages whose links have yet to be scored: where they lead, the new URLs among them, and the time."""
 
-    def offer(
-        self, url: str, *, parent: int, depth: int, relevance: float, topic: int, now_s: float, hops: int = 0
-    ) -> int:
+    def offer(self, url: str, *, parent: int, depth: int, relevance: float, topic: int, now_s: float) -> int:
         """Register and queue a URL if it is new. Returns its oid, or ABSENT when it gets none."""
         key = url_key(url)
         oid = self._frontier.known.get(key)
@@ -54,14 +52,40 @@ class Discovery:
             return oid
         host = self._frontier.host(host_of(url), url[: url.index(":")])
         new: list[NewUrl] = []
-        found = QueuedUrl(self._ledger.next_oid, url, host, topic, depth, relevance, hops)
-        oid = self._register(found, key, parent, new)
+        oid = self._register(QueuedUrl(self._ledger.next_oid, url, host, topic, depth, relevance), key, parent, new)
+        self._queue(new, now_s)
+        return oid
+
+    def offer_target(self, source: QueuedUrl, url: str, now_s: float) -> int:
+        """Register the URL that `source` was redirected to: it takes over the links, evidence and priority of `source`.
+
+        Returns its oid, or ABSENT when it gets none.
+        """
+        key, tiers = url_key(url), self._frontier.tiers
+        oid = self._frontier.known.get(key)
+        if oid != ABSENT:
+            self._counters.add("links to known URLs")
+            tiers.hand_over(source, self._ledger.aliases.final(oid))
+            return oid
+        found = QueuedUrl(
+            self._ledger.next_oid, url, source.host, source.topic, source.depth, source.relevance, source.hops + 1
+        )
+        found.sought, found.steps, found.priority = source.sought, source.steps, source.priority
+        found.anchor, found.neighbours = source.anchor, source.neighbours
+        new: list[NewUrl] = []
+        oid = self._register(found, key, source.oid, new)
+        if new and new[0].rejection is None:
+            tiers.hand_over(source, found)
+        self._queue(new, now_s)
+        return oid
+
+    def _queue(self, new: Sequence[NewUrl], now_s: float) -> None:
+        """Give new URLs their priorities and queue them."""
         if self._pending:  # URLs are recorded in the order of their oids
             self._pending.append(((), new, now_s))
         else:
             self._frontier.tiers.prioritise([found.url for found in new])
             self._place(new, now_s)
-        return oid
 
     def offer_links(self, page: QueuedUrl, judgement: Judgement | None, document: Document, now_s: float) -> None:
         """Offer the links of a page, and record them."""
@@ -83,12 +107,11 @@ class Discovery:
             counters.add("links of pages about other things", len(links))
             return
         oids, new = self._look_up(page, judgement, document, links)
-        all_sids = self._ledger.sids
-        sids = [all_sids[oid] if oid != ABSENT else ABSENT for oid in oids]
         learner = frontier.learner
         if learner is not None:
-            self._observe(learner, page, judgement, document, links, oids, sids)
-            self._pending.append((oids, new, now_s))
+            leading = self._ledger.aliases.final_all(oids)
+            self._observe(learner, page, judgement, document, links, leading, self._sids(leading))
+            self._pending.append((leading, new, now_s))
             if len(self._pending) >= MAX_PENDING_PAGES:
                 self.queue_pending()
         else:
@@ -98,8 +121,13 @@ class Discovery:
         counters.add("links to known URLs", len(links) - len(new))
         if ABSENT in oids:  # too long, or past the limit of known URLs
             links = [link for link, oid in zip(links, oids, strict=True) if oid != ABSENT]
-            oids, sids = [oid for oid in oids if oid != ABSENT], [sid for sid in sids if sid != ABSENT]
-        self._ledger.recorder.add_links(self._ledger.batch, page, links, oids, sids)
+            oids = [oid for oid in oids if oid != ABSENT]
+        self._ledger.recorder.add_links(self._ledger.batch, page, links, oids, self._sids(oids))
+
+    def _sids(self, oids: Sequence[int]) -> list[int]:
+        """The hosts of URLs."""
+        sids = self._ledger.sids
+        return [sids[oid] if oid != ABSENT else ABSENT for oid in oids]
 
     def offer_nearby(self, page: QueuedUrl, judgement: Judgement, now_s: float) -> None:
         """Offer further URLs that are worth a try because a page is relevant, each once."""

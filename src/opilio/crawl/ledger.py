@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from opilio.crawl import rows
 from opilio.crawl.rows import VisitRecorder
 from opilio.crawl.status import Counters
-from opilio.frontier import Duplicates, Host, QueuedUrl
+from opilio.frontier import Duplicates, Host, QueuedUrl, UrlAliases
 from opilio.model import Outcome, UrlState, UrlStates
 from opilio.store import Batch
 
@@ -38,6 +38,8 @@ class Ledger:
         """By oid: the host."""
         self.recrawls: set[int] = set()
         """Queued URLs whose page is stored already."""
+        self.aliases = UrlAliases()
+        """URLs that were redirected or are duplicates, and the pages they lead to."""
         self.notices: deque[dict[str, str]] = deque(maxlen=MAX_NOTICES)
         """The latest notices of the crawl."""
         self.changed_hosts: set[int] = set()
@@ -120,14 +122,15 @@ class Ledger:
 
     # -- as the frontier's listener
 
-    def rejection(self, url: QueuedUrl) -> Outcome | None:
-        """Why a URL that is about to be leased must not be fetched: it duplicates a stored page."""
+    def duplicate(self, url: QueuedUrl) -> tuple[Outcome, int] | None:
+        """Whether a URL that is about to be leased duplicates a stored page, and which: then it is not fetched."""
         found = self.duplicates.known_elsewhere(url.oid, url.url, url.host.sid, url.host.ip)
         if found is None:
             return None
         outcome, twin = found
         self.batch.duplicates.add(url.oid, twin, outcome)
-        return outcome
+        self.aliases.add(url.oid, twin)
+        return outcome, twin
 
     def leased(self, url: QueuedUrl) -> None:
         """A queued URL goes to a worker."""

@@ -19,6 +19,7 @@ from opilio.model import HostReport, Lease, normalize, stored_code, url_key
 from opilio.settings import LimitSettings
 from opilio.store import Store, WarcRecord, recover, truncate_torn
 from opilio.store.census import count_queued
+from opilio.store.links import merge_steps
 from opilio.store.loader import STATES
 from opilio.store.urls import (
     hosts_dropped_by_scope,
@@ -40,6 +41,8 @@ def restore(store: Store, absorber: Absorber) -> None:
     absorber.ledger.stored_hosts = len(absorber.frontier.hosts)
     _urls(store, absorber)
     _pages(store, absorber)
+    with store.reading() as cursor:
+        absorber.ledger.aliases.add_all(*merge_steps(cursor))
     frontier = absorber.frontier
     for url, sid in trap_like_urls(store):
         frontier.traps.count(url, sid)
@@ -86,6 +89,7 @@ def _urls(store: Store, absorber: Absorber) -> None:
 
 def _pages(store: Store, absorber: Absorber) -> None:
     for oid, sid, url, ip, size, content_hash, shingles in page_sketches(store):
+        absorber.ledger.states.note_page(oid)
         absorber.ledger.duplicates.restore(oid, sid, url, ip, size, content_hash, shingles or b"")
 
 

@@ -32,7 +32,7 @@ from them what is known of a queued URL (`link_evidence.py`). The strategies of 
 
 from opilio.frontier.arrays import ABSENT, KeyMap, RecentKeys
 from opilio.frontier.classic import Bingo, Focus, HardFocus, Oasis, SharkSearch
-from opilio.frontier.duplicates import Duplicates
+from opilio.frontier.duplicates import Duplicates, UrlAliases
 from opilio.frontier.evidence_strategy import AllEvidence
 from opilio.frontier.filters import ScopeFilter, TrapGuard, covering
 from opilio.frontier.frontier import Frontier
@@ -73,6 +73,7 @@ __all__ = [
     "SharkSearch",
     "Strategy",
     "TrapGuard",
+    "UrlAliases",
     "covering",
     "make_strategy",
     "strategies",

@@ -74,6 +74,12 @@ class InheritedScores(LearningOrder):
             self._settled.extend(bytes(oid + 1 - len(self._settled)))
         self._settled[oid] = 1
 
+    def hand_over(self, oid: int, target: int, url: QueuedUrl | None) -> None:
+        """The target has its score: that of the redirected URL, joined with its own if it has one."""
+        score = self._scores.get(oid)
+        if score is not None and self.is_open(target):
+            self._scores[target] = self.joined(target, score) if target in self._scores else score
+
     def recommend(self, relevance: Mapping[int, float], hub_scores: Mapping[int, float]) -> None:
         """A URL that great hubs link to counts as if a page as relevant as their other links had it (Focus 3.7)."""
         for oid, value in relevance.items():
@@ -185,6 +191,12 @@ class SharkSearch(InheritedScores, LinkTextOrder):
             if self.is_open(oid):
                 self._inherited[oid] = max(self._passed, self._inherited.get(oid, 0.0))
         self._inherited.pop(page.oid, None)
+
+    def hand_over(self, oid: int, target: int, url: QueuedUrl | None) -> None:
+        """The target inherits it too."""
+        super().hand_over(oid, target, url)
+        if oid in self._inherited and self.is_open(target):
+            self._inherited[target] = max(self._inherited.pop(oid), self._inherited.get(target, 0.0))
 
     def settle(self, oid: int, relevance: float | None) -> None:
         """Discard its score; what it inherits is needed until its links were observed."""

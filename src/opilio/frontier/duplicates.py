@@ -11,6 +11,7 @@ only after `ALIAS_PROOFS` pairs of pages with the same path had the same text an
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import xxhash
@@ -19,6 +20,11 @@ from opilio.frontier.arrays import ABSENT, KeyMap
 from opilio.model import Document, Outcome
 from opilio.model.url import path_of
 from opilio.settings import DuplicateSettings
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Oids: TypeAlias = npt.NDArray[np.int64]
 
 ALIAS_PROOFS = 3
 _SKETCH_BINS = 64
@@ -29,6 +35,41 @@ _DOCUMENT_SUFFIXES = frozenset(
 
 Bands = Callable[[bytes], list[int]]
 """The LSH keys of a sketch; the engine passes it in."""
+
+
+class UrlAliases:
+    """URLs that lead to the page of another URL, because they were redirected there or are duplicates of it."""
+
+    def __init__(self) -> None:
+        self._next: dict[int, int] = {}
+        """By oid: the next URL on the way. There are no circles."""
+
+    def add(self, oid: int, target: int) -> None:
+        """A URL leads to another one from now on."""
+        target = self.final(target)
+        if target != oid:  # else it is a circle
+            self._next[oid] = target
+
+    def add_all(self, oids: Oids, targets: Oids) -> None:
+        """The same for several URLs."""
+        for oid, target in zip(oids.tolist(), targets.tolist(), strict=True):
+            self.add(oid, target)
+
+    def remove(self, oid: int) -> None:
+        """A URL has a page of its own again."""
+        self._next.pop(oid, None)
+
+    def final(self, oid: int) -> int:
+        """The URL whose page a URL leads to: itself, when it is no alias."""
+        while oid in self._next:
+            oid = self._next[oid]
+        return oid
+
+    def final_all(self, oids: list[int]) -> list[int]:
+        """The same for several URLs."""
+        if self._next.keys().isdisjoint(oids):  # nearly always
+            return oids
+        return [self.final(oid) for oid in oids]
 
 
 class Duplicates:

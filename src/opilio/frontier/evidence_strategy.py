@@ -174,6 +174,12 @@ class AllEvidence(LinkTextOrder):
             self._explorer.settle(oid, relevance)
         self._recommended.pop(oid, None)
 
+    def hand_over(self, oid: int, target: int, url: QueuedUrl | None) -> None:
+        """Links to a URL become links to its target, and what hubs say of it is said of the target."""
+        self.evidence.hand_over(oid, target, url)
+        if oid in self._recommended:
+            self._recommended[target] = max(self._recommended[oid], self._recommended.get(target, 0.0))
+
     def recommend(self, relevance: Mapping[int, float], hub_scores: Mapping[int, float]) -> None:
         """Great hubs recommend URLs: their scores count, relative to the highest."""
         most = max(hub_scores.values(), default=0.0)
@@ -195,7 +201,7 @@ class AllEvidence(LinkTextOrder):
     # -- priorities
 
     def priority(self, link: QueuedUrl) -> float:
-        """Of a URL without evidence: seeds come first, what sitemaps and redirects name comes late."""
+        """Of a URL without evidence: seeds come first, what sitemaps name comes late."""
         return SEED_PRIORITY if link.depth == 0 else float(link.relevance)
 
     def priorities(self, links: Sequence[QueuedUrl]) -> list[float]:

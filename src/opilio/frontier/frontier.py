@@ -188,9 +188,14 @@ class Frontier:
                 queue.park(lane)  # the requests under way decide
             return None
         url = tiers.pop(queue, lane)
-        rejection = self._last_rejection(url)
-        if rejection is not None:
-            tiers.drop(url, rejection)
+        if host.rules is not None and not host.rules.allows(url.url):
+            tiers.drop(url, Outcome.ROBOTS)
+            return None
+        found = self._listener.duplicate(url)
+        if found is not None:
+            outcome, twin = found
+            tiers.hand_over(url, twin)
+            tiers.drop(url, outcome)
             return None
         host.leased_pages += 1
         self.leased[url.oid] = url
@@ -204,15 +209,6 @@ class Frontier:
         """Whether a host's robots.txt demands a longer delay than we are ready to wait for."""
         fetching = self.settings.fetch
         return delay_s(host, fetching) > max(fetching.max_crawl_delay_s, fetching.host_delay_s)
-
-    def _last_rejection(self, url: QueuedUrl) -> Outcome | None:
-        """Why a URL is not leased although its turn has come."""
-        host = url.host
-        if host.rejection is not None:
-            return host.rejection
-        if host.rules is not None and not host.rules.allows(url.url):
-            return Outcome.ROBOTS
-        return self._listener.rejection(url)
 
     def _lease(self, host: Host, lease: Lease) -> Lease:
         self._table.begin(host)

@@ -20,6 +20,7 @@ from opilio.frontier.arrays import Column
 from opilio.frontier.link_memory import CONTEXT, LinkMemory
 from opilio.frontier.link_tables import RelevanceRecords
 from opilio.frontier.link_words import SLOT, SLOTS
+from opilio.frontier.queue import QueuedUrl
 from opilio.frontier.strategies import RejudgedPages
 from opilio.model import RELEVANT, Document
 
@@ -103,6 +104,10 @@ class LinkEvidence:
     def forget(self, oid: int) -> None:
         """A URL will not be fetched, which says nothing about its page."""
         self.memory.forget(oid)
+
+    def hand_over(self, oid: int, target: int, url: QueuedUrl | None) -> None:
+        """A URL leads to `target`, which is `url` when that is queued: links to the first are links to the second."""
+        self.memory.hand_over(oid, target, url)
 
     def pages_seen(self) -> Rows:
         """The oids of all pages added so far."""

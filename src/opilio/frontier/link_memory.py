@@ -18,6 +18,7 @@ import numpy as np
 from opilio.frontier.arrays import ABSENT, Column, once
 from opilio.frontier.link_tables import Chains, LinkTable, PageTable, RelevanceRecords
 from opilio.frontier.link_words import EmbeddingSimilarity, WordOdds
+from opilio.frontier.queue import QueuedUrl
 from opilio.frontier.strategies import RejudgedPages
 from opilio.model import Document
 
@@ -123,6 +124,25 @@ class LinkMemory:
     def forget(self, oid: int) -> None:
         """A URL will not be fetched, which says nothing about its page."""
         self._noted_gone.append(oid)
+
+    def hand_over(self, oid: int, target: int, url: QueuedUrl | None) -> None:
+        """A URL leads to `target`: the remembered links to it become links to that URL, and learn from its page."""
+        self.process_events()
+        self._grow_oids(max(oid, target) + 1)
+        links, _ = self.chains.follow(np.array([oid]))
+        if not len(links):
+            return
+        self.links.target.values[links] = target
+        self.chains.drop(np.array([oid]))
+        relevance = float(self.relevance.values[target])
+        if not np.isnan(relevance):
+            self._settle_links(links, np.zeros(len(links), np.int64), np.array([relevance]))
+            return
+        self.chains.join(target, links)
+        self._in_links.values[target] += self._in_links.values[oid]
+        self._linked.append(np.array([target]))
+        if self._home.values[target] == ABSENT:
+            self._home.values[target] = self._home.values[oid] if url is None else self._home_of(url.url, url.host.sid)
 
     # -- what is known
 
@@ -275,13 +295,14 @@ class LinkMemory:
         """Note host and folder of new URLs, which the links of some pages at `places` lead to."""
         starts = sizes.cumsum() - sizes
         rows = starts.searchsorted(places, side="right") - 1
-        home, most = self._home.values, 0
+        home = self._home.values
         for at, row in zip((places - starts[rows]).tolist(), rows.tolist(), strict=True):
             page = pages[row]
-            sid = page.sids[at]
-            home[page.oids[at]] = sid << HALF_BITS | self._folder(page.document.links[at].url)
-            most = max(most, sid)
-        self.hosts.grow(most + 1)
+            home[page.oids[at]] = self._home_of(page.document.links[at].url, page.sids[at])
+
+    def _home_of(self, url: str, sid: int) -> int:
+        self.hosts.grow(sid + 1)
+        return sid << HALF_BITS | self._folder(url)
 
     def _add_link_words(self, pages: Sequence[NotedPage]) -> None:
         documents = [page.document for page in pages]

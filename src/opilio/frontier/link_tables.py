@@ -64,6 +64,13 @@ class Chains:
         is_last = np.append(~goes_on, True)
         self._last.values[oids[is_last]] = links[is_last]
 
+    def join(self, oid: int, places: Rows) -> None:
+        """Links at `places`, which are in no chain, join the chain of a URL; the latest stays the last."""
+        places = np.sort(np.concatenate((places, self._one(int(self._last.values[oid])))))
+        numbers = places + self._first
+        self._previous.values[places] = np.concatenate(([ABSENT], numbers[:-1]))
+        self._last.values[oid] = numbers[-1]
+
     def follow(self, oids: Rows) -> tuple[Rows, Rows]:
         """The links to some URLs, as rows among those remembered, and for each the index of its URL in `oids`.
 

@@ -126,6 +126,12 @@ class LearningOrder(Strategy):
         """
         raise NotImplementedError
 
+    def hand_over(self, oid: int, target: int, url: QueuedUrl | None) -> None:
+        """A URL leads to `target`: it was redirected there, or is a duplicate. Links to it are links to that URL.
+
+        `url` is the target when it is queued in memory or about to be. Links found later come with the target's oid.
+        """
+
     def recommend(self, relevance: Mapping[int, float], hub_scores: Mapping[int, float]) -> None:
         """Great hubs recommend URLs. By oid: the relevance that this suggests, and the sum of the hubs' scores."""
 

@@ -31,8 +31,8 @@ LEAST_MOVE = 0.02
 class FrontierListener(Protocol):
     """Who records what the frontier decides."""
 
-    def rejection(self, url: QueuedUrl) -> Outcome | None:
-        """Why a URL must not be fetched after all, asked just before it is leased (duplicates); None when it may be."""
+    def duplicate(self, url: QueuedUrl) -> tuple[Outcome, int] | None:
+        """Called just before a URL is leased. If it duplicates a stored page: by which step, and which page."""
         ...
 
     def leased(self, url: QueuedUrl) -> None:
@@ -49,10 +49,10 @@ class FrontierListener(Protocol):
 
 
 class NoListener:
-    """A listener that records nothing and rejects nothing."""
+    """A listener that records nothing and knows no duplicates."""
 
-    def rejection(self, url: QueuedUrl) -> Outcome | None:
-        """Nothing is rejected."""
+    def duplicate(self, url: QueuedUrl) -> tuple[Outcome, int] | None:
+        """There are none."""
         return None
 
     def leased(self, url: QueuedUrl) -> None:
@@ -440,6 +440,20 @@ class Tiers:
         for queue in (*self.queues.values(), *self._pool.values()):
             if sid in queue.lanes:
                 self.drop_lane(queue, queue.lanes[sid], outcome)
+
+    def hand_over(self, source: QueuedUrl, target: QueuedUrl | int) -> None:
+        """A URL leads to another one, which takes over all that is known of it: a redirect, or a duplicate.
+
+        `target` is the oid of a URL that was known before, or a new one that has the attributes of `source` already.
+        """
+        oid = target.oid if isinstance(target, QueuedUrl) else target
+        url = self._hot.get(oid)
+        if self.learner is not None:
+            self.learner.hand_over(source.oid, oid, target if isinstance(target, QueuedUrl) else url)
+        if url is not None:
+            url.relevance, url.steps = max(url.relevance, source.relevance), min(url.steps, source.steps)
+            if not self.in_database:
+                self._move([url], self.strategy.priorities([url]))
 
     def drop(self, url: QueuedUrl, outcome: Outcome) -> None:
         """A URL that is in no queue any more will not be fetched."""

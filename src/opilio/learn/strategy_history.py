@@ -19,7 +19,7 @@ import numpy as np
 from opilio.analyze.terms import LinkWords, Vocabulary, link_words, term_ids
 from opilio.classify import TrainingSet
 from opilio.features.word_vectors import stem_vectors
-from opilio.frontier import Host, LearningOrder, LinkTextOrder, QueuedUrl
+from opilio.frontier import Host, LearningOrder, LinkTextOrder, QueuedUrl, UrlAliases
 from opilio.frontier.hosts import Domain
 from opilio.frontier.link_words import SLOTS, WordOdds
 from opilio.frontier.strategies import KnownDocument, RejudgedPages, Rejudging
@@ -28,7 +28,7 @@ from opilio.model import RELEVANT, Document, Judgement, Link, Region
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.judgements import relevance_of
-from opilio.store.links import links_from
+from opilio.store.links import hosts_by_oid, links_from, merge_steps
 from opilio.store.pages import page_origins
 from opilio.store.terms import term_lists, weigh_terms
 from opilio.store.urls import url_outcomes
@@ -90,7 +90,6 @@ class _Page:
     title: str
     terms: bytes = b""
     oids: list[int] = field(default_factory=list)
-    sids: list[int] = field(default_factory=list)
     links: list[Link] = field(default_factory=list)
 
 
@@ -109,6 +108,10 @@ def replay_pages(
     waited. Ends early when `goes_on` returns False.
     """
     vocabulary = Vocabulary()
+    aliases = UrlAliases()
+    with store.reading() as cursor:
+        aliases.add_all(*merge_steps(cursor))
+        sids = hosts_by_oid(cursor)
     steps: dict[int, int] = {}
     replayed = set() if replayed is None else replayed
     ends = [end for end in url_outcomes(store, max_pages) if end.oid not in replayed]
@@ -127,7 +130,8 @@ def replay_pages(
             url.steps = steps.get(page.parent, 0)
             url.steps = steps[oid] = strategy.steps_at(url, judgement)
             document = _document(page, strategy, vocabulary)
-            strategy.observe(url, judgement, document, page.oids, page.sids)
+            oids = aliases.final_all(page.oids)
+            strategy.observe(url, judgement, document, oids, sids[oids].tolist())
         if not goes_on():
             break
         if rest and start + CHUNK_PAGES < len(ends):
@@ -153,7 +157,6 @@ def _load(store: Store, oids: Sequence[int]) -> dict[int, _Page]:
     for link in links_from(store, oids):
         page = pages[link.source]
         page.oids.append(link.target)
-        page.sids.append(link.sid)
         page.links.append(Link(link.url, 0, link.anchor, link.context, Region.BODY, len(page.links)))
     return pages
 

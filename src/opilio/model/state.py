@@ -84,6 +84,11 @@ class UrlStates:
         """Add the URLs with the next oids, by their `stored_code`: when a crawl resumes."""
         self._codes += codes
 
+    def note_page(self, oid: int) -> None:
+        """The page of a URL is stored: when a crawl resumes. One that was redirected is fetched too, and has none."""
+        if self[oid] is UrlState.FETCHED:
+            self._codes[oid] = _WITH_PAGE
+
     def change(self, oid: int, new: UrlState, *, has_page: bool = False) -> None:
         """Change the state of a URL; IllegalTransition when it may not have that state next."""
         _STATES[self._codes[oid]].to(new)
@@ -91,8 +96,8 @@ class UrlStates:
 
 
 def stored_code(state: UrlState) -> int:
-    """The byte that stands for a state that was read from the database: a page of every fetched URL is stored."""
-    return _WITH_PAGE if state is UrlState.FETCHED else _CODES[state]
+    """The byte that stands for a state that was read from the database; `UrlStates.note_page` follows for pages."""
+    return _CODES[state]
 
 
 class Phase(StrEnum):
