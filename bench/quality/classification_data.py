@@ -33,7 +33,7 @@ TEST_PAGES = 50
 """Of each topic, at most; and as many in all that must be refused."""
 LEAST_TEST_PAGES = 30
 MAX_ANCHORS = 50
-"""As many as training looks at (learn/training_set.py)."""
+"""As many as training looks at (learn/trainer.py)."""
 MAX_NEIGHBOURS = 200
 OTHERS_TRUTH = ""
 """The topic of a page that all topics must refuse."""

@@ -2,9 +2,9 @@
 
 The life of a URL. (1) `Discovery` gives it an oid and queues it in the frontier, or rejects it (`discovery.py`). (2)
 The engine leases it when it is the best whose host is ready (`engine.py`); a new host's robots.txt comes first
-(`first_contact.py`). (3) A worker fetches it, writes the response to its WARC file, analyses and judges the page
-(`worker.py`, in a process of its own: `worker_pool.py`). (4) The visit comes back and is absorbed
-(`absorb.py`): the URL is settled or queued for another try, and the target of a redirect or the links of a page are
+(`FirstContact` in `absorb.py`). (3) A worker fetches it, writes the response to its WARC file, analyses and judges the
+page (`worker.py`, in a process of its own: `worker_pool.py`). (4) The visit comes back and is absorbed (`absorb.py`):
+the URL is settled or queued for another try, and the target of a redirect or the links of a page are
 offered. (5) The rows that follow from it (`ledger.py`, `rows.py`) are committed in one transaction with those of some
 hundred others (`commits.py`).
 

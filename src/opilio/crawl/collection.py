@@ -36,7 +36,6 @@ from opilio.crawl.operations.client import OperationClient, is_running
 from opilio.crawl.phases import phase_at_start, strategy_in
 from opilio.crawl.restore import recover_pages, reopen, restore
 from opilio.crawl.status import Counters, Status
-from opilio.crawl.training_state import KEYWORDS
 from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
 from opilio.features.word_vectors import INSTALLED, check_vectors
@@ -44,6 +43,7 @@ from opilio.federation.offers import admit_pending
 from opilio.fetch.transport import Transport
 from opilio.frontier import DatabaseOrder, Duplicates, Frontier, LinkTextOrder, ScopeFilter, make_strategy
 from opilio.learn import training_data
+from opilio.learn.training_state import KEYWORDS
 from opilio.model import host_of, registered_domain
 from opilio.process import collect_rarely
 from opilio.settings import FILE_NAME, Settings, load, override, to_toml

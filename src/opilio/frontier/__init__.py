@@ -26,7 +26,7 @@ order of the strategy refills it. BINGO's incoming and outgoing queues and Focus
 mechanism.
 
 A strategy is an `Order` (`strategies.py`). The default, `evidence`, learns from every page (`evidence_strategy.py`): it
-remembers the links to each URL (`link_memory.py`, `link_tables.py`) and their words (`link_words.py`), and computes
+remembers the links to each URL (`link_memory.py`) and their words (`link_words.py`), and computes
 from them what is known of a queued URL (`link_evidence.py`). The strategies of the papers are in `classic.py`.
 """
 

@@ -25,7 +25,7 @@ from dataclasses import replace
 from opilio.classify import Example, TrainingSet
 from opilio.features.evidence import TextReader
 from opilio.learn.guard import confidences_by, train_without
-from opilio.learn.training_set import examples_of
+from opilio.learn.trainer import examples_of
 from opilio.model import Judgement
 from opilio.process import NICENESS, OnStart, call
 from opilio.settings import Settings

@@ -23,7 +23,7 @@ from opilio.frontier import Host, LearningOrder, LinkTextOrder, QueuedUrl
 from opilio.frontier.hosts import Domain
 from opilio.frontier.link_words import SLOTS, WordOdds
 from opilio.frontier.strategies import KnownDocument, RejudgedPages, Rejudging
-from opilio.learn.training_set import gather
+from opilio.learn.trainer import gather
 from opilio.model import RELEVANT, Document, Judgement, Link, Region
 from opilio.settings import Settings
 from opilio.store import Store

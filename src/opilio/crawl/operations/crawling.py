@@ -14,9 +14,9 @@ from opilio.crawl.operations.context import Context, LiveCrawl
 from opilio.crawl.operations.declaration import READS, STEERS, WRITES, Meta, Route, operation
 from opilio.crawl.status import Counters, Status
 from opilio.crawl.steering import name_of_host, relock_offline
-from opilio.crawl.training_state import describe
 from opilio.errors import CollectionError, InputError
 from opilio.frontier import DatabaseOrder, ScopeFilter, covering, make_strategy
+from opilio.learn.training_state import describe
 from opilio.model import Outcome
 from opilio.settings import ScopeSettings, Settings, override
 from opilio.settings.files import changing, write_settings

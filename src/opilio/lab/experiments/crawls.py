@@ -32,7 +32,6 @@ import numpy as np
 
 from opilio.classify import CLASSIFIERS, Example, Model, TrainingSet
 from opilio.crawl import Collection
-from opilio.crawl.training_state import KEYWORDS
 from opilio.errors import InputError
 from opilio.features.evidence import Evidence, TextReader
 from opilio.frontier import LinkTextOrder
@@ -46,6 +45,7 @@ from opilio.lab.experiments.tasks import TaskTopic
 from opilio.lab.webs.transport import RecordedTransport
 from opilio.learn import keyword_model, link_context, prepare_order
 from opilio.learn.rejudging import NO_CONTEXT
+from opilio.learn.training_state import KEYWORDS
 from opilio.model import Document, Judgement, Outcome, TrainingReason
 from opilio.settings import Settings, override
 from opilio.store import Batch, Store
