@@ -22,7 +22,7 @@ from opilio.crawl.background import TaskSlot
 from opilio.crawl.distiller import Distiller
 from opilio.crawl.teacher import Teacher
 from opilio.errors import describe_error
-from opilio.frontier import Order, make_strategy
+from opilio.frontier import Strategy, make_strategy
 from opilio.frontier.classic import SharpFocus
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
 from opilio.model import Phase, TrainingCause, TrainingReason
@@ -52,7 +52,7 @@ def settings_in(phase: Phase, settings: Settings) -> Settings:
     return override(settings, {"classify.meta": "unanimous" if phase is Phase.LEARNING else "weighted"}, "phases")
 
 
-def strategy_in(phase: Phase, settings: Settings, domains: Iterable[str]) -> Order:
+def strategy_in(phase: Phase, settings: Settings, domains: Iterable[str]) -> Strategy:
     """The crawl order of a phase."""
     if phase is Phase.LEARNING:
         return SharpFocus(settings.frontier, domains, settings.learn.learning_depth)

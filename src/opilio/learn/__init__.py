@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from opilio.learn.mined_negatives import mines_negatives, with_mined_negatives
     from opilio.learn.models import compare_models, list_models, reuse_model
     from opilio.learn.rejudging import Rejudged, link_context, rejudge
-    from opilio.learn.strategy_history import prepare_from, prepare_order, read_rejudged, replay_pages
+    from opilio.learn.strategy_history import prepare_from, prepare_strategy, read_rejudged, replay_pages
     from opilio.learn.trainer import TrainedModel, gather, propose, redraw, store_model, train, train_in_process
     from opilio.learn.training_state import check_guard, check_settings
 
@@ -82,7 +82,7 @@ __all__ = [
     "more_examples",
     "page_text",
     "prepare_from",
-    "prepare_order",
+    "prepare_strategy",
     "propose",
     "read_rejudged",
     "redraw",
@@ -138,7 +138,7 @@ _MODULES = {
     "more_examples": "census",
     "check_guard": "training_state",
     "check_settings": "training_state",
-    "prepare_order": "strategy_history",
+    "prepare_strategy": "strategy_history",
     "prepare_from": "strategy_history",
     "read_rejudged": "strategy_history",
     "replay_pages": "strategy_history",

@@ -33,7 +33,7 @@ from typing import Any
 from opilio.classify import Example, Model, TrainingSet
 from opilio.distill import Scores, WebGraph, distill
 from opilio.errors import InputError
-from opilio.features.evidence import TextReader
+from opilio.features.classifier_input import TextReader
 from opilio.learn.explanations import current_model
 from opilio.learn.guard import GuardVerdict, Trial, confidences
 from opilio.learn.mined_negatives import with_mined_negatives

@@ -22,7 +22,7 @@ from opilio.classify.bayes import BayesTree
 from opilio.classify.oasis import OasisFilter
 from opilio.classify.oasis_filter import proposals, write_proposal
 from opilio.errors import InputError
-from opilio.features.evidence import Evidence, TextReader
+from opilio.features.classifier_input import ClassifierInput, TextReader
 from opilio.model import TrainingCause
 from opilio.process import NICENESS, OnStart, call
 from opilio.settings import Settings, to_toml
@@ -36,7 +36,7 @@ from opilio.topics import default_others, hierarchy_of, read_others
 from opilio.topics.hierarchy import ABOVE_ROOT
 
 if TYPE_CHECKING:
-    from opilio.features.evidence import Stems
+    from opilio.features.classifier_input import Stems
 
 
 @dataclass(frozen=True)
@@ -145,31 +145,31 @@ def examples_of(store: Store, records: Sequence[TrainingRecord], reader: TextRea
         words = [record.title] if record.kind == "url" else []  # what the user calls the link
         words += anchors.get(oid, [])
         near = np.array(neighbours.get(oid, ()), np.uint32)
-        evidence = _evidence(store, reader, record, words, near)
-        if evidence is not None:
-            examples.append(Example(record.kcid, evidence, record.positive, record.name))
+        item = _input(store, reader, record, words, near)
+        if item is not None:
+            examples.append(Example(record.kcid, item, record.positive, record.name))
     return examples
 
 
-def _evidence(
+def _input(
     store: Store, reader: TextReader, record: TrainingRecord, anchors: list[str], neighbours: Stems
-) -> Evidence | None:
+) -> ClassifierInput | None:
     if not record.text and record.oid is None:
         return None
     url = record.name if record.kind == "url" else ""
-    evidence = reader.read(record.title, record.text or "", record.language, url, anchors, neighbours)
+    item = reader.read(record.title, record.text or "", record.language, url, anchors, neighbours)
     if record.text:
-        return evidence
+        return item
     # The texts of pages are not kept: their terms must do. They have no order, so gaps keep them from forming pairs.
     bag = bag_of_terms(store, record.oid) if record.oid is not None else []
     stems = np.repeat(np.array([tid for tid, _ in bag], np.uint32), [freq for _, freq in bag])
     apart = np.zeros((len(stems), 50), np.uint32)
     apart[:, 0] = stems
-    return replace(evidence, stems=apart.ravel(), url=record.name) if bag else None
+    return replace(item, stems=apart.ravel(), url=record.name) if bag else None
 
 
 def _others(reader: TextReader, settings: Settings) -> Iterable[Example]:
     chosen = settings.classify.others
     for document in read_others(Path(chosen)) if chosen else default_others():
-        evidence = reader.read(document.title, document.text, document.language)
-        yield Example(ABOVE_ROOT, evidence, positive=False, name=document.title)
+        item = reader.read(document.title, document.text, document.language)
+        yield Example(ABOVE_ROOT, item, positive=False, name=document.title)
