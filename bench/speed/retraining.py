@@ -215,7 +215,7 @@ class Conductor:
         self.rests: list[tuple[Sample, Sample]] = []
         self.rounds: list[dict[str, Any]] = []
         self._task: asyncio.Task[None] | None = None
-        self.is_busy, self.holds = True, False
+        self.is_busy, self.pauses_fetching = True, False
         self._longest_s = 0.0
 
     def look(self) -> None:

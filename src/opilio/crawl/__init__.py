@@ -16,7 +16,7 @@ Everything that a user can ask of a collection is an operation, declared once (`
 for each, and hides whether a crawl runs: while one does, it carries the operation out (`control.py`); otherwise the
 caller opens the database (`operations/client.py`).
 
-Invariants: decisions are made in one process and without I/O; what waits (network, database, user) never holds them up.
+Invariants: decisions are made in one process and without I/O; what waits (network, database, user) never blocks them.
 After kill -9 at any moment the next crawl rebuilds its memory from the tables, takes in the pages that only the WARC
 files have (`restore.py`), and continues.
 

@@ -138,7 +138,7 @@ class Engine:
 
     def _lease(self) -> bool:
         """Lease what is ready now; returns whether slots are still free."""
-        if any(task.holds for task in self.background_tasks):
+        if any(task.pauses_fetching for task in self.background_tasks):
             return False
         room = self.settings.fetch.in_flight - self.frontier.in_flight
         max_pages = self.settings.limits.max_pages
@@ -316,6 +316,6 @@ class Engine:
             recall=self.watcher.recall,
             phase=counters.progress.phase,
             interrupted=self._is_interrupted,
-            paused=self.steering.holds,
+            paused=self.steering.pauses_fetching,
             boosts=dict(frontier.boosts),
         )

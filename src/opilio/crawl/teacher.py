@@ -28,7 +28,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 from opilio import learn
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.background import TaskSlot
+from opilio.crawl.background import BackgroundTask, TaskSlot
 from opilio.crawl.status import FOUND
 from opilio.crawl.worker_pool import Workers
 from opilio.errors import InputError, describe_error
@@ -45,14 +45,13 @@ from opilio.learn.training_state import (
     why_nothing_is_learned,
 )
 from opilio.model import TrainingCause, TrainingReason
+from opilio.process import OnStart
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.loader import ExampleRecord, ModelRecord
 from opilio.store.urls import make_first
 from opilio.topics import TopicRecord
 from opilio.topics.hierarchy import Hierarchy
-
-OnStart = Callable[[subprocess.Popen[bytes]], object]
 
 REFUSED = "models refused"
 MAX_DOUBLINGS = 30
@@ -64,7 +63,7 @@ _ENDS = ("the crawl ends, and trains nothing any more", "Try again when it has e
 NOT_A_TOPIC = -2  # of a document that is an example of what is not wanted
 
 
-class Teacher:
+class Teacher(BackgroundTask):
     """Trains when there is a reason to, one model at a time."""
 
     def __init__(
@@ -125,7 +124,7 @@ class Teacher:
         return self._slot.is_busy or self._cause is not None
 
     @property
-    def holds(self) -> bool:
+    def pauses_fetching(self) -> bool:
         """While a model is trained, but only when the crawl must be the same each time (`learn.synchronous`)."""
         return self._settings.learn.synchronous and self._slot.is_busy
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # it takes a tenth of a second to import
 class Frontier:
     """Known URLs, hosts and queues. Knows no network, no database and no clock: time is an argument.
 
-    `tiers` holds the queued URLs; this class knows the hosts, and which URLs are leased.
+    `tiers` has the queued URLs; this class knows the hosts, and which URLs are leased.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Frontier:
         """All queued URLs."""
         return self.tiers.waiting
 
-    def holds(self, oid: int) -> bool:
+    def is_taken(self, oid: int) -> bool:
         """Whether a URL is leased, or waits for another try."""
         return oid in self.leased or oid in self.tiers.retries.oids
 
