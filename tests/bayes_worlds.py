@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from opilio.classify.bayes import BayesTree, others_kcid
 from opilio.classify.judge import Example, TrainingSet
-from opilio.features.evidence import Evidence
+from opilio.features.classifier_input import ClassifierInput
 from opilio.settings import ClassifySettings, Settings
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Node, marks_of
 
@@ -22,8 +22,8 @@ documents = st.lists(st.sampled_from(TIDS), min_size=1, max_size=9)
 pages = st.lists(st.sampled_from([*TIDS, UNKNOWN, 0]), max_size=14)
 
 
-def page(tids: list[int]) -> Evidence:
-    return Evidence(np.array(tids, np.uint32))
+def page(tids: list[int]) -> ClassifierInput:
+    return ClassifierInput(np.array(tids, np.uint32))
 
 
 def hierarchy_of(parents: dict[int, int], good: set[int]) -> Hierarchy:

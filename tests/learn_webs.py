@@ -9,7 +9,7 @@ from typing import Any
 from fetch_servers import Handler, WebServer
 from opilio import Collection
 from opilio.classify import Example
-from opilio.features.evidence import TextReader
+from opilio.features.classifier_input import TextReader
 from opilio.topics import default_others
 from opilio.topics.hierarchy import ABOVE_ROOT, Hierarchy, Mark, Node
 from webs import Page, Web

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opilio.classify import KeywordJudge, Model
-from opilio.features.evidence import TextReader
+from opilio.features.classifier_input import TextReader
 
 WORDS = ["owl", "barn", "hawk", "nest", "egg", "wing", "feather", "beak", "claw", "prey"]
 counts_of = st.dictionaries(st.sampled_from(WORDS), st.integers(1, 50), max_size=len(WORDS))

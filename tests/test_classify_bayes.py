@@ -16,7 +16,7 @@ from bayes_worlds import UNKNOWN, World, documents, hierarchy_of, log, page, pag
 from opilio.classify.bayes import BELOW_RELEVANT, MAX_LOG_ODDS, BayesTree, others_kcid
 from opilio.classify.judge import CLASSIFIERS, Example, TrainingSet
 from opilio.errors import InputError
-from opilio.features.evidence import Evidence
+from opilio.features.classifier_input import ClassifierInput
 from opilio.model import Judgement
 from opilio.settings import ClassifySettings, Settings
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Mark
@@ -262,19 +262,19 @@ def test_five_hundred_terms_take_less_than_half_a_millisecond() -> None:
     parents = {0: -1} | dict.fromkeys(range(1, 5), 0) | {kcid: (kcid - 1) % 4 + 1 for kcid in range(5, 21)}
     pools = {kcid: rng.integers(1, 2**32, 1500, dtype=np.uint32) for kcid in parents}
     examples = [
-        Example(kcid, Evidence(rng.choice(np.concatenate([pools[0], pools[kcid]]), 900)))
+        Example(kcid, ClassifierInput(rng.choice(np.concatenate([pools[0], pools[kcid]]), 900)))
         for kcid in range(5, 21)
         for _ in range(5)
     ]
-    others = [Example(ROOT, Evidence(rng.choice(pools[0], 900))) for _ in range(5)]
+    others = [Example(ROOT, ClassifierInput(rng.choice(pools[0], 900))) for _ in range(5)]
     model = BayesTree.train(TrainingSet(hierarchy_of(parents, {5, 9}), tuple(examples), tuple(others)), Settings())
     terms = rng.choice(np.unique(np.concatenate([pools[0], pools[5]])), 500, replace=False)
-    evidence = Evidence(np.repeat(terms, 2))
-    assert model.judge(evidence).topic == 5
+    item = ClassifierInput(np.repeat(terms, 2))
+    assert model.judge(item).topic == 5
     took_s = []
     for _ in range(50):
         began = time.perf_counter()
-        model.judge(evidence)
+        model.judge(item)
         took_s.append(time.perf_counter() - began)
     assert min(took_s) < 0.0005
 

@@ -15,7 +15,7 @@ from opilio.classify import oasis as oasis_module
 from opilio.classify.oasis import METRICS, OasisFilter, directory_of, draw_middle, relevance, threshold
 from opilio.classify.oasis_filter import ElementCount, proposals
 from opilio.errors import InputError, SettingsError
-from opilio.features.evidence import Evidence, TextReader
+from opilio.features.classifier_input import ClassifierInput, TextReader
 from opilio.settings import OasisSettings, Settings
 from opilio.topics.hierarchy import Hierarchy, Mark, Node
 
@@ -47,10 +47,10 @@ class Library:
     def __init__(self) -> None:
         self.reader = TextReader()
 
-    def page(self, words: Sequence[str], seed: int, url: str = "", length: int = 120) -> Evidence:
+    def page(self, words: Sequence[str], seed: int, url: str = "", length: int = 120) -> ClassifierInput:
         return self.reader.read("", prose(words, seed, length), "en", url)
 
-    def training(self, topics: dict[str, list[Evidence]], marks: dict[str, Mark] | None = None) -> TrainingSet:
+    def training(self, topics: dict[str, list[ClassifierInput]], marks: dict[str, Mark] | None = None) -> TrainingSet:
         nodes = [Node(0, -1, "everything", "", Mark.PATH)]
         examples = []
         for kcid, (path, pages) in enumerate(topics.items(), 1):
@@ -121,7 +121,7 @@ def test_thresholds_let_the_wanted_share_of_the_core_pass(library: Library, shar
     judge = OasisFilter.train(training, dataclasses.replace(Settings(), oasis=OasisSettings(core_share=share)))
     for kcid in (1, 2, 3):
         steps = [
-            next(step for step in judge.explain(example.evidence).steps if step.topic == kcid)
+            next(step for step in judge.explain(example.item).steps if step.topic == kcid)
             for example in training.of(kcid)
         ]
         for metric in ("terms", "vector"):
@@ -314,7 +314,7 @@ def test_proposals_rank_what_the_topic_shares(library: Library) -> None:
     assert max(position[stem] for stem in stems) < min(common)
     tree = trees.terms[position["tree"]]
     assert tree.frequency == sum(
-        example.evidence.text.count("tree") - example.evidence.text.count("subtree") for example in training.of(1)
+        example.item.text.count("tree") - example.item.text.count("subtree") for example in training.of(1)
     )
     assert tree.documents == trees.documents == 12
     assert "binari search" in {element.words for element in trees.pairs}
@@ -439,7 +439,7 @@ def test_judging_never_raises(text: str, title: str, url: str) -> None:
 def test_garbage_is_judged_too(data: bytes, text: str) -> None:
     """Stems that are noise, beside a text they do not fit, are judged like any others."""
     stems = np.frombuffer(data[: len(data) // 4 * 4], "<u4")
-    judgement = _any_filter().judge(Evidence(stems, text=text))
+    judgement = _any_filter().judge(ClassifierInput(stems, text=text))
     assert 0 <= judgement.relevance <= 1
 
 

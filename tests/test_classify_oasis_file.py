@@ -11,7 +11,7 @@ from opilio.classify import Example, TrainingSet
 from opilio.classify.oasis import OasisFilter
 from opilio.classify.oasis_filter import Element, FilterProposal, proposals, read_filter, write_proposal
 from opilio.errors import InputError
-from opilio.features.evidence import TextReader
+from opilio.features.classifier_input import TextReader
 from opilio.settings import OasisSettings, Settings
 from opilio.topics.hierarchy import Hierarchy, Mark, Node
 
@@ -81,7 +81,7 @@ def test_what_the_expert_changes_changes_the_filter(tmp_path: Path) -> None:
     assert "databas" not in {element.words for element in elements.terms}
     assert elements.pairs[0].stems == tuple(READER.stems("indexing structures", "en").tolist())
     assert elements.pairs[0].words == "indexing structures"
-    assert judge.judge(training().examples[0].evidence).accepted
+    assert judge.judge(training().examples[0].item).accepted
 
 
 def test_a_class_left_out_is_empty(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_class_left_out_is_empty(tmp_path: Path) -> None:
     file = tmp_path / "filter.toml"
     file.write_text(f'["{TREES}".terms]\ntrees = 3\ndatabases = 1\n')
     judge = OasisFilter.train(training(), with_filter(file))
-    judgement = judge.judge(training().examples[0].evidence)
+    judgement = judge.judge(training().examples[0].item)
     assert set(judgement.votes) == {"terms", "vector", "passages"}
 
 

@@ -13,7 +13,7 @@ from opilio.analyze.terms import tokenize
 from opilio.classify.collocations import SIZES, code_of, phrases, words_of
 from opilio.classify.oasis_filter import Element, FilterProposal, count
 from opilio.classify.oasis_metrics import Metrics
-from opilio.features.evidence import Evidence, TextReader
+from opilio.features.classifier_input import ClassifierInput, TextReader
 from opilio.settings import OasisSettings
 
 VOCABULARY = ["tree", "search", "trees", "binary", "the", "of", "a", "graph", "42", "123456", "sorting", "x" * 230]
@@ -25,7 +25,7 @@ texts = st.lists(st.tuples(st.sampled_from(VOCABULARY), st.sampled_from(SEPARATO
 )
 
 
-def read(text: str, title: str = "") -> Evidence:
+def read(text: str, title: str = "") -> ClassifierInput:
     return READER.read(title, text, "en")
 
 
@@ -97,8 +97,8 @@ def weights_of(proposal: FilterProposal, damping: float) -> dict[int, float]:
 @given(st.text(max_size=200) | texts)
 def test_places_of_words_are_those_of_the_tokenizer(text: str) -> None:
     """Places found by kinds of characters alone cut exactly the words that the tokenizer reads, in any script."""
-    evidence = read(text)
-    words = words_of(evidence)
+    item = read(text)
+    words = words_of(item)
     lower = text if text.isascii() else text.lower()
     cut = [lower[start:end].lower().encode() for start, end in zip(words.starts, words.ends, strict=True)]
     assert cut == tokenize(text)
@@ -208,9 +208,9 @@ def test_a_small_relevant_part_is_found_by_passages_only() -> None:
 
 
 def test_without_the_text_stop_words_alone_part_words() -> None:
-    """Evidence with stems only still has collocations; where its passages are nobody knows."""
+    """ClassifierInput with stems only still has collocations; where its passages are nobody knows."""
     read_fully = read("binary search tree of search")
-    words = words_of(Evidence(read_fully.stems))
+    words = words_of(ClassifierInput(read_fully.stems))
     assert {entry.stems for entry in count([words], 3).values()} == {tuple(stems_of("binary search tree"))}
     measures = Metrics([TREES], OasisSettings()).measure(words)
     assert measures.passages is None
@@ -219,6 +219,6 @@ def test_without_the_text_stop_words_alone_part_words() -> None:
 
 def test_stems_that_do_not_fit_the_text_are_no_trouble() -> None:
     """When stems and text disagree, the stems count and places are unknown."""
-    words = words_of(Evidence(read("binary tree").stems, text="quite another text of more words"))
+    words = words_of(ClassifierInput(read("binary tree").stems, text="quite another text of more words"))
     assert not len(words.starts)
     assert len(phrases(words, 2).codes) == 1

@@ -21,7 +21,7 @@ from opilio.classify.svm import SpaceView, SvmTree
 from opilio.classify.svm_training import SpaceRows, error_costs, fit_hyperplane
 from opilio.classify.xi_alpha import USUAL_RHO, estimate
 from opilio.errors import InputError
-from opilio.features.evidence import Evidence
+from opilio.features.classifier_input import ClassifierInput
 from opilio.features.spaces import SPACES, Space, Vector, make_space
 from opilio.features.weights import Idf, select
 from opilio.settings import ClassifySettings, Settings
@@ -32,7 +32,9 @@ COMMON = range(1, 400)
 ALL = ("terms", "pairs", "terms+anchors")
 
 
-def page(topics: tuple[int, ...], seed: int, own_share: float = 0.3, length: int = 200, anchors: int = 0) -> Evidence:
+def page(
+    topics: tuple[int, ...], seed: int, own_share: float = 0.3, length: int = 200, anchors: int = 0
+) -> ClassifierInput:
     """A page with words of `topics`; none: a page about nothing in particular."""
     rng = np.random.default_rng([seed, *topics])
     law = 1.0 / np.arange(1, len(COMMON) + 1)
@@ -41,7 +43,7 @@ def page(topics: tuple[int, ...], seed: int, own_share: float = 0.3, length: int
     for place in np.flatnonzero(rng.random(length) < own_share) if topics else ():
         stems[place] = 1000 * rng.choice(topics) + 1 + rng.choice(60, p=law / law.sum())
     links = 1000 * rng.choice(topics, anchors) + 1 + rng.choice(20, anchors) if topics and anchors else []
-    return Evidence(stems.astype(np.uint32), anchors=np.array(links, np.uint32), text="x")
+    return ClassifierInput(stems.astype(np.uint32), anchors=np.array(links, np.uint32), text="x")
 
 
 def hierarchy_of(parents: dict[int, int], good: set[int]) -> Hierarchy:
@@ -97,10 +99,10 @@ def deep() -> SvmTree:
 # -- decisions
 
 
-def oracle(training: TrainingSet, topic: int, pages: list[Evidence], features: int) -> list[float]:
+def oracle(training: TrainingSet, topic: int, pages: list[ClassifierInput], features: int) -> list[float]:
     """Confidences in a topic of a flat tree, with scikit-learn for the machine and plain loops for the rest."""
     space = make_space("terms", ClassifySettings())
-    vectors = [space.vector(example.evidence) for example in training]
+    vectors = [space.vector(example.item) for example in training]
     idf = Idf().fit(vectors)
     ours = np.array([example.positive and example.kcid == topic for example in training])
     mine = [vector for vector, is_ours in zip(vectors, ours, strict=True) if is_ours]
@@ -214,8 +216,8 @@ def test_best_asks_one_space() -> None:
     noisy = [
         dataclasses.replace(
             example,
-            evidence=dataclasses.replace(
-                example.evidence, neighbours=np.random.default_rng(n).integers(1, 50, 30, dtype=np.uint32)
+            item=dataclasses.replace(
+                example.item, neighbours=np.random.default_rng(n).integers(1, 50, 30, dtype=np.uint32)
             ),
         )
         for n, example in enumerate(training)
@@ -249,14 +251,14 @@ class Circle:
     def __init__(self, settings: ClassifySettings) -> None:
         self.settings = settings
 
-    def vector(self, evidence: Evidence) -> Vector:
-        own = evidence.stems[evidence.stems >= 1000]
+    def vector(self, item: ClassifierInput) -> Vector:
+        own = item.stems[item.stems >= 1000]
         if not len(own):
             return Vector(np.zeros(0, np.uint64), np.zeros(0))
-        angle = float(np.mean(own // 1000)) + 0.8 * np.sin(float(evidence.stems.sum()))
+        angle = float(np.mean(own // 1000)) + 0.8 * np.sin(float(item.stems.sum()))
         return Vector(np.array([0, 1], np.uint64), 7.0 * np.array([np.cos(angle), np.sin(angle)]))
 
-    def names(self, evidence: Evidence, terms: object) -> dict[int, str]:
+    def names(self, item: ClassifierInput, terms: object) -> dict[int, str]:
         return {0: "east", 1: "north"}
 
 
@@ -264,7 +266,7 @@ def test_a_dense_space() -> None:
     """All its features are kept, negative ones too, and pages of any length of vector are judged by its direction."""
     training = training_of(FLAT, {1, 2}, others=0)
     judge = trained(training, ("test-circle",), features=1)
-    rows = np.array([Circle(ClassifySettings()).vector(example.evidence).values / 7.0 for example in training])
+    rows = np.array([Circle(ClassifySettings()).vector(example.item).values / 7.0 for example in training])
     first = np.array([example.kcid == 1 for example in training])
     plane = fit_hyperplane(csr_matrix(rows), first, error_costs(first, 1.0))
     assert (rows @ rows.T).min() < -0.5  # so that x.x - x.x' may be far greater than the length of x
@@ -336,11 +338,11 @@ def test_reasons_are_the_parts_of_the_vote() -> None:
 def test_training_documents_have_confidences() -> None:
     """Each positive example has the confidence in its own topic that judging it gives; others have none."""
     training = training_of(DEEP, {11}, words=DEEP_WORDS)
-    empty = Example(11, Evidence(np.zeros(3, np.uint32)))
+    empty = Example(11, ClassifierInput(np.zeros(3, np.uint32)))
     found = deep().confidences(dataclasses.replace(training, examples=(*training.examples, empty)))
     assert [example.name for example, _ in found] == [example.name for example in training.examples]
     for example, confidence in found:
-        judgement = deep().judge(example.evidence)
+        judgement = deep().judge(example.item)
         if judgement.topic == example.kcid:
             assert confidence == judgement.confidence
     assert np.mean([confidence > 0 for _, confidence in found]) > 0.9
@@ -357,7 +359,7 @@ def test_any_page_is_judged_alike_after_a_round_trip(
     words: list[int], anchors: list[int], neighbours: list[int]
 ) -> None:
     """Whatever the page, it is judged, and exactly so by the tree made again from its bytes."""
-    one = Evidence(*(np.array(part, np.uint32) for part in (words, anchors, neighbours)))
+    one = ClassifierInput(*(np.array(part, np.uint32) for part in (words, anchors, neighbours)))
     for judge, again in copies():
         judgement = judge.judge(one)
         assert again.judge(one) == judgement
@@ -373,7 +375,7 @@ def copies() -> list[tuple[SvmTree, SvmTree]]:
 
 def test_an_empty_page() -> None:
     """A page with nothing on it has no votes, and is as little wanted as any page about other things."""
-    judgement = flat().judge(Evidence(np.zeros(0, np.uint32)))
+    judgement = flat().judge(ClassifierInput(np.zeros(0, np.uint32)))
     assert (judgement.accepted, judgement.votes, judgement.confidence) == (False, {}, NO_EVIDENCE)
     assert judgement.relevance < 0.1
 
@@ -393,8 +395,8 @@ def test_judging_needs_numpy_alone() -> None:
     """A worker that judges pages never loads scikit-learn or scipy."""
     program = (
         "import sys; from opilio.classify.svm import SvmTree; import numpy as np\n"
-        "from opilio.features.evidence import Evidence\n"
-        "SvmTree.from_bytes(sys.stdin.buffer.read()).explain(Evidence(np.arange(9, dtype=np.uint32)))\n"
+        "from opilio.features.classifier_input import ClassifierInput\n"
+        "SvmTree.from_bytes(sys.stdin.buffer.read()).explain(ClassifierInput(np.arange(9, dtype=np.uint32)))\n"
         "assert not {'sklearn', 'scipy'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", program], input=flat().to_bytes(), check=True, timeout=60)
@@ -411,7 +413,7 @@ def test_a_topic_without_examples() -> None:
         trained(without)
     assert "keywords" in caught.value.hint
     judge = trained(dataclasses.replace(without, keywords={2: "sailing boat harbour", 9: "unknown topic"}))
-    words = Evidence(np.array(term_ids("a harbour full of sailing boats"), np.uint32))
+    words = ClassifierInput(np.array(term_ids("a harbour full of sailing boats"), np.uint32))
     assert judge.judge(words).topic == 2
     stop_words = dataclasses.replace(without, keywords={2: "the of and"})
     with pytest.raises(InputError, match="'p2' has no example"):
@@ -431,7 +433,7 @@ def test_keywords_of_a_child_serve_its_parent() -> None:
     only_words = dataclasses.replace(
         training, examples=tuple(e for e in training.examples if e.kcid == 2), keywords={11: "sailing boat harbour"}
     )
-    words = Evidence(np.array(term_ids("sailing boat harbour"), np.uint32))
+    words = ClassifierInput(np.array(term_ids("sailing boat harbour"), np.uint32))
     assert trained(only_words).judge(words).topic == 11
 
 
@@ -458,7 +460,7 @@ def test_two_identical_topics() -> None:
     """Topics with the same documents cannot be told apart; judging works all the same, and always alike."""
     training = training_of(FLAT, {1, 2}, words={1: (1,), 2: (1,), 3: (3,)})
     twin = tuple(
-        dataclasses.replace(example, evidence=page((1,), n % 8)) if example.kcid in (1, 2) else example
+        dataclasses.replace(example, item=page((1,), n % 8)) if example.kcid in (1, 2) else example
         for n, example in enumerate(training.examples)
     )
     judge = trained(dataclasses.replace(training, examples=twin))
@@ -471,7 +473,7 @@ def test_two_identical_topics() -> None:
 def test_empty_examples_are_skipped() -> None:
     """Documents with no words among the examples change nothing in any decision."""
     training = training_of(FLAT, {1, 2})
-    empty = Evidence(np.zeros(5, np.uint32))
+    empty = ClassifierInput(np.zeros(5, np.uint32))
     more = dataclasses.replace(
         training,
         examples=(*training.examples, Example(1, empty), Example(2, empty, positive=False)),
@@ -493,7 +495,9 @@ def test_no_space() -> None:
 
 
 vectors = st.dictionaries(st.integers(1, 30), st.integers(1, 5), min_size=1, max_size=12).map(
-    lambda counts: Evidence(np.array([stem for stem, count in sorted(counts.items()) for _ in range(count)], np.uint32))
+    lambda counts: ClassifierInput(
+        np.array([stem for stem, count in sorted(counts.items()) for _ in range(count)], np.uint32)
+    )
 )
 
 
@@ -503,7 +507,9 @@ vectors = st.dictionaries(st.integers(1, 30), st.integers(1, 5), min_size=1, max
     st.integers(1, 30),
     st.integers(1, 30),
 )
-def test_selection_on_a_matrix(ours: list[Evidence], others: list[Evidence], candidates: int, features: int) -> None:
+def test_selection_on_a_matrix(
+    ours: list[ClassifierInput], others: list[ClassifierInput], candidates: int, features: int
+) -> None:
     """The features are those, in that order, which `select` chooses from vectors, and the rows what `weigh` gives."""
     space = make_space("terms", ClassifySettings())
     rows = SpaceRows(space, [*ours, *others], 0, {})
@@ -528,7 +534,9 @@ def test_selection_on_a_matrix(ours: list[Evidence], others: list[Evidence], can
     st.sets(st.integers(0, 40)),
     st.sampled_from(["terms", "terms+anchors"]),
 )
-def test_a_lens_weighs_as_idf_does(seen: list[Evidence], new: Evidence, chosen: set[int], spec: str) -> None:
+def test_a_lens_weighs_as_idf_does(
+    seen: list[ClassifierInput], new: ClassifierInput, chosen: set[int], spec: str
+) -> None:
     """Through a lens a page has the chosen features only, with the very weights they have among all of them."""
     space: Space = make_space(spec, ClassifySettings())
     idf = Idf().fit([space.vector(one) for one in seen], 100, {1: 60, 2: 3, 35: 9})

@@ -24,10 +24,10 @@ from opilio.crawl import engine
 from opilio.crawl.engine import Engine
 from opilio.crawl.operations.client import NOTE
 from opilio.crawl.teacher import Teacher
-from opilio.crawl.training_state import examples_in, examples_to_fetch
 from opilio.errors import InputError, SettingsError
 from opilio.lab.local_web import LocalServer
 from opilio.learn.guard import confidences
+from opilio.learn.training_state import examples_in, examples_to_fetch
 from opilio.model import TrainingCause, TrainingReason
 from opilio.store import Store
 from running_crawls import ends

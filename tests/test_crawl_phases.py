@@ -17,7 +17,7 @@ from opilio.crawl.engine import Engine
 from opilio.crawl.operations.client import ask
 from opilio.crawl.phases import PAUSED, phase_at_start, settings_in
 from opilio.errors import InputError, QueryError, SettingsError
-from opilio.frontier import Frontier, LearningOrder, QueuedUrl, ScopeFilter, make_strategy
+from opilio.frontier import Frontier, LearningStrategy, QueuedUrl, ScopeFilter, make_strategy
 from opilio.frontier.classic import SharpFocus
 from opilio.frontier.evidence_strategy import EXPLORED_PRIORITY, AllEvidence
 from opilio.lab.local_web import LocalServer
@@ -236,7 +236,7 @@ def test_the_order_that_the_user_chose_last_counts(
 
     async def choose_meanwhile(self: Engine, strategy: Any) -> None:
         await teach(self, strategy)
-        if isinstance(strategy, LearningOrder):
+        if isinstance(strategy, LearningStrategy):
             settings = override(self.settings, {"frontier.strategy": "breadth-first"})
             await self.change_strategy(make_strategy(settings.frontier))
             self.settings = settings

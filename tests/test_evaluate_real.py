@@ -128,7 +128,7 @@ def test_both_see_the_same_documents(local: Path, tmp_path: Path) -> None:
     theirs = training_of(judge, analysed, topic, 0)
 
     def words(examples: Any) -> list[list[int]]:
-        return sorted(sorted(int(stem) for stem in example.evidence.stems if stem) for example in examples)
+        return sorted(sorted(int(stem) for stem in example.item.stems if stem) for example in examples)
 
     assert words(mine.examples) == words(theirs.examples)
     assert words(mine.others) == words(theirs.others)

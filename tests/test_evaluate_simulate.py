@@ -18,8 +18,7 @@ from opilio import Collection
 from opilio.classify import KeywordJudge, Model
 from opilio.crawl.worker import PageJudge
 from opilio.errors import InputError
-from opilio.features.evidence import Evidence
-from opilio.frontier import strategies
+from opilio.features.classifier_input import ClassifierInput
 from opilio.lab.experiments import analyse
 from opilio.lab.experiments.simulate import Answers, Crawl, Simulation, run_all
 from opilio.lab.webs import RecordedTransport, record
@@ -154,7 +153,7 @@ def test_ways_to_judge_agree() -> None:
     words = ["birds", "cars and birds", "cars", "birds birds", "birds", "cars"]
     analysed = make_analysed([[1, 2, 3], [4], [5], [0], [], []], words=words)
     model = Model(1, "keywords", KeywordJudge({0: "birds"}))
-    judgements = [model.judge(Evidence.of(doc, "")) for doc in analysed.documents if doc]
+    judgements = [model.judge(ClassifierInput.of(doc, "")) for doc in analysed.documents if doc]
     relevance = np.array([said.relevance for said in judgements])
     live = PageJudge(model.to_bytes(), Settings().classify)
     crawls = [

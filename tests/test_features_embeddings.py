@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 import opilio
 from opilio.errors import SettingsError
 from opilio.features import word_vectors
+from opilio.features.classifier_input import NO_STEMS, ClassifierInput
 from opilio.features.embeddings import EMBEDDING, MAX_WORDS, Embeddings, WordRows, words_of
-from opilio.features.evidence import NO_STEMS, Evidence
 from opilio.features.spaces import SPACES, make_space
 from opilio.settings import ClassifySettings
 
@@ -67,8 +67,8 @@ def space(model: Path) -> Embeddings:
     return Embeddings(ClassifySettings(embedding_model=str(model)))
 
 
-def page(text: str, title: str = "") -> Evidence:
-    return Evidence(NO_STEMS, title=title, text=text)
+def page(text: str, title: str = "") -> ClassifierInput:
+    return ClassifierInput(NO_STEMS, title=title, text=text)
 
 
 def brute_force(pieces: list[str], rows: np.ndarray, words: list[tuple[list[str], int]]) -> list[float] | None:
@@ -303,9 +303,9 @@ def test_many_processes_prepare_at_once(tmp_path: Path, own_cache: Path) -> None
     """Workers that start together on an empty cache agree on the vector and leave one table and nothing half done."""
     folder = npy_model(tmp_path / "model", WORDS, numbers(8))
     code = (
-        "from opilio.features.embeddings import *; from opilio.features.evidence import NO_STEMS;"
+        "from opilio.features.embeddings import *; from opilio.features.classifier_input import NO_STEMS;"
         f"print(Embeddings(ClassifySettings(embedding_model={str(folder)!r})).vector("
-        "Evidence(NO_STEMS, text='heron moon')).values.tolist())"
+        "ClassifierInput(NO_STEMS, text='heron moon')).values.tolist())"
     )
     environment = {**os.environ, "PYTHONPATH": str(Path(opilio.__file__).parent.parent)}
     running = [
@@ -327,9 +327,9 @@ def test_only_the_beginning_of_a_text_counts(tmp_path: Path) -> None:
 def test_names_cover_the_vector(tmp_path: Path) -> None:
     """Each feature of a vector has a name, and no number is one of another kind."""
     made = space(npy_model(tmp_path / "model", WORDS, numbers(8)))
-    evidence = page("heron")
-    names = made.names(evidence, {})
-    assert set(made.vector(evidence).ids.tolist()) == set(names)
+    item = page("heron")
+    names = made.names(item, {})
+    assert set(made.vector(item).ids.tolist()) == set(names)
     assert names[EMBEDDING | 5] == "embedding 5"
     assert all(number >> 32 == 3 for number in names)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from opilio.analyze.terms import term_ids
 from opilio.errors import SettingsError
-from opilio.features import SPACES, Evidence, Space, Vector, make_space
+from opilio.features import SPACES, ClassifierInput, Space, Vector, make_space
 from opilio.features.anchors import MAX_ANCHOR_WORDS, anchor_stems, stop_phrases, without_stop_phrases
 from opilio.features.spaces import MAX_PAIR_WORDS, pair_ids
 from opilio.settings import ClassifySettings
@@ -24,7 +24,7 @@ BUILT_IN = ("terms", "pairs", "anchors", "neighbours")
 few_stems = st.lists(st.integers(0, 9), max_size=60)
 any_stems = st.lists(st.integers(0, 2**32 - 1), max_size=30)
 stems = st.one_of(few_stems, any_stems).map(lambda codes: np.array(codes, np.uint32))
-evidences = st.builds(Evidence, stems=stems, anchors=stems, neighbours=stems)
+items = st.builds(ClassifierInput, stems=stems, anchors=stems, neighbours=stems)
 specs = st.lists(st.sampled_from(BUILT_IN), min_size=1, max_size=6).map("+".join)
 
 
@@ -32,9 +32,9 @@ def space(spec: str, distance: int = 4) -> Space:
     return make_space(spec, ClassifySettings(pair_distance=distance))
 
 
-def evidence(*codes: int, **others: list[int]) -> Evidence:
+def item(*codes: int, **others: list[int]) -> ClassifierInput:
     arrays = {name: np.array(given_codes, np.uint32) for name, given_codes in others.items()}
-    return Evidence(stems=np.array(codes, np.uint32), **arrays)
+    return ClassifierInput(stems=np.array(codes, np.uint32), **arrays)
 
 
 def counts(vector: Vector) -> dict[int, float]:
@@ -47,8 +47,8 @@ def pair(one: int, other: int) -> int:
 
 
 class TestEverySpace:
-    @given(evidences, specs)
-    def test_vectors_are_well_formed(self, page: Evidence, spec: str) -> None:
+    @given(items, specs)
+    def test_vectors_are_well_formed(self, page: ClassifierInput, spec: str) -> None:
         """Feature numbers ascend and are distinct, every count is a whole number from 1 on, and types are fixed."""
         vector = space(spec).vector(page)
         assert (vector.ids.dtype, vector.values.dtype) == (np.uint64, np.float64)
@@ -56,14 +56,14 @@ class TestEverySpace:
         assert vector.ids.tolist() == sorted(set(vector.ids.tolist()))
         assert all(value >= 1 and value == int(value) for value in vector.values.tolist())
 
-    @given(evidences, specs)
-    def test_every_feature_has_a_name(self, page: Evidence, spec: str) -> None:
+    @given(items, specs)
+    def test_every_feature_has_a_name(self, page: ClassifierInput, spec: str) -> None:
         """Names are given for exactly the features of the vector."""
         view = space(spec)
         assert set(view.names(page, {})) == set(view.vector(page).ids.tolist())
 
-    @given(evidences)
-    def test_no_two_spaces_share_a_number(self, page: Evidence) -> None:
+    @given(items)
+    def test_no_two_spaces_share_a_number(self, page: ClassifierInput) -> None:
         """Features of different kinds never have the same number, whatever the hash codes."""
         numbers = [set(space(name).vector(page).ids.tolist()) for name in BUILT_IN]
         assert len(set().union(*numbers)) == sum(map(len, numbers))
@@ -71,12 +71,12 @@ class TestEverySpace:
     @pytest.mark.parametrize("spec", [*BUILT_IN, "+".join(BUILT_IN)])
     def test_nothing_to_look_at(self, spec: str) -> None:
         """A page without words, or of stop words alone, has an empty vector: the space abstains."""
-        for page in (evidence(), evidence(0, 0, anchors=[0], neighbours=[0])):
+        for page in (item(), item(0, 0, anchors=[0], neighbours=[0])):
             assert counts(space(spec).vector(page)) == {}
 
-    @given(evidences, specs)
-    def test_evidence_is_not_changed(self, page: Evidence, spec: str) -> None:
-        """Evidence may be looked at by many spaces, and its arrays may be read-only."""
+    @given(items, specs)
+    def test_evidence_is_not_changed(self, page: ClassifierInput, spec: str) -> None:
+        """ClassifierInput may be looked at by many spaces, and its arrays may be read-only."""
         for array in (page.stems, page.anchors, page.neighbours):
             array.flags.writeable = False
         first, second = space(spec).vector(page), space(spec).vector(page)
@@ -88,11 +88,11 @@ class TestTerms:
     def test_counts(self, codes: np.ndarray) -> None:
         """Terms are all stems but the zeros, each with its count."""
         expected = Counter(code for code in codes.tolist() if code)
-        assert counts(space("terms").vector(Evidence(stems=codes))) == expected
+        assert counts(space("terms").vector(ClassifierInput(stems=codes))) == expected
 
     def test_neighbours(self) -> None:
         """Terms of neighbours are features of their own beside the page's terms."""
-        page = evidence(5, 7, 5, neighbours=[7, 0, 7])
+        page = item(5, 7, 5, neighbours=[7, 0, 7])
         assert counts(space("terms+neighbours").vector(page)) == {5: 2, 7: 1, (2 << 32) + 7: 2}
 
 
@@ -106,17 +106,17 @@ class TestPairs:
             for other in words[at + 1 : at + 1 + distance]:
                 if one and other and one != other:
                     expected[pair(one, other)] += 1
-        assert counts(space("pairs", distance).vector(Evidence(stems=codes))) == expected
+        assert counts(space("pairs", distance).vector(ClassifierInput(stems=codes))) == expected
 
     def test_order_does_not_matter(self) -> None:
         """A pair is the same in either order of its words."""
         view = space("pairs")
-        assert counts(view.vector(evidence(3, 8))) == counts(view.vector(evidence(8, 3))) == {pair(3, 8): 1}
+        assert counts(view.vector(item(3, 8))) == counts(view.vector(item(8, 3))) == {pair(3, 8): 1}
 
     def test_distance_counts_stop_words(self) -> None:
         """Words that are no terms keep their place: they push the others apart."""
-        assert len(space("pairs", 3).vector(evidence(3, 0, 0, 8)).ids) == 1
-        assert len(space("pairs", 3).vector(evidence(3, 0, 0, 0, 8)).ids) == 0
+        assert len(space("pairs", 3).vector(item(3, 0, 0, 8)).ids) == 1
+        assert len(space("pairs", 3).vector(item(3, 0, 0, 0, 8)).ids) == 0
 
     @given(st.sets(st.tuples(st.integers(1, 2**32 - 1), st.integers(1, 2**32 - 1)), max_size=50))
     def test_different_pairs_have_different_numbers(self, pairs: set[tuple[int, int]]) -> None:
@@ -135,7 +135,7 @@ class TestPairs:
         """Only the first words of a very long page are looked at."""
         words = np.arange(1, MAX_PAIR_WORDS + 100, dtype=np.uint32)
         view = space("pairs", 1)
-        assert len(view.vector(Evidence(stems=words)).ids) == MAX_PAIR_WORDS - 1
+        assert len(view.vector(ClassifierInput(stems=words)).ids) == MAX_PAIR_WORDS - 1
 
 
 class TestAnchors:
@@ -144,12 +144,12 @@ class TestAnchors:
         lines = "Click here\nhome\nRead more...\nNext\n12\npage 3\nThe Home Brewing Page\n\nDownload\nhome"
         stems = anchor_stems(lines)
         assert without_stop_phrases(stems).tolist() == term_ids("home brewing page")
-        found = space("anchors").vector(Evidence(stems=np.zeros(0, np.uint32), anchors=stems))
+        found = space("anchors").vector(ClassifierInput(stems=np.zeros(0, np.uint32), anchors=stems))
         assert set(found.ids.tolist()) == {code + (1 << 32) for code in term_ids("home brewing page")}
 
     def test_only_links_that_say_nothing(self) -> None:
         """A page to which only such links lead is one the space cannot judge."""
-        page = Evidence(stems=np.zeros(0, np.uint32), anchors=anchor_stems("click here\nhere\nback to top"))
+        page = ClassifierInput(stems=np.zeros(0, np.uint32), anchors=anchor_stems("click here\nhere\nback to top"))
         assert counts(space("anchors").vector(page)) == {}
 
     @given(
@@ -161,7 +161,7 @@ class TestAnchors:
         for link in links:
             if link in ("data mining", "gene", "next gene"):
                 expected.update(code + (1 << 32) for code in term_ids(link))
-        page = Evidence(stems=np.zeros(0, np.uint32), anchors=anchor_stems("\n".join(links)))
+        page = ClassifierInput(stems=np.zeros(0, np.uint32), anchors=anchor_stems("\n".join(links)))
         assert counts(space("anchors").vector(page)) == expected
 
     def test_by_language(self) -> None:
@@ -183,13 +183,13 @@ class TestAnchors:
     def test_a_million_links(self) -> None:
         """A page that everybody links to costs no more than one that many link to."""
         stems = np.tile(np.array([7, 0], np.uint32), 1_000_000)
-        page = Evidence(stems=stems[:0], anchors=stems)
+        page = ClassifierInput(stems=stems[:0], anchors=stems)
         assert counts(space("anchors").vector(page)) == {(1 << 32) + 7: MAX_ANCHOR_WORDS / 2}
 
 
 class TestCombinations:
-    @given(evidences, st.sets(st.sampled_from(BUILT_IN), min_size=1), st.randoms())
-    def test_is_the_union(self, page: Evidence, names: set[str], random) -> None:
+    @given(items, st.sets(st.sampled_from(BUILT_IN), min_size=1), st.randoms())
+    def test_is_the_union(self, page: ClassifierInput, names: set[str], random) -> None:
         """A combination has the features and names of its parts and no others, in any order and with repeats."""
         shuffled = [*names, next(iter(names))]
         random.shuffle(shuffled)
@@ -233,10 +233,10 @@ class _Plugin:
     def __init__(self, settings: ClassifySettings) -> None:
         self.settings = settings
 
-    def vector(self, evidence: Evidence) -> Vector:
+    def vector(self, item: ClassifierInput) -> Vector:
         return Vector(np.array([1, 5, 1 << 40], np.uint64), np.array([10.0, 20.0, 30.0]))
 
-    def names(self, evidence: Evidence, terms: Mapping[int, str]) -> dict[int, str]:
+    def names(self, item: ClassifierInput, terms: Mapping[int, str]) -> dict[int, str]:
         return {1: "one", 5: "five", 1 << 40: "many"}
 
 
@@ -255,7 +255,7 @@ def plugins() -> Iterator[None]:
 class TestPlugins:
     def test_numbers_between_those_of_others(self) -> None:
         """A combination stays in order, and features that two spaces share are counted once, with the sum."""
-        found = space("odd+terms").vector(evidence(3, 5))
+        found = space("odd+terms").vector(item(3, 5))
         assert found.ids.tolist() == [1, 3, 5, 1 << 40]
         assert found.values.tolist() == [10, 1, 21, 30]
 
@@ -271,7 +271,7 @@ class TestNames:
 
     def test_readable(self) -> None:
         """A person can read of which kind a feature is and which stems made it."""
-        page = evidence(5, 7, anchors=[8], neighbours=[8])
+        page = item(5, 7, anchors=[8], neighbours=[8])
         assert space("terms+pairs+anchors+neighbours").names(page, self.TERMS) == {
             5: "mine",
             7: "data",
@@ -282,11 +282,11 @@ class TestNames:
 
     def test_unknown_stem(self) -> None:
         """A stem that the lexicon does not know is shown as its number."""
-        assert space("terms+pairs").names(evidence(5, 9), self.TERMS) == {5: "mine", 9: "#9", pair(5, 9): "#9 mine"}
+        assert space("terms+pairs").names(item(5, 9), self.TERMS) == {5: "mine", 9: "#9", pair(5, 9): "#9 mine"}
 
     @settings(max_examples=20)
-    @given(evidences)
-    def test_stop_phrases_have_no_names(self, page: Evidence) -> None:
+    @given(items)
+    def test_stop_phrases_have_no_names(self, page: ClassifierInput) -> None:
         """Names of anchors are those of the links that were kept."""
         view = space("anchors")
         assert all(name.startswith("anchor: ") for name in view.names(page, {}).values())

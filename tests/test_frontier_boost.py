@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frontiers import add, make_frontier, pages_in_order
-from opilio.frontier import Frontier, LearningOrder, NoListener, QueuedUrl, ScopeFilter
+from opilio.frontier import Frontier, LearningStrategy, NoListener, QueuedUrl, ScopeFilter
 from opilio.model import Outcome
 from opilio.settings import Settings, override
 
@@ -106,7 +106,7 @@ def test_eviction_goes_by_the_new_priority() -> None:
 def test_a_learned_order_hears_of_the_hubs() -> None:
     """It gets the hubs' scores, its own priorities decide, and the new ones are reported to the listener."""
 
-    class Told(LearningOrder):
+    class Told(LearningStrategy):
         def recommend(self, relevance: Mapping[int, float], hub_scores: Mapping[int, float]) -> None:
             self.scores = dict(hub_scores)
 

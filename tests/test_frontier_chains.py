@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opilio.frontier.link_tables import Chains
+from opilio.frontier.link_memory import Chains
 
 OIDS = 14
 bunches = st.lists(

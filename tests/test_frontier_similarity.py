@@ -16,7 +16,7 @@ from opilio import Collection
 from opilio.analyze.terms import term_ids
 from opilio.classify import Example, TrainingSet
 from opilio.errors import SettingsError
-from opilio.features.evidence import Evidence
+from opilio.features.classifier_input import ClassifierInput
 from opilio.features.word_vectors import stem_vectors
 from opilio.frontier import Host, QueuedUrl
 from opilio.frontier.evidence_strategy import AllEvidence
@@ -246,8 +246,8 @@ def test_a_crawl_goes_by_words_that_it_never_met(tmp_path: Path, has_vectors: bo
 
 def test_titles_are_stemmed_in_their_own_language() -> None:
     """The title of a German example meets the vectors of German stems."""
-    evidence = Evidence(np.array(term_ids("häuser", "de"), np.uint32), title="Häuser", language="de")
+    item = ClassifierInput(np.array(term_ids("häuser", "de"), np.uint32), title="Häuser", language="de")
     node = Node(ROOT, ABOVE_ROOT, "Wohnen", "", Mark.GOOD)
-    training = TrainingSet(Hierarchy([node]), (Example(ROOT, evidence, True, "http://a.org/"),), (), {}, {})
+    training = TrainingSet(Hierarchy([node]), (Example(ROOT, item, True, "http://a.org/"),), (), {}, {})
     [taught] = documents_of(training)
     assert taught.title.tolist() == term_ids("haus", "de") != term_ids("Häuser")

@@ -11,10 +11,10 @@ from frontiers import Noting, add, contact_hosts, make_frontier, pages_in_order
 from opilio.errors import QueryError, SettingsError
 from opilio.frontier import (
     ABSENT,
-    DatabaseOrder,
+    DatabaseStrategy,
     Frontier,
-    LearningOrder,
-    LinkTextOrder,
+    LearningStrategy,
+    LinkTextStrategy,
     QueuedUrl,
     ScopeFilter,
     Strategy,
@@ -78,7 +78,7 @@ def test_sql_and_memory_agree(name: str, tmp_path: Path) -> None:
         rows = store.next_waiting(
             f"{frontier.strategy.order_by}, oid", 200, exclude=frontier.oids_in_memory(), now_s=2.0
         )
-    if isinstance(frontier.strategy, DatabaseOrder):
+    if isinstance(frontier.strategy, DatabaseStrategy):
         expected = sorted(urls, key=lambda url: (-url.relevance, url.depth, url.oid))
     else:
         expected = sorted(urls, key=lambda url: (-url.priority, url.oid))
@@ -91,7 +91,7 @@ def test_every_strategy_finishes(name: str) -> None:
     frontier, _ = make_frontier({"frontier.strategy": name, "frontier.order_by": "oid", "fetch.host_delay_s": 0.0})
     for oid in range(50):
         add(frontier, oid, f"http://h{oid % 5}.example/{oid}", relevance=oid / 64, depth=oid % 3)
-    if isinstance(frontier.strategy, DatabaseOrder):
+    if isinstance(frontier.strategy, DatabaseStrategy):
         assert frontier.tiers.cold[0] == 50  # waits for the database
         return
     assert sorted(pages_in_order(frontier)) == list(range(50))
@@ -100,7 +100,7 @@ def test_every_strategy_finishes(name: str) -> None:
 def learning_orders() -> list[str]:
     """The registered strategies that learn."""
     settings = FrontierSettings(order_by="oid")
-    return sorted(name for name in strategies if isinstance(strategies.get(name)(settings), LearningOrder))
+    return sorted(name for name in strategies if isinstance(strategies.get(name)(settings), LearningStrategy))
 
 
 def linking(urls: list[QueuedUrl]) -> Document:
@@ -115,13 +115,13 @@ def linking(urls: list[QueuedUrl]) -> Document:
 
 @pytest.mark.parametrize("name", learning_orders())
 def test_every_learning_order_learns(name: str) -> None:
-    """The contract of `LearningOrder`: it takes pages whose links are partly not followed, outcomes of all kinds, and
+    """The contract of `LearningStrategy`: it takes pages whose links are partly not followed, outcomes of all kinds, and
     hubs' recommendations; it names only linked URLs as outdated; its priorities are numbers, one for each URL; and the
     links of a relevant page come before those of an irrelevant one."""
     frontier, _ = make_frontier({})
     order = make_strategy(FrontierSettings(strategy=name))
-    assert isinstance(order, LearningOrder) and order.order_by == "priority desc"
-    if isinstance(order, LinkTextOrder):
+    assert isinstance(order, LearningStrategy) and order.order_by == "priority desc"
+    if isinstance(order, LinkTextStrategy):
         order.prepare([3], [])
     urls = [QueuedUrl(oid, f"http://h{oid}.example/", frontier.host(f"h{oid}.example"), 0, 1, 0.0) for oid in range(9)]
     good, bad = Judgement(0, True, 0.9, 0.9), Judgement(0, False, 0.05, 0.05)
@@ -147,7 +147,7 @@ def test_every_learning_order_hands_over_what_it_knows(name: str) -> None:
     """The target of a redirect has the priority that its source had, alone or with links of its own."""
     frontier, _ = make_frontier({})
     order = make_strategy(FrontierSettings(strategy=name))
-    assert isinstance(order, LearningOrder)
+    assert isinstance(order, LearningStrategy)
     urls = [QueuedUrl(oid, f"http://h{oid}.example/", frontier.host(f"h{oid}.example"), 0, 1, 0.0) for oid in range(9)]
     order.settle(0, 0.9)
     order.observe(urls[0], Judgement(0, True, 0.9, 0.9), linking(urls[2:4]), [2, 3], [2, 3])
@@ -163,11 +163,11 @@ def test_every_learning_order_hands_over_what_it_knows(name: str) -> None:
 
 @pytest.mark.parametrize("name", learning_orders())
 def test_every_learning_order_can_be_rejudged_or_says_that_it_cannot(name: str) -> None:
-    """The contract of `LearningOrder.rejudging`: None, or an object that knows the pages, weighs relevance without
+    """The contract of `LearningStrategy.rejudging`: None, or an object that knows the pages, weighs relevance without
     changing its order, and takes the new judgements."""
     frontier, _ = make_frontier({})
     order = make_strategy(FrontierSettings(strategy=name))
-    assert isinstance(order, LearningOrder)
+    assert isinstance(order, LearningStrategy)
     urls = [QueuedUrl(oid, f"http://h{oid}.example/", frontier.host(f"h{oid}.example"), 0, 1, 0.0) for oid in range(6)]
     order.settle(0, 0.9)
     order.observe(urls[0], Judgement(0, True, 0.9, 0.9), linking(urls[2:4]), [2, 3], [2, 3])

@@ -120,7 +120,7 @@ def unseen_confidences(training: TrainingSet, crawled: Collection) -> list[float
         )  # fmt: skip
         judge = CLASSIFIERS.get(crawled.settings.classify.classifier).train(rest, crawled.settings)
         for example in training.examples[fold::3]:
-            judgement = judge.judge(example.evidence)
+            judgement = judge.judge(example.item)
             found.append(judgement.confidence if judgement.topic == 1 else min(0.0, judgement.confidence))
     return found
 
@@ -130,7 +130,7 @@ def test_a_document_is_less_sure_when_it_was_not_learned_from(crawled: Collectio
     with Store.open(crawled.folder, read_only=True) as opened:
         training, model = learn.gather(opened, crawled.settings), opened.load_model()
     unseen = [value for value in confidences(training, crawled.settings, model) if value is not None]
-    seen = [Model.from_bytes(model).judge(example.evidence).confidence for example in training.examples]
+    seen = [Model.from_bytes(model).judge(example.item).confidence for example in training.examples]
     assert statistics.fmean(unseen) < statistics.fmean(seen)
 
 
@@ -197,7 +197,7 @@ def test_confirmed_and_trimmed_pages_are_the_users(crawled: Collection, store: S
     about = learn.survey(store, settings).topics[1]
     assert not {first.url, second.url} & {page.url for page in about.archetypes}
     [example] = [one for one in learn.gather(store, settings).examples if one.name == second.url]
-    assert example.evidence.text == " ".join(words[3:9])
+    assert example.item.text == " ".join(words[3:9])
     [record] = [one for one in store.load_training() if one.name == second.url]
     assert (record.oid, record.source) == (second.oid, "confirmed")
     for wrong in ("zyzzyva", "  "):

@@ -20,7 +20,7 @@ from opilio.cli import cli
 from opilio.errors import InputError
 from opilio.learn.feedback import give_feedback
 from opilio.learn.rejudging import DeniedTopics
-from opilio.learn.training_changes import pending_changes, recording_changes, undo_changes
+from opilio.learn.training_data import pending_changes, recording_changes, undo_changes
 from opilio.model import Judgement
 from opilio.store import Batch, Store
 from opilio.topics.hierarchy import Hierarchy, Mark, Node

@@ -75,7 +75,7 @@ def test_strangers_by_brute_force(store: Store, settings: Settings, classifier: 
     for example, value in zip(known.examples, confidences(known, settings, trained.model), strict=True):
         assert value is not None, "all topics are wanted"
         least[example.kcid] = min(value, least.get(example.kcid, value))
-    said = [judge.judge(stranger.evidence) for stranger in found]
+    said = [judge.judge(stranger.item) for stranger in found]
     assert [one.confidence for one in said] == sorted(one.confidence for one in said)
     assert all(not one.accepted or one.confidence < least[one.topic] for one in said)
 

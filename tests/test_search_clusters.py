@@ -15,7 +15,7 @@ from sklearn.metrics import adjusted_rand_score, homogeneity_score
 
 from made_crawls import COOKING, GARDENING, MadeCrawl
 from opilio.errors import InputError
-from opilio.learn.training_changes import pending_changes, recording_changes
+from opilio.learn.training_data import pending_changes, recording_changes
 from opilio.search import clusters
 from opilio.search.clusters import find_clusters, fit, impurity_bits, split_topic
 from opilio.store import Store

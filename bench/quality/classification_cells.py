@@ -29,7 +29,7 @@ from opilio.classify.svm import Competition, SpaceView, SvmTree, union
 from opilio.classify.svm_training import TrainedPlanes
 from opilio.classify.xi_alpha import quality
 from opilio.errors import SettingsError
-from opilio.features.evidence import Evidence
+from opilio.features.classifier_input import ClassifierInput
 from opilio.features.spaces import make_space
 from opilio.settings import ClassifySettings, Settings
 from opilio.topics.hierarchy import ROOT
@@ -74,7 +74,7 @@ class Cell:
         self.topics = drawn.topics
         self.training: TrainingSet = training_set(pages, drawn)
         found = zip(self.training.examples, drawn.train, strict=True)
-        examples = (replace(example, evidence=with_one_link(pages, number)) for example, (number, _) in found)
+        examples = (replace(example, item=with_one_link(pages, number)) for example, (number, _) in found)
         self.training_as_found = replace(self.training, examples=tuple(examples))
         self.truth = np.array([self.topics.index(topic) if topic else -1 for _, topic in drawn.test])
         self.pages = [with_one_link(pages, number) for number, _ in drawn.test]
@@ -96,7 +96,7 @@ class Cell:
         counts[OTHERS_TRUTH] = [int((unknown & (decisions == -1)).sum()), 0, int(unknown.sum()), 0]
         self.counts[name] = counts
 
-    def judged(self, judge: Judge, pages: Sequence[Evidence]) -> list[Any]:
+    def judged(self, judge: Judge, pages: Sequence[ClassifierInput]) -> list[Any]:
         return [judge.judge(page) for page in pages]
 
     def run_small(self) -> None:
@@ -170,7 +170,9 @@ class Cell:
         for name in LINKED:
             self.record(f"svm {name} trained as found", panel.decide(votes, (name,), "majority"))
 
-    def check(self, tree: SvmTree, chosen: Sequence[str], rule: str, pages: Sequence[Evidence], found: Any) -> None:
+    def check(
+        self, tree: SvmTree, chosen: Sequence[str], rule: str, pages: Sequence[ClassifierInput], found: Any
+    ) -> None:
         """Stop when the classifier itself judges otherwise."""
         places = [tree.settings.spaces.index(name) for name in chosen]
         planes = [replace(p, space=places.index(p.space)) for p in tree.trained.planes if p.space in places]
@@ -220,7 +222,7 @@ class _Panels:
         self.views = dict(zip(spaces, views.values(), strict=True))
         self.competition = Competition.of(tree.hierarchy.children(ROOT), planes, views)
 
-    def votes(self, pages: Sequence[Evidence]) -> Votes:
+    def votes(self, pages: Sequence[ClassifierInput]) -> Votes:
         pairs = zip(self.views.items(), self.competition.panels, strict=True)
         return {
             name: np.array([panel.votes(view.features_of(page)) for page in pages]) for (name, view), panel in pairs

@@ -22,7 +22,7 @@ import zstandard
 from opilio.analyze import Analyzer
 from opilio.classify import Example, TrainingSet
 from opilio.features.anchors import anchor_stems
-from opilio.features.evidence import Evidence, TextReader, significant_stems
+from opilio.features.classifier_input import ClassifierInput, TextReader, significant_stems
 from opilio.model import Document
 from opilio.model.url import normalize
 from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
@@ -33,7 +33,7 @@ TEST_PAGES = 50
 """Of each topic, at most; and as many in all that must be refused."""
 LEAST_TEST_PAGES = 30
 MAX_ANCHORS = 50
-"""As many as training looks at (learn/training_set.py)."""
+"""As many as training looks at (learn/trainer.py)."""
 MAX_NEIGHBOURS = 200
 OTHERS_TRUTH = ""
 """The topic of a page that all topics must refuse."""
@@ -66,7 +66,7 @@ class Page:
 
     url: str
     labels: tuple[str, ...]
-    evidence: Evidence
+    item: ClassifierInput
     """Without links."""
     significant: bytes
     inlinks: list[tuple[int, str]] = field(default_factory=list)
@@ -115,7 +115,7 @@ def read_pages(folder: Path, file: str) -> list[Page]:
 
 def _page(document: Document, url: str, labels: Sequence[str]) -> Page:
     # No address: on a corpus of one host the directory metric of oasis would take whatever it is shown.
-    return Page(url, tuple(labels), Evidence.of(document, ""), significant_stems(document))
+    return Page(url, tuple(labels), ClassifierInput.of(document, ""), significant_stems(document))
 
 
 def _connect(pages: list[Page], links: list[list[tuple[str, str]]], moved: Mapping[str, str]) -> None:
@@ -150,7 +150,7 @@ def draw(pages: Sequence[Page], view: View, size: int, seed: int) -> Draw:
     by_topic: dict[str, list[int]] = defaultdict(list)
     for number, page in enumerate(pages):
         topic = topic_of(page, view)
-        if topic in topics and len(page.evidence.stems):
+        if topic in topics and len(page.item.stems):
             by_topic[topic].append(number)
         elif topic is not None and not topic.startswith(tuple(f"{one}." for one in topics)):
             by_topic[OTHERS_TRUTH].append(number)
@@ -164,27 +164,27 @@ def draw(pages: Sequence[Page], view: View, size: int, seed: int) -> Draw:
     return Draw(topics, train, [*test, *((number, OTHERS_TRUTH) for number in refused)])
 
 
-def with_all_links(pages: Sequence[Page], number: int) -> Evidence:
+def with_all_links(pages: Sequence[Page], number: int) -> ClassifierInput:
     """What training knows of a page: words of all links to it, and the terms of all pages around it."""
     page = pages[number]
     words = [anchor for _, anchor in page.inlinks if anchor][:MAX_ANCHORS]
     around = list(dict.fromkeys([*(source for source, _ in page.inlinks), *page.outlinks]))[:MAX_NEIGHBOURS]
     near = b"".join(pages[other].significant for other in around)
-    return _linked(page.evidence, "\n".join(words), near)
+    return _linked(page.item, "\n".join(words), near)
 
 
-def with_one_link(pages: Sequence[Page], number: int) -> Evidence:
+def with_one_link(pages: Sequence[Page], number: int) -> ClassifierInput:
     """What a crawl knows of a page when it is fetched: the one link, drawn by lot, by which it was found."""
     page = pages[number]
     if not page.inlinks:
-        return page.evidence
+        return page.item
     source, anchor = random.Random(number).choice(page.inlinks)
-    return _linked(page.evidence, anchor, pages[source].significant)
+    return _linked(page.item, anchor, pages[source].significant)
 
 
-def _linked(evidence: Evidence, anchors: str, neighbours: bytes) -> Evidence:
-    stems = anchor_stems(anchors, evidence.language)
-    return replace(evidence, anchors=stems, neighbours=np.frombuffer(neighbours, "<u4"))
+def _linked(item: ClassifierInput, anchors: str, neighbours: bytes) -> ClassifierInput:
+    stems = anchor_stems(anchors, item.language)
+    return replace(item, anchors=stems, neighbours=np.frombuffer(neighbours, "<u4"))
 
 
 def flat_hierarchy(topics: Sequence[str]) -> Hierarchy:

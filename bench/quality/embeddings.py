@@ -29,8 +29,8 @@ from sklearn.svm import LinearSVC
 from opilio.analyze import Analyzer
 from opilio.analyze.terms import term_ids, tokenize
 from opilio.errors import SettingsError
+from opilio.features.classifier_input import ClassifierInput
 from opilio.features.embeddings import Embeddings
-from opilio.features.evidence import Evidence
 from opilio.features.spaces import make_space
 from opilio.lab import local_web
 from opilio.settings import ClassifySettings, RobotsSettings, StoreSettings, TrapSettings
@@ -45,7 +45,7 @@ TIMED_ROUNDS = 5
 class Page(NamedTuple):
     topic: str
     host: str
-    evidence: Evidence
+    item: ClassifierInput
 
 
 def pages_of(size: local_web.Size) -> list[Page]:
@@ -64,13 +64,13 @@ def pages_of(size: local_web.Size) -> list[Page]:
             document = analyzer.analyze(web.pages[url].body, "text/html; charset=utf-8", url)
             text = document.main_text if document is not None else ""
             stems = np.array(term_ids(text, "en"), np.uint32)
-            found.append(Page(topic, host, Evidence(stems, text=text)))
+            found.append(Page(topic, host, ClassifierInput(stems, text=text)))
     return found
 
 
-def term_matrix(evidences: Sequence[Evidence]) -> csr_matrix:
+def term_matrix(items: Sequence[ClassifierInput]) -> csr_matrix:
     """(1 + ln tf) * idf, with document frequencies of the whole web."""
-    vectors = [make_space("terms", ClassifySettings()).vector(evidence) for evidence in evidences]
+    vectors = [make_space("terms", ClassifySettings()).vector(item) for item in items]
     ids, columns = np.unique(np.concatenate([vector.ids for vector in vectors]), return_inverse=True)
     rows = np.repeat(np.arange(len(vectors)), [len(vector.ids) for vector in vectors])
     counts = np.concatenate([vector.values for vector in vectors])
@@ -79,8 +79,8 @@ def term_matrix(evidences: Sequence[Evidence]) -> csr_matrix:
     return normalize(csr_matrix(((1 + np.log(counts)) * idf[columns], (rows, columns)), shape=shape))
 
 
-def embedding_matrix(space: Embeddings, evidences: Sequence[Evidence]) -> csr_matrix:
-    vectors = [space.vector(evidence) for evidence in evidences]
+def embedding_matrix(space: Embeddings, items: Sequence[ClassifierInput]) -> csr_matrix:
+    vectors = [space.vector(item) for item in items]
     dimensions = max(len(vector.values) for vector in vectors)
     return csr_matrix([v.values if len(v.values) else np.zeros(dimensions) for v in vectors])
 
@@ -125,22 +125,22 @@ def quality(matrix: csr_matrix, pages: Sequence[Page]) -> dict[str, list[float]]
     return result
 
 
-def cost_ms(work: Callable[[Evidence], object], evidences: Sequence[Evidence]) -> float:
+def cost_ms(work: Callable[[ClassifierInput], object], items: Sequence[ClassifierInput]) -> float:
     """CPU milliseconds a page of 500 words, the best of some rounds after one that fills the caches."""
     best = float("inf")
     for _ in range(TIMED_ROUNDS + 1):
         start = time.process_time()
-        for evidence in evidences:
-            work(evidence)
-        best = min(best, (time.process_time() - start) / len(evidences) * 1000)
+        for item in items:
+            work(item)
+        best = min(best, (time.process_time() - start) / len(items) * 1000)
     return round(best, 3)
 
 
-def page_of_500_words(evidences: Sequence[Evidence]) -> list[Evidence]:
+def page_of_500_words(items: Sequence[ClassifierInput]) -> list[ClassifierInput]:
     """Pages of exactly so many words, from the texts of the web."""
-    words = " ".join(evidence.text for evidence in evidences).split()
+    words = " ".join(item.text for item in items).split()
     texts = [" ".join(words[at : at + TIMED_WORDS]) for at in range(0, len(words) - TIMED_WORDS, TIMED_WORDS)]
-    return [Evidence(evidences[0].stems, text=text) for text in texts[:300]]
+    return [ClassifierInput(items[0].stems, text=text) for text in texts[:300]]
 
 
 def main() -> None:
@@ -149,11 +149,11 @@ def main() -> None:
     parser.add_argument("models", nargs="*", help="further models")
     arguments = parser.parse_args()
     pages = pages_of(5000 if arguments.quick else "full")
-    evidences = [page.evidence for page in pages]
-    timed = page_of_500_words(evidences)
-    terms = term_matrix(evidences)
+    items = [page.item for page in pages]
+    timed = page_of_500_words(items)
+    terms = term_matrix(items)
     result: dict[str, object] = {"pages": len(pages), "topics": len({page.topic for page in pages})}
-    result["tokenize_ms"] = cost_ms(lambda evidence: tokenize(evidence.text), timed)
+    result["tokenize_ms"] = cost_ms(lambda item: tokenize(item.text), timed)
     result["terms"] = quality(terms, pages)
     print(f"{len(pages)} pages on {result['topics']} topics\nterms: {result['terms']}", flush=True)
     for model in ["", *arguments.models]:
@@ -164,7 +164,7 @@ def main() -> None:
         except SettingsError as error:
             print(f"left out: {error}; {error.hint}")
             continue
-        matrix = embedding_matrix(space, evidences)
+        matrix = embedding_matrix(space, items)
         row = {
             "alone": quality(matrix, pages),
             "with terms": quality(hstack([terms, matrix]).tocsr(), pages),

@@ -35,7 +35,7 @@ from opilio.lab.experiments.experiment import Experiment, from_table
 from opilio.lab.experiments.simulate import Answers, Simulation
 from opilio.lab.experiments.tasks import Start, TaskMaker, TaskTopic
 from opilio.lab.webs.recorded import RecordedWeb
-from opilio.learn import prepare_order
+from opilio.learn import prepare_strategy
 from opilio.settings import override
 
 BUDGET_SHARE = 0.15
@@ -103,7 +103,7 @@ def crawl(
     simulation = Simulation(answers, settings, topic.starts(start), judge, max_pages=pages)
     strategy = simulation.absorber.frontier.strategy
     assert isinstance(strategy, Noting)
-    prepare_order(strategy, training_of(experiment.judge, analysed, topic, experiment.seed))
+    prepare_strategy(strategy, training_of(experiment.judge, analysed, topic, experiment.seed))
     before = np.array([WEIGHTS[name] for name in FEATURES])
     shaken = before * np.exp(rng.normal(0, 0.5, len(before))) * (rng.random(len(before)) < 0.5)
     strategy.observe_with(shaken, {web.urls[page]: 1.0 for page in topic.targets}, rng, moments)

@@ -21,14 +21,14 @@ from typing import Any
 import msgspec
 
 from opilio.crawl import rows
-from opilio.frontier import LinkTextOrder, QueuedUrl
+from opilio.frontier import LinkTextStrategy, QueuedUrl
 from opilio.lab.experiments.crawls import Judging, make_judge, training_of
 from opilio.lab.experiments.experiment import Contestant, Experiment, JudgeChoice, Topics, Web
 from opilio.lab.experiments.plan import choose_topics
 from opilio.lab.experiments.runner import Loaded
 from opilio.lab.experiments.simulate import START_S, Simulation
 from opilio.lab.experiments.tasks import Start, TaskTopic
-from opilio.learn import prepare_order
+from opilio.learn import prepare_strategy
 from opilio.learn.crawl_health import estimate_recall
 from opilio.model import RELEVANT, Judgement, Lease, Visit
 from opilio.model.url import host_of, url_key
@@ -124,8 +124,8 @@ def crawls(folder: Path, judge: str, topics: int) -> list[Watched]:
             with tempfile.TemporaryDirectory() as place, Store.create(Path(place)) as store:
                 crawl = Watched(loaded, settings, topic, judging, store)
                 strategy = crawl.absorber.frontier.strategy
-                if isinstance(strategy, LinkTextOrder):
-                    prepare_order(strategy, training_of(experiment.judge, loaded.analysed, topic, experiment.seed))
+                if isinstance(strategy, LinkTextStrategy):
+                    prepare_strategy(strategy, training_of(experiment.judge, loaded.analysed, topic, experiment.seed))
                 if crawl.reachable >= MIN_REACHABLE:
                     crawl.run()
                     done.append(crawl)

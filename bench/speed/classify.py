@@ -40,7 +40,7 @@ from threadpoolctl import threadpool_limits
 from bench.speed import probes
 from opilio.analyze import Analyzer
 from opilio.classify import CLASSIFIERS, Example, Model, TrainingSet
-from opilio.features.evidence import Evidence, TextReader
+from opilio.features.classifier_input import ClassifierInput, TextReader
 from opilio.lab import local_web
 from opilio.lab.local_web import WebPage
 from opilio.model import Document
@@ -113,16 +113,16 @@ class Task:
         ]
         return TrainingSet(
             hierarchy=self.tree.hierarchy(),
-            examples=tuple(Example(self.kcids[page.topic], self.evidence(page)) for page in self.examples),
+            examples=tuple(Example(self.kcids[page.topic], self.item(page)) for page in self.examples),
             others=tuple(others),
             keywords={topic.kcid: " ".join(topic.keywords) for topic in self.tree.topics if topic.keywords},
         )
 
-    def evidence(self, page: WebPage) -> Evidence:
+    def item(self, page: WebPage) -> ClassifierInput:
         document = self.analyzer.analyze(page.body, "text/html; charset=utf-8", page.url)
         if document is None:
             raise SystemExit(f"{page.url}: cannot be read")
-        return Evidence.of(document, page.url, page.title)
+        return ClassifierInput.of(document, page.url, page.title)
 
 
 def train(training: TrainingSet) -> tuple[dict[str, Model], dict[str, dict[str, float]]]:
@@ -135,7 +135,7 @@ def train(training: TrainingSet) -> tuple[dict[str, Model], dict[str, dict[str, 
         wall_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu
         began = time.process_time()
         models[name] = Model.from_bytes(data)
-        models[name].judge(training.examples[0].evidence)  # some tables are made when they are first needed
+        models[name].judge(training.examples[0].item)  # some tables are made when they are first needed
         figures[name] = {
             "train_s": round(cpu_s, 2),
             "train_wall_s": round(wall_s, 2),
@@ -149,7 +149,7 @@ def train(training: TrainingSet) -> tuple[dict[str, Model], dict[str, dict[str, 
 def train_peer(training: TrainingSet) -> tuple[Pipeline, dict[str, float]]:
     began, cpu = time.perf_counter(), time.process_time()
     documents = list(training)
-    texts = [f"{example.evidence.title}\n{example.evidence.text}" for example in documents]
+    texts = [f"{example.item.title}\n{example.item.text}" for example in documents]
     peer = make_pipeline(TfidfVectorizer(sublinear_tf=True), LinearSVC(class_weight="balanced", random_state=0))
     peer.fit(texts, [example.kcid for example in documents])
     spent = {"train_s": time.process_time() - cpu, "train_wall_s": time.perf_counter() - began}
@@ -158,20 +158,20 @@ def train_peer(training: TrainingSet) -> tuple[Pipeline, dict[str, float]]:
 
 def judge(task: Task, pages: Sequence[WebPage], models: dict[str, Model], peer: Pipeline, clock: Clock) -> None:
     """Judge each page once by everybody: from its bytes by the default, as a worker does, then by the others."""
-    seen: list[tuple[Document, Evidence]] = []
+    seen: list[tuple[Document, ClassifierInput]] = []
     for page in pages:
         with clock.time("analyze"):
             document = task.analyzer.analyze(page.body, "text/html; charset=utf-8", page.url)
         if document is None:
             raise SystemExit(f"{page.url}: cannot be read")
-        with clock.time("evidence"):
-            evidence = Evidence.of(document, page.url, page.title)
+        with clock.time("input"):
+            item = ClassifierInput.of(document, page.url, page.title)
         with clock.time(DEFAULT):
-            models[DEFAULT].judge(evidence)
-        seen.append((document, evidence))
+            models[DEFAULT].judge(item)
+        seen.append((document, item))
     for name, model in models.items():
-        for _, evidence in seen if name != DEFAULT else ():
-            near = replace(evidence, neighbours=evidence.stems[:30]) if "neighbours" in name else evidence
+        for _, item in seen if name != DEFAULT else ():
+            near = replace(item, neighbours=item.stems[:30]) if "neighbours" in name else item
             with clock.time(name):
                 model.judge(near)
     for document, _ in seen:
@@ -185,14 +185,14 @@ def judge(task: Task, pages: Sequence[WebPage], models: dict[str, Model], peer: 
 
 def judging_figures(clock: Clock) -> dict[str, dict[str, float]]:
     """By classifier: its own part, and all from bytes to judgement."""
-    stages = {name: {"median_ms": clock.median(name), "p99_ms": clock.worst(name)} for name in ("analyze", "evidence")}
+    stages = {name: {"median_ms": clock.median(name), "p99_ms": clock.worst(name)} for name in ("analyze", "input")}
     for name in (*WAYS, "sklearn"):
         stages[name] = {"median_ms": clock.median(name), "p99_ms": clock.worst(name)}
         parts = ("read text", name) if name != "sklearn" else ("sklearn",)
         stages[name]["from_text_ms"] = clock.median(*parts)
         if name != "sklearn":
-            stages[name]["from_bytes_ms"] = clock.median("analyze", "evidence", name)
-            stages[name]["from_bytes_p99_ms"] = clock.worst("analyze", "evidence", name)
+            stages[name]["from_bytes_ms"] = clock.median("analyze", "input", name)
+            stages[name]["from_bytes_p99_ms"] = clock.worst("analyze", "input", name)
     return stages
 
 
@@ -239,7 +239,7 @@ def main() -> None:
         "training": trained,
         "probes": rows,
         "pages": len(task.pages),
-        "words_median": statistics.median(len(page.evidence.stems) for page in training.examples),
+        "words_median": statistics.median(len(page.item.stems) for page in training.examples),
         "versions": {"scikit-learn": sklearn.__version__, "numpy": np.__version__},
         "machine": f"{platform.machine()}, {os.cpu_count()} cores",
     }

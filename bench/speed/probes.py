@@ -31,7 +31,7 @@ import numpy as np
 
 from opilio.classify.bayes import BayesTree
 from opilio.classify.judge import Example, TrainingSet
-from opilio.features.evidence import Evidence
+from opilio.features.classifier_input import ClassifierInput
 from opilio.settings import Settings
 from opilio.store import Batch, Store
 from opilio.store.probes import bulk_probe, bulk_relevance, chain, single_probe, write_model
@@ -53,18 +53,18 @@ class Web:
         self.own = self.rng.integers(0, VOCABULARY, (topics + 1, OWN_TERMS))
         self.leaves = [kcid for kcid in self.hierarchy.nodes if not self.hierarchy.children(kcid)]
 
-    def page(self, topic: int) -> Evidence:
+    def page(self, topic: int) -> ClassifierInput:
         common = np.minimum(self.rng.zipf(1.25, WORDS), VOCABULARY) - 1
         line = self.hierarchy.line(topic)
         own = [self.rng.choice(self.own[kcid], WORDS // 12) for kcid in line]
-        return Evidence(self.tids[np.concatenate([common, *own])])
+        return ClassifierInput(self.tids[np.concatenate([common, *own])])
 
     def training(self) -> TrainingSet:
         examples = [Example(leaf, self.page(leaf)) for leaf in self.leaves for _ in range(EXAMPLES)]
         others = [Example(ROOT, self.page(ROOT)) for _ in range(EXAMPLES)]
         return TrainingSet(self.hierarchy, tuple(examples), tuple(others))
 
-    def pages(self, count: int) -> list[Evidence]:
+    def pages(self, count: int) -> list[ClassifierInput]:
         return [self.page(self.leaves[at % len(self.leaves)]) for at in range(count)]
 
 
@@ -117,7 +117,7 @@ class Btree:
         return chain(scores)
 
 
-def fill(store: Store, pages: list[Evidence], have: int) -> None:
+def fill(store: Store, pages: list[ClassifierInput], have: int) -> None:
     batch = Batch()
     for did in range(have, len(pages)):
         tids, counts = np.unique(pages[did].stems, return_counts=True)
@@ -136,7 +136,9 @@ def timed_ms(documents: int, run: Callable[[], object]) -> tuple[float, float]:
     return round(min(cpu) / documents * 1e3, 3), round(min(wall) / documents * 1e3, 3)
 
 
-def check(model: BayesTree, pages: list[Evidence], dids: list[int], *ways: Callable[[int], dict[int, float]]) -> None:
+def check(
+    model: BayesTree, pages: list[ClassifierInput], dids: list[int], *ways: Callable[[int], dict[int, float]]
+) -> None:
     for did in dids:
         truth = model.log_probabilities(pages[did])
         for way in ways:
@@ -171,7 +173,7 @@ def measure(topics: int, sizes: list[int], folder: Path) -> list[dict[str, float
 def one_size(
     connection: duckdb.DuckDBPyConnection,
     model: BayesTree,
-    pages: list[Evidence],
+    pages: list[ClassifierInput],
     topics: int,
     folder: Path,
 ) -> dict[str, float]:

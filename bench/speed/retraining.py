@@ -41,7 +41,7 @@ from opilio.analyze import Analyzer
 from opilio.classify import Model
 from opilio.crawl.engine import Engine
 from opilio.crawl.status import FOUND
-from opilio.features.evidence import Evidence
+from opilio.features.classifier_input import ClassifierInput
 from opilio.lab.local_web import LocalServer, LocalWeb
 from opilio.model import Document, Judgement, host_of, url_key
 from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
@@ -182,7 +182,7 @@ def read_originals(web: LocalWeb, model: Model, most: int) -> Iterator[Original]
     for page in list(web.pages.values())[:: len(web.pages) // most]:
         document = analyzer.analyze(page.body, "text/html; charset=utf-8", page.url)
         if document is not None and "?" not in page.url:
-            yield Original(page.url, document, model.judge(Evidence.of(document, page.url)))
+            yield Original(page.url, document, model.judge(ClassifierInput.of(document, page.url)))
 
 
 def make_collection(folder: Path, web: LocalWeb, server: LocalServer, pages: int, waiting: int) -> None:
@@ -215,7 +215,7 @@ class Conductor:
         self.rests: list[tuple[Sample, Sample]] = []
         self.rounds: list[dict[str, Any]] = []
         self._task: asyncio.Task[None] | None = None
-        self.is_busy, self.holds = True, False
+        self.is_busy, self.pauses_fetching = True, False
         self._longest_s = 0.0
 
     def look(self) -> None:

@@ -35,7 +35,7 @@ from opilio.crawl.absorb import Absorber
 from opilio.crawl.ledger import Ledger
 from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.status import Counters
-from opilio.frontier import Duplicates, Frontier, KeyMap, LinkTextOrder, ScopeFilter, make_strategy
+from opilio.frontier import Duplicates, Frontier, KeyMap, LinkTextStrategy, ScopeFilter, make_strategy
 from opilio.frontier.hosts import HostTable
 from opilio.model import Lease, LeaseKind
 from opilio.process import collect_rarely
@@ -74,7 +74,7 @@ class Simulated:
         for host in hosts:
             url = recorded.web.url(host, 0)
             self.absorber.offer(url, parent=-1, depth=0, relevance=1.0, topic=1, now_s=START_S)
-        assert isinstance(strategy, LinkTextOrder)
+        assert isinstance(strategy, LinkTextStrategy)
         strategy.prepare([stem for name in NAMES for stem in term_ids(name)], [])
         for subject in range(len(NAMES)):
             for url in recorded.web.examples(subject):

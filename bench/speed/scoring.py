@@ -32,7 +32,7 @@ import numpy as np
 
 from opilio.analyze import Analyzer
 from opilio.analyze.terms import term_ids
-from opilio.frontier import LinkTextOrder
+from opilio.frontier import LinkTextStrategy
 from opilio.frontier.strategies import KnownDocument
 from opilio.lab.experiments.analysed import Analysed, analyse
 from opilio.lab.experiments.simulate import Answers, Simulation
@@ -132,7 +132,7 @@ class Crawls:
             in_flight=at_once, examples=self.examples, on_page=on_page,
         )  # fmt: skip
         absorber = simulation.absorber
-        if isinstance(absorber.frontier.strategy, LinkTextOrder):
+        if isinstance(absorber.frontier.strategy, LinkTextStrategy):
             absorber.frontier.strategy.prepare(term_ids(self.label), self.words)
         mark()
         simulation.run()

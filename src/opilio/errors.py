@@ -26,7 +26,7 @@ class SettingsError(OpilioError):
 
 
 class InputError(OpilioError):
-    """An input file (bookmarks, seeds, topics) that is missing, unreadable or holds nothing usable."""
+    """An input file (bookmarks, seeds, topics) that is missing, unreadable or without usable content."""
 
 
 class CollectionError(OpilioError):

@@ -142,7 +142,7 @@ class Directives(NamedTuple):
 
 
 def robots_header(value: str) -> list[tuple[str, str]]:
-    """The pairs of addressee and value in an X-Robots-Tag header. An addressee holds until the next one."""
+    """The pairs of addressee and value in an X-Robots-Tag header. An addressee applies until the next one."""
     addressee, pairs = EVERYONE, []
     for part in value.split(","):
         name, colon, rest = part.lower().partition(":")

@@ -1,4 +1,4 @@
-"""Classification: from the evidence about a page to a judgement, the topic it belongs to and the confidence in it.
+"""Classification: from what is known about a page to a judgement, the topic it belongs to and the confidence in it.
 
 A classifier is trained on examples of the topics and judges pages in the workers. `judge.py` declares what all of them
 share, and the registry where others plug in. The default is `svm`: support vector machines at each node of the topic

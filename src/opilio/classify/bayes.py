@@ -32,7 +32,7 @@ import numpy as np
 
 from opilio.classify.judge import CLASSIFIERS, Explanation, Reason, Step, TrainingSet
 from opilio.errors import InputError
-from opilio.features.evidence import Evidence
+from opilio.features.classifier_input import ClassifierInput
 from opilio.features.spaces import Vector, make_space
 from opilio.features.weights import select_among
 from opilio.model import RELEVANT, Judgement
@@ -248,7 +248,7 @@ class BayesTree:
     def train(cls, training: TrainingSet, settings: Settings) -> Self:
         """Learn each inner node. Topics without examples and examples without terms are left out."""
         space, hierarchy = make_space(SPACE, settings.classify), training.hierarchy
-        vectors = {id(example): space.vector(example.evidence) for example in training}
+        vectors = {id(example): space.vector(example.item) for example in training}
         nodes = []
         for pcid in hierarchy.inner():
             groups = {kcid: training.of(kcid) for kcid in hierarchy.children(pcid)}
@@ -263,26 +263,26 @@ class BayesTree:
         names = {tid: name for tid, name in training.terms.items() if tid in known}
         return cls(hierarchy, nodes, names, focus=settings.classify.focus)
 
-    def judge(self, evidence: Evidence) -> Judgement:
+    def judge(self, item: ClassifierInput) -> Judgement:
         """The topic is the best leaf, the relevance R(d), and the confidence the log odds of R(d)."""
-        descent = self._descend(evidence)
+        descent = self._descend(item)
         return self._judgement(descent) if descent else Judgement()
 
-    def explain(self, evidence: Evidence) -> Explanation:
+    def explain(self, item: ClassifierInput) -> Explanation:
         """A step for each topic that competed with its siblings at the nodes on the way to the best leaf."""
-        descent = self._descend(evidence)
+        descent = self._descend(item)
         if not descent:
             return Explanation(Judgement(), ())
         judgement = self._judgement(descent)
         line = self.hierarchy.line(judgement.topic) if judgement.accepted else []
-        names = self._space.names(evidence, self.names)
+        names = self._space.names(item, self.names)
         way = [pcid for pcid in (self.hierarchy.start, *line) if pcid in self.nodes]
         steps = [step for pcid in way for step in _steps(self.nodes[pcid], descent.page, line, names)]
         return Explanation(judgement, tuple(steps))
 
-    def log_probabilities(self, evidence: Evidence) -> dict[int, float]:
+    def log_probabilities(self, item: ClassifierInput) -> dict[int, float]:
         """log Pr[c | d] of every competing topic and every OTHERS, even for a page on which `judge` abstains."""
-        descent = _Descent(self.nodes, self.hierarchy.start, self._space.vector(evidence))
+        descent = _Descent(self.nodes, self.hierarchy.start, self._space.vector(item))
         found = descent.expand(self.nodes)
         return {kcid: logpr for kcid, logpr in found.items() if kcid != self.hierarchy.start}
 
@@ -319,9 +319,9 @@ class BayesTree:
             raise InputError(f"a trained classifier of the kind {packed.kind!r}, not a Bayes tree")
         return cls(Hierarchy(Node(*topic) for topic in packed.topics), nodes, packed.names, focus=packed.focus)
 
-    def _descend(self, evidence: Evidence) -> _Descent | None:
+    def _descend(self, item: ClassifierInput) -> _Descent | None:
         """The start of a page's way down; None if none of its words is known."""
-        page = self._space.vector(evidence)
+        page = self._space.vector(item)
         start = self.hierarchy.start
         return _Descent(self.nodes, start, page) if len(self.nodes[start].rows(page)[0]) else None
 

@@ -4,8 +4,8 @@ There must be no stop word and no punctuation between them. Spaces do not separa
 them ("object-oriented programming" is one collocation of three); line ends do, because lines are headings, paragraphs
 and list items.
 
-Evidence has the stems of a page but not their positions. They are found again here without tokenising: the kinds of
-the characters suffice, and numpy processes all of them at once.
+A `ClassifierInput` has the stems of a page but not their positions. They are found again here without tokenising: the
+kinds of the characters suffice, and numpy processes all of them at once.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from opilio.analyze.terms import tokenize
-from opilio.features.evidence import Evidence
+from opilio.features.classifier_input import ClassifierInput
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from opilio.features.evidence import Stems
+    from opilio.features.classifier_input import Stems
 
     Places = npt.NDArray[np.int64]
     Flags = npt.NDArray[np.bool_]
@@ -63,10 +63,10 @@ class Phrases(NamedTuple):
     """The index of its first word."""
 
 
-def words_of(evidence: Evidence) -> PlacedWords:
+def words_of(item: ClassifierInput) -> PlacedWords:
     """The words of a page. Without its text, only stop words are known to separate them."""
-    stems = evidence.stems
-    text = f"{evidence.title}\n{evidence.text}" if evidence.title else evidence.text
+    stems = item.stems
+    text = f"{item.title}\n{item.text}" if item.title else item.text
     if text:
         kinds = _kinds(text)
         starts, ends = _spans(kinds)

@@ -1,4 +1,4 @@
-"""What all classifiers share: they are trained on examples, judge evidence, explain judgements, and can be serialised.
+"""What all classifiers share: they are trained on examples, judge pages, explain judgements, and can be serialised.
 
 A classifier is a plug-in: a class with the five methods of `Judge`, registered in `CLASSIFIERS` under the name that the
 setting `classify.classifier` uses. A trained classifier never changes; retraining makes another one.
@@ -14,7 +14,7 @@ from typing import Protocol, Self, runtime_checkable
 
 import msgspec
 
-from opilio.features.evidence import Evidence
+from opilio.features.classifier_input import ClassifierInput
 from opilio.model import Judgement
 from opilio.registry import Registry
 from opilio.settings import Settings
@@ -26,7 +26,7 @@ class Example:
     """A training document."""
 
     kcid: int
-    evidence: Evidence
+    item: ClassifierInput
     positive: bool = True
     """False: a negative example, which belongs to the OTHERS beside its topic (for the root: to OTHERS below it)."""
     name: str = ""
@@ -119,11 +119,11 @@ class Judge(Protocol):
         """Learn from examples. Raises an InputError that says what is missing if they do not suffice."""
         ...  # pragma: no cover
 
-    def judge(self, evidence: Evidence) -> Judgement:
+    def judge(self, item: ClassifierInput) -> Judgement:
         """Which topic a page belongs to. Never raises, whatever the page."""
         ...  # pragma: no cover
 
-    def explain(self, evidence: Evidence) -> Explanation:
+    def explain(self, item: ClassifierInput) -> Explanation:
         """The same judgement, with its reasons."""
         ...  # pragma: no cover
 
@@ -166,13 +166,13 @@ class Model:
         self.classifier = classifier
         self.trained_judge = judge
 
-    def judge(self, evidence: Evidence) -> Judgement:
+    def judge(self, item: ClassifierInput) -> Judgement:
         """The judgement of the classifier, with the version."""
-        return msgspec.structs.replace(self.trained_judge.judge(evidence), model_version=self.version)
+        return msgspec.structs.replace(self.trained_judge.judge(item), model_version=self.version)
 
-    def explain(self, evidence: Evidence) -> Explanation:
+    def explain(self, item: ClassifierInput) -> Explanation:
         """The same judgement, with its reasons."""
-        explanation = self.trained_judge.explain(evidence)
+        explanation = self.trained_judge.explain(item)
         signed = msgspec.structs.replace(explanation.judgement, model_version=self.version)
         return Explanation(signed, explanation.steps)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from opilio.analyze.terms import term_ids
 from opilio.classify.judge import CLASSIFIERS, Explanation, Reason, Step, TrainingSet
-from opilio.features.evidence import Evidence
+from opilio.features.classifier_input import ClassifierInput
 from opilio.model import Judgement
 from opilio.settings import Settings
 
@@ -43,11 +43,11 @@ class KeywordJudge:
         """Use the keywords of the wanted topics."""
         return cls({kcid: words for kcid, words in training.keywords.items() if training.hierarchy.is_wanted(kcid)})
 
-    def judge(self, evidence: Evidence) -> Judgement:
+    def judge(self, item: ClassifierInput) -> Judgement:
         """The topic that fits a page best, with the cosine similarity as relevance, 0 to 1."""
         if not len(self.topics):
             return Judgement()
-        cosines = self._cosines(evidence)
+        cosines = self._cosines(item)
         best = int(np.argmax(cosines))
         cosine = min(1.0, float(cosines[best]))
         if not cosine:
@@ -61,13 +61,13 @@ class KeywordJudge:
             agreed=[METRIC],
         )
 
-    def explain(self, evidence: Evidence) -> Explanation:
+    def explain(self, item: ClassifierInput) -> Explanation:
         """The cosine with each topic, and the keywords that were found."""
-        judgement = self.judge(evidence)
+        judgement = self.judge(item)
         words = {term: word for text in self._keywords.values() for word in text.split() for term in term_ids(word)}
-        found = self._frequencies(evidence) / max(1.0, float(np.linalg.norm(_counts(evidence)[1])))
+        found = self._frequencies(item) / max(1.0, float(np.linalg.norm(_counts(item)[1])))
         steps = []
-        for row, (topic, cosine) in enumerate(zip(self.topics.tolist(), self._cosines(evidence), strict=True)):
+        for row, (topic, cosine) in enumerate(zip(self.topics.tolist(), self._cosines(item), strict=True)):
             parts = zip(self._terms.tolist(), self._weights[row] * found, strict=True)
             reasons = [Reason(words.get(term, f"#{term}"), float(part)) for term, part in parts if part]
             reasons.sort(key=lambda reason: -reason.weight)
@@ -84,15 +84,15 @@ class KeywordJudge:
         """A judge with the same keywords."""
         return cls(_decoder.decode(data))
 
-    def _cosines(self, evidence: Evidence) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        ids, counts = _counts(evidence)
+    def _cosines(self, item: ClassifierInput) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        ids, counts = _counts(item)
         if not len(ids):
             return np.zeros(len(self.topics))
-        cosines: np.ndarray[tuple[int], np.dtype[np.float64]] = self._weights @ self._frequencies(evidence)
+        cosines: np.ndarray[tuple[int], np.dtype[np.float64]] = self._weights @ self._frequencies(item)
         return cosines / np.linalg.norm(counts)
 
-    def _frequencies(self, evidence: Evidence) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        ids, counts = _counts(evidence)
+    def _frequencies(self, item: ClassifierInput) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        ids, counts = _counts(item)
         if not len(ids):
             return np.zeros(len(self._terms))
         places = np.searchsorted(ids, self._terms)
@@ -101,8 +101,8 @@ class KeywordJudge:
 
 
 def _counts(
-    evidence: Evidence,
+    item: ClassifierInput,
 ) -> tuple[np.ndarray[tuple[int], np.dtype[np.uint32]], np.ndarray[tuple[int], np.dtype[np.float64]]]:
-    ids, counts = np.unique(evidence.stems, return_counts=True)
+    ids, counts = np.unique(item.stems, return_counts=True)
     known = ids != 0
     return ids[known], counts[known].astype(np.float64)

@@ -43,7 +43,7 @@ from opilio.classify.oasis_filter import (
 )
 from opilio.classify.oasis_metrics import Metrics, MetricValues
 from opilio.errors import InputError, SettingsError
-from opilio.features.evidence import Evidence
+from opilio.features.classifier_input import ClassifierInput
 from opilio.model import RELEVANT, Judgement, url_key
 from opilio.settings import OasisSettings, Settings
 from opilio.topics.hierarchy import ROOT
@@ -120,7 +120,7 @@ def threshold(values: Iterable[float], share: float) -> float:
 
 def redraw(
     old: TopicFilter,
-    pages: Sequence[Evidence],
+    pages: Sequence[ClassifierInput],
     settings: OasisSettings,
     terms: Mapping[int, str],
     random_state: random.Random,
@@ -250,18 +250,18 @@ class OasisFilter:
         """Make a filter for each topic with examples: from an expert's file, or from what the examples share."""
         return cls(train_filters(training, settings.oasis), settings.oasis)
 
-    def judge(self, evidence: Evidence) -> Judgement:
+    def judge(self, item: ClassifierInput) -> Judgement:
         """Which topic a page belongs to; remembers the directory of a relevant page."""
-        judgement = self._judgement(self._scores(words_of(evidence)), evidence.url)
-        if judgement.is_relevant and evidence.url and DIRECTORY not in judgement.agreed:
-            self._remember(evidence.url, judgement.topic)
+        judgement = self._judgement(self._scores(words_of(item)), item.url)
+        if judgement.is_relevant and item.url and DIRECTORY not in judgement.agreed:
+            self._remember(item.url, judgement.topic)
         return judgement
 
-    def explain(self, evidence: Evidence) -> Explanation:
+    def explain(self, item: ClassifierInput) -> Explanation:
         """The same judgement (unless its directory was remembered in between), with the elements of each filter."""
-        words = words_of(evidence)
+        words = words_of(item)
         look = self._scores(words)
-        judgement = self._judgement(look, evidence.url)
+        judgement = self._judgement(look, item.url)
         found = self._found(words)
         steps = []
         for place, topic in enumerate(self.filters):
@@ -272,13 +272,15 @@ class OasisFilter:
         steps.sort(key=lambda step: (not step.taken, -step.confidence))
         return Explanation(judgement, tuple(steps))
 
-    def redrawn(self, documents: Sequence[Evidence], seed: int, terms: Mapping[int, str] | None = None) -> OasisFilter:
+    def redrawn(
+        self, documents: Sequence[ClassifierInput], seed: int, terms: Mapping[int, str] | None = None
+    ) -> OasisFilter:
         """This filter with its variable part redrawn from recommended documents; due every `settings.redraw_after`.
 
         Each document is used for the topic that accepts it; a topic that accepts none keeps its variable part.
         Thresholds stay: elements of the variable part weigh too little to change them. `terms` are stems by hash code.
         """
-        pages: dict[int, list[Evidence]] = {}
+        pages: dict[int, list[ClassifierInput]] = {}
         for page in documents:
             judgement = self._judgement(self._scores(words_of(page)), "")
             if judgement.is_relevant:

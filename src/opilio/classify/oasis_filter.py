@@ -26,7 +26,7 @@ import numpy as np
 from opilio.classify.collocations import SIZES, PlacedWords, phrases, words_of
 from opilio.classify.judge import TrainingSet
 from opilio.errors import InputError
-from opilio.features.evidence import Evidence, TextReader
+from opilio.features.classifier_input import ClassifierInput, TextReader
 from opilio.settings import OasisSettings
 from opilio.topics.hierarchy import Hierarchy
 
@@ -103,7 +103,7 @@ class ElementCount:
 
 def proposals(training: TrainingSet, settings: OasisSettings) -> list[FilterProposal]:
     """The lists for an expert to choose from, one for each topic with examples."""
-    names = names_of((example.evidence for example in training.examples), training.terms)
+    names = names_of((example.item for example in training.examples), training.terms)
     limits = [LISTED * limit for limit in limits_of(settings)]
     return [propose(training, kcid, names).top(limits) for kcid in topics_of(training)]
 
@@ -124,17 +124,17 @@ def propose(training: TrainingSet, kcid: int, names: Mapping[int, str]) -> Filte
     return FilterProposal(kcid, len(core), *found)
 
 
-def core_of(training: TrainingSet, kcid: int) -> list[Evidence]:
+def core_of(training: TrainingSet, kcid: int) -> list[ClassifierInput]:
     """The documents for the filter of a topic: its own examples, not those of topics below it."""
-    return [example.evidence for example in training.examples if example.positive and example.kcid == kcid]
+    return [example.item for example in training.examples if example.positive and example.kcid == kcid]
 
 
-def _against(training: TrainingSet, kcid: int) -> list[Evidence]:
+def _against(training: TrainingSet, kcid: int) -> list[ClassifierInput]:
     """The documents that a topic must be distinguished from: those of other topics, and OTHERS where it competes."""
     hierarchy = training.hierarchy
     kin = {*hierarchy.line(kcid), *hierarchy.below(kcid)}
     beside = [example for example in training.examples if example.positive and example.kcid not in kin]
-    return [example.evidence for example in (*training.others_of(hierarchy.nodes[kcid].parent), *beside)]
+    return [example.item for example in (*training.others_of(hierarchy.nodes[kcid].parent), *beside)]
 
 
 def topics_of(training: TrainingSet) -> list[int]:
@@ -144,7 +144,7 @@ def topics_of(training: TrainingSet) -> list[int]:
     return sorted(kcid for kcid in with_core if kcid in training.hierarchy.nodes and kcid != start)
 
 
-def names_of(pages: Iterable[Evidence], known: Mapping[int, str]) -> dict[int, str]:
+def names_of(pages: Iterable[ClassifierInput], known: Mapping[int, str]) -> dict[int, str]:
     """The stems of some pages by hash code: from `known`, or by reading the texts again."""
     reader, names = TextReader(), {}
     for page in pages:

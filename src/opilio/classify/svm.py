@@ -28,7 +28,7 @@ from opilio.classify.decision import RULES, Decisions, MetaRule, WalkStage, deci
 from opilio.classify.judge import CLASSIFIERS, Estimate, Example, Explanation, Reason, Step, TrainingSet
 from opilio.classify.svm_training import Plane, TrainedPlanes, train_tree, weigh
 from opilio.classify.xi_alpha import quality
-from opilio.features.evidence import Evidence
+from opilio.features.classifier_input import ClassifierInput
 from opilio.features.spaces import TERMS_END, Space, Vector, make_space
 from opilio.features.weights import Idf, project
 from opilio.model import Judgement
@@ -70,9 +70,9 @@ class SpaceView:
         self._chosen_places = np.full(len(self._weights), _NOT_CHOSEN)
         self._chosen_places[np.searchsorted(self._ids, chosen)] = np.arange(len(chosen))
 
-    def features_of(self, evidence: Evidence) -> PageFeatures:
+    def features_of(self, item: ClassifierInput) -> PageFeatures:
         """The chosen features of a page, weighted as by `Idf.weigh`: relative to the length of the whole vector."""
-        vector = self.space.vector(evidence)
+        vector = self.space.vector(item)
         if self.space.dense or not len(vector.ids) or not len(self.chosen):
             places, values = project(weigh(self.space, self._idf, vector), self.chosen)
             return PageFeatures(places, values.astype(np.float32))
@@ -212,17 +212,17 @@ class SvmTree:
         """Learn from examples."""
         return cls(training.hierarchy, settings.classify, train_tree(training, settings.classify))
 
-    def judge(self, evidence: Evidence) -> Judgement:
+    def judge(self, item: ClassifierInput) -> Judgement:
         """The topic that the page belongs to."""
-        return self._judgement(self._walk(self._features(evidence)))
+        return self._judgement(self._walk(self._features(item)))
 
-    def explain(self, evidence: Evidence) -> Explanation:
+    def explain(self, item: ClassifierInput) -> Explanation:
         """The judgement, with every topic that competed on the way and the features for and against it."""
-        features = self._features(evidence)
+        features = self._features(item)
         stages = self._walk(features)
         names: dict[int, str] = {}
         for view in self._views.values():
-            names.update(view.space.names(evidence, self.trained.stems))
+            names.update(view.space.names(item, self.trained.stems))
         steps = [
             self._step(stage, column, features, names) for stage in stages for column in range(len(stage.result.topics))
         ]
@@ -238,7 +238,7 @@ class SvmTree:
             line = (
                 self.hierarchy.line(example.kcid) if example.positive and example.kcid in self.hierarchy.nodes else []
             )
-            features = self._features(example.evidence) if line else []
+            features = self._features(example.item) if line else []
             if any(len(page.places) for page in features):
                 found.append((example, min(self._confidence(topic, features) for topic in line)))
         return found
@@ -308,8 +308,8 @@ class SvmTree:
             node: Competition.of(self.hierarchy.children(node), found, self._views) for node, found in planes.items()
         }
 
-    def _features(self, evidence: Evidence) -> list[PageFeatures]:
-        return [view.features_of(evidence) for view in self._views.values()]
+    def _features(self, item: ClassifierInput) -> list[PageFeatures]:
+        return [view.features_of(item) for view in self._views.values()]
 
     def _compete(self, node: int, features: Sequence[PageFeatures]) -> CompetitionResult | None:
         competition = self._competitions.get(node)

@@ -24,7 +24,7 @@ from opilio.analyze.terms import term_ids
 from opilio.classify import xi_alpha
 from opilio.classify.judge import Estimate, Example, TrainingSet
 from opilio.errors import InputError
-from opilio.features.evidence import Evidence
+from opilio.features.classifier_input import ClassifierInput
 from opilio.features.spaces import Space, Vector, make_space
 from opilio.features.weights import Idf, mutual_information
 from opilio.settings import ClassifySettings
@@ -166,7 +166,9 @@ def weigh(space: Space, idf: Idf, vector: Vector) -> Vector:
 class SpaceRows:
     """The training documents in one feature space: documents by row, features by column."""
 
-    def __init__(self, space: Space, pages: Sequence[Evidence], documents: int, frequencies: Mapping[int, int]) -> None:
+    def __init__(
+        self, space: Space, pages: Sequence[ClassifierInput], documents: int, frequencies: Mapping[int, int]
+    ) -> None:
         from scipy.sparse import csr_matrix  # noqa: PLC0415 - takes tenths of a second, and only training needs it
 
         self.space = space
@@ -248,7 +250,7 @@ def train_tree(training: TrainingSet, settings: ClassifySettings) -> TrainedPlan
     training = _with_virtual_documents(training, spaces)
     examples = list(training)
     places = {id(example): place for place, example in enumerate(examples)}
-    pages = [example.evidence for example in examples]
+    pages = [example.item for example in examples]
     rows = [SpaceRows(space, pages, training.documents, training.document_frequencies) for space in spaces]
     planes: list[Plane] = []
     for node in training.hierarchy.inner():
@@ -261,7 +263,7 @@ def train_tree(training: TrainingSet, settings: ClassifySettings) -> TrainedPlan
             planes += [Plane(node, topic, number, *plane) for number, plane in found.items() if plane is not None]
             if not any(found.values()):
                 raise _missing(training, topic, any(len(arena.groups[place]) for arena in arenas))
-    stems = _stems(planes, [example.evidence for example in training.examples], training)
+    stems = _stems(planes, [example.item for example in training.examples], training)
     return TrainedPlanes(tuple(one.idf for one in rows), tuple(planes), stems)
 
 
@@ -316,13 +318,13 @@ def _with_virtual_documents(training: TrainingSet, spaces: Sequence[Space]) -> T
     """The keywords of a topic are its training document as long as it has no better one (BINGO 2)."""
 
     def is_empty(example: Example) -> bool:
-        return not any(len(space.vector(example.evidence).ids) for space in spaces)
+        return not any(len(space.vector(example.item).ids) for space in spaces)
 
     virtual: list[Example] = []
     for kcid, words in training.keywords.items():
         if kcid in training.hierarchy.nodes and all(is_empty(example) for example in training.of(kcid)):
             stems = np.array(term_ids(words), np.uint32)
-            virtual.append(Example(kcid, Evidence(stems, title=words), name=f"keywords: {words}"))
+            virtual.append(Example(kcid, ClassifierInput(stems, title=words), name=f"keywords: {words}"))
     return replace(training, examples=(*training.examples, *virtual)) if virtual else training
 
 
@@ -340,7 +342,7 @@ def _missing(training: TrainingSet, topic: int, has_examples: bool) -> InputErro
     )
 
 
-def _stems(planes: Sequence[Plane], pages: Sequence[Evidence], training: TrainingSet) -> dict[int, str]:
+def _stems(planes: Sequence[Plane], pages: Sequence[ClassifierInput], training: TrainingSet) -> dict[int, str]:
     """The stems of selected features, and of words in several examples, among which are those of selected pairs."""
     chosen = [plane.ids & np.uint64(_STEM) for plane in planes]
     present = [np.unique(page.stems) for page in pages]

@@ -2,9 +2,9 @@
 
 The life of a URL. (1) `Discovery` gives it an oid and queues it in the frontier, or rejects it (`discovery.py`). (2)
 The engine leases it when it is the best whose host is ready (`engine.py`); a new host's robots.txt comes first
-(`first_contact.py`). (3) A worker fetches it, writes the response to its WARC file, analyses and judges the page
-(`worker.py`, in a process of its own: `worker_pool.py`). (4) The visit comes back and is absorbed
-(`absorb.py`): the URL is settled or queued for another try, and the target of a redirect or the links of a page are
+(`FirstContact` in `absorb.py`). (3) A worker fetches it, writes the response to its WARC file, analyses and judges the
+page (`worker.py`, in a process of its own: `worker_pool.py`). (4) The visit comes back and is absorbed (`absorb.py`):
+the URL is settled or queued for another try, and the target of a redirect or the links of a page are
 offered. (5) The rows that follow from it (`ledger.py`, `rows.py`) are committed in one transaction with those of some
 hundred others (`commits.py`).
 
@@ -16,7 +16,7 @@ Everything that a user can ask of a collection is an operation, declared once (`
 for each, and hides whether a crawl runs: while one does, it carries the operation out (`control.py`); otherwise the
 caller opens the database (`operations/client.py`).
 
-Invariants: decisions are made in one process and without I/O; what waits (network, database, user) never holds them up.
+Invariants: decisions are made in one process and without I/O; what waits (network, database, user) never blocks them.
 After kill -9 at any moment the next crawl rebuilds its memory from the tables, takes in the pages that only the WARC
 files have (`restore.py`), and continues.
 

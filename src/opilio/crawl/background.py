@@ -1,6 +1,6 @@
 """Background tasks: what works alongside a crawl without making the engine's loop wait.
 
-The engine holds a list of them and knows them only as `BackgroundTask`: the teacher, the distiller, the watcher, the
+The engine has a list of them and knows them only as `BackgroundTask`: the teacher, the distiller, the watcher, the
 phases, the steering, the indexer, the shipper and the forwarder. Each decides in microseconds whether there is
 something to do, and does it in tasks and threads of its own, usually one at a time (`TaskSlot`).
 """
@@ -17,13 +17,16 @@ class BackgroundTask(Protocol):
 
     @property
     def is_busy(self) -> bool:
-        """Whether work is under way that may still give the crawl something to fetch: the crawl does not end before."""
-        ...
+        """Whether work is under way that may still give the crawl something to fetch: the crawl does not end before.
+
+        By default never: most tasks only use what was stored.
+        """
+        return False
 
     @property
-    def holds(self) -> bool:
-        """Whether nothing should be fetched for now."""
-        ...
+    def pauses_fetching(self) -> bool:
+        """Whether nothing should be fetched for now. By default never."""
+        return False
 
     def look(self) -> None:
         """See whether there is something to do, and start it. Called often: takes microseconds, and never raises."""

@@ -36,14 +36,14 @@ from opilio.crawl.operations.client import OperationClient, is_running
 from opilio.crawl.phases import phase_at_start, strategy_in
 from opilio.crawl.restore import recover_pages, reopen, restore
 from opilio.crawl.status import Counters, Status
-from opilio.crawl.training_state import KEYWORDS
 from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
 from opilio.features.word_vectors import INSTALLED, check_vectors
 from opilio.federation.offers import admit_pending
 from opilio.fetch.transport import Transport
-from opilio.frontier import DatabaseOrder, Duplicates, Frontier, LinkTextOrder, ScopeFilter, make_strategy
+from opilio.frontier import DatabaseStrategy, Duplicates, Frontier, LinkTextStrategy, ScopeFilter, make_strategy
 from opilio.learn import training_data
+from opilio.learn.training_state import KEYWORDS
 from opilio.model import host_of, registered_domain
 from opilio.process import collect_rarely
 from opilio.settings import FILE_NAME, Settings, load, override, to_toml
@@ -272,7 +272,7 @@ class Collection:
     def _worker_setup(self, store: Store, settings: Settings) -> WorkerSetup:
         folder = self.folder / WARC_FOLDER
         folder.mkdir(exist_ok=True)
-        words = isinstance(make_strategy(settings.frontier), LinkTextOrder)
+        words = isinstance(make_strategy(settings.frontier), LinkTextStrategy)
         return WorkerSetup(dataclasses.asdict(settings), self._model(store), str(folder), "w0", words)
 
     def _model(self, store: Store) -> bytes:
@@ -291,7 +291,7 @@ class Collection:
         strategy = strategy_in(phase, settings, map(_domain_of, store.load_seeds()))
         topics = [topic.kcid for topic in store.load_topics()]
         ordered = make_strategy(settings.frontier)  # a phase may begin with another order
-        if isinstance(ordered, DatabaseOrder):
+        if isinstance(ordered, DatabaseStrategy):
             store.check_order_by(ordered.order_by)
         return Absorber(settings, Frontier(settings, strategy, scope, ledger, topics), ledger)
 

@@ -187,7 +187,7 @@ class Refills:
             tiers.refill(topic, admitted, cold_before if exhausted else None)
 
     def _may_queue(self, oid: int) -> bool:
-        return self._absorber.ledger.is_open(oid) and not self._frontier.holds(oid)
+        return self._absorber.ledger.is_open(oid) and not self._frontier.is_taken(oid)
 
     def _validators(self, oids: list[int]) -> dict[int, tuple[str, str]]:
         """ETag and Last-Modified of pages that are fetched again."""

@@ -1,6 +1,6 @@
 """Discovery: how a URL that was found gets its oid, passes the filters and is queued.
 
-A learning order observes a page with all its links before the new URLs on it are queued. Then the links of all pages
+A learning strategy observes a page with all its links before the new URLs on it are queued. Then the links of all pages
 that came together are scored at once (`queue_pending`): that takes little longer than for one page. New URLs are
 recorded in the order of their oids.
 """
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from opilio.crawl.extra_urls import STEP_DECAY, Sources
 from opilio.crawl.ledger import Ledger
-from opilio.frontier import ABSENT, Frontier, LearningOrder, QueuedUrl
+from opilio.frontier import ABSENT, Frontier, LearningStrategy, QueuedUrl
 from opilio.model import Document, Judgement, Link, Outcome, url_key
 from opilio.model.url import host_of
 from opilio.settings import Settings
@@ -185,7 +185,7 @@ class Discovery:
 
     @staticmethod
     def _observe(
-        learner: LearningOrder,
+        learner: LearningStrategy,
         page: QueuedUrl,
         judgement: Judgement | None,
         document: Document,
@@ -193,7 +193,7 @@ class Discovery:
         oids: Sequence[int],
         sids: Sequence[int],
     ) -> None:
-        """Show a page with all its links to a learning order, before the new URLs among them are queued."""
+        """Show a page with all its links to a learning strategy, before the new URLs among them are queued."""
         if len(links) < len(document.links):  # some are not followed
             places = {id(link): place for link, place in zip(links, zip(oids, sids, strict=True), strict=True)}
             found = [places.get(id(link), (ABSENT, ABSENT)) for link in document.links]

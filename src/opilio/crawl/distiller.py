@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.background import TaskSlot
+from opilio.crawl.background import BackgroundTask, TaskSlot
 from opilio.distill import Analysis, Scores, analyse, save_scores
 from opilio.errors import describe_error
 from opilio.frontier import QueuedUrl
@@ -43,7 +43,7 @@ SLICE_URLS = 500
 MAX_FORWARD = 10_000
 
 
-class Distiller:
+class Distiller(BackgroundTask):
     """Analyses the links when there is reason to, one analysis at a time."""
 
     def __init__(
@@ -66,12 +66,7 @@ class Distiller:
         self._rest_until_s = 0.0
 
     @property
-    def is_busy(self) -> bool:
-        """Never: it changes the order of the crawl, and gives it nothing more to fetch."""
-        return False
-
-    @property
-    def holds(self) -> bool:
+    def pauses_fetching(self) -> bool:
         """During an analysis, but only when the crawl must be the same each time (`learn.synchronous`)."""
         return self._settings.learn.synchronous and self._slot.is_busy
 

@@ -30,7 +30,7 @@ from opilio.crawl.teacher import Teacher
 from opilio.crawl.watcher import Watcher
 from opilio.crawl.worker_pool import Workers
 from opilio.errors import OpilioError, QueryError, StoreError
-from opilio.frontier import DatabaseOrder, HostState, LearningOrder, LinkTextOrder, Order, make_strategy
+from opilio.frontier import DatabaseStrategy, HostState, LearningStrategy, LinkTextStrategy, Strategy, make_strategy
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.reader import MAX_CHARS
@@ -138,7 +138,7 @@ class Engine:
 
     def _lease(self) -> bool:
         """Lease what is ready now; returns whether slots are still free."""
-        if any(task.holds for task in self.background_tasks):
+        if any(task.pauses_fetching for task in self.background_tasks):
             return False
         room = self.settings.fetch.in_flight - self.frontier.in_flight
         max_pages = self.settings.limits.max_pages
@@ -217,11 +217,11 @@ class Engine:
 
     # -- control
 
-    async def change_strategy(self, strategy: Order) -> None:
+    async def change_strategy(self, strategy: Strategy) -> None:
         """Order the frontier by another strategy from now on. One that learns first gets what is known."""
-        if isinstance(strategy, DatabaseOrder):
+        if isinstance(strategy, DatabaseStrategy):
             self.store.check_order_by(strategy.order_by)
-        if isinstance(strategy, LinkTextOrder):
+        if isinstance(strategy, LinkTextStrategy):
             self.workers.send_link_words()
         await self._warm_up(strategy)
         self.frontier.change_strategy(strategy)
@@ -253,9 +253,9 @@ class Engine:
         if self.frontier.strategy is before:  # else the user has chosen another meanwhile
             self.frontier.change_strategy(strategy)
 
-    async def _warm_up(self, strategy: Order) -> None:
+    async def _warm_up(self, strategy: Strategy) -> None:
         """Give a strategy that learns what is known: what the topics are about, and the pages that are stored."""
-        if not isinstance(strategy, LearningOrder):
+        if not isinstance(strategy, LearningStrategy):
             return
         replayed: set[int] = set()
         await self.commit()
@@ -316,6 +316,6 @@ class Engine:
             recall=self.watcher.recall,
             phase=counters.progress.phase,
             interrupted=self._is_interrupted,
-            paused=self.steering.holds,
+            paused=self.steering.pauses_fetching,
             boosts=dict(frontier.boosts),
         )

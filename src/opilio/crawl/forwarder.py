@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.background import TaskSlot
+from opilio.crawl.background import BackgroundTask, TaskSlot
 from opilio.errors import describe_error
 from opilio.settings import Settings
 from opilio.store import Store
@@ -39,7 +39,7 @@ LAST_S = 20.0
 """What is left when a crawl ends is forwarded for this long at most."""
 
 
-class Forwarder:
+class Forwarder(BackgroundTask):
     """The background task: one round at a time."""
 
     def __init__(
@@ -55,16 +55,6 @@ class Forwarder:
         self._is_closing = False
         self._told: set[str] = set()
         self._next_s = time.monotonic() + settings.federation.deliver_s
-
-    @property
-    def is_busy(self) -> bool:
-        """Never: it gives the crawl nothing to fetch."""
-        return False
-
-    @property
-    def holds(self) -> bool:
-        """Never: it has no say in what is fetched."""
-        return False
 
     def look(self) -> None:
         """Start a round when it is time."""

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.background import TaskSlot
+from opilio.crawl.background import BackgroundTask, TaskSlot
 from opilio.errors import describe_error
 from opilio.settings import Settings
 from opilio.store import Store
@@ -30,7 +30,7 @@ REST = 3.0
 _CHANGES = ("pages", "pages re-judged", "link analyses", "pages refreshed")
 
 
-class Indexer:
+class Indexer(BackgroundTask):
     """Updates the index when there is reason to, one update at a time."""
 
     def __init__(
@@ -48,16 +48,6 @@ class Indexer:
         self._indexed_pages = 0
         self._vocabulary: object = None
         self._process: UpdaterProcess | None = None
-
-    @property
-    def is_busy(self) -> bool:
-        """Never: it gives the crawl nothing to fetch."""
-        return False
-
-    @property
-    def holds(self) -> bool:
-        """Never: it has no say in what is fetched."""
-        return False
 
     def look(self) -> None:
         """Start an update when it is time."""

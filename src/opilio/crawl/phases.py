@@ -18,11 +18,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.background import TaskSlot
+from opilio.crawl.background import BackgroundTask, TaskSlot
 from opilio.crawl.distiller import Distiller
 from opilio.crawl.teacher import Teacher
 from opilio.errors import describe_error
-from opilio.frontier import Order, make_strategy
+from opilio.frontier import Strategy, make_strategy
 from opilio.frontier.classic import SharpFocus
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
 from opilio.model import Phase, TrainingCause, TrainingReason
@@ -52,14 +52,14 @@ def settings_in(phase: Phase, settings: Settings) -> Settings:
     return override(settings, {"classify.meta": "unanimous" if phase is Phase.LEARNING else "weighted"}, "phases")
 
 
-def strategy_in(phase: Phase, settings: Settings, domains: Iterable[str]) -> Order:
+def strategy_in(phase: Phase, settings: Settings, domains: Iterable[str]) -> Strategy:
     """The crawl order of a phase."""
     if phase is Phase.LEARNING:
         return SharpFocus(settings.frontier, domains, settings.learn.learning_depth)
     return make_strategy(settings.frontier)
 
 
-class Phases:
+class Phases(BackgroundTask):
     """Notices when learning is over, and starts the harvest."""
 
     def __init__(
@@ -104,7 +104,7 @@ class Phases:
         return self.phase is Phase.LEARNING or self._slot.is_busy or self._resumes
 
     @property
-    def holds(self) -> bool:
+    def pauses_fetching(self) -> bool:
         """While the phase changes, or is about to once a model under way is trained."""
         return self._slot.is_busy or ((self._resumes or self._has_seen_enough) and not self._teacher.awaits)
 

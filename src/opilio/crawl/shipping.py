@@ -1,7 +1,7 @@
 """The shipper: moves finished WARC files to `store.warc_url` in the background.
 
 A file is finished when its worker has started a later one, or when the crawl ends. It is moved only when the database
-holds all that came of its records: every lease that was under way when the file was found to be finished must be back
+has all that came of its records: every lease that was under way when the file was found to be finished must be back
 and committed. Until then a crash may need the file (`restore.py`). One file at a time is copied in a thread, and
 deleted here once all of it is there. After a crash the next crawl moves what is still here, and does not copy again
 what has arrived.
@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.background import TaskSlot
+from opilio.crawl.background import BackgroundTask, TaskSlot
 from opilio.errors import describe_error
 from opilio.settings import Settings
 from opilio.store import Store
@@ -27,7 +27,7 @@ LOOK_S = 5.0  # how often the folder is looked at
 AGAIN_S = 60.0  # before another try after a failure
 
 
-class Shipper:
+class Shipper(BackgroundTask):
     """Moves finished WARC files, one at a time."""
 
     def __init__(
@@ -39,22 +39,12 @@ class Shipper:
         self._commit = commit
         url = settings.store.warc_url
         self._storage = open_storage(url) if url else None
-        # Files that are there before any worker runs are finished, and what they hold is absorbed: see restore.py.
+        # Files that are there before any worker runs are finished, and their content is absorbed: see restore.py.
         self._old = set(_files(self._folder)) if url else set()
         self._awaited: dict[str, set[int]] = {}
         self._slot = TaskSlot(self._end)
         self._next_s = 0.0
         self._is_told = False
-
-    @property
-    def is_busy(self) -> bool:
-        """Never: it gives the crawl nothing to fetch."""
-        return False
-
-    @property
-    def holds(self) -> bool:
-        """Never: it has no say in what is fetched."""
-        return False
 
     def look(self) -> None:
         """Start moving files when it is time."""

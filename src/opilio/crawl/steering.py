@@ -18,6 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequen
 from typing import Any
 
 from opilio.crawl.absorb import Absorber
+from opilio.crawl.background import BackgroundTask
 from opilio.errors import InputError
 from opilio.frontier import ScopeFilter
 from opilio.model import Outcome, UrlState, host_of, normalize
@@ -49,7 +50,7 @@ def relock_offline(store: Store, scope: ScopeSettings) -> dict[str, int]:
     return {"dropped": len(drop_locked(store, closed)), "taken_up": len(requeue_unlocked(store, opened))}
 
 
-class Steering:
+class Steering(BackgroundTask):
     """The background task that carries out what the user wants of a running crawl."""
 
     def __init__(
@@ -77,7 +78,7 @@ class Steering:
         return self.is_changing
 
     @property
-    def holds(self) -> bool:
+    def pauses_fetching(self) -> bool:
         """Nothing is fetched during a pause."""
         return self._paused_at_s is not None
 
@@ -175,7 +176,7 @@ class Steering:
         """Settle URLs that were dropped in the database, where they were queued."""
         states, frontier = self._absorber.ledger.states, self._frontier
         for oid, topic in dropped:
-            if states[oid] is UrlState.WAITING and not frontier.tiers.is_hot(oid) and not frontier.holds(oid):
+            if states[oid] is UrlState.WAITING and not frontier.tiers.is_hot(oid) and not frontier.is_taken(oid):
                 states.change(oid, UrlState.DROPPED)
                 frontier.tiers.forget_cold(topic)
                 frontier.tiers.settle(oid, Outcome.LOCKED, None)

@@ -18,7 +18,7 @@ from typing import Any
 
 from opilio import learn
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.background import TaskSlot
+from opilio.crawl.background import BackgroundTask, TaskSlot
 from opilio.errors import describe_error
 from opilio.settings import Settings
 from opilio.store import Store
@@ -93,7 +93,7 @@ class Reported:
         return True
 
 
-class Watcher:
+class Watcher(BackgroundTask):
     """Measures how the crawl does, and reports it in notices."""
 
     def __init__(
@@ -124,12 +124,7 @@ class Watcher:
         """The latest estimate."""
 
     @property
-    def is_busy(self) -> bool:
-        """Never: a survey gives the crawl nothing to fetch."""
-        return False
-
-    @property
-    def holds(self) -> bool:
+    def pauses_fetching(self) -> bool:
         """During a survey, but only when the crawl must be the same each time (`learn.synchronous`)."""
         return self._settings.learn.synchronous and self._slot.is_busy
 

@@ -35,16 +35,16 @@ class PageJudge:
     def __init__(self, model: bytes, settings: ClassifySettings) -> None:
         # Loaded with the first model: a crawl that judges nothing need not load classifiers.
         from opilio.classify import Model  # noqa: PLC0415
-        from opilio.features.evidence import Evidence, significant_stems  # noqa: PLC0415
+        from opilio.features.classifier_input import ClassifierInput, significant_stems  # noqa: PLC0415
 
         self._model = Model.from_bytes(model)
-        self._evidence_of = Evidence.of
+        self._input_of = ClassifierInput.of
         self._significant_stems = significant_stems
         self._uses_neighbours = any("neighbours" in space for space in settings.spaces)
 
     def judge(self, document: Document, lease: Lease) -> Judgement:
         """What the model says of a page."""
-        return self._model.judge(self._evidence_of(document, lease.url, lease.anchor, lease.neighbours))
+        return self._model.judge(self._input_of(document, lease.url, lease.anchor, lease.neighbours))
 
     def significant(self, document: Document) -> bytes:
         """The stems that describe a page when those it links to are judged; b"" when no feature space uses them."""

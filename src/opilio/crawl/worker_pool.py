@@ -164,7 +164,7 @@ class InlineWorkers:
 
 
 class WorkerProcess:
-    """One worker process and the leases it holds."""
+    """One worker process and its leases."""
 
     def __init__(self, name: str, setup: WorkerSetup, program: Program) -> None:
         self.name = name

@@ -10,7 +10,7 @@ them, all by one call, `distill` (`analysis.py`):
 `rankings.py` has HITS and PageRank, over the graph that `graph.py` loads; `focus.py` has the distiller of Focus;
 `scores.py` has what all of them give; `recommendations.py` finds what great hubs recommend, and stores scores.
 
-What holds for all of them:
+Invariants of all of them:
 
 1. A link to a URL that redirects counts for the URL it ends at, a link to a duplicate counts for the original, and so
    do links of a duplicate. A circle of redirects ends nowhere: links into it do not count.

@@ -5,7 +5,7 @@ it weighs relevance(u), so that no hub off the topic profits. Links inside one s
 relevance above rho are authorities, and endorsement is not inflated: as in `hits`, a server has one voice about a page.
 
 The paper keeps weights in the table LINK. Here `distill_edge` is made of `links` at the start, for relevance changes
-with each model, and holds only links that can count: in the end a hub of relevance 0 has the score 0, and a page below
+with each model, and has only links that can count: in the end a hub of relevance 0 has the score 0, and a page below
 rho is no authority. All tables are temporary, on a cursor that can change nothing else; DuckDB moves them to disk when
 its share of memory is used up.
 

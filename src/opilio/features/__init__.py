@@ -1,9 +1,9 @@
 """Features: from a page to vectors that a classifier can use.
 
-*Evidence* is everything known about a page when it is judged (`evidence.py`): its stems in order, the anchor texts of
-links to it, significant terms of its neighbours, its text. A *feature space* (`spaces.py`) turns evidence into a sparse
-vector of feature numbers and counts. Only the space knows what a feature means; for everything else it is a 64-bit
-number. Spaces are plug-ins, and combinations of spaces are spaces too. Anchor texts have their own stop list
+A `ClassifierInput` is everything known about a page when it is judged (`classifier_input.py`): its stems in order, the
+anchor texts of links to it, significant terms of its neighbours, its text. A *feature space* (`spaces.py`) turns it
+into a sparse vector of feature numbers and counts. Only the space knows what a feature means; for everything else it is
+a 64-bit number. Spaces are plug-ins, and combinations of spaces are spaces too. Anchor texts have their own stop list
 (`anchors.py`). The space `embeddings` (`embeddings.py`, `word_vectors.py`) is dense and optional.
 
 For each topic, the best features are selected by mutual information against its competitors (`weights.py`) and
@@ -16,13 +16,13 @@ feature.
 """
 
 from opilio.features import embeddings  # registers its space
-from opilio.features.evidence import Evidence
+from opilio.features.classifier_input import ClassifierInput
 from opilio.features.spaces import SPACES, Space, Vector, make_space
 from opilio.features.weights import Idf, mutual_information, project, select, select_among
 
 __all__ = [
     "SPACES",
-    "Evidence",
+    "ClassifierInput",
     "Idf",
     "Space",
     "Vector",

@@ -10,7 +10,7 @@ import numpy as np
 from opilio.analyze.terms import term_ids
 
 if TYPE_CHECKING:
-    from opilio.features.evidence import Stems
+    from opilio.features.classifier_input import Stems
 
 MAX_ANCHOR_WORDS = 5000
 
@@ -80,7 +80,7 @@ _OTHERS = {
 
 
 def anchor_stems(lines: str, language: str = "") -> Stems:
-    """The stems of anchor texts, one per line, with a 0 between links, as in `Evidence.anchors`."""
+    """The stems of anchor texts, one per line, with a 0 between links, as in `ClassifierInput.anchors`."""
     links = [codes for line in lines.splitlines() if (codes := term_ids(line, language))]
     return np.array([code for codes in links for code in (*codes, 0)][:-1], np.uint32)
 

@@ -20,7 +20,7 @@ from itertools import chain
 import numpy as np
 
 from opilio.analyze.terms import tokenize
-from opilio.features.evidence import Evidence
+from opilio.features.classifier_input import ClassifierInput
 from opilio.features.spaces import SPACES, Vector
 from opilio.features.word_vectors import Table, load, marks_of
 from opilio.settings import ClassifySettings
@@ -113,9 +113,9 @@ class Embeddings:
         self._ids = np.arange(table.rows.shape[1], dtype=np.uint64) | np.uint64(EMBEDDING)
         self._ids.flags.writeable = False  # all vectors share it
 
-    def vector(self, evidence: Evidence) -> Vector:
+    def vector(self, item: ClassifierInput) -> Vector:
         """The mean over title and text; empty if no word is known."""
-        words = Counter(tokenize(f"{evidence.title}\n{evidence.text[:_MAX_CHARS]}")[:MAX_WORDS])
+        words = Counter(tokenize(f"{item.title}\n{item.text[:_MAX_CHARS]}")[:MAX_WORDS])
         pieces = list(map(self._words.__getitem__, words))
         lengths = np.fromiter(map(len, pieces), np.intp, len(pieces))
         rows = np.fromiter(chain.from_iterable(pieces), np.intp)
@@ -127,6 +127,6 @@ class Embeddings:
         length = float(np.sqrt(total @ total))
         return Vector(self._ids, total / length) if length > 0 else _NOTHING
 
-    def names(self, evidence: Evidence, terms: Mapping[int, str]) -> dict[int, str]:
+    def names(self, item: ClassifierInput, terms: Mapping[int, str]) -> dict[int, str]:
         """Dimensions have no meaning by themselves, so they are numbered: 'embedding 17'."""
         return {EMBEDDING | dimension: f"embedding {dimension}" for dimension in range(len(self._ids))}

@@ -1,4 +1,4 @@
-"""Feature spaces: each turns the evidence about a page into a sparse vector (BINGO 3.4).
+"""Feature spaces: each turns what is known about a page into a sparse vector (BINGO 3.4).
 
 Every feature is a 64-bit number. Its range shows its kind, so that spaces can be combined:
 
@@ -21,14 +21,14 @@ import numpy as np
 
 from opilio.errors import SettingsError
 from opilio.features.anchors import without_stop_phrases
-from opilio.features.evidence import Evidence
+from opilio.features.classifier_input import ClassifierInput
 from opilio.registry import Registry
 from opilio.settings import ClassifySettings
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from opilio.features.evidence import Stems
+    from opilio.features.classifier_input import Stems
 
     Ids = npt.NDArray[np.uint64]
     Values = npt.NDArray[np.float64]
@@ -53,17 +53,17 @@ class Vector(NamedTuple):
 
 
 class Space(Protocol):
-    """Turns evidence into features. Two spaces use the same number only for the same feature."""
+    """Turns what is known about a page into features. Two spaces use the same number only for the same feature."""
 
     name: str
     dense: bool
     """Its features are few, and all of them are used: they are neither selected nor weighted."""
 
-    def vector(self, evidence: Evidence) -> Vector:
+    def vector(self, item: ClassifierInput) -> Vector:
         """The features of a page; empty if there are none, so that a classifier abstains."""
         ...  # pragma: no cover
 
-    def names(self, evidence: Evidence, terms: Mapping[int, str]) -> dict[int, str]:
+    def names(self, item: ClassifierInput, terms: Mapping[int, str]) -> dict[int, str]:
         """Readable names for the features of this page; `terms` maps hash codes to stems."""
         ...  # pragma: no cover
 
@@ -96,13 +96,13 @@ class TermSpace:
     def __init__(self, settings: ClassifySettings) -> None:
         self.settings = settings
 
-    def vector(self, evidence: Evidence) -> Vector:
+    def vector(self, item: ClassifierInput) -> Vector:
         """The stems, counted."""
-        return counted(evidence.stems[evidence.stems > 0])
+        return counted(item.stems[item.stems > 0])
 
-    def names(self, evidence: Evidence, terms: Mapping[int, str]) -> dict[int, str]:
+    def names(self, item: ClassifierInput, terms: Mapping[int, str]) -> dict[int, str]:
         """Each stem is its own name."""
-        return _stem_names(evidence.stems, terms)
+        return _stem_names(item.stems, terms)
 
 
 @SPACES.register("pairs")
@@ -115,14 +115,14 @@ class Pairs:
     def __init__(self, settings: ClassifySettings) -> None:
         self.settings = settings
 
-    def vector(self, evidence: Evidence) -> Vector:
+    def vector(self, item: ClassifierInput) -> Vector:
         """The pairs, counted."""
-        low, high = self._pairs(evidence.stems)
+        low, high = self._pairs(item.stems)
         return counted(pair_ids(low, high))
 
-    def names(self, evidence: Evidence, terms: Mapping[int, str]) -> dict[int, str]:
+    def names(self, item: ClassifierInput, terms: Mapping[int, str]) -> dict[int, str]:
         """Both stems in alphabetical order: 'data mine'."""
-        low, high = self._pairs(evidence.stems)
+        low, high = self._pairs(item.stems)
         return {
             number: " ".join(sorted((_stem_name(one, terms), _stem_name(other, terms))))
             for number, one, other in zip(pair_ids(low, high).tolist(), low.tolist(), high.tolist(), strict=True)
@@ -155,13 +155,13 @@ class Anchors:
     def __init__(self, settings: ClassifySettings) -> None:
         self.settings = settings
 
-    def vector(self, evidence: Evidence) -> Vector:
+    def vector(self, item: ClassifierInput) -> Vector:
         """The stems, counted over all links."""
-        return _shifted(counted(without_stop_phrases(evidence.anchors, evidence.language)), ANCHOR)
+        return _shifted(counted(without_stop_phrases(item.anchors, item.language)), ANCHOR)
 
-    def names(self, evidence: Evidence, terms: Mapping[int, str]) -> dict[int, str]:
+    def names(self, item: ClassifierInput, terms: Mapping[int, str]) -> dict[int, str]:
         """The stem with its origin: 'anchor: home'."""
-        stems = without_stop_phrases(evidence.anchors, evidence.language)
+        stems = without_stop_phrases(item.anchors, item.language)
         return _stem_names(stems, terms, ANCHOR, "anchor: ")
 
 
@@ -175,13 +175,13 @@ class Neighbours:
     def __init__(self, settings: ClassifySettings) -> None:
         self.settings = settings
 
-    def vector(self, evidence: Evidence) -> Vector:
+    def vector(self, item: ClassifierInput) -> Vector:
         """The stems, counted over all neighbours."""
-        return _shifted(counted(evidence.neighbours[evidence.neighbours > 0]), NEIGHBOUR)
+        return _shifted(counted(item.neighbours[item.neighbours > 0]), NEIGHBOUR)
 
-    def names(self, evidence: Evidence, terms: Mapping[int, str]) -> dict[int, str]:
+    def names(self, item: ClassifierInput, terms: Mapping[int, str]) -> dict[int, str]:
         """The stem with its origin: 'near: gene'."""
-        return _stem_names(evidence.neighbours, terms, NEIGHBOUR, "near: ")
+        return _stem_names(item.neighbours, terms, NEIGHBOUR, "near: ")
 
 
 class Combination:
@@ -193,14 +193,14 @@ class Combination:
         self.spaces = spaces
         self.name = "+".join(space.name for space in spaces)
 
-    def vector(self, evidence: Evidence) -> Vector:
+    def vector(self, item: ClassifierInput) -> Vector:
         """The union of all parts; empty only if all of them are."""
-        vectors = [space.vector(evidence) for space in self.spaces]
+        vectors = [space.vector(item) for space in self.spaces]
         return _union([vector for vector in vectors if len(vector.ids)])
 
-    def names(self, evidence: Evidence, terms: Mapping[int, str]) -> dict[int, str]:
+    def names(self, item: ClassifierInput, terms: Mapping[int, str]) -> dict[int, str]:
         """The names of all parts."""
-        return {number: name for space in self.spaces for number, name in space.names(evidence, terms).items()}
+        return {number: name for space in self.spaces for number, name in space.names(item, terms).items()}
 
 
 def counted(numbers: npt.NDArray[np.unsignedinteger]) -> Vector:

@@ -301,4 +301,4 @@ def check_token(where: str, token: str) -> str:
 
 def _warn_if_open(file: Path, warn: Callable[[str], object]) -> None:
     if file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
-        warn(f"{file} holds a token and may be read by others: chmod 600 {file}")
+        warn(f"{file} contains a token and may be read by others: chmod 600 {file}")

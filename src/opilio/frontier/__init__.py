@@ -25,9 +25,9 @@ in the table `crawl` only. When a hot queue is full its worst fifth is spilled; 
 order of the strategy refills it. BINGO's incoming and outgoing queues and Focus's checkout from CRAWL are this one
 mechanism.
 
-A strategy is an `Order` (`strategies.py`). The default, `evidence`, learns from every page (`evidence_strategy.py`): it
-remembers the links to each URL (`link_memory.py`, `link_tables.py`) and their words (`link_words.py`), and computes
-from them what is known of a queued URL (`link_evidence.py`). The strategies of the papers are in `classic.py`.
+The order is that of a `Strategy` (`strategies.py`). The default, `evidence`, learns from every page
+(`evidence_strategy.py`): it remembers the links to each URL (`link_memory.py`) and their words (`link_words.py`), and
+computes from them what is known of a queued URL (`link_evidence.py`). The strategies of the papers are in `classic.py`.
 """
 
 from opilio.frontier.arrays import ABSENT, KeyMap, RecentKeys
@@ -39,10 +39,9 @@ from opilio.frontier.frontier import Frontier
 from opilio.frontier.hosts import Host, HostState
 from opilio.frontier.queue import QueuedUrl
 from opilio.frontier.strategies import (
-    DatabaseOrder,
-    LearningOrder,
-    LinkTextOrder,
-    Order,
+    DatabaseStrategy,
+    LearningStrategy,
+    LinkTextStrategy,
     Strategy,
     make_strategy,
     strategies,
@@ -53,7 +52,7 @@ __all__ = [
     "ABSENT",
     "AllEvidence",
     "Bingo",
-    "DatabaseOrder",
+    "DatabaseStrategy",
     "Duplicates",
     "Focus",
     "Frontier",
@@ -62,11 +61,10 @@ __all__ = [
     "Host",
     "HostState",
     "KeyMap",
-    "LearningOrder",
-    "LinkTextOrder",
+    "LearningStrategy",
+    "LinkTextStrategy",
     "NoListener",
     "Oasis",
-    "Order",
     "QueuedUrl",
     "RecentKeys",
     "ScopeFilter",

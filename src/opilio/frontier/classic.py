@@ -15,7 +15,7 @@ import numpy as np
 
 from opilio.frontier.arrays import ABSENT
 from opilio.frontier.queue import QueuedUrl
-from opilio.frontier.strategies import KnownDocument, LearningOrder, LinkTextOrder, Strategy, strategies
+from opilio.frontier.strategies import KnownDocument, LearningStrategy, LinkTextStrategy, Strategy, strategies
 from opilio.model import Document, Judgement
 from opilio.settings import FrontierSettings
 from opilio.topics.hierarchy import ROOT
@@ -34,7 +34,7 @@ STRAYED_PRIORITY = -1.0
 """Of a URL that was found where the focus had been lost. It is stored, so that a refill sees it too."""
 
 
-class InheritedScores(LearningOrder):
+class InheritedScores(LearningStrategy):
     """Base class of the papers' strategies: keeps the score of each URL that is queued or leased."""
 
     def __init__(self, settings: FrontierSettings) -> None:
@@ -152,7 +152,7 @@ class Oasis(InheritedScores):
 
 
 @strategies.register("shark-search")
-class SharkSearch(InheritedScores, LinkTextOrder):
+class SharkSearch(InheritedScores, LinkTextStrategy):
     """What a page inherits, and the keywords in the words of the link and around it (Hersovici et al., 1998).
 
     A page passes on half of its own relevance; one that has none, half of what it inherited. The words around a link

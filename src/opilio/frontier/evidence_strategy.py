@@ -16,7 +16,7 @@ import numpy as np
 from opilio.errors import SettingsError
 from opilio.frontier.link_evidence import FEATURES, LinkEvidence
 from opilio.frontier.queue import QueuedUrl
-from opilio.frontier.strategies import KnownDocument, LinkTextOrder, RejudgedPages, strategies
+from opilio.frontier.strategies import KnownDocument, LinkTextStrategy, RejudgedPages, strategies
 from opilio.model import Document, Judgement
 from opilio.settings import FrontierSettings
 
@@ -113,7 +113,7 @@ class Explorer:
 
 @strategies.register("auto")
 @strategies.register("evidence")
-class AllEvidence(LinkTextOrder):
+class AllEvidence(LinkTextStrategy):
     """The URL whose page is expected to be the most relevant, by everything that is known of it."""
 
     def __init__(self, settings: FrontierSettings) -> None:
@@ -270,7 +270,7 @@ class EvidenceRejudging:
         self._order = order
 
     def weigh(self, relevance: Values) -> Values:
-        """Relevance as it counts for the order."""
+        """Relevance as it counts for the strategy."""
         return relevance**_SHARPNESS
 
     def finish(self, rejudged: RejudgedPages) -> None:

@@ -12,7 +12,7 @@ from opilio.frontier.arrays import RecentKeys
 from opilio.frontier.filters import ScopeFilter, TrapGuard
 from opilio.frontier.hosts import Host, HostState, HostTable, delay_s
 from opilio.frontier.queue import Lane, QueuedUrl, TopicQueue
-from opilio.frontier.strategies import LearningOrder, Order
+from opilio.frontier.strategies import LearningStrategy, Strategy
 from opilio.frontier.tiers import FrontierListener, NoListener, Tiers
 from opilio.model import Lease, LeaseKind, Outcome, host_of
 from opilio.settings import Settings
@@ -26,13 +26,13 @@ if TYPE_CHECKING:  # it takes a tenth of a second to import
 class Frontier:
     """Known URLs, hosts and queues. Knows no network, no database and no clock: time is an argument.
 
-    `tiers` holds the queued URLs; this class knows the hosts, and which URLs are leased.
+    `tiers` has the queued URLs; this class knows the hosts, and which URLs are leased.
     """
 
     def __init__(
         self,
         settings: Settings,
-        strategy: Order,
+        strategy: Strategy,
         scope: ScopeFilter,
         listener: FrontierListener | None = None,
         topics: Iterable[int] = (0,),
@@ -69,7 +69,7 @@ class Frontier:
         """All queued URLs."""
         return self.tiers.waiting
 
-    def holds(self, oid: int) -> bool:
+    def is_taken(self, oid: int) -> bool:
         """Whether a URL is leased, or waits for another try."""
         return oid in self.leased or oid in self.tiers.retries.oids
 
@@ -84,16 +84,16 @@ class Frontier:
     # -- the order
 
     @property
-    def strategy(self) -> Order:
+    def strategy(self) -> Strategy:
         """The order in force."""
         return self.tiers.strategy
 
     @property
-    def learner(self) -> LearningOrder | None:
+    def learner(self) -> LearningStrategy | None:
         """The order in force, when it learns."""
         return self.tiers.learner
 
-    def change_strategy(self, strategy: Order) -> None:
+    def change_strategy(self, strategy: Strategy) -> None:
         """Order by another strategy from now on."""
         self.tiers.change_strategy(strategy)
 

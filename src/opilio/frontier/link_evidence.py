@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from opilio.frontier.arrays import Column
-from opilio.frontier.link_memory import CONTEXT, LinkMemory
-from opilio.frontier.link_tables import RelevanceRecords
+from opilio.frontier.link_memory import CONTEXT, LinkMemory, RelevanceRecords
 from opilio.frontier.link_words import SLOT, SLOTS
 from opilio.frontier.queue import QueuedUrl
 from opilio.frontier.strategies import RejudgedPages

@@ -1,7 +1,7 @@
 """Strategies: in which order queued URLs are fetched.
 
-A strategy is an `Order`. It states the same order twice: `priority` for a URL that was just found (a higher one is
-fetched earlier), and `order_by` in SQL for the URLs that are queued in the database only. The two must agree; the
+A `Strategy` states the same order twice: `priority` for a URL that was just found (a higher one is fetched earlier),
+and `order_by` in SQL for the URLs that are queued in the database only. The two must agree; the
 contract test in tests/test_frontier_strategies.py checks that for every registered strategy. URLs with equal priorities
 are fetched in the order of discovery (`oid`). To add one:
 
@@ -12,9 +12,13 @@ are fetched in the order of discovery (`oid`). To add one:
         def priority(self, link: QueuedUrl) -> float:
             return -len(link.url)
 
-There are three special kinds, each a base class. A `LearningOrder` changes its priorities with what the crawl finds. A
-`LinkTextOrder` learns from words too: those that name the topics, and those of links, which workers then send. A
-`DatabaseOrder` cannot be computed in memory: the database is queried for the next URLs again and again.
+There are three special kinds, each a base class:
+
+- A `LearningStrategy` changes its priorities with what the crawl finds. It must `observe` and `settle`; the other
+  methods have defaults.
+- A `LinkTextStrategy` learns from words too: those that name the topics, and those of links, which workers then send.
+- A `DatabaseStrategy` has an order that cannot be computed in memory: the database is queried for the next URLs again
+  and again.
 """
 
 from __future__ import annotations
@@ -39,69 +43,46 @@ if TYPE_CHECKING:
     Values: TypeAlias = npt.NDArray[np.float64]
 
 
-class Order(Protocol):
-    """What the frontier needs of a strategy."""
-
-    order_by: str
-    """ORDER BY over the view `frontier`; ties are broken by oid."""
-    batch: int
-    """How many URLs are taken before their links are considered (Best-N-First). 0: the best URL whose host is ready is
-    taken at any time."""
-
-    def priority(self, link: QueuedUrl) -> float:
-        """How early a URL should be fetched of which only its own attributes are known."""
-        ...
-
-    def priorities(self, links: Sequence[QueuedUrl]) -> list[float]:
-        """The priorities of several URLs, by everything that is known of them."""
-        ...
-
-    def follows(self, page: QueuedUrl, judgement: Judgement | None) -> bool:
-        """Whether the links of a page are followed at all."""
-        ...
-
-    def steps_at(self, page: QueuedUrl, judgement: Judgement | None) -> int:
-        """Links followed since the last page on a wanted topic: 0 at one, else one more than at the page before."""
-        ...
-
-    def admits(self, url: QueuedUrl) -> bool:
-        """Whether a URL may be fetched as long as this order is in force; if not, it stays in the database."""
-        ...
-
-
 class Strategy:
-    """Base class of strategies. The defaults are those of best-first; most strategies change two of them."""
+    """In which order queued URLs are fetched. The defaults are those of best-first; most strategies change two.
+
+    The frontier uses nothing else of a strategy, apart from the three special kinds below.
+    """
 
     order_by = "relevance desc"
     """ORDER BY over the view `frontier`; ties are broken by oid."""
     batch = 0
-    """How many URLs are taken before their links are considered; 0: no batches."""
+    """How many URLs are taken before their links are considered (Best-N-First). 0: the best URL whose host is ready is
+    taken at any time."""
 
     def __init__(self, settings: FrontierSettings) -> None:
         self.settings = settings
 
     def priority(self, link: QueuedUrl) -> float:
-        """How early a URL should be fetched: by the relevance that is expected of its page."""
+        """How early a URL should be fetched of which only its own attributes are known.
+
+        The default is the relevance that is expected of its page.
+        """
         return link.relevance
 
     def priorities(self, links: Sequence[QueuedUrl]) -> list[float]:
-        """The priority of each of several URLs."""
+        """The priorities of several URLs, by everything that is known of them."""
         return [self.priority(link) for link in links]
 
     def follows(self, page: QueuedUrl, judgement: Judgement | None) -> bool:
-        """Follow the links of all pages."""
+        """Whether the links of a page are followed at all: those of every page."""
         return True
 
     def steps_at(self, page: QueuedUrl, judgement: Judgement | None) -> int:
-        """Links followed since the last relevant page: 0 at one, else one more than at the page before."""
+        """Links followed since the last page on a wanted topic: 0 at one, else one more than at the page before."""
         return 0 if judgement is not None and judgement.is_relevant else page.steps + 1
 
     def admits(self, url: QueuedUrl) -> bool:
-        """Fetch any URL."""
+        """Whether a URL may be fetched as long as this strategy is in force; if not, it stays in the database."""
         return True
 
 
-class LearningOrder(Strategy):
+class LearningStrategy(Strategy):
     """Base class of strategies whose priorities change with what the crawl finds.
 
     The crawl calls `observe` for every page whose links are followed, and `settle` once for every URL that leaves the
@@ -142,7 +123,7 @@ class LearningOrder(Strategy):
     def reprioritise(self, urls: Collection[QueuedUrl]) -> list[float] | None:
         """New priorities of all URLs in memory, in their order; None while the ones that they have will do.
 
-        Called often; an order decides itself when it is worth the time.
+        Called often; a strategy decides itself when it is worth the time.
         """
         return None
 
@@ -153,12 +134,12 @@ class LearningOrder(Strategy):
     def rejudging(self) -> Rejudging | None:
         """Called when stored pages are about to be re-judged by another model.
 
-        Returns what takes the new judgements. None: the order cannot correct what it learned, and is built again.
+        Returns what takes the new judgements. None: the strategy cannot correct what it learned, and is built again.
         """
         return None
 
 
-class LinkTextOrder(LearningOrder):
+class LinkTextStrategy(LearningStrategy):
     """Base class of learning strategies that read words: workers send the words of links with each document."""
 
     def prepare(
@@ -178,7 +159,7 @@ class KnownDocument(NamedTuple):
 
 
 class RejudgedPages(NamedTuple):
-    """What a new model says of pages that an order has learned from."""
+    """What a new model says of pages that a strategy has learned from."""
 
     oids: Oids
     relevance: Values
@@ -198,11 +179,11 @@ class Rejudging(Protocol):
 
     @property
     def oids(self) -> Oids:
-        """The pages that the order has learned from."""
+        """The pages that the strategy has learned from."""
         ...
 
     def weigh(self, relevance: Values) -> Values:
-        """Relevance as it counts for the order."""
+        """Relevance as it counts for the strategy."""
         ...
 
     def finish(self, rejudged: RejudgedPages) -> None:
@@ -214,8 +195,8 @@ class Rejudging(Protocol):
         ...
 
 
-class DatabaseOrder(Strategy):
-    """An order that only the database can compute. Its URLs have no priority in memory."""
+class DatabaseStrategy(Strategy):
+    """A strategy whose order only the database can compute. Its URLs have no priority in memory."""
 
     def __init__(self, settings: FrontierSettings, order_by: str) -> None:
         super().__init__(settings)
@@ -227,13 +208,13 @@ class DatabaseOrder(Strategy):
         self.order_by = order_by
 
 
-Factory = Callable[[FrontierSettings], Order]
+Factory = Callable[[FrontierSettings], Strategy]
 strategies: Registry[Factory] = Registry("strategies")
 
 _BFS_N = re.compile(r"bfs(\d+)$")
 
 
-def make_strategy(settings: FrontierSettings) -> Order:
+def make_strategy(settings: FrontierSettings) -> Strategy:
     """The strategy that the settings name; `bfs16` is short for best-n-first with n = 16 (the paper's names)."""
     named_n = _BFS_N.match(settings.strategy)
     if named_n and int(named_n[1]) > 0:
@@ -278,11 +259,11 @@ class DepthFirst(Strategy):
 
 
 @strategies.register("sql")
-def sql_order(settings: FrontierSettings) -> DatabaseOrder:
+def sql_order(settings: FrontierSettings) -> DatabaseStrategy:
     """Any ORDER BY over the view `frontier` (Focus 3.2)."""
     if not settings.order_by.strip():
         raise SettingsError(
             "strategy 'sql' needs an order",
             "Set [frontier] order_by, for example: numtries, relevance desc, serverload",
         )
-    return DatabaseOrder(settings, settings.order_by)
+    return DatabaseStrategy(settings, settings.order_by)

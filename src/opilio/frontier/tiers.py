@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from opilio.frontier.queue import Lane, QueuedUrl, TopicQueue
-from opilio.frontier.strategies import DatabaseOrder, LearningOrder, Order
+from opilio.frontier.strategies import DatabaseStrategy, LearningStrategy, Strategy
 from opilio.model import Outcome, OutcomeKind
 from opilio.settings import Settings
 
@@ -113,7 +113,7 @@ class Tiers:
     """Queued URLs, hot and cold, in the order of a strategy. Knows nothing of leases, and of hosts only their boost."""
 
     def __init__(
-        self, settings: Settings, strategy: Order, listener: FrontierListener, topics: Iterable[int] = (0,)
+        self, settings: Settings, strategy: Strategy, listener: FrontierListener, topics: Iterable[int] = (0,)
     ) -> None:
         self._hot_urls = settings.frontier.hot_urls
         self._max_queued = settings.frontier.max_queued
@@ -138,11 +138,11 @@ class Tiers:
         self._random = random.Random(settings.run.seed)
         self._order_by(strategy)
 
-    def _order_by(self, strategy: Order) -> None:
+    def _order_by(self, strategy: Strategy) -> None:
         self.strategy = strategy
-        self.learner = strategy if isinstance(strategy, LearningOrder) else None
+        self.learner = strategy if isinstance(strategy, LearningStrategy) else None
         """The strategy, when it learns."""
-        self.in_database = isinstance(strategy, DatabaseOrder)
+        self.in_database = isinstance(strategy, DatabaseStrategy)
         """Whether only the database knows the order."""
         self._pool = {topic: TopicQueue(topic) for topic in self.queues} if strategy.batch else {}
 
@@ -195,7 +195,7 @@ class Tiers:
                 url.priority = priority
 
     def prioritise_observed(self, new: Sequence[QueuedUrl], linked: Iterable[int]) -> None:
-        """Give `new` URLs their priorities after a learning order observed pages; hot ones that are `linked` move."""
+        """Give `new` URLs their priorities after a strategy observed pages; hot ones that are `linked` move."""
         learner, hot = self.learner, self._hot
         if learner is None:  # the strategy was changed since the pages were observed
             self.prioritise(new)
@@ -320,7 +320,7 @@ class Tiers:
     def raise_urls(self, relevance: Mapping[int, float], hub_scores: Mapping[int, float] | None = None) -> int:
         """Raise the estimates of queued URLs that hubs recommend; returns how many rose in memory. None ever falls.
 
-        A learning order gets the hubs' scores too. Then each URL moves to where the strategy now puts it.
+        A learning strategy gets the hubs' scores too. Then each URL moves to where the strategy now puts it.
         """
         self._raised = dict(relevance)
         if self.learner is not None:
@@ -358,7 +358,7 @@ class Tiers:
 
     # -- order
 
-    def change_strategy(self, strategy: Order) -> None:
+    def change_strategy(self, strategy: Strategy) -> None:
         """Order by another strategy from now on: all hot URLs become cold, and a refill brings the best.
 
         While links are held back, hot URLs stay hot: no refill would bring them, and they are what is waited for.
@@ -381,7 +381,7 @@ class Tiers:
             self.push(url)
 
     def reprioritise(self) -> None:
-        """Let a learning order give all hot URLs new priorities, when it is time for that."""
+        """Let a learning strategy give all hot URLs new priorities, when it is time for that."""
         if self.learner is None:
             return
         found = self.learner.reprioritise(self._hot.values())
@@ -462,7 +462,7 @@ class Tiers:
         self._listener.dropped(url, outcome)
 
     def settle(self, oid: int, outcome: Outcome, relevance: float | None) -> None:
-        """A URL has its final outcome. A learning order learns from it, unless it says nothing of the page."""
+        """A URL has its final outcome. A learning strategy learns from it, unless it says nothing of the page."""
         if self.learner is not None:
             if relevance is None and outcome.kind is OutcomeKind.FAILED:
                 relevance = 0.0

@@ -1,13 +1,12 @@
 """From what the user gave and the crawl found to a model that judges pages.
 
-What a model learns from: `training_data.py` puts topics, marks and examples into the store, or changes them there;
-`training_changes.py` records these changes, lists those that no model has learned yet, and undoes them; `feedback.py`
-turns what a reader says of results into examples and counter-examples. `training_set.py` gathers all of it: examples
-that were fetched, files and texts, OTHERS, document frequencies; `mined_negatives.py` adds pages that were fetched and
-are about nothing wanted.
+What a model learns from: `training_data.py` puts topics, marks and examples into the store, or changes them there,
+records these changes, lists those that no model has learned yet, and undoes them; `feedback.py` turns what a reader
+says of results into examples and counter-examples; `mined_negatives.py` adds pages that were fetched and are about
+nothing wanted. `training_state.py` shows whether a collection can learn, and what it has; it finds wrong settings.
 
-How a model is made: `trainer.py` trains one, in another process (`opilio.process.call`) so that a crawl can go on;
-`settings_check.py` finds wrong settings before that. `archetypes.py` finds pages that a crawl can learn from by itself,
+How a model is made: `trainer.py` gathers a training set from all of this and trains a model, in another process
+(`opilio.process.call`) so that a crawl can go on. `archetypes.py` finds pages that a crawl can learn from by itself,
 and lets the user list, confirm, reject and trim them; `guard.py` refuses a model that became worse by them. `models.py`
 lists, compares and reuses models.
 
@@ -52,10 +51,9 @@ if TYPE_CHECKING:
     from opilio.learn.mined_negatives import mines_negatives, with_mined_negatives
     from opilio.learn.models import compare_models, list_models, reuse_model
     from opilio.learn.rejudging import Rejudged, link_context, rejudge
-    from opilio.learn.settings_check import check_guard, check_settings
-    from opilio.learn.strategy_history import prepare_from, prepare_order, read_rejudged, replay_pages
-    from opilio.learn.trainer import TrainedModel, propose, redraw, store_model, train, train_in_process
-    from opilio.learn.training_set import gather
+    from opilio.learn.strategy_history import prepare_from, prepare_strategy, read_rejudged, replay_pages
+    from opilio.learn.trainer import TrainedModel, gather, propose, redraw, store_model, train, train_in_process
+    from opilio.learn.training_state import check_guard, check_settings
 
 __all__ = [
     "Archetype",
@@ -84,7 +82,7 @@ __all__ = [
     "more_examples",
     "page_text",
     "prepare_from",
-    "prepare_order",
+    "prepare_strategy",
     "propose",
     "read_rejudged",
     "redraw",
@@ -138,9 +136,9 @@ _MODULES = {
     "rejudge": "rejudging",
     "command_line": "census",
     "more_examples": "census",
-    "check_guard": "settings_check",
-    "check_settings": "settings_check",
-    "prepare_order": "strategy_history",
+    "check_guard": "training_state",
+    "check_settings": "training_state",
+    "prepare_strategy": "strategy_history",
     "prepare_from": "strategy_history",
     "read_rejudged": "strategy_history",
     "replay_pages": "strategy_history",
@@ -150,7 +148,7 @@ _MODULES = {
     "store_model": "trainer",
     "train": "trainer",
     "train_in_process": "trainer",
-    "gather": "training_set",
+    "gather": "trainer",
 }
 
 __getattr__ = loader(__name__, _MODULES)

@@ -33,12 +33,12 @@ from typing import Any
 from opilio.classify import Example, Model, TrainingSet
 from opilio.distill import Scores, WebGraph, distill
 from opilio.errors import InputError
-from opilio.features.evidence import TextReader
+from opilio.features.classifier_input import TextReader
 from opilio.learn.explanations import current_model
 from opilio.learn.guard import GuardVerdict, Trial, confidences
 from opilio.learn.mined_negatives import with_mined_negatives
+from opilio.learn.trainer import examples_of, gather
 from opilio.learn.training_data import TrainingState
-from opilio.learn.training_set import examples_of, gather
 from opilio.process import NICENESS, OnStart, call
 from opilio.settings import LearnSettings, Settings
 from opilio.store import Store, pages, training

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from opilio.features.evidence import TextReader
+from opilio.features.classifier_input import TextReader
 from opilio.learn.census import RECOVERED_SHARE, TopicShare, name_of, shares, starving_topics
 from opilio.store import Store, census
 from opilio.store.terms import bags_of_terms

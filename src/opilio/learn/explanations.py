@@ -14,7 +14,7 @@ import numpy as np
 
 from opilio.classify import Explanation, KeywordJudge, Model, Step
 from opilio.errors import InputError
-from opilio.features.evidence import TextReader
+from opilio.features.classifier_input import TextReader
 from opilio.store import Store
 from opilio.store.links import anchors_to, count_links_to, links_to, path_to
 from opilio.store.offers import offers_of
@@ -53,10 +53,10 @@ def explain_page(store: Store, url: str, version: int = 0) -> dict[str, Any] | N
         raise InputError(f"{page.url}: its text is not kept", "Set store.text = true before you crawl.")
     anchors = anchors_to(store, [page.oid]).get(page.oid, [])
     near = np.array(neighbour_terms(store, [page.oid]).get(page.oid, ()), np.uint32)
-    evidence = TextReader().read(page.title or "", page.text, page.language or "", page.url, anchors, near)
+    item = TextReader().read(page.title or "", page.text, page.language or "", page.url, anchors, near)
     topic = "" if page.kcid is None else _paths(store).get(page.kcid, "")
     path = [step._asdict() for step in path_to(store, page.oid)]
-    return _explained(store, current_model(store, version).explain(evidence), page.title or "") | {
+    return _explained(store, current_model(store, version).explain(item), page.title or "") | {
         "stored": {"relevance": page.relevance, "topic": topic, "model_version": page.model_version},
         "way": path,
         "offered": offers_of(store, path[0]["url"]),
@@ -77,8 +77,8 @@ def explain(store: Store, *, url: str, title: str, text: str, version: int = 0) 
 
 def explain_text(store: Store, title: str, text: str, url: str = "", version: int = 0) -> dict[str, Any]:
     """Explain what a model makes of any text."""
-    evidence = TextReader().read(title, text, url=url)
-    return _explained(store, current_model(store, version).explain(evidence), title)
+    item = TextReader().read(title, text, url=url)
+    return _explained(store, current_model(store, version).explain(item), title)
 
 
 def _explained(store: Store, explanation: Explanation, title: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@
   that compete learn from each other's examples what they are not, and those inside a topic from its own examples. As a
   counter-example it would be in OTHERS as well, against its new topic.
 
-What the user says of a page holds when it is re-judged, whatever a model says (`rejudging.DeniedTopics`).
+What the user says of a page stands when it is re-judged, whatever a model says (`rejudging.DeniedTopics`).
 """
 
 from __future__ import annotations

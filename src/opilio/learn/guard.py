@@ -97,7 +97,7 @@ def confidences_by(training: TrainingSet, settings: Settings, current: Judge) ->
 
 def _confidence(judge: Judge, example: Example) -> float:
     """Of a document that another topic took, or none, a judge is not sure at all: it counts 0, or less."""
-    judgement = judge.judge(example.evidence)
+    judgement = judge.judge(example.item)
     is_own = judgement.accepted and judgement.topic == example.kcid
     return judgement.confidence if is_own else min(0.0, judgement.confidence)
 
@@ -233,7 +233,7 @@ class _Tally:
 
     def add(self, example: Example, judge: Judge) -> None:
         """Have a document judged, and count the result."""
-        judgement = judge.judge(example.evidence)
+        judgement = judge.judge(example.item)
         for topic in self._topics:
             takes = judgement.accepted and judgement.topic in self._below[topic]
             if example.positive and example.kcid in self._below[topic]:

@@ -23,9 +23,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from opilio.classify import Example, TrainingSet
-from opilio.features.evidence import TextReader
+from opilio.features.classifier_input import TextReader
 from opilio.learn.guard import confidences_by, train_without
-from opilio.learn.training_set import examples_of
+from opilio.learn.trainer import examples_of
 from opilio.model import Judgement
 from opilio.process import NICENESS, OnStart, call
 from opilio.settings import Settings
@@ -86,7 +86,7 @@ def choose_negatives(training: TrainingSet, fetched: Sequence[Example], settings
     def is_negative(said: Judgement) -> bool:
         return not said.accepted or (said.topic in least and said.confidence < least[said.topic])
 
-    judged = [judge.judge(page.evidence) for page in fetched]
+    judged = [judge.judge(page.item) for page in fetched]
     candidates = sorted((said.confidence, place) for place, said in enumerate(judged) if is_negative(said))
     chosen = [place for _, place in candidates[: min(settings.learn.mined_negatives, len(fetched) // ONE_IN)]]
     while chosen:

@@ -18,7 +18,7 @@ import numpy as np
 
 from opilio.classify import Model
 from opilio.errors import OpilioError
-from opilio.features.evidence import TextReader
+from opilio.features.classifier_input import TextReader
 from opilio.model import Judgement
 from opilio.process import NICENESS, Channel, OnStart, start
 

@@ -1,8 +1,8 @@
 """What a strategy that learns gets from a collection: before the first page, after a restart, and after re-judging.
 
-`prepare_order` gives it what the topics are about. `replay_pages` shows it the stored pages again, as if they came now:
-after a restart, or when another strategy takes over. `read_rejudged` reads, in one go, what a new model says of the
-pages that it has learned from.
+`prepare_strategy` gives it what the topics are about. `replay_pages` shows it the stored pages again, as if they came
+now: after a restart, or when another strategy takes over. `read_rejudged` reads, in one go, what a new model says of
+the pages that it has learned from.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import numpy as np
 from opilio.analyze.terms import LinkWords, Vocabulary, link_words, term_ids
 from opilio.classify import TrainingSet
 from opilio.features.word_vectors import stem_vectors
-from opilio.frontier import Host, LearningOrder, LinkTextOrder, QueuedUrl, UrlAliases
+from opilio.frontier import Host, LearningStrategy, LinkTextStrategy, QueuedUrl, UrlAliases
 from opilio.frontier.hosts import Domain
 from opilio.frontier.link_words import SLOTS, WordOdds
 from opilio.frontier.strategies import KnownDocument, RejudgedPages, Rejudging
-from opilio.learn.training_set import gather
+from opilio.learn.trainer import gather
 from opilio.model import RELEVANT, Document, Judgement, Link, Region
 from opilio.settings import Settings
 from opilio.store import Store
@@ -47,22 +47,22 @@ _NOWHERE = Host(0, "nowhere", "http", Domain())
 _EMPTY = Document("", "", "", "", "", "", [], b"", b"", [], 0, b"")
 
 
-def prepare_order(strategy: LinkTextOrder, training: TrainingSet) -> None:
+def prepare_strategy(strategy: LinkTextStrategy, training: TrainingSet) -> None:
     """Give a strategy the words of the wanted topics, and the training documents, on-topic or not."""
     model = strategy.settings.word_vectors
     vectors = stem_vectors(model, _language_of(training)) if model else None
     strategy.prepare(term_ids(wanted_words(training)), documents_of(training), vectors)
 
 
-def prepare_from(store: Store, settings: Settings, strategy: LearningOrder) -> None:
+def prepare_from(store: Store, settings: Settings, strategy: LearningStrategy) -> None:
     """The same with the training data of a collection, if the strategy reads words."""
-    if isinstance(strategy, LinkTextOrder):
-        prepare_order(strategy, gather(store, settings))
+    if isinstance(strategy, LinkTextStrategy):
+        prepare_strategy(strategy, gather(store, settings))
 
 
 def _language_of(training: TrainingSet) -> str:
     """The language of most examples."""
-    languages = Counter(example.evidence.language for example in training.examples)
+    languages = Counter(example.item.language for example in training.examples)
     return languages.most_common(1)[0][0] if languages else ""
 
 
@@ -74,9 +74,9 @@ def wanted_words(training: TrainingSet) -> str:
 def documents_of(training: TrainingSet) -> Iterator[KnownDocument]:
     """The stems of the training documents, and their relevance: 1 on a wanted topic, else 0."""
     for example in training:
-        stems = np.unique(example.evidence.stems)
+        stems = np.unique(example.item.stems)
         is_wanted = example.positive and training.hierarchy.is_wanted(example.kcid)
-        title = np.array(term_ids(example.evidence.title, example.evidence.language), np.uint32)
+        title = np.array(term_ids(example.item.title, example.item.language), np.uint32)
         yield KnownDocument(stems[stems > 0], title, 1.0 if is_wanted else 0.0)
 
 
@@ -95,7 +95,7 @@ class _Page:
 
 def replay_pages(
     store: Store,
-    strategy: LearningOrder,
+    strategy: LearningStrategy,
     replayed: set[int] | None = None,
     *,
     max_pages: int = MAX_PAGES,
@@ -138,8 +138,8 @@ def replay_pages(
             time.sleep(rest * (time.monotonic() - began_s))
 
 
-def _document(page: _Page, strategy: LearningOrder, vocabulary: Vocabulary) -> Document:
-    reads_words = isinstance(strategy, LinkTextOrder)
+def _document(page: _Page, strategy: LearningStrategy, vocabulary: Vocabulary) -> Document:
+    reads_words = isinstance(strategy, LinkTextStrategy)
     words = link_words(page.links, page.language, vocabulary) if reads_words else LinkWords()
     return msgspec.structs.replace(
         _EMPTY, title=page.title, language=page.language, links=page.links, term_ids=page.terms,

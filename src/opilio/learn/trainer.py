@@ -1,4 +1,6 @@
-"""Training: a training set in, a model out, in this process or another; and storing models.
+"""Training: the training set of a collection in, a model out, in this process or another; and storing models.
+
+`gather` makes the training set: examples that were fetched, files and texts, OTHERS, document frequencies.
 
 For the classifier `oasis` also: the variable part of its filter redrawn from what was found since (OASIS 4, step 5),
 and proposals of terms that an expert may choose from.
@@ -8,22 +10,33 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from opilio.classify import CLASSIFIERS, Estimating, Judge, Model, TrainingSet
+import numpy as np
+
+from opilio.classify import CLASSIFIERS, Estimating, Example, Judge, Model, TrainingSet
 from opilio.classify.bayes import BayesTree
 from opilio.classify.oasis import OasisFilter
 from opilio.classify.oasis_filter import proposals, write_proposal
 from opilio.errors import InputError
-from opilio.features.evidence import TextReader
-from opilio.learn.training_set import gather
+from opilio.features.classifier_input import ClassifierInput, TextReader
 from opilio.model import TrainingCause
 from opilio.process import NICENESS, OnStart, call
 from opilio.settings import Settings, to_toml
 from opilio.store import Batch, Store
+from opilio.store.links import anchors_to
+from opilio.store.loader import TrainingRecord
 from opilio.store.pages import latest_relevant
 from opilio.store.probes import write_model
+from opilio.store.terms import bag_of_terms, document_frequencies, neighbour_terms
+from opilio.topics import default_others, hierarchy_of, read_others
+from opilio.topics.hierarchy import ABOVE_ROOT
+
+if TYPE_CHECKING:
+    from opilio.features.classifier_input import Stems
 
 
 @dataclass(frozen=True)
@@ -103,3 +116,60 @@ def propose(store: Store, settings: Settings, file: Path) -> int:
         raise InputError("no examples to make proposals from", "Crawl first, so that the examples are fetched.")
     write_proposal(file, found, training.hierarchy)
     return len(found)
+
+
+def gather(store: Store, settings: Settings) -> TrainingSet:
+    """All that a classifier can learn from now. Examples whose page is not there (yet) are left out."""
+    topics = store.load_topics()
+    reader = TextReader()
+    examples = examples_of(store, list(store.load_training()), reader)
+    documents, frequencies = document_frequencies(store)
+    return TrainingSet(
+        hierarchy=hierarchy_of(topics),
+        examples=tuple(examples),
+        others=tuple(_others(reader, settings)),
+        document_frequencies=frequencies,
+        documents=documents,
+        terms=reader.terms,
+        keywords={topic.kcid: " ".join(topic.keywords) for topic in topics if topic.keywords},
+    )
+
+
+def examples_of(store: Store, records: Sequence[TrainingRecord], reader: TextReader) -> list[Example]:
+    """What there is to learn from documents; those whose page is not there are left out."""
+    oids = [record.oid for record in records if record.oid is not None]
+    anchors, neighbours = anchors_to(store, oids), neighbour_terms(store, oids)
+    examples = []
+    for record in records:
+        oid = -1 if record.oid is None else record.oid
+        words = [record.title] if record.kind == "url" else []  # what the user calls the link
+        words += anchors.get(oid, [])
+        near = np.array(neighbours.get(oid, ()), np.uint32)
+        item = _input(store, reader, record, words, near)
+        if item is not None:
+            examples.append(Example(record.kcid, item, record.positive, record.name))
+    return examples
+
+
+def _input(
+    store: Store, reader: TextReader, record: TrainingRecord, anchors: list[str], neighbours: Stems
+) -> ClassifierInput | None:
+    if not record.text and record.oid is None:
+        return None
+    url = record.name if record.kind == "url" else ""
+    item = reader.read(record.title, record.text or "", record.language, url, anchors, neighbours)
+    if record.text:
+        return item
+    # The texts of pages are not kept: their terms must do. They have no order, so gaps keep them from forming pairs.
+    bag = bag_of_terms(store, record.oid) if record.oid is not None else []
+    stems = np.repeat(np.array([tid for tid, _ in bag], np.uint32), [freq for _, freq in bag])
+    apart = np.zeros((len(stems), 50), np.uint32)
+    apart[:, 0] = stems
+    return replace(item, stems=apart.ravel(), url=record.name) if bag else None
+
+
+def _others(reader: TextReader, settings: Settings) -> Iterable[Example]:
+    chosen = settings.classify.others
+    for document in read_others(Path(chosen)) if chosen else default_others():
+        item = reader.read(document.title, document.text, document.language)
+        yield Example(ABOVE_ROOT, item, positive=False, name=document.title)

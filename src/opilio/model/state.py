@@ -16,7 +16,7 @@ class IllegalTransition(ValueError):
 
 
 class UrlState(StrEnum):
-    """Where a known URL stands. The database column `crawl.state` holds these words."""
+    """Where a known URL stands. The database column `crawl.state` has these words."""
 
     WAITING = "waiting"
     """Known and not fetched. The waiting URLs are the frontier."""
@@ -113,7 +113,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True)
 class CrawlProgress:
-    """How far a crawl has come by its own plan. The table `progress` holds it."""
+    """How far a crawl has come by its own plan. Stored in the table `progress`."""
 
     phase: Phase = Phase.NONE
     archetype_rounds: int = 0

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class TrainingReason(StrEnum):
-    """Why there is a model. The database column `models.reason` holds these words."""
+    """Why there is a model. The database column `models.reason` has these words."""
 
     FIRST = "first"
     """There was none before."""

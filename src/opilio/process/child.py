@@ -64,7 +64,7 @@ def start(
 ) -> Child:
     """Start a child that calls `target`, MODULE:FUNCTION, with its end of the channel and the arguments.
 
-    `niceness` holds once the module is imported. `inherited` are descriptors that keep their numbers in the child.
+    `niceness` applies once the module is imported. `inherited` are descriptors that keep their numbers in the child.
     Without an `environment` the child has ours; `output` and `errors` are where its standard output and error go, by
     default where ours go.
 

@@ -131,7 +131,7 @@ SCHEMA = _schema()
 
 
 def signed(key: int) -> int:
-    """The 64-bit key of a URL as the index holds it."""
+    """The 64-bit key of a URL as it is in the index."""
     return key - 2**64 if key >= 2**63 else key
 
 

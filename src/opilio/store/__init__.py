@@ -5,7 +5,7 @@ Invariants, in the order in which they matter:
 1. `Store.write` commits one `Batch` in one transaction. When it returns, the batch is on disk; when it raises, nothing
    of it is. There is no third case, also under kill -9 and on a full disk.
 2. A page's WARC record is written before the batch that names it. So after a crash the WARC files hold everything that
-   the database holds and possibly a few records more, which `warc_reading.recover` gives back without the network.
+   the database has and possibly a few records more, which `warc_reading.recover` gives back without the network.
 3. Every reader that goes through `Store` sees all that was committed before it asked.
 4. A statement of the user cannot write unless it was allowed to, and can never reach a file, the network or the
    configuration (`guard`).

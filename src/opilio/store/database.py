@@ -1,6 +1,6 @@
 """`Store`: the database of one collection, and how the threads of a process share it.
 
-A store holds four objects with one job each: the open file (`DatabaseFile`), what changes it (`StoreWriter`), what
+A store has four objects with one job each: the open file (`DatabaseFile`), what changes it (`StoreWriter`), what
 queries it (`StoreReader`), and what loads whole tables of it (`Loader`). Its methods pass on to them.
 
 DuckDB gives every connection of a process to a file the same database. What is set once, and locked, for the first of

@@ -1,6 +1,6 @@
 """Exporting pages: JSON Lines, CSV or Parquet, piece by piece, however many there are.
 
-The rows are those of the view `collection`. A file appears under its name only when it is complete. A CSV file holds
+The rows are those of the view `collection`. A file appears under its name only when it is complete. A CSV file has
 text that anybody may have written: a spreadsheet may take a cell that begins with `=` for a formula, so open it as
 data.
 """

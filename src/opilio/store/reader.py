@@ -1,6 +1,6 @@
 """`StoreReader`: the statements of users and of the crawl, each in a snapshot of its own.
 
-A snapshot holds all that was committed before it was taken (invariant 3 of the store): the journal of changes is folded
+A snapshot has all that was committed before it was taken (invariant 3 of the store): the journal of changes is folded
 into its table first, and no batch can come in between.
 """
 

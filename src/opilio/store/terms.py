@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from opilio.features.evidence import SIGNIFICANT_STEMS
+from opilio.features.classifier_input import SIGNIFICANT_STEMS
 from opilio.model import RELEVANT
 from opilio.store.database import Store
 

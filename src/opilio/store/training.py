@@ -1,6 +1,6 @@
 """What classifiers learn from: the tables `training` and `lessons`.
 
-`training` holds the documents: examples and counter-examples of topics. `lessons` holds the changes that the user made
+`training` has the documents: examples and counter-examples of topics. `lessons` has the changes that the user made
 to them, each with the row that was there before, so that a change can be undone and listed until a model has learned
 it.
 """

@@ -44,7 +44,7 @@ def change_states(old: tuple[UrlState, ...], new: UrlState, sets: str = "", *, s
 
 def _stored(state: UrlState) -> UrlState:
     if state is UrlState.LEASED:
-        raise ValueError("leases live in memory: the database never holds one")
+        raise ValueError("leases live in memory: the database never has one")
     return state
 
 

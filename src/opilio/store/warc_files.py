@@ -1,6 +1,6 @@
 """The WARC files of a collection that is made of others: linked where the file system can, else copied.
 
-A file holds the records of all parts of a collection, so that a part's visits alone do not tell how far it was read.
+A file has the records of all parts of a collection, so that a part's visits alone do not tell how far it was read.
 Therefore a part notes that in its table `meta`, under the name of the file.
 """
 

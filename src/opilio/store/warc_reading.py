@@ -28,7 +28,7 @@ class WarcRecord(NamedTuple):
 
 
 class _Member(NamedTuple):
-    """An intact gzip member that holds a well-formed WARC record."""
+    """An intact gzip member with a well-formed WARC record."""
 
     offset: int
     length: int

@@ -1,6 +1,6 @@
 """Taxonomy files: a tree of topics with examples, written by hand in YAML or TOML (Focus 1.1).
 
-The file is the root topic; `topics` holds the topics below it by name, each with the same keys. A topic may also be
+The file is the root topic; `topics` has the topics below it by name, each with the same keys. A topic may also be
 just a list of its examples. docs/guides/topics.md shows the format.
 
 Reading is strict: an unknown key, a topic without content and a good topic below a good one are errors that name their

@@ -144,7 +144,7 @@ class Shelf:
 
 
 def is_collection(folder: Path) -> bool:
-    """Whether a folder holds a collection."""
+    """Whether a folder is a collection."""
     try:
         return (folder / DATABASE_NAME).is_file()
     except OSError:  # it belongs to someone else and cannot be read

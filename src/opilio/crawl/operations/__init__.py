@@ -14,7 +14,7 @@ caller's files, hold the lock on the settings, or use the search index; they rea
 models, `reviewing.py` feedback, clusters and reviews, `crawling.py` watches and steers, `federation.py` forwards URLs.
 Modules that take long to import are imported inside the functions that need them.
 
-Invariants: an operation that READS changes nothing. One that WRITES runs alone: it holds the database, or the lock of
+Invariants: an operation that READS changes nothing. One that WRITES runs alone: it has the database, or the lock of
 the running crawl. Arguments and results can be written as JSON.
 """
 

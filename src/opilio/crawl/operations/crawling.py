@@ -14,9 +14,9 @@ from opilio.crawl.operations.context import Context, LiveCrawl
 from opilio.crawl.operations.declaration import READS, STEERS, WRITES, Meta, Route, operation
 from opilio.crawl.status import Counters, Status
 from opilio.crawl.steering import name_of_host, relock_offline
-from opilio.crawl.training_state import describe
 from opilio.errors import CollectionError, InputError
-from opilio.frontier import DatabaseOrder, ScopeFilter, covering, make_strategy
+from opilio.frontier import DatabaseStrategy, ScopeFilter, covering, make_strategy
+from opilio.learn.training_state import describe
 from opilio.model import Outcome
 from opilio.settings import ScopeSettings, Settings, override
 from opilio.settings.files import changing, write_settings
@@ -170,7 +170,7 @@ async def _(crawl: LiveCrawl, strategy: str, order_by: str, n: int) -> bool:
     engine, changes = crawl.engine, _order_settings(strategy, order_by, n)
     order = make_strategy(override(engine.settings, changes, "policy").frontier)
     if engine.phases.has_own_order:
-        if isinstance(order, DatabaseOrder):
+        if isinstance(order, DatabaseStrategy):
             engine.store.check_order_by(order.order_by)
         engine.absorber.notice("phase", f"the harvest will be ordered by {order_by or strategy}")
     else:

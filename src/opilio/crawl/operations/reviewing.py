@@ -7,7 +7,7 @@ from typing import Any
 
 from opilio.crawl.operations.context import Context, address_of
 from opilio.crawl.operations.declaration import READS, WRITES, Meta, Route, operation
-from opilio.learn.training_changes import pending_changes, recording_changes, undo_changes
+from opilio.learn.training_data import pending_changes, recording_changes, undo_changes
 
 CLUSTER_TIMEOUT_S = 300.0
 ADDRESS_HINT = "Give the address as the results show it."

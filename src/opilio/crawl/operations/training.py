@@ -13,10 +13,10 @@ from opilio import learn
 from opilio.crawl.operations.client import OperationClient, caller_operation
 from opilio.crawl.operations.context import Context, LiveCrawl, address_of
 from opilio.crawl.operations.declaration import LONG_TIMEOUT_S, READS, WRITES, Meta, Route, operation
-from opilio.crawl.training_state import KEYWORDS, examples_in, why_nothing_is_learned
 from opilio.errors import InputError
 from opilio.learn import training_data
-from opilio.learn.training_changes import recording_changes
+from opilio.learn.training_data import recording_changes
+from opilio.learn.training_state import KEYWORDS, examples_in, why_nothing_is_learned
 from opilio.model import TrainingCause, TrainingReason
 from opilio.store.topics import list_topics
 from opilio.store.training import list_examples

@@ -5,7 +5,7 @@ settings that matter to reading pages, the version of Opilio and its code for fe
 there is never out of date; the folders may be deleted at any time.
 
 The work is shared among processes. A share is every k-th page; a process writes what it makes of its share to files, in
-the order of the pages: `documents` holds one msgpack message after another, `sizes` their sizes, `counts` and `targets`
+the order of the pages: `documents` has one msgpack message after another, `sizes` their sizes, `counts` and `targets`
 the links. It sends a message whenever some more pages are done.
 """
 

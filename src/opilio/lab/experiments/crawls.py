@@ -32,10 +32,9 @@ import numpy as np
 
 from opilio.classify import CLASSIFIERS, Example, Model, TrainingSet
 from opilio.crawl import Collection
-from opilio.crawl.training_state import KEYWORDS
 from opilio.errors import InputError
-from opilio.features.evidence import Evidence, TextReader
-from opilio.frontier import LinkTextOrder
+from opilio.features.classifier_input import ClassifierInput, TextReader
+from opilio.frontier import LinkTextStrategy
 from opilio.lab.experiments.analysed import Analysed
 from opilio.lab.experiments.bounds import Foresight, Oracle, foreseen, links_to_go
 from opilio.lab.experiments.experiment import TRUTH, Contestant, Experiment, JudgeChoice
@@ -44,8 +43,9 @@ from opilio.lab.experiments.records import UNDOUBTED, ModelRun, RunPlace, RunRec
 from opilio.lab.experiments.simulate import Answers, Crawl, Simulation
 from opilio.lab.experiments.tasks import TaskTopic
 from opilio.lab.webs.transport import RecordedTransport
-from opilio.learn import keyword_model, link_context, prepare_order
+from opilio.learn import keyword_model, link_context, prepare_strategy
 from opilio.learn.rejudging import NO_CONTEXT
+from opilio.learn.training_state import KEYWORDS
 from opilio.model import Document, Judgement, Outcome, TrainingReason
 from opilio.settings import Settings, override
 from opilio.store import Batch, Store
@@ -81,7 +81,7 @@ def make_judge(experiment: Experiment, judge: JudgeChoice, analysed: Analysed, t
         found = known.get(page)
         if found is None:
             document = analysed.documents[page]
-            found = known[page] = trained.judge(_evidence(document)) if document is not None else Judgement()
+            found = known[page] = trained.judge(_input(document)) if document is not None else Judgement()
         return found
 
     return judge_page
@@ -104,7 +104,7 @@ def _examples(analysed: Analysed, pages: tuple[int, ...], *, positive: bool) -> 
     for page in pages:
         document = analysed.documents[page]
         if document is not None:
-            yield Example(ROOT if positive else ABOVE_ROOT, _evidence(document), positive, analysed.web.urls[page])
+            yield Example(ROOT if positive else ABOVE_ROOT, _input(document), positive, analysed.web.urls[page])
 
 
 def negatives_of(judge: JudgeChoice, analysed: Analysed, topic: TaskTopic, seed: int) -> tuple[int, ...]:
@@ -116,9 +116,9 @@ def negatives_of(judge: JudgeChoice, analysed: Analysed, topic: TaskTopic, seed:
     return tuple(pages[: judge.negatives])
 
 
-def _evidence(document: Document) -> Evidence:
+def _input(document: Document) -> ClassifierInput:
     # No address either: on a web of few hosts, folders would tell what words should.
-    return Evidence.of(document, "")
+    return ClassifierInput.of(document, "")
 
 
 _common: list[Example] = []
@@ -129,8 +129,8 @@ def _common_sense() -> list[Example]:
     if not _common:
         reader = TextReader()
         for document in default_others():
-            evidence = reader.read(document.title, document.text, document.language)
-            _common.append(Example(ABOVE_ROOT, evidence, positive=False, name=document.title))
+            item = reader.read(document.title, document.text, document.language)
+            _common.append(Example(ABOVE_ROOT, item, positive=False, name=document.title))
     return _common
 
 
@@ -271,7 +271,7 @@ class _Reader:
             document = self._analysed.documents[number]
             anchor, report = self._ways.get(oid, NO_CONTEXT)
             url = self._analysed.web.urls[number]
-            yield model.judge(Evidence.of(document, url, anchor, report)) if document else Judgement()
+            yield model.judge(ClassifierInput.of(document, url, anchor, report)) if document else Judgement()
 
     @functools.cached_property
     def _ways(self) -> dict[int, tuple[str, bytes]]:
@@ -312,9 +312,9 @@ def simulate(spec: RunSpec, judge: Judging) -> RunRecord:
     settings = experiment.settings_of(contestant, spec.place.repeat)
     simulation = Simulation(spec.answers, settings, spec.starts, judge, max_pages=spec.budget_pages)
     strategy = simulation.absorber.frontier.strategy
-    if isinstance(strategy, LinkTextOrder):
+    if isinstance(strategy, LinkTextStrategy):
         training = training_of(experiment.judge_of(contestant), spec.analysed, spec.topic, experiment.seed)
-        prepare_order(strategy, training)
+        prepare_strategy(strategy, training)
     if isinstance(strategy, Oracle):
         strategy.know(links_to_go(spec.analysed, spec.graph, spec.topic))
     if isinstance(strategy, Foresight):

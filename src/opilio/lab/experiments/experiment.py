@@ -14,7 +14,7 @@ import msgspec
 
 from opilio.classify import CLASSIFIERS
 from opilio.errors import SettingsError
-from opilio.frontier import DatabaseOrder, make_strategy
+from opilio.frontier import DatabaseStrategy, make_strategy
 from opilio.lab.experiments.bounds import KNOWING
 from opilio.lab.experiments.scores import check_column, column_parts
 from opilio.lab.experiments.tasks import EXAMPLES, Start
@@ -294,7 +294,7 @@ def _check_contestant(experiment: Experiment, contestant: Contestant, where: str
             f"{where}: strategy {contestant.name!r} knows what only simulated crawls can know",
             "Leave out `real = true`.",
         )
-    if isinstance(strategy, DatabaseOrder) and not contestant.real:
+    if isinstance(strategy, DatabaseStrategy) and not contestant.real:
         raise SettingsError(
             f"{where}: strategy {contestant.name!r} orders by SQL, which cannot be simulated",
             "Set `real = true` for it: then it has a database to ask.",

@@ -22,8 +22,8 @@ from opilio.settings import Settings
 
 SIMULATION_CODE = (
     "model", "topics", "frontier", "fetch", "analyze", "features", "classify", "learn/strategy_history.py",
-    "crawl/absorb.py", "crawl/discovery.py", "crawl/extra_urls.py", "crawl/first_contact.py", "crawl/ledger.py",
-    "crawl/rows.py", "crawl/status.py", "crawl/worker.py",
+    "crawl/absorb.py", "crawl/discovery.py", "crawl/extra_urls.py", "crawl/ledger.py", "crawl/rows.py",
+    "crawl/status.py", "crawl/worker.py",
     "lab/experiments/analysed.py", "lab/experiments/simulate.py", "lab/experiments/crawls.py",
     "lab/experiments/graph.py", "lab/experiments/bounds.py", "lab/experiments/tasks.py",
 )  # fmt: skip

@@ -6,7 +6,7 @@ where it was. A run is identified by all that it depends on: when a strategy is 
 when a measure is added, nothing is run.
 
 A request to a process is a kind and its argument, in msgpack. The process answers each run when it is finished, then
-the request itself. It holds one web at a time; requests come web by web.
+the request itself. It loads one web at a time; requests come web by web.
 """
 
 from __future__ import annotations

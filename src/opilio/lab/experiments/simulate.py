@@ -29,11 +29,11 @@ from opilio.crawl.worker import PageJudge
 from opilio.errors import InputError
 from opilio.fetch.transport import outcome_of_status, replay
 from opilio.frontier import (
-    DatabaseOrder,
+    DatabaseStrategy,
     Duplicates,
     Frontier,
     Host,
-    LinkTextOrder,
+    LinkTextStrategy,
     QueuedUrl,
     ScopeFilter,
     make_strategy,
@@ -223,7 +223,7 @@ class Simulation:
 
     def _absorber(self, seeds: Sequence[str], topics: Sequence[int]) -> Absorber:
         strategy = make_strategy(self.settings.frontier)
-        if isinstance(strategy, DatabaseOrder):
+        if isinstance(strategy, DatabaseStrategy):
             raise InputError(
                 "an order in SQL cannot be simulated: there is no database",
                 "Crawl the recorded web through its server instead, or write the order as a strategy.",
@@ -268,7 +268,7 @@ class Simulation:
         self._trace.by_oid[lease.oid] = number
         if document is None:
             return Visit(lease, fetch)
-        if isinstance(self.absorber.frontier.strategy, LinkTextOrder):
+        if isinstance(self.absorber.frontier.strategy, LinkTextStrategy):
             document = self.answers.document(number) or document
         self._trace.add(number, self.absorber.frontier.leased[lease.oid])
         if self._by_number is not None:

@@ -1,6 +1,6 @@
 """Builds the whole local web, or reads the one that was built before.
 
-What was built is kept in the user's cache folder, under a key over everything it depends on. A cache file holds plain
+What was built is kept in the user's cache folder, under a key over everything it depends on. A cache file has plain
 data (MessagePack, compressed), so reading one never runs code. A file that cannot be read is treated as missing; a
 folder that cannot be written costs time only.
 """

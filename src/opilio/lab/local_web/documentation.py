@@ -41,7 +41,7 @@ Href = Callable[[Entry], str]
 
 @dataclass(frozen=True)
 class Block:
-    """One piece of a docstring. `items` holds (term, text) pairs of lists and definitions, else it is empty."""
+    """One piece of a docstring. `items` are the (term, text) pairs of lists and definitions, else it is empty."""
 
     kind: str  # heading, paragraph, code, list or terms
     text: str = ""

@@ -10,7 +10,7 @@ A recorded web is replayed in two ways: inside the crawler's process, without ne
 HTTP server itself (`server.py`), and how it is started and its log is read (`loopback.py`), are those of the local
 web too.
 
-What holds: a URL of the web answers with what was recorded, any other with 404. A web never changes once it is in its
+Invariants: a URL of the web answers with what was recorded, any other with 404. A web never changes once it is in its
 folder. Two webs with the same digest answer the same, byte for byte, and have the same labels.
 """
 

@@ -1,6 +1,6 @@
 """A recorded web: answers of real servers in a folder, the same for every crawler that is let loose on it.
 
-The folder holds `web.json` (what it is), `pages.parquet` (one row for each URL, in the order of the URLs) and
+The folder has `web.json` (what it is), `pages.parquet` (one row for each URL, in the order of the URLs) and
 `bodies.bin` (bodies, each a zstd frame; equal ones stand there once).
 """
 

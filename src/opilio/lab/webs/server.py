@@ -237,7 +237,7 @@ class TlsLayer:
 
 
 class HttpConnection(asyncio.Protocol):
-    """One client. `_pending` holds the requests without an answer, in order; one at a time is being answered."""
+    """One client. `_pending` are the requests without an answer, in order; one at a time is being answered."""
 
     def __init__(self, server: HttpServer) -> None:
         self.server = server

@@ -203,7 +203,7 @@ def _redirect(record: dict[str, Any]) -> RecordedAnswer:
 
 
 def has_html(folder: Path) -> bool:
-    """Whether `folder` holds HTML files, or says by a map which files are pages."""
+    """Whether `folder` has HTML files, or says by a map which files are pages."""
     return any((folder / name).is_file() for name in MAP_NAMES) or next(_files(folder), None) is not None
 
 

@@ -1,4 +1,4 @@
-"""Evidence: everything known about a page when it is judged."""
+"""What a classifier is given: everything known about a page when it is judged or learned from."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NO_STEMS: Stems = np.zeros(0, np.uint32)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Evidence:
+class ClassifierInput:
     """Everything known about a page when it is judged. If a space finds nothing in it, its vector is empty."""
 
     stems: Stems
@@ -40,8 +40,8 @@ class Evidence:
     url: str = ""
 
     @classmethod
-    def of(cls, document: Document, url: str, anchor: str = "", neighbours: bytes = b"") -> Evidence:
-        """The evidence of a document with one known link to it; `neighbours` are uint32, little-endian."""
+    def of(cls, document: Document, url: str, anchor: str = "", neighbours: bytes = b"") -> ClassifierInput:
+        """From a document with one known link to it; `neighbours` are uint32, little-endian."""
         return cls(
             stems=np.frombuffer(document.stems, "<u4"),
             anchors=np.array(term_ids(anchor, document.language), np.uint32) if anchor else NO_STEMS,
@@ -63,7 +63,7 @@ def significant_stems(document: Document) -> bytes:
 
 
 class TextReader:
-    """Makes evidence of texts that no worker has analysed: training documents, files. It stems as workers do."""
+    """Makes the input from texts that no worker has analysed: training documents, files. It stems as workers do."""
 
     def __init__(self) -> None:
         self._vocabulary = Vocabulary()
@@ -78,13 +78,13 @@ class TextReader:
         url: str = "",
         anchors: Iterable[str] = (),
         neighbours: Stems = NO_STEMS,
-    ) -> Evidence:
-        """The evidence of a text, whose language is detected if it is not given; `anchors` are anchor texts."""
+    ) -> ClassifierInput:
+        """From a text, whose language is detected if it is not given; `anchors` are anchor texts."""
         language = language or language_of(text)
         links = [self.stems(anchor, language) for anchor in anchors]
         gap = np.zeros(1, np.uint32)
         joined = np.concatenate([piece for link in links for piece in (link[link > 0], gap)]) if links else NO_STEMS
-        return Evidence(self.stems(f"{title}\n{text}", language), joined, neighbours, title, text, language, url)
+        return ClassifierInput(self.stems(f"{title}\n{text}", language), joined, neighbours, title, text, language, url)
 
     def stems(self, text: str, language: str = "") -> Stems:
         """The stems of a text in order, with 0 for words that are not terms."""

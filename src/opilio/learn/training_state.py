@@ -1,19 +1,23 @@
-"""The state of the training data and of the judgements: topics that are wanted, examples, pages to re-judge.
+"""Whether a collection can learn, and what it has: settings, wanted topics, examples, pages to re-judge.
 
-These are questions that both a running crawl (`teacher.py`) and the operations on a collection without one ask.
+Both a running crawl (`crawl/teacher.py`) and the operations on a collection without one ask this. Wrong settings are
+found before anything is fetched. Classifiers are loaded only when they must be: a crawl with the defaults, which are
+right, or one that learns nothing starts without them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from opilio.settings import Settings
+from opilio.errors import SettingsError
+from opilio.settings import ClassifySettings, Settings
 from opilio.store import Store
 from opilio.store.judgements import count_of_older_models
 from opilio.store.loader import ExampleRecord, ModelRecord
 from opilio.store.training import ARCHETYPE, archetype_names
 from opilio.topics import TopicRecord, hierarchy_of
 
+SVM = "svm"  # the classifier that uses feature spaces
 KEYWORDS = "keywords"  # the classifier that learns nothing
 
 
@@ -67,3 +71,33 @@ def describe(models: Sequence[ModelRecord], settings: Settings) -> str:
 def note(version: int, classifier: str, documents: int) -> str:
     """A model, for people."""
     return f"model {version} ({classifier}, {documents} example{'s' if documents != 1 else ''})"
+
+
+def check_settings(settings: Settings) -> None:
+    """Refuse a classifier or a feature space that does not exist."""
+    classify = settings.classify
+    if classify == ClassifySettings():
+        return
+    from opilio.classify import CLASSIFIERS  # noqa: PLC0415
+    from opilio.features import make_space  # noqa: PLC0415
+
+    CLASSIFIERS.get(classify.classifier)
+    if classify.classifier == SVM:
+        if not classify.spaces:
+            raise SettingsError("[classify] spaces: no feature space", 'For example: spaces = ["terms", "pairs"]')
+        for spec in classify.spaces:
+            make_space(spec, classify)
+
+
+def check_guard(settings: Settings) -> None:
+    """Refuse a guard that cannot work with the classifier."""
+    if settings.learn.guard != "xi-alpha":
+        return
+    from opilio.classify import CLASSIFIERS  # noqa: PLC0415
+
+    classifier = settings.classify.classifier
+    if not hasattr(CLASSIFIERS.get(classifier), "estimates"):
+        raise SettingsError(
+            f'[learn] guard = "xi-alpha": the classifier {classifier!r} expects nothing of itself',
+            'Set learn.guard = "held-out", or use the classifier svm.',
+        )
