@@ -34,7 +34,7 @@ _COMMANDS = {  # where each is, and its line in the list of commands
     "resume": ("opilio.cli.ask:resume", "Resume a paused crawl."),
     "host": ("opilio.cli.ask:host", "Lock a host, unlock it, or boost it."),
     "topics": ("opilio.cli.teach:topics", "List the topics; change what is wanted, add examples, train."),
-    "explain": ("opilio.cli.teach:explain", "Explain why a page is judged as it is."),
+    "explain": ("opilio.cli.teach:explain", "Explain how a page was judged."),
     "models": ("opilio.cli.teach:models", "List, compare and choose the models that judge pages."),
     "census": ("opilio.cli.distill:census", "Show the topics of the pages, and what to do about it."),
     "archetypes": (

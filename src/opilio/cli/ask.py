@@ -48,12 +48,12 @@ def status(called: Called, now: Status) -> None:
 @click.argument("statement", required=False)
 @click.option("--write", is_flag=True, help="Allow statements that change rows, such as UPDATE.")
 @click.option("--format", "form", type=click.Choice(["table", "csv", "json", "jsonl"]), default="table")
-@click.option("--question", help="Run one of the ready-made questions, by its name.")
-@click.option("--questions", is_flag=True, help="List the ready-made questions.")
+@click.option("--question", help="Run one of the ready-made queries, by its name.")
+@click.option("--questions", is_flag=True, help="List the ready-made queries.")
 def sql(folder: Path, statement: str | None, write: bool, form: str, question: str | None, questions: bool) -> None:
     """Run one SQL STATEMENT (DuckDB's dialect) on the database of FOLDER, also while a crawl runs.
 
-    docs/sql.md describes the tables and the ready-made questions, which come from the papers. STATEMENT - reads from
+    docs/sql.md describes the tables and the ready-made queries, which come from the papers. STATEMENT - reads from
     standard input.
 
     \b
@@ -274,9 +274,9 @@ host.add_command(unlock)
 @click.argument("name", metavar="HOST")
 @click.argument("factor", type=click.FloatRange(1, 1000), default=10.0)
 def boost(folder: Path, name: str, factor: float) -> None:
-    """Fetch from HOST sooner while the crawl runs: its URLs count for FACTOR times their priority.
+    """Fetch from HOST sooner while the crawl runs: multiply the priority of its URLs by FACTOR.
 
-    FACTOR is 10 by default; 1 takes the boost back. The delay between two requests to a host does not change.
+    FACTOR is 10 by default; 1 removes the boost. The delay between two requests to a host does not change.
 
     \b
     opilio host boost birds owls.example.org

@@ -41,7 +41,7 @@ _CENSUS = """
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print only the results.")
 def demo(folder: Path, max_pages: int, portal: bool | None, quiet: bool) -> None:
-    """Crawl a web of this machine's own documentation from a bookmark file, offline, and show the results.
+    """Crawl a web made from the documentation on this machine, offline, and show the results.
 
     The portal of the collection is also written as a static site; on a terminal it is served, so that you can browse,
     train and continue the crawl.

@@ -92,7 +92,7 @@ def _print(table: Table) -> None:
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
-@click.option("--topic", default=None, help="A topic with all below it; by default all wanted topics.")
+@click.option("--topic", default=None, help="Only this topic and those below it; by default all wanted topics.")
 @click.option("--method", type=click.Choice(list(METHODS)), default="hits", show_default=True)
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="How many of each to list.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

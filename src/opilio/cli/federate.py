@@ -42,7 +42,7 @@ PORT = 8766
 def federate(places: tuple[str, ...], file: Path | None, host: str, port: int, state: Path | None, quiet: bool) -> None:
     """Search several collections as one. PLACE is a folder, a folder with several, or the address of a served one.
 
-    A question goes to the collections that are likely to have some of the best pages; the answers are merged into one
+    A query goes to the collections that are likely to have some of the best pages; their results are merged into one
     list, each page with the collections that returned it. Your feedback on a page goes back to all of these. A
     collection that does not answer is left out, and tried again after a minute, then at growing intervals. See
     docs/guides/federation.md.

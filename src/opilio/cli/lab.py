@@ -73,7 +73,7 @@ class _Progress:
 )
 @click.option("--spread-hosts", type=click.IntRange(2), help="Spread the pages of the first host over this many hosts.")
 @click.option(
-    "--drop", multiple=True, metavar="PATTERN", help="Leave out URLs like this: */wp/index/*; may be repeated."
+    "--drop", multiple=True, metavar="PATTERN", help="Leave out URLs that match this: */wp/index/*; may be repeated."
 )
 def record(
     target: Path, sources: tuple[Path, ...], base_url: str, labels: str | None, spread_hosts: int | None,

@@ -19,7 +19,7 @@ from opilio.cli import one_line
 from opilio.parts.split import PartReport
 
 TOLD_EVERY_S = 2.0
-AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print what went where as one JSON object.")
+AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print the counts of each collection as JSON.")
 
 
 @click.command()
@@ -27,9 +27,9 @@ AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print what went 
 @click.argument("target", type=click.Path(path_type=Path))
 @click.option(
     "--topic", "topics", multiple=True, metavar="TOPIC",
-    help="A topic that gets a part, with all below it; may be repeated. Default: the wanted topics below the root.",
+    help="Make a part of this topic and all below it; may be repeated. Default: the wanted topics below the root.",
 )  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Only count what would go where, and write nothing.")
+@click.option("--dry-run", is_flag=True, help="Only show the counts of each part; write nothing.")
 @AS_JSON
 def split(folder: Path, target: Path, topics: tuple[str, ...], dry_run: bool, as_json: bool) -> None:
     """Split the collection FOLDER by topic: one new collection for each topic, in the new folder TARGET.
@@ -61,7 +61,7 @@ def split(folder: Path, target: Path, topics: tuple[str, ...], dry_run: bool, as
 
 @click.command()
 @click.argument("target", type=click.Path(path_type=Path))
-@click.argument("folders", nargs=-1, required=True, metavar="FOLDER",
+@click.argument("folders", nargs=-1, required=True, metavar="FOLDER...",
                 type=click.Path(path_type=Path, file_okay=False))  # fmt: skip
 @click.option("--train", is_flag=True, help="Train a model at once; otherwise the next crawl does if needed.")
 @AS_JSON

@@ -26,7 +26,7 @@ _KINDS = {"doubtful": "taken", "undoubted": "taken by all", "filtered": "not tak
 @FOLDER
 @click.argument("url", required=False)
 @click.argument("verdict", required=False, metavar="[relevant|irrelevant|TOPIC]")
-@click.option("--topic", default=None, help="The topic that is meant, if it is not the one that the page is in.")
+@click.option("--topic", default=None, help="The topic you mean, if it is not the topic of the page.")
 @click.option(
     "--undo",
     "version",

@@ -67,7 +67,7 @@ def mark(folder: Path, topic: str, mark: str) -> None:
 @click.argument("example", nargs=-1, required=True)
 @click.option("--negative", is_flag=True, help="The documents are counter-examples: not about the topic.")
 def add(folder: Path, topic: str, example: tuple[str, ...], negative: bool) -> None:
-    """Add documents to learn from to a TOPIC: URLs, files of any format, or text:WORDS."""
+    """Add examples to a TOPIC: URLs, files of any format, or text:WORDS."""
     collection = Collection(folder)
     for one in example:
         click.echo(f"added {one_line(collection.add_example(topic, one, positive=not negative))}")
@@ -116,11 +116,11 @@ def propose(folder: Path, file: Path) -> None:
 )
 @AS_JSON
 def explain(folder: Path, target: str, version: int, link: bool, as_json: bool) -> None:
-    """Explain why a page is judged as it is. TARGET is the URL of a stored page, or any file.
+    """Explain how a page was judged. TARGET is the URL of a stored page, or any file.
 
     Shows the topic path and confidence, the votes of the feature spaces with their expected precision, the terms for
     and against each topic, which metrics agreed, and the links that led the crawl to the page. With --link: which pages
-    link to it with which words and, while a crawl with the strategy `evidence` runs, what its priority is made of.
+    link to it with which words and, while a crawl with the strategy `evidence` runs, how its priority is computed.
     """
     collection = Collection(folder)
     report = collection.explain_link(target) if link else collection.explain(target, version=version)
