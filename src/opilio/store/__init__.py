@@ -28,8 +28,7 @@ URL is next), `links.py` (the link graph, hubs and authorities), `terms.py`, `re
 collections), `census.py`, `history.py` (runs, notices, harvest, hosts), `index_source.py` (what the search index is
 made of), `probes.py` (the Bayes tree of Focus in the database). For users: `answers.py` (the answer to any statement,
 and the list of tables), `questions.py` (statements that are ready to run), `export.py`. WARC files: `warc.py`
-(writing), `warc_reading.py`, `warc_files.py` (of a collection made of others), `storage.py` (where finished files are
-moved to).
+(writing), `warc_reading.py`, `storage.py` (where finished files are moved to).
 
 WARC files need no database: workers import `opilio.store.warc` alone. Therefore the names below are loaded on first
 use.

@@ -1,6 +1,6 @@
 """Experiments: any strategy, on any recorded web, on equal terms.
 
-`analyse` makes the documents and the link graph of a whole recorded web once and keeps them beside it (`analysed.py`),
+`analyse` makes the documents and the link graph of a whole recorded web once and keeps them next to it (`analysed.py`),
 so that an experiment with hundreds of crawls parses each page a single time. On such a web the real frontier,
 strategies and absorber crawl without sockets or database, tens of thousands of pages a second (`simulate.py`); orders
 that know what no crawler can know show what could be gained (`bounds.py`). Tasks come from the labels (`tasks.py`):
