@@ -26,9 +26,8 @@ of typed arguments and results, by noun: `topics.py`, `training.py` (examples, a
 (models, and what they said), `pages.py`, `urls.py` (with the changes of their states), `refill.py` (which queued
 URL is next), `links.py` (the link graph, hubs and authorities), `terms.py`, `reviews.py`, `offers.py` (of other
 collections), `census.py`, `history.py` (runs, notices, harvest, hosts), `index_source.py` (what the search index is
-made of), `probes.py` (the Bayes tree of Focus in the database). For users: `answers.py` (the answer to any statement,
-and the list of tables), `questions.py` (statements that are ready to run), `export.py`. WARC files, written
-and read back: `warc.py`.
+made of), `probes.py` (the Bayes tree of Focus in the database). For users: `questions.py` (statements that are ready
+to run, the answer to any statement, and the list of tables), `export.py`. WARC files, written and read back: `warc.py`.
 
 WARC files need no database: workers import `opilio.store.warc` alone. Therefore the names below are loaded on first
 use.
