@@ -23,7 +23,6 @@ from opilio.lab.local_web import LocalServer
 from opilio.parts import building
 from opilio.store import Store
 from opilio.store.warc import WarcFiles, WarcRecords
-from opilio.store.warc_files import known_ends
 from parts_facts import asked_for, differences, facts, urls_in
 from running_crawls import PLAIN, SEEDS, running, wait_for
 
@@ -56,7 +55,7 @@ def test_a_crawled_collection_is_divided_and_joined(crawled_taught: Path, tmp_pa
         for file in (folder / "warc").iterdir():
             assert file.samefile(crawled_taught / "warc" / file.name)
         with Store.open(folder) as store:
-            assert known_ends(store) == {file.name: file.stat().st_size for file in (folder / "warc").iterdir()}
+            assert store.load_warc_ends() == {file.name: file.stat().st_size for file in (folder / "warc").iterdir()}
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")], "nothing is left of the making"
 
 
@@ -376,7 +375,7 @@ def written(folder: Path, name: str, records: int, known: int, seed: int) -> Pat
         for table in ("pages", "visits"):
             store.query(f"UPDATE {table} SET warc_file = '', warc_offset = 0, warc_bytes = 0", write=True)
         store.query("UPDATE visits SET warc_file = ?, warc_bytes = ? WHERE oid = 0", [name, end], write=True)
-        assert known_ends(store) == {name: end}
+        assert store.load_warc_ends() == {name: end}
     return collection
 
 
@@ -395,7 +394,7 @@ def test_what_one_has_not_read_is_not_taken_for_read_since_another_has_a_file_of
     assert not unread.samefile(killed / "warc" / name), "a crawl may cut it"
     assert files[(sound / "warc" / name).read_bytes()].samefile(sound / "warc" / name)
     with Store.open(killed) as store, Store.open(tmp_path / "both") as merged:
-        assert known_ends(merged)[unread.name] == known_ends(store)[name]
+        assert merged.load_warc_ends()[unread.name] == store.load_warc_ends()[name]
 
 
 def test_two_collections_never_write_files_of_one_name(tmp_path: Path) -> None:

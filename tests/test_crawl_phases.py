@@ -23,7 +23,7 @@ from opilio.frontier.evidence_strategy import EXPLORED_PRIORITY, AllEvidence
 from opilio.lab.local_web import LocalServer
 from opilio.model import Document, Judgement, Link, Phase, Region
 from opilio.settings import Settings, override
-from opilio.store import Store
+from opilio.store.reader import StoreReader
 from running_crawls import LEARNING, phases_of
 
 OUTSIDE = """
@@ -165,8 +165,8 @@ def test_a_refill_keeps_the_focus(stray: Callable[..., Collection], monkeypatch:
     """What was found where the focus had been lost is not asked for while learning, neither at once nor after a refill
     from the database; and what is not admitted does not have the database asked again and again."""
     refills: list[int] = []
-    ask = Store.next_waiting
-    monkeypatch.setattr(Store, "next_waiting", lambda *a, **k: refills.append(1) or ask(*a, **k))
+    ask = StoreReader.next_waiting
+    monkeypatch.setattr(StoreReader, "next_waiting", lambda *a, **k: refills.append(1) or ask(*a, **k))
     collection = stray(frontier__hot_urls=20, fetch__host_delay_s=0.3, fetch__per_host=1)
     status = collection.crawl()
     asked = [url for (url,) in collection.sql("SELECT url FROM crawl WHERE state = 'fetched'").rows]

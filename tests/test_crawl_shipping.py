@@ -17,9 +17,9 @@ from warcio.archiveiterator import ArchiveIterator
 from conftest import MakeCollection
 from opilio import Collection
 from opilio.crawl import Status, shipping
+from opilio.crawl.shipping import PART, FolderStorage, GivenUp, open_storage
 from opilio.errors import SettingsError
 from opilio.settings import FILE_NAME
-from opilio.store.storage import PART, FolderStorage, GivenUp, open_storage
 
 START = ["http://directory.test/"]
 SMALL = {"store__warc_max_bytes": 30_000, "limits__max_pages": 60}

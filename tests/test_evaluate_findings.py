@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from evaluate_local import TABLE, record_local
 from evaluate_standin import make_analysed
 from opilio.lab.experiments.experiment import Web, from_table
-from opilio.lab.experiments.findings import (
+from opilio.lab.experiments.graph import LinkGraph, authority_distances, distance_shares, whole_web
+from opilio.lab.experiments.measures import (
     ALONE,
     Accuracy,
     LabelCounts,
@@ -28,7 +29,6 @@ from opilio.lab.experiments.findings import (
     model_accuracy,
     undoubted,
 )
-from opilio.lab.experiments.graph import LinkGraph, authority_distances, distance_shares, whole_web
 from opilio.lab.experiments.records import UNDOUBTED, ModelRun
 from opilio.lab.experiments.results import Results
 from opilio.lab.experiments.runner import run_experiment

@@ -12,9 +12,8 @@ import pytest
 from fetch_servers import DnsServer, WebServer, closed_port, fetch, html, to_server
 from opilio.errors import SettingsError
 from opilio.fetch import Client
-from opilio.fetch.addresses import Endpoint, is_public
 from opilio.fetch.client import Handle
-from opilio.fetch.resolver import NEGATIVE_TTL_S, DnsAnswer, Resolver
+from opilio.fetch.resolver import NEGATIVE_TTL_S, DnsAnswer, Endpoint, Resolver, is_public
 from opilio.fetch.transfer import BodyLimits
 from opilio.model import Lease, Outcome
 from opilio.settings import FetchSettings

@@ -61,7 +61,7 @@ def test_a_process_says_what_we_would_have_said(tmp_path: Path, monkeypatch: pyt
 
     with make_store(tmp_path / "here") as here, make_store(tmp_path / "beside") as beside:
         one = learn.rejudge(here, MODEL, EXAMPLES, Settings().classify)
-        other = learn.rejudge(beside, MODEL, EXAMPLES, Settings().classify, beside=note)
+        other = learn.rejudge(beside, MODEL, EXAMPLES, Settings().classify, on_start=note)
         assert one == other
         assert one.pages == PAGES
         assert judgements(here) == judgements(beside)
@@ -73,7 +73,7 @@ def test_a_process_says_what_we_would_have_said(tmp_path: Path, monkeypatch: pyt
 def test_few_pages_need_no_process(tmp_path: Path) -> None:
     """A process takes longer to start than a few hundred pages take to be judged."""
     with make_store(tmp_path) as store:
-        judged = learn.rejudge(store, MODEL, {}, Settings().classify, beside=lambda process: pytest.fail("started"))
+        judged = learn.rejudge(store, MODEL, {}, Settings().classify, on_start=lambda process: pytest.fail("started"))
     assert judged.pages == PAGES
 
 
@@ -84,7 +84,7 @@ def test_a_process_that_is_killed_is_an_error(tmp_path: Path, monkeypatch: pytes
     with make_store(tmp_path) as store:
         with pytest.raises(OpilioError, match="ended"):
             learn.rejudge(
-                store, MODEL, {}, Settings().classify, beside=started.append, on_progress=lambda _: started[0].kill()
+                store, MODEL, {}, Settings().classify, on_start=started.append, on_progress=lambda _: started[0].kill()
             )
         assert 0 < len(judgements(store)) < PAGES
         learn.rejudge(store, MODEL, {}, Settings().classify)
@@ -99,7 +99,7 @@ def test_work_that_can_wait_has_a_low_priority(tmp_path: Path, monkeypatch: pyte
     seen: list[int] = []
     with make_store(tmp_path) as store:
         learn.rejudge(
-            store, MODEL, {}, Settings().classify, beside=started.append,
+            store, MODEL, {}, Settings().classify, on_start=started.append,
             on_progress=lambda _: seen.append(os.getpriority(os.PRIO_PROCESS, started[0].pid)),
         )  # fmt: skip
     assert set(seen) == {min(19, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)}

@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from opilio.errors import InputError
 from opilio.model import url_key
-from opilio.search.pages import neighbours, page
-from opilio.search.portal import BEST, ORDERS, portal, topic_pages
+from opilio.search.portal import BEST, ORDERS, neighbours, page, portal, topic_pages
 from opilio.store import Store
 
 # kcid, parent, name, path, mark: two wanted topics, one with another below it, and one that is not wanted.

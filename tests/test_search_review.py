@@ -15,9 +15,19 @@ from scipy.stats import binomtest
 from made_crawls import COOKING, GARDENING, MadeCrawl
 from opilio.errors import InputError
 from opilio.search import review
-from opilio.search.review import learn_review
-from opilio.search.review_sampling import ReviewGroup, ShareInterval, Stratum, estimate, next_page, recall, wilson, z_of
+from opilio.search.review import (
+    ShareInterval,
+    Stratum,
+    decision_on,
+    estimate,
+    learn_review,
+    next_page,
+    recall,
+    wilson,
+    z_of,
+)
 from opilio.store import Store
+from opilio.store.reviews import ReviewGroup
 
 TOPIC = "Gardening"
 
@@ -103,7 +113,7 @@ def test_recall_is_exact_when_all_is_known() -> None:
 )
 def test_a_group_is_kept_when_more_than_three_quarters_are_relevant(yes: int, no: int, decision: str) -> None:
     """OASIS 4.7: exactly 75 % is not more than 75 %, and nothing is decided before the sample is judged."""
-    assert ReviewGroup("doubtful", "terms", "", 20, yes, no, 0, 0, None, None).decision == decision
+    assert decision_on(ReviewGroup("doubtful", "terms", "", 20, yes, no, 0, 0, None, None)) == decision
 
 
 def test_skipped_pages_come_last_and_a_judged_group_is_left() -> None:

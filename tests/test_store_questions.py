@@ -10,8 +10,7 @@ import pytest
 
 from made_crawls import TOPICS, MadeCrawl
 from opilio.store import Store
-from opilio.store.answers import list_tables
-from opilio.store.questions import QUESTIONS, question, to_markdown
+from opilio.store.questions import QUESTIONS, list_tables, question, to_markdown
 
 DOCS = Path(__file__).parent.parent / "docs" / "sql.md"
 PATHS = {kcid: path for kcid, _, path, _ in TOPICS}

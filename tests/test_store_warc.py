@@ -22,8 +22,7 @@ from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator
 
 from opilio.errors import StoreError
-from opilio.store.warc import REVISIT_PROFILE, RecordMaker, WarcFiles, WarcWriter, archived_head
-from opilio.store.warc_reading import recover, truncate_torn
+from opilio.store.warc import REVISIT_PROFILE, RecordMaker, WarcFiles, WarcWriter, archived_head, recover, truncate_torn
 
 REQUEST = b"GET /a HTTP/1.1\r\nHost: a.test\r\nUser-Agent: Opilio/0.1\r\n\r\n"
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
@@ -327,7 +326,7 @@ def test_full_disk_writes_nothing_of_a_record(tmp_path: Path) -> None:
 
 def test_workers_need_no_database() -> None:
     """Importing the WARC half of the store loads neither DuckDB nor Arrow into a worker."""
-    code = "import sys, opilio.store.warc, opilio.store.warc_reading; print({'duckdb', 'pyarrow'} & set(sys.modules))"
+    code = "import sys, opilio.store.warc; print({'duckdb', 'pyarrow'} & set(sys.modules))"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
     assert out.stdout.strip() == "set()"

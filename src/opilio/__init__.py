@@ -21,7 +21,7 @@ __all__ = ["Collection", "OpilioError", "__version__", "merge", "split"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load the public names when they are first asked for: `import opilio.model` need not load a database."""
+    """Load the public names when they are first used: `import opilio.model` need not load a database."""
     if name == "Collection":
         from opilio.crawl import Collection  # noqa: PLC0415
 

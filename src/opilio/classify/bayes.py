@@ -241,8 +241,8 @@ class BayesTree:
         self._good = good_topics(hierarchy) & met
         above = {hierarchy.start}.union(*(hierarchy.line(kcid)[:-1] for kcid in self._good))
         self._path = [pcid for pcid in self.nodes if pcid in above]
-        beside = {kcid for pcid in self._path for kcid in self.nodes[pcid].children}
-        self._unwanted = sorted(beside - self._good - above)
+        near = {kcid for pcid in self._path for kcid in self.nodes[pcid].children}
+        self._unwanted = sorted(near - self._good - above)
 
     @classmethod
     def train(cls, training: TrainingSet, settings: Settings) -> Self:

@@ -28,7 +28,7 @@ class Example:
     kcid: int
     item: ClassifierInput
     positive: bool = True
-    """False: a negative example, which belongs to the OTHERS beside its topic (for the root: to OTHERS below it)."""
+    """False: a negative example, which belongs to the OTHERS next to its topic (for the root: to OTHERS below it)."""
     name: str = ""
     """Its URL or file, for messages."""
 

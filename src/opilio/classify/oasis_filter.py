@@ -133,8 +133,8 @@ def _against(training: TrainingSet, kcid: int) -> list[ClassifierInput]:
     """The documents that a topic must be distinguished from: those of other topics, and OTHERS where it competes."""
     hierarchy = training.hierarchy
     kin = {*hierarchy.line(kcid), *hierarchy.below(kcid)}
-    beside = [example for example in training.examples if example.positive and example.kcid not in kin]
-    return [example.item for example in (*training.others_of(hierarchy.nodes[kcid].parent), *beside)]
+    competing = [example for example in training.examples if example.positive and example.kcid not in kin]
+    return [example.item for example in (*training.others_of(hierarchy.nodes[kcid].parent), *competing)]
 
 
 def topics_of(training: TrainingSet) -> list[int]:

@@ -11,7 +11,7 @@ import click
 
 from opilio.cli import INTERRUPTED
 from opilio.cli.display import DURATION, SIZE, JsonLines, LogLines, Silence, print_json, summary
-from opilio.cli.portal import PORT, portal_beside, stay
+from opilio.cli.portal import PORT, portal_alongside, stay
 from opilio.cluster.workers import check_ray, on_ray
 from opilio.crawl import Collection
 from opilio.errors import InputError
@@ -107,7 +107,7 @@ def crawl(
     workers = on_ray(ray_address, max(0, collection.settings.run.workers)) if ray_address is not None else None
     _warn_without_contact(collection.settings)
     with contextlib.ExitStack() as stack:
-        beside = stack.enter_context(portal_beside(folder, portal)) if portal is not None else None
+        portal_process = stack.enter_context(portal_alongside(folder, portal)) if portal is not None else None
         with make_display(quiet=quiet, as_json=as_json) as display:
             status = collection.crawl(on_tick=display.tick, retry_failed=retry_failed, recrawl=recrawl, workers=workers)
         if as_json:
@@ -116,8 +116,8 @@ def crawl(
             click.echo(summary(status))
         if status.interrupted:
             sys.exit(INTERRUPTED)
-        if beside is not None:
-            stay(beside)
+        if portal_process is not None:
+            stay(portal_process)
         elif not quiet and not as_json:
             click.echo(
                 f"\nLook:  opilio serve {folder}    (the portal, in a browser)\n       opilio search {folder} WORDS"

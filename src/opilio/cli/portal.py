@@ -90,7 +90,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 @contextlib.contextmanager
-def portal_beside(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+def portal_alongside(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """Serve the portal of a collection while a crawl runs in it; the address is printed. It ends with this process."""
     child = start("opilio.cli.portal:run_portal", str(folder), str(port))
     try:

@@ -35,6 +35,7 @@ from opilio.crawl.operations import Operation, browse, crawling, database, feder
 from opilio.crawl.operations.client import OperationClient, is_running
 from opilio.crawl.phases import phase_at_start, strategy_in
 from opilio.crawl.restore import recover_pages, reopen, restore
+from opilio.crawl.shipping import check_url
 from opilio.crawl.status import Counters, Status
 from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
@@ -51,7 +52,6 @@ from opilio.settings.files import changing, write_settings
 from opilio.store import Store, urls
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.store.loader import SeedRecord
-from opilio.store.storage import check_url
 from opilio.topics.inputs import read_inputs
 
 WARC_FOLDER = "warc"

@@ -1,6 +1,6 @@
 """The control socket: a running crawl carries out operations that other processes ask for.
 
-`operations/client.py` sends the requests and describes their form. Every operation of the table can be asked for by its
+`operations/client.py` sends the requests and describes their form. Every operation of the table can be requested by its
 name. One that reads sees all that was found so far: the engine commits first, and the function runs in a thread. One
 that changes the training data also runs in a thread, alone; then the crawl trains a new model soon. An operation that
 has a `live` body runs on the engine's loop.

@@ -29,7 +29,6 @@ from opilio.store.urls import (
     requeue_dropped,
     trap_like_urls,
 )
-from opilio.store.warc_files import known_ends
 
 if TYPE_CHECKING:
     from opilio.crawl.worker import Worker
@@ -120,7 +119,7 @@ def recover_pages(store: Store, absorber: Absorber, setup: WorkerSetup, warc_fol
 
 def _unknown_records(store: Store, warc_folder: Path) -> Iterator[tuple[Path, WarcRecord]]:
     """The records of WARC files that the database does not know of; torn ends are cut off."""
-    ends = known_ends(store)
+    ends = store.load_warc_ends()
     files: list[Iterator[tuple[Path, WarcRecord]]] = []
     for path in sorted(warc_folder.glob("*.warc.gz")):
         known_end = ends.get(path.name, 0)

@@ -377,7 +377,7 @@ class Teacher(BackgroundTask):
         await self._commit()
         examples = await asyncio.to_thread(examples_in, self._store)
         rejudge = functools.partial(
-            learn.rejudge, on_progress=lambda _: not self._slot.is_cancelled, beside=self._has_started
+            learn.rejudge, on_progress=lambda _: not self._slot.is_cancelled, on_start=self._has_started
         )
         judged = await asyncio.to_thread(rejudge, self._store, model, examples, self._settings.classify)
         self._processes.clear()

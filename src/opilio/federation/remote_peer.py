@@ -136,7 +136,7 @@ class RemotePeer:
         said = _said(body)
         if status == 403:
             raise self._error(f"does not let us in{said}", "Is its token in the file of peers the right one?")
-        if status in (400, 422):  # what was asked for is wrong, not how things stand
+        if status in (400, 422):  # the request is wrong, not the state of the peer
             raise PeerRefusal(f"{self.name} ({self.place}) refuses{said}")
         raise self._error(f"answers with status {status}{said}")
 

@@ -40,8 +40,8 @@ MAX_DEPTH = 1000
 LATE = 0.5
 """A peer that is asked in the second round gets at least this share of the timeout: it must not pay for slow ones."""
 SPARE_PAGES = 5
-"""Peers are asked for one and a half times as many pages as are shown, and these: their own order differs a little from
-the common one (docs/results/search.md)."""
+"""Peers send one and a half times as many pages as are shown, and these: their own order differs a little from the
+common one (docs/results/search.md)."""
 
 T = TypeVar("T")
 Replies = dict[str, tuple[T | Exception | None, float]]

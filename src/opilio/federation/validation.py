@@ -39,7 +39,7 @@ MAX_PIECES = 100
 MAX_KEYS = 1000
 MAX_COUNT = 1e6
 SPARE = 10
-"""Pages that a peer may send beyond those asked for."""
+"""Pages that a peer may send beyond those requested."""
 _VERSION = re.compile(r"[\w.-]{1,100}", re.ASCII)
 _MARK = re.compile(r"[0-9a-f]{0,16}")
 _MOMENT = re.compile(r"[0-9T:-]{10,19}")

@@ -1,4 +1,7 @@
-"""DNS: names to addresses, by c-ares, with a bounded cache.
+"""From the name of a host to an address that may be connected to.
+
+The settings may reroute a host (`Routes`). Else its name is resolved by DNS, with c-ares and a bounded cache, and each
+address is checked: by default only public ones are used.
 
 Concurrent lookups of one name share a single query. c-ares tries the next server if one does not answer in time; it
 runs in its own thread, which touches the event loop only through `call_soon_threadsafe`.
@@ -8,10 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import socket
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
 import pycares
@@ -21,6 +26,10 @@ from opilio.errors import SettingsError
 NEGATIVE_TTL_S = 5.0  # how long a failed lookup is cached
 MIN_TTL_S = 1.0  # an answer with TTL 0 must outlive the requests that wait for it
 ROUNDS = 2  # how often each server is tried
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+MAX_ROUTES = 10_000  # hosts whose route is cached; matching the patterns again costs microseconds
+PROXY_SCHEMES = ("http://", "https://", "socks5h://")
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052: the last four bytes are an IPv4 address
 _NO_SORT = 1 << 7  # ARES_AI_NOSORT: sorting opens a socket for each address
 
 
@@ -146,3 +155,85 @@ class Resolver:
 def _server(server: str) -> str:
     """A server address for c-ares, which wants brackets around a bare IPv6 address."""
     return f"[{server}]" if server.count(":") > 1 and not server.startswith("[") else server
+
+
+class Endpoint(NamedTuple):
+    """An address and a port; port 0 means that of the URL."""
+
+    address: str
+    port: int = 0
+
+
+def parse_address(text: str) -> IPAddress | None:
+    """`text` as an address (an IPv6 address may have brackets), or None if it is a name."""
+    if text.startswith("[") and text.endswith("]"):
+        text = text[1:-1]
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError:
+        return None
+
+
+def is_public(address: IPAddress) -> bool:
+    """Whether `address` is on the public internet: not loopback, private, link-local, reserved or multicast.
+
+    For an IPv6 address that wraps an IPv4 one (mapped, 6to4, NAT64), the wrapped address decides.
+    """
+    if isinstance(address, ipaddress.IPv6Address):
+        if address in _NAT64:
+            return is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
+        wrapped = address.ipv4_mapped or address.sixtofour
+        if wrapped is not None:
+            return is_public(wrapped)
+        if address.is_site_local or address.teredo is not None:
+            return False
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def is_local_name(name: str) -> bool:
+    """Whether `name` always means the local machine (RFC 6761)."""
+    name = name.rstrip(".").lower()
+    return name == "localhost" or name.endswith(".localhost")
+
+
+class Routes:
+    """The setting `fetch.connect_to`: host patterns, and the endpoint to connect to instead."""
+
+    def __init__(self, connect_to: dict[str, str]) -> None:
+        self._patterns = [(pattern.lower(), _endpoint(pattern, to)) for pattern, to in connect_to.items()]
+        self._known: dict[str, Endpoint | None] = {}
+
+    def find(self, host: str, name: str) -> Endpoint | None:
+        """Where to connect for `host`. A pattern matches the host with its port or the bare `name`; the first wins."""
+        if not self._patterns:
+            return None
+        if host not in self._known:
+            if len(self._known) >= MAX_ROUTES:
+                self._known.clear()
+            self._known[host] = self._match(host, name)
+        return self._known[host]
+
+    def _match(self, host: str, name: str) -> Endpoint | None:
+        for pattern, endpoint in self._patterns:
+            if fnmatchcase(name, pattern) or fnmatchcase(host, pattern):
+                return endpoint
+        return None
+
+
+def _endpoint(pattern: str, to: str) -> Endpoint:
+    address_text, _, port_text = to.rpartition(":")
+    address = parse_address(address_text)
+    if address is None or not port_text.isdecimal() or not 0 < int(port_text) < 2**16:
+        raise SettingsError(
+            f"[fetch] connect_to, {pattern!r}: {to!r} is not address:port", 'For example: "127.0.0.1:8800"'
+        )
+    return Endpoint(str(address), int(port_text))
+
+
+def check_proxy(proxy: str) -> str:
+    """`proxy` itself, or a SettingsError if its kind is not supported."""
+    if proxy and not proxy.startswith(PROXY_SCHEMES):
+        raise SettingsError(
+            f"[fetch] proxy: {proxy!r} is not the URL of a proxy", f"Known: {', '.join(PROXY_SCHEMES)}..."
+        )
+    return proxy

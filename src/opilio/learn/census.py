@@ -77,7 +77,7 @@ def remedies_of(
 
 
 def mark_remedy(folder: str, hierarchy: Hierarchy, mark: MarkProposal) -> dict[str, str]:
-    """Want more than was asked for, since that is what is around."""
+    """Want more than before, since that is what is around."""
     path, around = hierarchy.nodes[mark.kcid].path, hierarchy.nodes[mark.around].path
     why = f"{mark.pages:,} of {mark.of:,} unwanted pages around {around!r} are about {path!r}: want that too"
     return _remedy(why, "topics", "mark", folder, path, "good")

@@ -51,7 +51,7 @@ def give_feedback(store: Store, url: str, verdict: str, topic: str | None = None
 
 
 def make_example(store: Store, hierarchy: Hierarchy, kcid: int, url: str, oid: int) -> None:
-    """Make a page the user's own example of a topic, and of no topic beside it."""
+    """Make a page the user's own example of a topic, and of none of its siblings."""
     line = {kcid, ROOT, *hierarchy.line(kcid)}
     has_it = False
     for name, of, positive in _documents(store, url, oid):

@@ -2,8 +2,9 @@
 
 A page is judged by its own text, by the words of the link that led to it, and by the stems of the page with that link
 (`link_context`). Two things hold whatever a model says: an example is of its topic, and a counter-example is not. A
-counter-example of a topic is in OTHERS beside it (`Example.positive`): neither that topic has it, nor one that competes
-with it. So a page that a model puts there anyway stays above them: in their parent, or in OTHERS (`DeniedTopics`).
+counter-example of a topic is in OTHERS next to it (`Example.positive`): neither that topic has it, nor one that
+competes with it. So a page that a model puts there anyway stays above them: in their parent, or in OTHERS
+(`DeniedTopics`).
 """
 
 from __future__ import annotations
@@ -94,19 +95,19 @@ def rejudge(
     settings: ClassifySettings,
     *,
     on_progress: Callable[[int], object] = lambda pages: None,
-    beside: OnStart | None = None,
+    on_start: OnStart | None = None,
 ) -> Rejudged:
     """Judge all pages that an older model judged, and give what they link to its new priority.
 
     `examples` are oids of examples with their topics: those stay what the user says they are, as counter-examples do
     (`DeniedTopics`). Pages whose text is not kept cannot be re-judged. Work is committed in pieces: what was done stays
     done when this is stopped, as it is when `on_progress`, which is given the number of pages judged so far, returns
-    False. With `beside`, which is given the process, many pages are judged in a process of low priority, so that a
+    False. With `on_start`, which is given the process, many pages are judged in a process of low priority, so that a
     crawl can go on.
     """
     result, version = Rejudged(), Model.from_bytes(model_bytes).version
     denied = DeniedTopics.of(store, examples)
-    with _judge(store, version, model_bytes, beside) as judge:
+    with _judge(store, version, model_bytes, on_start) as judge:
         for rows in _chunks(store, version):
             batch, context = Batch(), link_context(store, [page.oid for page in rows], settings)
             judged = judge([StoredPage._make((*page[2:], *context.get(page.oid, NO_CONTEXT))) for page in rows])
@@ -126,12 +127,12 @@ def rejudge(
 
 
 def _judge(
-    store: Store, version: int, model: bytes, beside: OnStart | None
+    store: Store, version: int, model: bytes, on_start: OnStart | None
 ) -> AbstractContextManager[Callable[[Sequence[StoredPage]], Sequence[Judgement]]]:
     """Who judges. A few pages are judged before a process would have started."""
-    if beside is None or len(pages_of_older_models(store, version)) <= CHUNK_PAGES:
+    if on_start is None or len(pages_of_older_models(store, version)) <= CHUNK_PAGES:
         return nullcontext(PagesJudge(model))
-    return PagesJudgeProcess(model, beside)
+    return PagesJudgeProcess(model, on_start)
 
 
 def _chunks(store: Store, version: int) -> Iterator[list[JudgedPage]]:

@@ -22,10 +22,10 @@ from opilio.parts.building import Scratch, building, check_room
 from opilio.parts.divide import Progress
 from opilio.parts.join import Carried, Joining, SourceCollection
 from opilio.parts.split import MEASURED, PartReport, idle_collection, room_for, with_counts
+from opilio.parts.warc_files import WarcFile, list_files, named_apart, needed_bytes, note_ends, take
 from opilio.settings import Settings, override
 from opilio.settings.files import write_settings
 from opilio.store import Store
-from opilio.store.warc_files import WarcFile, known_ends, list_files, named_apart, needed_bytes, note_ends, take
 from opilio.topics import Mark, TopicRecord
 from opilio.topics.hierarchy import ROOT
 from opilio.topics.records import good_of, marks_from
@@ -254,7 +254,7 @@ def _look(collections: Sequence[Collection]) -> tuple[list[PartReport], list[lis
     for collection in collections:
         folder, memory_bytes = collection.folder, collection.settings.store.memory_bytes
         with Store.open(folder, read_only=True, memory_bytes=memory_bytes) as store:
-            files.append(list_files(folder / WARC_FOLDER, known_ends(store)))
+            files.append(list_files(folder / WARC_FOLDER, store.load_warc_ends()))
             report = PartReport(folder.name, "", str(folder), 0, 0, 0, warc_files=len(files[-1]))
             reports.append(with_counts(store, report))
     return reports, files

@@ -19,10 +19,10 @@ from opilio.errors import CollectionBusy, InputError
 from opilio.parts.building import Scratch, building, check_room
 from opilio.parts.divide import NewPart, Progress, divide
 from opilio.parts.rules import PAGES_AT_ANALYSIS, RELEVANT_AT_ROUND
+from opilio.parts.warc_files import WarcFile, list_files, names_in, needed_bytes, note_ends, take
 from opilio.settings.files import write_settings
 from opilio.store import Store
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
-from opilio.store.warc_files import WarcFile, known_ends, list_files, names_in, needed_bytes, note_ends, take
 from opilio.topics import Mark, TopicRecord, find_topic
 from opilio.topics.hierarchy import ROOT
 from opilio.topics.records import good_of, marks_from, parent_of
@@ -172,7 +172,7 @@ def split(
     collection, target = idle_collection(folder), Path(target)
     with Store.open(collection.folder, read_only=True, memory_bytes=collection.settings.store.memory_bytes) as store:
         parts, reports = _plan(store, topics, target)
-        ends = known_ends(store)
+        ends = store.load_warc_ends()
     if dry_run:
         return reports
     with building(target) as place:

@@ -69,7 +69,7 @@ def start(
     default where ours go.
 
     The child leads a process group of its own: Ctrl-C is the parent's to handle, and the child can be killed with
-    whatever it starts. A child that reads what strangers wrote has its `own_session` as well: no terminal that it could
+    whatever it starts. A child that reads untrusted files has its `own_session` as well: no terminal that it could
     write to. Others have not, for Linux may share out the processors among sessions, whatever their niceness.
     """
     ours, theirs = socket.socketpair()

@@ -1,6 +1,6 @@
-"""What is known of each page beside its words: numbers that change with every judgement, in columns sorted by oid.
+"""What is known of each page apart from its words: numbers that change with every judgement, in columns sorted by oid.
 
-The columns are one file beside the words and are replaced together, in one step. So pages that are re-judged need no
+The columns are one file next to the words and are replaced together, in one step. So pages that are re-judged need no
 indexing, and whoever searches sees the numbers of one moment. A page counts as indexed only once it is here: the words
 are committed first, then the columns are written. After a crash in between, the next update finds the page missing here
 and indexes it once more.

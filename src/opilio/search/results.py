@@ -47,7 +47,7 @@ class SearchHits:
     at: Whole
     parts: dict[str, Values]
     addresses: Sequence[Any] | None = None
-    """Where hits are in the index; None when no words were asked for ..."""
+    """Where hits are in the index; None when the query has no words ..."""
     which: Whole | None = None
     """... and which of these each hit is."""
     is_all: bool = True
@@ -141,7 +141,7 @@ def pieces(highlighter: Highlighter, title: str, text: str) -> dict[str, Any]:
 
 
 def with_filters(asked: Question, filters: Sequence[tuple[str, str]]) -> Question:
-    """A question with filters beside those that are written in it."""
+    """A question with filters in addition to those that are written in it."""
     return Question(asked.tree, (*asked.filters, *(Filter(name, value) for name, value in filters)))
 
 
@@ -185,7 +185,7 @@ def _parts(reader: IndexReader, at: Whole, bm25: Values) -> dict[str, Values]:
 def rank_by_cosine(
     reader: IndexReader, hits: SearchHits, numbers: list[list[int]], weights: Mapping[str, float]
 ) -> None:
-    """Put the cosines of the best hits in. With no other ranking asked for, BM25 says which are the best."""
+    """Put the cosines of the best hits in. Unless another ranking is requested, BM25 says which are the best."""
     if not weights["cosine"] or hits.addresses is None or hits.which is None:
         return
     so_far = combine(weights, hits.parts) + 1e-6 * hits.parts["bm25"]

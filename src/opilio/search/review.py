@@ -13,33 +13,44 @@ Pages are drawn by a hash of the page's number and the newest model's: it needs 
 a crawl runs keeps its sample. A page about which the user is unsure is replaced by the next; one that is skipped comes
 back at the end. The latest verdict on a page counts.
 
+The share of one group that is relevant has the interval of Wilson. For several groups, each with its weight, the
+intervals of the groups are added up at a narrower level (Yan and Su 2010): because the groups err independently, their
+sum is surer than each of them. A group of which every page was judged adds no doubt, and one of which a large part was
+adds less (the correction for finite populations).
+
 The verdicts of a review become examples and counter-examples (`learn_review`).
 """
 
 from __future__ import annotations
 
+import math
 import time
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from statistics import NormalDist
 from typing import Any
 
 from opilio.errors import InputError
 from opilio.learn.feedback import make_counterexample, make_example
-from opilio.search import review_sampling
-from opilio.search.review_sampling import (
-    KINDS,
-    NO,
-    VERDICTS,
-    YES,
-    ReviewGroup,
-    ShareInterval,
-    load_groups,
-    next_page,
-)
 from opilio.store import Store, reviews
 from opilio.store.pages import oid_of
-from opilio.store.reviews import DOUBTFUL, FILTERED, UNDOUBTED
+from opilio.store.reviews import DOUBTFUL, FILTERED, UNDOUBTED, ReviewGroup, groups_of_not_taken, groups_of_taken
 from opilio.topics import TopicRecord, find_topic, hierarchy_of
 
+LEVEL = 0.95
+SAMPLE_SHARE, KEPT_ABOVE = 0.2, 0.75
+"""OASIS 4.7: 20 % of a group, and "more than 75 %"."""
+MIN_DIRECTORY_PAGES = 10
+"""A smaller directory has no group of its own: one page of five would stand for the other four."""
+MAX_CHECKED_PAGES = 50
+"""At most this many undoubted pages are judged: nothing is decided by them."""
+MOMENTS = (0.1, 0.5, 1.0)
+"""Shares of the crawl, as the paper has the 10th, 50th and 100th hour."""
+MOMENT_PAGES = 100
+"""Pages looked at before each of them."""
+YES, NO, UNSURE, SKIP = "yes", "no", "unsure", "skip"
+VERDICTS = (YES, NO, UNSURE, SKIP)
+KINDS = (DOUBTFUL, UNDOUBTED, FILTERED)
 MAX_TEXT_CHARS = 6000
 
 
@@ -51,7 +62,7 @@ def review_state(store: Store, topic: str, url: str | None = None) -> dict[str, 
     chosen = next_page(groups) if url is None else (_oid(store, url), None)
     return {
         "topic": record.path or record.name,
-        "left": sum(group.left for group in groups),
+        "left": sum(left_to_judge(group) for group in groups),
         "judged": sum(group.yes + group.no for group in groups),
         "unsure": sum(group.unsure for group in groups),
         "verdicts": reviews.count_verdicts(store, record.kcid),
@@ -102,10 +113,10 @@ def estimates(groups: list[ReviewGroup], filtered_pages: int) -> dict[str, Any]:
     """What the samples say of the whole. None stands for what too little was judged for."""
     of = {kind: [group for group in groups if group.kind == kind] for kind in KINDS}
     taken = of[DOUBTFUL] + of[UNDOUBTED]
-    precision = review_sampling.estimate([group.stratum for group in taken])
-    lost = review_sampling.estimate([group.stratum for group in of[FILTERED]])
+    precision = estimate([stratum_of(group) for group in taken])
+    lost = estimate([stratum_of(group) for group in of[FILTERED]])
     pages = sum(group.pages for group in taken)
-    recall = precision and lost and review_sampling.recall((pages, precision), (filtered_pages, lost))
+    found = precision and lost and recall((pages, precision), (filtered_pages, lost))
     kept_pages = _kept_pages([*of[UNDOUBTED], *of[DOUBTFUL]])
     looked_at = sum(group.pages for group in of[FILTERED])
     lost_pages = _kept_pages(of[FILTERED]) * filtered_pages / looked_at if looked_at else 0.0
@@ -114,7 +125,7 @@ def estimates(groups: list[ReviewGroup], filtered_pages: int) -> dict[str, Any]:
         mine = [group for group in of[DOUBTFUL] if group.agreed == agreed]
         by_agreed[agreed] = _figures(mine)
     return {
-        "precision": _plain(precision), "recall": _plain(recall), "pages": pages,
+        "precision": _plain(precision), "recall": _plain(found), "pages": pages,
         "undoubted": _figures(of[UNDOUBTED]), "by_agreed": by_agreed,
         "kept_pages": kept_pages,
         "recall_by_rule": round(kept_pages / (kept_pages + lost_pages), 4) if lost is not None and kept_pages else None,
@@ -126,11 +137,11 @@ def estimates(groups: list[ReviewGroup], filtered_pages: int) -> dict[str, Any]:
 
 def _kept_pages(groups: list[ReviewGroup]) -> int:
     """The pages that the rule of 75 % leaves of groups."""
-    return sum(group.pages - group.no if group.decision == "kept" else group.yes for group in groups)
+    return sum(group.pages - group.no if decision_on(group) == "kept" else group.yes for group in groups)
 
 
 def _figures(groups: list[ReviewGroup]) -> dict[str, Any]:
-    known = review_sampling.estimate([group.stratum for group in groups])
+    known = estimate([stratum_of(group) for group in groups])
     return {"pages": sum(group.pages for group in groups), "precision": _plain(known)}
 
 
@@ -146,7 +157,13 @@ def _topic(store: Store, topic: str) -> tuple[TopicRecord, list[int]]:
 
 def _described(group: ReviewGroup) -> dict[str, Any]:
     known = {name: getattr(group, name) for name in ("kind", "agreed", "directory", "pages", "yes", "no", "unsure")}
-    return {**known, "name": group.name, "sample": group.sample, "left": group.left, "decision": group.decision}
+    return {
+        **known,
+        "name": group.name,
+        "sample": sample_size(group),
+        "left": left_to_judge(group),
+        "decision": decision_on(group),
+    }
 
 
 def _oid(store: Store, url: str) -> int:
@@ -182,3 +199,135 @@ def learn_review(store: Store, topic: str) -> dict[str, int]:
         if page["verdict"] in counts:
             counts[page["verdict"]] += 1
     return counts
+
+
+@dataclass(frozen=True)
+class Stratum:
+    """A group of pages, and what was found in a sample of it."""
+
+    pages: int
+    judged: int
+    relevant: int
+
+    @property
+    def share(self) -> float:
+        """The share of its sample that is relevant."""
+        return self.relevant / self.judged
+
+    @property
+    def weight_of_sample(self) -> float:
+        """How many independent pages its sample is worth; infinite when the whole group was judged."""
+        if self.judged >= self.pages:
+            return math.inf
+        return self.judged * (self.pages - 1) / (self.pages - self.judged)
+
+
+@dataclass(frozen=True)
+class ShareInterval:
+    """A share, and where it may lie."""
+
+    value: float
+    low: float
+    high: float
+
+
+def z_of(level: float = LEVEL) -> float:
+    """How many standard deviations an interval reaches to each side."""
+    return NormalDist().inv_cdf(0.5 + level / 2)
+
+
+def wilson(share: float, judged: float, z: float) -> tuple[float, float]:
+    """The interval of Wilson for a share found among `judged` pages."""
+    if math.isinf(judged):
+        return share, share
+    squared = z * z / judged
+    middle = (share + squared / 2) / (1 + squared)
+    reach = z / (1 + squared) * math.sqrt(share * (1 - share) / judged + squared / (4 * judged))
+    return max(0.0, middle - reach), min(1.0, middle + reach)
+
+
+def estimate(strata: Sequence[Stratum], level: float = LEVEL) -> ShareInterval | None:
+    """The share that is relevant in all groups together; None while no page of one of them was judged."""
+    filled = [stratum for stratum in strata if stratum.pages]
+    if not filled or not all(stratum.judged for stratum in filled):
+        return None
+    pages = sum(stratum.pages for stratum in filled)
+    weights = [stratum.pages / pages for stratum in filled]
+    z = _narrowed(filled, weights, z_of(level))
+    bounds = [wilson(stratum.share, stratum.weight_of_sample, z) for stratum in filled]
+    low, high = (sum(w * b[side] for w, b in zip(weights, bounds, strict=True)) for side in (0, 1))
+    known_yes = sum(stratum.relevant for stratum in filled) / pages
+    known_no = sum(stratum.judged - stratum.relevant for stratum in filled) / pages
+    value = sum(w * stratum.share for w, stratum in zip(weights, filled, strict=True))
+    return ShareInterval(value, min(value, max(low, known_yes)), max(value, min(high, 1 - known_no)))
+
+
+def _narrowed(strata: Sequence[Stratum], weights: Sequence[float], z: float) -> float:
+    """The reach at which the intervals of the groups add up to that of all."""
+    errors = [w / math.sqrt(s.weight_of_sample) for s, w in zip(strata, weights, strict=True)]
+    return z * math.hypot(*errors) / sum(errors) if sum(errors) else z
+
+
+def recall(found: tuple[int, ShareInterval], missed: tuple[int, ShareInterval]) -> ShareInterval:
+    """The share that was found of all that is relevant: both sides are a number of pages and the share relevant.
+
+    Its ends are those of the two intervals that are farthest apart, so it is rather too wide than too narrow.
+    """
+
+    def share(relevant: float, lost: float) -> float:
+        return relevant / (relevant + lost) if relevant + lost else 0.0
+
+    (kept, precision), (left, lost) = found, missed
+    return ShareInterval(
+        share(kept * precision.value, left * lost.value),
+        share(kept * precision.low, left * lost.high),
+        share(kept * precision.high, left * lost.low),
+    )
+
+
+def sample_size(group: ReviewGroup) -> int:
+    """How many pages of a group are to be judged."""
+    wanted = math.ceil(SAMPLE_SHARE * group.pages)
+    wanted = min(wanted, MAX_CHECKED_PAGES) if group.kind == UNDOUBTED else wanted
+    return min(wanted, group.pages - group.unsure)
+
+
+def left_to_judge(group: ReviewGroup) -> int:
+    """How many pages of a group are still to be judged."""
+    return max(0, sample_size(group) - group.yes - group.no)
+
+
+def decision_on(group: ReviewGroup) -> str:
+    """`open` until the sample of a group is judged, then `kept` or `refused` as a whole."""
+    if group.kind == UNDOUBTED:
+        return "kept"
+    if left_to_judge(group) or not group.yes + group.no:
+        return "open"
+    return "kept" if group.yes > KEPT_ABOVE * (group.yes + group.no) else "refused"
+
+
+def stratum_of(group: ReviewGroup) -> Stratum:
+    """A group for an estimate."""
+    return Stratum(group.pages, group.yes + group.no, group.yes)
+
+
+def load_groups(store: Store, kcid: int, kcids: list[int]) -> list[ReviewGroup]:
+    """The groups of a topic, in the order in which they are judged; `kcids` are it and all below it."""
+    models = store.load_models()
+    draw = models[0].version if models else 0
+    taken = groups_of_taken(store, kcid, kcids, draw=draw, min_directory_pages=MIN_DIRECTORY_PAGES)
+    not_taken = groups_of_not_taken(
+        store, kcid, kcids, draw=draw, min_directory_pages=MIN_DIRECTORY_PAGES, moments=MOMENTS,
+        moment_pages=MOMENT_PAGES,
+    )  # fmt: skip
+    return [*taken, *not_taken]
+
+
+def next_page(groups: list[ReviewGroup]) -> tuple[int, ReviewGroup] | None:
+    """The page to judge next, group after group; those that were skipped come last."""
+    for group in groups:
+        if left_to_judge(group) > group.skipped and group.fresh is not None:
+            return group.fresh, group
+    skipped = [group for group in groups if left_to_judge(group) and group.later is not None]
+    first = min(skipped, key=lambda group: group.later_us or 0, default=None)
+    return None if first is None or first.later is None else (first.later, first)

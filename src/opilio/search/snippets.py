@@ -34,7 +34,7 @@ class Highlighter:
         self._finders = [_finder(word) for word in words if word.field in ("", "text", "title")]
 
     def snippet(self, text: str) -> Pieces:
-        """The best part of a text; its beginning when nothing in it was asked for."""
+        """The best part of a text; its beginning when nothing in it matches."""
         matches = self._matches(text)
         start = _best_start(matches)
         begin = _at_word(text, start - LEAD_CHARS) if start > LEAD_CHARS else 0
@@ -129,7 +129,7 @@ def differs_by(a: str, b: str) -> int:
 
 
 def _best_start(matches: list[tuple[int, int, int]]) -> int:
-    """Where the window begins that has most of what is asked for, then most matches; the first of those."""
+    """Where the window begins that has most words of the query, then most matches; the first of those."""
     best, start = (0, 0), 0
     for number, (begin, _, _) in enumerate(matches):
         inside = []

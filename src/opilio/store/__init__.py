@@ -5,7 +5,7 @@ Invariants, in the order in which they matter:
 1. `Store.write` commits one `Batch` in one transaction. When it returns, the batch is on disk; when it raises, nothing
    of it is. There is no third case, also under kill -9 and on a full disk.
 2. A page's WARC record is written before the batch that names it. So after a crash the WARC files hold everything that
-   the database has and possibly a few records more, which `warc_reading.recover` gives back without the network.
+   the database has and possibly a few records more, which `warc.recover` gives back without the network.
 3. Every reader that goes through `Store` sees all that was committed before it asked.
 4. A statement of the user cannot write unless it was allowed to, and can never reach a file, the network or the
    configuration (`guard`).
@@ -26,10 +26,8 @@ of typed arguments and results, by noun: `topics.py`, `training.py` (examples, a
 (models, and what they said), `pages.py`, `urls.py` (with the changes of their states), `refill.py` (which queued
 URL is next), `links.py` (the link graph, hubs and authorities), `terms.py`, `reviews.py`, `offers.py` (of other
 collections), `census.py`, `history.py` (runs, notices, harvest, hosts), `index_source.py` (what the search index is
-made of), `probes.py` (the Bayes tree of Focus in the database). For users: `answers.py` (the answer to any statement,
-and the list of tables), `questions.py` (statements that are ready to run), `export.py`. WARC files: `warc.py`
-(writing), `warc_reading.py`, `warc_files.py` (of a collection made of others), `storage.py` (where finished files are
-moved to).
+made of), `probes.py` (the Bayes tree of Focus in the database). For users: `questions.py` (statements that are ready
+to run, the answer to any statement, and the list of tables), `export.py`. WARC files, written and read back: `warc.py`.
 
 WARC files need no database: workers import `opilio.store.warc` alone. Therefore the names below are loaded on first
 use.
@@ -47,19 +45,18 @@ if TYPE_CHECKING:
     from opilio.store.export import export_pages
     from opilio.store.guard import Result
     from opilio.store.refill import StoredUrl
-    from opilio.store.warc import WarcWriter
-    from opilio.store.warc_reading import WarcRecord, recover, truncate_torn
+    from opilio.store.warc import WarcRecord, WarcWriter, recover, truncate_torn
 
 _MODULES = {
     "Batch": "batch",
     "Result": "guard",
     "Store": "database",
     "StoredUrl": "refill",
-    "WarcRecord": "warc_reading",
+    "WarcRecord": "warc",
     "WarcWriter": "warc",
     "export_pages": "export",
-    "recover": "warc_reading",
-    "truncate_torn": "warc_reading",
+    "recover": "warc",
+    "truncate_torn": "warc",
 }
 
 __all__ = [

@@ -1,7 +1,8 @@
 """`Store`: the database of one collection, and how the threads of a process share it.
 
 A store has four objects with one job each: the open file (`DatabaseFile`), what changes it (`StoreWriter`), what
-queries it (`StoreReader`), and what loads whole tables of it (`Loader`). Its methods pass on to them.
+queries it (`StoreReader`), and what loads whole tables of it (`Loader`). Their
+methods are the store's own: `store.query` is that of its reader, `store.load_topics` that of its loader.
 
 DuckDB gives every connection of a process to a file the same database. What is set once, and locked, for the first of
 them cannot be set for a second; so threads that read a collection share one store (`reading_together`), opened by the
@@ -11,34 +12,26 @@ first and closed by the last.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import duckdb
-import pyarrow as pa
 
 from opilio.errors import CollectionError, OpilioError, StoreError
-from opilio.model import CrawlProgress
 from opilio.settings import GIB
 from opilio.store import schema
 from opilio.store.batch import Batch
 from opilio.store.connection import FILE_NAME, DatabaseFile, connect, store_error, sync_folder
-from opilio.store.guard import Result
-from opilio.store.loader import ExampleRecord, HostRecord, Loader, ModelRecord, SeedRecord, TrainingRecord
-from opilio.store.reader import MAX_ROWS, StoreReader
-from opilio.store.refill import StoredUrl
+from opilio.store.loader import Loader
+from opilio.store.reader import StoreReader
 from opilio.store.writer import StoreWriter
-from opilio.topics import TopicRecord
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
-    import numpy as np
-    import numpy.typing as npt
-
-    from opilio.store.loader import Columns
+    pass
 
 
 class Store:
@@ -49,8 +42,27 @@ class Store:
         self.read_only = read_only
         self._file = DatabaseFile(path, connection, read_only=read_only)
         self._writer = StoreWriter(self._file)
-        self._reader = StoreReader(self._file, self._writer.settle)
-        self._loader = Loader(self._reader)
+        reader = StoreReader(self._file, self._writer.settle)
+        loader = Loader(reader)
+        self.query = reader.query
+        self.stream = reader.stream
+        self.reading = reader.snapshot
+        self.cancel_queries = reader.cancel_queries
+        self.next_waiting = reader.next_waiting
+        self.check_order_by = reader.check_order_by
+        self.load_urls = loader.load_urls
+        self.load_hosts = loader.load_hosts
+        self.load_topics = loader.load_topics
+        self.load_seeds = loader.load_seeds
+        self.load_training = loader.load_training
+        self.load_examples = loader.load_examples
+        self.load_models = loader.load_models
+        self.load_model = loader.load_model
+        self.load_counters = loader.load_counters
+        self.load_progress = loader.load_progress
+        self.load_warc_ends = loader.load_warc_ends
+        self.waiting_count = loader.waiting_count
+        self.count_rows = loader.count_rows
 
     # -- opening and closing
 
@@ -137,107 +149,6 @@ class Store:
     def checkpoint(self) -> None:
         """Carry journal and write-ahead log into the tables."""
         self._writer.checkpoint()
-
-    # -- reading
-
-    def query(
-        self,
-        sql: str,
-        params: Sequence[Any] | Mapping[str, Any] = (),
-        *,
-        write: bool = False,
-        timeout_s: float = 0.0,
-        max_rows: int = MAX_ROWS,
-        max_chars: int = 0,
-    ) -> Result:
-        """Answer one statement; from any thread. It may change rows only with `write`.
-
-        With `max_chars`, rows end where their texts together would be longer: an answer need not fit into memory.
-        """
-        return self._reader.query(sql, params, write=write, timeout_s=timeout_s, max_rows=max_rows, max_chars=max_chars)
-
-    def stream(self, sql: str, params: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
-        """The answer to one query in pieces, however large it is."""
-        return self._reader.stream(sql, params)
-
-    def reading(self) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-        """A connection that sees all that is committed now, and changes nothing."""
-        return self._reader.snapshot()
-
-    def cancel_queries(self) -> None:
-        """Interrupt every query that is running."""
-        self._reader.cancel_queries()
-
-    def next_waiting(
-        self,
-        order_by: str,
-        limit: int,
-        *,
-        exclude: npt.NDArray[np.int64],
-        now_s: float,
-        topic: int | None = None,
-        per_host: int = 0,
-    ) -> list[StoredUrl]:
-        """The next URLs to hold in memory, in the user's order: see `refill`."""
-        return self._reader.next_waiting(order_by, limit, exclude=exclude, now_s=now_s, topic=topic, per_host=per_host)
-
-    def check_order_by(self, order_by: str) -> None:
-        """Raise a QueryError for an order that cannot be used."""
-        self._reader.check_order_by(order_by)
-
-    # -- loading
-
-    def load_urls(self, columns: Sequence[str] = ("oid", "key", "sid", "state", "numtries")) -> Iterator[Columns]:
-        """All known URLs in chunks of arrays, ascending by oid; `state` as its place in `STATES`."""
-        return self._loader.load_urls(columns)
-
-    def load_hosts(self) -> Iterator[HostRecord]:
-        """All hosts, ascending by sid, each with its latest robots.txt."""
-        return self._loader.load_hosts()
-
-    def load_topics(self) -> list[TopicRecord]:
-        """All topics, ascending by kcid."""
-        return self._loader.load_topics()
-
-    def load_seeds(self) -> Iterator[SeedRecord]:
-        """All seeds, in the order they were named."""
-        return self._loader.load_seeds()
-
-    def load_training(self) -> Iterator[TrainingRecord]:
-        """All documents to learn from, in the order they were added; redirected URLs lead to their page."""
-        return self._loader.load_training()
-
-    def load_examples(self) -> list[ExampleRecord]:
-        """The URLs among the documents to learn from, with the redirects that were followed from them."""
-        return self._loader.load_examples()
-
-    def load_models(self) -> list[ModelRecord]:
-        """All models, newest first."""
-        return self._loader.load_models()
-
-    def load_model(self, version: int = 0) -> bytes:
-        """The bytes of a model, of the newest when `version` is 0; b'' when there is none."""
-        return self._loader.load_model(version)
-
-    def load_counters(self) -> dict[str, int]:
-        """The running counts."""
-        return self._loader.load_counters()
-
-    def load_progress(self) -> CrawlProgress:
-        """How far the crawl has come; that of a new one before it has begun."""
-        return self._loader.load_progress()
-
-    def load_warc_ends(self) -> dict[str, int]:
-        """For each WARC file, the offset after the last record that the database knows of."""
-        return self._loader.load_warc_ends()
-
-    def waiting_count(self) -> int:
-        """How many URLs are queued."""
-        return self._loader.waiting_count()
-
-    def count_rows(self, table: str) -> int:
-        """Rows of a table of the schema."""
-        return self._loader.count_rows(table)
 
 
 @dataclass

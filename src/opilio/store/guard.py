@@ -37,7 +37,7 @@ class Result:
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
     truncated: bool = False
-    """There were more rows than asked for."""
+    """There were more rows than requested."""
 
 
 def check(cursor: duckdb.DuckDBPyConnection, sql: str, *, write: bool = False) -> bool:

@@ -44,6 +44,10 @@ _PROGRESS = "SELECT phase, archetype_rounds, relevant_at_round, negative_rounds,
 STATES = (UrlState.WAITING, UrlState.FETCHED, UrlState.FAILED, UrlState.DROPPED)
 """A state's code in the arrays of `load_urls` is its place here."""
 
+WARC_END = "warc_end:"
+"""Before the name of a WARC file in `meta.name`: the value is where the last record ends that was read. A part of a
+collection notes this, because a file has the records of all parts, and the visits of one part do not show it."""
+
 
 class HostRecord(NamedTuple):
     """A host as it was last written; times in seconds since the epoch, 0.0 for never."""
@@ -209,10 +213,13 @@ class Loader:
         return int(self._reader.query("SELECT count(*) FROM crawl WHERE state = 'waiting'", max_rows=1).rows[0][0])
 
     def load_warc_ends(self) -> dict[str, int]:
-        """For each WARC file, the offset after the last record that the database knows of."""
-        sql = """
-            SELECT warc_file, max(warc_offset + warc_bytes) FROM visits
-            WHERE warc_file <> '' GROUP BY warc_file ORDER BY warc_file
+        """For each WARC file, the offset after the last record that is in the database, or in that of another part."""
+        sql = f"""
+            SELECT name, max(known_end) FROM (
+                SELECT warc_file AS name, warc_offset + warc_bytes AS known_end FROM visits WHERE warc_file <> ''
+                UNION ALL
+                SELECT name[{len(WARC_END) + 1}:], value::BIGINT FROM meta WHERE starts_with(name, '{WARC_END}')
+            ) GROUP BY name ORDER BY name
         """
         return {name: int(end) for name, end in self._reader.query(sql, max_rows=2**20).rows}
 

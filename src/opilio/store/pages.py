@@ -171,7 +171,7 @@ _NEW = f"""
 _SINCE = (
     f"SELECT strftime(max(visited), '{DATE}'), strftime(max(visited) - to_days($days::INTEGER), '{DATE}') FROM pages"
 )
-# Scores of a topic are those of all that is below it; of all wanted topics together where the root is asked for.
+# Scores of a topic are those of all that is below it; of all wanted topics together where the root is requested.
 _SCORES = f"""
     scores AS (
         SELECT oid, hub, authority FROM link_scores WHERE kcid = $kcid AND $kcid <> {ROOT}

@@ -95,7 +95,7 @@ _VERDICTS = """
 _TAKEN_BY = "SELECT kcid FROM pages WHERE oid = $1 AND relevance >= 0.5"
 
 
-class GroupRow(NamedTuple):
+class ReviewGroup(NamedTuple):
     """A group of pages that one sample is judged for, and what was said of it so far."""
 
     kind: str
@@ -112,7 +112,12 @@ class GroupRow(NamedTuple):
     """The page that is drawn next."""
     later: int | None
     """The page that was skipped first, and when."""
-    later_us: int | None
+    later_us: int | None = None
+
+    @property
+    def name(self) -> str:
+        """What it is called in the table `reviews`."""
+        return " | ".join(part for part in (self.kind, self.agreed, self.directory) if part)
 
 
 class ReviewPage(NamedTuple):
@@ -138,14 +143,14 @@ class ReviewVerdict(NamedTuple):
 
 def groups_of_taken(
     store: Store, kcid: int, kcids: Sequence[int], *, draw: int, min_directory_pages: int
-) -> list[GroupRow]:
+) -> list[ReviewGroup]:
     """What a topic took, in groups by the metrics that agreed and by directory; `kcids` are it and all below it.
 
     `draw` is the number that decides the order in which pages are drawn; a smaller directory than
     `min_directory_pages` has no group of its own.
     """
     given = [list(kcids), kcid, draw, min_directory_pages]
-    return [GroupRow(*row) for row in store.query(_TAKEN, given, max_rows=_MAX_ROWS).rows]
+    return [ReviewGroup(*row) for row in store.query(_TAKEN, given, max_rows=_MAX_ROWS).rows]
 
 
 def groups_of_not_taken(
@@ -157,13 +162,13 @@ def groups_of_not_taken(
     min_directory_pages: int,
     moments: Sequence[float],
     moment_pages: int,
-) -> list[GroupRow]:
+) -> list[ReviewGroup]:
     """What a topic did not take, in groups by host: the `moment_pages` pages before each of some moments of the crawl.
 
     Moments are shares of all these pages.
     """
     given = [list(kcids), kcid, draw, min_directory_pages, list(moments), moment_pages]
-    return [GroupRow(*row) for row in store.query(_NOT_TAKEN, given, max_rows=_MAX_ROWS).rows]
+    return [ReviewGroup(*row) for row in store.query(_NOT_TAKEN, given, max_rows=_MAX_ROWS).rows]
 
 
 def count_not_taken(store: Store, kcids: Sequence[int]) -> int:

@@ -2,7 +2,8 @@
 
 A route takes the arguments of its operation: from the query when it reads (GET), from a JSON body when it changes
 something (POST). It answers the operation's result; after a change, also a sentence for people under `said`. Routes
-that do more than call one operation are written by hand, in the modules of the pages that use them.
+that do more than call one operation are written by hand, in the modules of the pages that use them. The page /api lists
+all of them, read from the API's own description.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import inspect
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, Field, create_model
+from starlette.responses import HTMLResponse
 
 from opilio.crawl.operations import OPERATIONS, READS, Operation
 from opilio.crawl.operations.declaration import Meta, Route
-from opilio.web.access import Reading, Writing
+from opilio.web.access import Reading, Render, Writing
 
 PREFIX = "/api/c/{name}/"
 _BOUNDS = ("ge", "gt", "le", "lt", "description")
@@ -136,3 +138,27 @@ def _with_signature(
     first = inspect.Parameter("collection", inspect.Parameter.KEYWORD_ONLY, annotation=collection)
     endpoint.__signature__ = inspect.Signature([first, *others])  # type: ignore[attr-defined]
     return endpoint
+
+
+router = APIRouter()
+
+
+@router.get("/api", include_in_schema=False)
+def api_page(request: Request, pages: Render) -> HTMLResponse:
+    """The list of all requests."""
+    return pages.render(request, "api.html", groups=_groups(request.app.openapi()))
+
+
+def _groups(described: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """Requests by tag, in the order in which they were declared."""
+    groups: dict[str, list[dict[str, Any]]] = {}
+    bodies = described.get("components", {}).get("schemas", {})
+    for path, methods in described["paths"].items():
+        for method, operation in methods.items():
+            fields = [parameter["name"] for parameter in operation.get("parameters", []) if parameter["in"] == "query"]
+            body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+            fields += bodies.get(body.get("$ref", "").rpartition("/")[2], {}).get("properties", {})
+            says = operation.get("description", operation.get("summary", ""))
+            row = {"method": method.upper(), "path": path, "says": says, "fields": fields}
+            groups.setdefault((operation.get("tags") or ["other"])[0], []).append(row)
+    return groups

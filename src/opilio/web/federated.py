@@ -126,15 +126,15 @@ class Spool:
 
 def _write(path: Path, data: bytes) -> None:
     """Write a file as a whole, or not at all."""
-    beside = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
+    temporary = path.with_suffix(f".{os.getpid()}.{threading.get_ident()}")
     try:
-        with beside.open("wb") as file:
+        with temporary.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        beside.replace(path)
+        temporary.replace(path)
     except OSError:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
 
 

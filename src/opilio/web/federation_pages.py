@@ -27,7 +27,7 @@ from opilio.federation.peers import Peer
 from opilio.federation.search import MAX_DEPTH
 from opilio.search.ranking import DEFAULT_WEIGHTS
 from opilio.topics.tree import OTHERS
-from opilio.web import api_page, start
+from opilio.web import api, start
 from opilio.web.access import Render, allowed
 from opilio.web.app import API, ENDS_IN_S, furnish
 from opilio.web.federated import Federation, described
@@ -106,7 +106,7 @@ def create_federation_app(federation: Federation, security: Security) -> FastAPI
         redoc_url=None,
     )  # fmt: skip
     app.state.federation, app.state.security, app.state.pages = federation, security, FederationPages(security)
-    for module_router in (router, api_page.router):
+    for module_router in (router, api.router):
         app.include_router(module_router)
     furnish(app, security)
     return app

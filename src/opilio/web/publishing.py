@@ -229,8 +229,8 @@ def _replacing(target: Path) -> Iterator[Path]:
         )
     if not target.parent.is_dir():
         raise InputError(f"{target.parent}: no such folder", "Make it first.")
-    beside = secrets.token_hex(4)
-    new, old = (target.with_name(f".{target.name[:200]}.{kind}-{beside}") for kind in ("new", "old"))
+    suffix = secrets.token_hex(4)
+    new, old = (target.with_name(f".{target.name[:200]}.{kind}-{suffix}") for kind in ("new", "old"))
     new.mkdir()
     try:
         yield new

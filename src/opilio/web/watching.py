@@ -55,7 +55,7 @@ class Watch:
         self._last: Figures | None = None
         self._was_live = False
         self.looks = 0
-        """How often the crawl was asked for its figures."""
+        """How often the figures of the crawl were requested."""
 
     async def listen(self, is_ending: Callable[[], bool]) -> AsyncIterator[str]:
         """Events, until the listener leaves or the server ends."""

@@ -185,17 +185,17 @@ def page(at: Context, url: str, *, explain: bool = True) -> dict[str, Any]:
 
     `stored` is false when the collection does not have it; then `known` says what is known of the URL, if anything.
     """
-    from opilio.search import pages as stored  # noqa: PLC0415
+    from opilio.search import portal  # noqa: PLC0415
 
-    return stored.page(at.store, address_of(url), explain)
+    return portal.page(at.store, address_of(url), explain)
 
 
 @operation(READS)
 def pages(at: Context, urls: Sequence[str]) -> list[dict[str, Any]]:
     """What `page` returns, for each of several URLs."""
-    from opilio.search import pages as stored  # noqa: PLC0415
+    from opilio.search import portal  # noqa: PLC0415
 
-    return stored.pages(at.store, [address_of(url) for url in urls])
+    return portal.pages(at.store, [address_of(url) for url in urls])
 
 
 @operation(
@@ -205,9 +205,9 @@ def pages(at: Context, urls: Sequence[str]) -> list[dict[str, Any]]:
 )
 def neighbours(at: Context, url: str, most: int = 12) -> dict[str, Any]:
     """The best pages that link to a URL (`from`) and that it links to (`to`), with the words of the links."""
-    from opilio.search import pages as stored  # noqa: PLC0415
+    from opilio.search import portal  # noqa: PLC0415
 
-    return stored.neighbours(at.store, address_of(url), most)
+    return portal.neighbours(at.store, address_of(url), most)
 
 
 @operation(

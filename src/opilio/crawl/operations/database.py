@@ -51,17 +51,17 @@ def answer(at: Context, sql: str, max_rows: int = 1000) -> dict[str, Any]:
 
     `columns`, their `kinds` (number, time or text), `rows`, and `truncated`: whether there were more.
     """
-    from opilio.store import answers  # noqa: PLC0415
+    from opilio.store import questions  # noqa: PLC0415
 
-    return answers.answer(at.store, sql, max_rows)
+    return questions.answer(at.store, sql, max_rows)
 
 
 @operation(READS, rest=Route("GET", "tables", "sql"))
 def tables(at: Context) -> list[dict[str, Any]]:
     """The tables and views with their columns, and what each of them means."""
-    from opilio.store import answers  # noqa: PLC0415
+    from opilio.store import questions  # noqa: PLC0415
 
-    return answers.list_tables(at.store)
+    return questions.list_tables(at.store)
 
 
 @operation(READS, about={"format_name": Meta(description="jsonl, csv or parquet; by default as the suffix says.")})

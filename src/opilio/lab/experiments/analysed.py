@@ -1,4 +1,4 @@
-"""What the analyzer makes of a whole recorded web: documents and links, made once and kept beside the web.
+"""What the analyzer makes of a whole recorded web: documents and links, made once and kept next to the web.
 
 They are kept in a folder inside the web's folder, named by a key over all that they depend on: the web's digest, the
 settings that matter to reading pages, the version of Opilio and its code for fetching and analysing. So what is found
@@ -104,7 +104,7 @@ def analyse(
             draft = Path(tempfile.mkdtemp(prefix=f".{PREFIX}", dir=web.folder))
         except OSError as error:
             raise InputError(
-                f"{web.folder}: the analysis cannot be kept beside the web: {error.strerror}",
+                f"{web.folder}: the analysis cannot be kept next to the web: {error.strerror}",
                 "Copy the web to a folder of yours.",
             ) from None
         try:

@@ -101,7 +101,7 @@ class Contestant(_Table, frozen=True, forbid_unknown_fields=True):
     settings: dict[str, Any] = {}
     """In place of the experiment's, by dotted names."""
     real: bool = False
-    """Not simulated: engine, worker, database and all that learns beside a crawl are at work."""
+    """Not simulated: engine, worker, database and all that learns during a crawl are at work."""
 
     @property
     def name(self) -> str:

@@ -19,7 +19,8 @@ import numpy as np
 
 from opilio.distill.graph import WebGraph
 from opilio.errors import SettingsError
-from opilio.lab.experiments.findings import (
+from opilio.lab.experiments.graph import LinkGraph, authority_distances, distance_shares, whole_web
+from opilio.lab.experiments.measures import (
     ALONE,
     Accuracy,
     LabelCounts,
@@ -29,22 +30,19 @@ from opilio.lab.experiments.findings import (
     best_precision,
     best_recall,
     by_confidence,
-    first_hit,
-    kept_accuracy,
-    model_accuracy,
-    undoubted,
-)
-from opilio.lab.experiments.graph import LinkGraph, authority_distances, distance_shares, whole_web
-from opilio.lab.experiments.measures import (
     coverage_curve,
     dynamic_curve,
+    first_hit,
     harvest_curve,
+    kept_accuracy,
+    model_accuracy,
     recall_area,
     recall_at_r,
     recall_at_share,
     recall_curve,
     server_coverage_curve,
     static_curve,
+    undoubted,
 )
 from opilio.lab.experiments.records import ModelRun, RunRecord
 from opilio.lab.experiments.tasks import TaskTopic

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 SAME = 1e-9
-"""Values that differ by less, beside their size, are the same."""
+"""Values that differ by less, relative to their size, are the same."""
 RESAMPLES = 10_000
 EXACT_TOPICS = 13  # 2 ** 13 < RESAMPLES: up to here all ways to swap are tried
 TopicName = TypeVar("TopicName", bound=Hashable)

@@ -51,7 +51,7 @@ class Way(StrEnum):
 TWO_BACK = (Way.BACK, Way.BACK)
 """BestN 2.1: the in-links of the in-links. A target is two links ahead of each neighbour."""
 BACK_AND_FORTH = (Way.BACK, Way.FORTH)
-"""Pages that are linked to beside a target: related, but they need not lead to it."""
+"""Pages that are linked to next to a target: related, but they need not lead to it."""
 
 
 class Start(StrEnum):

@@ -90,7 +90,7 @@ class Cache:
         return self.folder / f"localweb-{kind}-{name}-{self.key}.zst"
 
     def _write(self, file: Path, data: bytes) -> Path | None:
-        """Write beside and rename: a reader never sees half a file."""
+        """Write to another name and rename: a reader never sees half a file."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=self.folder, prefix=".localweb-", delete=False) as part:

@@ -243,7 +243,7 @@ def _mapped(folder: Path, map_file: Path, delimiter: str) -> Iterator[RecordedAn
                 raise InputError(f"{where}: {row['url']!r} is not an http URL", "Write it like http://host/path.")
             path = folder / row["file"]
             if not path.is_file():
-                raise InputError(f"{where}: there is no file {row['file']}", "Files are looked for beside the map.")
+                raise InputError(f"{where}: there is no file {row['file']}", "Files are looked for next to the map.")
             topics = (row.get("topics") or "").split("|")
             yield _file(path, row["url"], tuple(topic.strip() for topic in topics if topic.strip()))
 

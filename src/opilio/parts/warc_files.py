@@ -15,12 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from opilio.store import Store
+from opilio.store.loader import WARC_END
 
 PATTERN = "*.warc.gz"
-NOTED = "warc_end:"
-"""Before the name of a file in `meta.name`: the value is where the last record ends that was read."""
 _SUFFIX = ".warc.gz"
-_NOTED_ENDS = f"SELECT name[{len(NOTED) + 1}:], value::BIGINT FROM meta WHERE starts_with(name, '{NOTED}')"
 _NAMES = """
     SELECT DISTINCT warc_file FROM (SELECT warc_file FROM pages UNION ALL SELECT warc_file FROM visits)
     WHERE warc_file <> ''
@@ -40,20 +38,12 @@ class WarcFile:
     """False: it has records that the database does not know of, which a crawl will read, and a torn end it will cut."""
 
 
-def known_ends(store: Store) -> dict[str, int]:
-    """For each WARC file, the offset after the last record that is in the database, or in that of another part."""
-    ends = store.load_warc_ends()
-    for name, end in store.query(_NOTED_ENDS, max_rows=2**20).rows:
-        ends[name] = max(end, ends.get(name, 0))
-    return ends
-
-
 def note_ends(store: Store, files: Iterable[WarcFile]) -> None:
     """Note how far files were read, where the visits here do not tell."""
-    have = known_ends(store)
+    have = store.load_warc_ends()
     for name, end in sorted({(file.name, file.end) for file in files}):
         if end > have.get(name, 0):
-            store.query("INSERT INTO meta VALUES (?, ?)", [f"{NOTED}{name}", str(end)], write=True)
+            store.query("INSERT INTO meta VALUES (?, ?)", [f"{WARC_END}{name}", str(end)], write=True)
 
 
 def names_in(store: Store) -> set[str]:
