@@ -547,3 +547,59 @@ def test_a_lens_weighs_as_idf_does(
     found = lens.features_of(new)
     assert lens.chosen[found.places].tolist() == whole.ids[kept].tolist()
     assert found.values.tolist() == whole.values[kept].astype(np.float32).tolist()
+
+
+def met_pages(right: int, wrong: int) -> tuple[Example, ...]:
+    """Pages of a crawl: some of topic 1, the others of topics that nobody asked for."""
+    found = [page((1,), 100 + seed, own_share=0.15) for seed in range(right)]
+    found += [page((2 + seed % 2,), 300 + seed, own_share=0.15) for seed in range(wrong)]
+    return tuple(Example(-1, one, positive=False) for one in found)
+
+
+@pytest.mark.parametrize("spaces", [("terms",), ALL])
+def test_pages_met_show_where_the_topic_ends(spaces: tuple[str, ...]) -> None:
+    """Without them nearly everything is accepted that has words of the web; with them nearly all that is right, and
+    little else. The relevance of a page with features in all spaces is what the calibration says of the mean of their
+    scores, and survives storing."""
+    words = {0: (1,)}
+    training = training_of(ALONE, {0}, each=5, words=words)
+    met = met_pages(30, 170)
+    tree = trained(dataclasses.replace(training, met=met), spaces)
+    said = [tree.judge(example.item) for example in met]
+    accepted = [judgement.is_relevant for judgement in said]
+    assert sum(accepted[:30]) >= 22
+    assert sum(accepted[30:]) <= 8
+    assert all(judgement.accepted == judgement.is_relevant for judgement in said)
+    assert [judgement.relevance for judgement in said] == [
+        judgement.relevance for judgement in map(SvmTree.from_bytes(tree.to_bytes()).judge, (e.item for e in met))
+    ]
+    calibration = tree.trained.calibrations[0]
+    assert calibration == SvmTree.from_bytes(tree.to_bytes()).trained.calibrations[0]
+    chances = calibration.probabilities(np.array([judgement.relevance for judgement in said]))
+    assert (chances >= calibration.threshold - 1e-6).tolist() == accepted
+
+
+def test_what_the_user_prefers_moves_the_threshold() -> None:
+    """Who prefers precision gets a part of what a balance gives, and who prefers recall gets more."""
+    training = dataclasses.replace(training_of(ALONE, {0}, each=5, words={0: (1,)}), met=met_pages(30, 170))
+    found = [
+        {place for place, one in enumerate(training.met) if tree.judge(one.item).is_relevant}
+        for tree in (trained(training, prefer=wish) for wish in ("precision", "balance", "recall"))
+    ]
+    assert found[0] <= found[1] <= found[2] and len(found[0]) < len(found[2])
+
+
+def test_answers_teach_a_topic() -> None:
+    """Pages that the user refused as found by the crawl, though they have words of the topic, are refused afterwards,
+    and so are pages like them; the calibration has learned from all answers."""
+    training = training_of(ALONE, {0}, each=5, words={0: (1,)})
+    mixed = [page((1, 2), 500 + seed, own_share=0.4) for seed in range(20)]
+    met = (*met_pages(30, 120), *(Example(-1, one, positive=False) for one in mixed[8:]))
+    answered = [Example(0, one, positive=False, answered=True) for one in mixed[:8]]
+    answered += [Example(0, page((1,), 900 + seed, own_share=0.15), answered=True) for seed in range(4)]
+    before = trained(dataclasses.replace(training, met=met))
+    after = trained(dataclasses.replace(training, met=met, examples=(*training.examples, *answered)))
+    assert after.trained.calibrations[0].answers == 12
+    like_refused = [tree_said for one in mixed[8:] if (tree_said := after.judge(one).is_relevant)]
+    assert len(like_refused) < sum(before.judge(one).is_relevant for one in mixed[8:])
+    assert sum(after.judge(example.item).is_relevant for example in met[:30]) >= 20

@@ -36,7 +36,7 @@ def settings(crawled_taught: Path) -> Settings:
 def strangers_of(store: Store, settings: Settings) -> list[Example]:
     """What joins OTHERS."""
     known = learn.gather(store, settings)
-    training = learn.with_mined_negatives(store, settings, known)
+    training = learn.with_crawled_pages(store, settings, known)
     assert training.examples == known.examples
     assert training.others[: len(known.others)] == known.others
     return list(training.others[len(known.others) :])
@@ -123,8 +123,8 @@ def test_a_user_who_shows_what_is_not_wanted_needs_none(store: Store, settings: 
 def test_where_there_is_no_use_for_them(store: Store, settings: Settings, changes: dict[str, Any]) -> None:
     """Texts of OTHERS that the user named are enough; a filter does not learn from OTHERS what is not wanted."""
     known = learn.gather(store, settings)
-    assert learn.with_mined_negatives(store, settings, known) is not known
-    assert learn.with_mined_negatives(store, override(settings, changes), known) is known
+    assert learn.with_crawled_pages(store, settings, known) is not known
+    assert learn.with_crawled_pages(store, override(settings, changes), known) is known
 
 
 def test_pages_like_the_examples_are_no_strangers(store: Store, settings: Settings) -> None:

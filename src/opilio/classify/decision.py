@@ -5,6 +5,7 @@ the side of its hyperplane on which the page lies; a space in which the page has
 weighted and summed. Above one threshold the decision is yes (+1), below another no (-1), and between them the meta
 classifier abstains (0):
 
+    mean        the mean of the confidences decides, threshold 0
     unanimous   each vote counts 1, and all must agree: thresholds h - 0.5 and -(h - 0.5) for h voters
     majority    each vote counts 1, thresholds 0
     weighted    each vote counts the estimated precision of its classifier, thresholds 0
@@ -50,6 +51,8 @@ class MetaRule(NamedTuple):
     """The weight of each vote, from the estimated precision of its classifier."""
     threshold: Callable[[Numbers], Numbers]
     """From the number of voters: a sum above it is a yes, a sum below its negative a no."""
+    counts_sides: bool = True
+    """Whether a vote counts by its side alone; else by its confidence."""
 
 
 def _equal(precisions: Numbers) -> Numbers:
@@ -70,6 +73,7 @@ def _all(voters: Numbers) -> Numbers:
 
 
 RULES: dict[str, MetaRule] = {
+    "mean": MetaRule(_equal, _none, counts_sides=False),
     "unanimous": MetaRule(_equal, _all),
     "majority": MetaRule(_equal, _none),
     "weighted": MetaRule(_as_estimated, _none),
@@ -93,7 +97,7 @@ def decide(rule: MetaRule, votes: Numbers, precisions: Numbers) -> Decisions:
     voted = ~np.isnan(votes)
     votes = np.where(voted, votes, 0.0)
     weights = rule.weights(np.where(voted, precisions, 0.0)) * voted
-    sums = (weights * np.where(votes > 0.0, 1.0, -1.0)).sum(axis=0)
+    sums = (weights * (np.where(votes > 0.0, 1.0, -1.0) if rule.counts_sides else votes)).sum(axis=0)
     limits = rule.threshold(voted.sum(axis=0).astype(np.float64))
     any_voter = voted.any(axis=0)
     # Without voters the limit of `unanimous` is below 0; then there is no decision.

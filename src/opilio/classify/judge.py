@@ -31,6 +31,8 @@ class Example:
     """False: a negative example, which belongs to the OTHERS next to its topic (for the root: to OTHERS below it)."""
     name: str = ""
     """Its URL or file, for messages."""
+    answered: bool = False
+    """The user judged it as a page of the crawl, rather than giving it."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class TrainingSet:
     examples: tuple[Example, ...]
     others: tuple[Example, ...] = ()
     """Everyday documents that are about none of the topics: they join OTHERS at every inner node."""
+    met: tuple[Example, ...] = ()
+    """Pages of the crawl about which the user has said nothing: they show what there is on this web."""
     document_frequencies: Mapping[int, int] = field(default_factory=dict)
     """In how many pages of the collection each term occurs; empty: the training documents are counted."""
     documents: int = 0

@@ -3,9 +3,10 @@
 A page walks down the topic tree. At each node, every feature space yields its distance from the hyperplane of every
 competing topic, and the meta classifier combines them into one decision per topic (`decision.py`).
 
-*Confidence* is the signed distance from the hyperplane, in units of the distance of the average competing document:
-0 is on the hyperplane, -1 is where off-topic pages usually are. So confidences are comparable across topics, spaces
-and trainings.
+*Confidence* is the signed distance from the hyperplane: 0 is where a page is just accepted. Before the crawl has met
+any pages, its unit is the distance of the average competing document. After that it is calibrated (`calibration.py`):
+three times the confidence is the logit of the probability that a page is right, less that of the threshold. So
+confidences are comparable across topics, spaces and trainings.
 
 Finding the known features of a page (`SpaceView`) is most of the work: a page has thousands of pairs of words, the
 training documents had millions. So features are searched for once, in one table with the weight of each feature and
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import msgspec
 import numpy as np
 
+from opilio.classify.calibration import Calibration
 from opilio.classify.decision import RULES, Decisions, MetaRule, WalkStage, decide, path_confidence, relevance, walk
 from opilio.classify.judge import CLASSIFIERS, Estimate, Example, Explanation, Reason, Step, TrainingSet
 from opilio.classify.svm_training import Plane, TrainedPlanes, train_tree, weigh
@@ -196,6 +198,7 @@ class _Table(msgspec.Struct, array_like=True):
     idfs: list[dict[str, Any]]
     planes: list[tuple[int, int, int, bytes, bytes, float, Estimate]]
     stems: dict[int, str]
+    calibrations: dict[int, Calibration] = {}
 
 
 @CLASSIFIERS.register("svm")
@@ -251,7 +254,9 @@ class SvmTree:
         ]
         idfs = [idf.to_table() for idf in self.trained.idfs]
         nodes = list(self.hierarchy.nodes.values())
-        return msgspec.msgpack.encode(_Table(self.settings, nodes, idfs, planes, self.trained.stems))
+        return msgspec.msgpack.encode(
+            _Table(self.settings, nodes, idfs, planes, self.trained.stems, self.trained.calibrations)
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
@@ -261,7 +266,7 @@ class SvmTree:
             Plane(node, topic, space, np.frombuffer(ids, "<u8"), np.frombuffer(weights, "<f4"), bias, estimate)
             for node, topic, space, ids, weights, bias, estimate in table.planes
         )
-        trained = TrainedPlanes(tuple(map(Idf.from_table, table.idfs)), planes, table.stems)
+        trained = TrainedPlanes(tuple(map(Idf.from_table, table.idfs)), planes, table.stems, table.calibrations)
         return cls(Hierarchy(table.nodes), table.settings, trained)
 
     def estimates(self) -> dict[int, dict[str, Estimate]]:

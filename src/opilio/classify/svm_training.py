@@ -7,6 +7,11 @@ variables. libsvm computes it, but from all pairs of documents; so it is given t
 those that are on the wrong side of the resulting margin are added, and so on until there are none. The documents left
 out have alpha = 0, so the solution is that for all documents.
 
+*The scale* of confidence comes from the pages that the crawl has met, when there are any (`_calibrated`): scores of the
+hyperplane are joined with the contrast between the topic's documents and the pages met, on the scale of these pages,
+and calibrated (`calibration.py`). Five examples against everyday texts rank pages well, but do not show where the topic
+ends on this web. Before anything was met, the hyperplane is moved by a rule (`shifted_threshold`).
+
 *The documents* are the rows of one sparse matrix per feature space (`SpaceRows`). Each topic selects its own features
 among the same documents: on one matrix this takes a few sums of columns, whereas vector by vector it takes minutes for
 a tree of twenty topics. The selection is that of `features.selection.select`.
@@ -22,6 +27,8 @@ import numpy as np
 
 from opilio.analyze.terms import term_ids
 from opilio.classify import xi_alpha
+from opilio.classify.calibration import Calibration, calibrate
+from opilio.classify.decision import RELEVANCE_SLOPE
 from opilio.classify.judge import Estimate, Example, TrainingSet
 from opilio.errors import InputError
 from opilio.features.classifier_input import ClassifierInput
@@ -45,13 +52,21 @@ TOLERANCE = 1e-3
 NEGATIVE_DEVIATIONS = 2.5
 """See `shifted_threshold`. From 2 to 3 results differ only by noise; without it, hardly any page is accepted."""
 CLEAR_NEGATIVES = 0.98
+MIN_MET = 10
+"""Pages met that a scale needs."""
+REFUSED_WEIGHT = 0.5
+"""The pages that the user refused are part of the contrast, with this weight."""
 MIN_UNIT = 0.1
 """A tenth of the margin: with less, topics cannot be distinguished, and small distances would become certainties."""
 
 
 _STEM = 0xFFFFFFFF
+_LEAST_SPREAD = 1e-6
 _HALVINGS = 4
 """How many numbers of features are tried: all, a half, a quarter ..."""
+
+
+_NOWHERE = np.zeros(0, np.intp)
 
 
 @dataclass(frozen=True)
@@ -195,18 +210,27 @@ class SpaceRows:
         """In how many of these documents each feature occurs."""
         return np.bincount(self._counts[rows].indices, minlength=len(self.ids))
 
-    def select(self, ours: Places, everywhere: Counts, n_documents: int, candidates: int, features: int) -> Places:
+    def select(
+        self,
+        ours: Places,
+        everywhere: Counts,
+        n_documents: int,
+        candidates: int,
+        features: int,
+        refused: Places = _NOWHERE,
+    ) -> Places:
         """The columns of the features that distinguish the documents `ours` from their competitors, best first.
 
-        `everywhere` is the presence in all `n_documents` that compete, `ours` among them.
+        `everywhere` is the presence in all `n_documents` that compete, `ours` among them. The candidates are features
+        of `ours`, and of documents that the user `refused`: the words of such a page say what the topic is not.
         """
         if self.space.dense:
             return np.arange(len(self.ids))
-        mine = self._counts[ours]
+        mine = self._counts[np.concatenate((ours, refused))]
         held, places = np.unique(mine.indices, return_inverse=True)
         chosen = np.sort(_best(np.arange(len(held)), np.bincount(places, mine.data), candidates))
-        in_topic = np.bincount(places)[chosen]
         chosen = held[chosen].astype(np.intp)
+        in_topic = self.presence(ours)[chosen]
         scores = mutual_information(everywhere[chosen], in_topic, n_documents, len(ours))
         return _best(chosen, scores, features)
 
@@ -240,6 +264,8 @@ class TrainedPlanes:
     planes: tuple[Plane, ...]
     stems: dict[int, str]
     """The stems of the features, for explanations."""
+    calibrations: dict[int, Calibration]
+    """By topic: how its scores became probabilities. None for topics at nodes where too few pages were met."""
 
 
 def train_tree(training: TrainingSet, settings: ClassifySettings) -> TrainedPlanes:
@@ -248,23 +274,39 @@ def train_tree(training: TrainingSet, settings: ClassifySettings) -> TrainedPlan
     if not spaces:
         raise InputError("the classifier svm has no feature space", "Set classify.spaces, for example to ['terms'].")
     training = _with_virtual_documents(training, spaces)
-    examples = list(training)
+    examples = [*training, *training.met]
     places = {id(example): place for place, example in enumerate(examples)}
-    pages = [example.item for example in examples]
-    rows = [SpaceRows(space, pages, training.documents, training.document_frequencies) for space in spaces]
+    rows = [
+        SpaceRows(space, [example.item for example in examples], training.documents, training.document_frequencies)
+        for space in spaces
+    ]
     planes: list[Plane] = []
+    calibrations: dict[int, Calibration] = {}
+    met = {training.hierarchy.start: np.arange(len(examples) - len(training.met), len(examples))}
     for node in training.hierarchy.inner():
         children = training.hierarchy.children(node)
         groups = [[places[id(example)] for example in training.of(topic)] for topic in children]
         groups.append([places[id(example)] for example in training.others_of(node)])
-        arenas = [_Arena.of(one, groups) for one in rows]
+        arenas = [_Arena.of(one, groups, examples) for one in rows]
+        met_here = met.get(node, _NOWHERE)
+        scores = np.zeros((len(children), len(met_here)))
         for place, topic in enumerate(children):
-            found = {number: arena.plane(place, settings) for number, arena in enumerate(arenas)}
-            planes += [Plane(node, topic, number, *plane) for number, plane in found.items() if plane is not None]
-            if not any(found.values()):
+            fits = {number: fit for number, arena in enumerate(arenas) if (fit := arena.fit(place, settings))}
+            if not fits:
                 raise _missing(training, topic, any(len(arena.groups[place]) for arena in arenas))
+            if len(met_here) >= MIN_MET:
+                scaled, calibrations[topic], scores[place] = _calibrated(fits, examples, met_here, settings.prefer)
+            else:
+                scaled = {number: fit.shifted() for number, fit in fits.items()}
+            for number, (weights, bias) in scaled.items():
+                fit = fits[number]
+                ids = rows[number].ids[fit.columns]
+                planes.append(Plane(node, topic, number, ids, weights.astype("<f4"), bias, fit.estimate))
+        if len(met_here) >= MIN_MET:
+            taken = np.where(scores.max(axis=0) > 0.0, scores.argmax(axis=0), -1)
+            met.update({topic: met_here[taken == place] for place, topic in enumerate(children)})
     stems = _stems(planes, [example.item for example in training.examples], training)
-    return TrainedPlanes(tuple(one.idf for one in rows), tuple(planes), stems)
+    return TrainedPlanes(tuple(one.idf for one in rows), tuple(planes), stems, calibrations)
 
 
 @dataclass(frozen=True)
@@ -276,42 +318,134 @@ class _Arena:
     """By topic, OTHERS last."""
     everyone: Places
     presence: npt.NDArray[np.int64]
+    refused: Places
+    """Documents of OTHERS that the user refused as pages of the crawl."""
 
     @classmethod
-    def of(cls, rows: SpaceRows, groups: Sequence[Sequence[int]]) -> _Arena:
+    def of(cls, rows: SpaceRows, groups: Sequence[Sequence[int]], examples: Sequence[Example]) -> _Arena:
         filled = [np.array([place for place in group if rows.filled[place]], np.intp) for group in groups]
         everyone = np.concatenate(filled)
-        return cls(rows, filled, everyone, rows.presence(everyone))
+        refused = np.array([place for place in filled[-1] if examples[place].answered], np.intp)
+        return cls(rows, filled, everyone, rows.presence(everyone), refused)
 
-    def plane(
-        self, group: int, settings: ClassifySettings
-    ) -> tuple[Ids, npt.NDArray[np.float32], float, Estimate] | None:
-        """Features, weights and bias of one topic, and the estimate; None if one side has no documents here."""
+    def fit(self, group: int, settings: ClassifySettings) -> _Fit | None:
+        """The hyperplane of one topic; None if one side has no documents here."""
         ours = self.groups[group]
         others = np.concatenate([one for place, one in enumerate(self.groups) if place != group])
         if not len(ours) or not len(others):
             return None
         limits = settings.candidates, max(1, settings.features)
-        ranked = self.rows.select(ours, self.presence, len(self.everyone), *limits)
-        positive = np.arange(len(ours) + len(others)) < len(ours)
+        ranked = self.rows.select(ours, self.presence, len(self.everyone), *limits, self.refused)
         sizes = [max(1, len(ranked) >> halving) for halving in range(_HALVINGS if settings.tune_features else 1)]
-        tried = []
-        for size in sizes:
-            columns = np.sort(ranked[:size])
-            documents = self.rows.documents(np.concatenate((ours, others)), columns)
-            tried.append((columns, *_fit(documents, positive, settings.c, self.rows.space.dense)))
-        columns, weights, bias, estimate = max(tried, key=lambda one: xi_alpha.quality(one[-1]))
-        return self.rows.ids[columns], weights, bias, estimate
+        tried = [_Fit.of(self.rows, ours, others, np.sort(ranked[:size]), settings.c) for size in sizes]
+        return max(tried, key=lambda one: xi_alpha.quality(one.estimate))
 
 
-def _fit(
-    documents: Any, positive: npt.NDArray[np.bool_], c: float, dense: bool
-) -> tuple[npt.NDArray[np.float32], float, Estimate]:
-    plane = fit_hyperplane(documents, positive, error_costs(positive, c))
-    threshold, unit = shifted_threshold(plane, positive)
-    radius_squared = plane.radius_squared * (2.0 if dense else 1.0)  # only in dense spaces can products be negative
-    estimate = xi_alpha.estimate(plane.scores, plane.alphas, positive, radius_squared, xi_alpha.USUAL_RHO)
-    return (plane.weights / unit).astype("<f4"), (plane.bias - threshold) / unit, estimate
+@dataclass(frozen=True)
+class _Fit:
+    """The hyperplane of one topic in one space, before its scale is known."""
+
+    rows: SpaceRows
+    documents: Places
+    """Those of the topic, then its competitors."""
+    columns: Places
+    positive: Flags
+    plane: Hyperplane
+    estimate: Estimate
+
+    @classmethod
+    def of(cls, rows: SpaceRows, ours: Places, others: Places, columns: Places, c: float) -> _Fit:
+        everyone = np.concatenate((ours, others))
+        positive = np.arange(len(everyone)) < len(ours)
+        plane = fit_hyperplane(rows.documents(everyone, columns), positive, error_costs(positive, c))
+        # Only in dense spaces can products be negative.
+        radius_squared = plane.radius_squared * (2.0 if rows.space.dense else 1.0)
+        estimate = xi_alpha.estimate(plane.scores, plane.alphas, positive, radius_squared, xi_alpha.USUAL_RHO)
+        return cls(rows, everyone, columns, positive, plane, estimate)
+
+    def shifted(self) -> tuple[Numbers, float]:
+        """Weights and bias on the scale of the documents alone."""
+        threshold, unit = shifted_threshold(self.plane, self.positive)
+        return self.plane.weights / unit, (self.plane.bias - threshold) / unit
+
+    def standardised(self, met: Places, refused: Places) -> _Standardised:
+        """The sum of hyperplane and contrast, each in standard deviations above the average of the pages met."""
+        plane, positive = self.plane, self.positive
+        documents, pages = self.rows.documents(self.documents, self.columns), self.rows.documents(met, self.columns)
+        ours = documents[positive]
+        centre, usual = _mean(ours), _mean(pages)
+        if len(refused):
+            usual = usual + REFUSED_WEIGHT * _mean(self.rows.documents(refused, self.columns))
+        contrast = centre - usual
+        own = plane.alphas * plane.squares
+        by_plane = plane.scores - np.where(positive, own, -own)  # the first step of leaving each one out
+        count = max(2, int(positive.sum()))
+        by_contrast = np.asarray(documents @ contrast, np.float64)
+        by_contrast[positive] = (count * (ours @ centre) - plane.squares[positive]) / (count - 1) - ours @ usual
+        weights, offset, alone, on_met = np.zeros(len(self.columns)), 0.0, np.zeros(len(positive)), np.zeros(len(met))
+        for part, bias, without in ((plane.weights, plane.bias, by_plane), (contrast, 0.0, by_contrast)):
+            scores = np.asarray(pages @ part, np.float64) + bias
+            mean, spread = float(scores.mean()), max(float(scores.std()), _LEAST_SPREAD)
+            weights += part / spread
+            offset += (bias - mean) / spread
+            alone += (without - mean) / spread
+            on_met += (scores - mean) / spread
+        on_met[~self.rows.filled[met]] = np.nan
+        return _Standardised(weights, offset, dict(zip(self.documents.tolist(), alone.tolist(), strict=True)), on_met)
+
+
+@dataclass(frozen=True)
+class _Standardised:
+    """A hyperplane on the scale of the pages met."""
+
+    weights: Numbers
+    offset: float
+    alone: Mapping[int, float]
+    """By document: its score, as if it had not been learned from."""
+    met: Numbers
+    """The scores of the pages met; NaN for a page without features."""
+
+
+def _calibrated(
+    fits: Mapping[int, _Fit], examples: Sequence[Example], met: Places, prefer: str
+) -> tuple[dict[int, tuple[Numbers, float]], Calibration, Numbers]:
+    """Weights and bias of one topic by space, on one calibrated scale; its calibration; the confidence of pages met.
+
+    The mean over the spaces is calibrated, so a page that has features in all of them gets its probability exactly.
+    """
+    documents = sorted({place for fit in fits.values() for place in fit.documents.tolist()})
+    answered = [place for place in documents if examples[place].answered]
+    refused = np.array([place for place in answered if not examples[place].positive], np.intp)
+    found = {number: fit.standardised(met, refused) for number, fit in fits.items()}
+    scores = _mean_of_voters(np.array([one.met for one in found.values()]))
+    mean, spread = float(scores.mean()), max(float(scores.std()), _LEAST_SPREAD)
+
+    def alone(places: Sequence[int]) -> Numbers:
+        votes = np.array([[one.alone.get(place, np.nan) for place in places] for one in found.values()])
+        return (_mean_of_voters(votes.reshape(len(found), -1)) - mean) / spread
+
+    ours = sorted({place for fit in fits.values() for place in fit.documents[fit.positive].tolist()})
+    labels = np.array([place in set(ours) for place in answered], bool)
+    own = alone(ours) if len(ours) > 1 else np.zeros(0)
+    calibration = calibrate((scores - mean) / spread, own, alone(answered), labels, prefer)
+    slope = calibration.slope / RELEVANCE_SLOPE
+    offset = calibration.offset / RELEVANCE_SLOPE
+    scaled = {
+        number: (one.weights / spread * slope, (one.offset - mean) / spread * slope + offset)
+        for number, one in found.items()
+    }
+    return scaled, calibration, (scores - mean) / spread * slope + offset
+
+
+def _mean(rows: Any) -> Numbers:
+    return np.asarray(rows.mean(axis=0), np.float64).ravel()
+
+
+def _mean_of_voters(votes: Numbers) -> Numbers:
+    """By page, the mean over the spaces in which it has features; 0 for a page that has none."""
+    voted = ~np.isnan(votes)
+    means: Numbers = np.where(voted, votes, 0.0).sum(axis=0) / np.maximum(1, voted.sum(axis=0))
+    return means
 
 
 def _with_virtual_documents(training: TrainingSet, spaces: Sequence[Space]) -> TrainingSet:

@@ -55,8 +55,8 @@ from opilio.topics.hierarchy import Hierarchy
 
 REFUSED = "models refused"
 MAX_DOUBLINGS = 30
-MINED_AT_PAGES = (25, 50, 100, 200, 400)
-"""Stored pages at which negatives are mined (docs/results/log.md, 2026-11-16)."""
+LEARNED_AT_PAGES = (10, *(25 << doubling for doubling in range(20)))
+"""Stored pages at which the crawl learns from them (docs/results/log.md, 2026-11-16)."""
 _LOOK_AT_THEM = "Look at them, and confirm or reject: opilio archetypes list FOLDER"
 OASIS = "oasis"  # the classifier with a variable part
 _ENDS = ("the crawl ends, and trains nothing any more", "Try again when it has ended.")
@@ -300,7 +300,7 @@ class Teacher(BackgroundTask):
         taught = await asyncio.to_thread(fingerprint, self._store, self._settings)
         known = await asyncio.to_thread(learn.gather, self._store, self._settings)
         training = await asyncio.to_thread(
-            learn.with_mined_negatives, self._store, self._settings, known, self._has_started
+            learn.with_crawled_pages, self._store, self._settings, known, self._has_started
         )
         trained = await asyncio.to_thread(
             learn.train_in_process, training, self._settings, self.version + 1, self._has_started
@@ -495,11 +495,11 @@ class NegativeMining:
     def is_due(self) -> bool:
         """Whether enough pages were stored for the next time."""
         rounds = self._absorber.counters.progress.negative_rounds
-        return self._passed > rounds and learn.mines_negatives(self._settings)
+        return self._passed > rounds and learn.learns_from_crawled(self._settings)
 
     @property
     def _passed(self) -> int:
-        return sum(self._absorber.counters.pages >= pages for pages in MINED_AT_PAGES)
+        return sum(self._absorber.counters.pages >= pages for pages in LEARNED_AT_PAGES)
 
     async def run(self, version: int, on_start: OnStart) -> tuple[learn.TrainedModel | None, str]:
         """The model trained with mined negatives, or None when there are none; and the fingerprint of its training
@@ -515,7 +515,7 @@ class NegativeMining:
         if self._store.load_models()[0].cause.reason is TrainingReason.REUSED:
             return None, taught
         known = learn.gather(self._store, self._settings)
-        training = learn.with_mined_negatives(self._store, self._settings, known, on_start)
+        training = learn.with_crawled_pages(self._store, self._settings, known, on_start)
         if training is known:
             return None, taught
         return learn.train_in_process(training, self._settings, version, on_start), taught

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from opilio.learn.crawl_health import CrawlHealth, check_health, estimate_recall
     from opilio.learn.explanations import explain, explain_link, keyword_model
     from opilio.learn.guard import GuardVerdict, Trial, try_in_process, try_out
-    from opilio.learn.mined_negatives import mines_negatives, with_mined_negatives
+    from opilio.learn.mined_negatives import learns_from_crawled, with_crawled_pages
     from opilio.learn.models import compare_models, list_models, reuse_model
     from opilio.learn.rejudging import Rejudged, link_context, rejudge
     from opilio.learn.strategy_history import prepare_from, prepare_strategy, read_rejudged, replay_pages
@@ -75,10 +75,10 @@ __all__ = [
     "explain_link",
     "gather",
     "keyword_model",
+    "learns_from_crawled",
     "link_context",
     "list_archetypes",
     "list_models",
-    "mines_negatives",
     "more_examples",
     "page_text",
     "prepare_from",
@@ -99,7 +99,7 @@ __all__ = [
     "trim_example",
     "try_in_process",
     "try_out",
-    "with_mined_negatives",
+    "with_crawled_pages",
     "write_round",
 ]
 
@@ -126,8 +126,8 @@ _MODULES = {
     "Trial": "guard",
     "try_in_process": "guard",
     "try_out": "guard",
-    "mines_negatives": "mined_negatives",
-    "with_mined_negatives": "mined_negatives",
+    "learns_from_crawled": "mined_negatives",
+    "with_crawled_pages": "mined_negatives",
     "compare_models": "models",
     "list_models": "models",
     "reuse_model": "models",

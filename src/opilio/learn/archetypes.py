@@ -36,7 +36,7 @@ from opilio.errors import InputError
 from opilio.features.classifier_input import TextReader
 from opilio.learn.explanations import current_model
 from opilio.learn.guard import GuardVerdict, Trial, confidences
-from opilio.learn.mined_negatives import with_mined_negatives
+from opilio.learn.mined_negatives import with_crawled_pages
 from opilio.learn.trainer import examples_of, gather
 from opilio.learn.training_data import TrainingState
 from opilio.process import NICENESS, OnStart, call
@@ -141,7 +141,7 @@ def survey(store: Store, settings: Settings, on_start: OnStart = lambda process:
     if not models:
         raise InputError("there is no model yet, and so there are no archetypes", "Crawl until the examples are there.")
     state, records = TrainingState.of(store), list(store.load_training())
-    gathered = with_mined_negatives(store, settings, gather(store, settings), on_start)
+    gathered = with_crawled_pages(store, settings, gather(store, settings), on_start)
     made = {(record.kcid, record.name): record for record in records if record.source == ARCHETYPE}
     at_names = pages.oids_of_urls(store, sorted({record.name for record in records}))
     known = sorted({record.oid for record in records if record.oid is not None} | at_names)

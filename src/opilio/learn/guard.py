@@ -68,6 +68,7 @@ def train_without(training: TrainingSet, held: Collection[Example], settings: Se
         training,
         examples=tuple(example for example in training.examples if example not in excluded),
         others=tuple(example for example in training.others if example not in excluded),
+        met=(),
     )
     return CLASSIFIERS.get(settings.classify.classifier).train(rest, settings)
 

@@ -1,4 +1,6 @@
-"""Mined negatives: pages that a crawl fetched and that are surely about no wanted topic. They join OTHERS.
+"""What a crawl's own pages add to the training data: mined negatives, and a sample that shows what is met.
+
+*Mined negatives* are pages that are surely about no wanted topic. They join OTHERS.
 
 A user gives a few examples and no counter-examples. The texts of OTHERS that come with Opilio are about anything but
 the neighbourhood of the topic, so a model trained on these alone accepts most of what a crawl fetches. The
@@ -14,6 +16,9 @@ only the surer half of the negatives is tried, and so on, until there are none.
 
 Nothing is stored: the same database gives the same negatives, and other topics or examples give others. None are mined
 when the user has named texts of OTHERS, or has given `OWN_NEGATIVES` documents that are not about wanted topics.
+
+*The sample* are pages about which the user has said nothing, relevant or not (`TrainingSet.met`): the classifier `svm`
+is calibrated on them.
 """
 
 from __future__ import annotations
@@ -33,10 +38,11 @@ from opilio.store import Store
 from opilio.store.training import unlabelled_pages
 from opilio.topics.hierarchy import ABOVE_ROOT
 
-EARLY_PAGES = 400
-"""Negatives are chosen among this many pages, the earliest."""
-MIN_PAGES = 20
+MET_PAGES = 400
+"""Negatives are chosen among this many pages, the earliest; the sample has as many, drawn by lot."""
+MIN_PAGES = 10
 """With fewer pages, there are none."""
+CALIBRATED = "svm"  # the classifier that is calibrated
 ONE_IN = 4
 """At most one in four of these becomes a negative (docs/results/log.md, 2026-11-16)."""
 MAX_LOST = 0.2
@@ -46,35 +52,47 @@ OWN_NEGATIVES = 20
 _LEARNERS = frozenset({"svm", "bayes"})  # classifiers that learn from OTHERS what is not wanted
 
 
-def mines_negatives(settings: Settings) -> bool:
-    """Whether a crawl with these settings mines negatives."""
+def learns_from_crawled(settings: Settings) -> bool:
+    """Whether a model with these settings learns from the pages of its crawl."""
+    return _mines(settings) or settings.classify.classifier == CALIBRATED
+
+
+def _mines(settings: Settings) -> bool:
     classify = settings.classify
     return settings.learn.mined_negatives > 0 and classify.classifier in _LEARNERS and not classify.others
 
 
-def with_mined_negatives(
+def with_crawled_pages(
     store: Store, settings: Settings, training: TrainingSet, on_start: OnStart | None = None
 ) -> TrainingSet:
-    """A training set that was gathered from the store, with mined negatives; the same set when there are none.
+    """A training set that was gathered from the store, with what the crawl's pages add; the same set if they are few.
 
-    With `on_start` they are chosen in a process of their own, which `on_start` receives.
+    With `on_start` negatives are chosen in a process of their own, which `on_start` receives.
     """
-    if not mines_negatives(settings) or _unwanted(training) >= OWN_NEGATIVES:
+    if not learns_from_crawled(settings):
         return training
     reader = TextReader()
     known = [record.oid for record in store.load_training() if record.oid is not None]
-    fetched = examples_of(store, unlabelled_pages(store, known, ABOVE_ROOT, "met", EARLY_PAGES), reader)
-    if len(fetched) < MIN_PAGES:
+    met = examples_of(store, unlabelled_pages(store, known, ABOVE_ROOT, "met", MET_PAGES), reader)
+    if len(met) < MIN_PAGES:
         return training
-    given = (training, fetched, settings)
-    if on_start is None:
-        chosen = choose_negatives(*given)
-    else:
-        chosen = call(choose_negatives, *given, niceness=NICENESS, on_start=on_start)
-    if not chosen:
+    others = training.others
+    if _mines(settings) and _unwanted(training) < OWN_NEGATIVES:
+        early = met
+        if len(met) == MET_PAGES:
+            records = unlabelled_pages(store, known, ABOVE_ROOT, "met", MET_PAGES, earliest=True)
+            early = examples_of(store, records, reader)
+        given = (training, early, settings)
+        if on_start is None:
+            chosen = choose_negatives(*given)
+        else:
+            chosen = call(choose_negatives, *given, niceness=NICENESS, on_start=on_start)
+        others = (*others, *(early[place] for place in chosen))
+    calibrates = settings.classify.classifier == CALIBRATED
+    if not calibrates and others is training.others:
         return training
-    others = (*training.others, *(fetched[place] for place in chosen))
-    return replace(training, others=others, terms={**reader.terms, **training.terms})
+    terms = {**reader.terms, **training.terms}
+    return replace(training, others=others, met=tuple(met) if calibrates else (), terms=terms)
 
 
 def choose_negatives(training: TrainingSet, fetched: Sequence[Example], settings: Settings) -> list[int]:

@@ -32,6 +32,7 @@ from opilio.store.loader import TrainingRecord
 from opilio.store.pages import latest_relevant
 from opilio.store.probes import write_model
 from opilio.store.terms import bag_of_terms, document_frequencies, neighbour_terms
+from opilio.store.training import CONFIRMED, REJECTED
 from opilio.topics import default_others, hierarchy_of, read_others
 from opilio.topics.hierarchy import ABOVE_ROOT
 
@@ -147,7 +148,8 @@ def examples_of(store: Store, records: Sequence[TrainingRecord], reader: TextRea
         near = np.array(neighbours.get(oid, ()), np.uint32)
         item = _input(store, reader, record, words, near)
         if item is not None:
-            examples.append(Example(record.kcid, item, record.positive, record.name))
+            answered = record.source in (CONFIRMED, REJECTED)
+            examples.append(Example(record.kcid, item, record.positive, record.name, answered))
     return examples
 
 

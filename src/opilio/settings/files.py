@@ -29,7 +29,8 @@ FILE_NAME = "crawl.toml"
 _CHOICES = {
     ("duplicates", "ip_path"): ("learn", "trust", "off"),
     ("duplicates", "ip_size"): ("verify", "trust", "off"),
-    ("classify", "meta"): ("unanimous", "majority", "weighted", "best"),
+    ("classify", "meta"): ("mean", "unanimous", "majority", "weighted", "best"),
+    ("classify", "prefer"): ("precision", "balance", "recall"),
     ("classify", "focus"): ("soft", "hard"),
     ("learn", "guard"): ("held-out", "xi-alpha", "off"),
 }

@@ -264,10 +264,12 @@ class ClassifySettings:
     # `svm`: the feature spaces: `terms`, `pairs`, `anchors`, `neighbours`, `embeddings`; + combines several into one,
     # as in `terms+anchors`.
     spaces: tuple[str, ...] = ("terms", "pairs", "terms+anchors")
-    # `svm`: how the votes of the spaces are combined: `unanimous`, `majority`, `weighted` (by their estimated
-    # precision) or `best` (only the space with the best estimate votes). docs/results/classification.md says why
-    # `majority`.
-    meta: str = "majority"
+    # `svm`: how the votes of the spaces are combined: `mean` (of their confidences), `unanimous`, `majority`,
+    # `weighted` (by their estimated precision) or `best` (only the space with the best estimate votes).
+    meta: str = "mean"
+    # `svm`: what accepted pages should be above all: few wrong ones (`precision`), few missed (`recall`), or a
+    # `balance` of both.
+    prefer: str = "balance"
     # Number of the most frequent features of a topic from which features are selected.
     candidates: int = 5000
     # Number of features selected for a topic, by mutual information.

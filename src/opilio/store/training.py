@@ -63,7 +63,7 @@ _UNLABELLED = """
     WHERE p.oid NOT IN (SELECT oid FROM duplicates) AND p.oid NOT IN (SELECT oid FROM reviews)
       AND p.oid NOT IN (SELECT unnest($1::BIGINT[])) AND c.url NOT IN (SELECT name FROM training)
       AND p.oid IN (SELECT oid FROM terms)
-    ORDER BY p.visited, p.oid LIMIT $2
+    ORDER BY {order} LIMIT $2
 """
 _OF_TOPIC = """
     SELECT name, kind, positive, source, coalesce(title, ''), count(*) OVER ()
@@ -182,12 +182,15 @@ def examples_of_topic(cursor: duckdb.DuckDBPyConnection, kcid: int, limit: int) 
     return [TopicExample(*row[:5]) for row in rows], rows[0][5] if rows else 0
 
 
-def unlabelled_pages(store: Store, exclude: Sequence[int], kcid: int, source: str, limit: int) -> list[TrainingRecord]:
-    """The earliest pages about which the user has said nothing, as counter-examples of a topic.
+def unlabelled_pages(
+    store: Store, exclude: Sequence[int], kcid: int, source: str, limit: int, *, earliest: bool = False
+) -> list[TrainingRecord]:
+    """Pages about which the user has said nothing, as counter-examples of a topic: drawn by lot, or the earliest.
 
-    `exclude` are oids that are left out.
+    `exclude` are oids that are left out. The lot is the same each time.
     """
-    rows = store.query(_UNLABELLED, [list(exclude), limit], max_rows=limit).rows
+    order = "p.visited, p.oid" if earliest else "hash(p.oid), p.oid"
+    rows = store.query(_UNLABELLED.format(order=order), [list(exclude), limit], max_rows=limit).rows
     return [
         TrainingRecord(url, "url", kcid, False, source, title, oid, language, text)
         for url, title, oid, language, text in rows

@@ -131,7 +131,7 @@ def train(at: Context, *, rejudge: bool = True) -> int:
         raise InputError("no examples to learn from", "Add some: opilio topics add FOLDER TOPIC URL")
     models = store.load_models()
     taught = training_data.fingerprint(store, settings)
-    training = learn.with_mined_negatives(store, settings, learn.gather(store, settings))
+    training = learn.with_crawled_pages(store, settings, learn.gather(store, settings))
     trained = learn.train(training, settings, (models[0].version if models else 0) + 1)
     learn.store_model(store, trained, TrainingCause(TrainingReason.REQUESTED), settings, taught)
     if rejudge:
