@@ -1,4 +1,7 @@
-"""Topic trees with training documents as plain lists, and the equations of the Focus paper over them."""
+"""Topic trees with training documents as plain lists, and the equations of the Focus paper over them.
+
+It is no web: documents are numbers of terms, and have neither addresses nor links.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""A web for tests of the evaluation: pages written down as links and words, analysed already."""
+"""A web for tests of the evaluation: pages written down as links and words, analysed already.
+
+It is not one of `webs.py`: there is no HTML to serve or to record, but a link graph with documents made by hand, whose
+statuses, terms and hashes of contents a test sets one by one. Hypothesis draws many of them, and they are crawled in memory.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Rows for tests of the store: single ones, and a small collection with something in every table."""
+"""Rows for tests of the store: single ones, and a small collection with something in every table.
+
+They are no web: each value is one that a test of a table looks for, and there are no pages to crawl behind them.
+"""
 
 from __future__ import annotations
 

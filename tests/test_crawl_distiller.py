@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import pytest
 
-from evaluate_webs import make_web, page
 from killed_crawls import KILLABLE, fetched, kill_a_crawl
 from opilio import Collection
 from opilio.crawl.absorb import Absorber
@@ -25,6 +24,7 @@ from opilio.lab.webs.transport import RecordedTransport
 from opilio.model import CrawlProgress
 from opilio.settings import Settings, override
 from opilio.store import Store
+from webs import Page, Web
 
 GOOD = "Owls hunt at night. The owl is a bird: barn owl, eagle owl, tawny owl, snowy owl, little owl."
 SOME = "An owl was seen beside the harbour, the church, the mill, the bridge, the school and the old market."
@@ -34,10 +34,9 @@ TREASURES, FILLERS = 5, 20
 MakeCrawl = Callable[..., Collection]
 
 
-def named(name: str, text: str, links: list[str]) -> Any:
+def named(name: str, text: str, links: list[str]) -> Page:
     """A page of its own host; its words differ a little from those of the others."""
-    listed = " ".join(f'<a href="http://{link}.test/">{link}</a>' for link in links)
-    return page(f"http://{name}.test/", f"<title>{name}</title><p>{text} {name}</p>{listed}")
+    return Page(f"{text} {name}", name, f"http://{name}.test/", links=tuple((f"http://{to}.test/", to) for to in links))
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +48,11 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> RecordedWeb:
     known, treasures = [f"known{i}" for i in range(8)], [f"treasure{i}" for i in range(TREASURES)]
     fillers = [f"filler{i}" for i in range(FILLERS)]
     hubs = {"hub0": [*known, *treasures], "hub1": [*known[:6], *treasures[:4]], "hub2": known[:3]}
-    answers = [named("seed", GOOD, [*known, *hubs, "middling"]), named("middling", SOME, fillers)]
-    answers += [named(name, NONE, links) for name, links in hubs.items()]
-    answers += [named(name, GOOD, []) for name in (*known, *treasures)]
-    answers += [named(name, NONE, []) for name in fillers]
-    return make_web(tmp_path_factory.mktemp("web") / "owls", answers)
+    pages = [named("seed", GOOD, [*known, *hubs, "middling"]), named("middling", SOME, fillers)]
+    pages += [named(name, NONE, links) for name, links in hubs.items()]
+    pages += [named(name, GOOD, []) for name in (*known, *treasures)]
+    pages += [named(name, NONE, []) for name in fillers]
+    return Web(pages).recorded(tmp_path_factory.mktemp("web") / "owls")
 
 
 @pytest.fixture

@@ -5,10 +5,12 @@ import contextlib
 import inspect
 import json
 import shutil
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +21,7 @@ from browsed import TOPICS, crawled
 from opilio import Collection
 from opilio.crawl.control import ControlServer
 from opilio.crawl.operations import OPERATIONS, READS, STEERS, WRITES, Operation
-from opilio.crawl.operations.client import NOTE, OperationClient, ask, is_running
+from opilio.crawl.operations.client import BEGUN, NOTE, OperationClient, ask, is_running
 from opilio.errors import CollectionBusy, CollectionError, InputError, QueryError, SettingsError
 from opilio.model.training import TrainingCause, TrainingReason
 from opilio.store import Store
@@ -373,3 +375,87 @@ def test_steering_needs_a_crawl(made: Collection) -> None:
         assert (made.pause(), made.resume(), made.stop()) == (False, False, False)
         with pytest.raises(CollectionError, match="no crawl runs"):
             made.boost_host("a.test", 2)
+
+
+# -- answers that are lost
+
+
+@contextlib.contextmanager
+def losing(folder: Path, *sent: bytes) -> Iterator[list[str]]:
+    """A crawl that takes requests, sends some lines and ends without an answer; yields the operations it was sent."""
+    taken: list[str] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    with connection, connection.makefile("rb") as lines:
+                        taken.append(json.loads(lines.readline())["operation"])
+                        connection.sendall(b"".join(sent))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        (folder / NOTE).write_text(json.dumps({"pid": 1, "port": server.getsockname()[1], "token": ""}))
+        try:
+            yield taken
+        finally:
+            (folder / NOTE).unlink()
+            server.shutdown(socket.SHUT_RDWR)
+            thread.join(20)
+
+
+def test_a_change_whose_answer_is_lost_is_not_made_again(made: Collection, tmp_path: Path) -> None:
+    """Once a crawl has begun with a change, it is neither sent again nor made here: the caller is told."""
+    collection = copied(made, tmp_path / "copy")
+    before = collection.examples()
+    with losing(collection.folder, json.dumps(BEGUN).encode() + b"\n") as taken:
+        with pytest.raises(CollectionError, match="began with add_example and ended without an answer"):
+            collection.add_example(TOPIC, "http://new.test/")
+        assert taken == ["add_example"]
+    assert collection.examples() == before
+
+
+def test_a_request_that_no_crawl_began_with_is_carried_out_here(made: Collection, tmp_path: Path) -> None:
+    """A crawl that ends before it begins with a change has not made it, and what reads can be repeated."""
+    collection = copied(made, tmp_path / "copy")
+    with losing(collection.folder) as taken:
+        collection.add_example(TOPIC, "http://new.test/")
+        assert "http://new.test/" in [one["name"] for one in collection.examples()]
+        assert taken == ["add_example", "examples"]
+
+
+def test_a_crawl_that_ends_answers_the_change_it_makes(
+    made: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change in the last moment of a crawl is made once, and its result arrives."""
+    collection = copied(made, tmp_path / "copy")
+    operation, begun, goes_on, made_by = OPERATIONS["forget_changes"], threading.Event(), threading.Event(), []
+    function = operation.function
+
+    def forget_slowly(at: Any, version: int) -> Any:
+        made_by.append(at.engine)
+        begun.set()
+        assert goes_on.wait(20)
+        return function(at, version)
+
+    collection.feedback(collection.sql("SELECT url FROM collection WHERE relevance >= 0.5").rows[0][0], "irrelevant")
+    monkeypatch.setattr(operation, "function", forget_slowly)
+    with ThreadPoolExecutor(1) as pool:
+        with served(collection) as engine:
+            forgotten = pool.submit(collection.forget_changes, 1)
+            assert begun.wait(20)
+            threading.Timer(0.3, goes_on.set).start()  # when the crawl ends already
+        assert forgotten.result(20) == 1
+    assert made_by == [engine]
+
+
+def test_a_caller_of_an_earlier_version_gets_the_answer_alone(made: Collection, tmp_path: Path) -> None:
+    """A portal that was started before an upgrade reads one line, and takes another one before it for no answer."""
+    collection = copied(made, tmp_path / "copy")
+    with served(collection):
+        note = json.loads((collection.folder / NOTE).read_text())
+        request = {"token": note["token"], "operation": "mark", "arguments": {"topic": TOPIC, "good": True}}
+        with socket.create_connection(("127.0.0.1", note["port"]), timeout=20) as connection:
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            assert "result" in json.loads(connection.makefile("rb").readline())

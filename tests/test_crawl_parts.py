@@ -42,6 +42,20 @@ def digest(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
+@pytest.fixture(scope="module")
+def divided(crawled_taught: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    """A crawled collection, divided once for all tests, which change a copy: how many URLs wait, by the folder."""
+    parts = split(crawled_taught, tmp_path_factory.mktemp("divided") / "parts")
+    return {part.folder: part.waiting for part in parts}
+
+
+def copied(divided: dict[str, int], place: Path, waiting: int) -> list[Path]:
+    """A copy of all parts in a folder: the places of those in which more than so many URLs wait."""
+    for folder in divided:
+        shutil.copytree(folder, place / Path(folder).name)
+    return [place / Path(folder).name for folder, count in divided.items() if count > waiting]
+
+
 def test_a_crawled_collection_is_divided_and_joined(crawled_taught: Path, tmp_path: Path) -> None:
     """Nothing of a real crawl is lost, its files are linked, the collection itself stays as it is."""
     before = digest(crawled_taught)
@@ -60,10 +74,10 @@ def test_a_crawled_collection_is_divided_and_joined(crawled_taught: Path, tmp_pa
 
 
 def test_crawls_go_on_in_parts_and_in_what_they_make(
-    crawled_taught: Path, small_server: LocalServer, tmp_path: Path
+    crawled_taught: Path, divided: dict[str, int], small_server: LocalServer, tmp_path: Path
 ) -> None:
     """A part asks for what waits in it and what it finds, never for what is stored; so does the merged collection."""
-    parts = [Path(part.folder) for part in split(crawled_taught, tmp_path / "parts") if part.waiting]
+    parts = copied(divided, tmp_path / "parts", waiting=0)
     whole = urls_in(crawled_taught, "state = 'fetched'")
     for folder in parts[:2]:
         own, known = urls_in(folder, "state = 'waiting'"), urls_in(folder, "true")
@@ -88,9 +102,9 @@ def test_crawls_go_on_in_parts_and_in_what_they_make(
     assert merged.status().pages == report.made.pages + 6
 
 
-def named_elsewhere(crawled: Path, place: Path) -> tuple[Collection, str, str, str]:
+def named_elsewhere(divided: dict[str, int], place: Path) -> tuple[Collection, str, str, str]:
     """A part; a page of another part that it knows, another such page that stays unnamed, and a topic of the part."""
-    parts = [Path(part.folder) for part in split(crawled, place) if part.waiting > 20 and part.name != "rest"]
+    parts = [folder for folder in copied(divided, place, waiting=20) if folder.name != "rest"]
     part = Collection(parts[0])
     theirs = "outcome = 'elsewhere' AND url NOT IN (SELECT name FROM training)"
     others = urls_in(parts[1], "state = 'fetched' AND outcome = 'ok'")
@@ -101,10 +115,10 @@ def named_elsewhere(crawled: Path, place: Path) -> tuple[Collection, str, str, s
 
 @pytest.mark.parametrize("named_as", ["example", "seed", "example in a file", "example while it runs"])
 def test_a_url_of_another_part_that_the_user_names_is_fetched(
-    named_as: str, crawled_taught: Path, small_server: LocalServer, tmp_path: Path
+    named_as: str, divided: dict[str, int], small_server: LocalServer, tmp_path: Path
 ) -> None:
     """The user's word wins: a URL that was left to another part is asked for once it is a seed or an example here."""
-    part, url, other, topic = named_elsewhere(crawled_taught, tmp_path / "parts")
+    part, url, other, topic = named_elsewhere(divided, tmp_path / "parts")
     (tmp_path / "urls.txt").write_text(url)
     small_server.clear_log()
     if named_as == "example while it runs":

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from conftest import MakeTaught
-from fetch_servers import Handler, WebServer, html
 from learn_webs import text
 from opilio import Collection
 from opilio.crawl.engine import Engine
@@ -25,6 +24,7 @@ from opilio.model import Document, Judgement, Link, Phase, Region
 from opilio.settings import Settings, override
 from opilio.store.reader import StoreReader
 from running_crawls import LEARNING, phases_of
+from webs import Page, Web
 
 OUTSIDE = """
     SELECT count(*) FILTER (WHERE h.domain NOT IN (
@@ -135,16 +135,20 @@ def test_sharp_focus() -> None:
 @pytest.fixture
 def stray(tmp_path: Path) -> Iterator[Callable[..., Collection]]:
     """Owls, beside which a way leads along a river; every page also links to many pages of another domain."""
-    outside = " ".join(f"<a href='http://b.test/{{n}}/{i}'>b</a>" for i in range(30))
-    routes: dict[str, bytes | Handler] = {}
-    for i in range(8):
-        near = f"<a href='/river/0'>river</a> <a href='/owl/{(i + 1) % 8}'>owl</a> {outside.format(n=i)}"
-        routes[f"/owl/{i}"] = html(f"<title>owl {i}</title><p>{text(i, owl=0.4)}</p>{near}".encode())
-    for i in range(20):
-        near = f"<a href='/river/{i + 1}'>river</a> {outside.format(n=100 + i)}"
-        routes[f"/river/{i}"] = html(f"<title>river {i}</title><p>{text(100 + i, river=0.4)}</p>{near}".encode())
 
-    with WebServer(routes) as server:
+    def outside(n: int) -> list[tuple[int | str, str]]:
+        return [(f"http://b.test/{n}/{i}", "b") for i in range(30)]
+
+    web = Web()
+    for i in range(8):
+        near = (("/river/0", "river"), (f"/owl/{(i + 1) % 8}", "owl"), *outside(i))
+        web.pages.append(Page(text(i, owl=0.4), title=f"owl {i}", url=f"http://a.test/owl/{i}", links=near))
+    for i in range(20):
+        near = ((f"/river/{i + 1}", "river"), *outside(100 + i))
+        words = text(100 + i, river=0.4)
+        web.pages.append(Page(words, title=f"river {i}", url=f"http://a.test/river/{i}", links=near))
+
+    with web.served() as server:
 
         def make(examples: list[str] | None = None, **changes: Any) -> Collection:
             given = examples or [f"http://a.test/owl/{i}" for i in range(6)]

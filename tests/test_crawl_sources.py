@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluate_webs import make_web, page
 from opilio import Collection
 from opilio.crawl.extra_urls import FROM_BACK_LINKS, FROM_PATHS, MAX_BACK_LINKS, BackLinks, folders_above
 from opilio.errors import InputError, SettingsError
@@ -22,6 +21,7 @@ from opilio.lab.webs import RecordedWeb
 from opilio.lab.webs.transport import RecordedTransport
 from opilio.model import normalize
 from opilio.store import Store
+from webs import Page, Web
 
 GOOD = "Owls hunt at night. The owl is a bird: barn owl, eagle owl, tawny owl, snowy owl, little owl."
 NONE = "Trams, timetables, tickets, platforms, stations, delays, fares, routes, lines, doors, seats and drivers."
@@ -144,9 +144,8 @@ def test_a_bad_file_is_told_before_anything_is_fetched(tmp_path: Path, name: str
 @pytest.fixture(scope="module")
 def web(tmp_path_factory: pytest.TempPathFactory) -> RecordedWeb:
     """A page about owls to which a seed leads, folders above it, pages that link to it: nothing leads to those."""
-    bodies = {
-        "http://seed.test/": f'{GOOD} <a href="http://birds.test/x/y/owl.html">o</a> '
-        '<a href="http://trams.test/a/b.html">t</a>',
+    texts = {
+        "http://seed.test/": GOOD,
         "http://birds.test/x/y/owl.html": f"{GOOD} wise",
         "http://birds.test/x/y/": f"{GOOD} folder",
         "http://birds.test/x/": NONE,
@@ -154,13 +153,17 @@ def web(tmp_path_factory: pytest.TempPathFactory) -> RecordedWeb:
         "http://birds.test/robots.txt": "",
         "http://trams.test/a/b.html": NONE + " yellow",
         "http://trams.test/a/": NONE + " red",
-        "http://far.test/list": f"{GOOD} list <a href='http://new.test/'>new</a>",
+        "http://far.test/list": f"{GOOD} list",
         "http://out.test/": NONE + " out",
         "http://new.test/": NONE + " new",
         "http://lost.test/": NONE + " lost",
     }
-    answers = [page(url, f"<title>{n}</title><p>{body}</p>") for n, (url, body) in enumerate(bodies.items())]
-    return make_web(tmp_path_factory.mktemp("web") / "birds", answers)
+    links: dict[str, tuple[tuple[int | str, str], ...]] = {
+        "http://seed.test/": (("http://birds.test/x/y/owl.html", "o"), ("http://trams.test/a/b.html", "t")),
+        "http://far.test/list": (("http://new.test/", "new"),),
+    }
+    pages = [Page(text, str(n), url, links=links.get(url, ())) for n, (url, text) in enumerate(texts.items())]
+    return Web(pages).recorded(tmp_path_factory.mktemp("web") / "birds")
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from conftest import TAUGHT_TOPICS, MakeTaught
-from fetch_servers import Handler, WebServer, html, reply
 from opilio import Collection
 from opilio.crawl.phases import Phases
 from opilio.errors import InputError, QueryError, SettingsError
@@ -18,6 +17,7 @@ from opilio.lab.local_web import LocalServer
 from opilio.learn import training_data
 from opilio.model import RELEVANT, TrainingReason
 from running_crawls import LEARNING, crawl_beside, ends, phases_of, wait_for, wait_until
+from webs import Page, Web
 
 
 def versions(collection: Collection) -> list[int]:
@@ -406,14 +406,16 @@ def test_a_sql_order_does_not_keep_the_examples_waiting(make_taught: MakeTaught)
 
 def test_an_example_that_moved_is_learned_from(tmp_path: Path) -> None:
     """Where it moved to is asked for like the example itself, not after the longest wait for examples."""
-    words = {name: f"<title>{name}</title>{f'{name} birds nest and feed at dusk ' * 30}" for name in ("owl", "hawk")}
-    routes: dict[str, bytes | Handler] = {
-        "/owl": html((words["owl"] + '<a href="/more">more</a>').encode()),
-        "/old": reply(status="301 Moved", Location="/hawk"),
-        "/hawk": html(words["hawk"].encode()),
-        "/more": html(b"<title>more</title>of it"),
-    }
-    with WebServer(routes) as server:
+    words = {name: f"{name} birds nest and feed at dusk " * 30 for name in ("owl", "hawk")}
+    web = Web(
+        [
+            Page(words["owl"], title="owl", url="/owl", links=(("/more", "more"),)),
+            Page(url="/old", redirect="/hawk"),
+            Page(words["hawk"], title="hawk", url="/hawk"),
+            Page("of it", title="more", url="/more"),
+        ]
+    )
+    with web.served() as server:
         file = tmp_path / "examples.txt"
         file.write_text("http://docs.test/owl\nhttp://docs.test/old\n")
         settings = {"fetch.connect_to": {"*": server.address}, "fetch.host_delay_s": 0.2, "run.workers": -1}

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from fetch_servers import WebServer, html
 from opilio import Collection
 from opilio.analyze.terms import term_ids
 from opilio.classify import Example, TrainingSet
@@ -27,6 +26,7 @@ from opilio.learn.strategy_history import documents_of
 from opilio.model import Document, Judgement, Link, Region
 from opilio.settings import Settings
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node
+from webs import Page, Web
 
 NO_WORDS = np.zeros(0, np.uint32)
 HOST = Host(0, "a.org", "http", Domain())
@@ -226,13 +226,15 @@ def test_a_crawl_without_its_vectors_is_refused_at_once(tmp_path: Path) -> None:
 def test_a_crawl_goes_by_words_that_it_never_met(tmp_path: Path, has_vectors: bool) -> None:
     """Herons are asked for, and a lathe was no good. Of what its page links to an egret is fetched before a chisel that
     stands above it; without vectors the chisel is."""
-    routes = {
-        "/": html(b'<title>Start</title><p>Some words first.</p><a href="/a">lathe</a>'),
-        "/a": html(b'<title>Next</title><p>Other words here.</p><a href="/b">chisel</a> <a href="/c">egret</a>'),
-        "/b": html(b"<title>Third</title><p>Nothing like it."),
-        "/c": html(b"<title>Last</title><p>Quite another thing."),
-    }
-    with WebServer(routes) as server:
+    web = Web(
+        [
+            Page("Some words first.", title="Start", url="/", links=(("/a", "lathe"),)),
+            Page("Other words here.", title="Next", url="/a", links=(("/b", "chisel"), ("/c", "egret"))),
+            Page("Nothing like it.", title="Third", url="/b"),
+            Page("Quite another thing.", title="Last", url="/c"),
+        ]
+    )
+    with web.served() as server:
         (tmp_path / "seeds.txt").write_text(f"http://{server.address}/\n")
         settings = {
             "fetch.allow_private_addresses": True, "fetch.host_delay_s": 0.0, "fetch.in_flight": 1, "limits.max_pages": 3,
@@ -240,7 +242,7 @@ def test_a_crawl_goes_by_words_that_it_never_met(tmp_path: Path, has_vectors: bo
             "frontier.word_vectors": model(tmp_path) if has_vectors else "",
         }  # fmt: skip
         Collection.create(tmp_path / "c", seeds=tmp_path / "seeds.txt", query="heron", settings=settings).crawl()
-        fetched = [path for path in server.paths() if path in routes]
+        fetched = [path for path in server.paths() if path in web.routes()]
     assert fetched == (["/", "/a", "/c"] if has_vectors else ["/", "/a", "/b"])
 
 

@@ -1,4 +1,4 @@
-"""Training in a process of its own: what it gives way to."""
+"""Training in a process of its own: what it gives way to; and the OTHERS that it learns from."""
 
 import contextlib
 import os
@@ -6,14 +6,18 @@ import signal
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
+from opilio.features.evidence import TextReader
 
 from learn_webs import OTHERS, documents, hierarchy
 from opilio.classify import TrainingSet
-from opilio.learn import train_in_process
+from opilio.learn import gather, train_in_process
 from opilio.process import NICENESS, start
 from opilio.settings import Settings
+from opilio.store import Batch, Store
+from opilio.topics import default_others
 
 
 @pytest.mark.parametrize(("version", "niceness"), [(1, 0), (2, NICENESS)])
@@ -48,3 +52,24 @@ def test_training_ends_with_its_engine() -> None:
         assert child.process.wait(20) in (0, -signal.SIGTERM)  # it has not read anything yet, or watches the channel
     finally:
         child.close()
+
+
+def test_the_shipped_others_are_read_once(tmp_path: Path) -> None:
+    """All training sets of a process share their evidence, which is that of the texts, and have all terms of them."""
+    found = []
+    for name, words in (("one", "owlquark voleflux"), ("two", "tramquark railflux")):
+        with Store.create(tmp_path / name) as store:
+            batch = Batch()
+            batch.topics.add(0, None, "all", "", "good", [], "")
+            batch.training.add(name, "text", 0, True, "given", name, words, 0.0)
+            store.write(batch)
+            found.append(gather(store, Settings()))
+    reader = TextReader()
+    for shared, again, document in zip(found[0].others, found[1].others, default_others(), strict=True):
+        expected = reader.read(document.title, document.text, document.language)
+        assert shared is again
+        assert shared.evidence.stems.tolist() == expected.stems.tolist()
+        assert (shared.name, shared.evidence.text) == (document.title, document.text)
+    assert all(reader.terms.items() <= training.terms.items() for training in found)
+    own = [set(training.terms) - set(reader.terms) for training in found]
+    assert own[0] and own[1] and not own[0] & own[1], "the terms of one collection are not in the other's"

@@ -4,6 +4,9 @@
 name. One that reads sees all that was found so far: the engine commits first, and the function runs in a thread. One
 that changes the training data also runs in a thread, alone; then the crawl trains a new model soon. An operation that
 has a `live` body runs on the engine's loop.
+
+The caller of an operation that changes something learns when the crawl begins with it, and a crawl that ends waits
+until the change is made and answered.
 """
 
 from __future__ import annotations
@@ -22,12 +25,21 @@ from typing import Any
 
 from opilio.crawl.engine import Engine
 from opilio.crawl.operations import OPERATIONS, READS, Operation
-from opilio.crawl.operations.client import HELLO, MAX_REQUEST_BYTES, NOT_ALLOWED, NOTE, OperationClient
+from opilio.crawl.operations.client import (
+    BEGUN,
+    EXPECTS_BEGUN,
+    HELLO,
+    MAX_REQUEST_BYTES,
+    NOT_ALLOWED,
+    NOTE,
+    OperationClient,
+)
 from opilio.crawl.operations.context import LiveCrawl
 from opilio.errors import OpilioError
 from opilio.model import TrainingCause, TrainingReason
 
 REQUEST_TIMEOUT_S = 10.0  # to send a request, and to take its answer
+CHANGE_TIMEOUT_S = 30.0  # how long a crawl that ends waits for changes; then their callers get an error
 
 
 class ControlServer:
@@ -39,6 +51,8 @@ class ControlServer:
         self._note = folder / NOTE
         self._token = secrets.token_hex(16)
         self._server: asyncio.Server | None = None
+        self._changes: set[asyncio.Task[Any]] = set()
+        self._has_ended = False
 
     async def __aenter__(self) -> ControlServer:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=MAX_REQUEST_BYTES)
@@ -53,19 +67,23 @@ class ControlServer:
         self._note.unlink(missing_ok=True)
         if self._server is not None:
             self._server.close()
+        self._has_ended = True
+        if self._changes:
+            await asyncio.wait(self._changes, timeout=CHANGE_TIMEOUT_S)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             line = await asyncio.wait_for(reader.readuntil(b"\n"), REQUEST_TIMEOUT_S)
-            answer = await self._answer(line)
+            answer = await self._answer(line, writer)
             writer.write(_as_line(answer))
             await asyncio.wait_for(writer.drain(), REQUEST_TIMEOUT_S)
         except (Exception, asyncio.CancelledError):  # no request, however broken, may disturb the crawl
             pass
         finally:
             writer.close()
+            self._changes.discard(_this_task())
 
-    async def _answer(self, line: bytes) -> dict[str, Any]:
+    async def _answer(self, line: bytes, writer: asyncio.StreamWriter) -> dict[str, Any]:
         request = json.loads(line)
         if not isinstance(request, dict) or not hmac.compare_digest(
             str(request.get("token", "")).encode(), self._token.encode()
@@ -77,8 +95,15 @@ class ControlServer:
         operation = OPERATIONS.get(name)
         if operation is None:
             return {"error": f"unknown operation {name!r}", "hint": "The crawl may run another version of Opilio."}
+        if self._has_ended and operation.access is not READS:
+            raise ConnectionAbortedError("the crawl has ended")  # the caller makes the change itself
         try:
             arguments = operation.check(request.get("arguments", {}))
+            if operation.access is not READS:
+                self._changes.add(_this_task())
+                if request.get(EXPECTS_BEGUN):
+                    writer.write(_as_line(BEGUN))
+                    await asyncio.wait_for(writer.drain(), REQUEST_TIMEOUT_S)
             return {"result": await self._carry_out(operation, arguments, Path(request.get("working_folder", "")))}
         except OpilioError as error:
             return {"error": error.message, "hint": error.hint, "kind": type(error).__name__}
@@ -105,6 +130,12 @@ class ControlServer:
         detail = f"{operation.name.replace('_', ' ')}: {arguments.get('topic') or ''}"
         await engine.teacher.learn_soon(TrainingCause(TrainingReason.FEEDBACK, detail))
         return result
+
+
+def _this_task() -> asyncio.Task[Any]:
+    task = asyncio.current_task()
+    assert task is not None
+    return task
 
 
 def _as_line(answer: dict[str, Any]) -> bytes:

@@ -8,6 +8,7 @@ and proposals of terms that an expert may choose from.
 
 from __future__ import annotations
 
+import functools
 import json
 import time
 from collections.abc import Iterable, Sequence
@@ -33,7 +34,7 @@ from opilio.store.pages import latest_relevant
 from opilio.store.probes import write_model
 from opilio.store.terms import bag_of_terms, document_frequencies, neighbour_terms
 from opilio.store.training import CONFIRMED, REJECTED
-from opilio.topics import default_others, hierarchy_of, read_others
+from opilio.topics import OthersDocument, default_others, hierarchy_of, read_others
 from opilio.topics.hierarchy import ABOVE_ROOT
 
 if TYPE_CHECKING:
@@ -172,6 +173,25 @@ def _input(
 
 def _others(reader: TextReader, settings: Settings) -> Iterable[Example]:
     chosen = settings.classify.others
-    for document in read_others(Path(chosen)) if chosen else default_others():
+    if chosen:
+        return _read_as_others(reader, read_others(Path(chosen)))
+    examples, terms = _default_others()
+    for term, stem in terms.items():
+        reader.terms.setdefault(term, stem)
+    return examples
+
+
+def _read_as_others(reader: TextReader, documents: Iterable[OthersDocument]) -> Iterable[Example]:
+    for document in documents:
         item = reader.read(document.title, document.text, document.language)
         yield Example(ABOVE_ROOT, item, positive=False, name=document.title)
+
+
+@functools.cache
+def _default_others() -> tuple[tuple[Example, ...], dict[int, str]]:
+    """The documents that come with Opilio, and their terms. They never change, and reading them takes 0.2 s of CPU."""
+    reader = TextReader()
+    examples = tuple(_read_as_others(reader, default_others()))
+    for example in examples:
+        example.item.stems.flags.writeable = False  # all training sets share them
+    return examples, reader.terms

@@ -7,7 +7,10 @@ tries again for a few seconds.
 The engine of a crawl listens on a loopback port (`control.py`) and leaves a note in the folder of its collection
 (`engine.json`, readable by its owner only) with the port and a token; whoever cannot read the note cannot send a
 request. A request and its answer are one line of JSON each: the name of an operation with its arguments, and its result
-or its error.
+or its error. Before the answer to an operation that changes something comes the line `BEGUN`.
+
+Invariant: no change is made twice because an answer was lost. A request is sent again, or carried out here, only if the
+crawl did not begin with it, or if it only reads.
 """
 
 from __future__ import annotations
@@ -41,6 +44,11 @@ NOTE = "engine.json"
 NOT_ALLOWED = "not allowed"
 HELLO = "hello"
 """The request that every crawl answers at once, whatever it is busy with."""
+BEGUN = {"begun": True}
+"""What a crawl sends before it makes a change: from here on the request must not be sent again."""
+EXPECTS_BEGUN = "expects_begun"
+"""Set in requests: a portal that was started before an upgrade would take the line for no answer."""
+UNCERTAIN = "Check whether the change was made before you try again."
 MAX_REQUEST_BYTES = 2**23  # the text of a file to explain, as JSON: 500,000 characters of 12 bytes, and some
 HELLO_TIMEOUT_S = 15.0  # a crawl that is busy answers sooner; a page cannot wait for one that hangs
 CONNECT_TIMEOUT_S = 5.0
@@ -71,6 +79,7 @@ def ask(
         connection = socket.create_connection(("127.0.0.1", int(note["port"])), timeout=CONNECT_TIMEOUT_S)
     except (OSError, ValueError, KeyError, TypeError):
         return None
+    is_begun = False
     with connection:
         connection.settimeout(timeout_s)
         try:
@@ -78,10 +87,19 @@ def ask(
             if len(line) > MAX_REQUEST_BYTES:
                 raise InputError("the request is too large for a running crawl", "Stop the crawl first, or send less.")
             connection.sendall(line)
-            answer = json.loads(connection.makefile("rb").readline())
+            with connection.makefile("rb") as lines:
+                answer = json.loads(lines.readline())
+                if answer == BEGUN:
+                    is_begun = True
+                    answer = json.loads(lines.readline())
         except TimeoutError:
-            raise CollectionError(f"{folder}: the crawl does not answer", "Try again.") from None
+            hint = UNCERTAIN if is_begun else "Try again."
+            raise CollectionError(f"{folder}: the crawl does not answer", hint) from None
         except (OSError, ValueError, KeyError):  # it ended meanwhile, or its port has gone to some other program
+            if is_begun:
+                name = operation.strip("_")
+                message = f"{folder}: the crawl began with {name} and ended without an answer"
+                raise CollectionError(message, UNCERTAIN) from None
             return None
     if not isinstance(answer, dict) or not answer.keys() & {"error", "result"}:
         return None
@@ -95,7 +113,7 @@ def ask(
 def _line(token: str, operation: str, arguments: Mapping[str, Any]) -> bytes:
     plain = msgspec.to_builtins(dict(arguments), enc_hook=str)  # paths are sent as text
     request = {"token": token, "operation": operation, "arguments": plain, "working_folder": str(_working_folder())}
-    return json.dumps(request).encode() + b"\n"
+    return json.dumps({**request, EXPECTS_BEGUN: True}).encode() + b"\n"
 
 
 def _working_folder() -> Path:
