@@ -93,27 +93,22 @@ def test_the_network_learns_a_function_that_is_not_linear() -> None:
 
 
 def test_gradients_are_those_of_finite_differences() -> None:
-    """The first step of Adam goes against the sign of each gradient: that of the squared error."""
+    """Each gradient is how the mean squared error changes when that one weight changes a little."""
     rng = np.random.default_rng(2)
     network = QNetwork(rng, 3)
-    network.weights[2] = rng.normal(size=network.weights[2].shape)  # or nothing before the last layer would change
+    network.weights = [rng.normal(size=one.shape) for one in network.weights]
     rows, goals = rng.normal(size=(20, 3)), rng.normal(size=20)
-    before = [one.copy() for one in network.weights]
-
-    def loss() -> float:
-        return float(((network.values(rows) - goals) ** 2).mean())
-
-    slopes = []
-    for at, place in ((0, (1, 4)), (1, (3, 2)), (2, (5, 0)), (3, (6,)), (5, (0,))):
-        change = np.zeros_like(before[at])
-        change[place] = 1e-6
-        network.weights = [one + change if which == at else one for which, one in enumerate(before)]
-        up = loss()
-        network.weights = list(before)
-        slopes.append((at, place, up - loss()))
-    network.train(rows, goals)
-    for at, place, slope in slopes:
-        assert np.sign(network.weights[at][place] - before[at][place]) == -np.sign(slope) != 0
+    found = network.gradients(rows, goals)
+    before = network.weights
+    for at, weights in enumerate(before):
+        for place in np.ndindex(weights.shape):
+            losses = []
+            for change in (1e-6, -1e-6):
+                changed = weights.copy()
+                changed[place] += change
+                network.weights = [*before[:at], changed, *before[at + 1 :]]
+                losses.append(float(((network.values(rows) - goals) ** 2).mean()))
+            assert found[at][place] == pytest.approx((losses[0] - losses[1]) / 2e-6, rel=1e-3, abs=1e-3)
 
 
 def test_values_of_a_known_decision_process() -> None:
@@ -269,6 +264,21 @@ def test_a_url_has_its_best_link() -> None:
     assert numbers(strategy, 9)["parent"] == pytest.approx(0.9)
     visit(strategy, 2, NO, [9], steps=1)
     assert numbers(strategy, 9)["parent"] == pytest.approx(0.9)
+
+
+def test_an_experience_has_the_links_of_its_page() -> None:
+    """What is replayed of a link that was followed: its numbers, its reward, and the links of the page behind it."""
+    strategy = order()
+    visit(strategy, 0, NO, [1, 2], steps=1)
+    visit(strategy, 1, YES, [2, 3, 4, ABSENT])
+    strategy.settle(2, 0.0)  # it could not be fetched
+    batch = strategy.replay.sample(np.random.default_rng(0), 50)
+    parents, rewards, sizes = batch.rows[:, 0], batch.rewards, batch.sizes
+    assert {*zip(parents.round(3).tolist(), rewards.tolist(), sizes.tolist(), strict=True)} == {
+        (0.1, 1.0, 3),
+        (0.9, 0.0, 0),
+    }
+    assert np.allclose(batch.children[:, 0], 0.9)
 
 
 def test_settled_and_forgotten_urls_are_gone() -> None:

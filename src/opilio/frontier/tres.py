@@ -131,18 +131,22 @@ class QNetwork:
             found.append(out if layer == last else np.maximum(out, LEAK * out))
         return found
 
-    def train(self, rows: Values, goals: Values) -> None:
-        """One step towards `goals`."""
+    def gradients(self, rows: Values, goals: Values) -> list[Values]:
+        """How the mean squared error changes with each weight."""
         layers, last = self._layers(rows), len(HIDDEN)
-        gradients: list[Values] = [np.zeros(0)] * len(self.weights)
+        found: list[Values] = [np.zeros(0)] * len(self.weights)
         error = 2.0 * (layers[-1] - goals[:, None]) / len(rows)
         for layer in range(last, -1, -1):
-            gradients[layer] = layers[layer].T @ error
-            gradients[last + 1 + layer] = error.sum(axis=0)
+            found[layer] = layers[layer].T @ error
+            found[last + 1 + layer] = error.sum(axis=0)
             error = (error @ self.weights[layer].T) * np.where(layers[layer] > 0.0, 1.0, LEAK)
+        return found
+
+    def train(self, rows: Values, goals: Values) -> None:
+        """One step towards `goals`."""
         self.steps += 1
         rate = self.rate * np.sqrt(1.0 - 0.999**self.steps) / (1.0 - 0.9**self.steps)
-        for at, steep in enumerate(gradients):
+        for at, steep in enumerate(self.gradients(rows, goals)):
             gradient = steep.clip(-MAX_GRADIENT, MAX_GRADIENT)
             self._mean[at] += 0.1 * (gradient - self._mean[at])
             self._square[at] += 0.001 * (gradient * gradient - self._square[at])
