@@ -15,7 +15,7 @@ What we do. `QNetwork` and `DoubleDQN` are the agent, `Replay` its experiences, 
 order that the crawl talks to. A frontier wants priorities: when pages have come, one URL is drawn from each leaf, those
 with the highest Q get the highest priorities, and the ones drawn before fall back. All other URLs have the mean reward
 of their leaf as their priority; they are fetched only when the hosts of those that were drawn are not ready. When the
-best one fails, the second best comes next. All parameters are those of the paper and of its authors' experiments.
+best one fails, the second best comes next. Features and parameters follow the code that the authors published.
 
 Where we deviate, and why:
 
@@ -29,21 +29,20 @@ Where we deviate, and why:
 - Sites are hosts, not registered domains.
 - A URL has one pair of state and action, also when several pages link to it: the one with the highest Q.
 - The share of random leaves falls linearly to 0 during the first pages, and learning begins with the first full batch.
-  In the authors' experiments, which fetch 20,000 pages, all of the first 300 to 500 choices are random and learning
-  begins then; a small crawl would be over.
+  In the authors' crawls, which fetch 20,000 pages, all of the first 300 or 500 choices are random, and learning begins
+  then; a small crawl would be over.
 - A page without links, or that could not be fetched, ends an episode: it is worth its reward. The last layer of the
   network begins with zeros: before anything is learned, no link is better than another. Seeds are no experiences: no
   link led to them.
 - Memory is bounded: old experiences are forgotten, and the numbers of links to URLs that are not in memory.
-
 - Until the first split of the tree there is nothing to choose between: URLs come by the relevance of their parents.
 
 After a re-judging the order is built again from the stored pages. Random numbers have a fixed seed: the same pages in
 the same order give the same crawl.
 
 Cost: 0.08 to 0.11 ms of processor time a link, including all other work of a simulated crawl (1,200 pages of
-wiki4schools with 65 links each, 281 leaves at the end); `evidence` took 0.02 to 0.03 ms there. Half of it is the
-replay, which rates all links of 60 pages after every third page.
+wiki4schools with 65 links each, 281 leaves at the end); `evidence` took 0.02 to 0.03 ms there. More than a third
+is the replay, which rates all links of 60 pages after every third page.
 """
 
 from __future__ import annotations
@@ -75,7 +74,7 @@ FEATURES = (
 )  # fmt: skip
 _PARENT, _HOST, _UNKNOWN_HOST = FEATURES.index("parent"), FEATURES.index("host"), FEATURES.index("unknown host")
 
-# The parameters of the authors' experiments.
+# The parameters of the code that the authors published.
 HIDDEN = (30, 15)
 LEAK = 0.1
 LEARNING_RATE, RATE_DECAY, MAX_GRADIENT = 0.001, 0.9, 1.0
