@@ -98,7 +98,7 @@ def test_the_web_answers_as_recorded() -> None:
     assert crawl.requests[-1] <= 3 + 1 + 2 + tries
 
 
-BY_RELEVANCE = ("best-first", "bingo", "evidence", "focus", "focus-hard", "oasis", "shark-search")
+BY_RELEVANCE = ("best-first", "bingo", "evidence", "focus", "focus-hard", "oasis", "shark-search", "tres")
 
 
 @pytest.mark.parametrize("strategy", BY_RELEVANCE)

@@ -27,7 +27,8 @@ mechanism.
 
 The order is that of a `Strategy` (`strategies.py`). The default, `evidence`, learns from every page
 (`evidence_strategy.py`): it remembers the links to each URL (`link_memory.py`) and their words (`link_words.py`), and
-computes from them what is known of a queued URL (`link_evidence.py`). The strategies of the papers are in `classic.py`.
+computes from them what is known of a queued URL (`link_evidence.py`). The strategies of the papers are in `classic.py`,
+and one that learns by reinforcement in `tres.py`.
 """
 
 from opilio.frontier.arrays import ABSENT, KeyMap, RecentKeys
@@ -47,6 +48,7 @@ from opilio.frontier.strategies import (
     strategies,
 )
 from opilio.frontier.tiers import FrontierListener, NoListener
+from opilio.frontier.tres import Tres
 
 __all__ = [
     "ABSENT",
@@ -71,6 +73,7 @@ __all__ = [
     "SharkSearch",
     "Strategy",
     "TrapGuard",
+    "Tres",
     "UrlAliases",
     "covering",
     "make_strategy",

@@ -65,8 +65,8 @@ class FrontierSettings:
 
     # The order in which URLs are fetched: `auto` (`evidence`, or `best-first` while no topic is known), `evidence`
     # (combines everything known about a link), `best-first`, `breadth-first`, `depth-first`; from the papers `focus`,
-    # `focus-hard`, `bingo`, `oasis`, `shark-search`, `best-n-first`, `bfs1` ... `bfs256` (`best-n-first` with that N);
-    # `sql`; or the name of a plug-in.
+    # `focus-hard`, `bingo`, `oasis`, `shark-search`, `tres`, `best-n-first`, `bfs1` ... `bfs256` (`best-n-first` with
+    # that N); `sql`; or the name of a plug-in.
     strategy: str = "auto"
     # N of `best-n-first`: this many of the best URLs are fetched before their links are considered.
     n: int = 256
