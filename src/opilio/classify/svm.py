@@ -213,7 +213,8 @@ class SvmTree:
     @classmethod
     def train(cls, training: TrainingSet, settings: Settings) -> Self:
         """Learn from examples."""
-        return cls(training.hierarchy, settings.classify, train_tree(training, settings.classify))
+        trained = train_tree(training, settings.classify, settings.learn.mined_negatives)
+        return cls(training.hierarchy, settings.classify, trained)
 
     def judge(self, item: ClassifierInput) -> Judgement:
         """The topic that the page belongs to."""

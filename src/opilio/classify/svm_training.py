@@ -12,6 +12,10 @@ hyperplane are joined with the contrast between the topic's documents and the pa
 and calibrated (`calibration.py`). Five examples against everyday texts rank pages well, but do not show where the topic
 ends on this web. Before anything was met, the hyperplane is moved by a rule (`shifted_threshold`).
 
+*Mined negatives* are pages met that are surely not about a topic: a quarter of them at most, those with the lowest
+scores, and only such as score lower than each of the topic's own documents does without itself. The hyperplane is
+fitted a second time against them: everyday texts say nothing of the neighbourhood of the topic.
+
 *The documents* are the rows of one sparse matrix per feature space (`SpaceRows`). Each topic selects its own features
 among the same documents: on one matrix this takes a few sums of columns, whereas vector by vector it takes minutes for
 a tree of twenty topics. The selection is that of `features.selection.select`.
@@ -54,6 +58,8 @@ NEGATIVE_DEVIATIONS = 2.5
 CLEAR_NEGATIVES = 0.98
 MIN_MET = 10
 """Pages met that a scale needs."""
+MINED_SHARE = 0.25
+"""At most this share of the pages met become negatives (docs/results/log.md, 2026-11-16)."""
 REFUSED_WEIGHT = 0.5
 """The pages that the user refused are part of the contrast, with this weight."""
 MIN_UNIT = 0.1
@@ -268,8 +274,11 @@ class TrainedPlanes:
     """By topic: how its scores became probabilities. None for topics at nodes where too few pages were met."""
 
 
-def train_tree(training: TrainingSet, settings: ClassifySettings) -> TrainedPlanes:
-    """Learn from the examples; those without features in any space are skipped."""
+def train_tree(training: TrainingSet, settings: ClassifySettings, mined_negatives: int = 0) -> TrainedPlanes:
+    """Learn from the examples; those without features in any space are skipped.
+
+    At most `mined_negatives` of the pages met become negatives of each topic.
+    """
     spaces = [make_space(name, settings) for name in settings.spaces]
     if not spaces:
         raise InputError("the classifier svm has no feature space", "Set classify.spaces, for example to ['terms'].")
@@ -295,6 +304,8 @@ def train_tree(training: TrainingSet, settings: ClassifySettings) -> TrainedPlan
             if not fits:
                 raise _missing(training, topic, any(len(arena.groups[place]) for arena in arenas))
             if len(met_here) >= MIN_MET:
+                limit = min(mined_negatives, int(MINED_SHARE * len(met_here)))
+                fits = {number: fit.with_negatives(met_here, limit, settings.c) for number, fit in fits.items()}
                 scaled, calibrations[topic], scores[place] = _calibrated(fits, examples, met_here, settings.prefer)
             else:
                 scaled = {number: fit.shifted() for number, fit in fits.items()}
@@ -367,6 +378,15 @@ class _Fit:
         """Weights and bias on the scale of the documents alone."""
         threshold, unit = shifted_threshold(self.plane, self.positive)
         return self.plane.weights / unit, (self.plane.bias - threshold) / unit
+
+    def with_negatives(self, met: Places, limit: int, c: float) -> _Fit:
+        """The same against at most `limit` pages met, too, which are surely not about the topic."""
+        ours, others = self.documents[self.positive], self.documents[~self.positive]
+        scale = self.standardised(met, _NOWHERE)
+        least = min(scale.alone[place] for place in ours.tolist())
+        surely_not = np.flatnonzero(scale.met < least)
+        chosen = met[surely_not[np.argsort(scale.met[surely_not], kind="stable")[:limit]]]
+        return self if not len(chosen) else _Fit.of(self.rows, ours, np.concatenate((others, chosen)), self.columns, c)
 
     def standardised(self, met: Places, refused: Places) -> _Standardised:
         """The sum of hyperplane and contrast, each in standard deviations above the average of the pages met."""

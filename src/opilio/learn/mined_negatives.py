@@ -1,6 +1,7 @@
 """What a crawl's own pages add to the training data: mined negatives, and a sample that shows what is met.
 
-*Mined negatives* are pages that are surely about no wanted topic. They join OTHERS.
+*Mined negatives* are pages that are surely about no wanted topic. The classifier `svm` finds its own in the sample; for
+`bayes` they are chosen here, and join OTHERS.
 
 A user gives a few examples and no counter-examples. The texts of OTHERS that come with Opilio are about anything but
 the neighbourhood of the topic, so a model trained on these alone accepts most of what a crawl fetches. The
@@ -42,24 +43,24 @@ MET_PAGES = 400
 """Negatives are chosen among this many pages, the earliest; the sample has as many, drawn by lot."""
 MIN_PAGES = 10
 """With fewer pages, there are none."""
-CALIBRATED = "svm"  # the classifier that is calibrated
+CALIBRATED = "svm"  # the classifier that is calibrated on pages met, and mines negatives itself
+MINED = "bayes"  # the other one that learns from OTHERS what is not wanted
 ONE_IN = 4
 """At most one in four of these becomes a negative (docs/results/log.md, 2026-11-16)."""
 MAX_LOST = 0.2
 """Share of its own documents that a topic may lose to the negatives: one of five, which is what users give at first."""
 OWN_NEGATIVES = 20
 """With this many documents from the user that are not about wanted topics, no negatives are mined."""
-_LEARNERS = frozenset({"svm", "bayes"})  # classifiers that learn from OTHERS what is not wanted
 
 
 def learns_from_crawled(settings: Settings) -> bool:
     """Whether a model with these settings learns from the pages of its crawl."""
-    return _mines(settings) or settings.classify.classifier == CALIBRATED
+    return settings.classify.classifier == CALIBRATED or _mines(settings)
 
 
 def _mines(settings: Settings) -> bool:
     classify = settings.classify
-    return settings.learn.mined_negatives > 0 and classify.classifier in _LEARNERS and not classify.others
+    return settings.learn.mined_negatives > 0 and classify.classifier == MINED and not classify.others
 
 
 def with_crawled_pages(
@@ -69,30 +70,26 @@ def with_crawled_pages(
 
     With `on_start` negatives are chosen in a process of their own, which `on_start` receives.
     """
-    if not learns_from_crawled(settings):
+    calibrates = settings.classify.classifier == CALIBRATED
+    if not calibrates and (not _mines(settings) or _unwanted(training) >= OWN_NEGATIVES):
         return training
     reader = TextReader()
     known = [record.oid for record in store.load_training() if record.oid is not None]
-    met = examples_of(store, unlabelled_pages(store, known, ABOVE_ROOT, "met", MET_PAGES), reader)
+    records = unlabelled_pages(store, known, ABOVE_ROOT, "met", MET_PAGES, earliest=not calibrates)
+    met = examples_of(store, records, reader)
     if len(met) < MIN_PAGES:
         return training
-    others = training.others
-    if _mines(settings) and _unwanted(training) < OWN_NEGATIVES:
-        early = met
-        if len(met) == MET_PAGES:
-            records = unlabelled_pages(store, known, ABOVE_ROOT, "met", MET_PAGES, earliest=True)
-            early = examples_of(store, records, reader)
-        given = (training, early, settings)
-        if on_start is None:
-            chosen = choose_negatives(*given)
-        else:
-            chosen = call(choose_negatives, *given, niceness=NICENESS, on_start=on_start)
-        others = (*others, *(early[place] for place in chosen))
-    calibrates = settings.classify.classifier == CALIBRATED
-    if not calibrates and others is training.others:
-        return training
     terms = {**reader.terms, **training.terms}
-    return replace(training, others=others, met=tuple(met) if calibrates else (), terms=terms)
+    if calibrates:
+        return replace(training, met=tuple(met), terms=terms)
+    given = (training, met, settings)
+    if on_start is None:
+        chosen = choose_negatives(*given)
+    else:
+        chosen = call(choose_negatives, *given, niceness=NICENESS, on_start=on_start)
+    if not chosen:
+        return training
+    return replace(training, others=(*training.others, *(met[place] for place in chosen)), terms=terms)
 
 
 def choose_negatives(training: TrainingSet, fetched: Sequence[Example], settings: Settings) -> list[int]:
