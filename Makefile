@@ -57,6 +57,7 @@ bench: $(READY)  ## speed against peers, quick form (full: python -m bench.speed
 	$(BIN)/python -m bench.speed.retraining --quick
 	$(BIN)/python -m bench.speed.search --quick
 	$(BIN)/python -m bench.speed.cluster --quick
+	$(BIN)/python -m bench.speed.encoder --quick
 
 gate: $(READY)   ## quality and speed against pinned floors
 	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'

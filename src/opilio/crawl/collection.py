@@ -414,6 +414,7 @@ def _with_full_paths(settings: Settings) -> Settings:
     paths = {
         "classify.others": settings.classify.others,
         "classify.embedding_model": settings.classify.embedding_model,
+        "classify.encoder": "" if settings.classify.encoder == INSTALLED else settings.classify.encoder,
         "oasis.filter": settings.oasis.filter,
         "frontier.back_links": settings.frontier.back_links,
         "frontier.word_vectors": "" if settings.frontier.word_vectors == INSTALLED else settings.frontier.word_vectors,

