@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from opilio.classify import KeywordJudge, Model
-from opilio.features.classifier_input import TextReader
+from opilio.classify import KeywordJudge, Model, QueryJudge
+from opilio.features.classifier_input import ClassifierInput, TextReader
 
 WORDS = ["owl", "barn", "hawk", "nest", "egg", "wing", "feather", "beak", "claw", "prey"]
 counts_of = st.dictionaries(st.sampled_from(WORDS), st.integers(1, 50), max_size=len(WORDS))
@@ -96,3 +96,31 @@ def test_its_bytes_judge_as_it_does_and_sign_with_their_version() -> None:
     taken = next(step for step in explained.steps if step.taken)
     assert {reason.feature for reason in taken.reasons} == {"barn", "owl"}
     assert sum(reason.weight for reason in taken.reasons) == pytest.approx(taken.confidence)
+
+
+def read(title: str, text: str) -> ClassifierInput:
+    return TextReader().read(title, text, "en")
+
+
+def test_a_query_is_on_the_scale_of_all_classifiers() -> None:
+    """A page about all words of a query is relevant, above all when its title says so; a page that mentions one of them
+    in passing is not, nor is one without them."""
+    judge = QueryJudge({1: "volcano eruption"})
+    filler = "The town has a market, a school and two bridges over the river. " * 30
+    about = read("Volcano eruption", "The eruption of the volcano lasted days. " * 5 + filler)
+    in_text = read("History", "The eruption of the volcano lasted days. " * 12)
+    passing = read("A town", "Nearby stands a volcano. " + filler)
+    order = [judge.judge(item).relevance for item in (about, in_text, passing, read("A town", filler))]
+    assert order[0] > order[2] and order[0] >= 0.5 and order[1] >= 0.5 > order[2] > order[3] == 0.0
+    assert [judge.judge(item).accepted for item in (about, in_text, passing)] == [True, True, False]
+    assert {reason.feature for reason in judge.explain(about).steps[0].reasons} == {"volcano", "eruption"}
+
+
+def test_a_page_need_not_have_all_words_of_many_bookmarks() -> None:
+    """A topic whose bookmarks give it dozens of words accepts a page that is full of a few of them."""
+    words = "owl owlet barn tawny feather nest pellet hoot prey talon night wing habitat survey society"
+    judge = QueryJudge({1: words, 2: "river"})
+    page = read("Barn owl", "A barn owl hunts prey at night; the owl has its nest in a barn. " * 6)
+    assert judge.judge(page).topic == 1 and judge.judge(page).is_relevant
+    assert QueryJudge.from_bytes(judge.to_bytes()).judge(page) == judge.judge(page)
+    assert QueryJudge({}).judge(page).relevance == 0.0

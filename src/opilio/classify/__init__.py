@@ -26,7 +26,7 @@ from opilio.classify.judge import (
     Step,
     TrainingSet,
 )
-from opilio.classify.keywords import KeywordJudge
+from opilio.classify.keywords import KeywordJudge, QueryJudge
 
 __all__ = [
     "CLASSIFIERS",
@@ -37,6 +37,7 @@ __all__ = [
     "Judge",
     "KeywordJudge",
     "Model",
+    "QueryJudge",
     "Reason",
     "Step",
     "TrainingSet",

@@ -1,6 +1,10 @@
-"""The classifier `keywords`: the cosine similarity of a page and the keywords of each topic (BestN 3).
+"""Judging by keywords alone: two classifiers that need no training documents.
 
-It needs no training documents.
+`keywords` is the cosine similarity of a page and the keywords of each topic (BestN 3). Its scale depends on how many
+words there are: a page about two words rarely exceeds 0.4.
+
+`query` judges until the first model is trained. Its scale is that of all other classifiers, with 0.5 for a page that is
+accepted: how far the words of the topic are present, in the text and in the title.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import numpy as np
 from opilio.analyze.terms import term_ids
 from opilio.classify.judge import CLASSIFIERS, Explanation, Reason, Step, TrainingSet
 from opilio.features.classifier_input import ClassifierInput
-from opilio.model import Judgement
+from opilio.model import RELEVANT, Judgement
 from opilio.settings import Settings
 
 METRIC = "keywords"
@@ -106,3 +110,85 @@ def _counts(
     ids, counts = np.unique(item.stems, return_counts=True)
     known = ids != 0
     return ids[known], counts[known].astype(np.float64)
+
+
+ENOUGH_WORDS = 4
+"""A page with this many of a topic's words has enough of them: the titles of bookmarks give a topic dozens."""
+USUAL_WORDS = 600.0
+"""A word that stands once in a text of this length is as good as half missing."""
+TITLE_WEIGHT = 0.6
+"""What a title with all words adds: it takes this share of what the text leaves open."""
+
+
+@CLASSIFIERS.register("query")
+class QueryJudge:
+    """Judges pages by how far the words of a topic are present; topics without words are ignored."""
+
+    def __init__(self, words: Mapping[int, str]) -> None:
+        """`words` are those of each topic, separated by spaces."""
+        self._words = {topic: text for topic, text in words.items() if term_ids(text)}
+        self._terms = {topic: sorted(set(term_ids(text))) for topic, text in self._words.items()}
+
+    @classmethod
+    def train(cls, training: TrainingSet, settings: Settings) -> Self:
+        """Use the keywords of the wanted topics."""
+        return cls({kcid: words for kcid, words in training.keywords.items() if training.hierarchy.is_wanted(kcid)})
+
+    def judge(self, item: ClassifierInput) -> Judgement:
+        """The topic whose words are present most, with that as relevance, 0 to 1."""
+        return self.explain(item).judgement
+
+    def explain(self, item: ClassifierInput) -> Explanation:
+        """The presence of each topic's words, and what each word adds."""
+        present = {topic: self._presence(topic, item) for topic in self._terms}
+        relevance = {topic: _together(parts, len(self._terms[topic])) for topic, parts in present.items()}
+        if not relevance:
+            return Explanation(Judgement(), ())
+        best = max(relevance, key=lambda topic: (relevance[topic], -topic))
+        accepted = relevance[best] >= RELEVANT
+        judgement = Judgement(
+            topic=best,
+            accepted=accepted,
+            relevance=relevance[best],
+            confidence=relevance[best],
+            votes={METRIC: relevance[best]} if relevance[best] else {},
+            agreed=[METRIC] if accepted else [],
+        )
+        steps = []
+        for topic, parts in present.items():
+            spelled = {term: word for word in self._words[topic].split() for term in term_ids(word)}
+            found = [Reason(spelled.get(term, f"#{term}"), in_text + in_title) for term, in_text, in_title in parts]
+            reasons = tuple(sorted((one for one in found if one.weight), key=lambda reason: -reason.weight))
+            taken = accepted and topic == best
+            steps.append(Step(topic, relevance[topic], taken, {METRIC: relevance[topic]}, reasons=reasons))
+        return Explanation(judgement, tuple(steps))
+
+    def to_bytes(self) -> bytes:
+        """The words."""
+        return msgspec.msgpack.encode(self._words)
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """A judge with the same words."""
+        return cls(_decoder.decode(data))
+
+    def _presence(self, topic: int, item: ClassifierInput) -> list[tuple[int, float, float]]:
+        """By term of a topic: how far it is present in the text, 0 to 1, and whether it is in the title."""
+        ids, counts = _counts(item)
+        length = float(counts.sum())
+        found = dict(zip(ids.tolist(), counts.tolist(), strict=True))
+        title = set(term_ids(item.title, item.language))
+        parts = []
+        for term in self._terms[topic]:
+            count = found.get(term, 0.0)
+            in_text = count / (count + 0.3 + length / USUAL_WORDS)
+            parts.append((term, in_text, float(term in title)))
+        return parts
+
+
+def _together(parts: list[tuple[int, float, float]], words: int) -> float:
+    """The relevance of a page by the presence of the words of a topic."""
+    enough = min(words, ENOUGH_WORDS)
+    in_text = min(1.0, sum(part for _, part, _ in parts) / enough)
+    in_title = min(1.0, sum(part for _, _, part in parts) / enough)
+    return 1.0 - (1.0 - in_text) * (1.0 - TITLE_WEIGHT * in_title)

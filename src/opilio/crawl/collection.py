@@ -281,7 +281,9 @@ class Collection:
         if learned:
             return learned
         topics = store.load_topics()
-        return learn.keyword_model(topics).to_bytes() if any(topic.keywords for topic in topics) else b""
+        if not any(topic.keywords for topic in topics):
+            return b""
+        return learn.keyword_model(topics, self.settings.classify.classifier).to_bytes()
 
     @staticmethod
     def _absorber(store: Store, scope: ScopeFilter, settings: Settings) -> Absorber:

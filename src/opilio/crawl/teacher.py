@@ -248,7 +248,7 @@ class Teacher(BackgroundTask):
             if self._slot.is_busy or await asyncio.to_thread(self._is_news):
                 self._cause = cause
         elif self._settings.store.terms and any(topic.keywords for topic in topics):
-            self._workers.learn(learn.keyword_model(topics).to_bytes())
+            self._workers.learn(learn.keyword_model(topics, self._settings.classify.classifier).to_bytes())
 
     def _is_news(self) -> bool:
         """Whether training would give another model: not when the user confirms what was learned anyway."""

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from opilio.classify import Explanation, KeywordJudge, Model, Step
+from opilio.classify import Explanation, KeywordJudge, Model, QueryJudge, Step
 from opilio.errors import InputError
 from opilio.features.classifier_input import TextReader
 from opilio.store import Store
@@ -22,29 +22,31 @@ from opilio.store.pages import known_url, page_for_explanation
 from opilio.store.terms import neighbour_terms
 from opilio.topics import TopicRecord, hierarchy_of
 
+KEYWORDS, QUERY = "keywords", "query"  # classifiers
 MAX_LINKS = 20
 MAX_REASONS = 12
 
 
-def current_model(store: Store, version: int = 0) -> Model:
-    """A stored model, the newest when `version` is 0; the keywords of the topics when there is none."""
+def current_model(store: Store, version: int = 0, classifier: str = QUERY) -> Model:
+    """A stored model, the newest when `version` is 0; the words of the topics, by `classifier`, when there is none."""
     learned = store.load_model(version)
     if learned:
         return Model.from_bytes(learned)
     if version:
         versions = ", ".join(str(model.version) for model in store.load_models())
         raise InputError(f"no model {version}", f"There are: {versions or 'none yet'}.")
-    return keyword_model(store.load_topics())
+    return keyword_model(store.load_topics(), classifier)
 
 
-def keyword_model(topics: list[TopicRecord]) -> Model:
-    """What judges while nothing has been learned."""
+def keyword_model(topics: list[TopicRecord], classifier: str = QUERY) -> Model:
+    """What judges while nothing has been learned: `query`, or `keywords` when the user chose that classifier."""
     hierarchy = hierarchy_of(topics)
     wanted = {topic.kcid: " ".join(topic.keywords) for topic in topics if hierarchy.is_wanted(topic.kcid)}
-    return Model(0, "keywords", KeywordJudge({kcid: words for kcid, words in wanted.items() if words}))
+    given = {kcid: words for kcid, words in wanted.items() if words}
+    return Model(0, KEYWORDS, KeywordJudge(given)) if classifier == KEYWORDS else Model(0, QUERY, QueryJudge(given))
 
 
-def explain_page(store: Store, url: str, version: int = 0) -> dict[str, Any] | None:
+def explain_page(store: Store, url: str, model: Model) -> dict[str, Any] | None:
     """Explain a stored page, with the path by which the crawl came to it; None when it is not stored."""
     page = page_for_explanation(store, url)
     if page is None:
@@ -56,29 +58,26 @@ def explain_page(store: Store, url: str, version: int = 0) -> dict[str, Any] | N
     item = TextReader().read(page.title or "", page.text, page.language or "", page.url, anchors, near)
     topic = "" if page.kcid is None else _paths(store).get(page.kcid, "")
     path = [step._asdict() for step in path_to(store, page.oid)]
-    return _explained(store, current_model(store, version).explain(item), page.title or "") | {
+    return _explained(store, model.explain(item), page.title or "") | {
         "stored": {"relevance": page.relevance, "topic": topic, "model_version": page.model_version},
         "way": path,
         "offered": offers_of(store, path[0]["url"]),
     }
 
 
-def explain(store: Store, *, url: str, title: str, text: str, version: int = 0) -> dict[str, Any]:
-    """Explain a text, or the stored page of a URL when no text is given."""
+def explain(
+    store: Store, *, url: str, title: str, text: str, version: int = 0, classifier: str = QUERY
+) -> dict[str, Any]:
+    """Explain a text, or the stored page of a URL when no text is given. Without a model, `classifier` judges."""
+    model = current_model(store, version, classifier)
     if text:
-        return explain_text(store, title, text, url, version)
+        return _explained(store, model.explain(TextReader().read(title, text, url=url)), title)
     if not url:
         raise InputError("no text found in it", "Give a file with text, or a URL of the collection.")
-    explained = explain_page(store, url, version)
+    explained = explain_page(store, url, model)
     if explained is None:
         raise InputError(f"{url}: not a page of this collection", "Save the page and explain the file, or crawl it.")
     return explained
-
-
-def explain_text(store: Store, title: str, text: str, url: str = "", version: int = 0) -> dict[str, Any]:
-    """Explain what a model makes of any text."""
-    item = TextReader().read(title, text, url=url)
-    return _explained(store, current_model(store, version).explain(item), title)
 
 
 def _explained(store: Store, explanation: Explanation, title: str) -> dict[str, Any]:

@@ -211,7 +211,8 @@ def explain(client: OperationClient, target: str, *, version: int = 0) -> dict[s
 @operation(READS)
 def _explain(at: Context, url: str, *, title: str = "", text: str = "", version: int = 0) -> dict[str, Any]:
     """Explain the judgement of a stored page, or of a text."""
-    return learn.explain(at.store, url=url, title=title, text=text, version=version)
+    classifier = at.settings.classify.classifier
+    return learn.explain(at.store, url=url, title=title, text=text, version=version, classifier=classifier)
 
 
 @operation(READS)

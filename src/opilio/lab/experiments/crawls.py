@@ -255,7 +255,11 @@ class _Reader:
             ).rows
         }
         others = [oid for oid in self._pages if oid not in stored]  # copies, and pages that ask not to be kept
-        newest = self._load(self.models[-1].version) if self.models else keyword_model(self._store.load_topics())
+        newest = (
+            self._load(self.models[-1].version)
+            if self.models
+            else keyword_model(self._store.load_topics(), self._settings.classify.classifier)
+        )
         stored.update(zip(others, self._judgements(newest, others), strict=True))
         judgements = [stored[oid] for oid in self._pages]
         trained = [model for model in self.models if model.cause.reason is not TrainingReason.REDRAWN]
