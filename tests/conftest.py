@@ -86,7 +86,10 @@ def make_taught(small_server: LocalServer, tmp_path: Path) -> MakeTaught:
         file.write_text(bookmarks or small_server.web.bookmarks(TAUGHT_TOPICS), encoding="utf-8")
         settings = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "run.workers": -1}
         settings |= {"fetch.backoff_s": 0.1, "limits.max_pages": 60, "classify.classifier": "bayes"}
-        settings |= {"learn.mined_negatives": 0}  # where they are not what is tested, models are counted
+        settings |= {
+            "learn.mined_negatives": 0,
+            "classify.calibrate": False,
+        }  # where they are not what is tested, models are counted
         settings.update({key.replace("__", "."): value for key, value in changes.items()})
         return Collection.create(tmp_path / "collection", bookmarks=file, settings=settings)
 
@@ -100,7 +103,7 @@ def crawled_taught(small_server: LocalServer, tmp_path_factory: pytest.TempPathF
     (place / "bookmarks.html").write_text(small_server.web.bookmarks(TAUGHT_TOPICS), encoding="utf-8")
     changes = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "run.workers": -1}
     changes |= {"fetch.backoff_s": 0.1, "limits.max_pages": 120, "classify.classifier": "bayes"}
-    changes |= {"learn.mined_negatives": 0}
+    changes |= {"learn.mined_negatives": 0, "classify.calibrate": False}
     Collection.create(place / "c", bookmarks=place / "bookmarks.html", settings=changes).crawl()
     return place / "c"
 

@@ -215,7 +215,7 @@ class OwlWeb:
     def collection(self, server: WebServer, folder: Path, taxonomy: Path, **changes: Any) -> Collection:
         """A collection that crawls it at full speed, in one process."""
         settings: dict[str, Any] = {"fetch.connect_to": {"*": server.address}, "fetch.host_delay_s": 0.0}
-        settings |= {"run.workers": -1, "fetch.per_domain": 10, "learn.mined_negatives": 0}
+        settings |= {"run.workers": -1, "fetch.per_domain": 10, "learn.mined_negatives": 0, "classify.calibrate": False}
         settings.update({key.replace("__", "."): value for key, value in changes.items()})
         return Collection.create(folder, topics=taxonomy, settings=settings)
 

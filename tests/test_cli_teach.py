@@ -20,7 +20,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory, small_server: LocalServer) 
     bookmarks = place / "bookmarks.html"
     bookmarks.write_text(small_server.web.bookmarks(TOPICS), encoding="utf-8")
     settings = {"fetch.connect_to": small_server.connect_to, "fetch.host_delay_s": 0.0, "limits.max_pages": 60}
-    settings |= {"run.workers": -1, "learn.mined_negatives": 0}
+    settings |= {"run.workers": -1, "learn.mined_negatives": 0, "classify.calibrate": False}
     Collection.create(place / "c", bookmarks=bookmarks, settings=settings).crawl()
     return place / "c"
 

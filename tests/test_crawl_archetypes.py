@@ -144,7 +144,9 @@ def test_the_rule_keeps_the_unsure_out(owls: Owls) -> None:
 def test_drift_is_refused(spammed: Owls) -> None:
     """The pages found would lead the topic away: the model is refused with its figures, nothing of the round stays in
     the training set, the first model judges on, and the same set is not tried a second time."""
-    collection = spammed.make(classify__classifier="svm", learn__retrain_after=20, learn__synchronous=True)
+    collection = spammed.make(
+        classify__classifier="svm", classify__meta="majority", learn__retrain_after=20, learn__synchronous=True
+    )
     status = collection.crawl()
     assert reasons(collection) == ["first model"]
     assert status.counters["models refused"] == 1

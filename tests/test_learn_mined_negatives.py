@@ -30,7 +30,7 @@ def store(crawled_taught: Path, tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def settings(crawled_taught: Path) -> Settings:
     """Those of the collection, but it learns from strangers."""
-    return override(Collection(crawled_taught).settings, {"learn.mined_negatives": 50})
+    return override(Collection(crawled_taught).settings, {"learn.mined_negatives": 50, "classify.calibrate": False})
 
 
 def strangers_of(store: Store, settings: Settings) -> list[Example]:

@@ -9,10 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
-from opilio.features.evidence import TextReader
 
 from learn_webs import OTHERS, documents, hierarchy
 from opilio.classify import TrainingSet
+from opilio.features.classifier_input import TextReader
 from opilio.learn import gather, train_in_process
 from opilio.process import NICENESS, start
 from opilio.settings import Settings
@@ -68,8 +68,8 @@ def test_the_shipped_others_are_read_once(tmp_path: Path) -> None:
     for shared, again, document in zip(found[0].others, found[1].others, default_others(), strict=True):
         expected = reader.read(document.title, document.text, document.language)
         assert shared is again
-        assert shared.evidence.stems.tolist() == expected.stems.tolist()
-        assert (shared.name, shared.evidence.text) == (document.title, document.text)
+        assert shared.item.stems.tolist() == expected.stems.tolist()
+        assert (shared.name, shared.item.text) == (document.title, document.text)
     assert all(reader.terms.items() <= training.terms.items() for training in found)
     own = [set(training.terms) - set(reader.terms) for training in found]
     assert own[0] and own[1] and not own[0] & own[1], "the terms of one collection are not in the other's"

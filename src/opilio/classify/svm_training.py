@@ -31,7 +31,7 @@ import numpy as np
 
 from opilio.analyze.terms import term_ids
 from opilio.classify import xi_alpha
-from opilio.classify.calibration import Calibration, calibrate
+from opilio.classify.calibration import MIN_MET, Calibration, calibrate
 from opilio.classify.decision import RELEVANCE_SLOPE
 from opilio.classify.judge import Estimate, Example, TrainingSet
 from opilio.errors import InputError
@@ -56,8 +56,6 @@ TOLERANCE = 1e-3
 NEGATIVE_DEVIATIONS = 2.5
 """See `shifted_threshold`. From 2 to 3 results differ only by noise; without it, hardly any page is accepted."""
 CLEAR_NEGATIVES = 0.98
-MIN_MET = 10
-"""Pages met that a scale needs."""
 MINED_SHARE = 0.25
 """At most this share of the pages met become negatives (docs/results/log.md, 2026-11-16)."""
 REFUSED_WEIGHT = 0.5

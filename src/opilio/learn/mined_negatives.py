@@ -1,7 +1,7 @@
 """What a crawl's own pages add to the training data: mined negatives, and a sample that shows what is met.
 
-*Mined negatives* are pages that are surely about no wanted topic. The classifier `svm` finds its own in the sample; for
-`bayes` they are chosen here, and join OTHERS.
+*Mined negatives* are pages that are surely about no wanted topic. A calibrated `svm` finds its own in the sample; for
+other models they are chosen here, and join OTHERS.
 
 A user gives a few examples and no counter-examples. The texts of OTHERS that come with Opilio are about anything but
 the neighbourhood of the topic, so a model trained on these alone accepts most of what a crawl fetches. The
@@ -29,6 +29,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from opilio.classify import Example, TrainingSet
+from opilio.classify.calibration import MIN_MET
 from opilio.features.classifier_input import TextReader
 from opilio.learn.guard import confidences_by, train_without
 from opilio.learn.trainer import examples_of
@@ -41,26 +42,30 @@ from opilio.topics.hierarchy import ABOVE_ROOT
 
 MET_PAGES = 400
 """Negatives are chosen among this many pages, the earliest; the sample has as many, drawn by lot."""
-MIN_PAGES = 10
-"""With fewer pages, there are none."""
-CALIBRATED = "svm"  # the classifier that is calibrated on pages met, and mines negatives itself
-MINED = "bayes"  # the other one that learns from OTHERS what is not wanted
+MIN_PAGES = 20
+"""With fewer pages, there are no negatives."""
+CALIBRATED = "svm"  # the classifier that is calibrated on pages met, and mines negatives itself then
 ONE_IN = 4
 """At most one in four of these becomes a negative (docs/results/log.md, 2026-11-16)."""
 MAX_LOST = 0.2
 """Share of its own documents that a topic may lose to the negatives: one of five, which is what users give at first."""
 OWN_NEGATIVES = 20
 """With this many documents from the user that are not about wanted topics, no negatives are mined."""
+_LEARNERS = frozenset({"svm", "bayes"})  # classifiers that learn from OTHERS what is not wanted
 
 
 def learns_from_crawled(settings: Settings) -> bool:
     """Whether a model with these settings learns from the pages of its crawl."""
-    return settings.classify.classifier == CALIBRATED or _mines(settings)
+    return _calibrates(settings) or _mines(settings)
+
+
+def _calibrates(settings: Settings) -> bool:
+    return settings.classify.calibrate and settings.classify.classifier == CALIBRATED
 
 
 def _mines(settings: Settings) -> bool:
     classify = settings.classify
-    return settings.learn.mined_negatives > 0 and classify.classifier == MINED and not classify.others
+    return settings.learn.mined_negatives > 0 and classify.classifier in _LEARNERS and not classify.others
 
 
 def with_crawled_pages(
@@ -70,14 +75,14 @@ def with_crawled_pages(
 
     With `on_start` negatives are chosen in a process of their own, which `on_start` receives.
     """
-    calibrates = settings.classify.classifier == CALIBRATED
+    calibrates = _calibrates(settings)
     if not calibrates and (not _mines(settings) or _unwanted(training) >= OWN_NEGATIVES):
         return training
     reader = TextReader()
     known = [record.oid for record in store.load_training() if record.oid is not None]
     records = unlabelled_pages(store, known, ABOVE_ROOT, "met", MET_PAGES, earliest=not calibrates)
     met = examples_of(store, records, reader)
-    if len(met) < MIN_PAGES:
+    if len(met) < (MIN_MET if calibrates else MIN_PAGES):
         return training
     terms = {**reader.terms, **training.terms}
     if calibrates:

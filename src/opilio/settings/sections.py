@@ -267,6 +267,9 @@ class ClassifySettings:
     # `svm`: how the votes of the spaces are combined: `mean` (of their confidences), `unanimous`, `majority`,
     # `weighted` (by their estimated precision) or `best` (only the space with the best estimate votes).
     meta: str = "mean"
+    # `svm`: calibrate which pages are accepted on the pages that the crawl has met, and on your answers. Otherwise the
+    # side of the hyperplane decides.
+    calibrate: bool = True
     # `svm`: what accepted pages should be above all: few wrong ones (`precision`), few missed (`recall`), or a
     # `balance` of both.
     prefer: str = "balance"
