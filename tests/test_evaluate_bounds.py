@@ -144,6 +144,12 @@ def test_the_oracle_follows_redirects() -> None:
     assert found.requests.tolist() == [1, 4]
 
 
+def test_the_oracle_knows_a_page_by_both_schemes() -> None:
+    """A link by https leads to the page that was recorded by http."""
+    links: list[list[int | str]] = [[1, url_of(2).replace("http:", "https:")], [], []]
+    assert crawl_by_oracle(make_analysed(links), (2,), 2).pages.tolist() == [0, 2]
+
+
 def test_the_oracle_looks_behind_a_page_that_brings_nothing() -> None:
     """A page without targets that leads to an index of many comes before a page with one target."""
     links: list[list[int]] = [[1, 3], [2], [5, 6, 7, 8], [4], [], [], [], [], []]

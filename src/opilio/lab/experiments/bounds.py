@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 _SEED_PRIORITY = 100.0
 _NO_PAGE = -100.0
-_NOT_PLANNED = -1e9
+_NO_PLACE = -1e9
 _LOOKAHEAD_STEPS = (1, 2, 3)
 """Plans are made with each of these: how many pages in a row are chosen for the targets that they bring together."""
 _MAX_ROUNDS = 8
@@ -48,16 +48,19 @@ class Oracle(Strategy):
     """The order of a plan that was made with all labels and links. `know` must be called before the crawl."""
 
     order_by = "priority desc"
-    _places: Mapping[str, int] = {}
 
-    def know(self, places: Mapping[str, int]) -> None:
-        """The place of each URL in the plan."""
-        self._places = places
+    def __init__(self, settings: FrontierSettings) -> None:
+        super().__init__(settings)
+        self._place_of: Callable[[str], int | None] = lambda url: None
+
+    def know(self, place_of: Callable[[str], int | None]) -> None:
+        """The place of a URL in the plan; None when it leads to no page."""
+        self._place_of = place_of
 
     def priority(self, link: QueuedUrl) -> float:
-        """Minus its place; a URL that the plan does not need comes last."""
-        place = self._places.get(link.url)
-        return -float(place) if place is not None else _NOT_PLANNED
+        """Minus its place; a URL that leads to no page comes last."""
+        place = self._place_of(link.url)
+        return -float(place) if place is not None else _NO_PLACE
 
 
 @strategies.register("foresight")
@@ -145,16 +148,17 @@ def make_plan(web: PlannedWeb) -> list[int]:
 
 def places_of(
     plan: Sequence[int], answers: Answers, graph: LinkGraph, analysed: Analysed, starts: Iterable[int]
-) -> dict[str, int]:
+) -> Callable[[str], int | None]:
     """By URL: its place in the plan. Where only a redirect leads to a page in time, the redirect has its place too.
 
-    All other pages that can be had come after the plan; what leads nowhere has no place.
+    All other pages that can be had come after the plan; what leads nowhere, or is a redirect that is not needed, has no
+    place.
     """
     places = {page: place for place, page in enumerate(plan)}
-    known = set(starts)
     found = {
-        url: places.get(page, len(plan)) for page, url in enumerate(answers.urls) if answers.documents[page] is not None
+        page: places.get(page, len(plan)) for page, document in enumerate(answers.documents) if document is not None
     }
+    known = set(starts)
     for page in plan:
         direct = analysed.links(page).tolist()
         known.update(direct)
@@ -163,18 +167,18 @@ def places_of(
             if through >= 0 and through != end and end in places and end not in known:
                 known.add(end)
                 found.update(dict.fromkeys(_chain(answers, through), places[end]))
-    return found
+    return lambda url: found.get(answers.number(url))  # a number, for https and http may be the same page
 
 
-def _chain(answers: Answers, page: int) -> Iterator[str]:
-    """The URLs of a chain of redirects, without the page at its end."""
+def _chain(answers: Answers, page: int) -> Iterator[int]:
+    """The URLs of a chain of redirects, by number, without the page at its end."""
     seen: set[int] = set()
     while page >= 0 and page not in seen:
         seen.add(page)
         target = answers.page(page)[0].redirect_url
         if not target:
             return
-        yield answers.urls[page]
+        yield page
         page = answers.number(target)
 
 

@@ -299,6 +299,11 @@ class RunSpec:
     place: RunPlace
     key: str
 
+    @functools.cached_property
+    def target_set(self) -> frozenset[int]:
+        """The pages to find."""
+        return frozenset(self.topic.targets)
+
     @property
     def budget_pages(self) -> int:
         """Pages it may fetch: as many as all, unless its own settings say fewer."""
@@ -309,7 +314,11 @@ class RunSpec:
 
 def simulate(spec: RunSpec, judge: Judging) -> RunRecord:
     """The run of a simulated crawl."""
-    crawl = simulation_of(spec, judge).run()
+    return record_of(spec, simulation_of(spec, judge).run(), judge)
+
+
+def record_of(spec: RunSpec, crawl: Crawl, judge: Judging) -> RunRecord:
+    """The record of a simulated crawl."""
     return _run(spec, crawl, [judge(page) for page in crawl.pages.tolist()])
 
 
@@ -334,7 +343,7 @@ def simulation_of(
     )
 
 
-def _planned(spec: RunSpec, settings: Settings) -> dict[str, int]:
+def _planned(spec: RunSpec, settings: Settings) -> Callable[[str], int | None]:
     """The oracle's plan for a run: the place of each URL. It is the best it can find by `auc`."""
     max_pages = min(spec.budget_pages, max(1, round(spec.analysed.web.info.pages * AREA_SHARE)))
     web = planned_web(spec.analysed, spec.graph, spec.topic.targets, spec.starts, settings, max_pages)
