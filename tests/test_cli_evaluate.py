@@ -1,5 +1,6 @@
 """`opilio evaluate` as a user types it: what it prints, where, and how it exits."""
 
+import json
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from opilio.cli.lab import time_left
 from opilio.lab.experiments import plots
 from opilio.lab.experiments.records import LOG_FILE, read_log
 from opilio.lab.experiments.runner import Progress
+from opilio.lab.webs import RecordedWeb
 
 FILE = """
 name = "tiny"
@@ -75,6 +77,23 @@ def test_a_part_is_run(place: Path, tmp_path: Path) -> None:
     assert len(read_log(tmp_path)) == 2
 
 
+def test_a_run_is_shown_page_by_page(place: Path, out: Path) -> None:
+    """--show lists the recorded pages in their order, with truth, priority and what was queued; --json has the same."""
+    run = next(run for run in read_log(out).values() if run.place.strategy == "bfs1")
+    shown = ("--show", "strategy=bfs1", "--show", f"topic={run.place.topic}")
+    arguments = ("evaluate", place / "tiny.toml", "--webs", place / "webs", "--folder", out, *shown)
+    ended = call(*arguments)
+    assert ended.returncode == 0, ended.stderr
+    assert f"local, from examples, {run.place.topic}, repeat 0: bfs1" in ended.stdout
+    assert "Simulated again: the same pages as in the folder." in ended.stdout
+    assert "queued: " in ended.stdout
+    found = json.loads(call(*arguments, "--json").stdout)
+    urls = RecordedWeb.open(place / "webs" / "local").urls
+    assert [page["url"] for page in found["pages"]] == [urls[number] for number in run.crawled]
+    assert [page["place"] for page in found["pages"]] == list(range(1, len(run.crawled) + 1))
+    assert sum(page["truth"] == "example" for page in found["pages"]) == len(run.starts)
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
@@ -84,6 +103,15 @@ def test_a_part_is_run(place: Path, tmp_path: Path) -> None:
         (("tiny.toml", "--webs", "nowhere"), 1, "no recorded web there"),
         (("tiny.toml", "--only", "colour=red"), 1, "KIND is one of web, topic, task, strategy"),
         (("--report", "nowhere"), 1, "no results there"),
+        (
+            ("tiny.toml", "--webs", "webs", "--show", "colour=red"),
+            1,
+            "KIND is one of web, topic, task, strategy, repeat",
+        ),
+        (("tiny.toml", "--webs", "webs", "--show", "strategy=bfs1"), 1, "2 runs fit"),
+        (("tiny.toml", "--webs", "webs", "--show", "repeat=3"), 1, "numbered 0, 1"),
+        (("tiny.toml", "--show", "strategy=bfs1", "--only", "strategy=bfs1"), 2, "--show goes without --only"),
+        (("tiny.toml", "--json"), 2, "--json only with --show"),
     ],
 )
 def test_mistakes_are_named(

@@ -303,12 +303,13 @@ def test_what_cannot_be_run_is_left_out_for_all(local: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("kind", ["keywords", "bayes", "svm", "oasis"])
 def test_each_classifier_can_judge(local: Path, tmp_path: Path, kind: str) -> None:
-    """Each classifier learns from the examples of a task and tells its topic from the rest better than chance."""
+    """Each classifier learns from the examples of a task and some negatives, and tells its topic from the rest better
+    than chance."""
     from opilio.lab.experiments.analysed import analyse
     from opilio.lab.experiments.crawls import make_judge
     from opilio.lab.experiments.tasks import TaskMaker
 
-    experiment = tiny(local, judge=kind)
+    experiment = tiny(local, judge={"kind": kind, "negatives": 50})
     analysed = analyse(RecordedWeb.open(local), workers=1)
     topic = TaskMaker(analysed).topic("cryptography")
     judge = make_judge(experiment, experiment.judge, analysed, topic)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from evaluate_local import TABLE, record_local
 from evaluate_standin import make_analysed
+from opilio.lab.experiments.analysed import analyse
 from opilio.lab.experiments.experiment import Web, from_table
 from opilio.lab.experiments.graph import LinkGraph, authority_distances, distance_shares, whole_web
 from opilio.lab.experiments.measures import (
@@ -32,8 +33,9 @@ from opilio.lab.experiments.measures import (
 from opilio.lab.experiments.records import UNDOUBTED, ModelRun
 from opilio.lab.experiments.results import Results
 from opilio.lab.experiments.runner import run_experiment
-from opilio.lab.experiments.scores import MEASURES
+from opilio.lab.experiments.scores import LAST, MEASURES
 from opilio.lab.experiments.summary import ExperimentSummary
+from opilio.lab.experiments.tasks import TaskMaker
 from opilio.lab.webs import RecordedWeb
 
 pages = st.lists(st.tuples(st.booleans(), st.booleans(), st.booleans()), max_size=30)
@@ -133,12 +135,29 @@ def test_shares_of_distances() -> None:
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+def web(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The local web, recorded."""
+    return record_local(tmp_path_factory.mktemp("webs") / "local")
+
+
+@pytest.fixture(scope="module")
+def results(web: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
     """Two seed sets of three topics, with measures that need both, and some that not all crawls have a value of."""
-    web = record_local(tmp_path_factory.mktemp("webs") / "local")
     shown = {
         "curves": ["coverage", "authorities", "best precision", "model precision", "server coverage"],
-        "table": ["coverage@20", "accepted precision", "accepted", "hosts", "links", "authorities@2", "first hit"],
+        "table": [
+            "coverage@20",
+            "accepted precision",
+            "accepted",
+            "hosts",
+            "links",
+            "authorities@2",
+            "first hit",
+            "sites",
+            "relevant sites",
+            "precision per request",
+            "request recall@20",
+        ],
         "points": 3,
         "distances": 3,
         "models": 2,
@@ -192,6 +211,27 @@ def test_shares_of_authorities_sum_to_one(results: Results) -> None:
     for values in by_run.values():
         assert sorted(values) == [0, 1, 2, 3, 4]
         assert sum(values.values()) == pytest.approx(1.0)
+
+
+def test_sites_are_those_that_can_be_found(results: Results, web: Path) -> None:
+    """The share of hosts with a target found, of those with a target that another library's search reaches."""
+    analysed = analyse(RecordedWeb.open(web), workers=1)
+    maker = TaskMaker(analysed)
+    ends = LinkGraph.of(analysed)
+    links = nx.DiGraph([(page, int(link)) for page in range(len(ends)) for link in ends.links_of(page)])
+    hosts = [url.split("/")[2] for url in analysed.web.urls]
+    values = {(s.topic, s.repeat, s.strategy, s.measure): s.value for s in results.scores if s.point in (LAST, 40)}
+    for run in results.runs:
+        place = run.place
+        targets = set(maker.topic(place.topic, place.repeat).targets)
+        reached = {page for start in run.starts for page in nx.descendants(links, start)}
+        found = {hosts[page] for page in targets & set(run.crawled.tolist())}
+        key = place.topic, place.repeat, place.strategy
+        assert values[*key, "relevant sites"] == len(found)
+        assert values[*key, "sites"] == pytest.approx(len(found) / len({hosts[page] for page in targets & reached}))
+        labelled = targets | set(run.starts)
+        right = len(labelled & set(run.crawled.tolist()))
+        assert values[*key, "precision per request"] == pytest.approx(right / run.requests_until[-1])
 
 
 def test_every_measure_says_what_it_is() -> None:

@@ -54,6 +54,43 @@ def test_recall_at_points(crawled: np.ndarray, targets: set[int], web_pages: int
     assert measures.recall_area(crawled, targets, web_pages) == pytest.approx(area)
 
 
+@given(orders, page_sets, st.lists(st.integers(0, 4), min_size=PAGES, max_size=PAGES))
+def test_recall_after_requests(crawled: np.ndarray, targets: set[int], failed: list[int]) -> None:
+    """After n requests, the recall is that of the pages that had come by then."""
+    requests = np.cumsum(np.array(failed[: len(crawled)], np.int64) + 1)
+    curve = measures.request_recall_curve(crawled, targets, requests)
+    assert len(curve) == sum(failed[: len(crawled)]) + len(crawled)
+    for made in range(1, len(curve) + 1):
+        came = [page for page, number in zip(crawled.tolist(), requests.tolist(), strict=True) if number <= made]
+        assert curve[made - 1] == pytest.approx(len(targets & set(came)) / max(1, len(targets)))
+
+
+@given(orders, relevances, st.lists(st.integers(0, 4), min_size=PAGES, max_size=PAGES), st.integers(1, 12))
+def test_harvest_per_request(crawled: np.ndarray, relevance: np.ndarray, failed: list[int], window: int) -> None:
+    """The relevance of the latest pages is divided by the requests for them; without failures it is the harvest."""
+    extra = failed[: len(crawled)]
+    curve = measures.request_harvest_curve(crawled, relevance, np.cumsum(np.array(extra, np.int64) + 1), window)
+    for n in range(1, len(crawled) + 1):
+        first = max(0, n - window)
+        expected = sum(relevance[page] for page in crawled[first:n]) / (n - first + sum(extra[first:n]))
+        assert curve[n - 1] == pytest.approx(expected)
+    plain = measures.request_harvest_curve(crawled, relevance, np.arange(1, len(crawled) + 1), window)
+    assert plain == pytest.approx(measures.harvest_curve(crawled, relevance, window))
+
+
+def test_without_counted_requests_there_is_no_harvest_per_request() -> None:
+    """A crawl of another program, whose requests are not counted page by page, has no value."""
+    assert np.isnan(measures.request_harvest_curve(np.array([1, 2]), np.ones(3), np.zeros(0, np.int64))).all()
+
+
+@given(orders, page_sets, st.lists(st.integers(0, 5), min_size=PAGES, max_size=PAGES))
+def test_relevant_sites(crawled: np.ndarray, targets: set[int], hosts: list[int]) -> None:
+    """A host counts from the first target on it that is fetched."""
+    curve = measures.relevant_sites_curve(crawled, targets, np.array(hosts))
+    for n in range(1, len(crawled) + 1):
+        assert curve[n - 1] == len({hosts[page] for page in crawled[:n].tolist() if page in targets})
+
+
 @given(orders, relevances, st.integers(1, 12))
 def test_harvest_is_a_moving_average(crawled: np.ndarray, relevance: np.ndarray, window: int) -> None:
     """Each value is the mean relevance of the latest pages, as many as the window holds or there are."""

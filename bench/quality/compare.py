@@ -95,7 +95,7 @@ def run(
     cpu_s = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     outcomes = {"requests": len(requests), "again": again, "pages": len(pages), "cpu_ms": round(1000 * cpu_s)}
     unjudged = np.zeros(len(counted), "<f4").tobytes()
-    return RunRecord(place, key, counted.tobytes(), unjudged, outcomes=outcomes, took_s=took_s)
+    return RunRecord(place, key, counted.tobytes(), unjudged, outcomes=outcomes, took_s=took_s, starts=starts)
 
 
 def execute(command: list[str], serving: Serving, folder: Path) -> str:

@@ -114,7 +114,12 @@ def crawl(
 def collect(folder: Path, topics: int, seed_sets: int) -> list[Moments]:
     """Crawls of the development topics of one web."""
     web = RecordedWeb.open(folder)
-    table = {"name": "weights", "webs": [str(folder)], "strategies": ["evidence"], "judge": {"kind": "svm"}}
+    table = {
+        "name": "weights",
+        "webs": [str(folder)],
+        "strategies": ["evidence"],
+        "judge": {"kind": "svm", "negatives": 50},
+    }
     experiment = from_table({**table, "settings": {"robots.obey_meta": False}})
     analysed = analyse(web, experiment.settings_of(experiment.strategies[0]))
     answers, maker, rng = Answers(analysed), TaskMaker(analysed), np.random.default_rng(1)

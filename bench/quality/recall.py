@@ -113,7 +113,7 @@ def crawls(folder: Path, judge: str, topics: int) -> list[Watched]:
     """All crawls of one web."""
     experiment = Experiment(
         "recall", (Web(str(folder)),), (Contestant("best-first"), Contestant("evidence")),
-        topics=Topics(split="development", count=topics, min_pages=60), judge=JudgeChoice(judge),
+        topics=Topics(split="development", count=topics, min_pages=60), judge=JudgeChoice(judge, negatives=50),
     )  # fmt: skip
     loaded, done = Loaded(experiment, folder.name), []
     for label in choose_topics(loaded.maker, experiment.topics, experiment.seed):

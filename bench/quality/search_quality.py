@@ -100,7 +100,9 @@ def _topics_of(folder: Path) -> Iterator[dict[str, Any]]:
 def _hits(reader: IndexReader, analysed: Analysed, topic: TaskTopic) -> dict[str, Any]:
     oids = reader.columns["oid"]
     hits = find_hits(reader, parse(" OR ".join(topic.name_words)))
-    judging = make_judge(Experiment(name="", webs=(), strategies=()), JudgeChoice(kind="svm"), analysed, topic)
+    judging = make_judge(
+        Experiment(name="", webs=(), strategies=()), JudgeChoice(kind="svm", negatives=50), analysed, topic
+    )
     hits.parts["confidence"][:] = [judging(oid).relevance for oid in oids[hits.at].tolist()]
     numbers = asked_numbers(topic.name_words, reader.columns)
     rank_by_cosine(reader, hits, numbers, check_weights({"bm25": 1.0, "cosine": 1.0}))

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     Flags = npt.NDArray[np.bool_]
 
 PRIOR = (-1.4, 1.55, -0.7)
-"""a, b and c: fitted on 32 development topics of wiki4schools, pydocs, webkb and foldoc, five examples each. How many of
-the pages met are right differs most between crawls; so each topic counts as it was crawled (5 to 10 % right), and less
-so with pages left out until 25 or 50 % were right (docs/results/log.md, 2026-11-18)."""
+"""a, b and c: fitted on 32 development topics of wiki4schools, pydocs, webkb and foldoc, five examples each. How many
+of the pages met are right differs most between crawls; so each topic counts as it was crawled (5 to 10 % right), and
+less so with pages left out until 25 or 50 % were right (docs/results/log.md, 2026-11-18)."""
 PRIOR_DEVIATIONS = (1.2, 0.3, 0.15)
 """How far a crawl's own values may lie from the prior; the share of right pages moves a most."""
 USUAL_SEPARATION = 2.0

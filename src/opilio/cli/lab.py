@@ -5,9 +5,11 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
+import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
@@ -18,6 +20,7 @@ from opilio.cli import one_line
 from opilio.cli.display import DURATION, show_bytes, show_duration
 from opilio.errors import InputError
 from opilio.lab.experiments.experiment import load
+from opilio.lab.experiments.listing import RunListing, list_run
 from opilio.lab.experiments.plan import Selection
 from opilio.lab.experiments.plots import can_plot
 from opilio.lab.experiments.report import write_report
@@ -162,6 +165,13 @@ def replay(web: Path, port: int, latency: float, latency_spread: float, verify: 
     metavar="KIND=PATTERN",
     help="Run only a part: web=, topic=, task= or strategy= with a pattern such as Science*. May be repeated.",
 )
+@click.option(
+    "--show",
+    multiple=True,
+    metavar="KIND=PATTERN",
+    help="Run nothing: list the pages of one run, named by web=, topic=, task=, strategy=, repeat=. May be repeated.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the pages of --show as one JSON object.")
 @click.option("--report", type=FOLDER, help="Run nothing: rebuild the report from the results in this folder.")
 @click.option("--quiet", "-q", is_flag=True, help="Print only where the report is.")
 def evaluate(
@@ -170,6 +180,8 @@ def evaluate(
     webs: Path | None,
     workers: int,
     only: tuple[str, ...],
+    show: tuple[str, ...],
+    as_json: bool,
     report: Path | None,
     quiet: bool,
 ) -> None:
@@ -179,10 +191,20 @@ def evaluate(
 
     \b
     opilio evaluate experiments/best-n-first.toml --webs webs --folder out
+    opilio evaluate experiments/best-n-first.toml --webs webs --folder out --show strategy=bfs1 --show topic=Birds
     opilio evaluate --report out
     """
     if (file is None) == (report is None):
         raise click.UsageError("give an experiment file, or --report with a folder of results")
+    if (show and (only or report is not None)) or (as_json and not show):
+        raise click.UsageError("--show goes without --only and --report, and --json only with --show")
+    if show and file is not None:
+        experiment = load(file, webs)
+        listing = list_run(experiment, folder or Path(f"{experiment.name}-results"), show)
+        click.echo(
+            msgspec.json.format(msgspec.json.encode(listing)).decode() if as_json else "\n".join(_lines(listing))
+        )
+        return
     if report is not None:
         folder, results = report, read(report)
     elif file is not None:
@@ -203,6 +225,30 @@ def evaluate(
     if not can_plot():
         click.echo("hint: no figures were drawn: pip install 'opilio[evaluate]', then --report", err=True)
     click.echo(path)
+
+
+def _lines(listing: RunListing) -> Iterator[str]:
+    """A run for a terminal: a line for each page, with its reasons and what else was queued below it."""
+    found = sum(page.truth == "target" for page in listing.pages)
+    yield one_line(f"{listing.web}, {listing.task}, {listing.topic}, repeat {listing.repeat}: {listing.strategy}")
+    yield f"{len(listing.pages):,} pages, {found:,} of {listing.targets:,} targets. " + (
+        "A real crawl: its record has no priorities."
+        if listing.real
+        else "Simulated again: the same pages as in the folder."
+        if listing.recorded
+        else "The folder does not hold this run by this code: simulated for this list only."
+    )
+    yield ""
+    yield f"{'page':>5}  {'truth':7}  {'relevance':>9}  {'priority':>9}  title, host"
+    for page in listing.pages:
+        priority = f"{page.priority:9.3f}" if page.priority is not None else f"{'-':>9}"
+        name = one_line(page.title) or page.url
+        yield f"{page.place:5}  {page.truth:7}  {page.relevance:9.2f}  {priority}  {name[:70]}, {page.host}"
+        if page.parts:
+            yield " " * 10 + "made of: " + ", ".join(f"{name} {value:+.2f}" for name, value in page.parts.items())
+        for other in page.queued:
+            truth, title = other.truth or "not a target", one_line(other.title)[:50] or "no page"
+            yield f"{'':10}queued: {other.priority:.3f}, {truth}: {title} <{other.url}>"
 
 
 class _Display:

@@ -172,6 +172,11 @@ class Tiers:
         """The URLs in the hot queues."""
         return self._hot.keys()
 
+    @property
+    def hot_queued(self) -> Iterable[QueuedUrl]:
+        """The URLs in the hot queues, in no particular order."""
+        return self._hot.values()
+
     def priority_of(self, oid: int) -> float | None:
         """The priority of a hot URL as it is now, when the strategy changes priorities."""
         url = self._hot.get(oid) if self.learner is not None else None

@@ -12,8 +12,8 @@ Crawls are measured by what they found and by how good their judgements are (`me
 BestN's four measures; distances are in `graph.py`). They are compared topic by topic, never without an interval
 (`statistics.py`). An experiment is a file (`experiment.py`). `plan.py` lists its runs; `runner.py` makes them in child
 processes and keeps each as soon as it is finished (`records.py`); `scoring.py` measures them by name (`scores.py`);
-`results.py` writes them; `summary.py`, `plots.py` and `report.py` show them. `floors.py` pins figures on webs known by
-digest.
+`results.py` writes them; `summary.py`, `plots.py` and `report.py` show them; `listing.py` shows one run page by page.
+`floors.py` pins figures on webs known by digest.
 """
 
 from __future__ import annotations

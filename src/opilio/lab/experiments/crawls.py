@@ -34,11 +34,12 @@ from opilio.classify import CLASSIFIERS, Example, Model, TrainingSet
 from opilio.crawl import Collection
 from opilio.errors import InputError
 from opilio.features.classifier_input import ClassifierInput, TextReader
-from opilio.frontier import LinkTextStrategy
+from opilio.frontier import LinkTextStrategy, QueuedUrl, Strategy
 from opilio.lab.experiments.analysed import Analysed
-from opilio.lab.experiments.bounds import Foresight, Oracle, foreseen, links_to_go
+from opilio.lab.experiments.bounds import Foresight, Oracle, foreseen, make_plan, places_of, planned_web
 from opilio.lab.experiments.experiment import TRUTH, Contestant, Experiment, JudgeChoice
 from opilio.lab.experiments.graph import LinkGraph
+from opilio.lab.experiments.measures import AREA_SHARE
 from opilio.lab.experiments.records import UNDOUBTED, ModelRun, RunPlace, RunRecord
 from opilio.lab.experiments.simulate import Answers, Crawl, Simulation
 from opilio.lab.experiments.tasks import TaskTopic
@@ -302,6 +303,11 @@ class RunSpec:
     place: RunPlace
     key: str
 
+    @functools.cached_property
+    def target_set(self) -> frozenset[int]:
+        """The pages to find."""
+        return frozenset(self.topic.targets)
+
     @property
     def budget_pages(self) -> int:
         """Pages it may fetch: as many as all, unless its own settings say fewer."""
@@ -312,19 +318,40 @@ class RunSpec:
 
 def simulate(spec: RunSpec, judge: Judging) -> RunRecord:
     """The run of a simulated crawl."""
+    return record_of(spec, simulation_of(spec, judge).run(), judge)
+
+
+def record_of(spec: RunSpec, crawl: Crawl, judge: Judging) -> RunRecord:
+    """The record of a simulated crawl."""
+    return _run(spec, crawl, [judge(page) for page in crawl.pages.tolist()])
+
+
+def simulation_of(
+    spec: RunSpec, judge: Judging, on_take: Callable[[QueuedUrl], object] = lambda url: None
+) -> Simulation:
+    """The simulated crawl of a run, ready to start; `on_take` is called for each URL that is about to be fetched."""
     experiment, contestant = spec.experiment, spec.contestant
     settings = experiment.settings_of(contestant, spec.place.repeat)
-    simulation = Simulation(spec.answers, settings, spec.starts, judge, max_pages=spec.budget_pages)
-    strategy = simulation.absorber.frontier.strategy
-    if isinstance(strategy, LinkTextStrategy):
-        training = training_of(experiment.judge_of(contestant), spec.analysed, spec.topic, experiment.seed)
-        prepare_strategy(strategy, training)
-    if isinstance(strategy, Oracle):
-        strategy.know(links_to_go(spec.analysed, spec.graph, spec.topic))
-    if isinstance(strategy, Foresight):
-        strategy.know(foreseen(spec.answers, judge))
-    crawl = simulation.run()
-    return _run(spec, crawl, [judge(page) for page in crawl.pages.tolist()])
+
+    def prepare(strategy: Strategy) -> None:
+        if isinstance(strategy, LinkTextStrategy):
+            training = training_of(experiment.judge_of(contestant), spec.analysed, spec.topic, experiment.seed)
+            prepare_strategy(strategy, training)
+        if isinstance(strategy, Oracle):
+            strategy.know(_planned(spec, settings))
+        if isinstance(strategy, Foresight):
+            strategy.know(foreseen(spec.answers, judge))
+
+    return Simulation(
+        spec.answers, settings, spec.starts, judge, max_pages=spec.budget_pages, prepare=prepare, on_take=on_take
+    )
+
+
+def _planned(spec: RunSpec, settings: Settings) -> Callable[[str], int | None]:
+    """The oracle's plan for a run: the place of each URL. It is the best it can find by `auc`."""
+    max_pages = min(spec.budget_pages, max(1, round(spec.analysed.web.info.pages * AREA_SHARE)))
+    web = planned_web(spec.analysed, spec.graph, spec.topic.targets, spec.starts, settings, max_pages)
+    return places_of(make_plan(web), spec.answers, spec.graph, spec.analysed, spec.starts)
 
 
 def crawl(spec: RunSpec) -> RunRecord:

@@ -69,8 +69,8 @@ class JudgeChoice(_Table, frozen=True, forbid_unknown_fields=True):
 
     kind: str = "keywords"
     """The name of a classifier, or `truth`: the labels themselves."""
-    negatives: int = 50
-    """Pages of other labels or none, drawn by lot, that a classifier learns as OTHERS."""
+    negatives: int = 0
+    """Pages of other labels or none, drawn by lot, that a classifier learns as OTHERS. Users give none."""
     others: bool = True
     """Whether it learns the common-sense documents that come with Opilio too."""
     settings: dict[str, Any] = {}

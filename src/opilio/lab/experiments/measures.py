@@ -96,6 +96,25 @@ def _pages_of(web_pages: int, share: float) -> int:
     return max(1, round(web_pages * share))
 
 
+def request_recall_curve(crawled: Numbers, targets: Collection[int], requests: Numbers) -> Values:
+    """The recall after 1, 2, ... requests. `requests` counts, for each page, those made until it came, with its own.
+
+    Requests after the last page are not known, and not counted.
+    """
+    recall = np.concatenate(([0.0], recall_curve(crawled, targets)))
+    made = np.arange(1, int(requests[-1]) + 1) if len(requests) else np.zeros(0, np.int64)
+    return np.asarray(recall[np.searchsorted(requests, made, "right")])
+
+
+def relevant_sites_curve(crawled: Numbers, targets: Collection[int], hosts: Numbers) -> Values:
+    """On how many hosts a target was fetched so far. `hosts` gives the number of the host of each page."""
+    hits = np.isin(crawled, np.fromiter(targets, np.int64))
+    firsts = np.zeros(len(crawled), bool)
+    places = np.flatnonzero(hits)
+    firsts[places[np.unique(hosts[crawled[places]], return_index=True)[1]]] = True
+    return np.cumsum(firsts).astype(np.float64)
+
+
 # -- harvest and coverage
 
 
@@ -108,6 +127,23 @@ def harvest_curve(crawled: Numbers, relevance: Values, window_pages: int = HARVE
     ends = np.arange(1, len(crawled) + 1)
     firsts = np.maximum(ends - window_pages, 0)
     return np.asarray((sums[ends] - sums[firsts]) / (ends - firsts))
+
+
+def request_harvest_curve(
+    crawled: Numbers, relevance: Values, requests: Numbers, window_pages: int = HARVEST_WINDOW_PAGES
+) -> Values:
+    """The relevance of the latest `window_pages` pages, divided by the requests made for them.
+
+    Requests that failed or were redirected count, so it is at most `harvest_curve`. `requests` counts, for each page,
+    those made until it came. All nan when they were not counted.
+    """
+    if len(requests) != len(crawled):
+        return np.full(len(crawled), np.nan)
+    sums = np.concatenate(([0.0], np.cumsum(relevance[crawled])))
+    made = np.concatenate(([0], requests))
+    ends = np.arange(1, len(crawled) + 1)
+    firsts = np.maximum(ends - window_pages, 0)
+    return np.asarray((sums[ends] - sums[firsts]) / (made[ends] - made[firsts]))
 
 
 def coverage_curve(

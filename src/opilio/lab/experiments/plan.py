@@ -30,7 +30,7 @@ SIMULATION_CODE = (
 """Packages and modules that make a run. A test compares them with what the simulator imports."""
 CRAWL_CODE = ("store", "distill", "learn", "crawl", "lab/webs/transport.py")
 """Those that make a real crawl, in addition."""
-_KINDS = ("web", "topic", "task", "strategy")
+KINDS = ("web", "topic", "task", "strategy")
 
 
 class Job(msgspec.Struct, frozen=True, array_like=True):
@@ -50,20 +50,22 @@ class Selection:
     patterns: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
 
     @classmethod
-    def parse(cls, texts: Iterable[str]) -> Selection:
-        """From texts such as `topic=Science*`; several of a kind are alternatives."""
+    def parse(cls, texts: Iterable[str], option: str = "--only", kinds: Sequence[str] = KINDS) -> Selection:
+        """From texts such as `topic=Science*`; several of a kind are alternatives. `option` is named in errors."""
         found: dict[str, tuple[str, ...]] = {}
         for text in texts:
             kind, equals, pattern = text.partition("=")
-            if not equals or kind not in _KINDS or not pattern:
-                raise InputError(f"--only {text}: not of the form KIND=PATTERN", f"KIND is one of {', '.join(_KINDS)}.")
+            if not equals or kind not in kinds or not pattern:
+                raise InputError(
+                    f"{option} {text}: not of the form KIND=PATTERN", f"KIND is one of {', '.join(kinds)}."
+                )
             found[kind] = (*found.get(kind, ()), pattern)
         return cls(found)
 
     def __call__(self, kind: str, name: str) -> bool:
         """Whether something of a kind is selected by its name."""
         patterns = self.patterns.get(kind)
-        return patterns is None or any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
+        return patterns is None or any(name == one or fnmatch.fnmatchcase(name, one) for one in patterns)
 
 
 class Plan:

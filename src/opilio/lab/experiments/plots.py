@@ -22,6 +22,7 @@ _LINES = ("-", "-", "-", "-", "-", "--", "-.", ":", "--", ":", "--", ":", "--", 
 _ERRORS_EVERY = 4
 _LABELS = {
     Axis.PAGES: "pages fetched",
+    Axis.REQUESTS: "requests made",
     Axis.TOP: "number of best pages",
     Axis.BEST: "number of most confident pages",
     Axis.MODELS: "model",

@@ -91,6 +91,16 @@ class RunRecord(msgspec.Struct, frozen=True, array_like=True):
         return np.frombuffer(self.pages, "<u4").astype(np.int64)
 
     @property
+    def link_depths(self) -> NDArray[np.int64]:
+        """How many links each page fetched is from the nearest seed."""
+        return np.frombuffer(self.depths, "<u2").astype(np.int64)
+
+    @property
+    def requests_until(self) -> NDArray[np.int64]:
+        """For each page fetched, the requests made until then; empty when they were not counted."""
+        return np.frombuffer(self.requests, "<u4").astype(np.int64)
+
+    @property
     def relevances(self) -> NDArray[np.float64]:
         """What the judge gave them."""
         return np.frombuffer(self.judged, "<f4").astype(np.float64)

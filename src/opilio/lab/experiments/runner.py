@@ -320,6 +320,11 @@ class RunWorker:
                 run = RunRecord(place, key, skipped=error.message)
             self.on_run(msgspec.structs.replace(run, took_s=time.perf_counter() - started_s))
 
+    def spec(self, place: RunPlace, key: str) -> RunSpec:
+        """All that one run needs. Raises InputError when it cannot be run."""
+        loaded = self._web(place.web)
+        return self._spec(loaded, loaded.maker.topic(place.topic, place.repeat), place, key)
+
     def score(self, group: RunGroup) -> list[tuple[str, str, int, float]]:
         """The values of a group of runs: strategy, measure, point, value."""
         loaded = self._web(group.web)
@@ -328,21 +333,24 @@ class RunWorker:
     def _run(
         self, loaded: Loaded, topic: TaskTopic, place: RunPlace, key: str, judges: dict[bytes, Judging]
     ) -> RunRecord:
+        spec = self._spec(loaded, topic, place, key)
+        if spec.contestant.real:
+            return crawl(spec)
+        wanted = self.experiment.judge_of(spec.contestant)
+        judge_key = msgspec.json.encode(wanted)
+        if judge_key not in judges:
+            judges[judge_key] = make_judge(self.experiment, wanted, loaded.analysed, topic)
+        return simulate(spec, judges[judge_key])
+
+    def _spec(self, loaded: Loaded, topic: TaskTopic, place: RunPlace, key: str) -> RunSpec:
         experiment = self.experiment
         contestant = next(c for c in experiment.strategies if c.name == place.strategy)
         starts = topic.starts(Start(place.task))
         if not starts:
-            return RunRecord(place, key, skipped="no page leads to the targets by two links")
-        spec = RunSpec(
+            raise InputError("no page leads to the targets by two links", "Choose another topic or task.")
+        return RunSpec(
             experiment, contestant, loaded.analysed, loaded.answers, loaded.maker.graph, topic, starts, place, key
         )
-        if contestant.real:
-            return crawl(spec)
-        wanted = experiment.judge_of(contestant)
-        judge_key = msgspec.json.encode(wanted)
-        if judge_key not in judges:
-            judges[judge_key] = make_judge(experiment, wanted, loaded.analysed, topic)
-        return simulate(spec, judges[judge_key])
 
     def _web(self, name: str) -> Loaded:
         if self._loaded is None or self._loaded.name != name:

@@ -19,7 +19,7 @@ import numpy as np
 
 from opilio.distill.graph import WebGraph
 from opilio.errors import SettingsError
-from opilio.lab.experiments.graph import LinkGraph, authority_distances, distance_shares, whole_web
+from opilio.lab.experiments.graph import UNREACHABLE, LinkGraph, authority_distances, distance_shares, whole_web
 from opilio.lab.experiments.measures import (
     ALONE,
     Accuracy,
@@ -40,6 +40,9 @@ from opilio.lab.experiments.measures import (
     recall_at_r,
     recall_at_share,
     recall_curve,
+    relevant_sites_curve,
+    request_harvest_curve,
+    request_recall_curve,
     server_coverage_curve,
     static_curve,
     undoubted,
@@ -60,6 +63,7 @@ class Axis(StrEnum):
     """What a measure is a function of."""
 
     PAGES = "pages fetched"
+    REQUESTS = "requests made"
     TOP = "best pages of the pool"
     BEST = "most confident pages"
     MODELS = "models trained"
@@ -83,6 +87,17 @@ class World:
     def web(self) -> WebGraph:
         """The links as link analysis takes them."""
         return whole_web(self.graph, self.hosts)
+
+    @functools.cached_property
+    def _reachable(self) -> dict[tuple[int, ...], Flags]:
+        return {}
+
+    def reachable(self, starts: tuple[int, ...]) -> Flags:
+        """By page number: whether links, and redirects, lead to a page from any of the starts."""
+        if starts not in self._reachable:
+            self._reachable.clear()  # one start set after the other is scored
+            self._reachable[starts] = self.graph.distances(starts) != UNREACHABLE
+        return self._reachable[starts]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +132,12 @@ class CrawlFacts:
     def judged(self) -> Values:
         """The relevance of each page fetched, by the crawl's judge."""
         return self.run.relevances
+
+    @functools.cached_property
+    def sites_to_find(self) -> int:
+        """Hosts with a target that can be reached from the start pages of the crawl."""
+        targets = np.array(self.targets, np.int64)
+        return len(np.unique(self.world.hosts[targets[self.world.reachable(self.run.starts)[targets]]]))
 
     @functools.cached_property
     def counted(self) -> LabelCounts:
@@ -199,6 +220,12 @@ def _harvest_after(percent: int, facts: CrawlFacts) -> Values:
     return single(float(facts.labelled[pages].mean()) if len(pages) else 0.0)
 
 
+def _sites(facts: CrawlFacts) -> Values:
+    """Nan when no target can be reached."""
+    found = relevant_sites_curve(facts.crawled, facts.targets, facts.world.hosts)
+    return found / facts.sites_to_find if facts.sites_to_find else np.full(max(1, len(found)), np.nan)
+
+
 def _crawls() -> Iterator[Measure]:
     """What a crawl fetched, and how soon."""
     yield Measure("recall", Axis.PAGES, "share of the targets fetched", lambda f: recall_curve(f.crawled, f.targets))
@@ -206,6 +233,18 @@ def _crawls() -> Iterator[Measure]:
                   lambda f: harvest_curve(f.crawled, f.labelled, max(1, len(f.crawled))))  # fmt: skip
     yield Measure("harvest", Axis.PAGES, "share of the latest pages that have the label (moving average)",
                   lambda f: harvest_curve(f.crawled, f.labelled, f.window_pages))  # fmt: skip
+    yield Measure("precision per request", Axis.PAGES, "pages with the label, divided by all requests made for pages",
+                  lambda f: request_harvest_curve(
+                      f.crawled, f.labelled, f.run.requests_until, max(1, len(f.crawled))))  # fmt: skip
+    yield Measure("harvest per request", Axis.PAGES, "latest pages with the label, divided by the requests for them",
+                  lambda f: request_harvest_curve(
+                      f.crawled, f.labelled, f.run.requests_until, f.window_pages))  # fmt: skip
+    yield Measure("request recall", Axis.REQUESTS, "share of the targets fetched, after so many requests",
+                  lambda f: request_recall_curve(f.crawled, f.targets, f.run.requests_until))  # fmt: skip
+    yield Measure("sites", Axis.PAGES, "share of the hosts with a target that can be reached on which one was fetched",
+                  _sites)  # fmt: skip
+    yield Measure("relevant sites", Axis.PAGES, "hosts on which a target was fetched",
+                  lambda f: relevant_sites_curve(f.crawled, f.targets, f.world.hosts), decimals=1)  # fmt: skip
     yield Measure("judged harvest", Axis.PAGES, "mean relevance of the latest pages by the crawl's own judge",
                   lambda f: harvest_curve(np.arange(len(f.crawled)), f.judged, f.window_pages))  # fmt: skip
     yield Measure("static lexical", Axis.TOP, "share fetched of the pages most like the description",

@@ -48,8 +48,10 @@ def wanted_measures(experiment: Experiment) -> dict[Measure, list[int]]:
 
 def points_of(measure: Measure, wanted: Sequence[int], budget_pages: int, shown: MeasureChoice) -> list[int]:
     """Where a curve is looked at: `wanted` points of table columns, and the regular ones."""
+    over_budget = [max(1, round(budget_pages * (i + 1) / shown.points)) for i in range(shown.points)]
     regular: dict[Axis, Sequence[int]] = {
-        Axis.PAGES: [max(1, round(budget_pages * (i + 1) / shown.points)) for i in range(shown.points)],
+        Axis.PAGES: over_budget,
+        Axis.REQUESTS: over_budget,
         Axis.TOP: shown.top,
         Axis.BEST: shown.top,
         Axis.MODELS: range(1, shown.models + 1),

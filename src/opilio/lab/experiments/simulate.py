@@ -36,6 +36,7 @@ from opilio.frontier import (
     LinkTextStrategy,
     QueuedUrl,
     ScopeFilter,
+    Strategy,
     make_strategy,
 )
 from opilio.lab.experiments.analysed import Analysed
@@ -189,22 +190,29 @@ class Simulation:
         in_flight: int = 1,
         topics: Sequence[int] = (0,),
         examples: Iterable[int] = (),
+        prepare: Callable[[Strategy], object] = lambda strategy: None,
+        on_take: Callable[[QueuedUrl], object] = lambda url: None,
         on_page: Callable[[int, Judgement | None], object] = lambda number, judgement: None,
     ) -> None:
         """`seeds` are page numbers; 0 for `max_pages` means all that can be reached.
 
         `in_flight` leases are taken before the first visit comes, and all visits come together: with 1, every
         choice knows all links found so far. `topics` are those that the judge may name; seeds belong to the first.
-        `examples` are seeds that count as relevant whatever the judge says, as examples that a user gave do. `on_page`
-        is called for each page fetched, after its links were absorbed; a learner changes `judge` from there.
+        `examples` are seeds that count as relevant whatever the judge says, as examples that a user gave do. `prepare`
+        gets the strategy before the seeds are queued. `on_take` is called for each URL that is about to be fetched and
+        has left its queue. `on_page` is called for each page fetched, after its links were absorbed; a learner changes
+        `judge` from there.
         """
         self.answers = answers
         self.settings = override(settings, _WITHOUT_TIME_AND_ADDRESSES)
         self.max_pages = max_pages or len(answers.urls)
         self.in_flight = in_flight
         self.judge = judge
+        self.on_take = on_take
         self.on_page = on_page
-        self.absorber = self._absorber([answers.urls[seed] for seed in seeds], topics)
+        strategy = make_strategy(self.settings.frontier)
+        prepare(strategy)
+        self.absorber = self._absorber([answers.urls[seed] for seed in seeds], topics, strategy)
         for page in examples:
             self.absorber.examples[self.absorber.frontier.known.get(url_key(answers.urls[page]))] = topics[0]
         self.absorber.wanted = frozenset(topics[:1])
@@ -221,8 +229,7 @@ class Simulation:
         self._judge = judge
         self._by_number = _by_number(judge) if judge is not None and not isinstance(judge, PageJudge) else None
 
-    def _absorber(self, seeds: Sequence[str], topics: Sequence[int]) -> Absorber:
-        strategy = make_strategy(self.settings.frontier)
+    def _absorber(self, seeds: Sequence[str], topics: Sequence[int], strategy: Strategy) -> Absorber:
         if isinstance(strategy, DatabaseStrategy):
             raise InputError(
                 "an order in SQL cannot be simulated: there is no database",
@@ -264,6 +271,7 @@ class Simulation:
             return Visit(lease, Fetch(Outcome.CLIENT_ERROR, 404))
         number = self.answers.number(lease.url)
         fetch, document = self.answers.page(number)
+        self.on_take(self.absorber.frontier.leased[lease.oid])
         self._trace.requests += 1
         self._trace.by_oid[lease.oid] = number
         if document is None:
