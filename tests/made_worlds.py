@@ -224,7 +224,7 @@ def _told(draw: random.Random, crawl: Any, kcids: Sequence[int]) -> Rows:
             {
                 "phase": draw.choice(list(Phase)), "archetype_rounds": draw.randint(0, 5),
                 "relevant_at_round": draw.randint(0, 30), "negative_rounds": draw.randint(0, 5),
-                "pages_at_analysis": draw.randint(0, 30),
+                "pages_at_analysis": draw.randint(0, 30), "question_rounds": draw.randint(0, 5),
             }
         ],
     }  # fmt: skip

@@ -1,0 +1,150 @@
+"""Questions to the user: the table `questions`, and the pages that a question can be about."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from opilio.store.database import Store
+
+SNIPPET_CHARS = 300
+_MAX_ROWS = 2**20
+
+_FREE = """
+    SELECT oid, kcid, relevance, model_version FROM pages
+    WHERE kcid IN (SELECT unnest($1::SMALLINT[])) AND relevance >= $3
+      AND oid NOT IN (SELECT unnest($2::BIGINT[])) AND oid NOT IN (SELECT oid FROM duplicates)
+"""
+_CANDIDATES = f"""
+    WITH free AS ({_FREE}),
+    best AS (FROM free ORDER BY relevance DESC, oid LIMIT $4),
+    near AS (FROM free ORDER BY abs(relevance - 0.5), oid LIMIT $4),
+    chosen AS (FROM best UNION FROM near)
+    SELECT n.oid, n.relevance, coalesce(last(j.accepted ORDER BY j.rowid), n.relevance >= 0.5),
+           coalesce(last(j.confidence ORDER BY j.rowid), 0.0), coalesce(any_value(h.host), ''),
+           coalesce(any_value(p.title), '')
+    FROM chosen n JOIN pages p USING (oid) JOIN crawl c USING (oid) LEFT JOIN hosts h USING (sid)
+    LEFT JOIN judgements j ON j.oid = n.oid AND j.model_version = n.model_version
+    GROUP BY n.oid, n.relevance ORDER BY n.oid
+"""
+_SCORES = f"SELECT floor(relevance * $4)::INTEGER, count(*) FROM ({_FREE}) GROUP BY 1"
+_ALL = """
+    SELECT oid, kcid, epoch(asked), reason, benefit, epoch_us(answered), answer FROM questions ORDER BY rowid
+"""
+_ADD = "INSERT INTO questions VALUES ($1, $2, make_timestamp($3::BIGINT), $4, $5, NULL, NULL)"
+_DELETE_OPEN = "DELETE FROM questions WHERE answered IS NULL"
+_ANSWER = "UPDATE questions SET answered = make_timestamp($2::BIGINT), answer = $3 WHERE oid = $1"
+_REOPEN = "UPDATE questions SET answered = NULL, answer = NULL WHERE oid = $1"
+_REOPEN_SINCE = """
+    UPDATE questions SET answered = NULL, answer = NULL WHERE answered > make_timestamp($1::BIGINT) AND answer <> 'skip'
+"""
+_COUNTS = """
+    SELECT count(*) FILTER (answered IS NULL), count(*) FILTER (answer <> 'skip'), count(*) FILTER (answer = 'skip')
+    FROM questions
+"""
+_PAGES = f"""
+    SELECT p.oid, c.url, coalesce(h.host, ''), coalesce(p.title, ''), p.relevance,
+           CASE WHEN p.relevance >= 0.5 THEN p.kcid END,
+           left(coalesce(nullif(p.description, ''), nullif(p.main_text, ''), p.text, ''), {SNIPPET_CHARS})
+    FROM pages p JOIN crawl c USING (oid) LEFT JOIN hosts h USING (sid)
+    WHERE p.oid IN (SELECT unnest($1::BIGINT[]))
+"""
+
+
+class CandidatePage(NamedTuple):
+    """A judged page that the user can be asked about."""
+
+    oid: int
+    relevance: float
+    accepted: bool
+    confidence: float
+    host: str
+    title: str
+
+
+class QuestionRow(NamedTuple):
+    """A question as it is stored."""
+
+    oid: int
+    kcid: int
+    asked_s: float
+    reason: str
+    benefit: int
+    answered_us: int | None
+    answer: str | None
+
+
+class QuestionCounts(NamedTuple):
+    """How many questions there are of each kind."""
+
+    open: int
+    answered: int
+    """With yes or no."""
+    skipped: int
+
+
+class QuestionPage(NamedTuple):
+    """A page as the user sees it in a question."""
+
+    oid: int
+    url: str
+    host: str
+    title: str
+    relevance: float | None
+    relevant_to: int | None
+    """The topic that it is in, when it is relevant."""
+    snippet: str
+
+
+def candidate_pages(
+    store: Store, kcids: Collection[int], exclude: Collection[int], min_relevance: float, limit: int
+) -> list[CandidatePage]:
+    """The `limit` most relevant pages of topics, and as many that are closest to the threshold."""
+    given = [sorted(kcids), sorted(exclude), min_relevance, limit]
+    return [CandidatePage(*row) for row in store.query(_CANDIDATES, given, max_rows=_MAX_ROWS).rows]
+
+
+def score_counts(
+    store: Store, kcids: Collection[int], exclude: Collection[int], min_relevance: float, steps: int
+) -> dict[int, int]:
+    """How many pages of topics have which relevance, in so many steps from 0 to 1."""
+    return dict(store.query(_SCORES, [sorted(kcids), sorted(exclude), min_relevance, steps], max_rows=steps + 1).rows)
+
+
+def load_questions(store: Store) -> list[QuestionRow]:
+    """All questions, in the order they were asked."""
+    return [QuestionRow(*row) for row in store.query(_ALL, max_rows=_MAX_ROWS).rows]
+
+
+def count_questions(store: Store) -> QuestionCounts:
+    """How many are open, answered and skipped."""
+    return QuestionCounts(*store.query(_COUNTS).rows[0])
+
+
+def replace_open_questions(store: Store, asked_us: int, rows: Sequence[tuple[int, int, str, int]]) -> None:
+    """Ask these questions (oid, kcid, reason, benefit) in place of those that are not answered; in one transaction."""
+    with store.writing() as connection:
+        connection.execute(_DELETE_OPEN)
+        for oid, kcid, reason, benefit in rows:
+            connection.execute(_ADD, [oid, kcid, asked_us, reason, benefit])
+
+
+def record_answer(store: Store, oid: int, answered_us: int, answer: str) -> None:
+    """Store the answer to the question about a page."""
+    store.query(_ANSWER, [oid, answered_us, answer], write=True)
+
+
+def reopen_question(store: Store, oid: int) -> None:
+    """Delete the answer to the question about a page."""
+    store.query(_REOPEN, [oid], write=True)
+
+
+def reopen_questions_since(store: Store, since_us: int) -> None:
+    """Delete the answers yes and no that were given after a moment."""
+    store.query(_REOPEN_SINCE, [since_us], write=True)
+
+
+def question_pages(store: Store, oids: Collection[int]) -> dict[int, QuestionPage]:
+    """The stored pages that questions are about, by oid."""
+    rows = store.query(_PAGES, [sorted(oids)], max_rows=_MAX_ROWS).rows
+    return {row[0]: QuestionPage(*row) for row in rows}
