@@ -2,20 +2,21 @@
 
 import itertools
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from opilio.analyze.sketch import sketch
 from opilio.learn.questions import (
     ROUND_SIZE,
     UNCERTAIN_WITHIN,
     Candidate,
     QuestionReason,
+    are_alike,
     choose_questions,
     count_scores,
     describe_benefit,
-    is_same_title,
     round_size,
-    title_words,
 )
 
 WORDS = ("owl", "barn", "nest", "prey", "map", "news", "2", "3")
@@ -41,9 +42,11 @@ def pages(draw: st.DrawFn) -> list[Candidate]:
 KNOWN = st.sets(st.integers(0, 30), max_size=10)
 
 
-def plain(oid: int, relevance: float, *, kcid: int = 1, host: str = "", title: str = "") -> Candidate:
+def plain(
+    oid: int, relevance: float, *, kcid: int = 1, host: str = "", title: str = "", sketch: bytes = b""
+) -> Candidate:
     """A page that differs from others in what matters to a test."""
-    return Candidate(oid, kcid, relevance, 0.0, host or f"h{oid}.test", title)
+    return Candidate(oid, kcid, relevance, 0.0, host or f"h{oid}.test", title, sketch)
 
 
 @given(pages(), KNOWN, st.integers(1, 12))
@@ -72,12 +75,22 @@ def test_reasons_are_true(given: list[Candidate], known: set[int], size: int) ->
 
 
 @given(pages(), KNOWN, st.integers(1, 12))
-def test_no_two_pages_have_nearly_the_same_title(given: list[Candidate], known: set[int], size: int) -> None:
+def test_no_two_pages_are_alike(given: list[Candidate], known: set[int], size: int) -> None:
     """One answer serves for both, so the other is not asked about."""
-    titles = {page.oid: title_words(page.title) for page in given}
-    chosen = choose_questions(given, known, size)
-    pairs = itertools.combinations(chosen, 2)
-    assert not any(is_same_title(titles[one.oid], titles[other.oid]) for one, other in pairs)
+    by_oid = {page.oid: page for page in given}
+    chosen = [by_oid[one.oid] for one in choose_questions(given, known, size)]
+    assert not any(are_alike(one, other) for one, other in itertools.combinations(chosen, 2))
+
+
+def test_what_is_alike() -> None:
+    """The same words in the title, whatever stands between them, or half of the text; not one word in common."""
+    words = np.random.default_rng(1).integers(0, 2**63, 300).astype(np.uint64)
+    text, changed, other = sketch(words), sketch(np.append(words[:280], words[:20])), sketch(words[::-1].copy())
+    assert are_alike(plain(1, 0.9, title="The Barn Owl"), plain(2, 0.9, title="the barn-owl"))
+    assert not are_alike(plain(1, 0.9, title="RFC 2119"), plain(2, 0.9, title="RFC 8174"))
+    assert not are_alike(plain(1, 0.9), plain(2, 0.9)), "no title is like no other"
+    assert are_alike(plain(1, 0.9, sketch=text), plain(2, 0.9, sketch=changed))
+    assert not are_alike(plain(1, 0.9, sketch=text), plain(2, 0.9, sketch=other))
 
 
 @given(pages(), KNOWN, st.randoms())
@@ -93,11 +106,11 @@ def test_a_round_is_full_when_there_are_pages(given: list[Candidate], known: set
     """Fewer questions than asked for means that each page left over resembles a chosen one or is neither kind."""
     chosen = {one.oid for one in choose_questions(given, known)}
     if len(chosen) < ROUND_SIZE:
-        titles = [title_words(page.title) for page in given if page.oid in chosen]
+        taken = [page for page in given if page.oid in chosen]
         for page in given:
             fits = page.relevance >= 0.5 - UNCERTAIN_WITHIN
-            if page.oid not in chosen and page.oid not in known and fits:
-                assert any(is_same_title(title_words(page.title), title) for title in titles)
+            if page.oid not in known and fits:
+                assert any(are_alike(page, one) for one in taken)
 
 
 def test_half_sure_half_uncertain() -> None:

@@ -20,8 +20,8 @@ from opilio.crawl.background import BackgroundTask, TaskSlot
 from opilio.crawl.teacher import Teacher
 from opilio.crawl.watcher import Watcher
 from opilio.errors import describe_error
-from opilio.learn.asking import answer_question, ask_round, asks, list_questions
-from opilio.learn.questions import Question, round_size
+from opilio.learn.asking import answer_question, answers_left, ask_round, list_questions, open_count
+from opilio.learn.questions import round_size
 from opilio.model import TrainingCause, TrainingReason
 from opilio.settings import Settings
 from opilio.store import Store
@@ -75,7 +75,7 @@ class Asker(BackgroundTask):
 
     def look(self) -> None:
         """Start a round when it is time."""
-        if self._slot.is_busy or self._has_ended or not asks(self._settings) or self._is_done:
+        if self._slot.is_busy or self._has_ended or not answers_left(self._settings, self.counts):
             return
         if self._teacher.is_busy or not self._teacher.version:
             return
@@ -88,8 +88,9 @@ class Asker(BackgroundTask):
             self._slot.start(self._ask())
 
     @property
-    def _is_done(self) -> bool:
-        return self.counts.answered >= self._settings.learn.questions
+    def open(self) -> int:
+        """How many questions wait for an answer."""
+        return open_count(self._settings, self.counts)
 
     @property
     def _passed(self) -> int:
@@ -99,18 +100,18 @@ class Asker(BackgroundTask):
     def _is_behind(self) -> bool:
         """Whether no question is open, and fewer were answered than the rounds so far could ask."""
         settled = self.counts.answered + self.counts.skipped
-        return not self.counts.open and settled < self._passed * round_size(self._settings.learn.questions)
+        return not self.open and settled < self._passed * round_size(self._settings.learn.questions)
 
     async def _ask(self) -> None:
         await self._commit()
         chosen = await asyncio.to_thread(ask_round, self._store, self._settings)
         if chosen and self._answerer is not None:
-            await asyncio.to_thread(self._answer, chosen, self._answerer)
+            await asyncio.to_thread(self._answer_all, self._answerer)
             await self._teacher.learn_soon(TrainingCause(TrainingReason.FEEDBACK, "questions were answered"))
         self.counts = await asyncio.to_thread(count_questions, self._store)
         self._retry_at_pages = self._absorber.counters.pages + RETRY_PAGES
 
-    def _answer(self, chosen: list[Question], answerer: Answerer) -> None:
+    def _answer_all(self, answerer: Answerer) -> None:
         for question in list_questions(self._store, self._settings, chooses=False):
             answer = answerer(question)
             if answer is not None:

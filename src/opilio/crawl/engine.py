@@ -327,5 +327,5 @@ class Engine:
             interrupted=self._is_interrupted,
             paused=self.steering.pauses_fetching,
             boosts=dict(frontier.boosts),
-            questions=self.asker.counts.open,
+            questions=self.asker.open,
         )

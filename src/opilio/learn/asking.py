@@ -1,8 +1,8 @@
 """Asking the user: reads the judged pages, stores the questions, and turns answers into training data.
 
-`questions.py` chooses the pages. An open question waits; a new round replaces the open ones and leaves the answered
-ones. A round has questions about pages that are in a wanted topic. Pages that no topic took are asked about only when
-one topic is wanted: otherwise nobody knows which topic the question should name.
+`questions.py` chooses the pages. An open question waits; a new round replaces the open ones. A round has questions
+about pages that are in a wanted topic. Pages that no topic took are asked about only when one topic is wanted: otherwise
+nobody knows which topic the question should name.
 
 *Yes* makes the page an example of the topic, or of the topic below it that took the page; *no* makes it a
 counter-example. Both are what feedback does (`feedback.py`), are recorded in the same way, and can be undone. A page
@@ -22,9 +22,9 @@ from opilio.learn.questions import (
     SCORE_STEPS,
     UNCERTAIN_WITHIN,
     Candidate,
-    Question,
     QuestionAnswer,
     QuestionReason,
+    UserQuestion,
     choose_questions,
     describe_benefit,
     round_size,
@@ -35,7 +35,7 @@ from opilio.model import RELEVANT
 from opilio.settings import Settings
 from opilio.store import Store, user_questions
 from opilio.store.training import ARCHETYPE
-from opilio.store.user_questions import QuestionPage, QuestionRow
+from opilio.store.user_questions import QuestionCounts, QuestionPage, QuestionRow
 from opilio.topics import hierarchy_of
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy
 
@@ -48,12 +48,22 @@ def asks(settings: Settings) -> bool:
     return settings.learn.questions > 0 and settings.classify.classifier != KEYWORDS and settings.store.terms
 
 
-def choose_round(store: Store, settings: Settings) -> list[Question]:
+def answers_left(settings: Settings, counts: QuestionCounts) -> int:
+    """How many more answers are asked for."""
+    return max(0, settings.learn.questions - counts.answered) if asks(settings) else 0
+
+
+def open_count(settings: Settings, counts: QuestionCounts) -> int:
+    """How many questions wait for an answer."""
+    return min(counts.open, answers_left(settings, counts))
+
+
+def choose_round(store: Store, settings: Settings) -> list[UserQuestion]:
     """The questions to ask now, from the pages as they are judged now."""
-    rows = user_questions.load_questions(store)
-    left = settings.learn.questions - sum(row.answer in (QuestionAnswer.YES, QuestionAnswer.NO) for row in rows)
-    if not asks(settings) or left <= 0 or not store.load_models():
+    left = answers_left(settings, user_questions.count_questions(store))
+    if not left or not store.load_models():
         return []
+    rows = user_questions.load_questions(store)
     hierarchy = hierarchy_of(store.load_topics())
     known = {row.oid for row in rows if row.answer is not None} | _training_pages(store)
     candidates: list[Candidate] = []
@@ -64,7 +74,7 @@ def choose_round(store: Store, settings: Settings) -> list[Question]:
         below = set(hierarchy.nodes) if takes_others else hierarchy.below(kcid)
         has_own = kcid != ROOT or hierarchy.start == ABOVE_ROOT  # the root of a tree has no examples of its own
         candidates += [
-            Candidate(page.oid, kcid, page.relevance, page.confidence, page.host, page.title)
+            Candidate(page.oid, kcid, page.relevance, page.confidence, page.host, page.title, page.sketch)
             for page in user_questions.candidate_pages(store, below, known, least, CANDIDATES)
             if has_own or page.accepted
         ]
@@ -74,26 +84,26 @@ def choose_round(store: Store, settings: Settings) -> list[Question]:
     return choose_questions(candidates, known, size, counts, answers)
 
 
-def ask_round(store: Store, settings: Settings) -> list[Question]:
-    """Choose a round, and store it in place of the open questions."""
+def ask_round(store: Store, settings: Settings) -> list[UserQuestion]:
+    """Choose a round, and store it in place of the open questions; they stay open when there is nothing to ask."""
     chosen = choose_round(store, settings)
     rows = [(one.oid, one.kcid, one.reason.value, one.benefit) for one in chosen]
-    user_questions.replace_open_questions(store, int(time.time() * 1e6), rows)
+    user_questions.add_round(store, int(time.time() * 1e6), rows)
     return chosen
 
 
 def list_questions(store: Store, settings: Settings, *, chooses: bool) -> list[dict[str, Any]]:
     """The open questions, as users read them. If there are none and `chooses`, those that a round would ask now."""
-    if not asks(settings):
+    left = answers_left(settings, user_questions.count_questions(store))
+    if not left:
         return []
     rows = _open(store)
     if not rows and chooses:
-        now_s = time.time()
         rows = [
-            QuestionRow(one.oid, one.kcid, now_s, one.reason.value, one.benefit, None, None)
+            QuestionRow(one.oid, one.kcid, True, one.reason.value, one.benefit, None, None)
             for one in choose_round(store, settings)
         ]
-    return _shown(store, rows)
+    return _shown(store, rows)[:left]
 
 
 def list_answers(store: Store) -> list[dict[str, Any]]:
@@ -170,7 +180,7 @@ def _example_topic(hierarchy: Hierarchy, kcid: int, page: QuestionPage) -> int:
 
 def _open(store: Store) -> list[QuestionRow]:
     """The open questions about pages that are no training documents by now, and about topics that are wanted."""
-    rows = [row for row in user_questions.load_questions(store) if row.answer is None]
+    rows = [row for row in user_questions.load_questions(store) if row.answer is None and row.is_latest]
     if not rows:
         return []
     known, good = _training_pages(store), hierarchy_of(store.load_topics()).good

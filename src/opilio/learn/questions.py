@@ -6,13 +6,14 @@ uncertain about odd pages that resemble nothing else.
 
 Topics take turns, those with the fewest answers first. Sure and uncertain pages alternate, within a topic and from
 topic to topic. Among pages of about the same rank, one of a host comes first that no earlier question of the round is
-about. Two pages with nearly the same title are not asked about in one round: one answer serves for both.
+about. Two pages with nearly the same title or text are not asked about in one round: one answer serves for both.
 
 This is plain code without input or output; `asking.py` reads and writes the questions.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections import Counter
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
+from opilio.analyze.sketch import jaccard
 from opilio.model import RELEVANT
 
 ROUND_SIZE = 5
@@ -33,7 +35,9 @@ SIMILAR_WITHIN = 0.05
 SCORE_STEPS = 100
 """Relevance is counted in so many steps."""
 SAME_TITLE = 0.8
-"""Two titles are nearly the same when they share this part of their words (Jaccard), numbers left out."""
+"""Two titles are nearly the same when they share this part of their words (Jaccard) ..."""
+SAME_TEXT = 0.5
+"""... and two texts when they share this part of their shingles."""
 WINDOW = 4
 """So many times as many pages as are needed count as of about the same rank."""
 
@@ -76,10 +80,12 @@ class Candidate:
     """In the classifier's own measure; it decides between pages of the same relevance."""
     host: str
     title: str
+    sketch: bytes = b""
+    """Of its text (`analyze/sketch.py`); empty for a short page."""
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class UserQuestion:
     """Is this page about this topic?"""
 
     oid: int
@@ -104,7 +110,7 @@ def choose_questions(
     size: int = ROUND_SIZE,
     counts: Mapping[int, ScoreCounts] | None = None,
     answers: Mapping[int, int] = MappingProxyType({}),
-) -> list[Question]:
+) -> list[UserQuestion]:
     """The questions of a round, at most `size`; none about `known` pages.
 
     `counts` has the scores of all pages by topic, when the candidates are only some of them; `answers` says how many
@@ -118,9 +124,10 @@ def choose_questions(
     round_ = _Round()
     order = sorted(by_topic, key=lambda kcid: (answers.get(kcid, 0), kcid))
     topics = [_alternating(by_topic[kcid], round_, size, place % 2) for place, kcid in enumerate(order)]
-    for page, reason in itertools.islice(_in_turn(topics), size):
-        round_.questions.append(Question(page.oid, page.kcid, reason, similar_pages(counts[page.kcid], page.relevance)))
-    return round_.questions
+    return [
+        UserQuestion(page.oid, page.kcid, reason, similar_pages(counts[page.kcid], page.relevance))
+        for page, reason in itertools.islice(_in_turn(topics), size)
+    ]
 
 
 def count_scores(pages: Iterable[Candidate]) -> dict[int, Counter[int]]:
@@ -151,29 +158,22 @@ def describe_benefit(benefit: int) -> str:
 
 
 class _Round:
-    """The questions chosen so far, and what they are about."""
+    """What the questions chosen so far are about."""
 
     def __init__(self) -> None:
-        self.questions: list[Question] = []
         self._hosts: Counter[str] = Counter()
-        self._titles: list[frozenset[str]] = []
-        self._oids: set[int] = set()
+        self._pages: list[Candidate] = []
 
     def take(self, ranked: Sequence[Candidate], window: int) -> Candidate | None:
         """The best page that is not like a chosen one: of a host with the fewest questions, then by rank."""
-        fresh = (page for page in ranked if page.oid not in self._oids and not self._has_title(page.title))
+        fresh = (page for page in ranked if not any(are_alike(page, chosen) for chosen in self._pages))
         near = list(itertools.islice(fresh, window))
         if not near:
             return None
         page = min(near, key=lambda page: self._hosts[page.host])  # the first of them, by rank
-        self._oids.add(page.oid)
         self._hosts[page.host] += 1
-        self._titles.append(title_words(page.title))
+        self._pages.append(page)
         return page
-
-    def _has_title(self, title: str) -> bool:
-        words = title_words(title)
-        return any(is_same_title(words, known) for known in self._titles)
 
 
 def _alternating(
@@ -216,12 +216,16 @@ def _in_turn(
                 yield found
 
 
-def title_words(title: str) -> frozenset[str]:
-    """The words of a title without numbers: pages 2 and 3 of a list have the same."""
-    words = "".join(char if char.isalnum() else " " for char in title.casefold()).split()
-    return frozenset(word for word in words if not word.isdigit())
+def are_alike(one: Candidate, other: Candidate) -> bool:
+    """Whether two pages are the same, or have nearly the same title or text. An empty title is like no other."""
+    if one.oid == other.oid:
+        return True
+    a, b = _title_words(one.title), _title_words(other.title)
+    if a and b and len(a & b) >= SAME_TITLE * len(a | b):
+        return True
+    return jaccard(one.sketch, other.sketch) >= SAME_TEXT
 
 
-def is_same_title(one: frozenset[str], other: frozenset[str]) -> bool:
-    """Whether two titles are nearly the same; a page without a title is like no other."""
-    return bool(one and other) and len(one & other) >= SAME_TITLE * len(one | other)
+@functools.lru_cache(maxsize=4096)
+def _title_words(title: str) -> frozenset[str]:
+    return frozenset("".join(char if char.isalnum() else " " for char in title.casefold()).split())

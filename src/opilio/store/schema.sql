@@ -203,8 +203,8 @@ CREATE TABLE reviews (
     stratum VARCHAR NOT NULL       -- group that the page stood for: which metrics agreed, and its directory
 );
 
--- Questions to the user about stored pages: is the page about the topic? At most one of a page, in the order they were
--- asked. The answers yes and no are training data as well; a page that was skipped is not asked about again.
+-- Questions to the user about stored pages: is the page about the topic? At most one of a page. Those of a round have
+-- the same time; open are the ones of the latest round that have no answer. Yes and no are training data as well.
 CREATE TABLE questions (
     oid      BIGINT NOT NULL,
     kcid     SMALLINT NOT NULL,    -- wanted topic

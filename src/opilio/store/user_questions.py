@@ -1,4 +1,8 @@
-"""Questions to the user: the table `questions`, and the pages that a question can be about."""
+"""Questions to the user: the table `questions`, and the pages that a question can be about.
+
+The questions of a round have the same moment in `asked`. Open are those of the latest round that nobody has answered.
+Older ones stay, so that a user who saw one before it was replaced can still answer it.
+"""
 
 from __future__ import annotations
 
@@ -22,24 +26,25 @@ _CANDIDATES = f"""
     chosen AS (FROM best UNION FROM near)
     SELECT n.oid, n.relevance, coalesce(last(j.accepted ORDER BY j.rowid), n.relevance >= 0.5),
            coalesce(last(j.confidence ORDER BY j.rowid), 0.0), coalesce(any_value(h.host), ''),
-           coalesce(any_value(p.title), '')
+           coalesce(any_value(p.title), ''), coalesce(any_value(p.shingles), ''::BLOB)
     FROM chosen n JOIN pages p USING (oid) JOIN crawl c USING (oid) LEFT JOIN hosts h USING (sid)
     LEFT JOIN judgements j ON j.oid = n.oid AND j.model_version = n.model_version
     GROUP BY n.oid, n.relevance ORDER BY n.oid
 """
 _SCORES = f"SELECT floor(relevance * $4)::INTEGER, count(*) FROM ({_FREE}) GROUP BY 1"
-_ALL = """
-    SELECT oid, kcid, epoch(asked), reason, benefit, epoch_us(answered), answer FROM questions ORDER BY rowid
+_LATEST = "asked = (SELECT max(asked) FROM questions)"
+_ALL = f"""
+    SELECT oid, kcid, {_LATEST}, reason, benefit, epoch_us(answered), answer FROM questions ORDER BY rowid
 """
 _ADD = "INSERT INTO questions VALUES ($1, $2, make_timestamp($3::BIGINT), $4, $5, NULL, NULL)"
-_DELETE_OPEN = "DELETE FROM questions WHERE answered IS NULL"
+_DELETE = "DELETE FROM questions WHERE answered IS NULL AND oid = $1"
 _ANSWER = "UPDATE questions SET answered = make_timestamp($2::BIGINT), answer = $3 WHERE oid = $1"
-_REOPEN = "UPDATE questions SET answered = NULL, answer = NULL WHERE oid = $1"
-_REOPEN_SINCE = """
-    UPDATE questions SET answered = NULL, answer = NULL WHERE answered > make_timestamp($1::BIGINT) AND answer <> 'skip'
-"""
-_COUNTS = """
-    SELECT count(*) FILTER (answered IS NULL), count(*) FILTER (answer <> 'skip'), count(*) FILTER (answer = 'skip')
+_REOPENED = "UPDATE questions SET answered = NULL, answer = NULL, asked = (SELECT max(asked) FROM questions)"
+_REOPEN = f"{_REOPENED} WHERE oid = $1"
+_REOPEN_SINCE = f"{_REOPENED} WHERE answered > make_timestamp($1::BIGINT) AND answer <> 'skip'"
+_COUNTS = f"""
+    SELECT count(*) FILTER (answered IS NULL AND {_LATEST}), count(*) FILTER (answer <> 'skip'),
+           count(*) FILTER (answer = 'skip')
     FROM questions
 """
 _PAGES = f"""
@@ -51,7 +56,7 @@ _PAGES = f"""
 """
 
 
-class CandidatePage(NamedTuple):
+class AskablePage(NamedTuple):
     """A judged page that the user can be asked about."""
 
     oid: int
@@ -60,6 +65,7 @@ class CandidatePage(NamedTuple):
     confidence: float
     host: str
     title: str
+    sketch: bytes
 
 
 class QuestionRow(NamedTuple):
@@ -67,7 +73,8 @@ class QuestionRow(NamedTuple):
 
     oid: int
     kcid: int
-    asked_s: float
+    is_latest: bool
+    """Whether it is of the latest round."""
     reason: str
     benefit: int
     answered_us: int | None
@@ -98,10 +105,10 @@ class QuestionPage(NamedTuple):
 
 def candidate_pages(
     store: Store, kcids: Collection[int], exclude: Collection[int], min_relevance: float, limit: int
-) -> list[CandidatePage]:
+) -> list[AskablePage]:
     """The `limit` most relevant pages of topics, and as many that are closest to the threshold."""
     given = [sorted(kcids), sorted(exclude), min_relevance, limit]
-    return [CandidatePage(*row) for row in store.query(_CANDIDATES, given, max_rows=_MAX_ROWS).rows]
+    return [AskablePage(*row) for row in store.query(_CANDIDATES, given, max_rows=_MAX_ROWS).rows]
 
 
 def score_counts(
@@ -121,11 +128,11 @@ def count_questions(store: Store) -> QuestionCounts:
     return QuestionCounts(*store.query(_COUNTS).rows[0])
 
 
-def replace_open_questions(store: Store, asked_us: int, rows: Sequence[tuple[int, int, str, int]]) -> None:
-    """Ask these questions (oid, kcid, reason, benefit) in place of those that are not answered; in one transaction."""
+def add_round(store: Store, asked_us: int, rows: Sequence[tuple[int, int, str, int]]) -> None:
+    """Ask these questions (oid, kcid, reason, benefit) in place of those that are open; in one transaction."""
     with store.writing() as connection:
-        connection.execute(_DELETE_OPEN)
         for oid, kcid, reason, benefit in rows:
+            connection.execute(_DELETE, [oid])
             connection.execute(_ADD, [oid, kcid, asked_us, reason, benefit])
 
 

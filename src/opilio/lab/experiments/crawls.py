@@ -14,7 +14,8 @@ crawl comes out on any machine.
 A real crawl learns from what a simulated judge learns from. When it starts at the examples, they are given as URLs: it
 fetches them, learns from them and goes on. When it starts elsewhere it must not know where they are, and is given their
 texts. Pages that are not about the topic are given as OTHERS; when an experiment has none (`negatives = 0`), a crawl
-has what a user has who gives no texts of OTHERS, and may mine negatives.
+has what a user has who gives no texts of OTHERS, and may mine negatives. The labels answer the questions of a crawl
+(`answers`), each round at once and before the next page is fetched.
 """
 
 from __future__ import annotations
@@ -167,7 +168,11 @@ def crawl_for_real(
         collection = Collection.create(folder / "collection", seeds=folder / "seeds.txt", settings=chosen)
         fetched = [page for page in starts if not (chosen.robots.obey_meta and _is_noindex(analysed, page))]
         _teach(collection, analysed, topic, fetched)
-        status = collection.crawl(transport=RecordedTransport(analysed.web, collection.settings))
+        about = {analysed.web.urls[page] for page in (*topic.examples, *topic.targets)}
+        status = collection.crawl(
+            transport=RecordedTransport(analysed.web, collection.settings),
+            answerer=lambda question: question["url"] in about,
+        )
         if status.interrupted:
             raise KeyboardInterrupt  # a crawl ends at Ctrl-C as if nothing had happened; an experiment must not
         with Store.open(collection.folder, read_only=True) as store:
