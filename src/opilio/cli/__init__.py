@@ -41,6 +41,7 @@ _COMMANDS = {  # where each is, and its line in the list of commands
         "opilio.cli.archetypes:archetypes",
         "List the pages that a crawl chose to learn from; confirm, reject, trim.",
     ),
+    "ask": ("opilio.cli.questions:ask", "Answer the crawl's questions about its best pages."),
     "feedback": ("opilio.cli.review:feedback", "Say whether a page is relevant, or which topic it belongs to."),
     "clusters": ("opilio.cli.review:clusters", "Find clusters in a topic, and make subtopics of them."),
     "review": ("opilio.cli.review:review", "Judge a sample of a topic to estimate precision and recall."),

@@ -1,8 +1,8 @@
 """Asking the user: reads the judged pages, stores the questions, and turns answers into training data.
 
 `questions.py` chooses the pages. An open question waits; a new round replaces the open ones. A round has questions
-about pages that are in a wanted topic. Pages that no topic took are asked about only when one topic is wanted: otherwise
-nobody knows which topic the question should name.
+about pages that are in a wanted topic. Pages that no topic took are asked about only when one topic is wanted:
+otherwise nobody knows which topic the question should name.
 
 *Yes* makes the page an example of the topic, or of the topic below it that took the page; *no* makes it a
 counter-example. Both are what feedback does (`feedback.py`), are recorded in the same way, and can be undone. A page
