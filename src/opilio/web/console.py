@@ -113,7 +113,7 @@ def change(collection: Writing, statement: Statement) -> dict[str, Any]:
     return {"said": f"done: {len(result.rows):,} rows came back", "rows": len(result.rows)}
 
 
-@router.get("/api/c/{name}/questions", tags=["sql"])
+@router.get("/api/c/{name}/sql/questions", tags=["sql"])
 def questions(collection: Reading) -> list[dict[str, Any]]:
     """The ready-made questions, with their statements."""
     return [
