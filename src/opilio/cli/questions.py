@@ -51,8 +51,7 @@ def ask(
     """Answer questions about the best pages of FOLDER: is this page about the topic? Also while a crawl runs.
 
     Yes makes the page an example, no a counter-example. A running crawl learns from answers within seconds; otherwise
-    the next training does. Keys: y yes, n no, s skip, u undo, q quit. A few answers improve the results more than
-    anything else that you can do.
+    the next training does. Keys: y yes, n no, s skip, u undo, q quit.
 
     \b
     opilio ask birds

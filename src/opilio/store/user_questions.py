@@ -12,6 +12,8 @@ from typing import NamedTuple
 from opilio.store.database import Store
 
 SNIPPET_CHARS = 300
+MIN_DESCRIPTION_CHARS = 80
+"""A shorter description often repeats the title: then the page's own text is shown."""
 _MAX_ROWS = 2**20
 
 _FREE = """
@@ -50,7 +52,8 @@ _COUNTS = f"""
 _PAGES = f"""
     SELECT p.oid, c.url, coalesce(h.host, ''), coalesce(p.title, ''), p.relevance,
            CASE WHEN p.relevance >= 0.5 THEN p.kcid END,
-           left(coalesce(nullif(p.description, ''), nullif(p.main_text, ''), p.text, ''), {SNIPPET_CHARS})
+           left(CASE WHEN length(p.description) >= {MIN_DESCRIPTION_CHARS} THEN p.description
+                     ELSE coalesce(nullif(p.main_text, ''), nullif(p.text, ''), p.description, '') END, {SNIPPET_CHARS})
     FROM pages p JOIN crawl c USING (oid) LEFT JOIN hosts h USING (sid)
     WHERE p.oid IN (SELECT unnest($1::BIGINT[]))
 """
