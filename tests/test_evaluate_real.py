@@ -256,6 +256,9 @@ def test_labels_answer_the_questions_of_a_real_crawl(local: Path, tmp_path: Path
     assert reasons == ["first", "feedback", "feedback"]
     assert [model.documents for model in runs[task, "10 answers"].models][1:] == [10, 15]
     assert [model.reason for model in runs[task, "0 answers"].models] == ["first"]
+    asked = runs[task, "10 answers"].answered
+    assert len(asked) == 10 and set(asked) <= set(runs[task, "10 answers"].crawled.tolist())
+    assert not runs[task, "0 answers"].answered
     assert runs[task, "10 answers"].pages == again[task, "10 answers"].pages
     assert runs[task, "10 answers"].relevances == pytest.approx(again[task, "10 answers"].relevances)
 

@@ -25,7 +25,7 @@ import hashlib
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +144,8 @@ class CrawlResult:
     """Of each page fetched, the latest."""
     models: list[ModelRun]
     """Those that were trained; not those of OASIS of which only the variable part was redrawn."""
+    answered: tuple[int, ...] = ()
+    """The pages about which the crawl asked and the labels answered."""
 
 
 def crawl_for_real(
@@ -168,18 +170,22 @@ def crawl_for_real(
         collection = Collection.create(folder / "collection", seeds=folder / "seeds.txt", settings=chosen)
         fetched = [page for page in starts if not (chosen.robots.obey_meta and _is_noindex(analysed, page))]
         _teach(collection, analysed, topic, fetched)
-        about = {analysed.web.urls[page] for page in (*topic.examples, *topic.targets)}
-        status = collection.crawl(
-            transport=RecordedTransport(analysed.web, collection.settings),
-            answerer=lambda question: question["url"] in about,
-        )
+        about, answered = {*topic.examples, *topic.targets}, []
+
+        def answer(question: dict[str, Any]) -> bool:
+            page = analysed.web.number(question["url"])
+            answered.append(page)
+            return page in about
+
+        transport = RecordedTransport(analysed.web, collection.settings)
+        status = collection.crawl(transport=transport, answerer=answer)
         if status.interrupted:
             raise KeyboardInterrupt  # a crawl ends at Ctrl-C as if nothing had happened; an experiment must not
         with Store.open(collection.folder, read_only=True) as store:
             reader = _Reader(store, analysed, chosen, max_pages)
             if chosen.classify.classifier != KEYWORDS and not reader.models:
                 raise InputError(f"no model could be trained: {status.model}", "Give more examples, or longer ones.")
-            return reader.read(status.outcomes)
+            return replace(reader.read(status.outcomes), answered=tuple(answered))
 
 
 def _write_others(folder: Path, judge: JudgeChoice, analysed: Analysed, topic: TaskTopic, seed: int) -> None:
@@ -340,10 +346,16 @@ def crawl(spec: RunSpec) -> RunRecord:
         max_pages=spec.budget_pages,
         seed=experiment.seed,
     )
-    return _run(spec, found.crawl, found.judgements, found.models)
+    return _run(spec, found.crawl, found.judgements, found.models, found.answered)
 
 
-def _run(spec: RunSpec, crawl: Crawl, judgements: Sequence[Judgement], models: Iterable[ModelRun] = ()) -> RunRecord:
+def _run(
+    spec: RunSpec,
+    crawl: Crawl,
+    judgements: Sequence[Judgement],
+    models: Iterable[ModelRun] = (),
+    answered: tuple[int, ...] = (),
+) -> RunRecord:
     metrics = sorted({name for judgement in judgements for name in judgement.agreed})
     bits = {name: 1 << at for at, name in enumerate(metrics)}
     agreed = [sum(bits[name] for name in said.agreed) + UNDOUBTED * said.undoubted for said in judgements]
@@ -360,4 +372,5 @@ def _run(spec: RunSpec, crawl: Crawl, judgements: Sequence[Judgement], models: I
         agreed=np.array(agreed, "<u2").tobytes(),
         starts=spec.starts,
         models=tuple(models),
+        answered=answered,
     )
