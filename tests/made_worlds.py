@@ -183,6 +183,13 @@ def _found(draw: random.Random, crawl: Any, stored: Any, asked: Any, kcids: Sequ
         "reviews": [
             {"judged": at(60), "kcid": kcids[1], "oid": row["oid"], "verdict": "yes", "stratum": "s"} for row in stored[:3]
         ],
+        "questions": [
+            {
+                "oid": row["oid"], "kcid": kcids[1], "asked": at(61), "reason": "sure", "benefit": 3,
+                "answered": at(62) if place else None, "answer": "yes" if place else None,
+            }
+            for place, row in enumerate(stored[:3])
+        ],
         "hubs": [{"oid": row["oid"], "score": draw.random()} for row in stored],
         "auth": [{"oid": row["oid"], "score": draw.random()} for row in stored],
         "link_scores": [
@@ -224,7 +231,7 @@ def _told(draw: random.Random, crawl: Any, kcids: Sequence[int]) -> Rows:
             {
                 "phase": draw.choice(list(Phase)), "archetype_rounds": draw.randint(0, 5),
                 "relevant_at_round": draw.randint(0, 30), "negative_rounds": draw.randint(0, 5),
-                "pages_at_analysis": draw.randint(0, 30),
+                "pages_at_analysis": draw.randint(0, 30), "question_rounds": draw.randint(0, 5),
             }
         ],
     }  # fmt: skip

@@ -6,17 +6,18 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import struct
 import sys
 import termios
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from conftest import MakeCollection
+from conftest import MakeCollection, MakeTaught
 from opilio import Collection
 from opilio.lab.local_web import LocalServer
 
@@ -52,11 +53,27 @@ class Terminal:
             self._read()
         return self.plain
 
-    def wait_for_end(self) -> int:
-        """Read to the end; the exit code."""
+    def modes(self) -> list[int]:
+        """How the terminal gives keys to the program: echo, lines or single keys, signals."""
+        return list(termios.tcgetattr(self._screen)[:4])
+
+    def press(self, key: bytes) -> None:
+        """Press a key once the program takes keys one by one: what is typed before is lost."""
         deadline_s = time.monotonic() + WAIT_S
+        while self.modes()[3] & termios.ICANON:
+            assert time.monotonic() < deadline_s, self.plain[-2000:]
+            self._read()
+        self.type(key)
+
+    def wait_for_end(self, is_last_so: Callable[[], bool] = lambda: True) -> int:
+        """Read to the end; the exit code. `is_last_so` must be true when the program has written its last."""
+        deadline_s = time.monotonic() + WAIT_S
+        was_so = True
         while self._read():
             assert time.monotonic() < deadline_s, self.plain[-2000:]
+            with contextlib.suppress(termios.error):  # the terminal is gone
+                was_so = is_last_so()
+        assert was_so
         return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
 
     @property
@@ -170,3 +187,60 @@ def test_markup_in_a_name_is_just_text(make_collection: MakeCollection, tmp_path
     finally:
         terminal.close()
     assert "x[/red]: page limit reached (30)" in terminal.plain
+
+
+def test_keys_answer_questions_beside_the_panel(make_taught: MakeTaught) -> None:
+    """The panel of a crawl shows a question; y, n and s answer it and u takes an answer back, while the crawl goes on.
+    Ctrl-C still ends the crawl, and the terminal is left as it was found."""
+    collection = make_taught(fetch__host_delay_s=1.0, limits__max_pages=0, run__workers=1)
+    terminal = Terminal("crawl", str(collection.folder))
+    try:
+        modes = terminal.modes()
+        terminal.wait_for(r"is this page about .*\n.*http://.*\n.*y yes +n no +s skip +u undo +\(5 open\)")
+        assert terminal.modes() != modes, "keys come one by one"
+        for key, left in ((b"y", 4), (b"n", 3), (b"s", 2), (b"u", 3)):
+            terminal.type(key)
+            terminal.wait_for(rf"(?s)\(5 open\).*\({left} open\)")
+        terminal.wait_for("open again")
+        terminal.type(CTRL_C)
+        assert terminal.wait_for_end(lambda: terminal.modes() == modes) == 130
+    finally:
+        terminal.close()
+    assert "Traceback" not in terminal.plain
+    assert [one["answer"] for one in collection.answers()] == ["no", "yes"]
+
+
+def test_no_questions_beside_the_panel_when_they_are_turned_off(make_taught: MakeTaught) -> None:
+    """`--no-questions` is kept in the settings, and keys are left alone."""
+    collection = make_taught(limits__max_pages=30)
+    terminal = Terminal("crawl", str(collection.folder), "--no-questions")
+    try:
+        assert terminal.wait_for_end() == 0
+    finally:
+        terminal.close()
+    assert "is this page about" not in terminal.plain
+    assert Collection(collection.folder).settings.learn.questions == 0
+
+
+def test_questions_one_by_one(crawled_taught: Path, tmp_path: Path) -> None:
+    """`opilio ask` shows one question after the other; other keys are ignored, u goes back, q ends it."""
+    shutil.copytree(crawled_taught, tmp_path / "c")
+    collection = Collection(tmp_path / "c")
+    first, second, *_ = collection.questions()
+    terminal = Terminal("ask", str(collection.folder))
+    try:
+        terminal.wait_for(rf"5 questions left(?s:.*)Is it about {first['topic']}\?")
+        terminal.press(b"x")
+        terminal.wait_for(r"(?s)5 questions left.*5 questions left.*quit\]")
+        terminal.press(b"y")
+        terminal.wait_for(rf"(?s)example from now on.*4 questions left, 1 answered.*about {second['topic']}\?")
+        terminal.press(b"u")
+        terminal.wait_for(r"(?s)open again.*5 questions left.*quit\]")
+        terminal.press(b"n")
+        terminal.wait_for(r"(?s)counter-example from now on.*4 questions left.*quit\]")
+        terminal.press(b"q")
+        assert terminal.wait_for_end() == 0
+    finally:
+        terminal.close()
+    assert "1 change not yet learned: opilio topics train" in terminal.plain
+    assert [(one["oid"], one["answer"]) for one in collection.answers()] == [(first["oid"], "no")]

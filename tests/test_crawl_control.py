@@ -163,7 +163,7 @@ def test_an_answer_that_json_has_no_form_for(crawling: Collection) -> None:
     """A crawl says what it cannot send; it is not taken for one that does not run."""
     with pytest.raises(QueryError, match="cannot be sent"):
         crawling.sql("SELECT MAP {DATE '2020-01-01': 1}")
-    assert crawling.answer("SELECT MAP {DATE '2020-01-01': 1} AS m")["rows"] == [[{"2020-01-01": 1}]]
+    assert crawling.query("SELECT MAP {DATE '2020-01-01': 1} AS m")["rows"] == [[{"2020-01-01": 1}]]
 
 
 def test_a_request_that_is_too_large(crawling: Collection) -> None:

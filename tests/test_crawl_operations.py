@@ -42,6 +42,7 @@ class Engine:
         self.commits = 0
         self.teacher = SimpleNamespace(learn_soon=self._learn_soon)
         self.steering = SimpleNamespace(claim=self._claim)
+        self.asker = SimpleNamespace(counts=None)
 
     async def commit(self, *, wait: bool) -> None:
         self.commits += 1
@@ -168,7 +169,7 @@ READINGS: dict[str, dict[str, Any]] = {
     "pages": {"urls": ["PAGE"]},
     "neighbours": {"url": "PAGE"},
     "distill": {"topic": None, "top": 3},
-    "answer": {"sql": "SELECT url, visited FROM pages JOIN crawl USING (oid) ORDER BY url LIMIT 3"},
+    "query": {"sql": "SELECT url, visited FROM pages JOIN crawl USING (oid) ORDER BY url LIMIT 3"},
     "tables": {},
     "topics": {},
     "examples": {"topic": TOPIC},
@@ -179,6 +180,8 @@ READINGS: dict[str, dict[str, Any]] = {
     "compare_models": {"first": 1, "second": 1},
     "compare_topics": {"first": 1, "second": 1},
     "explain": {"target": "PAGE"},
+    "questions": {},
+    "answers": {},
     "pending": {},
     "clusters": {"topic": TOPIC, "k": 2},
     "review": {"topic": TOPIC},
@@ -189,6 +192,9 @@ READINGS: dict[str, dict[str, Any]] = {
     "peer_topics": {},
 }
 CHANGES = (
+    ("answer", {"oid": "OID", "answer": True}),
+    ("undo_answer", {"oid": "OID"}),
+    ("answer", {"oid": "OID", "answer": "skip"}),
     ("mark", {"topic": TOPIC, "good": False}),
     ("mark", {"topic": TOPIC, "good": True}),
     ("add_example", {"topic": TOPIC, "example": "text:huffman codes and entropy"}),
@@ -227,16 +233,19 @@ def test_no_operation_is_forgotten() -> None:
     assert not live & compared
 
 
-def filled(arguments: dict[str, Any], page: str, words: str) -> dict[str, Any]:
-    text = json.dumps(arguments).replace('"PAGE"', json.dumps(page)).replace('"WORDS"', json.dumps(words))
+def filled(arguments: dict[str, Any], page: str, words: str, oid: int) -> dict[str, Any]:
+    text = json.dumps(arguments)
+    for name, value in {"PAGE": page, "WORDS": words, "OID": oid}.items():
+        text = text.replace(f'"{name}"', json.dumps(value))
     filled_in: dict[str, Any] = json.loads(text)
     return filled_in
 
 
-def page_of(collection: Collection) -> tuple[str, str]:
-    """A relevant page of the topic, and some words of it."""
+def page_of(collection: Collection) -> tuple[str, str, int]:
+    """A relevant page of the topic, and some words of it; and a page that the crawl asks about."""
     url = collection.topic_pages(TOPIC, relevant=True)["results"][-1]["url"]
-    return url, " ".join(collection.page_text(url)["text"].split()[:12])
+    words = " ".join(collection.page_text(url)["text"].split()[:12])
+    return url, words, collection.questions()[-1]["oid"]
 
 
 def without_times(result: Any) -> Any:
@@ -249,8 +258,8 @@ def without_times(result: Any) -> Any:
 def test_reading_is_the_same_while_a_crawl_runs(made: Collection, tmp_path: Path) -> None:
     """Every operation that reads gives the same result from the database and from a running crawl."""
     collection = copied(made, tmp_path / "copy")
-    page, words = page_of(collection)
-    calls = {name: filled(arguments, page, words) for name, arguments in READINGS.items()}
+    found = page_of(collection)
+    calls = {name: filled(arguments, *found) for name, arguments in READINGS.items()}
     alone = {name: getattr(collection, name)(**arguments) for name, arguments in calls.items()}
     with served(collection) as engine:
         assert is_running(collection.folder)
@@ -269,15 +278,15 @@ def test_reading_is_the_same_while_a_crawl_runs(made: Collection, tmp_path: Path
 def test_changes_are_the_same_while_a_crawl_runs(made: Collection, tmp_path: Path) -> None:
     """Every change has the same result and leaves the same training data; a running crawl learns from each, once."""
     alone, live = copied(made, tmp_path / "alone"), copied(made, tmp_path / "live")
-    page, words = page_of(alone)
+    found = page_of(alone)
     results = []
     for name, arguments in CHANGES:
         assert OPERATIONS[name].access is WRITES
-        results.append(getattr(alone, name)(**filled(arguments, page, words)))
+        results.append(getattr(alone, name)(**filled(arguments, *found)))
     with served(live) as engine:
         for (name, arguments), result in zip(CHANGES, results, strict=True):
             engine.learned.clear()
-            assert getattr(live, name)(**filled(arguments, page, words)) == result, name
+            assert getattr(live, name)(**filled(arguments, *found)) == result, name
             [cause] = engine.learned
             assert cause.reason is TrainingReason.FEEDBACK
             assert cause.detail.startswith(name.replace("_", " "))
@@ -324,7 +333,8 @@ def test_errors_are_the_same_while_a_crawl_runs(made: Collection, tmp_path: Path
         ("feedback", {"url": "http://a.test/", "verdict": "good"}),
         ("use_model", {"version": 99}),
         ("portal", {"days": 0}),
-        ("answer", {"sql": "SELEC"}),
+        ("query", {"sql": "SELEC"}),
+        ("answer", {"oid": -1, "answer": "yes"}),
     ]
     told = []
     for name, arguments in wrong:

@@ -238,3 +238,33 @@ def test_a_killed_experiment_leaves_nothing(local: Path, tmp_path: Path) -> None
     assert workers
     assert not any(map(is_alive, workers))
     assert not list(crawls.glob("opilio-evaluate-*"))
+
+
+def test_labels_answer_the_questions_of_a_real_crawl(local: Path, tmp_path: Path) -> None:
+    """With `answers` a crawl asks, the labels answer, and a model is trained for each round, the same in each run;
+    without it nothing is asked."""
+    judge = {**BAYES, "negatives": 0}
+    strategies = [
+        {"strategy": "best-first", "label": f"{answers} answers", "judge": judge, "real": True, "answers": answers}
+        for answers in (0, 10)
+    ]
+    settings = {"learn.mined_negatives": 0}
+    task = "from examples"
+    runs = runs_of(make(local, strategies, settings=settings, tasks=[task]), tmp_path / "one")
+    again = runs_of(make(local, strategies[1:], settings=settings, tasks=[task]), tmp_path / "two")
+    reasons = [model.reason for model in runs[task, "10 answers"].models]
+    assert reasons == ["first", "feedback", "feedback"]
+    assert [model.documents for model in runs[task, "10 answers"].models][1:] == [10, 15]
+    assert [model.reason for model in runs[task, "0 answers"].models] == ["first"]
+    asked = runs[task, "10 answers"].answered
+    assert len(asked) == 10 and set(asked) <= set(runs[task, "10 answers"].crawled.tolist())
+    assert not runs[task, "0 answers"].answered
+    assert runs[task, "10 answers"].pages == again[task, "10 answers"].pages
+    assert runs[task, "10 answers"].relevances == pytest.approx(again[task, "10 answers"].relevances)
+
+
+@pytest.mark.parametrize("wrong", [{"answers": 5}, {"answers": -1, "real": True}])
+def test_only_real_crawls_ask_questions(local: Path, wrong: dict[str, Any]) -> None:
+    """A simulated crawl cannot ask, and no crawl can have fewer than no answers: refused before anything runs."""
+    with pytest.raises(SettingsError, match="only real crawls ask questions"):
+        make(local, [{"strategy": "best-first", **wrong}])

@@ -60,7 +60,18 @@ def _divide_and_join(seed: int, topics: tuple[str, ...]) -> None:
 
 def _check_parts(whole: dict[str, Counter[Any]], parts: list[dict[str, Counter[Any]]]) -> None:
     """Every fact is in one part, and every URL that is another's is known to be."""
-    for table in ("pages", "terms", "visits", "judgements", "reviews", "redirects", "duplicates", "hubs", "seeds"):
+    for table in (
+        "pages",
+        "terms",
+        "visits",
+        "judgements",
+        "reviews",
+        "questions",
+        "redirects",
+        "duplicates",
+        "hubs",
+        "seeds",
+    ):
         assert sum((part[table] for part in parts), Counter()) == whole[table], table
     for part in parts:
         assert part["lexicon"] == whole["lexicon"] and part["models"] == whole["models"]
@@ -98,7 +109,7 @@ def _join_strangers(seed: int) -> None:
         merge(Path(place, "both"), [one, two])
         ours, theirs, both = facts(one), facts(two), facts(Path(place, "both"))
     sources = [ours, theirs]
-    for table in ("visits", "lexicon", "notices", "runs", "offers", "reviews", "redirects"):
+    for table in ("visits", "lexicon", "notices", "runs", "offers", "reviews", "questions", "redirects"):
         columns = slice(1, None) if table == "runs" else slice(None)
         assert {row[columns] for row in both[table]} == {row[columns] for s in sources for row in s[table]}, table
     assert {row[1] for row in both["crawl"]} == {row[1] for source in sources for row in source["crawl"]}

@@ -93,7 +93,7 @@ def test_every_question_has_its_page(portal: Portal) -> None:
         assert code == 200, one.name
         assert one.title in page and 'role="alert"' not in page
         assert ("answer-head" in page) is not one.writes
-    assert {one["name"] for one in portal.get("/api/c/collection/questions")[1]} == {one.name for one in QUESTIONS}
+    assert {one["name"] for one in portal.get("/api/c/collection/sql/questions")[1]} == {one.name for one in QUESTIONS}
     assert portal.get(PAGE, question="nothing")[0] == 400
 
 

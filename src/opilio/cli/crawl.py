@@ -15,6 +15,7 @@ from opilio.cli.portal import PORT, portal_alongside, stay
 from opilio.cluster.workers import check_ray, on_ray
 from opilio.crawl import Collection
 from opilio.errors import InputError
+from opilio.learn.asking import asks
 from opilio.settings import Settings, load, override, parse_assignment
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 
@@ -73,12 +74,13 @@ _SHORT = {
     metavar="[PORT]",
     help=f"Serve the portal during the crawl and afterwards until Ctrl-C (default port {PORT}; 0: any free port).",
 )
+@click.option("--no-questions", is_flag=True, help="Ask no questions about pages, now and later (learn.questions = 0).")
 @click.option("--quiet", "-q", is_flag=True, help="Print only the summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print progress and the summary as JSON lines.")
 def crawl(
     folder: Path, bookmarks: Path | None, seeds: Path | None, examples: Path | None, topics: Path | None, query: str,
     config: Path | None, assignments: tuple[str, ...], retry_failed: bool, recrawl: bool, portal: int | None,
-    ray_address: str | None, quiet: bool, as_json: bool, **short: Any,
+    ray_address: str | None, no_questions: bool, quiet: bool, as_json: bool, **short: Any,
 ) -> None:  # fmt: skip
     """Crawl into the collection FOLDER: a new one, or one that exists.
 
@@ -99,6 +101,8 @@ def crawl(
         changes["limits.max_bytes"] = int(changes["limits.max_bytes"])
     if short.get("order_by") and not short.get("strategy"):
         changes["frontier.strategy"] = "sql"
+    if no_questions:
+        changes["learn.questions"] = 0
     changes.update(parse_assignment(text) for text in assignments)
     inputs = {"bookmarks": bookmarks, "seeds": seeds, "examples": examples, "topics": topics}
     if ray_address is not None:
@@ -108,7 +112,8 @@ def crawl(
     _warn_without_contact(collection.settings)
     with contextlib.ExitStack() as stack:
         portal_process = stack.enter_context(portal_alongside(folder, portal)) if portal is not None else None
-        with make_display(quiet=quiet, as_json=as_json) as display:
+        asks_in = folder if asks(collection.settings) else None
+        with make_display(quiet=quiet, as_json=as_json, asks_in=asks_in) as display:
             status = collection.crawl(on_tick=display.tick, retry_failed=retry_failed, recrawl=recrawl, workers=workers)
         if as_json:
             print_json("end", status)
@@ -155,8 +160,11 @@ def _warn_without_contact(settings: Settings) -> None:
         click.echo("warning: no contact URL is set, so site owners cannot reach you; set one: --contact URL", err=True)
 
 
-def make_display(*, quiet: bool, as_json: bool) -> Silence:
-    """A live panel on a terminal, log lines when output is not a terminal, JSON lines or nothing on request."""
+def make_display(*, quiet: bool, as_json: bool, asks_in: Path | None = None) -> Silence:
+    """A live panel on a terminal, log lines when output is not a terminal, JSON lines or nothing on request.
+
+    With `asks_in`, the folder of the collection, the panel shows the questions of the crawl and takes answers.
+    """
     if as_json:
         return JsonLines()
     if quiet:
@@ -165,4 +173,4 @@ def make_display(*, quiet: bool, as_json: bool) -> Silence:
         return LogLines()
     from opilio.cli.panel import Panels  # noqa: PLC0415  (rich takes long to load)
 
-    return Panels()
+    return Panels(asks_in)

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from opilio.cli.ask import show_table
 from opilio.cli.crawl import make_display
 from opilio.cli.display import summary
 from opilio.cli.portal import serve_place
+from opilio.cli.steer import show_table
 from opilio.crawl import Collection, Status
 from opilio.errors import CollectionError
 from opilio.lab.local_web import LocalServer, LocalWeb

@@ -104,11 +104,12 @@ class LogLines(Silence):
             return
         self._last_s = time.monotonic()
         harvest = "" if status.harvest is None else f", harvest {status.harvest:.3f}"
+        questions = f", questions for you {status.questions}" if status.questions else ""
         failed = sum(n for name, n in status.outcomes.items() if Outcome(name).kind is OutcomeKind.FAILED)
         click.echo(
             f"{time.strftime('%H:%M:%S')} pages {status.pages:,} ({status.pages_per_s:.1f}/s), "
             f"{show_bytes(status.fetched_bytes)}, waiting {status.waiting:,}, hosts {status.hosts:,}, "
-            f"failed {failed:,}{harvest}",
+            f"failed {failed:,}{harvest}{questions}",
             err=True,
         )
 
@@ -193,4 +194,6 @@ def summary(status: Status) -> str:
         lines.append("  counted: " + ", ".join(f"{name} {n:,}" for name, n in sorted(counts.items())))
     for notice in status.notices[-SHOWN_NOTICES:]:
         lines += notice_lines(notice, "  ")
+    if status.questions:
+        lines.append(f"  questions for you: {status.questions}; answer them: opilio ask {status.folder}")
     return "\n".join(lines)

@@ -1,6 +1,10 @@
-"""The live panel of a crawl on a terminal."""
+"""The live panel of a crawl on a terminal, with its question to the user."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -8,7 +12,9 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from opilio.cli import one_line
 from opilio.cli.display import Silence, grouped, notice_lines, show_bytes, show_duration, sparkline
+from opilio.cli.questions import QuestionKeys
 from opilio.crawl.status import Status
 from opilio.model import OutcomeKind
 
@@ -19,25 +25,48 @@ ROOM_FOR_CTRL_C = 4  # columns: terminals echo ^C behind the panel, and a wrappe
 class Panels(Silence):
     """A panel that is redrawn four times a second."""
 
-    def __init__(self) -> None:
+    def __init__(self, asks_in: Path | None = None) -> None:
+        """With `asks_in`, the folder of the collection, the questions of the crawl can be answered by keys."""
         self._console = Console(stderr=True)
         self._live = Live(console=self._console, refresh_per_second=4, transient=True)
+        self._keys = QuestionKeys(asks_in) if asks_in is not None else None
 
     def __enter__(self) -> Panels:
+        if self._keys is not None:
+            self._keys.start()
         self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Take the panel away."""
+        """Take the panel away, and give the terminal back."""
         self._live.stop()
+        if self._keys is not None:
+            self._keys.stop()
 
     def tick(self, status: Status) -> None:
         """Draw the panel."""
-        self._live.update(panel(status, self._console.width - ROOM_FOR_CTRL_C))
+        asked: list[Text] = []
+        if self._keys is not None:
+            self._keys.update(status.questions)
+            asked = question_lines(self._keys.question, status.questions, self._keys.said)
+        self._live.update(panel(status, self._console.width - ROOM_FOR_CTRL_C, asked))
 
 
-def panel(status: Status, width: int) -> Panel:
-    """The live panel of a crawl."""
+def question_lines(question: dict[str, Any] | None, count: int, said: str) -> list[Text]:
+    """The question to show, its keys, and what came of the latest key."""
+    lines = [Text(said, style="dim", overflow="ellipsis", no_wrap=True)] if said else []
+    if question is None or not count:
+        return lines
+    title = one_line(question["title"]) or "(no title)"
+    topic = one_line(question["topic"])
+    lines.append(Text(f"question  is this page about {topic}?  ({question['why']})", style="bold cyan"))
+    lines.append(Text(f"  {title}  {one_line(question['url'])}", overflow="ellipsis", no_wrap=True))
+    lines.append(Text(f"  y yes   n no   s skip   u undo   ({count} open)", style="cyan"))
+    return lines
+
+
+def panel(status: Status, width: int, asked: Sequence[Text] = ()) -> Panel:
+    """The live panel of a crawl; `asked` is its question to the user."""
     figures = Table.grid(padding=(0, 3))
     for _ in range(4):
         figures.add_column(style="dim")
@@ -60,6 +89,7 @@ def panel(status: Status, width: int) -> Panel:
             lines.append(Text(f"{kind.value}: {parts}", style="red" if kind is OutcomeKind.FAILED else "yellow"))
     said = ["\n".join(notice_lines(notice)) for notice in status.notices[-SHOWN_NOTICES:]]
     lines += [Text(text, style="magenta") for text in said]
+    lines += asked
     ending = f"  ending: {status.reason}" if status.reason else "  Ctrl-C ends the crawl; nothing is lost"
     return Panel(Group(*lines), title=Text(f"opilio crawl {status.folder}"), subtitle=ending, title_align="left",
                  width=max(20, width))  # fmt: skip

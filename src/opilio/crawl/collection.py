@@ -27,11 +27,12 @@ from opilio import learn
 from opilio.analyze.files import read_file
 from opilio.analyze.sketch import bands
 from opilio.crawl.absorb import Absorber
+from opilio.crawl.asker import Answerer
 from opilio.crawl.control import ControlServer
 from opilio.crawl.engine import Engine
 from opilio.crawl.ledger import Ledger
 from opilio.crawl.messages import WorkerSetup
-from opilio.crawl.operations import Operation, browse, crawling, database, federation, reviewing, training
+from opilio.crawl.operations import Operation, asking, browse, crawling, database, federation, reviewing, training
 from opilio.crawl.operations.client import OperationClient, is_running
 from opilio.crawl.phases import phase_at_start, strategy_in
 from opilio.crawl.restore import recover_pages, reopen, restore
@@ -173,13 +174,15 @@ class Collection:
         recrawl: bool = False,
         transport: Transport | None = None,
         workers: MakeWorkers | None = None,
+        answerer: Answerer | None = None,
     ) -> Status:
         """Crawl until a limit is reached or nothing is left; continues where the last crawl stopped.
 
         `settings` changes settings permanently, by dotted name. `retry_failed` fetches failed URLs again, `recrawl` the
         pages that are stored. `workers` makes workers that run elsewhere (`opilio.cluster`). `on_tick` is called a
-        few times a second; when it returns False, the crawl ends. Ctrl-C ends it cleanly; a second Ctrl-C ends it at
-        once.
+        few times a second; when it returns False, the crawl ends. `answerer` answers the crawl's questions in place of
+        the user: it is called with each as `questions` returns it, and returns True, False or None. Ctrl-C ends the
+        crawl cleanly; a second Ctrl-C ends it at once.
         """
         if settings:
             self.change_settings(settings)
@@ -191,7 +194,7 @@ class Collection:
                 urls.retry_failed(store)
             if recrawl:
                 urls.recrawl(store)
-            return uvloop.run(self._run(store, on_tick, transport, workers))
+            return uvloop.run(self._run(store, on_tick, transport, workers, answerer))
 
     def _check_recrawl(self) -> None:
         """Refuse limits that count stored pages: they would end a recrawl before it began."""
@@ -221,6 +224,7 @@ class Collection:
         on_tick: Callable[[Status], object],
         transport: Transport | None,
         make_workers: MakeWorkers | None,
+        answerer: Answerer | None,
     ) -> Status:
         if self.settings.learn.phases and not training_data.has_documents(store):
             raise InputError(
@@ -253,7 +257,7 @@ class Collection:
         else:
             workers = ProcessWorkers(setup, self.settings.run.workers)
         names = {topic.kcid: topic.path or topic.name for topic in store.load_topics()}
-        engine = Engine(settings, store, absorber, workers, names)
+        engine = Engine(settings, store, absorber, workers, names, answerer)
         pages_before = absorber.counters.pages
         run = store.start_run(time.time(), opilio.__version__, to_toml(self.settings))
         async with ControlServer(engine, self.folder):
@@ -321,7 +325,7 @@ class Collection:
     distill = method(browse.distill)
 
     sql = method(database.sql)
-    answer = method(database.answer)
+    query = method(database.query)
     tables = method(database.tables)
     export = method(database.export)
 
@@ -344,6 +348,11 @@ class Collection:
     use_model = method(training.use_model)
     explain = method(training.explain)
     explain_link = method(training.explain_link)
+
+    questions = method(asking.questions)
+    answers = method(asking.answers)
+    answer = method(asking.answer)
+    undo_answer = method(asking.undo_answer)
 
     feedback = method(reviewing.feedback)
     pending = method(reviewing.pending)

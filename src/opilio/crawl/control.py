@@ -127,7 +127,7 @@ class ControlServer:
             result = await asyncio.to_thread(function)
             if operation.names_a_url:
                 await engine.steering.claim([str(result)])
-        detail = f"{operation.name.replace('_', ' ')}: {arguments.get('topic') or ''}"
+        detail = ": ".join(filter(None, (operation.name.replace("_", " "), arguments.get("topic"))))
         await engine.teacher.learn_soon(TrainingCause(TrainingReason.FEEDBACK, detail))
         return result
 

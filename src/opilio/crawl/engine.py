@@ -17,6 +17,7 @@ from typing import Any
 
 from opilio import learn
 from opilio.crawl.absorb import Absorber
+from opilio.crawl.asker import Answerer, Asker
 from opilio.crawl.background import BackgroundTask
 from opilio.crawl.commits import Commits, Refills
 from opilio.crawl.distiller import Distiller
@@ -45,7 +46,13 @@ class Engine:
     """One run of a crawl."""
 
     def __init__(
-        self, settings: Settings, store: Store, absorber: Absorber, workers: Workers, topic_names: dict[int, str]
+        self,
+        settings: Settings,
+        store: Store,
+        absorber: Absorber,
+        workers: Workers,
+        topic_names: dict[int, str],
+        answerer: Answerer | None = None,
     ) -> None:
         self.settings = settings
         self.store = store
@@ -71,6 +78,7 @@ class Engine:
         )  # fmt: skip
         self.distiller = Distiller(settings, store, absorber, commit, self.teacher.link_contexts)
         self.watcher = Watcher(settings, store, absorber, commit, self.end)
+        self.asker = Asker(settings, store, absorber, commit, self.teacher, self.watcher, answerer)
         self.phases = Phases(settings, store, absorber, self.teacher, self.distiller, self.order_by_settings, self.end)
         self.steering = Steering(store, absorber, commit, self._refill_ended)
         self.refills = Refills(
@@ -80,6 +88,7 @@ class Engine:
             self.teacher,
             self.distiller,
             self.watcher,
+            self.asker,
             self.phases,
             self.steering,
         ]
@@ -318,4 +327,5 @@ class Engine:
             interrupted=self._is_interrupted,
             paused=self.steering.pauses_fetching,
             boosts=dict(frontier.boosts),
+            questions=self.asker.open,
         )

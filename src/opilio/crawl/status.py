@@ -20,6 +20,7 @@ _PROGRESS_NAMES = {
     "relevant_at_round": "pages judged relevant before the last round of archetypes",
     "negative_rounds": "looks for pages about other things",
     "pages_at_analysis": "pages at the latest link analysis",
+    "question_rounds": "rounds of questions",
 }
 RATE_WINDOW_S = 10.0
 HARVEST_WINDOW_PAGES = 500
@@ -66,6 +67,8 @@ class Status:
     """Whether the user has paused it: requests under way are finished, and no new ones are sent."""
     boosts: dict[str, float] = field(default_factory=dict)
     """Hosts that get their turn sooner, subdomains included, and by what factor."""
+    questions: int = 0
+    """How many questions wait for an answer."""
 
 
 class Counters:

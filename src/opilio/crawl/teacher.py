@@ -58,6 +58,8 @@ MAX_DOUBLINGS = 30
 LEARNED_AT_PAGES = (10, *(25 << doubling for doubling in range(20)))
 """Stored pages at which the crawl learns from them (docs/results/log.md, 2026-11-16)."""
 _LOOK_AT_THEM = "Look at them, and confirm or reject: opilio archetypes list FOLDER"
+QUIET_S = 1.5
+"""A training waits until the user has changed nothing for so long."""
 OASIS = "oasis"  # the classifier with a variable part
 _ENDS = ("the crawl ends, and trains nothing any more", "Try again when it has ended.")
 NOT_A_TOPIC = -2  # of a document that is an example of what is not wanted
@@ -84,6 +86,7 @@ class Teacher(BackgroundTask):
         self._commit = commit
         self._reprioritise = reprioritise
         self._wait_until_s = time.monotonic() + settings.classify.examples_timeout_s
+        self._quiet_until_s = 0.0
         self._cause: TrainingCause | None = None
         self._slot = TaskSlot(self._end)
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -146,6 +149,8 @@ class Teacher(BackgroundTask):
             return
         if self._cause is None and self._late and self._came_late():
             self._cause = TrainingCause(TrainingReason.EXAMPLES)
+        if self._cause is not None and time.monotonic() < self._quiet_until_s:
+            return
         if self._cause is not None and not self._awaited():
             cause, self._cause = self._cause, None
             self._late = {oid for oid in self._absorber.examples if self._absorber.ledger.is_open(oid)}
@@ -187,7 +192,7 @@ class Teacher(BackgroundTask):
     async def retrain(self, cause: TrainingCause, *, rejudge: bool = True) -> int:
         """Train again as soon as possible; return the new version. Raises what training raises."""
         self._check_open()
-        self._cause = cause
+        self._cause, self._quiet_until_s = cause, 0.0
         self._rejudges = rejudge
         heard: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self._listeners.append(heard)
@@ -238,7 +243,12 @@ class Teacher(BackgroundTask):
             raise InputError(*_ENDS)
 
     async def learn_soon(self, cause: TrainingCause) -> None:
-        """Adopt topics, marks and examples that were changed, and train again once the examples are there."""
+        """Adopt topics, marks and examples that were changed, and train again once the examples are there.
+
+        Changes that follow each other within `QUIET_S`, such as answers to questions, are learned in one training.
+        """
+        if not self._settings.learn.synchronous:
+            self._quiet_until_s = time.monotonic() + QUIET_S
         topics = await asyncio.to_thread(self._store.load_topics)
         examples = await asyncio.to_thread(examples_to_fetch, self._store)
         self._adopt(topics, examples)
@@ -297,6 +307,9 @@ class Teacher(BackgroundTask):
 
     async def _teach(self, cause: TrainingCause) -> None:
         await self._commit()
+        is_checked = cause.reason is TrainingReason.FEEDBACK and not self._listeners
+        if is_checked and not await asyncio.to_thread(self._is_news):  # the training before has learned it
+            return
         taught = await asyncio.to_thread(fingerprint, self._store, self._settings)
         known = await asyncio.to_thread(learn.gather, self._store, self._settings)
         training = await asyncio.to_thread(

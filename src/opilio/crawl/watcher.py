@@ -122,6 +122,8 @@ class Watcher(BackgroundTask):
         self._recalled = 0
         self.recall: float | None = None
         """The latest estimate."""
+        self.falls = 0
+        """How often the harvest fell in this run."""
 
     @property
     def pauses_fetching(self) -> bool:
@@ -186,6 +188,7 @@ class Watcher(BackgroundTask):
         if fall is not None:
             census = await asyncio.to_thread(learn.take_census, self._store, window)
             self._absorber.notice("harvest", _fell(fall, census), self._best_remedy(census))
+            self.falls += 1
         self._report_starving(seen)
         self._report_drifting(seen)
         self._judge_recall(seen)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -29,6 +29,7 @@ from opilio.store.loader import ModelRecord, TrainingRecord
 from opilio.store.pages import titles_of_urls
 from opilio.store.topics import next_kcid, remove_topic
 from opilio.store.training import ARCHETYPE, ExampleKey, ExampleRow
+from opilio.store.user_questions import reopen_questions_since
 from opilio.topics import (
     Change,
     ExampleKind,
@@ -173,21 +174,23 @@ def _name(given: TrainingInput) -> str:
 
 
 @contextmanager
-def recording_changes(store: Store) -> Iterator[None]:
-    """Record what is done to the training documents, and to the marks of topics, inside."""
-    before, marks = training.example_rows(store), _marks(store)
+def recording_changes(store: Store) -> Iterator[int]:
+    """Record what is done to the training documents, and to the marks of topics, inside.
+
+    Gives the moment, in microseconds, under which all of it is recorded: `undo_changes_at` takes it.
+    """
+    before, marks, now_us = training.example_rows(store), _marks(store), int(time.time() * 1e6)
     try:
-        yield
+        yield now_us
     finally:  # what was done before an error is done
-        _record(store, before)
+        _record(store, before, now_us)
         for kcid, mark in _marks(store).items():
             if marks.get(kcid, mark) != mark:
-                before_json = json.dumps({"type": marks[kcid]})
-                training.record_change(store, int(time.time() * 1e6), kcid, "", before_json)
+                training.record_change(store, now_us, kcid, "", json.dumps({"type": marks[kcid]}))
 
 
-def _record(store: Store, before: dict[ExampleKey, ExampleRow]) -> None:
-    after, now_us = training.example_rows(store), int(time.time() * 1e6)
+def _record(store: Store, before: dict[ExampleKey, ExampleRow], now_us: int) -> None:
+    after = training.example_rows(store)
     for key in sorted({*before, *after}):
         was, is_now = before.get(key), after.get(key)
         if was != is_now and {row["source"] for row in (was, is_now) if row} != {ARCHETYPE}:
@@ -220,15 +223,29 @@ def undo_changes(store: Store, version: int) -> int:
         raise InputError(f"there is no model {version}", "`opilio models FOLDER` shows those there are.")
     learned = _learned_by([model for model in models if model.version <= version])
     made_us = _made_us(learned)
+    restored = _restore(store, _before(store, made_us))
+    training.delete_changes_since(store, made_us)
+    reopen_questions_since(store, made_us)
+    return restored
+
+
+def undo_changes_at(store: Store, moment_us: int) -> int:
+    """Undo what the user changed at one moment, except documents that were changed since; how many that concerned."""
+    later = {(kcid, name) for kcid, name, _ in training.changes_since(store, moment_us)}
+    changed = _before(store, moment_us - 1)
+    return _restore(store, {key: row for key, row in changed.items() if key not in later})
+
+
+def _restore(store: Store, rows: Mapping[ExampleKey, ExampleRow | None]) -> int:
+    """Give documents the rows that they had; None: they were not there. Returns how many differ from what is there."""
     now, batch, restored = training.example_rows(store), Batch(), 0
-    for key, row in _before(store, made_us).items():
+    for key, row in rows.items():
         if row != now.get(key):
             restored += 1
             training.delete_example(store, *key)
             if row is not None:
                 batch.training.add(*(row[name] for name in (*training.COLUMNS, "added")))
     store.write(batch)
-    training.delete_changes_since(store, made_us)
     return restored
 
 

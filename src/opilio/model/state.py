@@ -124,3 +124,5 @@ class CrawlProgress:
     """Searches for mined negatives so far."""
     pages_at_analysis: int = 0
     """Pages that were stored when the latest link analysis began."""
+    question_rounds: int = 0
+    """Numbers of pages passed at which the crawl asks the user questions."""

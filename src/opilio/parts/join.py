@@ -73,7 +73,7 @@ _MODELS = "SELECT version, created, classifier, md5(model) FROM source.models OR
 _KCIDS = """
     SELECT topic FROM source.crawl UNION SELECT kcid FROM source.pages UNION SELECT kcid FROM source.judgements
     UNION SELECT kcid FROM source.topics UNION SELECT kcid FROM source.seeds UNION SELECT kcid FROM source.training
-    UNION SELECT kcid FROM source.lessons UNION SELECT kcid FROM source.reviews
+    UNION SELECT kcid FROM source.lessons UNION SELECT kcid FROM source.reviews UNION SELECT kcid FROM source.questions
     UNION SELECT kcid FROM source.link_scores UNION SELECT kcid FROM source.notices
 """
 _VERSIONS = """

@@ -172,7 +172,7 @@ FINISH_PROGRESS = f"""
     INSERT INTO joined.progress
     SELECT arg_max(phase, enum_code(phase)), max(archetype_rounds),
            greatest(sum(relevant_at_round) - coalesce(max(r.n), 0), 0), max(negative_rounds),
-           greatest(sum(pages_at_analysis) - coalesce(max(a.n), 0), 0)
+           greatest(sum(pages_at_analysis) - coalesce(max(a.n), 0), 0), max(question_rounds)
     FROM staged_progress LEFT JOIN excess r ON r.name = '{RELEVANT_AT_ROUND}'
     LEFT JOIN excess a ON a.name = '{PAGES_AT_ANALYSIS}'
     HAVING count(*) > 0
@@ -346,6 +346,7 @@ RULES: Mapping[str, TableRule] = {
     ),
     "training": TableRule(DIVIDE_TRAINING, JOIN_TRAINING, FINISH_TRAINING, staged=True),
     "lessons": _in_every_part("lessons", joined=JOIN_LESSONS, order="ORDER BY taught"),
+    "questions": _all_of_its_url("questions", renumbered=", k.new AS kcid", joins=_KCID),
     "reviews": _all_of_its_url("reviews", renumbered=", k.new AS kcid", joins=_KCID),
     "models": TableRule("INSERT INTO part.models SELECT * FROM whole.models ORDER BY rowid", JOIN_MODELS),
     "judgements": _all_of_its_url(

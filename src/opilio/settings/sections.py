@@ -346,6 +346,9 @@ class LearnSettings:
     # At most this many crawled pages that are clearly off-topic join OTHERS as negative examples; they are chosen early
     # in the crawl. 0: none. Nor are any if `classify.others` is set or the user gave 20 negative documents.
     mined_negatives: int = 50
+    # The crawl asks the user for at most this many answers, in rounds of 5 (or a quarter of them, if that is more): is
+    # this page about the topic? Questions wait while the crawl goes on. 0: it asks nothing.
+    questions: int = 20
     # Start with a learning phase (BINGO 2.6): depth-first, sharp focus, within the domains of the seeds. Then harvest.
     phases: bool = False
     # The learning phase ends when each topic has this many archetypes, counted at each round of `retrain_after`.

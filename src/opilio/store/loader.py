@@ -39,7 +39,9 @@ _TRAINING = """
     ORDER BY t.rowid
 """
 
-_PROGRESS = "SELECT phase, archetype_rounds, relevant_at_round, negative_rounds, pages_at_analysis FROM progress"
+_PROGRESS = """
+    SELECT phase, archetype_rounds, relevant_at_round, negative_rounds, pages_at_analysis, question_rounds FROM progress
+"""
 
 STATES = (UrlState.WAITING, UrlState.FETCHED, UrlState.FAILED, UrlState.DROPPED)
 """A state's code in the arrays of `load_urls` is its place here."""

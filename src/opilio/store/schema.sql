@@ -203,6 +203,18 @@ CREATE TABLE reviews (
     stratum VARCHAR NOT NULL       -- group that the page stood for: which metrics agreed, and its directory
 );
 
+-- Questions to the user about stored pages: is the page about the topic? At most one of a page. Those of a round have
+-- the same time; open are the ones of the latest round that have no answer. Yes and no are training data as well.
+CREATE TABLE questions (
+    oid      BIGINT NOT NULL,
+    kcid     SMALLINT NOT NULL,    -- wanted topic
+    asked    TIMESTAMP NOT NULL,
+    reason   ENUM ('sure', 'uncertain') NOT NULL,  -- one of the surest pages, or one close to the threshold
+    benefit  BIGINT NOT NULL,      -- stored pages with a similar relevance, which the answer is likely to move
+    answered TIMESTAMP,            -- NULL: not yet
+    answer   ENUM ('yes', 'no', 'skip')
+);
+
 -- Every model that was trained. The highest version judges.
 CREATE TABLE models (
     version    INTEGER NOT NULL,
@@ -288,7 +300,8 @@ CREATE TABLE progress (
     archetype_rounds  INTEGER NOT NULL,  -- searches for archetypes so far
     relevant_at_round BIGINT NOT NULL,   -- pages that had been judged relevant when the latest of them began
     negative_rounds   INTEGER NOT NULL,  -- searches for mined negatives so far
-    pages_at_analysis BIGINT NOT NULL    -- pages that were stored when the latest link analysis began
+    pages_at_analysis BIGINT NOT NULL,   -- pages that were stored when the latest link analysis began
+    question_rounds   INTEGER NOT NULL   -- numbers of pages passed at which the crawl asks the user questions
 );
 
 -- Running counts that no table can give, such as links dropped; written with the batch they belong to.

@@ -61,7 +61,7 @@ class StoreWriter:
                 if batch.progress is not None:
                     self._cursor.execute("DELETE FROM progress")
                     values = list(dataclasses.astuple(batch.progress))
-                    self._cursor.execute("INSERT INTO progress VALUES (?, ?, ?, ?, ?)", values)
+                    self._cursor.execute("INSERT INTO progress VALUES (?, ?, ?, ?, ?, ?)", values)
             self.journal_rows += len(batch.changes)
             self._next_seq += len(batch.changes)
 

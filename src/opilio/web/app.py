@@ -26,7 +26,7 @@ from opilio.errors import (
     SettingsError,
     StoreError,
 )
-from opilio.web import api, browsing, console, finding, peering, reviewing, start, teaching, watching
+from opilio.web import api, asking, browsing, console, finding, peering, reviewing, start, teaching, watching
 from opilio.web.access import Doors
 from opilio.web.pages import Pages
 from opilio.web.security import HEADERS, LOOPBACK, NotAllowed, Security
@@ -47,7 +47,7 @@ def create_app(shelf: Shelf, security: Security) -> FastAPI:
         title="Opilio", version=opilio.__version__, openapi_url=f"{API}/openapi.json", docs_url=None, redoc_url=None
     )
     app.state.shelf, app.state.security, app.state.pages, app.state.doors = shelf, security, Pages(security), Doors()
-    for module in (start, api, browsing, finding, watching, console, teaching, reviewing):
+    for module in (start, api, browsing, finding, watching, console, teaching, asking, reviewing):
         app.include_router(module.router)
     app.include_router(api.operation_routes())
     app.include_router(peering.router)

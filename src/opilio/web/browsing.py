@@ -174,7 +174,8 @@ def _shown(name: str) -> dict[str, Any]:
 @router.get("/c/{name}/", include_in_schema=False)
 def front(request: Request, name: str, collection: Reading, pages: Render, days: int = 1) -> HTMLResponse:
     """The front page of the portal."""
-    return pages.render(request, "portal.html", **_shown(name), **collection.portal(days), choices=DAYS)
+    shown = {**_shown(name), **collection.portal(days), "questions": len(collection.questions())}
+    return pages.render(request, "portal.html", **shown, choices=DAYS)
 
 
 @router.get("/c/{name}/topic", include_in_schema=False)

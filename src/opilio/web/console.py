@@ -61,7 +61,7 @@ def _chosen(name: str) -> ReadyQuestion:
 
 def _shown(collection: Collection, sql: str) -> dict[str, Any]:
     """An answer with its cells as texts, alongside their values."""
-    report = collection.answer(sql, SHOWN_ROWS)
+    report = collection.query(sql, SHOWN_ROWS)
     report["texts"] = [[_text(value) for value in row] for row in report["rows"]]
     is_drawn = any(kind == "number" for kind in report["kinds"])  # else their texts are enough
     report["rows"] = [
@@ -90,7 +90,7 @@ def ask(
     max_rows: Annotated[int, Query(ge=1, le=FILE_ROWS)] = FILE_ROWS,
 ) -> Response:
     """The answer to a query: JSON with columns and rows, or a CSV file. It cannot change anything."""
-    report = collection.answer(sql, max_rows)
+    report = collection.query(sql, max_rows)
     if form == "json":
         return JSONResponse(report)
     text = io.StringIO()
@@ -113,7 +113,7 @@ def change(collection: Writing, statement: Statement) -> dict[str, Any]:
     return {"said": f"done: {len(result.rows):,} rows came back", "rows": len(result.rows)}
 
 
-@router.get("/api/c/{name}/questions", tags=["sql"])
+@router.get("/api/c/{name}/sql/questions", tags=["sql"])
 def questions(collection: Reading) -> list[dict[str, Any]]:
     """The ready-made questions, with their statements."""
     return [

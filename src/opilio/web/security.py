@@ -4,7 +4,8 @@
   this machine (DNS rebinding) is refused.
 - Changes need the token. A program sends it as `Authorization: Bearer TOKEN`. A browser that has signed in has a cookie
   that scripts cannot read and that is not sent from other sites (SameSite=Strict). A cookie alone does not prove who
-  wrote the request, so it must come with a header that has a second secret, which only our own pages know.
+  wrote the request, so it must come with a second secret, which only our own pages know: in a header or, from a form
+  of a browser without JavaScript, in the address.
 - This is checked before the body of a request is read; and no body may be larger than our own forms can make it.
 - Pages may load scripts, styles and pictures from this server only, and inline scripts are forbidden.
 """
@@ -33,7 +34,8 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
-LOGIN = "/api/login"
+LOGIN, LOGIN_PAGE = "/api/login", "/login"
+FORM_TYPE = "application/x-www-form-urlencoded"
 MAX_BODY_BYTES, MAX_LOGIN_BYTES = 2**26, 2**12
 
 Next = Callable[[Request], Awaitable[Response]]
@@ -82,7 +84,7 @@ class Security:
         csrf = self.csrf(request)
         if not csrf:
             raise NotAllowed("not signed in", "Open the address that the server printed, or sign in with the token.")
-        if not hmac.compare_digest(request.headers.get(CSRF_HEADER, "").encode(), csrf.encode()):
+        if not hmac.compare_digest(_sent_csrf(request).encode(), csrf.encode()):
             raise NotAllowed("the request does not come from a page of this portal", "Reload the page, then try again.")
 
     async def guard(self, request: Request, call_next: Next) -> Response:
@@ -101,7 +103,7 @@ class Security:
         """The response to a request whose body is not read, if it is not."""
         if request.method in {"GET", "HEAD"}:
             return None
-        is_login = request.url.path == LOGIN
+        is_login = request.url.path in (LOGIN, LOGIN_PAGE)
         if not is_login:
             try:
                 self.check_change(request)
@@ -120,6 +122,12 @@ class Security:
 
     def _sign(self, purpose: str, text: str) -> str:
         return hmac.new(self.token.encode(), f"{purpose}:{text}".encode(), hashlib.sha256).hexdigest()
+
+
+def _sent_csrf(request: Request) -> str:
+    """The secret of the page that a request comes from. Only a plain form cannot send a header."""
+    is_form = request.headers.get("Content-Type", "").partition(";")[0].strip().lower() == FORM_TYPE
+    return request.headers.get(CSRF_HEADER) or (request.query_params.get("csrf", "") if is_form else "")
 
 
 def cookie_name(request: Request) -> str:

@@ -11,7 +11,7 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
+from urllib.parse import parse_qs, quote
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, Field
@@ -25,7 +25,7 @@ from opilio.errors import CollectionBusy, CollectionError, InputError, OpilioErr
 from opilio.settings import Settings, override, parse_assignment
 from opilio.topics import ExampleKind, read_taxonomy
 from opilio.web.access import AllShelf, Render, Writing, allowed
-from opilio.web.security import LOGIN, NotAllowed, Security, cookie_name
+from opilio.web.security import LOGIN, LOGIN_PAGE, NotAllowed, Security, cookie_name
 from opilio.web.shelf import Shelf
 
 LOG = "crawl.log"
@@ -87,19 +87,29 @@ def all_collections(request: Request, shelf: AllShelf, pages: Render) -> HTMLRes
     return pages.render(request, "home.html", collections=collections(shelf))
 
 
-@router.get("/login", include_in_schema=False)
+@router.get(LOGIN_PAGE, include_in_schema=False)
 def login_page(request: Request, pages: Render) -> HTMLResponse:
     """A page that signs in with the token after # in its address, or asks for it."""
     return pages.render(request, "login.html")
 
 
+@router.post(LOGIN_PAGE, include_in_schema=False)
+async def login_form(request: Request) -> Response:
+    """Sign a browser without JavaScript in."""
+    [token, *_] = parse_qs((await request.body()).decode("utf-8", "replace")).get("token", [""])
+    return _signed_in(request, token, RedirectResponse("/", 303))
+
+
 @router.post(LOGIN, tags=["access"])
 def login(request: Request, body: Token) -> Response:
     """Sign a browser in: the response sets its cookie."""
+    return _signed_in(request, body.token, JSONResponse({"said": "signed in"}))
+
+
+def _signed_in(request: Request, token: str, response: Response) -> Response:
     security: Security = request.app.state.security
-    if not security.knows(body.token.strip()):
+    if not security.knows(token.strip()):
         raise NotAllowed("wrong token", "The server prints the right one when it starts.")
-    response = JSONResponse({"said": "signed in"})
     response.set_cookie(cookie_name(request), security.new_session(), httponly=True, samesite="strict")
     return response
 

@@ -11,7 +11,8 @@ declared with `@name.live`. A few operations run where they are called (`caller_
 caller's files, hold the lock on the settings, or use the search index; they reach the database by calling others.
 
 `browse.py` searches and browses pages, `database.py` runs SQL and exports, `training.py` has topics, examples and
-models, `reviewing.py` feedback, clusters and reviews, `crawling.py` watches and steers, `federation.py` forwards URLs.
+models, `asking.py` the questions to the user, `reviewing.py` feedback, clusters and reviews, `crawling.py` watches and
+steers, `federation.py` forwards URLs.
 Modules that take long to import are imported inside the functions that need them.
 
 Invariants: an operation that READS changes nothing. One that WRITES runs alone: it has the database, or the lock of
@@ -20,7 +21,7 @@ the running crawl. Arguments and results can be written as JSON.
 
 from __future__ import annotations
 
-from opilio.crawl.operations import browse, crawling, database, federation, reviewing, training
+from opilio.crawl.operations import asking, browse, crawling, database, federation, reviewing, training
 from opilio.crawl.operations.declaration import OPERATIONS, READS, STEERS, WRITES, Access, Operation
 
 __all__ = [
@@ -30,6 +31,7 @@ __all__ = [
     "WRITES",
     "Access",
     "Operation",
+    "asking",
     "browse",
     "crawling",
     "database",

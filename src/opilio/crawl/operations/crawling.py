@@ -16,12 +16,14 @@ from opilio.crawl.status import Counters, Status
 from opilio.crawl.steering import name_of_host, relock_offline
 from opilio.errors import CollectionError, InputError
 from opilio.frontier import DatabaseStrategy, ScopeFilter, covering, make_strategy
+from opilio.learn.asking import open_count
 from opilio.learn.training_state import describe
 from opilio.model import Outcome
 from opilio.settings import ScopeSettings, Settings, override
 from opilio.settings.files import changing, write_settings
 from opilio.store import Store
 from opilio.store.history import stored_figures
+from opilio.store.user_questions import count_questions
 
 POINTS = 300
 HOST = Meta(description="A name such as www.example.org, which covers all names below it; or the URL of a page.")
@@ -54,7 +56,7 @@ def stored_status(folder: Path, settings: Settings, store: Store) -> Status:
         harvest_history=[], outcomes=counters.outcomes(), counters=counters.shown(), phase=counters.progress.phase,
         strategy=settings.frontier.strategy, order_by=settings.frontier.order_by, topics=found.queued,
         reason=found.reason, model=describe(store.load_models(), settings), notices=found.notices,
-        recall=learn.estimate_recall(store),
+        recall=learn.estimate_recall(store), questions=open_count(settings, count_questions(store)),
     )  # fmt: skip
 
 

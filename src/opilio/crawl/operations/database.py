@@ -46,7 +46,7 @@ async def _(crawl: LiveCrawl, sql: str) -> Result:
 
 
 @operation(READS)
-def answer(at: Context, sql: str, max_rows: int = 1000) -> dict[str, Any]:
+def query(at: Context, sql: str, max_rows: int = 1000) -> dict[str, Any]:
     """The answer to a query in plain values, for pages and programs: at most `max_rows` rows, within a minute.
 
     `columns`, their `kinds` (number, time or text), `rows`, and `truncated`: whether there were more.

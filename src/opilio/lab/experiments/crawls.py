@@ -14,7 +14,8 @@ crawl comes out on any machine.
 A real crawl learns from what a simulated judge learns from. When it starts at the examples, they are given as URLs: it
 fetches them, learns from them and goes on. When it starts elsewhere it must not know where they are, and is given their
 texts. Pages that are not about the topic are given as OTHERS; when an experiment has none (`negatives = 0`), a crawl
-has what a user has who gives no texts of OTHERS, and may mine negatives.
+has what a user has who gives no texts of OTHERS, and may mine negatives. The labels answer the questions of a crawl
+(`answers`), each round at once and before the next page is fetched.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ import hashlib
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,8 @@ class CrawlResult:
     """Of each page fetched, the latest."""
     models: list[ModelRun]
     """Those that were trained; not those of OASIS of which only the variable part was redrawn."""
+    answered: tuple[int, ...] = ()
+    """The pages about which the crawl asked and the labels answered."""
 
 
 def crawl_for_real(
@@ -168,14 +171,22 @@ def crawl_for_real(
         collection = Collection.create(folder / "collection", seeds=folder / "seeds.txt", settings=chosen)
         fetched = [page for page in starts if not (chosen.robots.obey_meta and _is_noindex(analysed, page))]
         _teach(collection, analysed, topic, fetched)
-        status = collection.crawl(transport=RecordedTransport(analysed.web, collection.settings))
+        about, answered = {*topic.examples, *topic.targets}, []
+
+        def answer(question: dict[str, Any]) -> bool:
+            page = analysed.web.number(question["url"])
+            answered.append(page)
+            return page in about
+
+        transport = RecordedTransport(analysed.web, collection.settings)
+        status = collection.crawl(transport=transport, answerer=answer)
         if status.interrupted:
             raise KeyboardInterrupt  # a crawl ends at Ctrl-C as if nothing had happened; an experiment must not
         with Store.open(collection.folder, read_only=True) as store:
             reader = _Reader(store, analysed, chosen, max_pages)
             if chosen.classify.classifier != KEYWORDS and not reader.models:
                 raise InputError(f"no model could be trained: {status.model}", "Give more examples, or longer ones.")
-            return reader.read(status.outcomes)
+            return replace(reader.read(status.outcomes), answered=tuple(answered))
 
 
 def _write_others(folder: Path, judge: JudgeChoice, analysed: Analysed, topic: TaskTopic, seed: int) -> None:
@@ -366,10 +377,16 @@ def crawl(spec: RunSpec) -> RunRecord:
         max_pages=spec.budget_pages,
         seed=experiment.seed,
     )
-    return _run(spec, found.crawl, found.judgements, found.models)
+    return _run(spec, found.crawl, found.judgements, found.models, found.answered)
 
 
-def _run(spec: RunSpec, crawl: Crawl, judgements: Sequence[Judgement], models: Iterable[ModelRun] = ()) -> RunRecord:
+def _run(
+    spec: RunSpec,
+    crawl: Crawl,
+    judgements: Sequence[Judgement],
+    models: Iterable[ModelRun] = (),
+    answered: tuple[int, ...] = (),
+) -> RunRecord:
     metrics = sorted({name for judgement in judgements for name in judgement.agreed})
     bits = {name: 1 << at for at, name in enumerate(metrics)}
     agreed = [sum(bits[name] for name in said.agreed) + UNDOUBTED * said.undoubted for said in judgements]
@@ -386,4 +403,5 @@ def _run(spec: RunSpec, crawl: Crawl, judgements: Sequence[Judgement], models: I
         agreed=np.array(agreed, "<u2").tobytes(),
         starts=spec.starts,
         models=tuple(models),
+        answered=answered,
     )

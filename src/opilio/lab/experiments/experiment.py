@@ -102,6 +102,8 @@ class Contestant(_Table, frozen=True, forbid_unknown_fields=True):
     """In place of the experiment's, by dotted names."""
     real: bool = False
     """Not simulated: engine, worker, database and all that learns during a crawl are at work."""
+    answers: int = 0
+    """Of real crawls: so many of the crawl's questions are answered, by the labels."""
 
     @property
     def name(self) -> str:
@@ -168,6 +170,7 @@ class Experiment(_Table, frozen=True, forbid_unknown_fields=True):
         if contestant.real:
             judge = self.judge_of(contestant)
             changes = {**_REAL, **current_names(judge.settings), **changes, "classify.classifier": judge.kind}
+            changes["learn.questions"] = contestant.answers  # nobody else would answer
         return override(Settings(), {"run.seed": self.seed + repeat, **changes}, where)
 
     def judge_settings(self, judge: JudgeChoice) -> Settings:
@@ -287,6 +290,11 @@ def _check_contestant(experiment: Experiment, contestant: Contestant, where: str
     if contestant.real and not judge.others and not judge.negatives:
         raise SettingsError(
             f"{where}: strategy {contestant.name!r} is real, and has no documents of OTHERS", "Set `negatives`."
+        )
+    if contestant.answers < 0 or (contestant.answers and not contestant.real):
+        raise SettingsError(
+            f"{where}: strategy {contestant.name!r} has answers = {contestant.answers}: only real crawls ask questions",
+            "Set `real = true` for it, and a number of answers from 0 on.",
         )
     strategy = make_strategy(experiment.settings_of(contestant).frontier)
     if contestant.real and isinstance(strategy, KNOWING):

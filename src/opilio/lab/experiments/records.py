@@ -84,6 +84,8 @@ class RunRecord(msgspec.Struct, frozen=True, array_like=True):
     """The pages it began with."""
     models: tuple[ModelRun, ...] = ()
     """Of a real crawl: the models that it trained, the first first."""
+    answered: tuple[int, ...] = ()
+    """Of a real crawl: the pages about which it asked and the labels answered."""
 
     @property
     def crawled(self) -> NDArray[np.int64]:

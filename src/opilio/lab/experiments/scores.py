@@ -141,8 +141,10 @@ class CrawlFacts:
 
     @functools.cached_property
     def counted(self) -> LabelCounts:
-        """Whether each page fetched has the label, and whether it says anything of the judge: examples do not."""
-        return LabelCounts(self.labelled[self.crawled] > 0, ~np.isin(self.crawled, np.array(self.topic.examples)))
+        """Whether each page fetched has the label, and whether it says anything of the judge: examples do not, nor do
+        pages about which the crawl asked."""
+        known = np.array([*self.topic.examples, *self.run.answered])
+        return LabelCounts(self.labelled[self.crawled] > 0, ~np.isin(self.crawled, known))
 
     @functools.cached_property
     def ranked(self) -> Flags:

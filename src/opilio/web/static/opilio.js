@@ -2,6 +2,7 @@
 //
 //   <form data-api="POST /api/c/birds/examples" data-then="reload">   fields become one JSON object
 //   data-then: "reload", "stay" (the default) or an address to go to; {field} in it is a field of the answer
+//   A form that has an action and a method too works without JavaScript; a field with data-skip is for that case only.
 //   A field with data-kind="number", "list" (lines), "flag" (checkbox), "file" (its text) or "json" is sent as such.
 //   A form that gets an answer fires the event "answered" with the answer as its detail.
 "use strict";
@@ -40,7 +41,7 @@ async function send(form, submitter) {
   const [method, path] = form.dataset.api.split(" ");
   const body = {};
   for (const field of form.elements) {
-    if (!field.name || field.disabled || (field.type === "radio" && !field.checked)) continue;
+    if (!field.name || field.disabled || "skip" in field.dataset || (field.type === "radio" && !field.checked)) continue;
     if (field.tagName === "BUTTON" && field !== submitter) continue;
     body[field.name] = await valueOf(field);
   }

@@ -24,6 +24,7 @@
     pages_per_s: (value) => value.toFixed(1), fetched_bytes: size, elapsed_s: duration,
     limit: (value) => value, eta_s: (value) => (value === null ? "" : `, reached in about ${duration(value)}`),
     model: (value) => value || "nothing yet",
+    questions: (value) => `${number(value)} question${value === 1 ? "" : "s"}`,
   };
 
   const orderOf = (status) => (status.strategy === "sql" ? status.order_by : status.strategy);
@@ -38,6 +39,7 @@
       const text = name === "strategy" ? orderOf(status) : SHOWN[name](status[name]);
       if (field.textContent !== text) field.textContent = text;
     }
+    document.getElementById("questions").hidden = !status.questions;
     const state = !status.running ? "resting" : status.paused ? "paused" : "running";
     const now = { resting: `no crawl runs: ${status.reason}`, paused: "paused", running: "crawling" }[state];
     const tag = document.getElementById("now");

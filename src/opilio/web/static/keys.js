@@ -1,4 +1,4 @@
-// Keys for the review: data-key of a button names the keys that press it.
+// Keys for reviews and questions: data-key of a button names the keys that press it. The first such button counts.
 "use strict";
 
 document.addEventListener("keydown", (event) => {

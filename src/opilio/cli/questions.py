@@ -1,0 +1,258 @@
+"""`opilio ask`: answer the crawl's questions in a terminal, and the same keys beside the live panel of a crawl."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import sys
+import termios
+import threading
+import time
+import tty
+from pathlib import Path
+from typing import Any
+
+import click
+
+from opilio.cli import one_line
+from opilio.crawl import Collection
+from opilio.crawl.operations.client import ask as ask_crawl
+from opilio.crawl.operations.client import is_running
+from opilio.errors import InputError, OpilioError
+
+KEYS = {"y": "yes", "n": "no", "s": "skip"}
+UNDO, QUIT = "u", "q"
+SHOWN_CHARS = 300
+LOOK_S = 0.1  # how often the thread of a panel looks for a key
+REFRESH_S = 5.0  # how often it looks whether the crawl has better questions
+ASK_TIMEOUT_S = 10.0
+_HELP = "y yes, n no, s skip, u undo, q quit"
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--list", "only_list", is_flag=True, help="Print the open questions, and ask nothing.")
+@click.option("--answers", is_flag=True, help="Print the questions that you have answered or skipped, latest first.")
+@click.option(
+    "--answer",
+    "given",
+    type=(int, click.Choice([*KEYS.values()])),
+    multiple=True,
+    metavar="PAGE yes|no|skip",
+    help="Answer the question about a page by its number, as --list shows it. May be repeated.",
+)
+@click.option("--undo", is_flag=True, help="Undo the latest answer.")
+@click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print.")
+def ask(
+    folder: Path, only_list: bool, answers: bool, given: tuple[tuple[int, str], ...], undo: bool, form: str
+) -> None:
+    """Answer questions about the best pages of FOLDER: is this page about the topic? Also while a crawl runs.
+
+    Yes makes the page an example, no a counter-example. A running crawl learns from answers within seconds; otherwise
+    the next training does. Keys: y yes, n no, s skip, u undo, q quit.
+
+    \b
+    opilio ask birds
+    opilio ask birds --list
+    opilio ask birds --answer 17 yes --answer 25 no
+    opilio ask birds --undo
+    opilio topics train birds                  (learn the answers, when no crawl runs)
+    """
+    collection = Collection(folder)
+    if undo:
+        _print(form, [collection.undo_answer()])
+    elif given:
+        _print(form, [collection.answer(oid, said) for oid, said in given])
+        _tell_what_is_next(collection, form)
+    elif answers:
+        _list(collection.answers(), form)
+    elif only_list or form == "json":
+        _list(collection.questions(), form)
+        _tell_why_none(collection, form)
+    elif not sys.stdin.isatty():
+        _list(collection.questions(), form)
+        _tell_why_none(collection, form)
+        click.echo(f"This is no terminal; answer by: opilio ask {folder} --answer PAGE yes", err=True)
+    else:
+        _ask_all(collection)
+        _tell_what_is_next(collection, form)
+
+
+def _ask_all(collection: Collection) -> None:
+    """Show a question and wait for a key, until none is left or the user quits."""
+    answered = 0
+    while True:
+        found = collection.questions()
+        if not found:
+            _tell_why_none(collection, "text")
+            return
+        left = f"{len(found)} question{'s' if len(found) != 1 else ''}"
+        click.echo(f"\n{left} left{f', {answered} answered' if answered else ''}")
+        _show(found[0])
+        click.echo(f"Is it about {one_line(found[0]['topic'])}? [{_HELP}] ", nl=False)
+        key = click.getchar().lower()
+        click.echo(key if key.isprintable() else "")
+        if key == QUIT:
+            return
+        if key == UNDO:
+            try:
+                click.echo(_said(collection.undo_answer()))
+                answered = max(0, answered - 1)
+            except InputError as error:
+                click.echo(one_line(error.message))
+        elif key in KEYS:
+            click.echo(_said(collection.answer(found[0]["oid"], KEYS[key])))
+            answered += 1
+
+
+def _list(found: list[dict[str, Any]], form: str) -> None:
+    if form == "json":
+        click.echo(json.dumps(found))
+        return
+    for question in found:
+        click.echo("")
+        _show(question)
+
+
+def _show(question: dict[str, Any]) -> None:
+    said = f", answered {question['answer']}" if question["answer"] else ""
+    click.echo(one_line(question["title"]) or "(no title)")
+    click.echo(one_line(question["url"]))
+    text = one_line(question["snippet"])
+    if text:
+        click.echo(f"  {text[:SHOWN_CHARS]}{'...' if len(text) >= SHOWN_CHARS else ''}")
+    click.echo(f"  page {question['oid']}, topic {one_line(question['topic'])}{said}")
+    click.echo(f"  {question['why']}; {question['benefit_words']}")
+
+
+def _print(form: str, results: list[dict[str, Any]]) -> None:
+    click.echo(json.dumps(results) if form == "json" else "\n".join(map(_said, results)))
+
+
+def _said(result: dict[str, Any]) -> str:
+    return f"{one_line(result['url'])}: {one_line(result['said'])}"
+
+
+def _tell_why_none(collection: Collection, form: str) -> None:
+    """When there is no question, say why, and what to do."""
+    if form == "json" or collection.questions():
+        return
+    wanted, answered = collection.settings.learn.questions, collection.answers()
+    count = sum(one["answer"] != "skip" for one in answered)
+    if not wanted:
+        said = "asking is turned off: learn.questions is 0"
+    elif count >= wanted:
+        said = f"all {wanted} answers are given; for more questions, raise learn.questions in crawl.toml"
+    elif is_running(collection.folder):
+        said = "no question now: the crawl asks again when it has found more"
+    elif not collection.models():
+        said = "no question: there is no model whose judgements could be asked about"
+    else:
+        said = "no question: no page is left to ask about"
+    click.echo(said)
+
+
+def _tell_what_is_next(collection: Collection, form: str) -> None:
+    if form == "json":
+        return
+    if is_running(collection.folder):
+        click.echo("the running crawl learns from your answers by itself")
+        return
+    waits = collection.pending()["count"]
+    if waits:
+        changes = f"{waits} change{'s' if waits != 1 else ''}"
+        click.echo(f"{changes} not yet learned: opilio topics train {collection.folder}")
+
+
+class QuestionKeys:
+    """The questions of the crawl that runs in this process, and the keys that answer them, in a thread of its own.
+
+    It asks the crawl through its control socket, as any other process does, so that the crawl never waits for it. The
+    terminal gives keys one by one and does not echo them; Ctrl-C and Ctrl-Z do what they always do.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._open = 0
+        self._thread: threading.Thread | None = None
+        self._ends = threading.Event()
+        self._modes: list[Any] | None = None
+        self.question: dict[str, Any] | None = None
+        """The question to show."""
+        self.said = ""
+        """What came of the latest key."""
+
+    def start(self) -> None:
+        """Take keys from now on, if this process may."""
+        if not _is_in_foreground():
+            return
+        self._modes = termios.tcgetattr(sys.stdin)
+        tty.setcbreak(sys.stdin, termios.TCSADRAIN)
+        self._thread = threading.Thread(target=self._run, name="keys", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Give the terminal back."""
+        self._ends.set()
+        if self._thread is not None:
+            self._thread.join(2 * LOOK_S)
+        if self._modes is not None and _is_in_foreground():
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._modes)
+
+    def update(self, open_questions: int) -> None:
+        """Note how many questions the crawl has now."""
+        self._open = open_questions
+
+    def _run(self) -> None:
+        shown, next_look_s = 0, 0.0
+        while not self._ends.is_set():
+            if self._open != shown or (self._open and time.monotonic() >= next_look_s):
+                shown, next_look_s = self._open, time.monotonic() + REFRESH_S
+                self._refresh()
+            if self._take_key():
+                next_look_s = 0.0
+
+    def _refresh(self) -> None:
+        found = self._ask("questions") if self._open else []
+        if found is not None:
+            self.question = found[0] if found else None
+
+    def _take_key(self) -> bool:
+        """Wait a little for a key; whether it answered a question."""
+        ready, _, _ = select.select([sys.stdin], [], [], LOOK_S)
+        if not ready or not _is_in_foreground():  # reading in the background would stop the process
+            if ready:
+                self._ends.wait(LOOK_S)
+            return False
+        key = os.read(sys.stdin.fileno(), 1).decode("ascii", "replace").lower()
+        if not key:  # the terminal is gone
+            self._ends.set()
+            return False
+        question = self.question
+        if key == UNDO:
+            done = self._ask("undo_answer")
+        elif key in KEYS and question is not None:
+            done = self._ask("answer", {"oid": question["oid"], "answer": KEYS[key]})
+        else:
+            return False
+        if done is not None:
+            self.said = _said(done)
+            self._refresh()
+        return done is not None
+
+    def _ask(self, operation: str, arguments: dict[str, Any] | None = None) -> Any:
+        """What the crawl answers; None when it does not."""
+        try:
+            answer = ask_crawl(self._folder, operation, arguments, timeout_s=ASK_TIMEOUT_S)
+        except OpilioError as error:
+            self.said = one_line(error.message)
+            return None
+        return None if answer is None else answer.result
+
+
+def _is_in_foreground() -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        return sys.stdin.isatty() and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    return False

@@ -1,0 +1,133 @@
+"""The asker: chooses questions to the user while a crawl runs (`learn/questions.py`).
+
+Questions wait, and the crawl goes on. A round is due when a number of pages is passed (`ASK_AT_PAGES`) and when the
+harvest has fallen: it replaces the questions that nobody has answered. When all questions are answered before, the next
+round is due as long as fewer answers came in than the rounds so far asked for: who comes late can catch up.
+
+A round is chosen when a model judges the pages and none is being trained, so that it shows what the crawl believes now.
+
+A program can answer in the user's place (`answerer`): its answers to a round are learned in one training.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from opilio.crawl.absorb import Absorber
+from opilio.crawl.background import BackgroundTask, TaskSlot
+from opilio.crawl.teacher import Teacher
+from opilio.crawl.watcher import Watcher
+from opilio.errors import describe_error
+from opilio.learn.asking import answer_question, answers_left, ask_round, list_questions, open_count
+from opilio.learn.questions import round_size
+from opilio.model import TrainingCause, TrainingReason
+from opilio.settings import Settings
+from opilio.store import Store
+from opilio.store.user_questions import count_questions
+
+ASK_AT_PAGES = (10, 25, 50, 100, 200, 400)
+"""Stored pages at which the crawl asks. Early answers serve the whole crawl."""
+RETRY_PAGES = 10
+"""After a round for which no page was found, so many more pages are fetched before the next try."""
+
+Answerer = Callable[[dict[str, Any]], bool | None]
+"""Answers a question as `Collection.questions` returns it; None: not now."""
+
+
+class Asker(BackgroundTask):
+    """Decides when to ask."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        absorber: Absorber,
+        commit: Callable[[], Awaitable[None]],
+        teacher: Teacher,
+        watcher: Watcher,
+        answerer: Answerer | None = None,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._absorber = absorber
+        self._commit = commit
+        self._teacher = teacher
+        self._watcher = watcher
+        self._answerer = answerer
+        self._slot = TaskSlot(self._end)
+        self._falls_seen = 0
+        self._retry_at_pages = 0
+        self._has_ended = False
+        self.counts = count_questions(store)
+        """Open questions and answers; whoever changes them updates this."""
+
+    @property
+    def is_busy(self) -> bool:
+        """While a program answers: the crawl learns from it."""
+        return self._answerer is not None and self._slot.is_busy
+
+    @property
+    def pauses_fetching(self) -> bool:
+        """While questions are chosen, but only when the crawl must be the same each time (`learn.synchronous`)."""
+        return self._settings.learn.synchronous and self._slot.is_busy
+
+    def look(self) -> None:
+        """Start a round when it is time."""
+        if self._slot.is_busy or self._has_ended or not answers_left(self._settings, self.counts):
+            return
+        if self._teacher.is_busy or not self._teacher.version:
+            return
+        counters = self._absorber.counters
+        is_next = self._passed > counters.progress.question_rounds or self._watcher.falls > self._falls_seen
+        if is_next or (self._is_behind and counters.pages >= self._retry_at_pages):
+            self._falls_seen = self._watcher.falls
+            if self._passed > counters.progress.question_rounds:
+                counters.advance(question_rounds=self._passed)
+            self._slot.start(self._ask())
+
+    @property
+    def open(self) -> int:
+        """How many questions wait for an answer."""
+        return open_count(self._settings, self.counts)
+
+    @property
+    def _passed(self) -> int:
+        return sum(self._absorber.counters.pages >= pages for pages in ASK_AT_PAGES)
+
+    @property
+    def _is_behind(self) -> bool:
+        """Whether no question is open, and fewer were answered than the rounds so far could ask."""
+        settled = self.counts.answered + self.counts.skipped
+        return not self.open and settled < self._passed * round_size(self._settings.learn.questions)
+
+    async def _ask(self) -> None:
+        await self._commit()
+        chosen = await asyncio.to_thread(ask_round, self._store, self._settings)
+        if chosen and self._answerer is not None:
+            await asyncio.to_thread(self._answer_all, self._answerer)
+            await self._teacher.learn_soon(TrainingCause(TrainingReason.FEEDBACK, "questions were answered"))
+        self.counts = await asyncio.to_thread(count_questions, self._store)
+        self._retry_at_pages = self._absorber.counters.pages + RETRY_PAGES
+
+    def _answer_all(self, answerer: Answerer) -> None:
+        for question in list_questions(self._store, self._settings, chooses=False):
+            answer = answerer(question)
+            if answer is not None:
+                answer_question(self._store, self._settings, question["oid"], answer, chooses=False)
+
+    async def close(self, at_once: asyncio.Event) -> None:
+        """Wait for a round under way, or cancel it."""
+        self._has_ended = True
+        await self._slot.finish(at_once, self._cancel)
+
+    def _cancel(self) -> None:
+        self._slot.is_cancelled = True
+        self._store.cancel_queries()
+
+    def _end(self, error: BaseException | None) -> None:
+        if error is not None and not self._slot.is_cancelled:
+            self._retry_at_pages = self._absorber.counters.pages + RETRY_PAGES
+            self._absorber.counters.add("rounds of questions that failed")
+            self._absorber.notice("questions", f"no questions could be chosen: {describe_error(error)}")

@@ -1,0 +1,212 @@
+"""Asking the user: reads the judged pages, stores the questions, and turns answers into training data.
+
+`questions.py` chooses the pages. An open question waits; a new round replaces the open ones. A round has questions
+about pages that are in a wanted topic. Pages that no topic took are asked about only when one topic is wanted:
+otherwise nobody knows which topic the question should name.
+
+*Yes* makes the page an example of the topic, or of the topic below it that took the page; *no* makes it a
+counter-example. Both are what feedback does (`feedback.py`), are recorded in the same way, and can be undone. A page
+that was skipped is never asked about again. Answers are asked for until there are `learn.questions` of them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from opilio.errors import InputError
+from opilio.learn.feedback import make_counterexample, make_example
+from opilio.learn.questions import (
+    SCORE_STEPS,
+    UNCERTAIN_WITHIN,
+    Candidate,
+    QuestionAnswer,
+    QuestionReason,
+    UserQuestion,
+    choose_questions,
+    describe_benefit,
+    round_size,
+)
+from opilio.learn.training_data import recording_changes, undo_changes_at
+from opilio.learn.training_state import KEYWORDS
+from opilio.model import RELEVANT
+from opilio.settings import Settings
+from opilio.store import Store, user_questions
+from opilio.store.training import ARCHETYPE
+from opilio.store.user_questions import QuestionCounts, QuestionPage, QuestionRow
+from opilio.topics import hierarchy_of
+from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy
+
+CANDIDATES = 200
+"""Pages of a topic that are considered: so many of the surest, and so many of the most uncertain."""
+
+
+def asks(settings: Settings) -> bool:
+    """Whether answers are wanted, and a classifier can learn from them."""
+    return settings.learn.questions > 0 and settings.classify.classifier != KEYWORDS and settings.store.terms
+
+
+def answers_left(settings: Settings, counts: QuestionCounts) -> int:
+    """How many more answers are asked for."""
+    return max(0, settings.learn.questions - counts.answered) if asks(settings) else 0
+
+
+def open_count(settings: Settings, counts: QuestionCounts) -> int:
+    """How many questions wait for an answer."""
+    return min(counts.open, answers_left(settings, counts))
+
+
+def choose_round(store: Store, settings: Settings) -> list[UserQuestion]:
+    """The questions to ask now, from the pages as they are judged now."""
+    left = answers_left(settings, user_questions.count_questions(store))
+    if not left or not store.load_models():
+        return []
+    rows = user_questions.load_questions(store)
+    hierarchy = hierarchy_of(store.load_topics())
+    known = {row.oid for row in rows if row.answer is not None} | _training_pages(store)
+    candidates: list[Candidate] = []
+    counts: dict[int, dict[int, int]] = {}
+    takes_others = len(hierarchy.good) == 1
+    least = RELEVANT - UNCERTAIN_WITHIN if takes_others else RELEVANT
+    for kcid in sorted(hierarchy.good):
+        below = set(hierarchy.nodes) if takes_others else hierarchy.below(kcid)
+        has_own = kcid != ROOT or hierarchy.start == ABOVE_ROOT  # the root of a tree has no examples of its own
+        candidates += [
+            Candidate(page.oid, kcid, page.relevance, page.confidence, page.host, page.title, page.sketch)
+            for page in user_questions.candidate_pages(store, below, known, least, CANDIDATES)
+            if has_own or page.accepted
+        ]
+        counts[kcid] = user_questions.score_counts(store, below, known, 0.0, SCORE_STEPS)
+    answers = Counter(row.kcid for row in rows if row.answer is not None)
+    size = min(round_size(settings.learn.questions), left)
+    return choose_questions(candidates, known, size, counts, answers)
+
+
+def ask_round(store: Store, settings: Settings) -> list[UserQuestion]:
+    """Choose a round, and store it in place of the open questions; they stay open when there is nothing to ask."""
+    chosen = choose_round(store, settings)
+    rows = [(one.oid, one.kcid, one.reason.value, one.benefit) for one in chosen]
+    user_questions.add_round(store, int(time.time() * 1e6), rows)
+    return chosen
+
+
+def list_questions(store: Store, settings: Settings, *, chooses: bool) -> list[dict[str, Any]]:
+    """The open questions, as users read them. If there are none and `chooses`, those that a round would ask now."""
+    left = answers_left(settings, user_questions.count_questions(store))
+    if not left:
+        return []
+    rows = _open(store)
+    if not rows and chooses:
+        rows = [
+            QuestionRow(one.oid, one.kcid, True, one.reason.value, one.benefit, None, None)
+            for one in choose_round(store, settings)
+        ]
+    return _shown(store, rows)[:left]
+
+
+def list_answers(store: Store) -> list[dict[str, Any]]:
+    """The questions that were answered or skipped, the latest first."""
+    rows = [row for row in user_questions.load_questions(store) if row.answer is not None]
+    return _shown(store, sorted(rows, key=lambda row: -(row.answered_us or 0)))
+
+
+def answer_question(store: Store, settings: Settings, oid: int, answer: bool | str, *, chooses: bool) -> dict[str, Any]:
+    """Learn from the answer to the question about a page; returns what was changed. The latest answer counts."""
+    said = _answer_of(answer)
+    if chooses and asks(settings) and not _open(store):
+        ask_round(store, settings)  # the questions that `list_questions` has shown
+    row = next((row for row in user_questions.load_questions(store) if row.oid == oid), None)
+    page = user_questions.question_pages(store, [oid]).get(oid)
+    hierarchy = hierarchy_of(store.load_topics())
+    if row is None or page is None or row.kcid not in hierarchy.nodes:
+        raise InputError(
+            f"there is no question about page {oid}",
+            "`opilio ask FOLDER --list` shows those there are; for other pages: opilio feedback.",
+        )
+    if row.answer is not None:
+        _undo(store, row)
+    with recording_changes(store) as moment_us:
+        if said is QuestionAnswer.YES:
+            make_example(store, hierarchy, _example_topic(hierarchy, row.kcid, page), page.url, oid)
+        elif said is QuestionAnswer.NO:
+            make_counterexample(store, hierarchy, row.kcid, page.url, oid)
+        user_questions.record_answer(store, oid, moment_us, said.value)
+    return {"oid": oid, "url": page.url, "topic": _name(hierarchy, row.kcid), "answer": said.value, "said": _SAID[said]}
+
+
+_SAID = {
+    QuestionAnswer.YES: "an example from now on",
+    QuestionAnswer.NO: "a counter-example from now on",
+    QuestionAnswer.SKIP: "skipped",
+}
+
+
+def undo_answer(store: Store, oid: int | None = None) -> dict[str, Any]:
+    """Undo the answer to the question about a page, by default the latest answer; the question is open again."""
+    rows = [row for row in user_questions.load_questions(store) if row.answer is not None and oid in (None, row.oid)]
+    if not rows:
+        raise InputError("there is no answer to undo", "`opilio ask FOLDER --answers` shows those there are.")
+    row = max(rows, key=lambda row: row.answered_us or 0)
+    _undo(store, row)
+    [shown] = _shown(store, [row]) or [{"oid": row.oid, "url": "", "title": ""}]
+    return {**shown, "answer": None, "said": "undone: the question is open again"}
+
+
+def _undo(store: Store, row: QuestionRow) -> None:
+    with recording_changes(store):
+        undo_changes_at(store, row.answered_us or 0)
+        user_questions.reopen_question(store, row.oid)
+
+
+def _answer_of(answer: bool | str) -> QuestionAnswer:
+    if isinstance(answer, bool):
+        return QuestionAnswer.YES if answer else QuestionAnswer.NO
+    try:
+        return QuestionAnswer(answer)
+    except ValueError:
+        raise InputError(f"{answer!r} is no answer", "Answer yes, no or skip.") from None
+
+
+def _example_topic(hierarchy: Hierarchy, kcid: int, page: QuestionPage) -> int:
+    """The topic that a page becomes an example of: the one below the topic asked about that took it, or that topic."""
+    if page.relevant_to is not None and page.relevant_to in hierarchy.below(kcid) - {ROOT}:
+        return page.relevant_to
+    if kcid == ROOT and hierarchy.start != ABOVE_ROOT:
+        raise InputError(f"no topic took {page.url}: which is it about?", "Say it by: opilio feedback FOLDER URL TOPIC")
+    return kcid
+
+
+def _open(store: Store) -> list[QuestionRow]:
+    """The open questions about pages that are no training documents by now, and about topics that are wanted."""
+    rows = [row for row in user_questions.load_questions(store) if row.answer is None and row.is_latest]
+    if not rows:
+        return []
+    known, good = _training_pages(store), hierarchy_of(store.load_topics()).good
+    return [row for row in rows if row.oid not in known and row.kcid in good]
+
+
+def _training_pages(store: Store) -> set[int]:
+    """The pages that the user has given as examples or counter-examples. Archetypes are not among them."""
+    return {record.oid for record in store.load_training() if record.oid is not None and record.source != ARCHETYPE}
+
+
+def _shown(store: Store, rows: Sequence[QuestionRow]) -> list[dict[str, Any]]:
+    pages = user_questions.question_pages(store, [row.oid for row in rows])
+    hierarchy = hierarchy_of(store.load_topics())
+    return [
+        {
+            "oid": row.oid, "url": page.url, "title": page.title, "host": page.host, "snippet": page.snippet,
+            "topic": _name(hierarchy, row.kcid), "relevance": page.relevance, "reason": row.reason,
+            "why": QuestionReason(row.reason).words, "benefit": row.benefit,
+            "benefit_words": describe_benefit(row.benefit), "answer": row.answer,
+        }
+        for row in rows
+        if (page := pages.get(row.oid)) is not None
+    ]  # fmt: skip
+
+
+def _name(hierarchy: Hierarchy, kcid: int) -> str:
+    node = hierarchy.nodes.get(kcid)
+    return "" if node is None else node.path or node.name
