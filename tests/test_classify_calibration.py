@@ -53,6 +53,7 @@ def test_without_answers_the_prior_holds(met: np.ndarray, own: np.ndarray) -> No
     assert found.coefficients == pytest.approx(PRIOR)
     assert found.separation == pytest.approx(float(np.median(own)))
     assert found.probabilities(np.array([0.5]))[0] == pytest.approx(found.threshold)
+    assert found.expected is not None and found.expected.low <= found.expected.precision <= found.expected.high
     a, b, c = PRIOR
     relevance = [logistic(found.slope * score + found.offset) for score in met]
     expected = [logistic(a + b * score + c * found.separation) for score in met]

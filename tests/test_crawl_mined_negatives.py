@@ -116,8 +116,11 @@ def test_a_crawl_learns_where_its_topic_ends(tmp_path: Path) -> None:
     with WebServer(web.routes()) as server:
         calibrated = {"classify__classifier": "svm", "classify__calibrate": True, "limits__max_pages": 190}
         collection = collect(web, server, tmp_path, **calibrated)
-        collection.crawl()
+        status = collection.crawl()
         assert len(reasons(collection)) > 3, "it learns at 10, 25, 50 and 100 pages"
+        assert "of accepted pages to be right" in status.model and status.model == collection.status().model
+        expected = [model["expected_precision"] for model in collection.models()]
+        assert 0.2 < expected[0] <= 1.0
         assert accepted(collection, "river") < 0.1
         assert accepted(collection, "owl") > 0.6
         before = accepted(collection, "bets")

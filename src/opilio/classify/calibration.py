@@ -19,7 +19,7 @@ so that the threshold is at 0.5: its odds are the odds of the probability divide
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -48,6 +48,20 @@ _DRAWS = 400
 
 
 @dataclass(frozen=True)
+class Expected:
+    """What is to be expected of the pages that a topic accepts."""
+
+    accepted: int
+    """How many pages it accepts."""
+    precision: float
+    low: float
+    high: float
+    """The ends of the 90 % interval of the precision."""
+    recall: float
+    """The share of the right pages that is accepted."""
+
+
+@dataclass(frozen=True)
 class Calibration:
     """How the scores of one topic become probabilities. A score is in standard deviations above the average page."""
 
@@ -59,6 +73,8 @@ class Calibration:
     """Pages are accepted from this probability on."""
     answers: int = 0
     """The user's answers that it has learned from."""
+    expected: Expected | None = None
+    """Of the pages that it was calibrated on."""
 
     @property
     def slope(self) -> float:
@@ -103,7 +119,11 @@ def calibrate(met: Numbers, own: Numbers, answered: Numbers, answers: Flags, pre
     probabilities = _logistic(_rows(met, separation) @ coefficients)
     threshold = best_threshold(probabilities, BETAS[prefer])
     a, b, c = coefficients.tolist()
-    return Calibration((a, b, c), tuple(covariance.ravel().tolist()), separation, threshold, len(answers))
+    found = Calibration((a, b, c), tuple(covariance.ravel().tolist()), separation, threshold, len(answers))
+    is_accepted = probabilities >= threshold
+    relevance = _logistic(found.slope * met[is_accepted] + found.offset)
+    recall = float(probabilities[is_accepted].sum() / probabilities.sum()) if len(met) else 0.0
+    return replace(found, expected=Expected(int(is_accepted.sum()), *found.precision(relevance), recall))
 
 
 def best_threshold(probabilities: Numbers, beta: float) -> float:

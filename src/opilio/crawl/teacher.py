@@ -367,7 +367,7 @@ class Teacher(BackgroundTask):
     async def _hand_out(self, trained: learn.TrainedModel, cause: TrainingCause, taught: str) -> None:
         await asyncio.to_thread(learn.store_model, self._store, trained, cause, self._settings, taught)
         self.version = trained.version
-        self.note = note(trained.version, trained.classifier, trained.documents)
+        self.note = note(trained.version, trained.classifier, trained.documents, trained.estimates)
         self._workers.learn(trained.model)
         self._absorber.frontier.tiers.holds_back = False
         self._absorber.counters.add("models trained")

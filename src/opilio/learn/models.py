@@ -10,6 +10,7 @@ from typing import Any
 from opilio.classify import Model
 from opilio.errors import InputError
 from opilio.learn.trainer import TrainedModel
+from opilio.model.training import CALIBRATED
 from opilio.store import Store, judgements
 
 MAX_CHANGED, MAX_MOVED = 20, 50
@@ -38,9 +39,9 @@ def list_refused(store: Store) -> list[dict[str, Any]]:
 
 
 def _expected(estimates: str, name: str) -> float | None:
-    """The mean over all topics and feature spaces; None when the classifier expects nothing."""
-    found = [one[name] for spaces in json.loads(estimates).values() for one in spaces.values()]
-    known = [value for value in found if not math.isnan(value)]
+    """The mean over all topics; None when the classifier expects nothing."""
+    found = [_expected_of_topic(spaces) for spaces in json.loads(estimates).values()]
+    known = [one[name] for one in found if one is not None and name in one]
     return round(statistics.fmean(known), 4) if known else None
 
 
@@ -112,12 +113,13 @@ def _path(paths: dict[int, str], kcid: int | None) -> str | None:
 
 
 def _expected_of_topic(spaces: dict[str, dict[str, float]] | None) -> dict[str, float] | None:
-    """Precision and recall that a model expects of itself, as the mean over its feature spaces."""
+    """Precision and recall that a model expects of itself: calibrated, or as the mean over its feature spaces."""
     if not spaces:
         return None
+    counted = [spaces[CALIBRATED]] if CALIBRATED in spaces else list(spaces.values())
     found = {}
     for name in ("precision", "recall"):
-        known = [one[name] for one in spaces.values() if not math.isnan(one[name])]
+        known = [one[name] for one in counted if not math.isnan(one[name])]
         if known:
             found[name] = round(sum(known) / len(known), 4)
     return found or None

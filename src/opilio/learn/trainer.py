@@ -22,9 +22,11 @@ from opilio.classify import CLASSIFIERS, Estimating, Example, Judge, Model, Trai
 from opilio.classify.bayes import BayesTree
 from opilio.classify.oasis import OasisFilter
 from opilio.classify.oasis_filter import proposals, write_proposal
+from opilio.classify.svm import SvmTree
 from opilio.errors import InputError
 from opilio.features.classifier_input import ClassifierInput, TextReader
 from opilio.model import TrainingCause
+from opilio.model.training import CALIBRATED
 from opilio.process import NICENESS, OnStart, call
 from opilio.settings import Settings, to_toml
 from opilio.store import Batch, Store
@@ -93,8 +95,15 @@ def store_model(store: Store, trained: TrainedModel, cause: TrainingCause, setti
 def _estimates(judge: Judge) -> dict[str, dict[str, dict[str, float]]]:
     if not isinstance(judge, Estimating):
         return {}
-    found = judge.estimates().items()
-    return {str(kcid): {space: asdict(estimate) for space, estimate in spaces.items()} for kcid, spaces in found}
+    found = {
+        str(kcid): {space: asdict(estimate) for space, estimate in spaces.items()}
+        for kcid, spaces in judge.estimates().items()
+    }
+    if isinstance(judge, SvmTree):
+        for kcid, calibration in judge.trained.calibrations.items():
+            if calibration.expected is not None:
+                found.setdefault(str(kcid), {})[CALIBRATED] = asdict(calibration.expected)
+    return found
 
 
 def redraw(store: Store, version: int) -> TrainedModel | None:

@@ -7,9 +7,11 @@ right, or one that learns nothing starts without them.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 
 from opilio.errors import SettingsError
+from opilio.model.training import CALIBRATED
 from opilio.settings import ClassifySettings, Settings
 from opilio.store import Store
 from opilio.store.judgements import count_of_older_models
@@ -65,12 +67,20 @@ def describe(models: Sequence[ModelRecord], settings: Settings) -> str:
     """What pages are judged by, for people; the newest model comes first."""
     if not models or settings.classify.classifier == KEYWORDS:
         return KEYWORDS
-    return note(models[0].version, models[0].classifier, models[0].documents)
+    return note(models[0].version, models[0].classifier, models[0].documents, models[0].estimates)
 
 
-def note(version: int, classifier: str, documents: int) -> str:
-    """A model, for people."""
-    return f"model {version} ({classifier}, {documents} example{'s' if documents != 1 else ''})"
+def note(version: int, classifier: str, documents: int, estimates: str) -> str:
+    """A model, for people: with what is to be expected of the pages that it accepts, when that is known."""
+    said = f"model {version} ({classifier}, {documents} example{'s' if documents != 1 else ''})"
+    known = [spaces[CALIBRATED] for spaces in json.loads(estimates).values() if CALIBRATED in spaces]
+    accepted = sum(one["accepted"] for one in known)
+    if not accepted:
+        return said
+    share, low, high = (
+        100 * sum(one["accepted"] * one[name] for one in known) / accepted for name in ("precision", "low", "high")
+    )
+    return f"{said}, which expects about {share:.0f} % of accepted pages to be right ({low:.0f} to {high:.0f} %)"
 
 
 def check_settings(settings: Settings) -> None:

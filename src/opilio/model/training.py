@@ -1,9 +1,12 @@
-"""Why a model was trained: a fixed value, and the sentence that users read."""
+"""Why a model was trained: a fixed value, and the sentence that users read; and what models expect of themselves."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+
+CALIBRATED = "calibrated"
+"""Stands for a feature space in the estimates of a model: what is to be expected of the pages that a topic accepts."""
 
 
 class TrainingReason(StrEnum):
