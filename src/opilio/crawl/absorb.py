@@ -229,7 +229,7 @@ class FirstContact:
 
     def absorb_host(self, visit: Visit, now_s: float) -> None:
         """Take in what a host says about itself."""
-        host = self._frontier.hosts[-1 - visit.lease.oid]
+        host = self._frontier.hosts[visit.lease.sid]
         report, fetch = visit.host, visit.fetch
         ledger = self._ledger
         ledger.changed_hosts.add(host.sid)

@@ -37,7 +37,7 @@ from opilio.store import Store
 from opilio.store.reader import MAX_CHARS
 from opilio.store.urls import all_queued
 
-REST = 3.0  # a thread that replays pages to a strategy works a quarter of the time: the loop needs Python's lock
+REST = 3.0  # a thread that replays pages to a strategy works a quarter of the time: the loop needs the GIL
 TICK_S = 0.25  # the loop checks limits and updates the display at least this often
 GRACE_S = 10.0  # how long a crawl that stops waits for requests under way
 

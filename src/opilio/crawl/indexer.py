@@ -1,7 +1,7 @@
 """The indexer: keeps the full-text index up to date during the crawl, so that what was found can be searched at once.
 
 Every `search.update_s` seconds, when pages were stored or re-judged or links were analysed, it updates the index, and
-once more when the crawl ends: few pages in a thread, many in a process of its own, which leaves Python's lock to the
+once more when the crawl ends: few pages in a thread, many in a process of its own, which leaves the GIL to the
 engine. After an update it rests for three times as long as the update took: an index that is far behind costs the crawl
 no more than one that is not. Whatever goes wrong, the crawl goes on: the index can be rebuilt at any time.
 """

@@ -51,7 +51,8 @@ _EVERY_PAGES = 32
 _URLS_PER_PAGE, _MORE_URLS_PER_PAGE, _MANY_URLS = 50, 5, 10_000
 """It takes one more page for every 50 queued URLs up to 10,000, and for every 5 beyond: reprioritising costs 4 us a
 URL, and the links of new pages are scored when the pages come."""
-_LEAST_SPREAD = 1e-6
+_LEAST_SPREAD, _MOST_SPREADS = 1e-6, 5.0
+"""No number counts for more than five spreads: while all queued URLs are alike, a spread says nothing."""
 _SHARPNESS = 3.0
 """Relevance to this power is what counts: a classifier made of few examples accepts many pages, is sure of few of them,
 and is right about those. docs/results/evidence.md shows what this gains."""
@@ -244,7 +245,7 @@ class AllEvidence(LinkTextStrategy):
         """What each piece of evidence adds."""
         if not self.evidence.knows(oid):
             return {}
-        added = (self.evidence.features([oid], renew=False)[0] - self._mean) / self._spread * self.weights
+        added = self._standardised(self.evidence.features([oid], renew=False)[0]) * self.weights
         parts = dict(zip(FEATURES, added.tolist(), strict=True))
         if oid in self._recommended:
             parts["great hubs"] = HUB_WEIGHT * self._recommended[oid]
@@ -252,8 +253,12 @@ class AllEvidence(LinkTextStrategy):
             parts["to be explored"] = EXPLORED_PRIORITY
         return parts
 
+    def _standardised(self, features: Values) -> Values:
+        """Numbers in units of their spread over all queued URLs."""
+        return np.clip((features - self._mean) / self._spread, -_MOST_SPREADS, _MOST_SPREADS)
+
     def _scores(self, oids: Oids, features: Values) -> Values:
-        scores: Values = ((features - self._mean) / self._spread) @ self.weights
+        scores: Values = self._standardised(features) @ self.weights
         if self._recommended:
             hubs = np.array([self._recommended.get(oid, 0.0) for oid in oids.tolist()], np.float64)
             scores += HUB_WEIGHT * hubs

@@ -74,8 +74,8 @@ class Frontier:
         return oid in self.leased or oid in self.tiers.retries.oids
 
     def oids_in_memory(self) -> Oids:
-        """The oids that a refill must leave out. An order of the database is queried again, so its hot URLs may come
-        again."""
+        """The oids that a refill must leave out: those in memory. A strategy that only the database can compute is an
+        exception: its hot URLs are queried again with each refill, and take their new places."""
         oids = [*self.tiers.retries.oids, *self.leased]
         if not self.tiers.in_database:
             oids += self.tiers.hot_oids
@@ -177,7 +177,7 @@ class Frontier:
         if not host.contacted_s or (self.settings.robots.obey and host.contacted_s + max_age_s < now_s):
             queue.park(lane)
             host.in_first_contact = True
-            return self._lease(host, Lease(-1 - host.sid, f"{host.scheme}://{host.name}/robots.txt", LeaseKind.HOST))
+            return self._lease(host, Lease.first_contact(host.sid, host.scheme, host.name))
         if host.pending_sitemaps:
             return self._lease(host, host.pending_sitemaps.popleft())
         max_pages = self.settings.limits.max_pages_per_host

@@ -2,7 +2,7 @@
 
 The process receives a model, then pages by the hundreds, and sends judgements.
 
-Judging holds Python's lock all the time, and the engine's loop needs the lock for every visit. A process of its own has
+Judging holds the GIL all the time, and the engine's loop needs it for every visit. A process of its own has
 its own lock, and a low priority: alongside a crawl that leaves cores idle it takes them, alongside one that needs all
 of them it takes a tenth of what a worker gets. Messages are pickled (`opilio.process`).
 """

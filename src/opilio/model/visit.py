@@ -79,6 +79,8 @@ class Lease(_Record, frozen=True):
     """One request that the engine gives to a worker."""
 
     oid: int
+    """The number of the URL. A first contact has -1 - sid, and a sitemap one below -2^40: they are no URLs of the
+    crawl."""
     url: str
     kind: LeaseKind = LeaseKind.PAGE
     etag: str = ""
@@ -88,6 +90,16 @@ class Lease(_Record, frozen=True):
     """The anchor text of the link that led here."""
     neighbours: bytes = b""
     """Hash codes (uint32 little-endian) of significant stems of the page that the link was found on."""
+
+    @classmethod
+    def first_contact(cls, sid: int, scheme: str, host: str) -> Lease:
+        """The lease of a host's robots.txt."""
+        return cls(-1 - sid, f"{scheme}://{host}/robots.txt", LeaseKind.HOST)
+
+    @property
+    def sid(self) -> int:
+        """The host of a first contact."""
+        return -1 - self.oid
 
 
 class Link(_Record, frozen=True):

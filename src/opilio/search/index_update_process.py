@@ -1,6 +1,6 @@
 """Updates an index in a process of its own, alongside a crawl; the process asks its parent for data.
 
-Making words of texts holds Python's lock all the time, and the engine's loop needs the lock for every visit. A process
+Making words of texts holds the GIL all the time, and the engine's loop needs it for every visit. A process
 of its own has its own lock, and a low priority. Only the engine can open the database while a crawl runs, so the
 process sends queries to the engine as pickled pairs, and receives tables in Arrow's format.
 """

@@ -112,8 +112,8 @@ def portal(store: Store, days: int = 1) -> dict[str, Any]:
     """The front of a portal: the topics with their best pages, hubs and authorities, what is new, how the crawl stands.
 
     New is what the last `days` of crawling brought: counted back from the latest visit, so that a collection that is
-    not being crawled does not seem empty. A crawl that runs answers itself: its database is not open for reading only.
-    Plain values.
+    not being crawled does not seem empty. While a crawl runs, it is the crawl that calls this, with its own database,
+    which is open for writing: so it is known whether one runs. Plain values.
     """
     if not 1 <= days <= MAX_DAYS:
         raise InputError(f"{days} days cannot be shown", f"Give 1 to {MAX_DAYS}.")

@@ -17,7 +17,6 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
 
 import duckdb
 
@@ -30,9 +29,6 @@ from opilio.store.loader import Loader
 from opilio.store.reader import StoreReader
 from opilio.store.writer import StoreWriter
 
-if TYPE_CHECKING:  # it takes a tenth of a second to import
-    pass
-
 
 class Store:
     """The database of a collection, open. Use as a context manager, or call `close`."""
@@ -42,7 +38,7 @@ class Store:
         self.read_only = read_only
         self._file = DatabaseFile(path, connection, read_only=read_only)
         self._writer = StoreWriter(self._file)
-        reader = StoreReader(self._file, self._writer.settle)
+        reader = StoreReader(self._file, self._writer.fold_journal)
         loader = Loader(reader)
         self.query = reader.query
         self.stream = reader.stream
@@ -106,7 +102,7 @@ class Store:
                 store.close()
                 cls.open(folder, memory_bytes=memory_bytes).close()
                 return cls.open(folder, read_only=True, memory_bytes=memory_bytes)
-            store._writer.settle()
+            store._writer.fold_journal()
         except duckdb.Error as error:
             connection.close()
             raise store_error(path, error, "open") from error

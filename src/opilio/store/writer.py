@@ -85,7 +85,7 @@ class StoreWriter:
     def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """The connection that writes, in a transaction of its own, for other modules of this package."""
         with self._changing("write"):
-            self.settle()
+            self.fold_journal()
             with self._transaction():
                 yield self._cursor
 
@@ -115,14 +115,14 @@ class StoreWriter:
 
     def checkpoint(self) -> None:
         """Carry journal and write-ahead log into the tables."""
-        self.settle()
+        self.fold_journal()
         with self._changing("checkpoint"):
             self._checkpoint()
 
     def _maintain(self) -> None:
         """What must be done now and then, before a batch: so an error here never leaves a batch in doubt."""
         if self.journal_rows >= FOLD_ROWS:
-            self.settle()
+            self.fold_journal()
         log = self._file.path.with_name(self._file.path.name + ".wal")
         if log.exists() and log.stat().st_size >= log_limit_bytes(self._file.path.stat().st_size):
             self._checkpoint()
@@ -131,7 +131,7 @@ class StoreWriter:
         with suppress(duckdb.TransactionException):  # a query is in the way: tried again before the next batch
             self._cursor.execute("CHECKPOINT")
 
-    def settle(self) -> None:
+    def fold_journal(self) -> None:
         """Fold the journal into `crawl`, so that a reader sees every commit."""
         if not self.journal_rows or self._file.read_only:
             return
@@ -166,7 +166,7 @@ class StoreWriter:
     def close(self) -> None:
         """Fold the journal, if there is room, and close."""
         with suppress(StoreError):  # no room: the journal stays, and is folded when the store is opened
-            self.settle()
+            self.fold_journal()
         self._cursor.close()
 
 

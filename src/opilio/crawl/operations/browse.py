@@ -96,7 +96,8 @@ def update_index(client: OperationClient) -> bool:
 
 
 def with_index(client: OperationClient, find: Callable[[IndexReader], T]) -> T:
-    """Look into the index; it is brought up to date first unless a crawl does so. A damaged index is rebuilt."""
+    """Look into the index. It is brought up to date first; while a crawl runs, which does that itself, the index is
+    used as it is. A damaged index is rebuilt."""
     from opilio.search.index import DamagedIndex, discard_index, open_reader  # noqa: PLC0415
 
     for is_last in (False, True):
