@@ -102,7 +102,7 @@ def rankings(model: str, training: TrainingSet, pages: Sequence[ClassifierInput]
 
 
 def measure(folder: Path, model: str, topics: int, others: int) -> dict[str, float]:
-    judge = JudgeChoice("svm")
+    judge = JudgeChoice("svm", negatives=50)
     experiment = Experiment(
         "encoder", (Web(str(folder)),), (Contestant("best-first"),), judge=judge,
         topics=Topics(split="development", count=topics, min_pages=30),
