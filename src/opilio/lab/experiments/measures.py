@@ -455,7 +455,7 @@ class LabelCounts:
     right: Flags
     """It has the label."""
     telling: Flags
-    """It was no example, nor was the judge told about it: that a judge accepts those says little of it."""
+    """It was no example: that a judge accepts those says little of it."""
 
     def until(self, pages: int) -> LabelCounts:
         """Of the first pages only."""
