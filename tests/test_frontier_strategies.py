@@ -162,6 +162,25 @@ def test_every_learning_order_hands_over_what_it_knows(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", learning_orders())
+def test_an_example_that_was_a_mere_link_comes_first(name: str) -> None:
+    """A queued URL becomes an example, which has depth 0: it has the priority of a seed, whatever is known of it, and
+    keeps it when all URLs are reprioritised."""
+    frontier, _ = make_frontier({})
+    order = make_strategy(FrontierSettings(strategy=name))
+    assert isinstance(order, LearningStrategy)
+    urls = [QueuedUrl(oid, f"http://h{oid}.example/", frontier.host(f"h{oid}.example"), 0, 1, 0.0) for oid in range(5)]
+    order.settle(0, 0.9)
+    order.observe(urls[0], Judgement(0, True, 0.9, 0.9), linking(urls[2:4]), [2, 3], [2, 3])
+    order.settle(1, 0.05)
+    order.observe(urls[1], Judgement(0, False, 0.05, 0.05), linking(urls[4:5]), [4], [4])
+    for url, priority in zip(urls[2:], order.priorities(urls[2:]), strict=True):
+        url.priority = priority
+    urls[4].depth = 0
+    for priorities in (order.priorities(urls[2:]), order.reprioritise(urls[2:])):
+        assert priorities is None or priorities[2] == order.priority(urls[4]) > max(priorities[:2])
+
+
+@pytest.mark.parametrize("name", learning_orders())
 def test_every_learning_order_can_be_rejudged_or_says_that_it_cannot(name: str) -> None:
     """The contract of `LearningStrategy.rejudging`: None, or an object that knows the pages, weighs relevance without
     changing its order, and takes the new judgements."""

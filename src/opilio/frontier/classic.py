@@ -95,8 +95,8 @@ class InheritedScores(LearningStrategy):
         return SEED_SCORE if link.depth == 0 else link.relevance
 
     def priorities(self, links: Sequence[QueuedUrl]) -> list[float]:
-        """The scores."""
-        return [self.score_of(link) for link in links]
+        """The scores; seeds, and examples that were mere links when the user named them, come first."""
+        return [self.score_of(link) if link.depth else self.priority(link) for link in links]
 
 
 @strategies.register("focus")

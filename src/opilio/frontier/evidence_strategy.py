@@ -206,13 +206,20 @@ class AllEvidence(LinkTextStrategy):
         return SEED_PRIORITY if link.depth == 0 else float(link.relevance)
 
     def priorities(self, links: Sequence[QueuedUrl]) -> list[float]:
-        """Scores that rank queued URLs by expected relevance; a URL without evidence keeps the priority it had."""
+        """Scores that rank queued URLs by expected relevance; a URL without evidence keeps the priority it had.
+
+        Seeds come first, and so do examples that were mere links when the user named them.
+        """
         known = self.evidence.known_among([url.oid for url in links])
         features = self.evidence.features(known, renew=False)
         scores = dict(zip(known.tolist(), self._scores(known, features).tolist(), strict=True))
         if self.settings.explore_share:
             scores.update((oid, EXPLORED_PRIORITY) for oid in scores if self._explorer.is_chosen(oid))
-        return [scores[url.oid] if url.oid in scores else url.priority or self.priority(url) for url in links]
+
+        def score(url: QueuedUrl) -> float:
+            return scores[url.oid] if url.oid in scores else url.priority or self.priority(url)
+
+        return [score(url) if url.depth else self.priority(url) for url in links]
 
     def outdated(self, linked: Iterable[int]) -> Iterable[int]:
         """The queued URLs whose number of known links has grown noticeably since they were scored."""
@@ -239,7 +246,7 @@ class AllEvidence(LinkTextStrategy):
             places = self._explorer.choose(known, self.evidence.known_nearby(known), scores)
             scores[places] = EXPLORED_PRIORITY
         found = dict(zip(known.tolist(), scores.tolist(), strict=True))
-        return [found.get(url.oid, url.priority) for url in urls]
+        return [found.get(url.oid, url.priority) if url.depth else self.priority(url) for url in urls]
 
     def explain(self, oid: int) -> dict[str, float]:
         """What each piece of evidence adds."""

@@ -640,7 +640,11 @@ class Tres(LinkTextStrategy):
         known = slots[slots >= 0]
         self._place(known)
         means = self._means(known)
-        return [means[url.oid] if url.oid in means else url.priority or self.priority(url) for url in links]
+
+        def mean(url: QueuedUrl) -> float:
+            return means[url.oid] if url.oid in means else url.priority or self.priority(url)
+
+        return [mean(url) if url.depth else self.priority(url) for url in links]
 
     def _means(self, slots: Rows) -> dict[int, float]:
         """The priorities of URLs whose links are in the tree, by oid."""
@@ -673,7 +677,7 @@ class Tres(LinkTextStrategy):
         self._place(known)
         self._draw()
         means = self._means(known)
-        return [means.get(url.oid, url.priority) for url in urls]
+        return [means.get(url.oid, url.priority) if url.depth else self.priority(url) for url in urls]
 
     def explain(self, oid: int) -> dict[str, float]:
         """The numbers of its link, the mean reward of its leaf, and Q."""

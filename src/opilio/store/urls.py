@@ -148,7 +148,10 @@ _BRING_FORWARD = """
     UPDATE crawl SET relevance = 1.0, depth = 0
     WHERE oid IN (SELECT oid FROM asked) AND state = 'waiting' AND numtries = 0
 """
-_MAKE_FIRST = "UPDATE crawl SET relevance = 1.0, depth = 0 WHERE oid IN (SELECT unnest(?)) AND state = 'waiting'"
+_MAKE_FIRST = f"""
+    UPDATE crawl SET relevance = 1.0, depth = 0, priority = {FIRST_PRIORITY}
+    WHERE oid IN (SELECT unnest(?)) AND state = 'waiting'
+"""
 # In order of time. A URL without a page counts only when it could not be fetched.
 _OUTCOMES = """
     SELECT c.oid, if(p.oid IS NULL, 0.0, p.relevance), p.oid IS NOT NULL, coalesce(p.kcid, 0),
