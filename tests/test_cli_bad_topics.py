@@ -46,7 +46,7 @@ def make(taxonomy: str, tmp_path: Path, server: LocalServer, **changes: object) 
     file = tmp_path / "topics.yaml"
     file.write_text(taxonomy)
     settings = {"fetch.connect_to": server.connect_to, "fetch.host_delay_s": 0.0, "limits.max_pages": 25}
-    settings |= {"run.workers": -1}
+    settings |= {"run.workers": -1, "classify.calibrate": False}  # models are counted
     return Collection.create(tmp_path / "c", topics=file, settings=settings | changes)
 
 

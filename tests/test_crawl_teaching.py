@@ -31,7 +31,8 @@ def test_bookmarks_become_judgements(classifier: str, make_taught: MakeTaught, s
     what the user says they are, and of the other pages judged relevant most are: the local web knows their topics."""
     web = small_server.web
     bookmarks = web.bookmarks(list(web.topics))
-    collection = make_taught(bookmarks, classify__classifier=classifier, limits__max_pages=200, run__workers=1)
+    told = {"limits__max_pages": 200, "run__workers": 1, "oasis__redraw_after": 1000}
+    collection = make_taught(bookmarks, classify__classifier=classifier, **told)
     for topic in set(web.topics) - set(TAUGHT_TOPICS):
         collection.mark(topic, good=False)
     status = collection.crawl()
