@@ -38,7 +38,7 @@ from opilio.learn import prepare_strategy
 from opilio.settings import Settings, override
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT
 
-SHARES = {0.0: 1.0, 0.25: 0.4, 0.5: 0.1}
+SHARES = {0.0: 1.0, 0.25: 0.2, 0.5: 0.05}
 """By share of right pages, 0 for the pages as they came: the weight in the fit."""
 BINS = np.linspace(0.0, 1.0, 11)
 UNSURE = 1e-9
