@@ -247,7 +247,7 @@ class Replay:
         self.first += count
 
 
-class Leaf:
+class RewardLeaf:
     """A leaf of the tree."""
 
     __slots__ = ("depth", "experiences", "members", "split_at", "total", "visited")
@@ -269,7 +269,7 @@ class TreeFrontier:
 
     def __init__(self, replay: Replay) -> None:
         self._replay = replay
-        self.leaves = {0: Leaf(0)}
+        self.leaves = {0: RewardLeaf(0)}
         self._feature, self._threshold = np.full(1, ABSENT), np.zeros(1)
         self._left, self._right = np.zeros(1, np.int64), np.zeros(1, np.int64)
 
@@ -346,7 +346,7 @@ class TreeFrontier:
         del self.leaves[node]
         is_left = rows[:, feature] <= threshold
         for at, inside in ((left, is_left), (left + 1, ~is_left)):
-            child = self.leaves[at] = Leaf(leaf.depth + 1)
+            child = self.leaves[at] = RewardLeaf(leaf.depth + 1)
             child.experiences = numbers[inside].tolist()
             child.visited, child.total = int(inside.sum()), float(rewards[inside].sum())
         self._feature[node], self._threshold[node] = feature, threshold
@@ -376,7 +376,7 @@ def best_split(rows: Values, rewards: Values) -> tuple[int, float] | None:
     return feature, float(ordered[place, feature] + ordered[place + 1, feature]) / 2.0
 
 
-class Pairs:
+class LinkPairs:
     """The numbers of the links to URLs that are not settled, one link for each, in slots.
 
     The numbers of hosts are computed when they are read.
@@ -480,7 +480,7 @@ class Tres(LinkTextStrategy):
         self.agent = DoubleDQN(self._batches, len(FEATURES))
         self.replay = Replay()
         self.tree = TreeFrontier(self.replay)
-        self.pairs = Pairs()
+        self.pairs = LinkPairs()
         self._words = WordOdds()
         self._keywords: Words = np.zeros(0, np.uint32)
         self._changed: list[Rows] = []
