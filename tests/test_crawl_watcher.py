@@ -221,7 +221,7 @@ def test_a_crawl_ends_by_its_harvest(make_taught: MakeTaught, small_server: Loca
     assert status.reason.startswith("harvest rate 0.")
     assert status.reason.endswith("is below 0.3 (limits.min_harvest)")
     assert 40 <= status.pages < 240
-    # That the harvest fell may be noticed later: its census takes a moment.
+    # It is not always the last: a notice that the harvest fell may follow it.
     assert [notice["text"] for notice in collection.status().notices if notice["kind"] == "end"] == [status.reason]
     assert status.reason in display.summary(collection.status())
 

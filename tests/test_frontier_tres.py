@@ -422,7 +422,7 @@ def test_a_crawl_goes_on_with_what_it_learned(
     assert after.agent.network.steps == before.agent.network.steps > 0
     oids = [oid for oid in waiting if before.explain(oid)]
     assert len(oids) > 20
-    # Of two links to a URL with nearly the same Q, either may be the one that is kept.
+    # One URL differed in one run. Not examined; perhaps another of two links with nearly the same Q was kept.
     same = [after.explain(oid) == pytest.approx(before.explain(oid), abs=1e-3) for oid in oids]
     assert sum(same) >= 0.95 * len(same)
     collection.change_settings({"limits.max_pages": 120})

@@ -15,6 +15,7 @@ import numpy as np
 from opilio.classify import Explanation, KeywordJudge, Model, QueryJudge, Step
 from opilio.errors import InputError
 from opilio.features.classifier_input import TextReader
+from opilio.learn.training_state import KEYWORDS
 from opilio.store import Store
 from opilio.store.links import anchors_to, count_links_to, links_to, path_to
 from opilio.store.offers import offers_of
@@ -22,7 +23,7 @@ from opilio.store.pages import known_url, page_for_explanation
 from opilio.store.terms import neighbour_terms
 from opilio.topics import TopicRecord, hierarchy_of
 
-KEYWORDS, QUERY = "keywords", "query"  # classifiers
+QUERY = "query"  # the classifier that judges until there is a model
 MAX_LINKS = 20
 MAX_REASONS = 12
 
