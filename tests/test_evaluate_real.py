@@ -112,6 +112,29 @@ def test_a_real_crawl_without_negatives_meets_strangers(local: Path, tmp_path: P
     assert [model.reason for model in runs["from examples", "at most 0"].models] == [TrainingReason.FIRST]
 
 
+def test_a_simulated_judge_learns_as_that_of_a_real_crawl(local: Path, tmp_path: Path) -> None:
+    """A judge that learns from the pages met leads a simulation where a real crawl goes, and accepts the same pages,
+    as long as all pages met are in its sample; without learning it accepts others."""
+    svm = {"kind": "svm", "settings": {"classify.spaces": ["terms"]}}
+    strategies = [
+        {"strategy": "best-first", "label": "real", "judge": svm, "real": True},
+        {"strategy": "best-first", "label": "learns", "judge": {**svm, "learns": True}},
+        {"strategy": "best-first", "label": "fixed", "judge": svm},
+    ]
+    runs = runs_of(make(local, strategies, tasks=["from neighbours"]), tmp_path)
+    real_run, learns, fixed = (runs["from neighbours", name] for name in ("real", "learns", "fixed"))
+    assert learns.crawled.tolist() == real_run.crawled.tolist()
+    assert learns.relevances == pytest.approx(real_run.relevances, abs=0.1), "the last model met a page more or less"
+    assert (learns.relevances >= 0.5).sum() < (fixed.relevances >= 0.5).sum()
+
+
+def test_only_calibrated_judges_learn(local: Path) -> None:
+    """A judge that would not learn in a real crawl cannot learn in a simulation."""
+    for judge in ({"kind": "bayes"}, {"kind": "svm", "settings": {"classify.calibrate": False}}):
+        with pytest.raises(SettingsError, match="cannot learn"):
+            make(local, [{"strategy": "best-first", "judge": {**judge, "learns": True}}])
+
+
 def test_both_see_the_same_documents(local: Path, tmp_path: Path) -> None:
     """What a real crawl that starts elsewhere gathers to learn from is what a simulated judge is given: the same
     examples and the same OTHERS, word by word."""

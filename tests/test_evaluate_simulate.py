@@ -186,6 +186,42 @@ def test_a_learner_may_change_the_judge() -> None:
     assert told == [(0, 0.25), (1, 0.75), (2, 0.75), (3, 0.75), (4, 0.75)]
 
 
+RELEVANCES = st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0])
+
+
+@settings(max_examples=60)
+@given(webs, st.sampled_from(["best-first", "breadth-first", "focus", "bingo", "oasis"]), st.integers(1, 9), st.data())
+def test_re_judging_by_the_same_judge_changes_nothing(
+    links: list[list[int]], strategy: str, after: int, data: st.DataObject
+) -> None:
+    """A strategy that is shown everything again after some pages goes on as if nothing had happened."""
+    judge = np.array(data.draw(st.lists(RELEVANCES, min_size=len(links), max_size=len(links))))
+    analysed, pages = make_analysed(links), list[int]()
+
+    def rejudge(page: int, _: Judgement | None) -> None:
+        pages.append(page)
+        if len(pages) == after:
+            simulation.rejudge(judge)
+
+    simulation = Simulation(Answers(analysed), settings_for(strategy), (0,), judge, on_page=rejudge)
+    assert simulation.run().pages.tolist() == simulate(analysed, strategy, judge=judge).pages.tolist()
+
+
+@pytest.mark.parametrize("strategy", ["best-first", "focus", "bingo", "oasis", "shark-search", "evidence"])
+def test_the_order_follows_new_judgements(strategy: str) -> None:
+    """When pages are re-judged, the links of the page that turns out relevant come before those of the other."""
+    analysed = make_analysed([[1, 2], [3, 4], [5, 6], [], [], [], []])
+
+    def learn(page: int, _: Judgement | None) -> None:
+        if page == 2:
+            simulation.rejudge(np.array([0.6, 0.1, 0.9, 0.0, 0.0, 0.0, 0.0]))
+
+    before = np.array([0.6, 0.9, 0.1, 0.0, 0.0, 0.0, 0.0])
+    simulation = Simulation(Answers(analysed), settings_for("breadth-first"), (0,), before, on_page=learn)
+    simulation.settings = settings_for(strategy)  # the first three pages in a fixed order, then by this strategy
+    assert set(simulation.run().pages.tolist()[3:5]) == {5, 6}
+
+
 def test_an_order_in_sql_is_refused() -> None:
     """There is no database to ask; the error says what to do instead."""
     with pytest.raises(InputError, match="SQL"):

@@ -134,7 +134,8 @@ class Absorber:
         self._settle(url, Outcome.REDIRECT, now_s)
 
     def _document(self, url: QueuedUrl, visit: Visit, document: Document, now_s: float) -> None:
-        fetch, judgement, ledger = visit.fetch, self._judgement(url, visit), self.ledger
+        fetch, ledger = visit.fetch, self.ledger
+        judgement = self.judgement_of(url, visit.judgement)
         ledger.recorder.add_words(ledger.batch, document)
         if document.noindex and self.settings.robots.obey_meta:
             self._settle(url, Outcome.NOINDEX, now_s)
@@ -175,12 +176,12 @@ class Absorber:
         if judgement is not None and judgement.is_relevant:
             self._discovery.offer_nearby(url, judgement, now_s)
 
-    def _judgement(self, url: QueuedUrl, visit: Visit) -> Judgement | None:
-        """The judgement of a page: the user's for an example of a wanted topic, else the model's."""
+    def judgement_of(self, url: QueuedUrl, said: Judgement | None) -> Judgement | None:
+        """The judgement of a page: the user's for an example of a wanted topic, else what the model `said`."""
         kcid = self.examples.get(url.oid)
-        if visit.judgement is None or kcid not in self.wanted:
-            return visit.judgement
-        return msgspec.structs.replace(visit.judgement, topic=kcid, accepted=True, relevance=1.0)
+        if said is None or kcid not in self.wanted:
+            return said
+        return msgspec.structs.replace(said, topic=kcid, accepted=True, relevance=1.0)
 
     def _refreshed(
         self,

@@ -4,9 +4,9 @@ Both kinds get the same pages to start from and the same documents to learn from
 
 In a simulation a judge made from the examples of a task judges pages by their own words alone: what links say of a page
 differs from crawl to crawl, so such a judgement could not be shared. It is made when a crawl first fetches the page,
-and kept for all crawls of the same topic.
+and kept for all crawls of the same topic. A judge that learns from the pages met (`learning.py`) serves one crawl.
 
-A simulation cannot train a second model, look for archetypes or go through phases; a real crawl can. A collection is
+A simulation cannot look for archetypes, ask questions or go through phases; a real crawl can. A collection is
 made in a temporary folder, crawled with the recorded web as its transport, and read back as if it had been simulated.
 One request is made at a time and nothing is fetched while a model is trained (`learn.synchronous`), so that the same
 crawl comes out on any machine.
@@ -40,6 +40,7 @@ from opilio.lab.experiments.analysed import Analysed
 from opilio.lab.experiments.bounds import Foresight, Oracle, foreseen, make_plan, places_of, planned_web
 from opilio.lab.experiments.experiment import TRUTH, Contestant, Experiment, JudgeChoice
 from opilio.lab.experiments.graph import LinkGraph
+from opilio.lab.experiments.learning import LearningJudge
 from opilio.lab.experiments.measures import AREA_SHARE
 from opilio.lab.experiments.records import UNDOUBTED, ModelRun, RunPlace, RunRecord
 from opilio.lab.experiments.simulate import Answers, Crawl, Simulation
@@ -70,20 +71,31 @@ _JUDGEMENTS = """
 
 
 def make_judge(experiment: Experiment, judge: JudgeChoice, analysed: Analysed, topic: TaskTopic) -> Judging:
-    """A judge of pages by their numbers, for one topic. Raises InputError when the examples do not suffice."""
+    """A judge of pages by their numbers, for one topic. Raises InputError when the examples do not suffice.
+
+    One that learns is for a single crawl; any other one can serve all crawls of the topic.
+    """
     if judge.kind == TRUTH:
         about = {*topic.examples, *topic.targets}
         yes, no = Judgement(ROOT, True, 1.0, 1.0), Judgement()
         return lambda page: yes if page in about else no
     training = training_of(judge, analysed, topic, experiment.seed)
-    trained = CLASSIFIERS.get(judge.kind).train(training, experiment.judge_settings(judge))
+    settings = experiment.judge_settings(judge)
+
+    def read(page: int) -> ClassifierInput | None:
+        document = analysed.documents[page]
+        return None if document is None else _input(document)
+
+    if judge.learns:
+        return LearningJudge(training, settings, read)
+    trained = CLASSIFIERS.get(judge.kind).train(training, settings)
     known: dict[int, Judgement] = {}
 
     def judge_page(page: int) -> Judgement:
         found = known.get(page)
         if found is None:
-            document = analysed.documents[page]
-            found = known[page] = trained.judge(_input(document)) if document is not None else Judgement()
+            item = read(page)
+            found = known[page] = trained.judge(item) if item is not None else Judgement()
         return found
 
     return judge_page
@@ -353,9 +365,12 @@ def simulation_of(
         if isinstance(strategy, Foresight):
             strategy.know(foreseen(spec.answers, judge))
 
-    return Simulation(
+    simulation = Simulation(
         spec.answers, settings, spec.starts, judge, max_pages=spec.budget_pages, prepare=prepare, on_take=on_take
     )
+    if isinstance(judge, LearningJudge):
+        judge.attach(simulation, set(spec.topic.examples) & set(spec.starts))
+    return simulation
 
 
 def _planned(spec: RunSpec, settings: Settings) -> Callable[[str], int | None]:

@@ -18,6 +18,7 @@ from opilio.frontier import DatabaseStrategy, make_strategy
 from opilio.lab.experiments.bounds import KNOWING
 from opilio.lab.experiments.scores import check_column, column_parts
 from opilio.lab.experiments.tasks import EXAMPLES, Start
+from opilio.learn import learns_from_crawled
 from opilio.settings import Settings, current_names, override
 
 TRUTH = "truth"
@@ -73,6 +74,8 @@ class JudgeChoice(_Table, frozen=True, forbid_unknown_fields=True):
     """Pages of other labels or none, drawn by lot, that a classifier learns as OTHERS. Users give none."""
     others: bool = True
     """Whether it learns the common-sense documents that come with Opilio too."""
+    learns: bool = False
+    """Whether the judge of a simulated crawl is trained again with the pages met, as that of a real crawl is."""
     settings: dict[str, Any] = {}
     """Of classifiers, by dotted names."""
 
@@ -286,6 +289,11 @@ def _check_contestant(experiment: Experiment, contestant: Contestant, where: str
         raise SettingsError(
             f"{where}: strategy {contestant.name!r} is real, and no real crawl can look at the labels",
             "Choose another judge, or leave out `real = true`.",
+        )
+    if judge.learns and not learns_from_crawled(experiment.judge_settings(judge)):
+        raise SettingsError(
+            f"{where}: judge {judge.kind!r} cannot learn from the pages met",
+            "Use the classifier svm with classify.calibrate = true, or leave out `learns = true`.",
         )
     if contestant.real and not judge.others and not judge.negatives:
         raise SettingsError(

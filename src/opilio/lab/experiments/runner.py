@@ -338,7 +338,7 @@ class RunWorker:
             return crawl(spec)
         wanted = self.experiment.judge_of(spec.contestant)
         judge_key = msgspec.json.encode(wanted)
-        if judge_key not in judges:
+        if judge_key not in judges or wanted.learns:
             judges[judge_key] = make_judge(self.experiment, wanted, loaded.analysed, topic)
         return simulate(spec, judges[judge_key])
 

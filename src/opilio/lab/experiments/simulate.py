@@ -33,12 +33,14 @@ from opilio.frontier import (
     Duplicates,
     Frontier,
     Host,
+    LearningStrategy,
     LinkTextStrategy,
     QueuedUrl,
     ScopeFilter,
     Strategy,
     make_strategy,
 )
+from opilio.frontier.arrays import ABSENT
 from opilio.lab.experiments.analysed import Analysed
 from opilio.model import (
     RELEVANT,
@@ -50,6 +52,7 @@ from opilio.model import (
     LeaseKind,
     Link,
     Outcome,
+    OutcomeKind,
     UrlState,
     Visit,
 )
@@ -69,6 +72,7 @@ if TYPE_CHECKING:
 
 _MISSING = Fetch(Outcome.CLIENT_ERROR, 404)
 _NO_ROBOTS = HostReport(404)
+_WITH_LINKS = (Outcome.OK, Outcome.DUP_NEAR, Outcome.NOINDEX)  # pages whose links are followed
 START_S = 1.0  # of the virtual clock; 0 means never
 _WITHOUT_TIME_AND_ADDRESSES = {
     "fetch.host_delay_s": 0.0,
@@ -210,8 +214,8 @@ class Simulation:
         self.judge = judge
         self.on_take = on_take
         self.on_page = on_page
-        strategy = make_strategy(self.settings.frontier)
-        prepare(strategy)
+        self._prepare = prepare
+        strategy = self._new_strategy()
         self.absorber = self._absorber([answers.urls[seed] for seed in seeds], topics, strategy)
         for page in examples:
             self.absorber.examples[self.absorber.frontier.known.get(url_key(answers.urls[page]))] = topics[0]
@@ -229,6 +233,59 @@ class Simulation:
         self._judge = judge
         self._by_number = _by_number(judge) if judge is not None and not isinstance(judge, PageJudge) else None
 
+    def rejudge(self, judge: Judging) -> None:
+        """Judge by another model from now on, the pages fetched so far too; the order follows the new judgements.
+
+        A strategy that learns is made again and learns everything from them; for any other one, a queued URL gets the
+        new relevance of the page that it was found on. A real crawl does so when a model was trained.
+        """
+        self.judge = judge
+        if self._by_number is None:
+            raise TypeError("pages can only be re-judged by their numbers")
+        tiers = self.absorber.frontier.tiers
+        strategy = self._new_strategy()
+        if isinstance(strategy, LearningStrategy):
+            self._replay(strategy, self._by_number)
+        queued = list(tiers.hot_queued)
+        for url in queued:
+            parent = self._trace.by_oid.get(self._log.parents[url.oid], -1) if url.depth else -1
+            if parent >= 0:
+                url.relevance = self._by_number(parent).relevance
+        tiers.change_strategy(strategy)
+        for topic in tiers.queues:
+            of_topic = [url for url in queued if url.topic == topic]
+            tiers.refill(topic, of_topic, len(of_topic))
+        tiers.reprioritise()
+
+    def _new_strategy(self) -> Strategy:
+        strategy = make_strategy(self.settings.frontier)
+        self._prepare(strategy)
+        return strategy
+
+    def _replay(self, strategy: LearningStrategy, judge: _ByNumber) -> None:
+        """Show a strategy all that happened so far, as if it happened now."""
+        absorber, steps = self.absorber, dict[int, int]()
+        known, ledger = absorber.frontier.known, absorber.ledger
+        for url, outcome in self._log.settled:
+            number = self._trace.by_oid.get(url.oid, -1)
+            _, document = self.answers.page(number)
+            if document is None:
+                strategy.settle(url.oid, 0.0 if outcome.kind is OutcomeKind.FAILED else None)
+                continue
+            judgement = absorber.judgement_of(url, judge(number)) or Judgement()
+            strategy.settle(url.oid, None if outcome is Outcome.NOINDEX else judgement.relevance)
+            if outcome not in _WITH_LINKS:
+                continue
+            url.steps = steps.get(self._log.parents[url.oid], 0)
+            url.steps = steps[url.oid] = strategy.steps_at(url, judgement)
+            if not strategy.follows(url, judgement):
+                continue
+            if isinstance(strategy, LinkTextStrategy):
+                document = self.answers.document(number) or document
+            oids = ledger.aliases.final_all(known.get_list([link.key for link in document.links]))
+            sids = [ledger.sids[oid] if oid != ABSENT else ABSENT for oid in oids]
+            strategy.observe(url, judgement, document, oids, sids)
+
     def _absorber(self, seeds: Sequence[str], topics: Sequence[int], strategy: Strategy) -> Absorber:
         if isinstance(strategy, DatabaseStrategy):
             raise InputError(
@@ -237,8 +294,8 @@ class Simulation:
             )
         scope = ScopeFilter(self.settings.scope, frozenset(registered_domain(host_of(url)) for url in seeds))
         duplicates = Duplicates(self.settings.duplicates, self.answers.bands)
-        self._parents = _KeepsParents()
-        ledger = Ledger(duplicates, Counters(), self._parents)
+        self._log = _Log()
+        ledger = Ledger(duplicates, Counters(), self._log)
         absorber = Absorber(self.settings, Frontier(self.settings, strategy, scope, ledger, topics), ledger)
         for url in seeds:
             absorber.offer(url, parent=-1, depth=0, relevance=1.0, topic=topics[0], now_s=START_S)
@@ -261,7 +318,7 @@ class Simulation:
                 if event_s is None:
                     break
                 self.now_s = event_s
-        return trace.crawl(self._parents.by_oid, absorber.counters.outcomes())
+        return trace.crawl(self._log.parents, absorber.counters.outcomes())
 
     def _visit(self, lease: Lease) -> Visit:
         """The visit that a worker would have made."""
@@ -319,16 +376,19 @@ class _Trace:
         )
 
 
-class _KeepsParents:
-    """A recorder (`opilio.crawl.rows`) that keeps nothing but which URL led to which."""
+class _Log:
+    """A recorder (`opilio.crawl.rows`) that keeps nothing but which URL led to which, and how URLs ended."""
 
     def __init__(self) -> None:
-        self.by_oid: list[int] = []
+        self.parents: list[int] = []
+        """By oid: the URL that led to it; -1 for a seed."""
+        self.settled: list[tuple[QueuedUrl, Outcome]] = []
+        """URLs in the order in which they got their final outcomes."""
 
     def add_url(
         self, batch: Batch, url: QueuedUrl, key: int, parent: int, found_s: float, rejection: Outcome | None
     ) -> None:
-        self.by_oid.append(parent)
+        self.parents.append(parent)
 
     def change_url(
         self,
@@ -339,7 +399,8 @@ class _KeepsParents:
         visited_s: float,
         not_before_s: float,
     ) -> None:
-        pass
+        if outcome is not None and state is not UrlState.WAITING:
+            self.settled.append((url, outcome))
 
     def add_visit(self, batch: Batch, lease: Lease, fetch: Fetch) -> None:
         pass
