@@ -18,7 +18,7 @@ _PROGRESS_NAMES = {
     "phase": "phase",
     "archetype_rounds": "rounds of archetypes",
     "relevant_at_round": "pages judged relevant before the last round of archetypes",
-    "negative_rounds": "looks for pages about other things",
+    "negative_rounds": "rounds of mined negatives",
     "pages_at_analysis": "pages at the latest link analysis",
     "question_rounds": "rounds of questions",
 }

@@ -199,7 +199,7 @@ def topic_pages(
         counted = count_topics(records, read)
         topics = {kcid} if own else counted.hierarchy.below(kcid)
         found = pages_of_topics(
-            read, kcid, topics, order=order, taken=not is_others, relevant=relevant, limit=per_page,
+            read, kcid, topics, order=order, accepted=not is_others, relevant=relevant, limit=per_page,
             offset=(page - 1) * per_page,
         )  # fmt: skip
         linked = [] if is_others else best_linked(read, kcid, LINKED)
