@@ -1,6 +1,7 @@
 """Pictures of the portal for these pages, taken by a real browser.
 
     python docs/screenshots.py FOLDER          a folder with one collection, such as the demo's: demo
+    python docs/screenshots.py --notice        a notice of a crawl that has found all there is, on a web made for it
 
 Needs the packages of `dev` and a Chromium. Writes docs/img/*.png.
 """
@@ -8,6 +9,7 @@ Needs the packages of `dev` and a Chromium. Writes docs/img/*.png.
 from __future__ import annotations
 
 import sys
+import tempfile
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,6 +19,8 @@ sys.path.insert(0, str(HERE.parent / "tests"))
 from playwright.sync_api import Browser  # noqa: E402
 
 from browser import chromium, signed_in  # noqa: E402
+from dry_webs import funds_collection  # noqa: E402
+from running_crawls import crawl_beside, paused, wait_for  # noqa: E402
 from web_portal import Portal  # noqa: E402
 
 IMAGES = HERE / "img"
@@ -59,9 +63,31 @@ def take(browser: Browser, portal: Portal, *, dark: bool, phone: bool) -> None:
     page.context.close()
 
 
+def take_notice() -> None:
+    """The crawl page of a crawl that finds hardly anything."""
+    with (
+        tempfile.TemporaryDirectory() as place,
+        funds_collection(Path(place), "funds", fetch__host_delay_s=0.01) as funds,
+    ):
+        thread = crawl_beside(funds)
+        wait_for(funds, lambda: bool(funds.status().notices))
+        paused(funds)
+        with Portal(Path(place)) as portal, chromium() as browser:
+            for form, size in (("desktop", DESKTOP), ("phone", PHONE)):
+                page = signed_in(browser, portal.address, viewport=size, color_scheme="light")
+                page.goto(f"{portal.address}/c/funds/watch")
+                page.wait_for_timeout(SETTLE_MS)
+                page.screenshot(path=str(IMAGES / f"notice-light-{form}.png"))
+        funds.stop()
+        thread.join()
+
+
 def main() -> None:
     """Take them."""
     IMAGES.mkdir(exist_ok=True)
+    if sys.argv[1] == "--notice":
+        take_notice()
+        return
     with Portal(Path(sys.argv[1])) as portal, chromium() as browser:
         for dark in (False, True):
             for phone in (False, True):

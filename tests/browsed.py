@@ -18,7 +18,7 @@ def crawled(taught: Path, folder: Path) -> Collection:
         "INSERT INTO hubs SELECT oid, 1.0 / (1 + oid) FROM pages WHERE kcid = 2",
         "INSERT INTO auth SELECT oid, 2.0 / (1 + oid) FROM pages WHERE kcid = 2",
         f"UPDATE pages SET title = '{SCRIPT.replace(chr(39), chr(39) * 2)}' WHERE oid = {hostile_oid(collection)}",
-        "INSERT INTO notices VALUES (now()::TIMESTAMP, 'harvest', NULL, 'the harvest <i>fell</i>', 'widen the topic')",
+        "INSERT INTO notices VALUES (now()::TIMESTAMP, 'harvest', NULL, 'the harvest <i>fell</i>', 'widen the topic', '')",
     ]
     for sql in changes:
         collection.sql(sql, write=True)

@@ -22,7 +22,7 @@ def found(url: str, **words: float) -> PeerHit:
         "oid": 1, "url": url, "title": url, "host": "h", "topic": "Birds", "relevance": 0.5, "authority": 0.0,
         "visited": "2026-01-01T00:00:00", "language": "en", "type": "html", "title_pieces": [(url, False)],
         "snippet": [("a ", False), ("owl", True)], "score": 0.5, "folded": 0,
-        "parts": {"bm25": 1.0, "cosine": 0.0, "confidence": 0.5, "authority": 0.0},
+        "parts": {"bm25": 1.0, "cosine": 0.0, "relevance": 0.5, "authority": 0.0},
     }  # fmt: skip
     return PeerHit(result, {f"stems:{word}": count for word, count in words.items()}, {"stems": 100.0})
 

@@ -69,7 +69,7 @@ def filled(store: Store) -> Store:
     for oid in range(12):
         judgement = Judgement(1 + oid % 3, True, oid / 12, 0.5, {"terms": 0.5, "pairs": -0.1}, ["terms"], False, 1)
         batch.judgements.put(oid, judgement)
-        batch.notices.add(1.0, "harvest", None, "the harvest fell", "look at the census")
+        batch.notices.add(1.0, "harvest", None, "the harvest fell", "look at the census", "")
     batch.counters["links dropped"] = 7
     batch.progress = CrawlProgress(Phase.LEARNING, 1, 2, 3, 4)
     store.write(batch)

@@ -31,7 +31,7 @@ def run(*arguments: str) -> str:
 
 def test_results_are_shown(folder: Path) -> None:
     """Results come with address, topic and snippet; what strangers wrote cannot steer the terminal."""
-    said = run(str(folder), "owl", "--rank", "confidence=1")
+    said = run(str(folder), "owl", "--rank", "relevance=1")
     assert said.startswith("2 of 2 pages")
     assert said.index("Night birds") < said.index("Barn")
     assert "http://h1.example/1.html" in said

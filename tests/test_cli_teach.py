@@ -2,13 +2,16 @@
 
 import html
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from command_line import call
+from conftest import MakeTaught
 from opilio import Collection
 from opilio.lab.local_web import LocalServer
+from running_crawls import running
 
 TOPICS = ["cryptography", "statistics"]
 
@@ -45,6 +48,7 @@ def test_teaching_by_command(folder: Path, tmp_path: Path) -> None:
     added = call("topics", "add", str(folder), "statistics", str(file))
     assert added.returncode == 0, added.stderr
     assert "made.txt" in added.stdout
+    assert added.stdout.endswith(f"to learn this now: opilio topics train {folder}\n")
     assert "model 2 trained" in call("topics", "train", str(folder)).stdout
     assert "cryptography" in call("topics", "mark", str(folder), "cryptography", "null").stdout
     assert call("topics", "mark", str(folder), "cryptography", "good").returncode == 0
@@ -55,6 +59,20 @@ def test_teaching_by_command(folder: Path, tmp_path: Path) -> None:
         assert refused.returncode == 1
         assert "hint: " in refused.stderr
         assert "Traceback" not in refused.stderr
+
+
+def test_nothing_is_advised_that_a_running_crawl_does_by_itself(make_taught: MakeTaught) -> None:
+    """While a crawl runs, `topics add` and `feedback` say that it learns; the status counts requests in good English."""
+    collection = make_taught(fetch__host_delay_s=0.3, limits__max_pages=0)
+    with running(collection, pages=5) as (other, _):
+        folder = str(other.folder)
+        added = call("topics", "add", folder, "statistics", "text:" + "The median of a sample. " * 10)
+        assert added.stdout.endswith("the running crawl learns this by itself\n"), added.stderr
+        assert "topics train" not in added.stdout
+        [[url]] = other.sql("SELECT url FROM collection LIMIT 1").rows
+        said = call("feedback", folder, url, "irrelevant")
+        assert said.stdout.endswith("the running crawl learns this by itself\n"), said.stderr
+        assert re.search(r" (1 request|(0|[2-9]|[1-9]\d+) requests) under way", call("status", folder).stdout)
 
 
 def test_a_good_topic_below_a_good_one(folder: Path) -> None:

@@ -57,7 +57,7 @@ def test_a_crawl_learns_what_is_not_wanted(tmp_path: Path) -> None:
     with WebServer(web.routes()) as server:
         collection = collect(web, server, tmp_path)
         status = collection.crawl()
-        assert status.counters["looks for pages about other things"] == 4
+        assert status.counters["rounds of mined negatives"] == 4
         trained = reasons(collection)
         assert trained[0] == TrainingReason.FIRST
         assert len(trained) > 1
@@ -76,7 +76,7 @@ def test_a_web_of_wanted_pages_is_not_thrown_out(tmp_path: Path) -> None:
     with WebServer(web.routes()) as server:
         collection = collect(web, server, tmp_path)
         collection.crawl()
-        assert collection.status().counters["looks for pages about other things"] == 4
+        assert collection.status().counters["rounds of mined negatives"] == 4
         assert share_taken(collection, "owl", len(reasons(collection))) > 0.9
 
 
@@ -89,14 +89,14 @@ def test_when_a_crawl_does_not_look(tmp_path: Path, how: str) -> None:
             collection = collect(web, server, tmp_path, learn__mined_negatives=0, limits__max_pages=60)
             collection.crawl()
             assert reasons(collection) == [TrainingReason.FIRST]
-            assert "looks for pages about other things" not in collection.status().counters
+            assert "rounds of mined negatives" not in collection.status().counters
         else:
             collection = collect(web, server, tmp_path, limits__max_pages=40)
             collection.crawl()
             made = reasons(collection)
             collection.use_model(1)
             status = collection.crawl(settings={"limits.max_pages": 110})
-            assert status.counters["looks for pages about other things"] == 4
+            assert status.counters["rounds of mined negatives"] == 4
             assert reasons(collection) == [*made, TrainingReason.REUSED]
 
 

@@ -1,16 +1,22 @@
 """The watcher: it notices crawls that stagnate, starve a topic or drift, says so once, and ends them when told to."""
 
 import asyncio
+import json
 import random
+import re
+import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from conftest import TAUGHT_TOPICS, MakeTaught
+from dry_webs import NEARBY, funds_collection, funds_web
 from made_crawls import COOKING, FUNDS, GARDENING, MadeCrawl, drifting, mutual_funds
+from opilio import Collection, learn
 from opilio.analyze.sketch import bands
 from opilio.cli import display
 from opilio.crawl.absorb import Absorber
@@ -19,6 +25,7 @@ from opilio.crawl.status import Counters, Status
 from opilio.crawl.watcher import STEPS, Harvest, Reported, Watcher
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
 from opilio.lab.local_web import LocalServer
+from opilio.learn.remedies import from_json
 from opilio.settings import Settings, override
 from opilio.store import Store
 
@@ -86,34 +93,81 @@ def test_a_thing_is_said_once_until_it_is_over() -> None:
 
 
 def test_a_harvest_that_falls_is_noticed_once(store: Store) -> None:
-    """It falls, and stays low: one notice with the words that came instead, the topic, and the paper's remedy in full."""
-    scene = Scene(mutual_funds().fill(store), harvest_pages=100)
-    scene.judge(*[True] * 100, *[False] * 300)
-    assert scene.said.count("harvest") == 1
-    notice = next(notice for notice in scene.absorber.ledger.notices if notice["kind"] == "harvest")
+    """It falls, and stays low: one notice with the words that came instead, the topic, and the paper's remedy in full,
+    in words and as data."""
+    scene = Scene(mutual_funds().fill(store), harvest_pages=200)
+    scene.judge(*[True] * 200, *[True, False, False, False] * 75)
+    assert scene.said == ["harvest"]
+    [notice] = scene.absorber.ledger.notices
     assert notice["text"].startswith("harvest fell to 0.")
     assert "from 1.00 at its best" in notice["text"]
     assert "broker" in notice["text"]
     assert "'Business/Investment'" in notice["text"]
-    assert f"opilio topics mark {store.path.parent} Business/Investment good" in notice["remedy"]
-    assert f"opilio census {store.path.parent}" in notice["remedy"]
+    folder = store.path.parent
+    assert f"opilio topics mark {folder} Business/Investment good" in notice["remedy"]
+    assert f"opilio census {folder}" in notice["remedy"]
+    first = notice["remedies"][0]
+    assert (first["operation"], first["arguments"]) == ("mark", {"topic": "Business/Investment", "good": True})
+    assert first["label"] == "Mark Business/Investment good"
+    stored = scene.absorber.ledger.batch.notices.remedies
+    assert [from_json(text, str(folder)) for text in stored] == [notice["remedies"]]
     assert scene.commits, "what was absorbed is written before it is read"
     assert not scene.reasons
-    scene.judge(*[True] * 100)
-    scene.judge(*[False] * 300)
-    assert scene.said.count("harvest") == 2, "it had recovered"
+    scene.judge(*[True] * 200)
+    scene.judge(*[True, False, False, False] * 75)
+    assert scene.said == ["harvest", "harvest"], "it had recovered"
+
+
+def hundreds(*found: int) -> list[bool]:
+    """Pages of which so many of each hundred are relevant, evenly spread."""
+    return [(n + 1) * many // 100 > n * many // 100 for many in found for n in range(100)]
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ((24, 6, 1, 0, 0), "against 24% at its best"),
+        ((24, 6, 1, 1, 1, 1), "against 24% at its best"),
+        ((6, 0, 0, 0), "none of the last 250 pages is relevant, against 6% at its best"),
+        ((0,), "none of the first 100 pages of this run is relevant"),
+    ],
+)
+def test_a_crawl_that_finds_nothing_any_more(store: Store, found: tuple[int, ...], said: str) -> None:
+    """Long before a whole window of the harvest has been seen: one notice, which proposes to stop, too."""
+    scene = Scene(mutual_funds().fill(store))
+    scene.judge(*hundreds(*found))
+    assert scene.said == ["dry"]
+    [notice] = scene.absorber.ledger.notices
+    assert said in notice["text"]
+    operations = [remedy["operation"] for remedy in notice["remedies"]]
+    assert operations[0] == "mark" and operations[-2:] == ["stop", "census"]
+    assert scene.watcher.falls == 1, "the crawl asks its user"
+
+
+def test_a_crawl_that_recovers_can_be_dry_again(store: Store) -> None:
+    """What is over is news when it comes back; what is not over is not."""
+    scene = Scene(mutual_funds().fill(store))
+    scene.judge(*hundreds(40, 40, 0, 0))
+    scene.judge(*hundreds(10, 0, 0))
+    assert scene.said == ["dry"]
+    scene.judge(*hundreds(40))
+    scene.judge(*hundreds(0, 0))
+    assert scene.said == ["dry", "dry"]
 
 
 def test_a_harvest_that_wavers_is_not_noticed(store: Store) -> None:
-    """By chance, or by less than half, or before a whole window: no notice."""
+    """By chance, or by less than half, or before a whole window, or where little is found all the time: no notice."""
     draw = random.Random(2)
     scene = Scene(mutual_funds().fill(store), harvest_pages=100)
     scene.judge(*(draw.random() < 0.2 for _ in range(2000)))
     scene.judge(*(draw.random() < 0.15 for _ in range(500)))
-    assert "harvest" not in scene.said
+    assert not {"harvest", "dry"} & set(scene.said)
     young = Scene(store, harvest_pages=1000)
-    young.judge(*[True] * 100, *[False] * 300)
-    assert "harvest" not in young.said
+    young.judge(*hundreds(100, 30, 30, 30))
+    assert not {"harvest", "dry"} & set(young.said)
+    rare = Scene(store)
+    rare.judge(*(draw.random() < 0.03 for _ in range(3000)))
+    assert not {"harvest", "dry"} & set(rare.said)
 
 
 def test_the_least_harvest_ends_the_crawl(store: Store) -> None:
@@ -121,11 +175,41 @@ def test_the_least_harvest_ends_the_crawl(store: Store) -> None:
     scene = Scene(mutual_funds().fill(store), harvest_pages=100, min_harvest=0.05)
     scene.judge(*[True] * 4, *[False] * 95)
     assert not scene.reasons
-    scene.judge(False, *[False] * 50)
+    scene.judge(False, *[False] * 200)
     assert scene.reasons == ["harvest rate 0.04 of the last 100 pages is below 0.05 (limits.min_harvest)"]
-    assert scene.said.count("end") == 1
-    remedy = next(notice["remedy"] for notice in scene.absorber.ledger.notices if notice["kind"] == "end")
-    assert remedy == f"to go on: opilio crawl {store.path.parent} --set limits.min_harvest=0.025"
+    assert scene.said == ["end"], "nothing is noticed of a crawl that has ended"
+    [notice] = scene.absorber.ledger.notices
+    assert notice["remedy"] == f"to go on: opilio crawl {store.path.parent} --set limits.min_harvest=0.025"
+    assert notice["remedies"][0]["arguments"] == {"settings": {"limits.min_harvest": 0.025}}
+
+
+def test_a_survey_under_way_reports_nothing_of_a_crawl_that_has_ended(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fall is being looked into when the least harvest ends the crawl: the end is the last that is said."""
+    scene = Scene(mutual_funds().fill(store), harvest_pages=100, min_harvest=0.2)
+    take_census, begun, ended = learn.take_census, threading.Event(), threading.Event()
+
+    def take_slowly(*asked: Any, **named: Any) -> dict[str, Any]:
+        begun.set()
+        assert ended.wait(10)
+        return take_census(*asked, **named)
+
+    monkeypatch.setattr(learn, "take_census", take_slowly)
+
+    async def crawl() -> None:
+        for relevant in hundreds(100, 25, 25, 0):
+            scene.absorber.counters.page(1.0 if relevant else 0.0)
+            scene.watcher.look()
+            if scene.watcher._slot.is_busy:
+                await asyncio.to_thread(begun.wait, 10)
+        assert scene.reasons
+        ended.set()
+        await scene.watcher.close(asyncio.Event())
+
+    asyncio.run(crawl())
+    assert begun.is_set()
+    assert scene.said == ["end"]
 
 
 def test_a_topic_that_starves(store: Store) -> None:
@@ -221,9 +305,41 @@ def test_a_crawl_ends_by_its_harvest(make_taught: MakeTaught, small_server: Loca
     assert status.reason.startswith("harvest rate 0.")
     assert status.reason.endswith("is below 0.3 (limits.min_harvest)")
     assert 40 <= status.pages < 240
-    # It is not always the last: a notice that the harvest fell may follow it.
-    assert [notice["text"] for notice in collection.status().notices if notice["kind"] == "end"] == [status.reason]
+    assert collection.status().notices[-1]["text"] == status.reason
+    assert [notice["kind"] for notice in collection.status().notices].count("end") == 1
     assert status.reason in display.summary(collection.status())
+
+
+def test_a_crawl_that_has_found_all_there_is_says_so(tmp_path: Path) -> None:
+    """Over HTTP: 50 pages about mutual funds, then hundreds about investment. The summary has one notice with the
+    commands, and the database has what can be done as data."""
+    with funds_collection(tmp_path, limits__max_pages=400) as collection:
+        shown = display.summary(collection.crawl()).splitlines()
+    [place] = [n for n, line in enumerate(shown) if line.startswith("  dry: hardly any relevant page")]
+    assert shown[place + 1].endswith(f"opilio topics mark {collection.folder} {NEARBY} good")
+    assert any(line.endswith(f"opilio stop {collection.folder}") for line in shown[place + 2 :])
+    [[stored]] = collection.sql("SELECT remedies FROM notices WHERE kind = 'dry'").rows
+    assert json.loads(stored)[0] | {"why": ""} == {
+        "why": "", "operation": "mark", "arguments": {"topic": NEARBY, "good": True},
+    }  # fmt: skip
+    assert [one["operation"] for one in collection.census()["remedies"]][:2] == ["mark", "questions"]
+
+
+def test_a_crawl_that_never_finds_anything_says_so(tmp_path: Path) -> None:
+    """Over HTTP: a question about owls on a web about investment. After a hundred pages there is one notice."""
+    (tmp_path / "seeds.txt").write_text("http://stocks.test/stock/0")
+    with funds_web().served() as server:
+        settings = {"fetch.connect_to": {"*": server.address}, "fetch.host_delay_s": 0.0, "run.workers": -1}
+        settings["limits.max_pages"] = 250
+        collection = Collection.create(
+            tmp_path / "c", seeds=tmp_path / "seeds.txt", query="barn owl nesting", settings=settings
+        )
+        status = collection.crawl()
+    [notice] = status.notices
+    assert notice["kind"] == "dry"
+    assert re.search("none of the first 1[0-9]{2} pages of this run is relevant", notice["text"])
+    assert notice["remedies"][0]["operation"] == "add_example"
+    assert "retrain_after" not in notice["remedy"], "there is nothing to learn from"
 
 
 def test_a_crawl_ends_by_its_recall(make_taught: MakeTaught) -> None:
@@ -265,7 +381,7 @@ def test_log_lines_show_notices_at_once(capsys: pytest.CaptureFixture[str]) -> N
     """A line when it comes, none when it is still there; words of strangers cannot steer the terminal."""
     lines = display.LogLines()
     status = status_with("drift")
-    status.notices[0] |= {"text": "evil\x1b[2J words", "remedy": "opilio census x"}
+    status.notices[0] |= {"text": "evil\x1b[2J words", "remedy": "opilio census x"}  # without data, as of old
     lines.tick(status)
     lines.tick(status)
     said = capsys.readouterr().err.splitlines()

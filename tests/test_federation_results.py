@@ -27,7 +27,7 @@ QUESTIONS = [
     "ow~1", "owl -hawk", "-owl", "owl OR -engine", "(owl OR hawk) (wheel OR engine)", "owls nesting", "topic:Birds owl",
     "-topic:Cars wheel", "host:owl1.example nest", "small", "unique1x7", "owl topic:Birds relevance:0.5", "type:html",
 ]  # fmt: skip
-WEIGHTS = [None, {"bm25": 1.0}, {"bm25": 1.0, "confidence": 2.0}]
+WEIGHTS = [None, {"bm25": 1.0}, {"bm25": 1.0, "relevance": 2.0}]
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def test_a_page_of_two_collections_is_one_result_of_both(tmp_path: Path) -> None
 
 def page(url: str, frequency: float, **told: object) -> PeerHit:
     """A page of an answer."""
-    result = {"oid": 1, "url": url, "topic": "", "score": 0.5, "parts": {"confidence": 0.0}, "title": url, **told}
+    result = {"oid": 1, "url": url, "topic": "", "score": 0.5, "parts": {"relevance": 0.0}, "title": url, **told}
     return PeerHit(result, {"stems:owl": frequency}, {"stems": 100.0})
 
 
@@ -138,7 +138,7 @@ def test_a_liar_cannot_drown_others() -> None:
     honest = PeerAnswer(
         1, [page("http://a.example/", 5.0)], pages_indexed=100, frequencies={"stems:owl": 9}, lengths={"stems": 100.0}
     )
-    absurd = page("http://b.example/", 1e300, parts={"confidence": 1e9, "authority": -3.0, "bm25": 7.0})
+    absurd = page("http://b.example/", 1e300, parts={"relevance": 1e9, "authority": -3.0, "bm25": 7.0})
     liar = check_answer(PeerAnswer(10**12, [absurd], pages_indexed=10**12, frequencies={"stems:owl": -5}), 10)
     answers = {"honest": honest, "liar": liar}
     statistics = gather_statistics(answers, {}, leaves_of(parse("owl").words()[0]))

@@ -113,10 +113,12 @@ def test_boilerplate_counts_little(birds: Collection) -> None:
 
 def test_copies_are_shown_as_one(birds: Collection) -> None:
     """Near duplicates are folded into the best of them, which says how many there are and leads to all."""
-    answer = birds.search("kites", weights={"confidence": 1})
+    answer = birds.search("kites", weights={"relevance": 1})
     assert [(one["oid"], one["folded"]) for one in answer["results"]] == [(7, 2)]
     assert answer["total"] == 1
     assert found(birds, "kites", copies_of=7) == {6, 7, 8}
+    former = birds.search("kites", weights={"confidence": 1})
+    assert (former["weights"], former["results"]) == (answer["weights"], answer["results"]), "the ranking's former name"
 
 
 def test_facets_count_what_a_filter_would_leave(birds: Collection) -> None:
@@ -152,11 +154,11 @@ def test_snippets_say_what_was_asked_for(birds: Collection) -> None:
 
 def test_rankings_and_sums(birds: Collection) -> None:
     """Each ranking alone orders by its own figure, and a sum by the weighted mean of all."""
-    for name in ("bm25", "cosine", "confidence"):
+    for name in ("bm25", "cosine", "relevance"):
         results = birds.search("owl OR hawk", weights={name: 1})["results"]
         assert [one["score"] for one in results] == [one["parts"][name] for one in results]
         assert [one["score"] for one in results] == sorted((one["score"] for one in results), reverse=True)
-    weights = {"bm25": 1.0, "cosine": 0.5, "confidence": 0.25, "authority": 0.25}
+    weights = {"bm25": 1.0, "cosine": 0.5, "relevance": 0.25, "authority": 0.25}
     for one in birds.search("owl OR hawk", weights=weights)["results"]:
         assert one["score"] == pytest.approx(sum(weights[k] * v for k, v in one["parts"].items()) / 2, abs=1e-3)
 

@@ -311,17 +311,21 @@ def test_why_models_were_trained_becomes_data(tmp_path: Path) -> None:
 
 
 def test_the_progress_of_a_crawl_leaves_the_counters(tmp_path: Path) -> None:
-    """What version 5 counted to decide by is in a table of its own; all that is shown stays the same."""
+    """What version 5 counted to decide by is in a table of its own; all that is shown stays, one count under a plainer name."""
     counted = {
         "phase": 2, "rounds of archetypes": 3, "pages judged relevant before the last round of archetypes": 40,
         "looks for pages about other things": 4, "pages at the latest link analysis": 50, "pages": 120,
     }  # fmt: skip
     with schema_5(tmp_path / "c") as old:
         old.executemany("INSERT INTO counters VALUES (?, ?)", [list(one) for one in counted.items()])
+    shown = {
+        name.replace("looks for pages about other things", "rounds of mined negatives"): n
+        for name, n in counted.items()
+    }
     with Store.open(tmp_path / "c") as store:
         assert store.load_counters() == {"pages": 120}
         assert store.load_progress() == CrawlProgress(Phase.PAUSED, 3, 40, 4, 50)
-        assert Counters(store.load_counters(), store.load_progress()).shown() == counted
+        assert Counters(store.load_counters(), store.load_progress()).shown() == shown
 
 
 def test_a_crawl_that_has_counted_nothing_has_no_progress(tmp_path: Path) -> None:

@@ -257,7 +257,7 @@ def evil_page(**changes: Any) -> dict[str, Any]:
         "oid": 1, "url": "http://evil.example/owl", "title": WORSE, "title_pieces": pieces, "snippet": pieces,
         "host": WORSE, "topic": WORSE, "relevance": 1e300, "authority": 1e300, "visited": WORSE, "language": WORSE,
         "type": WORSE, "score": 1e300, "folded": 10**18,
-        "parts": {"bm25": 1e300, "cosine": 1e300, "confidence": 1e300, "authority": 1e300}, **changes,
+        "parts": {"bm25": 1e300, "cosine": 1e300, "relevance": 1e300, "authority": 1e300}, **changes,
     }  # fmt: skip
     return {"result": result, "words": {"stems:owl": 1e300, "text:owl": 1e300}, "lengths": {"stems": 1.0}, "marks": []}
 

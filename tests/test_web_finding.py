@@ -33,12 +33,14 @@ def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
 
 def test_the_api_answers(portal: Portal) -> None:
     """A question with filters and weights is answered as JSON, with snippets in pieces and facets."""
-    status, answer = portal.get("/api/c/birds/search", q="owl", topic="Birds", confidence=1)
+    status, answer = portal.get("/api/c/birds/search", q="owl", topic="Birds", relevance=1)
     assert status == 200
     assert [one["oid"] for one in answer["results"]] == [1, 0]
-    assert answer["weights"] == {"bm25": 0.0, "cosine": 0.0, "confidence": 1.0, "authority": 0.0}
+    assert answer["weights"] == {"bm25": 0.0, "cosine": 0.0, "relevance": 1.0, "authority": 0.0}
     assert ["Owls", True] in answer["results"][0]["snippet"]
     assert {"value": "Birds / Owls", "count": 1} in answer["facets"]["topic"]
+    former = portal.get("/api/c/birds/search", q="owl", topic="Birds", confidence=1)[1]
+    assert (former["weights"], former["results"]) == (answer["weights"], answer["results"]), "the ranking's former name"
 
 
 def test_wrong_questions_are_told(portal: Portal) -> None:
@@ -101,12 +103,12 @@ def test_sliders_rank_anew_in_a_browser(portal: Portal) -> None:
         first = page.locator("#results .results .title").first
         expect(first).not_to_contain_text("Night birds")
         page.get_by_label("Words (BM25)").fill("0")
-        page.get_by_label("Confidence").fill("1")
+        page.get_by_role("slider", name="Relevance").fill("1")
         expect(first).to_contain_text("Night birds")
-        assert "confidence=1" in page.url
+        assert "relevance=1" in page.url
         page.get_by_role("link", name="Cars").first.click()
         expect(page.locator("#results .title")).to_have_count(1)
-        assert "confidence=1" in page.url
+        assert "relevance=1" in page.url
         found = Axe().run(page)
         assert found.violations_count == 0, found.generate_report()
         page.set_viewport_size({"width": 390, "height": 844})

@@ -18,14 +18,15 @@ from hypothesis import strategies as st
 
 from browser import chromium, signed_in
 from conftest import TAUGHT_TOPICS, MakeCollection
+from dry_webs import GOOD, NEARBY, funds_collection
 from made_crawls import MadeCrawl
 from opilio import Collection
 from opilio.crawl.history import WINDOW_PAGES, list_hosts, series
 from opilio.crawl.operations.client import is_running
 from opilio.lab.local_web import LocalServer
 from opilio.store import Store
-from running_crawls import wait_for, wait_until
-from web_portal import Portal
+from running_crawls import crawl_beside, paused, wait_for, wait_until
+from web_portal import TOKEN, Portal
 
 API = "/api/c/collection"
 
@@ -81,7 +82,7 @@ def test_time_is_time_of_crawling(tmp_path: Path) -> None:
             connection.execute("DELETE FROM runs")
             connection.execute("INSERT INTO runs VALUES (1, ?, ?, 'stopped', 20, '', '')", [began, first])
             connection.execute("INSERT INTO runs VALUES (2, ?, NULL, NULL, NULL, '', '')", [second])
-            connection.execute("INSERT INTO notices VALUES (?, 'phase', NULL, 'harvesting', '')", [second])
+            connection.execute("INSERT INTO notices VALUES (?, 'phase', NULL, 'harvesting', '', '')", [second])
         told = series(store, 100)
     assert told["crawled_s"] == pytest.approx(39.5, abs=0.1), (
         "the last page of the second run is the last that is known"
@@ -249,6 +250,99 @@ def test_the_page_follows_a_crawl(taught: Collection) -> None:
         assert Axe().run(page).violations_count == 0
         page.get_by_role("button", name="Start").wait_for()
     assert host in Collection(taught.folder).settings.scope.locked_domains
+
+
+# -- notices that can be acted on
+
+
+@pytest.fixture
+def dried_up(tmp_path: Path) -> Iterator[Collection]:
+    """A crawl that has found all mutual funds there are, goes on, is paused, and has said so."""
+    with funds_collection(tmp_path, fetch__host_delay_s=0.01) as collection:
+        thread = crawl_beside(collection)
+        other = Collection(collection.folder)
+        wait_for(other, lambda: any(notice["kind"] == "dry" for notice in other.status().notices))
+        paused(other)
+        yield other
+        other.stop()
+        thread.join()
+
+
+def test_a_notice_has_buttons(dried_up: Collection) -> None:
+    """In a real browser: the crawl page says that the crawl finds hardly anything, and what can be done. A button marks
+    the topic nearby good, and the crawl finds again; another one stops it."""
+    with Portal(dried_up.folder.parent) as portal, chromium() as browser:
+        page = signed_in(browser, portal.address)
+        page.goto(f"{portal.address}/c/collection/watch")
+        notices = page.locator("[data-part=notices]")
+        notices.get_by_role("heading", name="The crawl finds hardly anything").wait_for()
+        assert "opilio topics mark collection Investment good" in notices.inner_text()
+        assert Axe().run(page).violations_count == 0
+        link = notices.get_by_role("link", name="Answer the questions")
+        assert link.get_attribute("href") == "/c/collection/questions"
+        relevant = dried_up.status().counters["pages judged relevant"]
+        notices.get_by_role("button", name=f"Mark {NEARBY} good").click()
+        notices.locator(".tag", has_text="done").wait_for()
+        assert page.locator("#said").inner_text() == f"{NEARBY} is wanted now"
+        marks = {topic["path"]: topic["mark"] for topic in dried_up.topics()}
+        assert (marks[NEARBY], marks[GOOD]) == ("good", "subsumed")
+        page.get_by_role("button", name="Resume").click()
+        wait_for(dried_up, lambda: dried_up.status().counters["pages judged relevant"] > relevant + 20)
+        notices.get_by_role("button", name="Stop the crawl").click()
+        page.locator("#now", has_text="no crawl runs").wait_for()
+        page.goto(f"{portal.address}/c/collection/")
+        page.get_by_role("link", name="what you can do").click()
+        page.wait_for_url("**/watch#notices")
+
+
+def test_a_notice_has_buttons_without_javascript(dried_up: Collection) -> None:
+    """Plain forms do the same; who is not signed in sees the commands only, and a foreign form changes nothing."""
+    place = "/c/collection/watch"
+    with Portal(dried_up.folder.parent) as portal, chromium() as browser:
+        page = browser.new_context(java_script_enabled=False).new_page()
+        page.goto(portal.address + place)
+        notices = page.locator("[data-part=notices]")
+        assert "opilio topics mark" in notices.inner_text()
+        assert not notices.get_by_role("button").count()
+        page.goto(f"{portal.address}/login")
+        page.get_by_label("Token").fill(TOKEN)
+        page.get_by_role("button", name="Sign in").click()
+        page.goto(portal.address + place)
+        cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies()}
+        foreign = page.request.post(portal.address + place, form={"operation": "stop", "arguments": "{}"})
+        assert cookies and foreign.status == 403 and is_running(dried_up.folder)
+        notices.get_by_role("button", name=f"Mark {NEARBY} good").click()
+        notices.locator(".tag", has_text="done").wait_for()
+        assert page.url == portal.address + place
+        notices.get_by_role("button", name="Stop the crawl").click()
+        wait_until(lambda: not is_running(dried_up.folder))
+
+
+def test_remedies_by_the_api(dried_up: Collection) -> None:
+    """What a notice proposes can be sent as it is; other operations and settings are refused. Settings are changed when
+    the crawl has stopped, and the crawl goes on."""
+    remedy = f"{API}/remedy"
+    with Portal(dried_up.folder.parent) as portal:
+        [notice] = [one for one in portal.get(f"{API}/status")[1]["notices"] if one["kind"] == "dry"]
+        sent = {name: notice["remedies"][0][name] for name in ("operation", "arguments")}
+        assert portal.ask("POST", remedy, sent, token="")[0] == 403
+        assert portal.ask("POST", remedy, sent) == (200, {"said": f"{NEARBY} is wanted now"})
+        order = {"operation": "policy", "arguments": {"strategy": "breadth-first"}}
+        assert portal.ask("POST", remedy, order)[1] == {"said": "ordered by breadth-first"}
+        onward = {"operation": "crawl", "arguments": {"settings": {"learn.retrain_after": 200}}}
+        assert portal.ask("POST", remedy, onward)[0] == 503, "a crawl runs"
+        assert "when the crawl has stopped" in portal.get("/c/collection/watch")[1]
+        assert portal.ask("POST", remedy, {"operation": "stop"})[1] == {"said": "stopping"}
+        wait_until(lambda: not is_running(dried_up.folder))
+        assert portal.ask("POST", remedy, {"operation": "sql", "arguments": {"sql": "SELECT 1"}})[0] == 422
+        assert portal.ask("POST", remedy, {"operation": "mark", "arguments": {"topic": NEARBY, "x": 1}})[0] == 400
+        other = {"operation": "crawl", "arguments": {"settings": {"store.warc_url": "/tmp"}}}
+        assert portal.ask("POST", remedy, other)[0] == 400
+        assert portal.ask("POST", remedy, {"operation": "train"})[1]["said"].startswith("model ")
+        assert portal.ask("POST", remedy, onward) == (200, {"said": "the crawl goes on"})
+        assert Collection(dried_up.folder).settings.learn.retrain_after == 200
+        portal.ask("POST", f"{API}/stop")
+        wait_until(lambda: not is_running(dried_up.folder))
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 Every page of a labelled recorded web is indexed. A question is the words of a label, any of which may fit; what should
 be found are the pages of the label. Five of them, drawn by lot, train a classifier against others, and are left out of
-the results; what it says of a page is its confidence. As authority serves the page's PageRank within the web, because
+the results; what it says of a page is its relevance. As authority serves the page's PageRank within the web, because
 the webs have few hosts and HITS does not count links within one. Rankings are judged by P@10 and nDCG@10, the mean over
 topics. The weights of the sum are chosen on the development topics of all webs together (`evaluate.tasks`) and judged
 on the others.
@@ -40,7 +40,7 @@ MAX_TOPICS = 10
 BATCH_PAGES = 500
 GRID = {
     "cosine": (0.0, 0.25, 0.5, 1.0),
-    "confidence": (0.0, 0.5, 1.0, 2.0, 4.0, 8.0),
+    "relevance": (0.0, 0.5, 1.0, 2.0, 4.0, 8.0),
     "authority": (0.0, 0.1, 0.25, 0.5),
 }
 
@@ -103,7 +103,7 @@ def _hits(reader: IndexReader, analysed: Analysed, topic: TaskTopic) -> dict[str
     judging = make_judge(
         Experiment(name="", webs=(), strategies=()), JudgeChoice(kind="svm", negatives=50), analysed, topic
     )
-    hits.parts["confidence"][:] = [judging(oid).relevance for oid in oids[hits.at].tolist()]
+    hits.parts["relevance"][:] = [judging(oid).relevance for oid in oids[hits.at].tolist()]
     numbers = asked_numbers(topic.name_words, reader.columns)
     rank_by_cosine(reader, hits, numbers, check_weights({"bm25": 1.0, "cosine": 1.0}))
     kept = ~np.isin(oids[hits.at], topic.examples)

@@ -79,7 +79,7 @@ class Replay:
     def submit(self, leases: Sequence[Lease]) -> None:
         self._leases.extend(leases)
 
-    def learn(self, model: bytes) -> None:
+    def use_model(self, model: bytes) -> None:
         self.version = Model.from_bytes(model).version
 
     def send_link_words(self) -> None:

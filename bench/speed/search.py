@@ -44,7 +44,7 @@ from opilio.store import Store
 QUESTIONS = 220
 SAMPLE_PAGES = 2_000
 BUDGET_MS = 100.0
-ALL_FOUR = {"bm25": 1.0, "cosine": 0.5, "confidence": 0.5, "authority": 0.3}
+ALL_FOUR = {"bm25": 1.0, "cosine": 0.5, "relevance": 0.5, "authority": 0.3}
 
 
 class Asking:

@@ -257,7 +257,7 @@ class MadeWorkers:
             self._writers.append(writer)
             self._readers.append(asyncio.create_task(self._receive(reader)))
         if self._model:
-            self.learn(self._model)
+            self.use_model(self._model)
 
     async def _receive(self, reader: asyncio.StreamReader) -> None:
         while message := await read_message(reader):
@@ -269,7 +269,7 @@ class MadeWorkers:
             if share:
                 writer.write(frame(encoder.encode(WorkerOrder(share))))
 
-    def learn(self, model: bytes) -> None:
+    def use_model(self, model: bytes) -> None:
         version = str(Model.from_bytes(model).version).encode()  # all they need to know of it
         for writer in self._writers:
             writer.write(frame(encoder.encode(WorkerOrder(model=version))))

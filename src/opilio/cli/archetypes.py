@@ -10,6 +10,7 @@ import click
 
 from opilio.cli import one_line
 from opilio.cli.operations import Called, operation_command
+from opilio.cli.teach import when_learned
 from opilio.crawl import Collection
 from opilio.crawl.operations import training
 from opilio.errors import InputError
@@ -123,7 +124,7 @@ def trim(folder: Path, topic: str, url: str, keep: Path | None, first: str, last
 
 
 def _say_when(folder: Path) -> None:
-    click.echo(f"the next training learns this: opilio topics train {folder} (a running crawl trains by itself)")
+    click.echo(when_learned(folder))
 
 
 def _file(path: Path) -> str:

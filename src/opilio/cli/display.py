@@ -10,6 +10,7 @@ import json
 import re
 import sys
 import time
+from typing import Any
 
 import click
 
@@ -118,9 +119,9 @@ class FreshNotices:
     """Picks the notices that were not shown yet."""
 
     def __init__(self) -> None:
-        self._shown: list[dict[str, str]] = []
+        self._shown: list[dict[str, Any]] = []
 
-    def of(self, status: Status) -> list[dict[str, str]]:
+    def of(self, status: Status) -> list[dict[str, Any]]:
         """Those that came since the last call; a status has only the latest ones."""
         before, now = self._shown, status.notices
         self._shown = list(now)
@@ -128,12 +129,14 @@ class FreshNotices:
         return now[known:]
 
 
-def notice_lines(notice: dict[str, str], indent: str = "") -> list[str]:
-    """A notice as lines for a terminal: what happened, and what can be done."""
-    lines = [f"{indent}{notice['kind']}: {one_line(notice['text'])}"]
-    if notice["remedy"]:
-        lines.append(f"{' ' * len(indent)}  {one_line(notice['remedy'])}")
-    return lines
+def notice_lines(notice: dict[str, Any], indent: str = "", max_remedies: int | None = None) -> list[str]:
+    """A notice as lines for a terminal: what happened, and what can be done, each with its command."""
+    remedies = notice.get("remedies", [])[:max_remedies]  # a crawl of an earlier version sends none
+    done = [f"{one['why']}: {one['command']}" for one in remedies] or list(filter(None, [notice["remedy"]]))
+    return [
+        f"{indent}{notice['kind']}: {one_line(notice['text'])}",
+        *(f"{' ' * len(indent)}  {one_line(words)}" for words in done),
+    ]
 
 
 class JsonLines(Silence):

@@ -19,6 +19,7 @@ from opilio.crawl.status import Status
 from opilio.model import OutcomeKind
 
 SHOWN_NOTICES = 2
+SHOWN_REMEDIES = 2  # of each; `opilio status` shows all
 ROOM_FOR_CTRL_C = 4  # columns: terminals echo ^C behind the panel, and a wrapped line would shift it
 
 
@@ -87,7 +88,7 @@ def panel(status: Status, width: int, asked: Sequence[Text] = ()) -> Panel:
         if kind is not OutcomeKind.STORED and names:
             parts = ", ".join(f"{name} {n:,}" for name, n in list(names.items())[:6])
             lines.append(Text(f"{kind.value}: {parts}", style="red" if kind is OutcomeKind.FAILED else "yellow"))
-    said = ["\n".join(notice_lines(notice)) for notice in status.notices[-SHOWN_NOTICES:]]
+    said = ["\n".join(notice_lines(notice, max_remedies=SHOWN_REMEDIES)) for notice in status.notices[-SHOWN_NOTICES:]]
     lines += [Text(text, style="magenta") for text in said]
     lines += asked
     ending = f"  ending: {status.reason}" if status.reason else "  Ctrl-C ends the crawl; nothing is lost"

@@ -10,7 +10,9 @@ from typing import Any
 import click
 
 from opilio.cli import one_line
+from opilio.cli.teach import when_learned
 from opilio.crawl import Collection
+from opilio.crawl.operations.client import is_running
 
 FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -71,7 +73,9 @@ def feedback(
         click.echo(json.dumps({**said, "pending": waits}))
         return
     click.echo(f"{one_line(url)}: {one_line(said['said'])}")
-    if waits:
+    if is_running(folder):
+        click.echo(when_learned(folder))
+    elif waits:
         click.echo(f"{_changes(waits)} not yet learned: opilio topics train {folder}")
 
 
@@ -120,7 +124,7 @@ def clusters(folder: Path, topic: str, k: int, split: bool, as_json: bool) -> No
             click.echo(f"    {page['cosine']:.2f}  {one_line(page['title'])}  {one_line(page['url'])}")
     if made:
         click.echo(f"made {len(made)} subtopics: {one_line('; '.join(made))}")
-        click.echo(f"learn them: opilio topics train {folder}")
+        click.echo(when_learned(folder))
 
 
 @click.command()
@@ -156,7 +160,8 @@ def review(
         return
     if learn:
         counts = collection.learn_review(topic)
-        click.echo(f"{counts['yes']} examples and {counts['no']} counter-examples: opilio topics train {folder}")
+        click.echo(f"{counts['yes']} examples and {counts['no']} counter-examples")
+        click.echo(when_learned(folder))
         return
     if not report and not as_json:
         _ask(collection, topic)

@@ -18,7 +18,7 @@ MAX_RESULTS = 200
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("question", default="")
 @click.option(
-    "--rank", default="", metavar="WEIGHTS", help="Weights of the rankings: bm25=1,cosine=0,confidence=0,authority=0.5."
+    "--rank", default="", metavar="WEIGHTS", help="Weights of the rankings: bm25=1,cosine=0,relevance=0,authority=0.5."
 )
 @click.option("--topic", multiple=True, help="Only pages of this topic or one below it.")
 @click.option("--host", multiple=True, help="Only pages of this host, or of the hosts of this domain.")

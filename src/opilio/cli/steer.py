@@ -38,7 +38,9 @@ def status(called: Called, now: Status) -> None:
     if now.paused:
         click.echo(f"  paused; continue with: opilio resume {called.folder}")
     if now.running:
-        click.echo(f"  now: {now.pages_per_s:.1f} pages/s, {now.in_flight} requests under way, order: {now.order_by}")
+        requests = f"{now.in_flight:,} request{'' if now.in_flight == 1 else 's'} under way"
+        order = now.order_by or now.strategy
+        click.echo(f"  now: {now.pages_per_s:.1f} pages/s, {requests}, order: {order}")
     if len(now.topics) > 1:
         click.echo("  waiting by topic: " + ", ".join(f"{one_line(name)} {n:,}" for name, n in now.topics.items()))
 

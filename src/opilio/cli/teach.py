@@ -17,6 +17,7 @@ from opilio.cli import one_line
 from opilio.cli.operations import Called, operation_command
 from opilio.crawl import Collection
 from opilio.crawl.operations import training
+from opilio.crawl.operations.client import is_running
 
 FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 TOPIC = click.argument("topic")
@@ -61,6 +62,13 @@ def mark(folder: Path, topic: str, mark: str) -> None:
     click.echo(f"marks changed: {', '.join(map(one_line, changed)) or 'none'}")
 
 
+def when_learned(folder: Path) -> str:
+    """When a change of the training data takes effect: a running crawl learns by itself."""
+    if is_running(folder):
+        return "the running crawl learns this by itself"
+    return f"to learn this now: opilio topics train {folder}"
+
+
 @topics.command()
 @FOLDER
 @TOPIC
@@ -71,7 +79,7 @@ def add(folder: Path, topic: str, example: tuple[str, ...], negative: bool) -> N
     collection = Collection(folder)
     for one in example:
         click.echo(f"added {one_line(collection.add_example(topic, one, positive=not negative))}")
-    click.echo(f"the next training learns this: opilio topics train {folder} (a running crawl trains by itself)")
+    click.echo(when_learned(folder))
 
 
 @topics.command()

@@ -77,7 +77,7 @@ class WorkerActor:
             return
         self._orders = number
         if model is not None:
-            self._worker.learn(model)
+            self._worker.use_model(model)
         if link_words:
             self._worker.send_link_words()
         for lease in leases_decoder.decode(leases):
@@ -155,7 +155,7 @@ class ActorHandle:
         self._outgoing.append(lease)
         self._wanted.set()
 
-    def learn(self, model: ray.ObjectRef[bytes]) -> None:
+    def use_model(self, model: ray.ObjectRef[bytes]) -> None:
         """Have it judge by another model."""
         self._model = model
         self._wanted.set()

@@ -189,7 +189,7 @@ class Bridge:
         if order.model:
             self._model = ray.put(order.model)
             for handle in self._handles:
-                handle.learn(self._model)
+                handle.use_model(self._model)
         if order.link_words:
             self._setup = msgspec.structs.replace(self._setup, link_words=True)
             for handle in self._handles:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from opilio.learn.remedies import from_json
 from opilio.store import Store
 from opilio.store.history import (
     HarvestPart,
@@ -131,23 +132,24 @@ def _marks(
     store: Store, runs: Sequence[CrawlRun], ends: Sequence[datetime.datetime], pages: Sequence[int]
 ) -> list[dict[str, Any]]:
     """What happened when: runs, models and notices of the crawl; the latest, in order of time."""
-    found: list[tuple[datetime.datetime, str, str, str]] = []
+    found: list[tuple[datetime.datetime, str, str, str, str]] = []
     for run in runs:
-        found.append((run.started, "run", f"run {run.number} began", ""))
+        found.append((run.started, "run", f"run {run.number} began", "", ""))
         if run.is_over:
-            found.append((run.ended, "run", f"run {run.number} ended: {run.reason}", ""))
+            found.append((run.ended, "run", f"run {run.number} ended: {run.reason}", "", ""))
     for model in store.load_models()[:MAX_MARKS]:
         created = datetime.datetime.fromtimestamp(model.created_s, datetime.UTC).replace(tzinfo=None)
         text = f"model {model.version}, of {model.documents} examples: {model.cause}"
-        found.append((created, "model", text, ""))
-    found += notices_with_times(store, MAX_MARKS)
+        found.append((created, "model", text, "", ""))
+    found += reversed(notices_with_times(store, MAX_MARKS))
     found.sort(key=lambda mark: mark[0])
-    report = []
-    for at, kind, text, remedy in found[-MAX_MARKS:]:
+    report, folder = [], str(store.path.parent)
+    for at, kind, text, remedy, remedies in found[-MAX_MARKS:]:
         place = bisect.bisect_right(ends, at)
         of = max((run for run in runs if run.started <= at), key=lambda run: run.started, default=None)
         report.append({
             "at": at.isoformat(sep=" ", timespec="seconds"), "kind": kind, "text": text, "remedy": remedy,
+            "remedies": from_json(remedies, folder), "run": of.number if of else 0,
             "pages": pages[place - 1] if place else 0, "s": round(of.at_s(at), 2) if of else 0.0,
         })  # fmt: skip
     return report

@@ -11,12 +11,14 @@ from __future__ import annotations
 import time
 from array import array
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from opilio.crawl import rows
 from opilio.crawl.rows import VisitRecorder
 from opilio.crawl.status import Counters
 from opilio.frontier import Duplicates, Host, QueuedUrl, UrlAliases
+from opilio.learn.remedies import in_words, to_json
 from opilio.model import Outcome, UrlState, UrlStates
 from opilio.store import Batch
 
@@ -40,7 +42,7 @@ class Ledger:
         """Queued URLs whose page is stored already."""
         self.aliases = UrlAliases()
         """URLs that were redirected or are duplicates, and the pages they lead to."""
-        self.notices: deque[dict[str, str]] = deque(maxlen=MAX_NOTICES)
+        self.notices: deque[dict[str, Any]] = deque(maxlen=MAX_NOTICES)
         """The latest notices of the crawl."""
         self.changed_hosts: set[int] = set()
         self.stored_hosts = 0
@@ -73,10 +75,21 @@ class Ledger:
         self.counters.write_changes(batch)
         return batch
 
-    def notice(self, kind: str, text: str, remedy: str = "", kcid: int | None = None) -> None:
-        """Say something about the crawl: it is shown with its status, and stored."""
-        self.batch.notices.add(time.time(), kind, kcid, text, remedy)
-        self.notices.append({"kind": kind, "text": text, "remedy": remedy})
+    def notice(
+        self,
+        kind: str,
+        text: str,
+        remedy: str = "",
+        kcid: int | None = None,
+        remedies: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        """Say something about the crawl: it is shown with its status, and stored.
+
+        What can be done is said by `remedy` in words, or by `remedies` as data (`learn/remedies.py`).
+        """
+        remedy = remedy or in_words(remedies)
+        self.batch.notices.add(time.time(), kind, kcid, text, remedy, to_json(remedies))
+        self.notices.append({"kind": kind, "text": text, "remedy": remedy, "remedies": list(remedies)})
 
     # -- URLs
 

@@ -18,7 +18,7 @@ _PROGRESS_NAMES = {
     "phase": "phase",
     "archetype_rounds": "rounds of archetypes",
     "relevant_at_round": "pages judged relevant before the last round of archetypes",
-    "negative_rounds": "looks for pages about other things",
+    "negative_rounds": "rounds of mined negatives",
     "pages_at_analysis": "pages at the latest link analysis",
     "question_rounds": "rounds of questions",
 }
@@ -55,8 +55,8 @@ class Status:
     reason: str = ""
     model: str = ""
     """The model that judges, in words."""
-    notices: list[dict[str, str]] = field(default_factory=list)
-    """The latest notices of the crawl: kind, text and remedy."""
+    notices: list[dict[str, Any]] = field(default_factory=list)
+    """The latest notices of the crawl: kind, text, what can be done in words (remedy), and as data (remedies)."""
     recall: float | None = None
     """The share of all relevant pages within reach that has been found, as the crawl estimates it."""
     phase: str = Phase.NONE

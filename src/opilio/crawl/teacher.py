@@ -258,7 +258,7 @@ class Teacher(BackgroundTask):
             if self._slot.is_busy or await asyncio.to_thread(self._is_news):
                 self._cause = cause
         elif self._settings.store.terms and any(topic.keywords for topic in topics):
-            self._workers.learn(learn.keyword_model(topics, self._settings.classify.classifier).to_bytes())
+            self._workers.use_model(learn.keyword_model(topics, self._settings.classify.classifier).to_bytes())
 
     def _is_news(self) -> bool:
         """Whether training would give another model: not when the user confirms what was learned anyway."""
@@ -368,7 +368,7 @@ class Teacher(BackgroundTask):
         await asyncio.to_thread(learn.store_model, self._store, trained, cause, self._settings, taught)
         self.version = trained.version
         self.note = note(trained.version, trained.classifier, trained.documents, trained.estimates)
-        self._workers.learn(trained.model)
+        self._workers.use_model(trained.model)
         self._absorber.frontier.tiers.holds_back = False
         self._absorber.counters.add("models trained")
 

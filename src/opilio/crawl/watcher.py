@@ -1,9 +1,12 @@
 """The watcher: notices when a crawl stagnates, starves a topic or drifts, and ends it when a limit says so.
 
-The harvest rate is watched in memory, at every turn of the loop. What needs the database is surveyed now and then in a
-thread: which topics starve, whether accepted pages still resemble the examples, how much there may be left to find.
+The harvest rate is watched in memory, at every turn of the loop: over many pages, to see whether it has fallen
+(`harvest`), and over few, to see soon whether the crawl finds nothing any more, or never did (`dry`). What needs the
+database is surveyed now and then in a thread: which topics starve, whether accepted pages still resemble the examples,
+how much there may be left to find.
 
 Each finding is reported once, and again only after it was over: a crawl close to a threshold does not repeat itself.
+When the watcher has ended the crawl, it reports nothing more.
 """
 
 from __future__ import annotations
@@ -20,8 +23,12 @@ from opilio import learn
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import BackgroundTask, TaskSlot
 from opilio.errors import describe_error
+from opilio.learn import remedies
+from opilio.learn.asking import answers_left
+from opilio.learn.remedies import Remedy
 from opilio.settings import Settings
 from opilio.store import Store
+from opilio.store.user_questions import count_questions
 
 FELL_SHARE = 0.5
 """The harvest has fallen when it is less than this share of its best ..."""
@@ -29,6 +36,13 @@ RISEN_SHARE = 0.75
 """... and has risen again when it is more than this."""
 FELL_ERRORS = 5.0
 """A rate hardly ever differs from the best of many by this many standard errors by chance."""
+DRY_PAGES = 100
+"""A crawl is dry when of this many pages ..."""
+DRY_SHARE = 0.1
+"""... less than this share of its best rate is relevant ..."""
+DRY_EXPECTED = 15
+"""... or none is, and at its best rate this many would have been since the latest. That hardly ever happens by chance:
+one time in three million."""
 STEPS = 20
 """The window moves by this fraction of its length at a time: one part in twenty."""
 SURVEY_PAGES = 250
@@ -37,15 +51,17 @@ SURVEY_SHARE = 0.05
 REST = 10.0
 """After a survey, none is made for this many times as long as it took."""
 SHOWN_WORDS = 6
+NOTICED_REMEDIES = 3
+"""A notice has so many remedies of the census, the best ones."""
 
 
 @dataclass(frozen=True)
 class _Fall:
     """A harvest rate that is far below its best."""
 
-    now: float
-    best: float
-    pages: int
+    kind: str
+    """Of the notice: harvest or dry."""
+    text: str
 
 
 class Harvest:
@@ -55,10 +71,16 @@ class Harvest:
         self.window_pages = max(1, window_pages)
         self.best = 0.0
         """Of any whole window so far."""
+        self.barren_pages = 0
+        """Pages since the latest relevant one."""
         self._marks: deque[tuple[int, int]] = deque([(0, 0)])
+        self._found = (0, 0)  # the counts when the latest relevant page was seen
 
     def see(self, judged: int, relevant: int) -> tuple[float, int] | None:
         """The rate and the pages it is of, once a step has been made and a whole window been seen."""
+        if relevant > self._found[1]:
+            self._found = (judged, relevant)
+        self.barren_pages = judged - self._found[0]
         if judged - self._marks[-1][0] < max(1, self.window_pages // STEPS):
             return None
         self._marks.append((judged, relevant))
@@ -73,8 +95,16 @@ class Harvest:
 
     def has_fallen(self, rate: float, pages: int) -> bool:
         """Whether the rate is less than half its best, and not by chance."""
+        return self._is_below(FELL_SHARE, rate, pages)
+
+    def is_dry(self, rate: float, pages: int) -> bool:
+        """Whether nothing relevant was ever found, or hardly anything any more, and not by chance."""
+        is_barren = self.barren_pages >= pages and self.best * self.barren_pages >= DRY_EXPECTED
+        return self.best == 0 or is_barren or self._is_below(DRY_SHARE, rate, pages)
+
+    def _is_below(self, share: float, rate: float, pages: int) -> bool:
         error = math.sqrt((self.best * (1 - self.best) + rate * (1 - rate)) / pages)
-        return rate < FELL_SHARE * self.best and self.best - rate > FELL_ERRORS * error
+        return rate < share * self.best and self.best - rate > FELL_ERRORS * error
 
 
 class Reported:
@@ -114,8 +144,10 @@ class Watcher(BackgroundTask):
         self._stop = stop
         self._folder = str(store.path.parent)
         self._harvest = Harvest(settings.limits.harvest_pages)
+        self._latest = Harvest(min(DRY_PAGES, settings.limits.harvest_pages))
         self._reported = Reported()
         self._fall: _Fall | None = None
+        self._has_ended_crawl = False
         self._slot = TaskSlot(self._end)
         self._surveyed_pages = absorber.counters.pages
         self._rest_until_s = 0.0
@@ -123,7 +155,7 @@ class Watcher(BackgroundTask):
         self.recall: float | None = None
         """The latest estimate."""
         self.falls = 0
-        """How often the harvest fell in this run."""
+        """How often the harvest fell or dried up in this run."""
 
     @property
     def pauses_fetching(self) -> bool:
@@ -133,10 +165,10 @@ class Watcher(BackgroundTask):
     def look(self) -> None:
         """Watch the harvest, and start a survey when it is time."""
         counters = self._absorber.counters
-        seen = self._harvest.see(counters.judged, counters.relevant)
-        if seen is not None:
-            self._watch(*seen)
-        if not self._slot.is_busy and (self._fall is not None or self._is_due()):
+        self._watch(counters.judged, counters.relevant)
+        if self._has_ended_crawl or self._slot.is_busy:
+            return
+        if self._fall is not None or self._is_due():
             self._surveyed_pages = counters.pages
             self._slot.start(self._survey())
 
@@ -150,21 +182,46 @@ class Watcher(BackgroundTask):
 
     # -- the harvest
 
-    def _watch(self, rate: float, pages: int) -> None:
+    def _watch(self, judged: int, relevant: int) -> None:
+        seen, latest = self._harvest.see(judged, relevant), self._latest.see(judged, relevant)
+        if seen is not None:
+            self._watch_harvest(*seen)
+        if latest is not None:
+            self._watch_latest(*latest, relevant)
+
+    def _watch_harvest(self, rate: float, pages: int) -> None:
         least = self._limits.min_harvest
         if least and rate < least:
             self._end_crawl(
                 f"harvest rate {rate:.3g} of the last {pages:,} pages is below {least:g} (limits.min_harvest)",
-                learn.command_line("crawl", self._folder, "--set", f"limits.min_harvest={least / 2:g}"),
+                remedies.crawl_with("to go on", limits__min_harvest=least / 2),
             )
         best = self._harvest.best
         fallen, risen = self._harvest.has_fallen(rate, pages), rate > RISEN_SHARE * best
         if self._reported.is_news("harvest", is_so=fallen, is_over=risen):
-            self._fall = _Fall(rate, best, pages)
+            text = f"harvest fell to {rate:.2f} of the last {pages:,} pages, from {best:.2f} at its best"
+            self._fall = self._fall or _Fall("harvest", text)
 
-    def _end_crawl(self, reason: str, to_go_on: str) -> None:
-        if self._reported.is_news("end", is_so=True, is_over=False):
-            self._absorber.notice("end", reason, f"to go on: {to_go_on}")
+    def _watch_latest(self, rate: float, pages: int, relevant: int) -> None:
+        harvest = self._latest
+        if not self._reported.is_news(
+            "dry", is_so=harvest.is_dry(rate, pages), is_over=rate > FELL_SHARE * harvest.best
+        ):
+            return
+        if not relevant:
+            text = (
+                f"no relevant page is found: none of the first {harvest.barren_pages:,} pages of this run is relevant"
+            )
+        else:
+            barren = harvest.barren_pages
+            few = f"none of the last {barren:,} pages is" if barren >= pages else f"{rate:.0%} of the last {pages} are"
+            text = f"hardly any relevant page is found any more: {few} relevant, against {harvest.best:.0%} at its best"
+        self._fall = _Fall("dry", text)
+
+    def _end_crawl(self, reason: str, to_go_on: Remedy) -> None:
+        if not self._has_ended_crawl:
+            self._has_ended_crawl = True
+            self._absorber.notice("end", reason, remedies=[to_go_on.described(self._folder)])
             self._stop(reason)
 
     # -- what the database knows
@@ -186,17 +243,28 @@ class Watcher(BackgroundTask):
         window = self._harvest.window_pages
         seen = await asyncio.to_thread(learn.check_health, self._store, waiting, window, self._settings.store.terms)
         if fall is not None:
-            census = await asyncio.to_thread(learn.take_census, self._store, window)
-            self._absorber.notice("harvest", _fell(fall, census), self._best_remedy(census))
+            census = await asyncio.to_thread(self._take_census, window)
+        if self._has_ended_crawl:  # meanwhile, by its harvest
+            return
+        if fall is not None:
+            self._absorber.notice(
+                fall.kind, fall.text + _instead(census), remedies=self._remedies_for(fall.kind, census)
+            )
             self.falls += 1
         self._report_starving(seen)
         self._report_drifting(seen)
         self._judge_recall(seen)
         self._rest_until_s = time.monotonic() + REST * (time.monotonic() - began_s)
 
-    def _best_remedy(self, census: dict[str, Any]) -> str:
-        first = [f"{one['why']}: {one['command']}" for one in census["remedies"][:1]]
-        return "; ".join([*first, f"all about it: {learn.command_line('census', self._folder)}"])
+    def _take_census(self, last_pages: int) -> dict[str, Any]:
+        can_answer = bool(answers_left(self._settings, count_questions(self._store)) and self._store.load_models())
+        state = learn.CrawlState(can_answer=can_answer, strategy=self._settings.frontier.strategy)
+        return learn.take_census(self._store, last_pages, state=state)
+
+    def _remedies_for(self, kind: str, census: dict[str, Any]) -> list[dict[str, Any]]:
+        stopping = [remedies.stop("end the crawl; what it found is kept")] if kind == "dry" else []
+        others = [one.described(self._folder) for one in (*stopping, remedies.see_census())]
+        return [*census["remedies"][:NOTICED_REMEDIES], *others]
 
     def _report_starving(self, seen: learn.CrawlHealth) -> None:
         starving, fed = {one.kcid for one in seen.starving}, {one.kcid for one in seen.fed}
@@ -209,8 +277,8 @@ class Watcher(BackgroundTask):
                     f"topic {name!r} starves: {share.found:,} of the latest relevant pages are of it ({mean:,.0f} of a "
                     f"topic on the average), {share.waiting:,} URLs wait"
                 )
-                remedy = learn.more_examples(self._folder, name, "few links lead to it")
-                self._absorber.notice("topic", text, f"{remedy['why']}: {remedy['command']}", share.kcid)
+                remedy = remedies.more_examples(name, "few links lead to it").described(self._folder)
+                self._absorber.notice("topic", text, kcid=share.kcid, remedies=[remedy])
 
     def _report_drifting(self, seen: learn.CrawlHealth) -> None:
         for found in seen.similarities:
@@ -221,8 +289,8 @@ class Watcher(BackgroundTask):
                     f"topic {name!r} drifts: the latest pages it accepted are less like its examples than the first "
                     f"were (cosine {found.latest:.3f} against {found.first:.3f})"
                 )
-                remedy = learn.command_line("topics", "add", self._folder, name, "URL", "--negative")
-                self._absorber.notice("drift", text, f"say which of the latest are not meant: {remedy}", found.kcid)
+                remedy = remedies.counter_examples(name, "show which of the latest are not meant")
+                self._absorber.notice("drift", text, kcid=found.kcid, remedies=[remedy.described(self._folder)])
 
     def _judge_recall(self, seen: learn.CrawlHealth) -> None:
         """Adopt an estimate. One may be luck: two in a row end a crawl."""
@@ -233,7 +301,7 @@ class Watcher(BackgroundTask):
             self._end_crawl(
                 f"estimated recall {seen.recall:.2f} of what can be reached is at least {wanted:g} (limits.recall): "
                 f"{seen.found:,} relevant pages found",
-                learn.command_line("crawl", self._folder, "--set", "limits.recall=0"),
+                remedies.crawl_with("to go on", limits__recall=0),
             )
 
     def _end(self, error: BaseException | None) -> None:
@@ -244,9 +312,9 @@ class Watcher(BackgroundTask):
                 self._absorber.notice("survey", f"how the crawl does could not be seen: {said}")
 
 
-def _fell(fall: _Fall, census: dict[str, Any]) -> str:
-    text = f"harvest fell to {fall.now:.2f} of the last {fall.pages:,} pages, from {fall.best:.2f} at its best"
+def _instead(census: dict[str, Any]) -> str:
+    """What was found instead of relevant pages, to be added to a sentence."""
     words = ", ".join(one["word"] for one in census["instead"][:SHOWN_WORDS])
     about = f"; what came instead has the words {words}" if words else ""
     near = "".join(f"; {one['pages']:,} pages are about {one['topic']!r}" for one in census["nearby"][:1])
-    return text + about + near
+    return about + near

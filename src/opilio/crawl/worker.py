@@ -72,7 +72,7 @@ class Worker:
         self._extractor = Extractor(self.settings)
         self._judge: PageJudge | None = None
         if setup.model and self.settings.store.terms:
-            self.learn(setup.model)
+            self.use_model(setup.model)
         self._warc: WarcWriter | None = None
         if archive and self.settings.store.warc:
             self._warc = WarcWriter(
@@ -82,7 +82,7 @@ class Worker:
                 user_agent=self.settings.user_agent,
             )
 
-    def learn(self, model: bytes) -> None:
+    def use_model(self, model: bytes) -> None:
         """Judge by another model from now on."""
         self._judge = PageJudge(model, self.settings.classify)
 

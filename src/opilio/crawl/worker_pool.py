@@ -76,7 +76,7 @@ class Workers(Protocol):
         """Have leases carried out; returns at once."""
         ...
 
-    def learn(self, model: bytes) -> None:
+    def use_model(self, model: bytes) -> None:
         """Judge by another model from now on; returns at once. Leases submitted later are judged by it."""
         ...
 
@@ -140,9 +140,9 @@ class InlineWorkers:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    def learn(self, model: bytes) -> None:
+    def use_model(self, model: bytes) -> None:
         """Tell the worker."""
-        self._worker.learn(model)
+        self._worker.use_model(model)
 
     def send_link_words(self) -> None:
         """Tell the worker."""
@@ -194,7 +194,7 @@ class WorkerProcess:
         if self.writer is not None:
             self.writer.write(frame(encoder.encode(WorkerOrder(leases))))
 
-    def learn(self, model: bytes) -> None:
+    def use_model(self, model: bytes) -> None:
         """Judge pages by another model from now on."""
         self.setup = msgspec.structs.replace(self.setup, model=model)  # for a process that replaces this one
         if self.writer is not None:
@@ -252,10 +252,10 @@ class ProcessWorkers:
         for index, share in shares.items():
             self._processes[index].send(share)
 
-    def learn(self, model: bytes) -> None:
+    def use_model(self, model: bytes) -> None:
         """Tell all processes."""
         for process in self._processes:
-            process.learn(model)
+            process.use_model(model)
 
     def send_link_words(self) -> None:
         """Tell all processes."""
@@ -378,7 +378,7 @@ async def _serve(channel: Channel) -> None:
     while message := await read_message(reader):
         order = order_decoder.decode(message)
         if order.model:
-            worker.learn(order.model)
+            worker.use_model(order.model)
         if order.link_words:
             worker.send_link_words()
         sender.under_way += len(order.leases)

@@ -20,7 +20,7 @@ from opilio.federation.peers import FACETS, PeerAnswer, PeerHit, PeerSummary
 from opilio.search.columns import SHARED_BANDS
 from opilio.search.matching import STEMMED, Leaf, leaves_of, words_of
 from opilio.search.query import AllOf, Node, Without, Word
-from opilio.search.ranking import as_share, combine
+from opilio.search.ranking import as_share, combine, with_present_names
 
 K1, B = 1.2, 0.75
 """The parameters of BM25, as in the index."""
@@ -156,13 +156,13 @@ def merge(answers: Mapping[str, PeerAnswer], scorer: ResultScorer, weights: Mapp
     pages = [(name, found) for name, answer in answers.items() for found in answer.pages]
     if not pages:
         return []
-    report = [found.result["parts"] for _, found in pages]
+    report = [with_present_names(found.result["parts"]) for _, found in pages]
     parts = {name: np.array([_share(part.get(name, 0.0)) for part in report]) for name in weights}
     parts["bm25"] = as_share(np.array([scorer.score(found) for _, found in pages]))
     scores = combine(weights, parts)
     merged: list[MergedResult] = []
     seen: dict[tuple[str, ...], MergedResult] = {}
-    for at in np.lexsort((np.arange(len(pages)), -parts["confidence"], -scores)).tolist():
+    for at in np.lexsort((np.arange(len(pages)), -parts["relevance"], -scores)).tolist():
         name, found = pages[at]
         own = {key: found.result[key] for key in ("oid", "topic", "url", "score")} | {"name": name}
         marks = _marks(found)

@@ -351,7 +351,7 @@ def _expected_best(
     added = {}
     for name, guess in guesses.items():
         relevance, spread = (
-            value * weights["confidence"] ** power for power, value in enumerate(summaries[name].relevance, 1)
+            value * weights["relevance"] ** power for power, value in enumerate(summaries[name].relevance, 1)
         )
         added[name] = [
             ScoreSpread(one.pages, factor * one.mean + relevance, factor**2 * one.variance + spread)

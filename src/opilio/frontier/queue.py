@@ -23,7 +23,7 @@ Rank: TypeAlias = "tuple[float, int, QueuedUrl]"  # oids differ, so URLs are nev
 class QueuedUrl:
     """A URL that is queued to be fetched."""
 
-    __slots__ = ("anchor", "depth", "dropped", "entry", "etag", "hops", "host", "last_modified", "neighbours",
+    __slots__ = ("anchor", "depth", "entry", "etag", "has_left", "hops", "host", "last_modified", "neighbours",
                  "numtries", "oid", "priority", "relevance", "sought", "steps", "topic", "url")  # fmt: skip
 
     def __init__(
@@ -40,7 +40,7 @@ class QueuedUrl:
         self.numtries = numtries
         self.priority = 0.0
         self.steps = 0  # links followed since the last relevant page
-        self.dropped = False  # evicted or taken: a heap that still has it skips it
+        self.has_left = False  # evicted or leased: a heap that still has it skips it
         self.entry: Rank | None = None  # its valid entry in a lane's heap: others have former priorities
         self.etag = ""
         self.last_modified = ""
@@ -68,7 +68,7 @@ def boosted(priority: float, boost: float) -> float:
 def _counts(rank: Rank) -> bool:
     """Whether an entry of a heap is valid."""
     url = rank[2]
-    return url.entry is rank and not url.dropped
+    return url.entry is rank and not url.has_left
 
 
 class Lane:
@@ -142,7 +142,7 @@ class TopicQueue:
     def make_ready(self, lane: Lane) -> None:
         """Put a lane into the ready heap under its present best URL."""
         lane.is_parked = False
-        self._skip_dropped(lane)
+        self._skip_invalid(lane)
         if lane.heap:
             self._stamps += 1
             lane.stamp = self._stamps
@@ -182,7 +182,7 @@ class TopicQueue:
 
     def drop(self, url: QueuedUrl) -> None:
         """Forget a URL wherever it is in its lane."""
-        url.dropped = True
+        url.has_left = True
         self.count -= 1
 
     def spill(self, keep: int) -> list[QueuedUrl]:
@@ -217,7 +217,7 @@ class TopicQueue:
         for lane in self.lanes.values():
             yield from lane
 
-    def _skip_dropped(self, lane: Lane) -> None:
+    def _skip_invalid(self, lane: Lane) -> None:
         heap = lane.heap
         while heap and not _counts(heap[0]):
             heapq.heappop(heap)

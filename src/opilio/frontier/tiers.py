@@ -235,7 +235,7 @@ class Tiers:
 
     def push(self, url: QueuedUrl) -> None:
         """Put a URL into its hot queue."""
-        url.dropped = False
+        url.has_left = False
         self._home(url.topic).push(url)
         self._hot[url.oid] = url
         if self._max_queued:
@@ -427,7 +427,7 @@ class Tiers:
     def pop(self, queue: TopicQueue, lane: Lane) -> QueuedUrl:
         """Take out the best URL of a lane that is ready."""
         url = queue.pop(lane)
-        url.dropped = True  # for the notes of the worst
+        url.has_left = True  # for the notes of the worst
         self._hot.pop(url.oid, None)
         return url
 
@@ -479,7 +479,7 @@ class Tiers:
             priority, _, url = heapq.heappop(self._worst)
             if priority != url.priority and self.learner is not None and self._hot.get(url.oid) is url:
                 heapq.heappush(self._worst, (url.priority, -url.oid, url))  # its priority has changed since
-            elif not url.dropped and priority == url.priority and url.oid not in self.batch:
+            elif not url.has_left and priority == url.priority and url.oid not in self.batch:
                 self._home(url.topic).drop(url)
                 self._hot.pop(url.oid, None)
                 self.drop(url, Outcome.EVICTED)

@@ -582,7 +582,8 @@ class Tres(LinkTextStrategy):
         """Which links are better than other links to the same URLs: by Q, then by the pages that they are on."""
         values, before = self.agent.network.values(np.concatenate((rows, others))).reshape(2, -1)
         better: npt.NDArray[np.bool_] = values > before
-        better[(values == before) & (rows[:, _PARENT] > others[:, _PARENT])] = True
+        parents = rows[:, _PARENT].astype(np.float32)  # as they are kept: else a page could be better than its equal
+        better[(values == before) & (parents > others[:, _PARENT])] = True
         return better
 
     def _read_words(self, document: Document, places: Rows) -> tuple[Values, Values]:

@@ -16,8 +16,8 @@ What a model says: `rejudging.py` judges stored pages again when a model has cha
 `strategy_history.py` gives a strategy that learns what the topics are about, and shows it the stored pages again.
 
 How a crawl stands: `census.py` counts what fell into which topic and finds what the rest is about; `crawl_health.py`
-sees whether topics starve, whether the words of pages drift, and how much is left to find; the census says what to
-do about it.
+sees whether topics starve, whether the words of pages drift, and how much is left to find; `remedies.py` has what can
+be done about it, as data.
 
 Invariants: models are numbered from 1 without gaps and never change; a training set is read in one piece, so that a
 model is made of what was committed at one moment; nothing here uses the network. SQL is in `opilio.store`.
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         trim_example,
         write_round,
     )
-    from opilio.learn.census import command_line, more_examples, take_census
+    from opilio.learn.census import CrawlState, take_census
     from opilio.learn.crawl_health import CrawlHealth, check_health, estimate_recall
     from opilio.learn.explanations import explain, explain_link, keyword_model
     from opilio.learn.guard import GuardVerdict, Trial, try_in_process, try_out
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Archetype",
     "CrawlHealth",
+    "CrawlState",
     "GuardVerdict",
     "Rejudged",
     "Round",
@@ -68,7 +69,6 @@ __all__ = [
     "check_guard",
     "check_health",
     "check_settings",
-    "command_line",
     "compare_models",
     "confirm_archetype",
     "estimate_recall",
@@ -80,7 +80,6 @@ __all__ = [
     "link_context",
     "list_archetypes",
     "list_models",
-    "more_examples",
     "page_text",
     "prepare_from",
     "prepare_strategy",
@@ -116,6 +115,7 @@ _MODULES = {
     "trial_of": "archetypes",
     "trim_example": "archetypes",
     "write_round": "archetypes",
+    "CrawlState": "census",
     "take_census": "census",
     "CrawlHealth": "crawl_health",
     "check_health": "crawl_health",
@@ -135,8 +135,6 @@ _MODULES = {
     "Rejudged": "rejudging",
     "link_context": "rejudging",
     "rejudge": "rejudging",
-    "command_line": "census",
-    "more_examples": "census",
     "check_guard": "training_state",
     "check_settings": "training_state",
     "prepare_strategy": "strategy_history",

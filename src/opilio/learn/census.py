@@ -2,20 +2,22 @@
 
 In the paper a crawl for mutual funds stagnated. One query showed why: most pages around those on mutual funds were on
 investment in general, the topic above; marking that good cured it. `take_census` asks this, and what else a user wants
-to know then; the remedies are commands in full, to be copied. What off-topic pages are about is shown by the words that
-they have more often than relevant pages (`off_topic_terms`).
+to know then; its remedies can be carried out as they are (`remedies.py`). What off-topic pages are about is shown by
+the words that they have more often than relevant pages (`off_topic_terms`).
 """
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from opilio.analyze.terms import Vocabulary, tokenize
+from opilio.learn import remedies
+from opilio.learn.remedies import Remedy
 from opilio.store import Store, terms
 from opilio.store.census import Chosen, count_around, count_by_host, count_by_topic, count_queued, latest_pages
 from opilio.store.pages import documents
@@ -32,6 +34,8 @@ MIN_AROUND_PAGES = 10
 MOST = 0.5
 FEW_WAITING = 50
 LOW_HARVEST = 0.5
+BEST_ORDER = "evidence"
+"""The strategy that found most in our comparisons (docs/results/evidence.md)."""
 
 
 class MarkProposal(NamedTuple):
@@ -61,65 +65,72 @@ def propose_mark(hierarchy: Hierarchy, around: Mapping[int, Mapping[int, int]]) 
     return max(found, key=lambda one: (one.pages, -one.kcid), default=None)
 
 
+@dataclass(frozen=True)
+class CrawlState:
+    """What decides which remedies make sense, beside the counts."""
+
+    can_answer: bool = False
+    """Whether there are questions to the user, or can be some."""
+    pending: int = 0
+    """Changes of the training data that nothing learns by itself."""
+    strategy: str = ""
+    """The order of the queue, where another one would take effect at once."""
+
+
 def remedies_of(
-    folder: str, hierarchy: Hierarchy, census: Mapping[str, Any], mark: MarkProposal | None
-) -> list[dict[str, str]]:
-    """What a census calls for, the most promising first: why, and the command."""
+    hierarchy: Hierarchy, census: Mapping[str, Any], mark: MarkProposal | None, state: CrawlState
+) -> list[Remedy]:
+    """What a census calls for, the most promising first."""
+    is_low = census["relevant"] < LOW_HARVEST * census["pages"]
     found = []
     if mark is not None:
-        found.append(mark_remedy(folder, hierarchy, mark))
-    found += [more_examples(folder, name, f"{name!r} starves") for name in census["starving"]]
+        found.append(mark_remedy(hierarchy, mark))
+    if state.pending:
+        found.append(remedies.train(state.pending))
+    if state.can_answer and is_low:
+        found.append(remedies.answer_questions())
+    if state.strategy not in ("", BEST_ORDER) and is_low:
+        found.append(remedies.order_by(BEST_ORDER, "order the queue by all that is known about links"))
+    found += [remedies.more_examples(name, f"{name!r} starves") for name in census["starving"]]
     if census["pages"] and census["waiting"] < FEW_WAITING:
-        found.append(back_links(folder, f"only {census['waiting']:,} URLs are queued"))
-    if census["relevant"] < LOW_HARVEST * census["pages"]:
-        found += low_harvest(folder, _a_good_topic(hierarchy, census))
+        found.append(back_links(f"only {census['waiting']:,} URLs are queued"))
+    if is_low:
+        found += low_harvest(_a_good_topic(hierarchy, census), found_any=census["relevant"] > 0)
     return found
 
 
-def mark_remedy(folder: str, hierarchy: Hierarchy, mark: MarkProposal) -> dict[str, str]:
+def mark_remedy(hierarchy: Hierarchy, mark: MarkProposal) -> Remedy:
     """Want more than before, since that is what is around."""
     path, around = hierarchy.nodes[mark.kcid].path, hierarchy.nodes[mark.around].path
     why = f"{mark.pages:,} of {mark.of:,} unwanted pages around {around!r} are about {path!r}: want that too"
-    return _remedy(why, "topics", "mark", folder, path, "good")
+    return remedies.mark_good(path, why)
 
 
-def more_examples(folder: str, topic: str, why: str) -> dict[str, str]:
-    """Teach a topic more of what it is."""
-    return _remedy(f"{why}: show it more examples", "topics", "add", folder, topic, "URL")
-
-
-def back_links(folder: str, why: str) -> dict[str, str]:
+def back_links(why: str) -> Remedy:
     """Find pages that nothing found so far leads to."""
-    return _remedy(
-        f"{why}: try what links to the relevant pages, from a file of known links",
-        *("crawl", folder, "--set", "frontier.back_links=FILE"),
+    return remedies.crawl_with(
+        f"{why}: try what links to the relevant pages, from a file of known links", frontier__back_links=None
     )
 
 
-def low_harvest(folder: str, topic: str) -> list[dict[str, str]]:
+def low_harvest(topic: str, *, found_any: bool) -> list[Remedy]:
     """What may help when much is fetched that is not wanted."""
+    learning = remedies.crawl_with("let the crawl learn from what it found", learn__retrain_after=200)
     return [
-        more_examples(folder, topic, "much is fetched that is not wanted"),
-        _remedy("say what is not meant", "topics", "add", folder, topic, "URL", "--negative"),
-        _remedy("let the crawl learn from what it found", "crawl", folder, "--set", "learn.retrain_after=200"),
-        _remedy(
+        remedies.more_examples(topic, "much is fetched that is not wanted"),
+        remedies.counter_examples(topic, "show what is not meant"),
+        *([learning] if found_any else []),
+        remedies.crawl_with(
             "go through pages about other things to further ones",
-            *("crawl", folder, "--strategy", "bingo", "--set", "frontier.tunnel_steps=4"),
+            frontier__strategy="bingo",
+            frontier__tunnel_steps=4,
         ),
-        _remedy(
-            "try what nothing is known of yet",
-            *("crawl", folder, "--strategy", "evidence", "--set", "frontier.explore_share=0.1"),
+        remedies.crawl_with(
+            "try URLs about which nothing is known yet",
+            frontier__strategy="evidence",
+            frontier__explore_share=0.1,
         ),
     ]
-
-
-def command_line(*words: str) -> str:
-    """A command line of Opilio, as a shell takes it."""
-    return shlex.join(["opilio", *words])
-
-
-def _remedy(why: str, *words: str) -> dict[str, str]:
-    return {"why": why, "command": command_line(*words)}
 
 
 def _a_good_topic(hierarchy: Hierarchy, census: Mapping[str, Any]) -> str:
@@ -162,10 +173,13 @@ class TopicShare(NamedTuple):
     """URLs that its pages led to."""
 
 
-def take_census(store: Store, last_pages: int = 0, topic: str | None = None) -> dict[str, Any]:
+def take_census(
+    store: Store, last_pages: int = 0, topic: str | None = None, state: CrawlState | None = None
+) -> dict[str, Any]:
     """Which topics the pages fell into, what those that are not wanted are about, and what can be done about it.
 
     Of the latest `last_pages`, 0 meaning all; with a topic, of its pages and of those that they led to. Plain values.
+    `state` decides which remedies are proposed, too.
     """
     records = store.load_topics()
     hierarchy = hierarchy_of(records)
@@ -188,7 +202,9 @@ def take_census(store: Store, last_pages: int = 0, topic: str | None = None) -> 
         "nearby": _nearby(hierarchy, counts),
         "starving": [name_of(hierarchy, kcid) for kcid in starving],
     }  # fmt: skip
-    census["remedies"] = remedies_of(str(store.path.parent), hierarchy, census, mark)
+    folder = str(store.path.parent)
+    found = remedies_of(hierarchy, census, mark, state or CrawlState())
+    census["remedies"] = [remedy.described(folder) for remedy in found]
     return census
 
 

@@ -182,7 +182,7 @@ def split(
         rest = next((number for number, part in enumerate(parts) if not part.topic), 0)
         with closing(Scratch(place, collection.settings.store.memory_bytes)) as scratch:
             divide(collection.folder, new, rest, MEASURED, scratch, on_progress)
-        return [_furnish(report, place / report.name, collection, files) for report in reports]
+        return [_add_files(report, place / report.name, collection, files) for report in reports]
 
 
 def _plan(store: Store, topics: Sequence[str], target: Path) -> tuple[list[PlannedPart], list[PartReport]]:
@@ -203,7 +203,7 @@ def _plan(store: Store, topics: Sequence[str], target: Path) -> tuple[list[Plann
     return parts, reports
 
 
-def _furnish(report: PartReport, folder: Path, collection: Collection, files: Sequence[WarcFile]) -> PartReport:
+def _add_files(report: PartReport, folder: Path, collection: Collection, files: Sequence[WarcFile]) -> PartReport:
     """Give a part its settings, and the WARC files that its rows point to or that hold records not yet read."""
     write_settings(folder, collection.settings)
     with Store.open(folder, memory_bytes=collection.settings.store.memory_bytes) as store:

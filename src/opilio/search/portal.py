@@ -14,6 +14,7 @@ import duckdb
 from opilio.errors import InputError
 from opilio.learn import explain as explain_stored
 from opilio.learn import explain_link
+from opilio.learn.remedies import from_json
 from opilio.store import Store, links
 from opilio.store.history import LastRun, last_run, latest_notices
 from opilio.store.pages import (
@@ -139,7 +140,9 @@ def portal(store: Store, days: int = 1) -> dict[str, Any]:
             "relevant": counted.all.new_relevant, "best": [known[oid] for oid in new],
         },
         "crawl": _crawl(run, counted.all, running=not store.read_only),
-        "notices": [notice._asdict() for notice in notices],
+        "notices": [
+            notice._asdict() | {"remedies": from_json(notice.remedies, str(store.path.parent))} for notice in notices
+        ],
     }  # fmt: skip
 
 
@@ -196,7 +199,7 @@ def topic_pages(
         counted = count_topics(records, read)
         topics = {kcid} if own else counted.hierarchy.below(kcid)
         found = pages_of_topics(
-            read, kcid, topics, order=order, taken=not is_others, relevant=relevant, limit=per_page,
+            read, kcid, topics, order=order, accepted=not is_others, relevant=relevant, limit=per_page,
             offset=(page - 1) * per_page,
         )  # fmt: skip
         linked = [] if is_others else best_linked(read, kcid, LINKED)

@@ -4,7 +4,7 @@ Each ranking gives a page a value between 0 and 1:
 
 - `bm25`: how well the words match, as a share of the best hit's score;
 - `cosine`: of the term vectors of question and page, with tf*idf weights;
-- `confidence`: the page's relevance, as the model judged it;
+- `relevance`: as the model judged the page;
 - `authority`: of the page in its topic by its in-links, as a share of the topic's best, the square root of it, because
   a few pages have most of all authority.
 
@@ -31,9 +31,11 @@ if TYPE_CHECKING:
     Values = npt.NDArray[np.float64]
     Numbers = npt.NDArray[np.int32]
 
-RANKINGS = ("bm25", "cosine", "confidence", "authority")
-DEFAULT_WEIGHTS: Mapping[str, float] = {"bm25": 1.0, "cosine": 0.0, "confidence": 0.5, "authority": 0.0}
-"""Confidence helps most (docs/results/search.md). It has half the weight of the words: a question is narrower than a
+RANKINGS = ("bm25", "cosine", "relevance", "authority")
+FORMER_NAMES = {"confidence": "relevance"}
+"""Names of rankings that are still accepted."""
+DEFAULT_WEIGHTS: Mapping[str, float] = {"bm25": 1.0, "cosine": 0.0, "relevance": 0.5, "authority": 0.0}
+"""Relevance helps most (docs/results/search.md). It has half the weight of the words: a question is narrower than a
 topic, and the model knows topics only."""
 COSINE_PAGES = 500
 """The cosine is computed for this many hits: the best by the other rankings."""
@@ -45,6 +47,7 @@ def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
     """Weights for all rankings: those not named are 0. None means the defaults."""
     if not weights:
         return dict(DEFAULT_WEIGHTS)
+    weights = with_present_names(weights)
     for name, weight in weights.items():
         if name not in RANKINGS:
             raise InputError(f"no ranking {name!r}", f"There are {', '.join(RANKINGS)}.")
@@ -53,6 +56,11 @@ def check_weights(weights: Mapping[str, float] | None) -> dict[str, float]:
     if not any(weights.values()):
         raise InputError("all weights are 0: that is no order", "Give one of them a weight, as in bm25=1.")
     return {name: float(weights.get(name, 0.0)) for name in RANKINGS}
+
+
+def with_present_names(parts: Mapping[str, float]) -> dict[str, float]:
+    """The values of rankings, which a peer of an earlier version may send under former names."""
+    return {FORMER_NAMES.get(name, name): value for name, value in parts.items()}
 
 
 def parse_weights(text: str) -> dict[str, float]:

@@ -177,7 +177,7 @@ def _parts(reader: IndexReader, at: Whole, bm25: Values) -> dict[str, Values]:
     return {
         "bm25": bm25,
         "cosine": np.zeros(len(at)),
-        "confidence": columns["relevance"][at].astype(np.float64),
+        "relevance": columns["relevance"][at].astype(np.float64),
         "authority": np.sqrt(columns["authority"][at].astype(np.float64)),
     }
 
@@ -220,7 +220,7 @@ def _best(hits: SearchHits, scores: Values, kept: Whole, most: int) -> Whole:
 
 def _ordered(hits: SearchHits, scores: Values, some: Whole) -> Whole:
     """Hits by their scores; among equals the surest first, then the first that was found on the web."""
-    order: Whole = some[np.lexsort((hits.at[some], -hits.parts["confidence"][some], -scores[some]))]
+    order: Whole = some[np.lexsort((hits.at[some], -hits.parts["relevance"][some], -scores[some]))]
     return order
 
 

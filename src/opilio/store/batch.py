@@ -322,6 +322,7 @@ class NoticeRows(Rows):
     kcid: list[int | None] = _column(_INT16)
     text: list[str] = _column(_TEXT)
     remedy: list[str] = _column(_TEXT)
+    remedies: list[str] = _column(_TEXT)
 
 
 @dataclass(slots=True)

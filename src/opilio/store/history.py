@@ -20,7 +20,7 @@ _LAST_RUN = f"""
     FROM runs ORDER BY run DESC LIMIT 1
 """
 _LATEST_NOTICES = f"""
-    SELECT strftime(noticed, '{DATE}'), kind, text, coalesce(remedy, '') FROM notices
+    SELECT strftime(noticed, '{DATE}'), kind, text, coalesce(remedy, ''), coalesce(remedies, '') FROM notices
     WHERE noticed >= (SELECT coalesce(max(started), 'epoch'::TIMESTAMP) FROM runs)
     ORDER BY coalesce(remedy, '') <> '' DESC, noticed DESC, rowid DESC LIMIT $1
 """
@@ -45,7 +45,10 @@ _SPEED = """
     FROM visits ASOF JOIN run ON visits.visited >= run.started
     GROUP BY part ORDER BY part
 """
-_NOTICES = "SELECT noticed, kind, text, coalesce(remedy, '') FROM notices ORDER BY noticed DESC LIMIT ?"
+_NOTICES = """
+    SELECT noticed, kind, text, coalesce(remedy, ''), coalesce(remedies, '') FROM notices
+    ORDER BY noticed DESC, rowid DESC LIMIT ?
+"""
 _HOSTS = """
     WITH waits AS (SELECT sid, count(*) AS waiting FROM crawl WHERE state = 'waiting' GROUP BY sid),
     shown AS (
@@ -70,7 +73,10 @@ _QUEUED = """
     SELECT CASE WHEN t.path = '' THEN t.name ELSE t.path END, count(c.oid) FROM topics t
     LEFT JOIN crawl c ON c.topic = t.kcid AND c.state = 'waiting' GROUP BY t.kcid, 1 ORDER BY t.kcid
 """
-_LAST_NOTICES = "SELECT kind, text, coalesce(remedy, '') FROM notices ORDER BY noticed DESC, rowid DESC LIMIT ?"
+_LAST_NOTICES = """
+    SELECT kind, text, coalesce(remedy, ''), coalesce(remedies, '') FROM notices
+    ORDER BY noticed DESC, rowid DESC LIMIT ?
+"""
 
 
 class LastRun(NamedTuple):
@@ -90,6 +96,9 @@ class Notice(NamedTuple):
     kind: str
     text: str
     remedy: str
+    """What can be done, in words."""
+    remedies: str
+    """The same as JSON (`learn/remedies.py`)."""
 
 
 def last_run(cursor: duckdb.DuckDBPyConnection) -> LastRun:
@@ -126,8 +135,8 @@ def last_visit(store: Store, since: datetime.datetime, before: datetime.datetime
     return found
 
 
-def notices_with_times(store: Store, limit: int) -> list[tuple[datetime.datetime, str, str, str]]:
-    """The latest notices, newest first: when, kind, text, remedy."""
+def notices_with_times(store: Store, limit: int) -> list[tuple[datetime.datetime, str, str, str, str]]:
+    """The latest notices, newest first: when, kind, text, what can be done in words and as JSON."""
     return store.query(_NOTICES, [limit]).rows
 
 
@@ -203,7 +212,7 @@ class StoredFigures:
     queued: dict[str, int]
     """Queued URLs by topic."""
     notices: list[dict[str, str]]
-    """The latest notices, the newest last."""
+    """The latest notices, the newest last; `remedies` is JSON."""
 
 
 def stored_figures(store: Store, max_notices: int) -> StoredFigures:
@@ -215,5 +224,5 @@ def stored_figures(store: Store, max_notices: int) -> StoredFigures:
         hosts=dict(store.query(_HOST_STATES).rows),
         mean_relevance=store.query(_MEAN_RELEVANCE).rows[0][0],
         queued=dict(store.query(_QUEUED).rows),
-        notices=[{"kind": kind, "text": text, "remedy": remedy} for kind, text, remedy in notices],
+        notices=[dict(zip(("kind", "text", "remedy", "remedies"), notice, strict=True)) for notice in notices],
     )

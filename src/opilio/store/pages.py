@@ -17,7 +17,7 @@ from opilio.topics.hierarchy import ROOT
 from opilio.topics.tree import OTHERS
 
 DATE = "%Y-%m-%d %H:%M:%S"
-TAKEN = f"(p.kcid IN (SELECT kcid FROM topics) AND (p.kcid <> {ROOT} OR p.relevance >= {RELEVANT}))"
+IS_ACCEPTED = f"(p.kcid IN (SELECT kcid FROM topics) AND (p.kcid <> {ROOT} OR p.relevance >= {RELEVANT}))"
 """SQL: whether a topic took a page `p`. The root takes one only where it is itself what is wanted."""
 _MAX_ROWS = 2**20
 
@@ -117,7 +117,7 @@ _SAME = """
 _DESCRIBED = f"""
     SELECT c.oid, c.url, coalesce(p.title, ''), coalesce(p.description, ''), coalesce(p.language, ''),
            p.oid IS NOT NULL, coalesce(p.relevance, c.relevance), strftime(p.visited, '{DATE}'),
-           CASE WHEN p.oid IS NULL THEN '' WHEN coalesce({TAKEN}, FALSE) THEN coalesce(nullif(t.path, ''), t.name)
+           CASE WHEN p.oid IS NULL THEN '' WHEN coalesce({IS_ACCEPTED}, FALSE) THEN coalesce(nullif(t.path, ''), t.name)
                 ELSE '{OTHERS}' END,
            c.state::VARCHAR, coalesce(c.outcome, '')
     FROM crawl c LEFT JOIN pages p ON p.oid = c.oid LEFT JOIN topics t ON t.kcid = p.kcid
@@ -190,7 +190,7 @@ _OF_TOPICS = f"""
     WITH {_LATEST_JUDGEMENTS}, {_SCORES}
     SELECT p.oid, j.confidence, s.hub, s.authority
     FROM pages p LEFT JOIN judged j USING (oid, model_version) LEFT JOIN scores s USING (oid)
-    WHERE coalesce({TAKEN} AND p.kcid IN (SELECT unnest($topics::SMALLINT[])), FALSE) = $taken
+    WHERE coalesce({IS_ACCEPTED} AND p.kcid IN (SELECT unnest($topics::SMALLINT[])), FALSE) = $accepted
       AND (NOT $relevant OR p.relevance >= {RELEVANT})
     ORDER BY {{order}} LIMIT $per_page OFFSET $offset
 """
@@ -480,17 +480,17 @@ def pages_of_topics(
     kcids: Iterable[int],
     *,
     order: str,
-    taken: bool,
+    accepted: bool,
     relevant: bool,
     limit: int,
     offset: int,
 ) -> list[TopicPage]:
     """Pages that some topics took, in one of the ORDERS, with the link scores of the topic `kcid`.
 
-    Without `taken`, those that no topic took. `relevant` leaves out what is not.
+    Without `accepted`, those that no topic accepted. `relevant` leaves out what is not.
     """
     asked = {
-        "kcid": kcid, "topics": sorted(kcids), "taken": taken, "relevant": relevant, "per_page": limit,
+        "kcid": kcid, "topics": sorted(kcids), "accepted": accepted, "relevant": relevant, "per_page": limit,
         "offset": offset,
     }  # fmt: skip
     return [TopicPage(*row) for row in cursor.execute(_OF_TOPICS.format(order=ORDERS[order]), asked).fetchall()]

@@ -277,10 +277,11 @@ CREATE TABLE link_scores (
 -- What the crawl had to say: phases, models refused, harvest that fell, topics that starve.
 CREATE TABLE notices (
     noticed TIMESTAMP NOT NULL,
-    kind    VARCHAR NOT NULL,      -- phase, archetypes, model, harvest, topic, drift, steering, search, end
+    kind    VARCHAR NOT NULL,      -- phase, archetypes, model, harvest, dry, topic, drift, steering, search, end
     kcid    SMALLINT,              -- NULL: the crawl as a whole
     text    VARCHAR NOT NULL,
-    remedy  VARCHAR                -- what can be done
+    remedy  VARCHAR,               -- what can be done, in words
+    remedies VARCHAR               -- the same as JSON: a list of why, operation and arguments
 );
 
 -- URLs that other collections handed over, and those that were handed over to them (docs/guides/federation.md).

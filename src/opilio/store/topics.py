@@ -8,7 +8,7 @@ import duckdb
 
 from opilio.model import RELEVANT
 from opilio.store.database import Store
-from opilio.store.pages import TAKEN
+from opilio.store.pages import IS_ACCEPTED
 from opilio.topics import hierarchy_of
 
 _NEXT = "SELECT 1 + greatest(coalesce(max(kcid), 0), (SELECT coalesce(max(kcid), 0) FROM judgements)) FROM topics"
@@ -30,7 +30,7 @@ _LIST = """
 # Of each topic, NULL standing for OTHERS, the pages; those visited in the last days of the collection are its new ones.
 _COUNTS = f"""
     WITH span AS (SELECT max(visited) - to_days($days::INTEGER) AS since FROM pages)
-    SELECT CASE WHEN {TAKEN} THEN p.kcid END AS topic, count(*), count(*) FILTER (p.relevance >= {RELEVANT}),
+    SELECT CASE WHEN {IS_ACCEPTED} THEN p.kcid END AS topic, count(*), count(*) FILTER (p.relevance >= {RELEVANT}),
            count(*) FILTER (p.visited > since),
            count(*) FILTER (p.visited > since AND p.relevance >= {RELEVANT}), sum(p.relevance), count(p.relevance)
     FROM pages p, span GROUP BY 1

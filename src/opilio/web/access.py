@@ -15,16 +15,17 @@ from opilio.web.pages import Pages
 from opilio.web.security import Security
 from opilio.web.shelf import Shelf
 
-DOORS = 40
+MAX_WAITING = 40
+"""Requests that may wait at a time to read a collection, and to change one."""
 
 
-class Doors:
+class CollectionAccess:
     """Where requests wait for a collection: in threads of their own. If they waited in the threads of the routes, they
     could block the very request that they wait for."""
 
     def __init__(self) -> None:
-        self._reading = anyio.CapacityLimiter(DOORS)
-        self._writing = anyio.CapacityLimiter(DOORS)
+        self._reading = anyio.CapacityLimiter(MAX_WAITING)
+        self._writing = anyio.CapacityLimiter(MAX_WAITING)
 
     def reading(self, shelf: Shelf, name: str) -> contextlib.AbstractAsyncContextManager[Collection]:
         """A collection to read."""
@@ -67,14 +68,14 @@ def allowed(request: Request) -> None:
 
 
 async def _reading(request: Request, name: str) -> AsyncIterator[Collection]:
-    doors: Doors = request.app.state.doors
-    async with doors.reading(shelf_of(request), name) as collection:
+    access: CollectionAccess = request.app.state.access
+    async with access.reading(shelf_of(request), name) as collection:
         yield collection
 
 
 async def _writing(request: Request, name: str, _: Annotated[None, Depends(allowed)]) -> AsyncIterator[Collection]:
-    doors: Doors = request.app.state.doors
-    async with doors.writing(shelf_of(request), name) as collection:
+    access: CollectionAccess = request.app.state.access
+    async with access.writing(shelf_of(request), name) as collection:
         yield collection
 
 

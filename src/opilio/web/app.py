@@ -27,7 +27,7 @@ from opilio.errors import (
     StoreError,
 )
 from opilio.web import api, asking, browsing, console, finding, peering, reviewing, start, teaching, watching
-from opilio.web.access import Doors
+from opilio.web.access import CollectionAccess
 from opilio.web.pages import Pages
 from opilio.web.security import HEADERS, LOOPBACK, NotAllowed, Security
 from opilio.web.shelf import NoCollection, Shelf
@@ -46,17 +46,18 @@ def create_app(shelf: Shelf, security: Security) -> FastAPI:
     app = FastAPI(
         title="Opilio", version=opilio.__version__, openapi_url=f"{API}/openapi.json", docs_url=None, redoc_url=None
     )
-    app.state.shelf, app.state.security, app.state.pages, app.state.doors = shelf, security, Pages(security), Doors()
+    app.state.shelf, app.state.security, app.state.pages = shelf, security, Pages(security)
+    app.state.access = CollectionAccess()
     for module in (start, api, browsing, finding, watching, console, teaching, asking, reviewing):
         app.include_router(module.router)
     app.include_router(api.operation_routes())
     app.include_router(peering.router)
-    furnish(app, security)
+    add_common_parts(app, security)
     return app
 
 
-def furnish(app: FastAPI, security: Security) -> None:
-    """Give an application its files, its guard and its errors."""
+def add_common_parts(app: FastAPI, security: Security) -> None:
+    """Add what every application of ours has: files, the guard, and pages for errors."""
     app.mount("/static", StaticFiles(packages=[("opilio.web", "static")]), name="static")
     app.middleware("http")(security.guard)
     app.add_middleware(GZipMiddleware, minimum_size=1000)

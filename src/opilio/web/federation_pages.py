@@ -29,7 +29,7 @@ from opilio.search.ranking import DEFAULT_WEIGHTS
 from opilio.topics.tree import OTHERS
 from opilio.web import api, start
 from opilio.web.access import Render, allowed
-from opilio.web.app import API, ENDS_IN_S, furnish
+from opilio.web.app import API, ENDS_IN_S, add_common_parts
 from opilio.web.federated import Federation, described
 from opilio.web.finding import FACETS, RANKING_NAMES, SearchBody
 from opilio.web.pages import Pages
@@ -108,7 +108,7 @@ def create_federation_app(federation: Federation, security: Security) -> FastAPI
     app.state.federation, app.state.security, app.state.pages = federation, security, FederationPages(security)
     for module_router in (router, api.router):
         app.include_router(module_router)
-    furnish(app, security)
+    add_common_parts(app, security)
     return app
 
 

@@ -6,17 +6,17 @@ from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import HTMLResponse
 
 from opilio.errors import InputError
-from opilio.search.ranking import DEFAULT_WEIGHTS, RANKINGS
+from opilio.search.ranking import DEFAULT_WEIGHTS, FORMER_NAMES, RANKINGS
 from opilio.web.access import Reading, Render
 
 router = APIRouter()
 
 FACETS = {"topic": "Topic", "host": "Host", "type": "Type", "lang": "Language"}
-RANKING_NAMES = {"bm25": "Words (BM25)", "cosine": "Cosine", "confidence": "Confidence", "authority": "Authority"}
+RANKING_NAMES = {"bm25": "Words (BM25)", "cosine": "Cosine", "relevance": "Relevance", "authority": "Authority"}
 DEFAULT_SIZE = 10
 
 
@@ -34,11 +34,19 @@ class SearchBody(BaseModel):
     before: str = Field("", description="Only pages fetched before this day.")
     bm25: float | None = Field(None, ge=0, le=100, description="Weight of BM25. Without any weight: the defaults.")
     cosine: float | None = Field(None, ge=0, le=100, description="Weight of the cosine.")
-    confidence: float | None = Field(None, ge=0, le=100, description="Weight of the relevance.")
+    relevance: float | None = Field(None, ge=0, le=100, description="Weight of the relevance.")
     authority: float | None = Field(None, ge=0, le=100, description="Weight of the authority.")
     copies_of: int | None = Field(None, description="The near duplicates of the page with this oid.")
     page: int = Field(1, ge=1, le=1_000_000)
     size: int = Field(DEFAULT_SIZE, ge=1, le=200)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_present_names(cls, given: Any) -> Any:
+        """Addresses of earlier versions have former names of rankings."""
+        return (
+            {FORMER_NAMES.get(name, name): value for name, value in given.items()} if isinstance(given, dict) else given
+        )
 
     @property
     def weights(self) -> dict[str, float] | None:

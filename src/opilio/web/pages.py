@@ -30,6 +30,7 @@ def environment() -> jinja2.Environment:
         "number": lambda value: f"{value:,}",
         "percent": lambda value: f"{value:.0%}",
         "score": lambda value: "" if value is None else f"{value:.2f}",
+        "sentence": lambda text: text[:1].upper() + text[1:],
         "when": when,
         "outside": outside,
         "query": lambda values: urlencode({k: v for k, v in values.items() if v not in ("", None)}, quote_via=quote),

@@ -18,7 +18,7 @@ from opilio.crawl.peer import SharedCollection
 from opilio.federation.peers import MAX_NAME_CHARS, MAX_TOPIC_CHARS, Offer
 from opilio.federation.validation import check_offers
 from opilio.search.query import MAX_CHARS
-from opilio.web.access import Doors, shelf_of
+from opilio.web.access import CollectionAccess, shelf_of
 from opilio.web.security import NotAllowed, Security
 
 router = APIRouter(prefix="/api/c/{name}/peer", tags=["federation"])
@@ -74,14 +74,14 @@ def token_shown(request: Request) -> None:
 
 
 async def _reading(request: Request, name: str, _: Annotated[None, Depends(token_shown)]) -> AsyncIterator[Any]:
-    doors: Doors = request.app.state.doors
-    async with doors.reading(shelf_of(request), name) as collection:
+    access: CollectionAccess = request.app.state.access
+    async with access.reading(shelf_of(request), name) as collection:
         yield SharedCollection(collection.folder)
 
 
 async def _writing(request: Request, name: str, _: Annotated[None, Depends(token_shown)]) -> AsyncIterator[Any]:
-    doors: Doors = request.app.state.doors
-    async with doors.writing(shelf_of(request), name) as collection:
+    access: CollectionAccess = request.app.state.access
+    async with access.writing(shelf_of(request), name) as collection:
         yield SharedCollection(collection.folder)
 
 

@@ -1,8 +1,11 @@
-"""The crawl page: live figures, charts, and the controls to steer the crawl.
+"""The crawl page: live figures, charts, notices with their remedies, and the controls to steer the crawl.
 
 A browser keeps a connection open and receives events (`text/event-stream`). All listeners of one collection share one
 `Watch`: it asks the crawl for its figures once a second as long as anybody listens. Where no crawl runs, the figures of
 the last one are sent once, and then nothing until a crawl begins.
+
+A remedy (`learn/remedies.py`) is a button that carries it out, or a link to where the user does. With JavaScript the
+buttons call the REST API; without it they are plain forms, sent to the address of the page itself.
 """
 
 from __future__ import annotations
@@ -11,22 +14,27 @@ import asyncio
 import contextlib
 import dataclasses
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Literal
+from urllib.parse import parse_qs, quote, urlencode
 
+import anyio.to_thread
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
-from starlette.responses import HTMLResponse, StreamingResponse
+from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
-from opilio.crawl import Status
+from opilio.crawl import Collection, Status
+from opilio.crawl.operations import OPERATIONS
 from opilio.crawl.operations.client import ask
-from opilio.errors import OpilioError
+from opilio.errors import InputError, OpilioError
 from opilio.frontier import covering, strategies
+from opilio.learn.remedies import CRAWL, Remedy
 from opilio.model import Outcome, OutcomeKind
 from opilio.model.url import host_name
-from opilio.settings import LimitSettings
+from opilio.settings import LimitSettings, Settings
 from opilio.web.access import AllShelf, Reading, Render, Writing
 from opilio.web.shelf import Shelf
+from opilio.web.start import start_crawl
 
 EVERY_S = 1.0
 KEEP_ALIVE_S = 15.0  # silence after which a proxy might think the connection dead
@@ -35,6 +43,17 @@ ASK_TIMEOUT_S = 10.0
 SHOWN_MARKS = 40
 SHOWN_TOPICS = 100
 SHOWN_HOSTS = 8  # of each kind
+SHOWN_NOTICES = 3
+TITLES = {
+    "harvest": "The harvest fell", "dry": "The crawl finds hardly anything", "topic": "A topic starves",
+    "drift": "A topic drifts", "end": "The crawl has ended",
+}  # fmt: skip
+"""Headings of notices, by kind."""
+REMEDY_SETTINGS = frozenset({
+    "learn.retrain_after", "frontier.strategy", "frontier.tunnel_steps", "frontier.explore_share",
+    "limits.min_harvest", "limits.recall",
+})  # fmt: skip
+"""The settings that a remedy may change."""
 
 Figures = dict[str, Any]
 
@@ -157,12 +176,32 @@ def watch(request: Request, name: str, collection: Reading, pages: Render) -> HT
         for host in collection.hosts(SHOWN_HOSTS)
     ]
     shown = [topic for topic in census["topics"] if topic["pages"] or topic["waiting"] or topic["mark"] == "good"]
+    marks = collection.series()["marks"][::-1]
+    state = RemedyState(name, status, collection.settings, {one["topic"]: one["mark"] for one in census["topics"]})
     return pages.render(
         request, "watch.html", name=name, place="watch", status=status, census=census, topics=shown[:SHOWN_TOPICS],
         hidden_topics=len(census["topics"]) - len(shown[:SHOWN_TOPICS]), hosts=hosts,
-        marks=collection.series()["marks"][::-1][:SHOWN_MARKS], outcomes=by_kind(status.outcomes),
+        marks=[{**mark, "remedies": state.shown(mark["remedies"])} for mark in marks[:SHOWN_MARKS]],
+        outcomes=by_kind(status.outcomes),
+        notices=[
+            {**one, "title": TITLES.get(one["kind"], one["kind"]), "remedies": state.shown(one["remedies"])}
+            for one in notices_of_run(marks)
+        ],
+        remedies=state.shown(census["remedies"]),
         strategies=sorted(strategies), now=describe(status), limit=status.limit or limit_of(collection.settings.limits),
     )  # fmt: skip
+
+
+@router.post("/c/{name}/watch", include_in_schema=False)
+async def remedy_form(request: Request, name: str, collection: Writing) -> Response:
+    """Carry out a remedy, by a form of a browser without JavaScript."""
+    given = {key: values[-1] for key, values in parse_qs((await request.body()).decode("utf-8", "replace")).items()}
+    try:
+        arguments = json.loads(given.get("arguments", ""))
+    except ValueError:
+        raise InputError("the form names no remedy", "Reload the page, then try again.") from None
+    await anyio.to_thread.run_sync(carry_out, collection, given.get("operation", ""), arguments)
+    return RedirectResponse(f"/c/{quote(name, safe='')}/watch", 303)
 
 
 def limit_of(limits: LimitSettings) -> str:
@@ -191,7 +230,118 @@ def describe(status: Status) -> str:
     return "paused" if status.paused else "crawling"
 
 
+# -- remedies
+
+
+def notices_of_run(marks: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The latest notices of the latest run that have remedies, newest first; one of each kind and remedy.
+
+    `marks` are those of `series`, newest first.
+    """
+    found: list[Mapping[str, Any]] = []
+    every = list(marks)
+    latest = max((mark["run"] for mark in every), default=0)
+    for mark in every:
+        is_known = any(one["kind"] == mark["kind"] and one["remedies"] == mark["remedies"] for one in found)
+        if mark["run"] == latest and mark["remedies"] and not is_known:
+            found.append(mark)
+    return found[:SHOWN_NOTICES]
+
+
+@dataclasses.dataclass(frozen=True)
+class RemedyState:
+    """What decides whether a remedy can be carried out now: the crawl as it is."""
+
+    name: str
+    status: Status
+    settings: Settings
+    marks: Mapping[str, str]
+    """By topic."""
+
+    def shown(self, remedies: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """Remedies for the page: `link` leads to where the user does it, `state` is now, done, later or by hand.
+
+        Commands name the collection, not its place on this machine.
+        """
+        return [
+            {
+                **Remedy(one["why"], one["operation"], one["arguments"]).described(self.name),
+                "link": self._link(one),
+                "state": self._state(one),
+            }
+            for one in remedies
+        ]
+
+    def _link(self, remedy: Mapping[str, Any]) -> str:
+        here, given = f"/c/{quote(self.name, safe='')}", remedy["arguments"]
+        return {
+            "questions": f"{here}/questions",
+            "add_example": f"{here}/teach?{urlencode({'topic': given.get('topic', '')})}#examples",
+            "census": "#topics-head",
+        }.get(remedy["operation"], "")
+
+    def _state(self, remedy: Mapping[str, Any]) -> str:
+        operation, given = remedy["operation"], remedy["arguments"]
+        if operation == CRAWL:
+            return self._state_of_crawl(given["settings"])
+        if operation == "stop":
+            return "now" if self.status.running else "done"
+        if operation == "mark":
+            is_wanted = self.marks.get(given["topic"]) in ("good", "subsumed")
+            return "done" if is_wanted == given["good"] else "now"
+        if operation == "policy":
+            return "done" if self.status.strategy == given["strategy"] else "now"
+        return "now"
+
+    def _state_of_crawl(self, settings: Mapping[str, Any]) -> str:
+        """Settings cannot be changed while a crawl runs."""
+        if None in settings.values():
+            return "by hand"
+        if self.status.running:
+            return "later"
+        now = dataclasses.asdict(self.settings)
+        parts = (name.split(".") for name in settings)
+        return "done" if all(now[s][n] == settings[f"{s}.{n}"] for s, n in parts) else "now"
+
+
+def carry_out(collection: Collection, operation: str, arguments: Mapping[str, Any]) -> str:
+    """Do what a remedy proposes; returns what was done."""
+    if operation == CRAWL:
+        settings = arguments.get("settings", {})
+        if not settings.keys() <= REMEDY_SETTINGS:
+            raise InputError("a remedy cannot change these settings", "Use `opilio crawl FOLDER --set`.")
+        collection.change_settings(settings)
+        start_crawl(collection.folder)
+        return "the crawl goes on"
+    if operation not in _DONE:
+        raise InputError(f"{operation!r} is no remedy", "`opilio census FOLDER` shows those there are.")
+    result = getattr(collection, operation)(**OPERATIONS[operation].check(arguments))
+    return _DONE[operation](arguments, result)
+
+
+_DONE: dict[str, Callable[[Mapping[str, Any], Any], str]] = {
+    "mark": lambda given, _: f"{given['topic']} is {'wanted' if given['good'] else 'not wanted'} now",
+    "train": lambda _, version: f"model {version} is in use now",
+    "policy": lambda given, running: f"ordered by {given['strategy']}{'' if running else ' from the next crawl on'}",
+    "stop": lambda _, running: "stopping" if running else "no crawl runs",
+}
+"""The remedies that are one operation, and what is said when it is done."""
+
+
 # -- the API, where it does more than call one operation
+
+
+class RemedyBody(BaseModel):
+    """A remedy of a notice or of the census: an operation with its arguments."""
+
+    operation: Literal["mark", "train", "policy", "stop", "crawl"]
+    arguments: dict[str, Any] = Field(default={}, description="As the notice or the census has them.")
+
+
+@router.post("/api/c/{name}/remedy", tags=["crawl"])
+def remedy(collection: Writing, body: RemedyBody) -> dict[str, Any]:
+    """Carry out a remedy that a notice or the census proposes."""
+    return {"said": carry_out(collection, body.operation, body.arguments)}
 
 
 @router.get("/api/c/{name}/events", tags=["crawl"], response_class=StreamingResponse)

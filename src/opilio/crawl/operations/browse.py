@@ -43,7 +43,7 @@ def search(
     -not, ( ) and filters (host:, lang:, type:, topic:, since:, before:, relevance:). Filters can also be given by name:
     several values of one filter are alternatives, a topic includes all below it, and '' is no filter.
 
-    `weights` are those of the rankings bm25, cosine, confidence and authority; results are ordered by the weighted sum.
+    `weights` are those of the rankings bm25, cosine, relevance and authority; results are ordered by the weighted sum.
     Near duplicates are shown as one result, and `folded` says how many were left out; `copies_of` a page (its oid)
     lists them. A snippet is a list of pieces of text, each with whether it matches the question.
     """

@@ -16,7 +16,9 @@ from opilio.crawl.status import Counters, Status
 from opilio.crawl.steering import name_of_host, relock_offline
 from opilio.errors import CollectionError, InputError
 from opilio.frontier import DatabaseStrategy, ScopeFilter, covering, make_strategy
-from opilio.learn.asking import open_count
+from opilio.learn.asking import answers_left, open_count
+from opilio.learn.remedies import from_json
+from opilio.learn.training_data import pending_changes
 from opilio.learn.training_state import describe
 from opilio.model import Outcome
 from opilio.settings import ScopeSettings, Settings, override
@@ -55,7 +57,8 @@ def stored_status(folder: Path, settings: Settings, store: Store) -> Status:
         elapsed_s=counters.counts["elapsed_ms"] / 1000, pages_per_s=0.0, harvest=found.mean_relevance,
         harvest_history=[], outcomes=counters.outcomes(), counters=counters.shown(), phase=counters.progress.phase,
         strategy=settings.frontier.strategy, order_by=settings.frontier.order_by, topics=found.queued,
-        reason=found.reason, model=describe(store.load_models(), settings), notices=found.notices,
+        reason=found.reason, model=describe(store.load_models(), settings),
+        notices=[one | {"remedies": from_json(one["remedies"], str(folder))} for one in found.notices],
         recall=learn.estimate_recall(store), questions=open_count(settings, count_questions(store)),
     )  # fmt: skip
 
@@ -98,7 +101,14 @@ def hosts(at: Context, top: int = 15) -> list[dict[str, Any]]:
 )
 def census(at: Context, last_pages: int = 0, topic: str | None = None) -> dict[str, Any]:
     """The topics of the latest pages (0: all pages), what the off-topic pages are about, and what to do about it."""
-    return learn.take_census(at.store, last_pages, topic or None)
+    store, is_running = at.store, at.engine is not None
+    has_model = bool(store.load_models())
+    state = learn.CrawlState(
+        can_answer=has_model and bool(answers_left(at.settings, count_questions(store))),
+        pending=pending_changes(store)["count"] if has_model and not is_running else 0,  # a running crawl learns them
+        strategy=at.settings.frontier.strategy if is_running else "",
+    )
+    return learn.take_census(store, last_pages, topic or None, state)
 
 
 # -- pausing and stopping
