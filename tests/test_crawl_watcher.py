@@ -175,7 +175,7 @@ def test_the_least_harvest_ends_the_crawl(store: Store) -> None:
     scene = Scene(mutual_funds().fill(store), harvest_pages=100, min_harvest=0.05)
     scene.judge(*[True] * 4, *[False] * 95)
     assert not scene.reasons
-    scene.judge(False, *[False] * 200)
+    scene.judge(False, *[False] * 500)
     assert scene.reasons == ["harvest rate 0.04 of the last 100 pages is below 0.05 (limits.min_harvest)"]
     assert scene.said == ["end"], "nothing is noticed of a crawl that has ended"
     [notice] = scene.absorber.ledger.notices
