@@ -7,8 +7,9 @@ the *description* is for measuring only.
 
 There are three tasks. From examples: the crawl starts at the examples. From neighbours: it starts at pages from which
 targets can be reached by two links, and examples serve to train a classifier only. From a question: the crawler gets
-the words of the label and no example, and starts at the ten best hits of a plain search over the whole web (BM25), a
-stand-in for a search engine. All pages of the label are targets then, the hits included.
+the words of the last part of the label, as a user would type them, and no example. It starts at the ten best hits of a
+plain search over the whole web (BM25), a stand-in for a search engine. All pages of the label are targets then, the
+hits included.
 """
 
 from __future__ import annotations
@@ -166,12 +167,15 @@ class TaskMaker:
         )
 
     def task(self, topic: TaskTopic, start: Start) -> TaskTopic:
-        """A topic as a task has it: from a question, without examples and with no other words than the label's."""
+        """A topic as a task has it: from a question, without examples and with no other words than the question's."""
         if start is not Start.QUESTION:
             return topic
         targets = tuple(sorted((*topic.examples, *topic.targets)))
-        hits = self.hits(topic.name_words)
-        return replace(topic, characteristic=(), examples=(), targets=targets, hits=hits, is_question=True)
+        words = question_words(topic.label)
+        return replace(
+            topic, name_words=words, characteristic=(), examples=(), targets=targets, hits=self.hits(words),
+            is_question=True,
+        )  # fmt: skip
 
     def hits(self, words: Sequence[str]) -> tuple[int, ...]:
         """The best hits of a plain search of the web for some words, best first."""
@@ -274,6 +278,12 @@ def name_words(label: str) -> tuple[str, ...]:
     """The words of a label such as `Science.Biology.Birds_of_prey`, those that are terms, each once."""
     words = "".join(letter if letter.isalnum() else " " for letter in label).split()
     return tuple(dict.fromkeys(word.lower() for word in words if term_ids(word)))
+
+
+def question_words(label: str) -> tuple[str, ...]:
+    """What a user would type: the words of the last part of a label such as `Science.Birds` or `Science :: Birds`."""
+    parts = [words for part in label.replace("::", ".").split(".") if (words := name_words(part))]
+    return parts[-1] if parts else ()
 
 
 def _commonest(counts: Counter[bytes]) -> str:
