@@ -274,11 +274,11 @@ def test_only_real_crawls_ask_questions(local: Path, wrong: dict[str, Any]) -> N
 
 def test_a_crawl_from_a_question_needs_no_example(local: Path, tmp_path: Path) -> None:
     """From a question a crawl gets words and hits. Without answers no model is trained and the words judge, in a real
-    crawl as in a simulated one, whatever judge is set; with answers, the first yes makes a model."""
+    crawl as in a simulated one, whatever judge is set; with answers, the third yes makes a model."""
     strategies = [
         {"strategy": "best-first", "label": "simulated", "judge": "svm"},
         {"strategy": "best-first", "label": "words", "judge": "svm", "real": True},
-        {"strategy": "best-first", "label": "answered", "judge": "svm", "real": True, "answers": 15},
+        {"strategy": "best-first", "label": "answered", "judge": "svm", "real": True, "answers": 25},
     ]
     runs = runs_of(make(local, strategies, tasks=["from a question"]), tmp_path)
     simulated, words, answered = (runs["from a question", one["label"]] for one in strategies)
@@ -290,8 +290,8 @@ def test_a_crawl_from_a_question_needs_no_example(local: Path, tmp_path: Path) -
     assert words.models == () and words.crawled.tolist() == simulated.crawled.tolist()
     judged = word_judgements(analysed, topic, words)
     assert words.relevances == pytest.approx(judged, abs=1e-6)
-    assert set(answered.answered[:5]) == set(topic.hits[:5]) and len(answered.answered) == 15
-    assert set(answered.answered) & set(topic.targets) and answered.models
+    assert set(answered.answered[:5]) == set(topic.hits[:5])
+    assert len(set(answered.answered) & set(topic.targets)) >= 3 and answered.models
     assert set(answered.answered) <= {*topic.hits, *answered.crawled.tolist()}
 
 

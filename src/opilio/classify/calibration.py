@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     Flags = npt.NDArray[np.bool_]
 
 PRIOR = (-1.74, 1.24, -0.31)
-"""a, b and c: fitted on 32 development topics of wiki4schools, pydocs, webkb and foldoc, five examples each. How many
-of the pages met are right differs most between crawls; so each topic counts as it was crawled (5 to 10 % right), and a
-fifth as much with pages left out until 25 % were right (docs/results/log.md, 2026-11-18)."""
+"""a, b and c, as `python -m bench.quality.calibration --webs FOLDER --fit` prints them: fitted on 31 development topics
+of wiki4schools, pydocs, webkb and foldoc, five examples each. How many of the pages met are right differs most between
+crawls; so each topic counts as it was crawled (5 to 10 % right), a fifth as much with pages left out until 25 % were
+right, and a twentieth as much with 50 % (docs/results/log.md, 2026-11-18)."""
 PRIOR_DEVIATIONS = (1.6, 0.6, 0.15)
 """How far a crawl's own values may lie from the prior. On one web a third as many accepted pages were right as was
 expected, on another nearly all: without answers, little is known of a."""

@@ -5,7 +5,7 @@ harvest has fallen: it replaces the questions that nobody has answered. When all
 round is due as long as fewer answers came in than the rounds so far asked for: who comes late can catch up.
 
 A round is chosen when no model is being trained, so that it shows what the crawl believes now. A crawl that has only a
-question to go by asks about its best hits, as soon as there are some, until a yes gives it an example and thus a model.
+question to go by asks about its best hits, as soon as there are some, until it has examples enough for a model.
 
 A program can answer in the user's place (`answerer`): its answers to a round are learned in one training.
 """
