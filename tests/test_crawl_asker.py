@@ -54,9 +54,9 @@ def test_a_crawl_asks_in_rounds_and_waits_for_nobody(tmp_path: Path) -> None:
         collection = collect(web, server, tmp_path)
         status = collection.crawl()
     assert status.pages == 60
-    assert status.counters["rounds of questions"] == sum(pages <= 60 for pages in ASK_AT_PAGES) == 3
+    assert status.counters["rounds of questions"] == sum(pages <= 60 for pages in ASK_AT_PAGES) == 2
     assert status.questions == collection.status().questions == len(collection.questions()) == 5
-    assert rows(collection, "SELECT count(DISTINCT asked), count(answer) FROM questions") == [(3, 0)]
+    assert rows(collection, "SELECT count(DISTINCT asked), count(answer) FROM questions") == [(2, 0)]
     assert len(rows(collection, "FROM models")) == 1
 
 
@@ -67,7 +67,7 @@ def test_answers_improve_what_is_accepted(tmp_path: Path) -> None:
     web = web_of()
     accepted, orders = [], []
     with WebServer(web.routes()) as server:
-        for number, questions in enumerate((0, 15, 15)):
+        for number, questions in enumerate((0, 10, 10)):
             folder = tmp_path / str(number)
             folder.mkdir()
             collection = collect(web, server, folder, learn__questions=questions)
@@ -120,7 +120,7 @@ def test_a_skipped_question_trains_nothing(tmp_path: Path) -> None:
         collection = collect(web, server, tmp_path, **changes)
         crawl = crawl_beside(collection)
         try:
-            wait_for(collection, lambda: collection.status().pages >= 26 and collection.status().questions == 5)
+            wait_for(collection, lambda: collection.status().pages >= 51 and collection.status().questions == 5)
             skipped = [question["oid"] for question in collection.questions()]
             for oid in skipped:
                 collection.answer(oid, "skip")

@@ -12,7 +12,9 @@ import pytest
 
 from evaluate_local import TABLE, begin, children, is_alive, record_local
 from opilio import Collection, learn
+from opilio.classify.keywords import QueryJudge
 from opilio.errors import SettingsError
+from opilio.features.classifier_input import ClassifierInput
 from opilio.lab.experiments import analyse
 from opilio.lab.experiments import crawls as real
 from opilio.lab.experiments.crawls import training_of
@@ -20,7 +22,7 @@ from opilio.lab.experiments.experiment import Experiment, JudgeChoice, Web, from
 from opilio.lab.experiments.records import LOG_FILE, RunRecord, read_log
 from opilio.lab.experiments.results import MODELS_FILE
 from opilio.lab.experiments.runner import run_experiment
-from opilio.lab.experiments.tasks import TaskMaker
+from opilio.lab.experiments.tasks import HITS, Start, TaskMaker
 from opilio.lab.webs import RecordedWeb
 from opilio.model import TrainingReason
 from opilio.settings import Settings, override
@@ -291,3 +293,33 @@ def test_only_real_crawls_ask_questions(local: Path, wrong: dict[str, Any]) -> N
     """A simulated crawl cannot ask, and no crawl can have fewer than no answers: refused before anything runs."""
     with pytest.raises(SettingsError, match="only real crawls ask questions"):
         make(local, [{"strategy": "best-first", **wrong}])
+
+
+def test_a_crawl_from_a_question_needs_no_example(local: Path, tmp_path: Path) -> None:
+    """From a question a crawl gets words and hits. Without answers no model is trained and the words judge, in a real
+    crawl as in a simulated one, whatever judge is set; with answers, the third yes makes a model."""
+    strategies = [
+        {"strategy": "best-first", "label": "simulated", "judge": "svm"},
+        {"strategy": "best-first", "label": "words", "judge": "svm", "real": True},
+        {"strategy": "best-first", "label": "answered", "judge": "svm", "real": True, "answers": 25},
+    ]
+    runs = runs_of(make(local, strategies, tasks=["from a question"]), tmp_path)
+    simulated, words, answered = (runs["from a question", one["label"]] for one in strategies)
+    assert not simulated.skipped and not words.skipped and not answered.skipped
+    analysed = analyse(RecordedWeb.open(local))
+    maker = TaskMaker(analysed)
+    topic = maker.task(maker.topic("cryptography"), Start.QUESTION)
+    assert simulated.starts == words.starts == topic.hits and len(topic.hits) == HITS
+    assert words.models == () and words.crawled.tolist() == simulated.crawled.tolist()
+    judged = word_judgements(analysed, topic, words)
+    assert words.relevances == pytest.approx(judged, abs=1e-6)
+    assert set(answered.answered[:5]) == set(topic.hits[:5])
+    assert len(set(answered.answered) & set(topic.targets)) >= 3 and answered.models
+    assert set(answered.answered) <= {*topic.hits, *answered.crawled.tolist()}
+
+
+def word_judgements(analysed: Any, topic: Any, run: RunRecord) -> list[float]:
+    """What the classifier `query` says of the pages of a run."""
+    judge = QueryJudge({0: topic.keywords})
+    pages = [analysed.documents[page] for page in run.crawled.tolist()]
+    return [judge.judge(ClassifierInput.of(page, "")).relevance for page in pages]

@@ -16,12 +16,14 @@ from opilio.errors import InputError
 from opilio.lab.experiments.analysed import Analysed
 from opilio.lab.experiments.tasks import (
     BACK_AND_FORTH,
+    HITS,
     IN_LINKS,
     NEIGHBOURS,
     Start,
     TaskMaker,
     is_development,
     name_words,
+    question_words,
 )
 
 PAGES = 120
@@ -127,6 +129,27 @@ def test_neighbours_are_two_links_before_targets(analysed: Analysed, maker: Task
     assert set(topic.neighbours) <= two_before - {*topic.targets, *topic.examples}
     assert topic.starts(Start.NEIGHBOURS) == topic.neighbours
     assert topic.starts(Start.EXAMPLES) == topic.examples
+
+
+def test_a_question_has_words_and_hits_only() -> None:
+    """From a question a crawler gets the words of the label's last part and no example; it starts at the best hits of a search, in
+    which a word of the title counts for more and a rare word more than a frequent one; every page of the label counts
+    as a target."""
+    words = ["owl stone", "stone stone river", "river maple maple", "owl owl owl stone"] + ["river stone"] * 12
+    maker = TaskMaker(
+        make_analysed([[]] * 16, words=words, labels={"rare.Owl_stone": [0, 3, *range(8, 16)]}), examples=2
+    )
+    topic = maker.topic("rare.Owl_stone")
+    asked = maker.task(topic, Start.QUESTION)
+    assert (asked.examples, asked.is_question, asked.keywords) == ((), True, "owl stone")
+    assert asked.targets == (0, 3, *range(8, 16))
+    assert asked.starts(Start.QUESTION) == asked.hits == maker.hits(("owl", "stone"))
+    assert set(asked.hits[:2]) == {0, 3}, "the rare word decides"
+    assert len(asked.hits) == HITS and 2 not in asked.hits
+    assert maker.task(topic, Start.EXAMPLES) is topic
+    assert maker.hits(("nowhere",)) == ()
+    assert question_words("Software Development :: Sound/Audio") == ("sound", "audio")
+    assert question_words("student") == ("student",)
 
 
 def test_back_and_forth_gives_pages_linked_beside_targets() -> None:

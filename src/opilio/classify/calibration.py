@@ -7,9 +7,9 @@ much the same on webs that have nothing else in common:
 
     logit p = a + b * score + c * separation
 
-where the separation is the median score of the topic's own examples, each scored without itself. The prior of a, b and
-c was fitted on the development topics of four webs (`PRIOR`). What the user answers about pages of this crawl corrects
-them: the maximum of the posterior, a logistic regression that stays near the prior while there are few answers.
+where the separation is the median score of the examples that the user gave, each scored without itself. The prior of
+a, b and c was fitted on the development topics of four webs (`PRIOR`). What the user answers about pages of this crawl
+corrects them: the maximum of the posterior, a logistic regression that stays near the prior while answers are few.
 
 *The threshold* is the probability from which pages are accepted. It has the greatest expected F-measure over the pages
 met: F1 for a balance of precision and recall, F0.5 for precision, F2 for recall. *Relevance* is the probability moved
@@ -30,20 +30,25 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.float64]
     Flags = npt.NDArray[np.bool_]
 
-PRIOR = (-1.8, 1.55, -0.65)
-"""a, b and c: fitted on 32 development topics of wiki4schools, pydocs, webkb and foldoc, five examples each. How many
-of the pages met are right differs most between crawls; so each topic counts as it was crawled (5 to 10 % right), and a
-fifth as much with pages left out until 25 % were right (docs/results/log.md, 2026-11-18)."""
-PRIOR_DEVIATIONS = (1.6, 0.3, 0.15)
+PRIOR = (-1.74, 1.24, -0.31)
+"""a, b and c, as `python -m bench.quality.calibration --webs FOLDER --fit` prints them: fitted on 31 development topics
+of wiki4schools, pydocs, webkb and foldoc, five examples each. How many of the pages met are right differs most between
+crawls; so each topic counts as it was crawled (5 to 10 % right), a fifth as much with pages left out until 25 % were
+right, and a twentieth as much with 50 % (docs/results/log.md, 2026-11-18)."""
+PRIOR_DEVIATIONS = (1.6, 0.6, 0.15)
 """How far a crawl's own values may lie from the prior. On one web a third as many accepted pages were right as was
 expected, on another nearly all: without answers, little is known of a."""
+ANSWER_WEIGHT = 0.3
+"""An answer counts as this part of a page drawn by lot: questions are about the surest and the most doubtful pages, of
+which many are alike. With whole answers, ten times yes accepted nearly everything (docs/results/log.md)."""
 USUAL_SEPARATION = 2.0
 """The separation when there is one example, which cannot be scored without itself: the median of the same topics."""
 MIN_MET = 10
 """Pages met that a scale needs."""
 BETAS = {"precision": 0.5, "balance": 1.0, "recall": 2.0}
 """By what the user prefers: the F-measure whose expected value is the greatest."""
-MIN_THRESHOLD, MAX_THRESHOLD = 0.1, 0.9
+MIN_THRESHOLD, MAX_THRESHOLD = 0.02, 0.9
+"""After many times no, few pages are likely to be right: the best of them are accepted all the same."""
 _STEPS = 25
 _DRAWS = 400
 
@@ -112,8 +117,8 @@ class Calibration:
 def calibrate(met: Numbers, own: Numbers, answered: Numbers, answers: Flags, prefer: str = "balance") -> Calibration:
     """The calibration of a topic.
 
-    `met` are the scores of pages met, about which the user has said nothing; `own` those of the topic's examples, each
-    without itself; `answered` those of pages that the user has judged, each without itself, with the `answers`.
+    `met` are the scores of pages met, about which the user has said nothing; `own` those of the examples that the user
+    gave, each without itself; `answered` those of pages that the user has judged, each without itself, with `answers`.
     """
     separation = float(np.median(own)) if len(own) else USUAL_SEPARATION
     coefficients, covariance = _posterior(_rows(answered, separation), answers.astype(np.float64))
@@ -153,15 +158,18 @@ def _posterior(rows: Numbers, labels: Numbers) -> tuple[Numbers, Numbers]:
     found = prior.copy()
     for _ in range(_STEPS):
         expected = _logistic(rows @ found)
-        gradient = rows.T @ (expected - labels) + precision @ (found - prior)
-        curvature = (rows.T * (expected * (1.0 - expected))) @ rows + precision
+        gradient = ANSWER_WEIGHT * (rows.T @ (expected - labels)) + precision @ (found - prior)
+        curvature = _curvature(rows, expected) + precision
         step = np.linalg.solve(curvature, gradient)
         found = found - step * min(1.0, 1.0 / max(1e-9, float(np.abs(step).max())))
         if float(np.abs(step).max()) < 1e-6:
             break
-    expected = _logistic(rows @ found)
-    curvature = (rows.T * (expected * (1.0 - expected))) @ rows + precision
+    curvature = _curvature(rows, _logistic(rows @ found)) + precision
     return found, np.asarray(np.linalg.inv(curvature), np.float64)
+
+
+def _curvature(rows: Numbers, expected: Numbers) -> Numbers:
+    return ANSWER_WEIGHT * ((rows.T * (expected * (1.0 - expected))) @ rows)
 
 
 def _rows(scores: Numbers, separation: float) -> Numbers:

@@ -4,7 +4,8 @@ Questions wait, and the crawl goes on. A round is due when a number of pages is 
 harvest has fallen: it replaces the questions that nobody has answered. When all questions are answered before, the next
 round is due as long as fewer answers came in than the rounds so far asked for: who comes late can catch up.
 
-A round is chosen when a model judges the pages and none is being trained, so that it shows what the crawl believes now.
+A round is chosen when no model is being trained, so that it shows what the crawl believes now. A crawl that has only a
+question to go by asks about its best hits, as soon as there are some, until it has examples enough for a model.
 
 A program can answer in the user's place (`answerer`): its answers to a round are learned in one training.
 """
@@ -27,8 +28,11 @@ from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.user_questions import count_questions
 
-ASK_AT_PAGES = (10, 25, 50, 100, 200, 400)
-"""Stored pages at which the crawl asks. Early answers serve the whole crawl."""
+ASK_AT_PAGES = (25, 50, 100, 200, 400)
+"""Stored pages at which the crawl asks. Early answers serve the whole crawl, but at 10 pages there is no choice: a
+round was about the first five pages, whatever they were (docs/results/log.md)."""
+ASK_HITS_AT_PAGES = 10
+"""Stored pages at which a crawl without a model asks: the seeds are the best hits of a search."""
 RETRY_PAGES = 10
 """After a round for which no page was found, so many more pages are fetched before the next try."""
 
@@ -77,9 +81,13 @@ class Asker(BackgroundTask):
         """Start a round when it is time."""
         if self._slot.is_busy or self._has_ended or not answers_left(self._settings, self.counts):
             return
-        if self._teacher.is_busy or not self._teacher.version:
+        if self._teacher.is_busy:
             return
         counters = self._absorber.counters
+        if not self._teacher.version:
+            if not self.open and counters.pages >= max(ASK_HITS_AT_PAGES, self._retry_at_pages):
+                self._slot.start(self._ask())
+            return
         is_next = self._passed > counters.progress.question_rounds or self._watcher.falls > self._falls_seen
         if is_next or (self._is_behind and counters.pages >= self._retry_at_pages):
             self._falls_seen = self._watcher.falls

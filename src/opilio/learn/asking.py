@@ -2,7 +2,8 @@
 
 `questions.py` chooses the pages. An open question waits; a new round replaces the open ones. A round has questions
 about pages that are in a wanted topic. Pages that no topic took are asked about only when one topic is wanted:
-otherwise nobody knows which topic the question should name.
+otherwise nobody knows which topic the question should name. Until there is a model, words have judged the pages: then
+all questions are about the best hits.
 
 *Yes* makes the page an example of the topic, or of the topic below it that took the page; *no* makes it a
 counter-example. Both are what feedback does (`feedback.py`), are recorded in the same way, and can be undone. A page
@@ -61,7 +62,7 @@ def open_count(settings: Settings, counts: QuestionCounts) -> int:
 def choose_round(store: Store, settings: Settings) -> list[UserQuestion]:
     """The questions to ask now, from the pages as they are judged now."""
     left = answers_left(settings, user_questions.count_questions(store))
-    if not left or not store.load_models():
+    if not left:
         return []
     rows = user_questions.load_questions(store)
     hierarchy = hierarchy_of(store.load_topics())
@@ -81,7 +82,7 @@ def choose_round(store: Store, settings: Settings) -> list[UserQuestion]:
         counts[kcid] = user_questions.score_counts(store, below, known, 0.0, SCORE_STEPS)
     answers = Counter(row.kcid for row in rows if row.answer is not None)
     size = min(round_size(settings.learn.questions), left)
-    return choose_questions(candidates, known, size, counts, answers)
+    return choose_questions(candidates, known, size, counts, answers, only_best=not store.load_models())
 
 
 def ask_round(store: Store, settings: Settings) -> list[UserQuestion]:

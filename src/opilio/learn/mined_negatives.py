@@ -82,7 +82,8 @@ def with_crawled_pages(
     known = [record.oid for record in store.load_training() if record.oid is not None]
     records = unlabelled_pages(store, known, ABOVE_ROOT, "met", MET_PAGES, earliest=not calibrates)
     met = examples_of(store, records, reader)
-    if len(met) < (MIN_MET if calibrates else MIN_PAGES):
+    answered = sum(example.answered for example in training.examples) if calibrates else 0  # pages met, too
+    if not met or len(met) + answered < (MIN_MET if calibrates else MIN_PAGES):
         return training
     terms = {**reader.terms, **training.terms}
     if calibrates:

@@ -8,6 +8,9 @@ Topics take turns, those with the fewest answers first. Sure and uncertain pages
 topic to topic. Among pages of about the same rank, one of a host comes first that no earlier question of the round is
 about. Two pages with nearly the same title or text are not asked about in one round: one answer serves for both.
 
+Before there is a model, when words alone have judged the pages, all questions are about the best hits: what is wanted
+then are examples.
+
 This is plain code without input or output; `asking.py` reads and writes the questions.
 """
 
@@ -110,11 +113,13 @@ def choose_questions(
     size: int = ROUND_SIZE,
     counts: Mapping[int, ScoreCounts] | None = None,
     answers: Mapping[int, int] = MappingProxyType({}),
+    *,
+    only_best: bool = False,
 ) -> list[UserQuestion]:
     """The questions of a round, at most `size`; none about `known` pages.
 
     `counts` has the scores of all pages by topic, when the candidates are only some of them; `answers` says how many
-    answers each topic has.
+    answers each topic has. With `only_best` all questions are about the most relevant pages.
     """
     pages = {page.oid: page for page in candidates if page.oid not in known}
     counts = count_scores(pages.values()) if counts is None else counts
@@ -123,7 +128,10 @@ def choose_questions(
         by_topic.setdefault(page.kcid, []).append(page)
     round_ = _Round()
     order = sorted(by_topic, key=lambda kcid: (answers.get(kcid, 0), kcid))
-    topics = [_alternating(by_topic[kcid], round_, size, place % 2) for place, kcid in enumerate(order)]
+    topics = [
+        _best(by_topic[kcid], round_) if only_best else _alternating(by_topic[kcid], round_, size, place % 2)
+        for place, kcid in enumerate(order)
+    ]
     return [
         UserQuestion(page.oid, page.kcid, reason, similar_pages(counts[page.kcid], page.relevance))
         for page, reason in itertools.islice(_in_turn(topics), size)
@@ -176,6 +184,17 @@ class _Round:
         return page
 
 
+def _best(pages: Sequence[Candidate], round_: _Round) -> Iterator[tuple[Candidate, QuestionReason]]:
+    """The pages of a topic, the most relevant first."""
+    ranked = sorted(pages, key=_by_rank)
+    while (page := round_.take(ranked, 1)) is not None:
+        yield page, QuestionReason.SURE
+
+
+def _by_rank(page: Candidate) -> tuple[float, float, int]:
+    return -page.relevance, -page.confidence, page.oid
+
+
 def _alternating(
     pages: Sequence[Candidate], round_: _Round, size: int, first: int
 ) -> Iterator[tuple[Candidate, QuestionReason]]:
@@ -183,10 +202,7 @@ def _alternating(
 
     `first` is 0 to begin with a sure page, 1 to begin with an uncertain one.
     """
-    sure = sorted(
-        (page for page in pages if page.relevance >= RELEVANT),
-        key=lambda page: (-page.relevance, -page.confidence, page.oid),
-    )
+    sure = sorted((page for page in pages if page.relevance >= RELEVANT), key=_by_rank)
     uncertain = sorted(
         (page for page in pages if abs(page.relevance - RELEVANT) <= UNCERTAIN_WITHIN),
         key=lambda page: (abs(page.relevance - RELEVANT), page.oid),

@@ -25,6 +25,7 @@ from opilio.classify.oasis_filter import proposals, write_proposal
 from opilio.classify.svm import SvmTree
 from opilio.errors import InputError
 from opilio.features.classifier_input import ClassifierInput, TextReader
+from opilio.learn.training_data import MIN_EXAMPLE_WORDS
 from opilio.model import TrainingCause
 from opilio.model.training import CALIBRATED
 from opilio.process import NICENESS, OnStart, call
@@ -133,7 +134,7 @@ def gather(store: Store, settings: Settings) -> TrainingSet:
     """All that a classifier can learn from now. Examples whose page is not there (yet) are left out."""
     topics = store.load_topics()
     reader = TextReader()
-    examples = examples_of(store, list(store.load_training()), reader)
+    examples = examples_of(store, _worth_learning(list(store.load_training())), reader)
     documents, frequencies = document_frequencies(store)
     return TrainingSet(
         hierarchy=hierarchy_of(topics),
@@ -144,6 +145,16 @@ def gather(store: Store, settings: Settings) -> TrainingSet:
         terms=reader.terms,
         keywords={topic.kcid: " ".join(topic.keywords) for topic in topics if topic.keywords},
     )
+
+
+def _worth_learning(records: Sequence[TrainingRecord]) -> list[TrainingRecord]:
+    """The records without the words of a question, for topics that have a better example."""
+
+    def is_question(record: TrainingRecord) -> bool:
+        return record.kind == "text" and len((record.text or "").split()) < MIN_EXAMPLE_WORDS
+
+    better = {record.kcid for record in records if record.positive and not is_question(record)}
+    return [record for record in records if not (is_question(record) and record.kcid in better)]
 
 
 def examples_of(store: Store, records: Sequence[TrainingRecord], reader: TextReader) -> list[Example]:

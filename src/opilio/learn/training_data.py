@@ -45,6 +45,9 @@ from opilio.topics import (
 
 MIN_EXAMPLE_WORDS = 30
 """A text with fewer words, such as a query, says what is wanted but is no document to learn from."""
+MIN_CONFIRMED = 3
+"""A user who gave a question and no example must have confirmed so many pages before a model replaces the words: models
+of one or two pages led crawls astray (docs/results/log.md)."""
 _WANTED = (Mark.GOOD, Mark.SUBSUMED)
 
 ReadFile = Callable[[Path], FileText]
@@ -147,8 +150,8 @@ def fingerprint(store: Store, settings: Settings) -> str:
 
 
 def has_documents(store: Store) -> bool:
-    """Whether there is anything to learn from but keywords."""
-    return training.has_documents(store, MIN_EXAMPLE_WORDS)
+    """Whether there is enough to learn from but keywords."""
+    return training.has_documents(store, MIN_EXAMPLE_WORDS, MIN_CONFIRMED)
 
 
 def _add_topics(batch: Batch, records: Iterable[TopicRecord]) -> None:

@@ -37,9 +37,9 @@ _KEEP = f"UPDATE training SET source = CASE source WHEN '{ARCHETYPE}' THEN '{CON
 _CONFIRM = f"{_KEEP} WHERE kcid = $1 AND name = $2"
 _TRIM = f"{_KEEP}, text = $3 WHERE kcid = $1 AND name = $2"
 _TRIMMED = "SELECT kcid, name FROM training WHERE kind = 'url' AND text IS NOT NULL"
-_HAS_DOCUMENTS = """
-    SELECT count(*) FROM training
-    WHERE positive AND (kind <> 'text' OR len(string_split_regex(trim(text), '\\s+')) >= ?)
+_HAS_DOCUMENTS = f"""
+    SELECT count(*) FILTER (source <> '{CONFIRMED}') > 0 OR count(*) >= $2 FROM training
+    WHERE positive AND (kind <> 'text' OR len(string_split_regex(trim(text), '\\s+')) >= $1)
 """
 _ARCHETYPE_NAMES = f"SELECT DISTINCT name FROM training WHERE source = '{ARCHETYPE}'"
 _ARCHETYPE_COUNTS = f"""
@@ -137,9 +137,12 @@ def trimmed_examples(store: Store) -> set[ExampleKey]:
     return set(store.query(_TRIMMED, max_rows=_MAX_ROWS).rows)
 
 
-def has_documents(store: Store, min_words: int) -> bool:
-    """Whether there is an example that is a page, a file, or a text of at least `min_words` words."""
-    return bool(store.query(_HAS_DOCUMENTS, [min_words]).rows[0][0])
+def has_documents(store: Store, min_words: int, min_confirmed: int) -> bool:
+    """Whether there is an example that is a page, a file, or a text of at least `min_words` words.
+
+    Pages of the crawl that the user has confirmed suffice when there are `min_confirmed` of them.
+    """
+    return bool(store.query(_HAS_DOCUMENTS, [min_words, min_confirmed]).rows[0][0])
 
 
 def replace_archetypes(store: Store, removed: Iterable[ExampleKey], added: Iterable[ExampleKey]) -> None:

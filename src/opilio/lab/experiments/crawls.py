@@ -16,6 +16,9 @@ fetches them, learns from them and goes on. When it starts elsewhere it must not
 texts. Pages that are not about the topic are given as OTHERS; when an experiment has none (`negatives = 0`), a crawl
 has what a user has who gives no texts of OTHERS, and may mine negatives. The labels answer the questions of a crawl
 (`answers`), each round at once and before the next page is fetched.
+
+From a question, a crawl is given the words as `opilio crawl --query` gives them, and its seeds. It may end without a
+model: then the words have judged its pages.
 """
 
 from __future__ import annotations
@@ -47,6 +50,7 @@ from opilio.lab.experiments.simulate import Answers, Crawl, Simulation
 from opilio.lab.experiments.tasks import TaskTopic
 from opilio.lab.webs.transport import RecordedTransport
 from opilio.learn import keyword_model, link_context, prepare_strategy
+from opilio.learn.explanations import QUERY
 from opilio.learn.rejudging import NO_CONTEXT
 from opilio.learn.training_state import KEYWORDS
 from opilio.model import Document, Judgement, Outcome, TrainingReason
@@ -180,9 +184,11 @@ def crawl_for_real(
             _write_others(folder / "others", judge, analysed, topic, seed)
             changes["classify.others"] = str(folder / "others")
         chosen = override(settings, changes)
-        collection = Collection.create(folder / "collection", seeds=folder / "seeds.txt", settings=chosen)
-        fetched = [page for page in starts if not (chosen.robots.obey_meta and _is_noindex(analysed, page))]
-        _teach(collection, analysed, topic, fetched)
+        query = topic.keywords if topic.is_question else ""
+        collection = Collection.create(folder / "collection", seeds=folder / "seeds.txt", query=query, settings=chosen)
+        if not topic.is_question:
+            fetched = [page for page in starts if not (chosen.robots.obey_meta and _is_noindex(analysed, page))]
+            _teach(collection, analysed, topic, fetched)
         about, answered = {*topic.examples, *topic.targets}, []
 
         def answer(question: dict[str, Any]) -> bool:
@@ -196,7 +202,7 @@ def crawl_for_real(
             raise KeyboardInterrupt  # a crawl ends at Ctrl-C as if nothing had happened; an experiment must not
         with Store.open(collection.folder, read_only=True) as store:
             reader = _Reader(store, analysed, chosen, max_pages)
-            if chosen.classify.classifier != KEYWORDS and not reader.models:
+            if chosen.classify.classifier != KEYWORDS and not reader.models and not topic.is_question:
                 raise InputError(f"no model could be trained: {status.model}", "Give more examples, or longer ones.")
             return replace(reader.read(status.outcomes), answered=tuple(answered))
 
@@ -326,6 +332,13 @@ class RunSpec:
     place: RunPlace
     key: str
 
+    @property
+    def judge(self) -> JudgeChoice:
+        """Who judges. A simulated crawl from a question has what judges until there is a model: nothing is trained."""
+        chosen = self.experiment.judge_of(self.contestant)
+        is_by_words = self.topic.is_question and not self.contestant.real and chosen.kind != TRUTH
+        return JudgeChoice(QUERY) if is_by_words else chosen
+
     @functools.cached_property
     def target_set(self) -> frozenset[int]:
         """The pages to find."""
@@ -358,7 +371,7 @@ def simulation_of(
 
     def prepare(strategy: Strategy) -> None:
         if isinstance(strategy, LinkTextStrategy):
-            training = training_of(experiment.judge_of(contestant), spec.analysed, spec.topic, experiment.seed)
+            training = training_of(spec.judge, spec.analysed, spec.topic, experiment.seed)
             prepare_strategy(strategy, training)
         if isinstance(strategy, Oracle):
             strategy.know(_planned(spec, settings))
@@ -387,7 +400,7 @@ def crawl(spec: RunSpec) -> RunRecord:
         spec.analysed,
         spec.topic,
         spec.starts,
-        experiment.judge_of(contestant),
+        spec.judge,
         experiment.settings_of(contestant, spec.place.repeat),
         max_pages=spec.budget_pages,
         seed=experiment.seed,

@@ -92,7 +92,7 @@ def list_run(experiment: Experiment, folder: Path, wanted: Iterable[str]) -> Run
                 f"{folder}: the run of a real crawl is not there", "Run the experiment first, with the same code."
             )
         return _listing(spec, kept, None, recorded=True)
-    judge = make_judge(experiment, experiment.judge_of(spec.contestant), spec.analysed, spec.topic)
+    judge = make_judge(experiment, spec.judge, spec.analysed, spec.topic)
     observer = _Observer(spec)
     simulation = observer.simulation = simulation_of(spec, judge, observer.observe)
     found = record_of(spec, simulation.run(), judge)

@@ -328,7 +328,8 @@ class RunWorker:
     def score(self, group: RunGroup) -> list[tuple[str, str, int, float]]:
         """The values of a group of runs: strategy, measure, point, value."""
         loaded = self._web(group.web)
-        return loaded.scorer.score(group, loaded.maker.topic(group.topic, group.repeat))
+        topic = loaded.maker.topic(group.topic, group.repeat)
+        return loaded.scorer.score(group, loaded.maker.task(topic, Start(group.runs[0].place.task)))
 
     def _run(
         self, loaded: Loaded, topic: TaskTopic, place: RunPlace, key: str, judges: dict[bytes, Judging]
@@ -336,18 +337,20 @@ class RunWorker:
         spec = self._spec(loaded, topic, place, key)
         if spec.contestant.real:
             return crawl(spec)
-        wanted = self.experiment.judge_of(spec.contestant)
-        judge_key = msgspec.json.encode(wanted)
-        if judge_key not in judges or wanted.learns:
-            judges[judge_key] = make_judge(self.experiment, wanted, loaded.analysed, topic)
+        judge_key = msgspec.json.encode((spec.judge, spec.topic.is_question))
+        if judge_key not in judges or spec.judge.learns:
+            judges[judge_key] = make_judge(self.experiment, spec.judge, loaded.analysed, spec.topic)
         return simulate(spec, judges[judge_key])
 
     def _spec(self, loaded: Loaded, topic: TaskTopic, place: RunPlace, key: str) -> RunSpec:
         experiment = self.experiment
         contestant = next(c for c in experiment.strategies if c.name == place.strategy)
-        starts = topic.starts(Start(place.task))
+        task = Start(place.task)
+        topic = loaded.maker.task(topic, task)
+        starts = topic.starts(task)
         if not starts:
-            raise InputError("no page leads to the targets by two links", "Choose another topic or task.")
+            why = "no page has a word of it" if topic.is_question else "no page leads to the targets by two links"
+            raise InputError(why, "Choose another topic or task.")
         return RunSpec(
             experiment, contestant, loaded.analysed, loaded.answers, loaded.maker.graph, topic, starts, place, key
         )

@@ -5,8 +5,11 @@ first few are the *examples* that a crawler is given, all others the *targets* t
 takes the next few as examples, so that start sets never overlap. A crawler also gets the *keywords* of a topic;
 the *description* is for measuring only.
 
-There are two tasks. From examples: the crawl starts at the examples. From neighbours: it starts at pages from which
-targets can be reached by two links, and examples serve to train a classifier only.
+There are three tasks. From examples: the crawl starts at the examples. From neighbours: it starts at pages from which
+targets can be reached by two links, and examples serve to train a classifier only. From a question: the crawler gets
+the words of the last part of the label, as a user would type them, and no example. It starts at the ten best hits of a
+plain search over the whole web (BM25), a stand-in for a search engine. All pages of the label are targets then, the
+hits included.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -39,6 +42,11 @@ DESCRIBED_TARGETS = 10  # BestN 2.1: the description is made of up to ten pages
 DESCRIBED_WORDS = 40  # of each of them: about as much as an editor writes
 IN_LINKS = 20  # BestN 2.1: followed of each page, the best first
 NEIGHBOURS = 10
+HITS = 10
+TITLE_WORDS = 5.0
+"""A word of the title counts as so many of the text when a question is searched for."""
+SATURATION, LENGTH_SHARE = 1.2, 0.75
+"""k1 and b of BM25, the usual ones."""
 
 
 class Way(StrEnum):
@@ -59,6 +67,7 @@ class Start(StrEnum):
 
     EXAMPLES = "from examples"
     NEIGHBOURS = "from neighbours"
+    QUESTION = "from a question"
 
 
 @dataclass(frozen=True)
@@ -78,6 +87,10 @@ class TaskTopic:
     """All pages of the label but the examples, ascending."""
     neighbours: tuple[int, ...]
     """Neither examples nor targets; fewer than wanted, or none, where the targets have few in-links."""
+    hits: tuple[int, ...] = ()
+    """The best hits of a search for the words of the label, best first."""
+    is_question: bool = False
+    """Whether the words of the label are all that a crawler gets."""
 
     @property
     def keywords(self) -> str:
@@ -91,7 +104,7 @@ class TaskTopic:
 
     def starts(self, start: Start) -> tuple[int, ...]:
         """The pages at which a crawl begins."""
-        return self.examples if start is Start.EXAMPLES else self.neighbours
+        return {Start.EXAMPLES: self.examples, Start.NEIGHBOURS: self.neighbours, Start.QUESTION: self.hits}[start]
 
     def relevance(self, pages: int) -> Values:
         """1 for each page of the label, examples included, 0 for the others: a perfect judge, by page number."""
@@ -115,6 +128,7 @@ class TaskMaker:
         self.graph = LinkGraph.of(analysed)
         self._back = self.graph.backwards()
         self._popularity = pagerank(self.graph.within())
+        self._hits: dict[tuple[str, ...], tuple[int, ...]] = {}
         self._readable = np.array([document is not None for document in analysed.documents], bool)
         self._term_ids, self._pages_with = _document_frequencies(analysed, np.flatnonzero(self._readable))
 
@@ -151,6 +165,25 @@ class TaskMaker:
             tuple(sorted(targets)),
             self.neighbours(label, targets, examples, way),
         )
+
+    def task(self, topic: TaskTopic, start: Start) -> TaskTopic:
+        """A topic as a task has it: from a question, without examples and with no other words than the question's."""
+        if start is not Start.QUESTION:
+            return topic
+        targets = tuple(sorted((*topic.examples, *topic.targets)))
+        words = question_words(topic.label)
+        return replace(
+            topic, name_words=words, characteristic=(), examples=(), targets=targets, hits=self.hits(words),
+            is_question=True,
+        )  # fmt: skip
+
+    def hits(self, words: Sequence[str]) -> tuple[int, ...]:
+        """The best hits of a plain search of the web for some words, best first."""
+        if (known := self._hits.get(tuple(words))) is None:
+            scores = _bm25(self._analysed, term_ids(" ".join(words)))
+            order = np.argsort(-scores, kind="stable")[:HITS]
+            known = self._hits[tuple(words)] = tuple(int(page) for page in order if scores[page] > 0.0)
+        return known
 
     def neighbours(
         self, label: str, targets: Sequence[int], examples: Sequence[int] = (), way: tuple[Way, ...] = TWO_BACK
@@ -216,10 +249,41 @@ class TaskMaker:
         return "\n".join(parts)
 
 
+def _bm25(analysed: Analysed, terms: Sequence[int]) -> Values:
+    """The score of each page for some terms, by its number; 0 for a page with none of them.
+
+    It shares nothing with our judges. A word of the title counts as several of the text.
+    """
+    wanted = np.array(sorted(set(terms)), np.uint32)
+    counts = np.zeros((len(analysed.documents), len(wanted)))
+    lengths = np.zeros(len(analysed.documents))
+    for page, document in enumerate(analysed.documents):
+        if document is None:
+            continue
+        said = np.frombuffer(document.term_counts, "<u2").astype(np.float64)
+        lengths[page] = said.sum()
+        for place in np.flatnonzero(np.isin(ids := np.frombuffer(document.term_ids, "<u4"), wanted)).tolist():
+            counts[page, np.searchsorted(wanted, ids[place])] += said[place]
+        for term in set(term_ids(document.title, document.language)).intersection(wanted.tolist()):
+            counts[page, np.searchsorted(wanted, term)] += TITLE_WORDS
+    filled = lengths > 0.0
+    relative = 1.0 - LENGTH_SHARE + LENGTH_SHARE * lengths / max(1.0, float(lengths[filled].mean()))
+    present = (counts > 0.0).sum(axis=0)
+    rarity = np.log(1.0 + (filled.sum() - present + 0.5) / (present + 0.5))
+    scores: Values = (counts * (SATURATION + 1.0) / (counts + SATURATION * relative[:, None]) * rarity).sum(axis=1)
+    return scores
+
+
 def name_words(label: str) -> tuple[str, ...]:
     """The words of a label such as `Science.Biology.Birds_of_prey`, those that are terms, each once."""
     words = "".join(letter if letter.isalnum() else " " for letter in label).split()
     return tuple(dict.fromkeys(word.lower() for word in words if term_ids(word)))
+
+
+def question_words(label: str) -> tuple[str, ...]:
+    """What a user would type: the words of the last part of a label such as `Science.Birds` or `Science :: Birds`."""
+    parts = [words for part in label.replace("::", ".").split(".") if (words := name_words(part))]
+    return parts[-1] if parts else ()
 
 
 def _commonest(counts: Counter[bytes]) -> str:
