@@ -56,10 +56,11 @@ _LEARNERS = frozenset({"svm", "bayes"})  # classifiers that learn from OTHERS wh
 
 def learns_from_crawled(settings: Settings) -> bool:
     """Whether a model with these settings learns from the pages of its crawl."""
-    return _calibrates(settings) or _mines(settings)
+    return calibrates(settings) or _mines(settings)
 
 
-def _calibrates(settings: Settings) -> bool:
+def calibrates(settings: Settings) -> bool:
+    """Whether a model with these settings is calibrated on the pages met."""
     return settings.classify.calibrate and settings.classify.classifier == CALIBRATED
 
 
@@ -75,18 +76,18 @@ def with_crawled_pages(
 
     With `on_start` negatives are chosen in a process of their own, which `on_start` receives.
     """
-    calibrates = _calibrates(settings)
-    if not calibrates and (not _mines(settings) or _unwanted(training) >= OWN_NEGATIVES):
+    is_calibrated = calibrates(settings)
+    if not is_calibrated and (not _mines(settings) or _unwanted(training) >= OWN_NEGATIVES):
         return training
     reader = TextReader()
     known = [record.oid for record in store.load_training() if record.oid is not None]
-    records = unlabelled_pages(store, known, ABOVE_ROOT, "met", MET_PAGES, earliest=not calibrates)
+    records = unlabelled_pages(store, known, ABOVE_ROOT, "met", MET_PAGES, earliest=not is_calibrated)
     met = examples_of(store, records, reader)
-    answered = sum(example.answered for example in training.examples) if calibrates else 0  # pages met, too
-    if not met or len(met) + answered < (MIN_MET if calibrates else MIN_PAGES):
+    answered = sum(example.answered for example in training.examples) if is_calibrated else 0  # pages met, too
+    if not met or len(met) + answered < (MIN_MET if is_calibrated else MIN_PAGES):
         return training
     terms = {**reader.terms, **training.terms}
-    if calibrates:
+    if is_calibrated:
         return replace(training, met=tuple(met), terms=terms)
     given = (training, met, settings)
     if on_start is None:

@@ -18,7 +18,7 @@ from opilio.frontier import DatabaseStrategy, make_strategy
 from opilio.lab.experiments.bounds import KNOWING
 from opilio.lab.experiments.scores import check_column, column_parts
 from opilio.lab.experiments.tasks import EXAMPLES, Start
-from opilio.learn import learns_from_crawled
+from opilio.learn.mined_negatives import calibrates
 from opilio.settings import Settings, current_names, override
 
 TRUTH = "truth"
@@ -290,7 +290,7 @@ def _check_contestant(experiment: Experiment, contestant: Contestant, where: str
             f"{where}: strategy {contestant.name!r} is real, and no real crawl can look at the labels",
             "Choose another judge, or leave out `real = true`.",
         )
-    if judge.learns and not learns_from_crawled(experiment.judge_settings(judge)):
+    if judge.learns and not calibrates(experiment.judge_settings(judge)):
         raise SettingsError(
             f"{where}: judge {judge.kind!r} cannot learn from the pages met",
             "Use the classifier svm with classify.calibrate = true, or leave out `learns = true`.",
