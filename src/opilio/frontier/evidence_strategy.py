@@ -55,7 +55,7 @@ _LEAST_SPREAD, _MOST_SPREADS = 1e-6, 5.0
 """No number counts for more than five spreads: while all queued URLs are alike, a spread says nothing."""
 _SHARPNESS = 3.0
 """Relevance to this power is what counts: a classifier made of few examples accepts many pages, is sure of few of them,
-and is right about those. docs/results/evidence.md shows what this gains."""
+and is right about those. Without it every web finds less (docs/results/log.md, 2026-11-18)."""
 
 
 class Explorer:
