@@ -13,6 +13,7 @@ WITHOUT_EFFECT = {
     "store", "distill",  # a simulation has no database; what it shares with one are records
     "lab/webs",  # the digest of a web is in the key
     "crawl/messages.py",  # nothing is sent
+    "learn/remedies.py",  # of notices, which nobody reads
 }  # fmt: skip
 
 
