@@ -142,17 +142,25 @@ def test_every_learning_order_learns(name: str) -> None:
     assert all(isinstance(part, float) for part in order.explain(2).values())
 
 
-@pytest.mark.parametrize("name", learning_orders())
-def test_every_learning_order_hands_over_what_it_knows(name: str) -> None:
-    """The target of a redirect has the priority that its source had, alone or with links of its own."""
+def after_two_pages(name: str, known: int, of_poor: list[int]) -> tuple[LearningStrategy, list[QueuedUrl]]:
+    """A strategy that has seen a good page with links to URLs 2 and 3, and a poor one with links to `of_poor`."""
     frontier, _ = make_frontier({})
     order = make_strategy(FrontierSettings(strategy=name))
     assert isinstance(order, LearningStrategy)
-    urls = [QueuedUrl(oid, f"http://h{oid}.example/", frontier.host(f"h{oid}.example"), 0, 1, 0.0) for oid in range(9)]
+    hosts = [frontier.host(f"h{oid}.example") for oid in range(known)]
+    urls = [QueuedUrl(oid, f"http://h{oid}.example/", hosts[oid], 0, 1, 0.0) for oid in range(known)]
     order.settle(0, 0.9)
     order.observe(urls[0], Judgement(0, True, 0.9, 0.9), linking(urls[2:4]), [2, 3], [2, 3])
     order.settle(1, 0.05)
-    order.observe(urls[1], Judgement(0, False, 0.05, 0.05), linking(urls[4:7]), [4, 5, 6], [4, 5, 6])
+    linked = linking([urls[oid] for oid in of_poor])
+    order.observe(urls[1], Judgement(0, False, 0.05, 0.05), linked, of_poor, of_poor)
+    return order, urls
+
+
+@pytest.mark.parametrize("name", learning_orders())
+def test_every_learning_order_hands_over_what_it_knows(name: str) -> None:
+    """The target of a redirect has the priority that its source had, alone or with links of its own."""
+    order, urls = after_two_pages(name, known=9, of_poor=[4, 5, 6])
     order.hand_over(2, 8, urls[8])  # a new URL
     order.settle(2, None)
     order.hand_over(3, 4, urls[4])  # one that a poor page links to
@@ -165,14 +173,7 @@ def test_every_learning_order_hands_over_what_it_knows(name: str) -> None:
 def test_an_example_that_was_a_mere_link_comes_first(name: str) -> None:
     """A queued URL becomes an example, which has depth 0: it has the priority of a seed, whatever is known of it, and
     keeps it when all URLs are reprioritised."""
-    frontier, _ = make_frontier({})
-    order = make_strategy(FrontierSettings(strategy=name))
-    assert isinstance(order, LearningStrategy)
-    urls = [QueuedUrl(oid, f"http://h{oid}.example/", frontier.host(f"h{oid}.example"), 0, 1, 0.0) for oid in range(5)]
-    order.settle(0, 0.9)
-    order.observe(urls[0], Judgement(0, True, 0.9, 0.9), linking(urls[2:4]), [2, 3], [2, 3])
-    order.settle(1, 0.05)
-    order.observe(urls[1], Judgement(0, False, 0.05, 0.05), linking(urls[4:5]), [4], [4])
+    order, urls = after_two_pages(name, known=5, of_poor=[4])
     for url, priority in zip(urls[2:], order.priorities(urls[2:]), strict=True):
         url.priority = priority
     urls[4].depth = 0

@@ -24,11 +24,10 @@ from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import BackgroundTask, TaskSlot
 from opilio.errors import describe_error
 from opilio.learn import remedies
-from opilio.learn.asking import answers_left
+from opilio.learn.asking import can_answer
 from opilio.learn.remedies import Remedy
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.user_questions import count_questions
 
 FELL_SHARE = 0.5
 """The harvest has fallen when it is less than this share of its best ..."""
@@ -257,8 +256,9 @@ class Watcher(BackgroundTask):
         self._rest_until_s = time.monotonic() + REST * (time.monotonic() - began_s)
 
     def _take_census(self, last_pages: int) -> dict[str, Any]:
-        can_answer = bool(answers_left(self._settings, count_questions(self._store)) and self._store.load_models())
-        state = learn.CrawlState(can_answer=can_answer, strategy=self._settings.frontier.strategy)
+        state = learn.CrawlState(
+            can_answer=can_answer(self._store, self._settings), strategy=self._settings.frontier.strategy
+        )
         return learn.take_census(self._store, last_pages, state=state)
 
     def _remedies_for(self, kind: str, census: dict[str, Any]) -> list[dict[str, Any]]:

@@ -54,6 +54,11 @@ def answers_left(settings: Settings, counts: QuestionCounts) -> int:
     return max(0, settings.learn.questions - counts.answered) if asks(settings) else 0
 
 
+def can_answer(store: Store, settings: Settings) -> bool:
+    """Whether answers are still asked for, and there is a model that they would improve."""
+    return bool(answers_left(settings, user_questions.count_questions(store)) and store.load_models())
+
+
 def open_count(settings: Settings, counts: QuestionCounts) -> int:
     """How many questions wait for an answer."""
     return min(counts.open, answers_left(settings, counts))

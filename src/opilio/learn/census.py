@@ -35,7 +35,7 @@ MOST = 0.5
 FEW_WAITING = 50
 LOW_HARVEST = 0.5
 BEST_ORDER = "evidence"
-"""The strategy that found most in our comparisons (docs/results/evidence.md)."""
+"""The strategy that found most in our comparisons (docs/results/finding.md)."""
 
 
 class MarkProposal(NamedTuple):

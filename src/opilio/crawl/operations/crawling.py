@@ -16,7 +16,7 @@ from opilio.crawl.status import Counters, Status
 from opilio.crawl.steering import name_of_host, relock_offline
 from opilio.errors import CollectionError, InputError
 from opilio.frontier import DatabaseStrategy, ScopeFilter, covering, make_strategy
-from opilio.learn.asking import answers_left, open_count
+from opilio.learn.asking import can_answer, open_count
 from opilio.learn.remedies import from_json
 from opilio.learn.training_data import pending_changes
 from opilio.learn.training_state import describe
@@ -102,10 +102,11 @@ def hosts(at: Context, top: int = 15) -> list[dict[str, Any]]:
 def census(at: Context, last_pages: int = 0, topic: str | None = None) -> dict[str, Any]:
     """The topics of the latest pages (0: all pages), what the off-topic pages are about, and what to do about it."""
     store, is_running = at.store, at.engine is not None
-    has_model = bool(store.load_models())
     state = learn.CrawlState(
-        can_answer=has_model and bool(answers_left(at.settings, count_questions(store))),
-        pending=pending_changes(store)["count"] if has_model and not is_running else 0,  # a running crawl learns them
+        can_answer=can_answer(store, at.settings),
+        pending=pending_changes(store)["count"]
+        if store.load_models() and not is_running
+        else 0,  # a running crawl learns them
         strategy=at.settings.frontier.strategy if is_running else "",
     )
     return learn.take_census(store, last_pages, topic or None, state)

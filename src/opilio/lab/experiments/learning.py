@@ -45,7 +45,6 @@ class LearningJudge:
         """The pages fetched, and readable, in their order."""
         self._frequencies: Counter[int] = Counter()
         self._passed = 0
-        self.models = 1
         self._model = self._train(())
 
     def __call__(self, page: int) -> Judgement:
@@ -88,7 +87,6 @@ class LearningJudge:
             return False
         self._model = self._train(tuple(Example(ABOVE_ROOT, self._fetched[page], positive=False) for page in drawn))
         self._known.clear()
-        self.models += 1
         return True
 
     def _train(self, met: tuple[Example, ...]) -> Judge:
