@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ from fetch_servers import WebServer
 from learn_webs import OwlWeb
 from opilio import Collection
 from opilio.crawl.asker import ASK_HITS_AT_PAGES
+from opilio.learn.asking import can_answer
 from opilio.learn.training_data import MIN_CONFIRMED
 from opilio.model.training import CALIBRATED
+from opilio.store import Store
 from test_crawl_asker import is_about_owls, web_of
 
 DEFAULT: dict[str, Any] = {
@@ -125,17 +128,23 @@ def question_web() -> OwlWeb:
     return web
 
 
-def test_a_question_becomes_a_model_by_its_answers(tmp_path: Path) -> None:
-    """A crawl that has words and seeds only asks about its best hits as soon as there are some; the third yes
-    makes a model, which is calibrated later and accepts owls; the words are no example any more."""
+@contextmanager
+def from_a_question(tmp_path: Path, **changes: Any) -> Iterator[Collection]:
+    """A collection that has a word and some seeds; its web is served meanwhile."""
     web = question_web()
     seeds = tmp_path / "seeds.txt"
     seeds.write_text("\n".join(web.url(path) for path in list(web.texts)[:ASK_HITS_AT_PAGES]))
     with WebServer(web.routes()) as server:
         settings: dict[str, Any] = {"fetch.connect_to": {"*": server.address}, "fetch.host_delay_s": 0.0}
         settings |= {"run.workers": -1, "fetch.per_domain": 10, "learn.questions": 10}
-        settings |= {key.replace("__", "."): value for key, value in DEFAULT.items()}
-        collection = Collection.create(tmp_path / "c", seeds=seeds, query="owl", settings=settings)
+        settings |= {key.replace("__", "."): value for key, value in (DEFAULT | changes).items()}
+        yield Collection.create(tmp_path / "c", seeds=seeds, query="owl", settings=settings)
+
+
+def test_a_question_becomes_a_model_by_its_answers(tmp_path: Path) -> None:
+    """A crawl that has words and seeds only asks about its best hits as soon as there are some; the third yes
+    makes a model, which is calibrated later and accepts owls; the words are no example any more."""
+    with from_a_question(tmp_path) as collection:
         asked: list[dict[str, Any]] = []
 
         def answer(question: dict[str, Any]) -> bool:
@@ -151,3 +160,14 @@ def test_a_question_becomes_a_model_by_its_answers(tmp_path: Path) -> None:
     assert models[0] == ("feedback", 5 if yes[MIN_CONFIRMED - 1] <= 5 else 10), "the answers, without the words"
     precision, recall = precision_and_recall(collection)
     assert precision > 0.8 and recall > 0.6
+
+
+@pytest.mark.parametrize("questions", [10, 0])
+def test_a_crawl_by_words_proposes_to_answer_where_it_asks(questions: int, tmp_path: Path) -> None:
+    """There is no model yet, but questions wait: answering them is a remedy, unless questions are turned off."""
+    with from_a_question(tmp_path, learn__questions=questions, limits__max_pages=30) as collection:
+        collection.crawl()
+    assert not collection.models()
+    assert bool(collection.questions()) == bool(questions)
+    with Store.open(collection.folder) as store:
+        assert can_answer(store, collection.settings) == bool(questions)

@@ -55,8 +55,8 @@ def answers_left(settings: Settings, counts: QuestionCounts) -> int:
 
 
 def can_answer(store: Store, settings: Settings) -> bool:
-    """Whether answers are still asked for, and there is a model that they would improve."""
-    return bool(answers_left(settings, user_questions.count_questions(store)) and store.load_models())
+    """Whether a question waits for an answer, or one could be asked now."""
+    return bool(list_questions(store, settings, chooses=True))
 
 
 def open_count(settings: Settings, counts: QuestionCounts) -> int:
