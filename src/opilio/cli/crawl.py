@@ -16,7 +16,7 @@ from opilio.cluster.workers import check_ray, on_ray
 from opilio.crawl import Collection
 from opilio.errors import InputError
 from opilio.learn.asking import asks
-from opilio.settings import Settings, load, override, parse_assignment
+from opilio.settings import SYSTEMS, Settings, load, override, parse_assignment
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 
 _SHORT = {
@@ -25,6 +25,7 @@ _SHORT = {
     "max_depth": "limits.max_depth",
     "max_bytes": "limits.max_bytes",
     "max_pages_per_host": "limits.max_pages_per_host",
+    "system": "run.system",
     "classifier": "classify.classifier",
     "strategy": "frontier.strategy",
     "order_by": "frontier.order_by",
@@ -51,7 +52,10 @@ _SHORT = {
 @click.option("--max-depth", type=click.IntRange(0), help="Follow links at most this far from a seed.")
 @click.option("--max-bytes", type=SIZE, help="Stop after receiving this much: 500MB, 2GB.")
 @click.option("--max-pages-per-host", type=click.IntRange(0), help="Store at most this many pages of one host.")
-@click.option("--classifier", help="Classifier that judges pages: svm, bayes, oasis, keywords.")
+@click.option(
+    "--system", type=click.Choice(list(SYSTEMS)), help="Run the system of a paper, with its defaults, not Opilio's own."
+)
+@click.option("--classifier", help="Classifier that judges pages: svm, bayes, cosine, oasis, keywords.")
 @click.option("--strategy", help="Order of the frontier: evidence, best-first, breadth-first, bingo, bfs256, sql ...")
 @click.option("--order-by", help='SQL order for --strategy sql: "numtries, relevance DESC, serverload".')
 @click.option("--delay", type=DURATION, help="Time between two requests to one host: 2s.")
@@ -94,6 +98,7 @@ def crawl(
     opilio crawl birds --portal                                      (and watch it in a browser)
     opilio crawl owls --query "barn owl nesting" --seeds start.txt --max-time 8h
     opilio crawl birds --max-pages 5000
+    opilio crawl owls --examples owls.txt --system bingo             (as in the paper)
     opilio crawl birds --ray 127.0.0.1:6379                          (workers on all machines of a Ray cluster)
     """
     changes = {_SHORT[name]: value for name, value in short.items() if value is not None}
@@ -141,7 +146,7 @@ def _open_or_create(
                 "Give --bookmarks FILE, --topics FILE, --examples FILE or --seeds FILE (with --query if you like).",
             )
         settings = override(load(config) if config else Settings(), changes)
-        return Collection.create(folder, **given, query=query, settings=settings)
+        return Collection.create(folder, **given, query=query, system=settings.run.system, settings=settings)
     collection = Collection(folder)
     if query or config:
         raise InputError(

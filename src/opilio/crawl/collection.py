@@ -117,9 +117,13 @@ class Collection:
         query: str = "",
         examples: Path | str | None = None,
         topics: Path | str | None = None,
+        system: str = "",
         settings: Settings | Mapping[str, Any] | None = None,
     ) -> Collection:
-        """Make a collection from bookmarks, seeds, a query, examples, a taxonomy (`topics`), or several of them."""
+        """Make a collection from bookmarks, seeds, a query, examples, a taxonomy (`topics`), or several of them.
+
+        `system` names the system of a paper (`run.system`); `settings` count more.
+        """
         folder = Path(folder)
         if (folder / DATABASE_NAME).exists():
             raise CollectionError(
@@ -131,6 +135,8 @@ class Collection:
                 "nothing to start from", "Give --bookmarks, --seeds, --examples or --topics a FILE with URLs."
             )
         chosen = settings if isinstance(settings, Settings) else override(Settings(), dict(settings or {}), "settings")
+        if system:
+            chosen = override(chosen, {"run.system": system}, "system")
         chosen = _with_full_paths(chosen)
         _check_names(chosen, folder)
         try:

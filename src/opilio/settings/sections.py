@@ -258,8 +258,8 @@ class DocumentSettings:
 class ClassifySettings:
     """How pages are classified."""
 
-    # `keywords` (matches the keywords of the topics; needs no training), `svm` (BINGO), `bayes` (Focus), `oasis`, or
-    # the name of a plug-in.
+    # `keywords` (matches the keywords of the topics; needs no training), `svm` (BINGO), `bayes` (Focus), `cosine`
+    # (Best-N-First), `oasis`, or the name of a plug-in.
     classifier: str = "svm"
     # `svm`: the feature spaces: `terms`, `pairs`, `anchors`, `neighbours`, `embeddings`, `encoder`; + combines several
     # into one, as in `terms+anchors`.
@@ -409,8 +409,12 @@ class FederationSettings:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """Processes and randomness."""
+    """The system that runs, processes and randomness."""
 
+    # Run the system of a paper instead of Opilio's own: `focus`, `bingo`, `best-n-first` or `oasis`. Its values are the
+    # defaults of all other settings; those you set still count. `opilio settings FOLDER --diff` shows them. Empty:
+    # Opilio's own.
+    system: str = ""
     # Number of worker processes. 0: one less than there are cores. -1: none; the crawl runs in a single process.
     workers: int = 0
     # Seed for the random choices of the frontier (the order within a batch of `best-n-first`).
