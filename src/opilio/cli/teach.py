@@ -18,6 +18,7 @@ from opilio.cli.operations import Called, operation_command
 from opilio.crawl import Collection
 from opilio.crawl.operations import training
 from opilio.crawl.operations.client import is_running
+from opilio.topics import describe_marks
 
 FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 TOPIC = click.argument("topic")
@@ -57,9 +58,13 @@ topics.add_command(list_)
 @TOPIC
 @click.argument("mark", type=click.Choice(["good", "null"]))
 def mark(folder: Path, topic: str, mark: str) -> None:
-    """Mark a TOPIC, with all topics below it, as wanted (good) or no longer wanted (null)."""
+    """Mark a TOPIC, with all topics below it, as wanted (good) or no longer wanted (null).
+
+    One step suffices: marks above and below that contradict it change as well, and the answer names them. A topic below
+    a good one becomes good in its place; a topic above good ones covers them.
+    """
     changed = Collection(folder).mark(topic, good=mark == "good")
-    click.echo(f"marks changed: {', '.join(map(one_line, changed)) or 'none'}")
+    click.echo(one_line(describe_marks(changed)) or f"nothing changed: {one_line(topic)!r} is {mark} already")
 
 
 def when_learned(folder: Path) -> str:

@@ -278,7 +278,7 @@ class Engine:
     def query(self, sql: str, *, write: bool, timeout_s: float) -> Any:
         """Run a statement of the user; called from another thread."""
         try:
-            return self.store.query(sql, write=write, timeout_s=timeout_s, max_chars=MAX_CHARS)
+            return self.store.query(sql, write=write, settles_marks=True, timeout_s=timeout_s, max_chars=MAX_CHARS)
         except OpilioError:
             raise
         except Exception as error:

@@ -100,16 +100,22 @@ LIMIT 50""",
     ReadyQuestion(
         "mark-ancestor-good",
         "Mark the topic above good",
-        "The paper's cure of a stagnating crawl: the topic above a good one is good too, and all below it is subsumed. "
-        "Put its number in the place of max(pcid). A crawl that runs learns it at once.",
+        "The paper's cure of a stagnating crawl: the topic above a good one is good in its place, and all below it is "
+        "subsumed. It takes the good topic with the highest number whose parent is not the root, for a good root would "
+        "leave nothing out; put another number in the place of that query. A crawl that runs learns it at once.",
         """\
-WITH RECURSIVE subtree AS (
-    SELECT max(pcid) AS kcid FROM topics WHERE type = 'good'
+WITH RECURSIVE upper AS (
+    SELECT max(good.pcid) AS kcid
+    FROM topics AS good JOIN topics AS parent ON parent.kcid = good.pcid
+    WHERE good.type = 'good' AND parent.pcid IS NOT NULL
+),
+subtree AS (
+    FROM upper
     UNION ALL
     SELECT topics.kcid FROM topics JOIN subtree ON topics.pcid = subtree.kcid
 )
 UPDATE topics
-SET type = CASE WHEN kcid = (SELECT max(pcid) FROM topics WHERE type = 'good') THEN 'good' ELSE 'subsumed' END
+SET type = CASE WHEN kcid = (SELECT kcid FROM upper) THEN 'good' ELSE 'subsumed' END
 WHERE kcid IN (SELECT kcid FROM subtree)""",
         "Focus 3.7",
         writes=True,

@@ -38,8 +38,11 @@ def topics(at: Context) -> list[dict[str, Any]]:
 @operation(
     WRITES, rest=Route("POST", "mark", "crawl"), about={"good": Meta(description="Whether the topic is wanted.")}
 )
-def mark(at: Context, topic: str, *, good: bool = True) -> list[str]:
-    """Want a topic, or no longer want it; a running crawl follows at once. Returns the topics whose mark changed."""
+def mark(at: Context, topic: str, *, good: bool = True) -> dict[str, str]:
+    """Want a topic, or no longer want it; a running crawl follows at once. Other marks give way: see `topics.changes`.
+
+    Returns the topics whose mark changed, with the mark that each has now.
+    """
     with recording_changes(at.store):
         return training_data.mark(at.store, topic, good=good)
 
