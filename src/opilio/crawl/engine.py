@@ -24,6 +24,7 @@ from opilio.crawl.distiller import Distiller
 from opilio.crawl.forwarder import Forwarder
 from opilio.crawl.indexer import Indexer
 from opilio.crawl.phases import Phases, phase_at_start, settings_in
+from opilio.crawl.refresher import Refresher
 from opilio.crawl.shipping import Shipper
 from opilio.crawl.status import Status
 from opilio.crawl.steering import Steering
@@ -84,6 +85,9 @@ class Engine:
         self.refills = Refills(
             settings.frontier, store, absorber, self.commits, self.steering, self.teacher.link_contexts, self.end
         )
+        self.refresher = Refresher(
+            settings, store, absorber, commit, self.distiller, self.teacher.link_contexts, self._find_queued
+        )
         self.background_tasks: list[BackgroundTask] = [
             self.teacher,
             self.distiller,
@@ -91,6 +95,7 @@ class Engine:
             self.asker,
             self.phases,
             self.steering,
+            self.refresher,
         ]
         self.background_tasks += [kind(settings, store, absorber, commit) for kind in (Indexer, Shipper, Forwarder)]
 
@@ -328,4 +333,7 @@ class Engine:
             paused=self.steering.pauses_fetching,
             boosts=dict(frontier.boosts),
             questions=self.asker.open,
+            due_pages=self.refresher.upcoming.due,
+            next_due_url=self.refresher.upcoming.next_url,
+            next_due_s=self.refresher.upcoming.next_s,
         )
