@@ -14,7 +14,7 @@ from fetch_servers import WebServer, html
 from killed_crawls import kill_a_crawl
 from opilio import Collection
 from opilio.crawl import Status
-from opilio.errors import SettingsError
+from opilio.errors import CollectionBusy, SettingsError
 from opilio.settings import RevisitSettings
 from opilio.store import Batch, Store
 from opilio.store.revisits import due_pages, upcoming
@@ -122,6 +122,8 @@ def test_the_status_says_what_is_next(collection: Collection) -> None:
         now = other.status()
         assert now.running and now.due_pages == 0 and now.next_due_s is not None
         assert 400 < now.next_due_s - time.time() < 500
+        with pytest.raises(CollectionBusy, match="re-judges pages by itself"):
+            other.classify()
     after = collection.status()
     assert after.next_due_url == "http://birds.test/" and not after.running
 

@@ -108,6 +108,35 @@ def train(folder: Path, keep_judgements: bool) -> None:
     click.echo(f"model {version} trained")
 
 
+@click.command()
+@FOLDER
+@click.option(
+    "--in-database/--in-memory", default=None,
+    help="Judge by SQL (a Bayes tree only), or page by page in memory. By default, what is faster.",
+)  # fmt: skip
+@AS_JSON
+def classify(folder: Path, in_database: bool | None, as_json: bool) -> None:
+    """Classify all stored pages of FOLDER again by the newest model, while no crawl runs.
+
+    Both ways give the same judgements. In the database, BulkProbe of the Focus paper classifies hundreds of pages in
+    one statement, by their terms; in memory, the text of each page is read again.
+
+    \b
+    opilio classify birds
+    opilio classify birds --in-database
+    """
+    began_s = time.monotonic()
+    judged = Collection(folder).classify(in_database=in_database)
+    took_s = time.monotonic() - began_s
+    if as_json:
+        click.echo(json.dumps({**judged, "took_s": took_s}))
+        return
+    click.echo(
+        f"{judged['pages']:,} pages classified in {took_s:.1f} s; relevant: {judged['relevant_after']:,}, "
+        f"before: {judged['relevant_before']:,}"
+    )
+
+
 @topics.command()
 @FOLDER
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))

@@ -358,6 +358,7 @@ class Collection:
     archetypes = method(training.archetypes)
     confirm_archetype = method(training.confirm_archetype)
     reject_archetype = method(training.reject_archetype)
+    classify = method(training.classify)
     train = method(training.train)
     models = method(training.models)
     refused_models = method(training.refused_models)
