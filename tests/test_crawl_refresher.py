@@ -133,6 +133,9 @@ def test_a_limit_ends_it(collection: Collection, server: WebServer) -> None:
     status = collection.crawl(settings={"limits.max_time_s": 1.5, "fetch.host_delay_s": 0.1})
     assert status.reason.startswith("time limit reached")
     assert 4 < len(server.requests) <= 16
+    with pytest.raises(SettingsError, match=r"as many pages as limits\.max_pages"):
+        collection.crawl(settings={"limits.max_pages": 3})
+    collection.change_settings({"limits.max_pages": 0})
     with pytest.raises(SettingsError, match="max_pages_per_host"):
         collection.crawl(settings={"limits.max_pages_per_host": 5})
     with pytest.raises(SettingsError, match=r"revisit.min_s"):

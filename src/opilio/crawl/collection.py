@@ -192,6 +192,13 @@ class Collection:
         if self.settings.revisit.keep_fresh:
             self._check_keep_fresh()
         with self._client.opened_soon(threads=1) as store:
+            max_pages = self.settings.limits.max_pages
+            if self.settings.revisit.keep_fresh and 0 < max_pages <= store.load_counters().get("pages", 0):
+                raise SettingsError(
+                    f"the collection has as many pages as limits.max_pages allows ({max_pages:,}), at which a crawl "
+                    "ends, also one that keeps it fresh",
+                    "Raise or remove the limit: --max-pages 0",
+                )
             if retry_failed:
                 urls.retry_failed(store)
             if recrawl:

@@ -33,8 +33,9 @@ from opilio.topics.hierarchy import ROOT
 
 MAX_QUEUED = 100
 """Revisits that are queued at a time: enough for many hosts at once, few enough to follow the order of the hubs."""
-MIN_LOOK_S, MAX_LOOK_S = 0.1, 60.0
-"""Time between two looks for due pages: each commits a batch and queries the database."""
+MIN_LOOK_S, FULL_LOOK_S, MAX_LOOK_S = 0.1, 1.0, 60.0
+"""Time between two looks for due pages, each of which commits a batch and queries the database: at least, when there is
+no room for those that are due, and at most."""
 NOTICE = "revisit"
 
 
@@ -95,14 +96,14 @@ class Refresher(BackgroundTask):
             await self._distiller.distill_now()
         now_s, settings = time.time(), self._settings.revisit
         without = [host.sid for host in self._absorber.frontier.hosts if host.rejection or host.state is HostState.BAD]
-        pages = await asyncio.to_thread(due_pages, self._store, settings, now_s, self._room, without)
+        pages = await asyncio.to_thread(due_pages, self._store, settings, now_s, self._room(), without)
         contexts = await asyncio.to_thread(self._link_contexts, [page.oid for page in pages])
         urls = self._reopen(pages, contexts)
         if urls:
             await self._commit()  # so that the database has them before they are leased
             self._push(urls)
         self.upcoming = await asyncio.to_thread(upcoming, self._store, settings, now_s, without)
-        self._look_at_s = time.monotonic() + self._wait_s(now_s)
+        self._look_at_s = time.monotonic() + self._wait_s(now_s, bool(urls))
 
     @property
     def _is_idle(self) -> bool:
@@ -115,20 +116,20 @@ class Refresher(BackgroundTask):
             return False
         return counters.pages >= 2 * counters.progress.pages_at_analysis
 
-    @property
     def _room(self) -> int:
-        """How many more pages may be queued now."""
-        room = MAX_QUEUED - len(self._queued)
-        if self._absorber.frontier.waiting > len(self._queued):
+        """How many more pages may be queued now. The share counts only while there is other work for the network."""
+        tiers, room = self._absorber.frontier.tiers, MAX_QUEUED - len(self._queued)
+        new = tiers.hot + sum(tiers.cold.values()) - len(self._queued)
+        if new > 0 and self._absorber.frontier.in_flight:
             requests = self._absorber.counters.counts["requests"] - self._requests_before
             room = min(room, int(self._settings.revisit.share * requests) - self._total_queued)
         return room
 
-    def _wait_s(self, now_s: float) -> float:
+    def _wait_s(self, now_s: float, has_queued: bool) -> float:
         """Until the next page is due. Pages that are visited from now on are not due before the shortest interval."""
         settings = self._settings.revisit
-        if self.upcoming.due:  # more than there was room for: look again when these are done
-            return MIN_LOOK_S if self._queued else 1.0
+        if self.upcoming.due:  # more than there was room for
+            return MIN_LOOK_S if has_queued else FULL_LOOK_S
         wait_s = min(MAX_LOOK_S, settings.first_s, settings.min_s)
         if self.upcoming.later_s is not None:
             wait_s = min(wait_s, self.upcoming.later_s - now_s)
