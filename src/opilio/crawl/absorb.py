@@ -18,6 +18,7 @@ from opilio.crawl.discovery import Discovery
 from opilio.crawl.ledger import Ledger
 from opilio.fetch.robots import RobotsRules
 from opilio.frontier import ABSENT, Frontier, HostState, QueuedUrl
+from opilio.learn.directories import RelevantDirectories
 from opilio.model import Document, Fetch, Judgement, Lease, LeaseKind, Outcome, UrlState, Visit, url_key
 from opilio.model.url import host_of, path_of, registered_domain
 from opilio.settings import Settings
@@ -53,6 +54,8 @@ class Absorber:
         """URLs of examples that the user gave, and the topic of each."""
         self.wanted: frozenset[int] = frozenset()
         """The wanted topics: an example of one is relevant, whatever a model says."""
+        self.directories: RelevantDirectories | None = None
+        """Where relevant pages were found; None unless the directory metric of `oasis` is in use."""
         self.min_model_version = 0
         """Pages should be judged by this version of the model or a later one."""
         self.pages_of_older_models_seen = 0
@@ -135,7 +138,10 @@ class Absorber:
 
     def _document(self, url: QueuedUrl, visit: Visit, document: Document, now_s: float) -> None:
         fetch, ledger = visit.fetch, self.ledger
-        judgement = self.judgement_of(url, visit.judgement)
+        said = visit.judgement
+        if said is not None and self.directories is not None:
+            said = self.directories.judge(url.url, said)
+        judgement = self.judgement_of(url, said)
         ledger.recorder.add_words(ledger.batch, document)
         if document.noindex and self.settings.robots.obey_meta:
             self._settle(url, Outcome.NOINDEX, now_s)

@@ -98,7 +98,8 @@ CREATE TABLE pages (
     warc_file      VARCHAR,     -- where its response record lies
     warc_offset    BIGINT,
     warc_bytes     BIGINT,
-    shingles       BLOB         -- MinHash sketch, uint32 little-endian
+    shingles       BLOB,        -- MinHash sketch, uint32 little-endian
+    undoubted      BOOLEAN      -- two or more metrics, or all feature spaces, agreed, as judged by model_version
 );
 
 -- One row per link of a stored page to a known URL.
@@ -201,6 +202,14 @@ CREATE TABLE reviews (
     oid     BIGINT NOT NULL,
     verdict VARCHAR NOT NULL,      -- yes, no, unsure, skip
     stratum VARCHAR NOT NULL       -- group that the page stood for: which metrics agreed, and its directory
+);
+
+-- What the user decided about groups of an assisted review. The latest decision on a group counts; by rule: that of 75 %.
+CREATE TABLE review_decisions (
+    decided  TIMESTAMP NOT NULL,
+    kcid     SMALLINT NOT NULL,    -- topic that is reviewed
+    stratum  VARCHAR NOT NULL,     -- name of the group, as in reviews
+    decision ENUM ('kept', 'dropped', 'by rule') NOT NULL
 );
 
 -- Questions to the user about stored pages: is the page about the topic? At most one of a page. Those of a round have
