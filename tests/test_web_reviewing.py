@@ -57,6 +57,25 @@ def test_the_review_goes_on_page_by_page(portal: Portal) -> None:
     assert portal.ask("POST", f"{path}/anew", topic)[1]["said"] == "10 verdicts deleted"
 
 
+def test_a_group_is_dropped_and_kept_by_one_click(portal: Portal) -> None:
+    """The buttons of a group decide, a second click takes it back, and what is kept can be downloaded."""
+    with chromium() as browser:
+        page = signed_in(browser, portal.address)
+        page.goto(f"{portal.address}/c/c/review?topic={TOPIC}")
+        assert "http://" not in portal.get("/c/c/review/kept.csv", topic=TOPIC)[1]
+        row = page.locator("tr", has_text="taken").first
+        row.get_by_role("button", name="Keep").click()
+        row.locator(".tag", has_text="kept").wait_for()
+        assert portal.get("/c/c/review/kept.csv", topic=TOPIC)[1].count("http://") == 30
+        row.get_by_role("button", name="Drop").click()
+        row.locator(".tag", has_text="dropped").wait_for()
+        assert "http://" not in portal.get("/c/c/review/kept.csv", topic=TOPIC)[1]
+        row.get_by_role("button", name="Drop").click()
+        row.locator(".tag", has_text="open").wait_for()
+    said = portal.ask("POST", "/api/c/c/review/decide", {"topic": TOPIC, "group": "x", "decision": "kept"})
+    assert said[0] == 400
+
+
 def test_bad_requests_are_refused(portal: Portal) -> None:
     """A verdict that is none, a page and a topic that are not there, nothing to undo."""
     path = "/api/c/c/review"
