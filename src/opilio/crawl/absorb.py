@@ -28,6 +28,8 @@ SITEMAP_OID = -(2**40)  # leases of sitemaps have oids below this: they are no U
 MAX_SITEMAPS_PER_HOST = 20
 MAX_LOST = 10  # visits to one host, or to one sitemap, that were lost with their workers
 LOST_APART = 16  # leases lost with their worker are tried again at this many different times
+EVALUATED = "documents evaluated"
+"""Counted when the crawl forgets visited pages after so many of them (`forgetting.py`)."""
 VISIT_SPACING_S = 4e-6  # between visits that came together: so the database keeps the order in which they were absorbed
 
 
@@ -142,6 +144,8 @@ class Absorber:
         if said is not None and self.directories is not None:
             said = self.directories.judge(url.url, said)
         judgement = self.judgement_of(url, said)
+        if self.settings.frontier.forget_after:
+            self.counters.add(EVALUATED)
         ledger.recorder.add_words(ledger.batch, document)
         if document.noindex and self.settings.robots.obey_meta:
             self._settle(url, Outcome.NOINDEX, now_s)

@@ -218,9 +218,7 @@ def export_review(store: Store, topic: str, target: str, format_name: str = "") 
         store, record.kcid, kcids, draw=_draw(store), min_directory_pages=MIN_DIRECTORY_PAGES
     )
     kept = [
-        page.oid
-        for page in taken
-        if page.verdict == YES or (page.verdict != NO and decisions.get(page.group) == KEPT)
+        page.oid for page in taken if page.verdict == YES or (page.verdict != NO and decisions.get(page.group) == KEPT)
     ]
     pages = export_pages(store, target, format_name, columns=(*DEFAULT_COLUMNS, "undoubted"), oids=kept)
     return {"pages": pages, "open": sum(decision == OPEN for decision in decisions.values())}

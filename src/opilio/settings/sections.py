@@ -91,6 +91,10 @@ class FrontierSettings:
     explore_share: float = 0.0
     # Adjust that share to how well exploration does compared with the best-rated links.
     explore_adapts: bool = False
+    # After this many evaluated documents, the crawl forgets which pages it has visited: a page to which a link is found
+    # later is fetched again, and replaced if it has changed. If pages always change, such a crawl ends only by
+    # `limits.max_time_s` or `limits.max_bytes`. 0: never.
+    forget_after: int = 0
     # Hubs and authorities are recomputed after this many pages, and links from the best hubs are promoted. 0: never.
     distill_after: int = 0
     # The best hubs are those that score above this quantile (0 to 1) of all hubs.

@@ -93,9 +93,7 @@ def kept_pages(collection: Reading, topic: str) -> Response:
         file = Path(folder) / "kept.csv"
         collection.export_review(topic, file)
         content = file.read_bytes()
-    return Response(
-        content, media_type="text/csv", headers={"Content-Disposition": 'attachment; filename="kept.csv"'}
-    )
+    return Response(content, media_type="text/csv", headers={"Content-Disposition": 'attachment; filename="kept.csv"'})
 
 
 def _inert(value: Any) -> str:
