@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opilio.classify import CLASSIFIERS, Example, TrainingSet
+from opilio.classify import CLASSIFIERS, Example, Model, TrainingSet
 from opilio.classify.oasis import METRICS, OasisFilter, draw_middle, relevance, tuned
 from opilio.classify.oasis_filter import ElementCount, proposals
 from opilio.errors import InputError, SettingsError
@@ -121,6 +121,28 @@ def test_pages_go_to_their_topics(library: Library, trained: OasisFilter) -> Non
     assert (other.topic, other.accepted, other.agreed) == (0, False, [])
     assert other.relevance < 0.5
     assert other.confidence < 0
+
+
+def test_unattended_only_undoubted_pages_are_accepted(library: Library) -> None:
+    """A model that accepts only undoubted pages refuses the others, just below the threshold of relevance; so do its
+    explanations and its bytes (OASIS 6)."""
+    pages = varied_core(library, "lu", 40)
+    trained = OasisFilter.train(library.training({"lu": pages}), Settings())
+    open_minded = Model(3, "oasis", trained)
+    model = Model.from_bytes(Model(3, "oasis", trained, only_undoubted=True).to_bytes())
+    doubtful = 0
+    for page in pages:
+        said, strict = open_minded.judge(page), model.judge(page)
+        assert strict == model.explain(page).judgement
+        assert (strict.accepted, strict.is_relevant) == (said.undoubted, said.undoubted)
+        assert (strict.votes, strict.agreed, strict.model_version) == (said.votes, said.agreed, 3)
+        if said.accepted and not said.undoubted:
+            doubtful += 1
+            assert (strict.topic, float(np.float32(strict.relevance)) < 0.5) == (0, True)
+            assert strict.relevance > 0.499
+        else:
+            assert strict == said
+    assert doubtful
 
 
 def test_votes_agree_with_what_is_agreed(library: Library, trained: OasisFilter) -> None:

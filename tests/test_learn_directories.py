@@ -7,8 +7,10 @@ import pytest
 
 from learn_webs import OwlWeb, text
 from opilio import Collection
+from opilio.errors import SettingsError
 from opilio.learn import directories
 from opilio.learn.directories import RelevantDirectories, directory_of
+from opilio.learn.training_state import check_settings
 from opilio.model import Judgement
 from opilio.settings import Settings, from_table
 from webs import Page, Web
@@ -120,3 +122,22 @@ def test_a_crawl_shares_directories_and_rejudges(tmp_path: Path) -> None:
         collection.change_settings({"oasis.directories": False})
         collection.train()
         assert accepted_by_directory(collection) == set()
+        collection.change_settings(
+            {"oasis.directories": True, "classify.only_undoubted": True, "oasis.core_share": 0.65}
+        )
+        collection.train()
+        given = {web.url(n) for n in range(12)}  # examples are relevant, whatever a model says
+        accepted = dict(collection.sql("SELECT url, undoubted FROM collection WHERE relevance >= 0.5").rows)
+        assert accepted and given <= accepted.keys()
+        assert all(undoubted for url, undoubted in accepted.items() if url not in given)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"classifier": "bayes"}, {"classifier": "keywords"}, {"classifier": "svm", "spaces": ["terms"]}]
+)
+def test_unattended_needs_two_voices(changes: dict[str, Any]) -> None:
+    """Where nothing can agree with anything, no page would be accepted: that is refused before anything is fetched."""
+    settings = from_table({"classify": {**changes, "only_undoubted": True}}, "test")
+    with pytest.raises(SettingsError, match="only_undoubted"):
+        check_settings(settings)
+    check_settings(from_table({"classify": {"only_undoubted": True}}, "test"))

@@ -56,7 +56,9 @@ def test_shared_as_text_and_as_json(folders: tuple[Path, Path], tmp_path: Path) 
     error with a hint."""
     shown = call("shared", *folders, "--limit", "1")
     assert shown.returncode == 0, shown.stderr
-    assert "shared: 3 pages, 2 relevant in both (66.7% and 100.0% of the relevant ones), 1 by their text" in shown.stdout
+    assert (
+        "shared: 3 pages, 2 relevant in both (66.7% and 100.0% of the relevant ones), 1 by their text" in shown.stdout
+    )
     assert "http://a.test/duck = http://mirror.test/duck" in shown.stdout
     assert "and 2 more" in shown.stdout
     assert "http://a.test/heron" not in call("shared", *folders, "--relevant").stdout

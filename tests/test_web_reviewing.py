@@ -1,5 +1,6 @@
 """The portal's assisted review: its API, its page, and the keys."""
 
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from browser import chromium, signed_in
+from command_line import call
 from made_crawls import GARDENING, MadeCrawl
 from opilio import Collection
 from opilio.store import Store
@@ -74,6 +76,21 @@ def test_a_group_is_dropped_and_kept_by_one_click(portal: Portal) -> None:
         row.locator(".tag", has_text="open").wait_for()
     said = portal.ask("POST", "/api/c/c/review/decide", {"topic": TOPIC, "group": "x", "decision": "kept"})
     assert said[0] == 400
+
+
+def test_groups_are_decided_and_exported_by_command(tmp_path: Path) -> None:
+    """The report numbers the groups; --drop and --keep take the number, --by-rule takes it back, --export writes."""
+    folder, file = make_collection(tmp_path / "c", said_of(20)).folder, tmp_path / "kept.csv"
+    report = call("review", folder, "Birds", "--report")
+    assert "  1. open     taken" in report.stdout, report.stderr
+    assert "1. kept" in call("review", folder, "Birds", "--keep", "1").stdout
+    assert call("review", folder, "Birds", "--export", file).stdout == f"{file}: 20 pages\n"
+    assert file.read_text().count("http://") == 20
+    dropped = call("review", folder, "Birds", "--drop", "doubtful", "--export", file, "--json")
+    assert json.loads(dropped.stdout) == {"pages": 0, "open": 0}
+    assert "1. open" in call("review", folder, "Birds", "--by-rule", "1").stdout
+    wrong = call("review", folder, "Birds", "--drop", "7")
+    assert wrong.returncode == 1 and "Groups: doubtful" in wrong.stderr
 
 
 def test_bad_requests_are_refused(portal: Portal) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -169,17 +170,9 @@ def review(
     """
     collection = Collection(folder)
     if any(decided.values()):
-        groups = [group["name"] for group in collection.review(topic)["groups"]]
-        for option, names in decided.items():
-            for name in names:
-                collection.decide_group(topic, _group(groups, name), DECISIONS[option])
+        _decide(collection, topic, decided)
     if file is not None:
-        done = collection.export_review(topic, file)
-        if as_json or file == "-":
-            click.echo(json.dumps(done), err=file == "-")
-            return
-        left = f"; {done['open']} groups are not decided yet" if done["open"] else ""
-        click.echo(f"{file}: {done['pages']:,} pages{left}")
+        _export(collection, topic, file, as_json)
         return
     if anew:
         click.echo("notice: --anew is called --restart now", err=True)
@@ -203,11 +196,21 @@ def review(
         _report(state)
 
 
-def _group(groups: list[str], given: str) -> str:
-    """The name of a group, which the user gave by its number in the report or by its name."""
-    if given.isdecimal() and 0 < int(given) <= len(groups):
-        return groups[int(given) - 1]
-    return given
+def _decide(collection: Collection, topic: str, decided: Mapping[str, Sequence[str]]) -> None:
+    """Decide about groups, which the user gave by their numbers in the report or by their names."""
+    groups = [group["name"] for group in collection.review(topic)["groups"]]
+    for option, given in decided.items():
+        for one in given:
+            is_number = one.isdecimal() and 0 < int(one) <= len(groups)
+            collection.decide_group(topic, groups[int(one) - 1] if is_number else one, DECISIONS[option])
+
+
+def _export(collection: Collection, topic: str, file: str, as_json: bool) -> None:
+    """Write the pages that are kept, and say how many."""
+    done = collection.export_review(topic, file)
+    left = f"; groups not decided yet: {done['open']}" if done["open"] else ""
+    said = json.dumps(done) if as_json else f"{file}: {done['pages']:,} pages{left}"
+    click.echo(said, err=file == "-")
 
 
 def _ask(collection: Collection, topic: str) -> None:
