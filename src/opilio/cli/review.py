@@ -266,7 +266,7 @@ def _report(state: dict[str, Any]) -> None:
     for agreed, one in known["by_agreed"].items():
         click.echo(f"  precision of {one['pages']:,} taken by {one_line(agreed)}: {_between(one['precision'])}")
     click.echo(f"  recall among pages fetched: {_between(known['recall'])}")
-    click.echo(f"  kept by the rule of 75 %: {known['kept_pages']:,} pages")
+    click.echo(f"  kept by the rule of 75 % and your decisions: {known['kept_pages']:,} pages")
     for number, group in enumerate(state["groups"], 1):
         if group["kind"] != "filtered":
             name = " ".join(filter(None, (_KINDS[group["kind"]], group["agreed"], group["directory"])))

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
 
 from opilio.crawl.absorb import EVALUATED, Absorber
 from opilio.crawl.background import BackgroundTask, TaskSlot
@@ -26,7 +27,7 @@ class Forgetting(BackgroundTask):
     """Forgets which pages were visited, and queues those that are found again."""
 
     def __init__(
-        self, settings: Settings, absorber: Absorber, fetch_again: Callable[[Sequence[int]], Awaitable[None]]
+        self, settings: Settings, absorber: Absorber, fetch_again: Callable[[Sequence[int]], Coroutine[Any, Any, None]]
     ) -> None:
         """`fetch_again` queues stored pages, by their oids."""
         self._after = settings.frontier.forget_after
