@@ -21,11 +21,12 @@ from pathlib import Path
 
 import click
 
-from opilio import Collection, errors, merge, settings, split
+from opilio import Collection, errors, merge, settings, shared_pages, split
 from opilio.cli import cli
 from opilio.crawl import Status
 from opilio.model import Outcome, OutcomeKind
 from opilio.parts.merge import MergeReport
+from opilio.parts.shared import SharedReport
 from opilio.parts.split import PartReport
 from opilio.store import Result
 
@@ -244,7 +245,7 @@ def python_page() -> str:
         "",
         NOTE,
         "",
-        "`from opilio import Collection, OpilioError, merge, split`. "
+        "`from opilio import Collection, OpilioError, merge, shared_pages, split`. "
         "[The guide](../guides/python.md) has examples that run.",
         "",
     ]
@@ -271,10 +272,10 @@ def python_page() -> str:
             "",
         ]
     lines += ["## Parts of collections", ""]
-    for function in (split, merge):
+    for function in (split, merge, shared_pages):
         lines += [f"### {function.__name__}", "", "```python", f"{function.__name__}{_signature(function)}", "```", ""]
         lines += [inspect.getdoc(function) or "", ""]
-    for report in (PartReport, MergeReport):
+    for report in (PartReport, MergeReport, SharedReport):
         lines += [f"### {report.__name__}", "", inspect.getdoc(report) or "", "", "| field | type |", "|---|---|"]
         lines += [*(f"| `{f.name}` | `{f.type}` |" for f in dataclasses.fields(report)), ""]
     lines += ["## Status", "", inspect.getdoc(Status) or "", "", "| field | type |", "|---|---|"]

@@ -13,8 +13,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from bayes_worlds import UNKNOWN, World, documents, hierarchy_of, log, page, pages, worlds
-from opilio.classify.bayes import BELOW_RELEVANT, MAX_LOG_ODDS, BayesTree, others_kcid
-from opilio.classify.judge import CLASSIFIERS, Example, TrainingSet
+from opilio.classify.bayes import MAX_LOG_ODDS, BayesTree, others_kcid
+from opilio.classify.judge import BELOW_RELEVANT, CLASSIFIERS, Example, TrainingSet
 from opilio.errors import InputError
 from opilio.features.classifier_input import ClassifierInput
 from opilio.model import Judgement

@@ -219,7 +219,7 @@ ELSEWHERE = {
     "test_crawl_handing": {"take_offers", "offer_to_peers"},
     "test_crawl_indexer": {"update_index"},
     "test_crawl_refresher": {"classify"},
-    "below": {"sql", "export", "propose"},
+    "below": {"sql", "export", "propose", "decide_group", "export_review"},
 }
 """Operations that do something else while a crawl runs, and where that is tested."""
 
@@ -308,6 +308,26 @@ def test_sql_reads_and_writes(made: Collection, tmp_path: Path) -> None:
             collection.sql("DELETE FROM crawl")
     with pytest.raises(QueryError):
         collection.sql("DELETE FROM crawl")
+
+
+def test_a_review_is_decided_and_exported_the_same(
+    made: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A running crawl decides about a group and writes the pages that are kept, as the collection itself does."""
+    monkeypatch.chdir(tmp_path)
+    collection = copied(made, tmp_path / "c")
+    [group, *_] = collection.review(TOPIC)["groups"]
+    collection.decide_group(TOPIC, group["name"], "kept")
+    kept = collection.export_review(TOPIC, "alone.jsonl")
+    assert kept["pages"] >= group["pages"] > 0
+    with served(collection):
+        assert collection.review(TOPIC)["groups"][0]["decision"] == "kept"
+        assert collection.export_review(TOPIC, "live.jsonl") == kept
+        collection.decide_group(TOPIC, group["name"], "dropped")
+        assert collection.export_review(TOPIC, "less.jsonl")["pages"] == kept["pages"] - group["pages"]
+        with pytest.raises(CollectionBusy, match="standard output"):
+            collection.export_review(TOPIC, "-", "jsonl")
+    assert Path("live.jsonl").read_text() == Path("alone.jsonl").read_text()
 
 
 def test_an_export_is_the_same(made: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 """The assisted review: groups, samples, the rule of 75 %, estimates with intervals, and what is kept of it."""
 
+import json
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -219,6 +220,53 @@ def test_unsure_is_replaced_undo_takes_back_and_all_of_it_is_kept(folder: Path) 
             review.undo_verdict(store, TOPIC)
         with pytest.raises(InputError, match="no verdict"):
             review.judge(store, TOPIC, first["url"], "perhaps")
+
+
+def kept_urls(store: Store, file: Path) -> set[str]:
+    review.export_review(store, TOPIC, str(file))
+    return {json.loads(line)["url"] for line in file.read_text().splitlines()}
+
+
+def test_groups_are_kept_or_dropped_and_exported(folder: Path, tmp_path: Path) -> None:
+    """By the rule, 40 undoubted pages and the 20 of a good directory are kept; the user can decide otherwise, and take
+    that back. Of a dropped group the pages judged relevant stay, of a kept one those judged irrelevant go."""
+    good, small = "doubtful | terms | http://h1.org/", "doubtful | terms"
+    with Store.open(folder) as store:
+        assert review.export_review(store, TOPIC, str(tmp_path / "a.csv")) == {"pages": 40, "open": 2}
+        judge_all(store, {good: "yes", small: "no", "undoubted": "yes", "filtered": "no"})
+        assert review.export_review(store, TOPIC, str(tmp_path / "b.parquet")) == {"pages": 60, "open": 0}
+        judged = {one["url"]: one["verdict"] for one in review.list_verdicts(store, TOPIC)}
+        by_rule = kept_urls(store, tmp_path / "c.jsonl")
+        review.decide_group(store, TOPIC, good, "dropped")
+        review.decide_group(store, TOPIC, small, "kept")
+        state = review.review_state(store, TOPIC)
+        decisions = {one["name"]: one["decision"] for one in state["groups"]}
+        assert (decisions[good], decisions[small], state["estimates"]["kept_pages"]) == ("dropped", "kept", 40 + 4 + 8)
+        kept = kept_urls(store, tmp_path / "c.jsonl")
+        assert len(kept) == 40 + 4 + 8  # 4 of the dropped group were judged relevant, 2 of the kept one irrelevant
+        assert {url for url, verdict in judged.items() if verdict == "yes"} <= kept
+        assert not kept & {url for url, verdict in judged.items() if verdict == "no"}
+        for group in (good, small):
+            review.decide_group(store, TOPIC, group, "by rule")
+        assert kept_urls(store, tmp_path / "c.jsonl") == by_rule
+        review.decide_group(store, TOPIC, good, "dropped")
+        review.restart_review(store, TOPIC)
+        assert {one["decided"] for one in review.review_state(store, TOPIC)["groups"]} == {"by rule"}
+        for wrong in ("filtered | h2.org", "no such group"):
+            with pytest.raises(InputError, match="no group"):
+                review.decide_group(store, TOPIC, wrong, "kept")
+        with pytest.raises(InputError, match="no decision"):
+            review.decide_group(store, TOPIC, good, "perhaps")
+
+
+def test_nothing_more_is_asked_about_a_group_that_was_decided(folder: Path) -> None:
+    """A decision ends the sample of its group."""
+    with Store.open(folder) as store:
+        before = review.review_state(store, TOPIC)
+        review.decide_group(store, TOPIC, before["next"]["group"]["name"], "kept")
+        after = review.review_state(store, TOPIC)
+    assert after["left"] == before["left"] - 4
+    assert after["next"]["group"]["name"] != before["next"]["group"]["name"]
 
 
 def test_what_was_judged_becomes_examples_and_counter_examples(folder: Path) -> None:

@@ -351,6 +351,34 @@ def test_links_of_an_older_collection_were_first_seen_with_their_page(tmp_path: 
         assert store.query(history).rows == [(4, seen, seen, True)]
 
 
+def test_undoubted_pages_are_known_after_the_migration(tmp_path: Path) -> None:
+    """The latest judgement by the model of a page says whether there was no doubt; the view `collection` has it."""
+    folder = tmp_path / "c"
+    folder.mkdir()
+    with duckdb.connect(str(folder / FILE_NAME)) as old:
+        old.execute((Path(__file__).parent / "data" / "schema_1.sql").read_text())
+        steps = [step for step in schema.migrations() if step.name != "undoubted"]
+        before = next(step.version for step in schema.migrations() if step.name == "undoubted")
+        for step in steps:
+            if 1 < step.version < before:
+                old.execute(step.sql)
+        old.execute("INSERT INTO meta VALUES ('schema_version', $1)", [str(before - 1)])
+        for oid in range(3):
+            old.execute(
+                "INSERT INTO crawl (oid, url, key, sid, topic, depth, hops, state, numtries, relevance, priority)"
+                " VALUES ($1, 'http://a.test/' || $1::VARCHAR, $1, 0, 0, 0, 0, 'fetched', 1, 0.9, 0)",
+                [oid],
+            )
+            old.execute("INSERT INTO pages (oid, visited, relevance, model_version) VALUES ($1, now(), 0.9, 2)", [oid])
+        for oid, version, undoubted in ((0, 2, False), (0, 2, True), (1, 1, True), (1, 2, False), (2, 1, True)):
+            old.execute(
+                "INSERT INTO judgements VALUES ($1, $2, 0, true, 0.9, 1.0, $3, [], NULL)", [oid, version, undoubted]
+            )
+    with Store.open(folder) as store:
+        found = store.query("SELECT oid, undoubted FROM collection ORDER BY oid").rows
+    assert found == [(0, True), (1, False), (2, None)]
+
+
 def test_migrations_are_numbered_without_gaps() -> None:
     """Two branches that add the same number are noticed here."""
     assert [step.version for step in schema.migrations()] == list(range(1, len(schema.migrations()) + 1))

@@ -1,5 +1,6 @@
 """The portal's assisted review: its API, its page, and the keys."""
 
+import json
 import random
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 
 from browser import chromium, signed_in
+from command_line import call
 from made_crawls import GARDENING, MadeCrawl
 from opilio import Collection
 from opilio.store import Store
@@ -55,6 +57,40 @@ def test_the_review_goes_on_page_by_page(portal: Portal) -> None:
     }  # fmt: skip
     assert portal.get("/api/c/c/pending")[1]["count"] >= 10
     assert portal.ask("POST", f"{path}/anew", topic)[1]["said"] == "10 verdicts deleted"
+
+
+def test_a_group_is_dropped_and_kept_by_one_click(portal: Portal) -> None:
+    """The buttons of a group decide, a second click takes it back, and what is kept can be downloaded."""
+    with chromium() as browser:
+        page = signed_in(browser, portal.address)
+        page.goto(f"{portal.address}/c/c/review?topic={TOPIC}")
+        assert "http://" not in portal.get("/c/c/review/kept.csv", topic=TOPIC)[1]
+        row = page.locator("tr", has_text="taken").first
+        row.get_by_role("button", name="Keep").click()
+        row.locator(".tag", has_text="kept").wait_for()
+        assert portal.get("/c/c/review/kept.csv", topic=TOPIC)[1].count("http://") == 30
+        row.get_by_role("button", name="Drop").click()
+        row.locator(".tag", has_text="dropped").wait_for()
+        assert "http://" not in portal.get("/c/c/review/kept.csv", topic=TOPIC)[1]
+        row.get_by_role("button", name="Drop").click()
+        row.locator(".tag", has_text="open").wait_for()
+    said = portal.ask("POST", "/api/c/c/review/decide", {"topic": TOPIC, "group": "x", "decision": "kept"})
+    assert said[0] == 400
+
+
+def test_groups_are_decided_and_exported_by_command(tmp_path: Path) -> None:
+    """The report numbers the groups; --drop and --keep take the number, --by-rule takes it back, --export writes."""
+    folder, file = make_collection(tmp_path / "c", said_of(20)).folder, tmp_path / "kept.csv"
+    report = call("review", folder, "Birds", "--report")
+    assert "  1. open     taken" in report.stdout, report.stderr
+    assert "1. kept" in call("review", folder, "Birds", "--keep", "1").stdout
+    assert call("review", folder, "Birds", "--export", file).stdout == f"{file}: 20 pages\n"
+    assert file.read_text().count("http://") == 20
+    dropped = call("review", folder, "Birds", "--drop", "doubtful", "--export", file, "--json")
+    assert json.loads(dropped.stdout) == {"pages": 0, "open": 0}
+    assert "1. open" in call("review", folder, "Birds", "--by-rule", "1").stdout
+    wrong = call("review", folder, "Birds", "--drop", "7")
+    assert wrong.returncode == 1 and "Groups: doubtful" in wrong.stderr
 
 
 def test_bad_requests_are_refused(portal: Portal) -> None:

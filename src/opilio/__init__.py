@@ -14,10 +14,11 @@ if TYPE_CHECKING:
     from opilio.crawl import Collection
     from opilio.errors import OpilioError
     from opilio.parts.merge import merge
+    from opilio.parts.shared import shared_pages
     from opilio.parts.split import split
 
 __version__ = "0.1.0"
-__all__ = ["Collection", "OpilioError", "__version__", "merge", "split"]
+__all__ = ["Collection", "OpilioError", "__version__", "merge", "shared_pages", "split"]
 
 
 def __getattr__(name: str) -> Any:
@@ -34,6 +35,10 @@ def __getattr__(name: str) -> Any:
         from opilio.parts.merge import merge  # noqa: PLC0415
 
         return merge
+    if name == "shared_pages":
+        from opilio.parts.shared import shared_pages  # noqa: PLC0415
+
+        return shared_pages
     if name == "OpilioError":
         from opilio.errors import OpilioError  # noqa: PLC0415
 

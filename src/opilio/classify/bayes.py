@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import msgspec
 import numpy as np
 
-from opilio.classify.judge import CLASSIFIERS, Explanation, Reason, Step, TrainingSet
+from opilio.classify.judge import BELOW_RELEVANT, CLASSIFIERS, Explanation, Reason, Step, TrainingSet
 from opilio.errors import InputError
 from opilio.features.classifier_input import ClassifierInput
 from opilio.features.spaces import Vector, make_space
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 SPACE = "terms"
 MAX_LOG_ODDS = 10_000.0
 """Bound that keeps confidences finite but does not cut off differences between pages: 500 terms come to hundreds."""
-BELOW_RELEVANT = float(np.nextafter(np.float32(RELEVANT), np.float32(0)))
-"""The largest relevance below `RELEVANT`, also when stored in 32 bits."""
 REASONS = 10
 
 

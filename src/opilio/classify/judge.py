@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Protocol, Self, runtime_checkable
 
 import msgspec
+import numpy as np
 
 from opilio.features.classifier_input import ClassifierInput
-from opilio.model import Judgement
+from opilio.model import RELEVANT, Judgement
 from opilio.registry import Registry
 from opilio.settings import Settings
 from opilio.topics.hierarchy import ROOT, Hierarchy
@@ -150,6 +151,8 @@ class Estimating(Protocol):
         ...  # pragma: no cover
 
 
+BELOW_RELEVANT = float(np.nextafter(np.float32(RELEVANT), np.float32(0)))
+"""The largest relevance below `RELEVANT`, also when stored in 32 bits."""
 CLASSIFIERS: Registry[type[Judge]] = Registry("classifiers")
 
 
@@ -157,6 +160,7 @@ class _Packed(msgspec.Struct, array_like=True):
     version: int
     classifier: str
     learned: bytes
+    only_undoubted: bool = False
 
 
 _decoder = msgspec.msgpack.Decoder(_Packed)
@@ -165,27 +169,36 @@ _decoder = msgspec.msgpack.Decoder(_Packed)
 class Model:
     """A trained classifier with a version, which all its judgements have."""
 
-    def __init__(self, version: int, classifier: str, judge: Judge) -> None:
+    def __init__(self, version: int, classifier: str, judge: Judge, *, only_undoubted: bool = False) -> None:
+        """`only_undoubted`: a page that the classifier accepts with doubt is not accepted."""
         self.version = version
         self.classifier = classifier
         self.trained_judge = judge
+        self.only_undoubted = only_undoubted
 
     def judge(self, item: ClassifierInput) -> Judgement:
         """The judgement of the classifier, with the version."""
-        return msgspec.structs.replace(self.trained_judge.judge(item), model_version=self.version)
+        return self._signed(self.trained_judge.judge(item))
 
     def explain(self, item: ClassifierInput) -> Explanation:
         """The same judgement, with its reasons."""
         explanation = self.trained_judge.explain(item)
-        signed = msgspec.structs.replace(explanation.judgement, model_version=self.version)
-        return Explanation(signed, explanation.steps)
+        return Explanation(self._signed(explanation.judgement), explanation.steps)
+
+    def _signed(self, said: Judgement) -> Judgement:
+        if self.only_undoubted and said.accepted and not said.undoubted:
+            relevance = min(said.relevance, BELOW_RELEVANT)
+            said = msgspec.structs.replace(said, topic=ROOT, accepted=False, relevance=relevance)
+        return msgspec.structs.replace(said, model_version=self.version)
 
     def to_bytes(self) -> bytes:
         """The model as one message."""
-        return msgspec.msgpack.encode(_Packed(self.version, self.classifier, self.trained_judge.to_bytes()))
+        learned = self.trained_judge.to_bytes()
+        return msgspec.msgpack.encode(_Packed(self.version, self.classifier, learned, self.only_undoubted))
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """The model that was saved as `data`."""
         packed = _decoder.decode(data)
-        return cls(packed.version, packed.classifier, CLASSIFIERS.get(packed.classifier).from_bytes(packed.learned))
+        judge = CLASSIFIERS.get(packed.classifier).from_bytes(packed.learned)
+        return cls(packed.version, packed.classifier, judge, only_undoubted=packed.only_undoubted)

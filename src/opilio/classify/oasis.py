@@ -1,20 +1,20 @@
 """The classifier `oasis`: several metrics with a threshold each; any of them can accept a page (OASIS 4).
 
-Thresholds are tuned on the core, the examples of a topic. A filter has a permanent part, chosen from the core, and a
-variable part, redrawn from recommended pages.
+Thresholds are tuned on the core, the examples of a topic, so that all metrics together recognise a given share of it. A
+filter has a permanent part, chosen from the core, and a variable part, redrawn from recommended pages.
 
 Two metrics that measure the same thing are not independent. The paper distinguishes pages recognised by "a word
 collocations and term metric" from those recognised by the vector space model, and calls a page undoubted if at least
 two metrics recognised it. So the metrics form two families, *words* (collocations, terms) and *vectors* (whole page,
 passages), and a page is undoubted if both agree. docs/concepts/classifiers.md gives reasons and figures.
 
-The directory metric is used only if no other metric accepts the page: the page is relevant if a relevant one was found
-in its directory. So a judge remembers directories. This memory is bounded, is not part of what was learned (it is not
-in `to_bytes`), and each worker has its own.
+The fifth metric of the paper, a relevant page in the same directory, depends on what the whole crawl has found. So it
+is not here but in `learn/directories.py`.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections import Counter
@@ -41,10 +41,10 @@ from opilio.classify.oasis_filter import (
     read_filter,
     topics_of,
 )
-from opilio.classify.oasis_metrics import Metrics, MetricValues
+from opilio.classify.oasis_metrics import Metrics
 from opilio.errors import InputError, SettingsError
 from opilio.features.classifier_input import ClassifierInput
-from opilio.model import RELEVANT, Judgement, url_key
+from opilio.model import RELEVANT, Judgement
 from opilio.settings import OasisSettings, Settings
 from opilio.topics.hierarchy import ROOT
 
@@ -55,11 +55,8 @@ if TYPE_CHECKING:
 LEAST_COLLOCATIONS = 2
 """A single collocation never suffices, however few the core has: OASIS used no lower threshold (tables 1 and 2)."""
 METRICS = ("collocations", "terms", "vector", "passages")
-DIRECTORY = "directory"
 _MEASURED = ("pairs", "triples", "terms", "vector", "passages")
 """The collocation metric has one threshold for pairs and one for triples; either suffices."""
-MAX_DIRECTORIES = 50_000
-"""Directories with relevant pages that a judge remembers, about 10 MB; the least recently added are forgotten."""
 MAX_REASONS = 10
 """Elements of each class in an explanation."""
 
@@ -73,8 +70,8 @@ class TopicFilter(msgspec.Struct, frozen=True):
     elements: FilterProposal
     """Permanent and variable part."""
     thresholds: tuple[float, ...]
-    """For the shares of terms, pairs and triples, and for the cosine; 0 if the core has nothing to measure, in which
-    case no page passes."""
+    """For the shares of terms, pairs and triples, for the cosine, and for that of passages, which filters of older
+    versions lack; 0 if the core has nothing to measure, in which case no page passes."""
     wanted: bool
     depth: int
 
@@ -95,9 +92,9 @@ def train_filters(training: TrainingSet, settings: OasisSettings) -> tuple[Topic
     metrics = Metrics(chosen, settings)
     filters = []
     for place, elements in enumerate(chosen):
-        core = [metrics.measure(words_of(page)) for page in core_of(training, elements.kcid)]
         kcid = elements.kcid
-        thresholds = _thresholds(core, elements, place, settings.core_share)
+        core = core_of(training, kcid)
+        thresholds = _thresholds(metrics, elements, place, core, settings)
         if not any(thresholds):
             path = hierarchy.nodes[kcid].path or "the root"
             raise InputError(
@@ -108,14 +105,28 @@ def train_filters(training: TrainingSet, settings: OasisSettings) -> tuple[Topic
     return tuple(filters)
 
 
-def threshold(values: Iterable[float], share: float) -> float:
-    """The largest value that at least `share` of `values` reach.
+def tuned(values: Values, share: float, passage_share: float = 0.0) -> tuple[float, ...]:
+    """The thresholds at which the share of documents that reach any of them is as near as possible to `share`.
 
-    If that is 0, so that everything would pass, it is the smallest value above 0; if all are 0, it is 0.
+    `values` has a row for each metric and a column for each document. The thresholds start at the largest values and
+    are lowered in turn, by one document each, so that no metric is stricter than another. That of the last metric is at
+    least `passage_share` times that of the one before. A threshold is 0 if no document has a value: then the metric
+    recognises nothing.
     """
-    falling = sorted(values, reverse=True)
-    passing = min(len(falling), max(1, math.ceil(share * len(falling) - 1e-9)))
-    return falling[passing - 1] or min((value for value in falling if value > 0), default=0.0)
+    falling = -np.sort(-values, axis=1)
+    lowered = falling[:, 0].copy()
+    best, least = lowered, math.inf
+    for rank, metric in itertools.product(range(values.shape[1]), range(len(values))):
+        lowered[metric] = falling[metric, rank] or lowered[metric]
+        thresholds = lowered.copy()
+        if passage_share:
+            thresholds[-1] = max(thresholds[-1], passage_share * thresholds[-2])
+        reached = float(((values >= thresholds[:, None]) & (values > 0)).any(axis=0).mean())
+        if abs(reached - share) < least:
+            best, least = thresholds, abs(reached - share)
+        if reached >= share:
+            break
+    return tuple(best.tolist())
 
 
 def redraw(
@@ -125,16 +136,24 @@ def redraw(
     terms: Mapping[int, str],
     random_state: random.Random,
 ) -> TopicFilter:
-    """The filter with a new variable part, drawn from the elements of middle frequency in `pages`."""
+    """The filter with a new variable part, drawn from the elements of middle frequency in `pages`.
+
+    How often each element of the permanent part occurs in `pages` is noted, because that corrects its weight.
+    """
     words = [words_of(page) for page in pages]
-    drawn = {size: _drawn(old.elements.of_size(size), words, size, settings, random_state) for size in SIZES}
     names = names_of(pages, terms)
     parts = []
     for size in SIZES:
-        permanent = [element for element in old.elements.of_size(size) if not element.variable]
+        counts = {entry.stems: entry for entry in count(words, size).values()}
+        permanent = []
+        for element in old.elements.of_size(size):
+            if not element.variable:
+                found = counts.pop(element.stems, None)
+                permanent.append(msgspec.structs.replace(element, recent=found.occurrences if found else 0))
+        drawn = draw_middle(counts.values(), round(settings.variable_share * len(permanent)), random_state)
         variable = [
             Element(entry.stems, named(entry.stems, names), entry.occurrences, entry.documents, variable=True)
-            for entry in drawn[size]
+            for entry in drawn
         ]
         parts.append((*permanent, *variable))
     elements = FilterProposal(old.kcid, old.elements.documents, *parts)
@@ -157,18 +176,6 @@ def draw_middle(counts: Iterable[ElementCount], wanted: int, random_state: rando
     return sorted(random_state.sample(candidates, min(wanted, len(candidates))), key=by_frequency)
 
 
-def _drawn(
-    elements: Sequence[Element],
-    words: Sequence[PlacedWords],
-    size: int,
-    settings: OasisSettings,
-    random_state: random.Random,
-) -> list[ElementCount]:
-    permanent = {element.stems for element in elements if not element.variable}
-    counts = [entry for entry in count(words, size).values() if entry.stems not in permanent]
-    return draw_middle(counts, round(settings.variable_share * len(permanent)), random_state)
-
-
 def _chosen(training: TrainingSet, kcids: Sequence[int], settings: OasisSettings) -> list[FilterProposal]:
     """The elements in the expert's file; for a topic that is not in it, the most significant ones."""
     cores = {kcid: core_of(training, kcid) for kcid in kcids}
@@ -186,14 +193,23 @@ def _chosen(training: TrainingSet, kcids: Sequence[int], settings: OasisSettings
     return [by_expert.get(kcid) or propose(training, kcid, names).distinctive().top(limits) for kcid in kcids]
 
 
-def _thresholds(core: Sequence[MetricValues], elements: FilterProposal, place: int, share: float) -> tuple[float, ...]:
-    """The thresholds for the shares of terms, pairs and triples, and for the cosine."""
-    tuned = [threshold((float(page.shares[size - 1][place]) for page in core), share) for size in SIZES]
-    tuned.append(threshold((float(page.vector[place]) for page in core), share))
+def _thresholds(
+    metrics: Metrics, elements: FilterProposal, place: int, core: Sequence[ClassifierInput], settings: OasisSettings
+) -> tuple[float, ...]:
+    """The thresholds of a topic for the shares of terms, pairs and triples, the cosine of the whole page and that of
+    its passages, tuned on its core."""
+    measured = [metrics.measure(words_of(page)) for page in core]
+    rows = [[float(page.shares[size - 1][place]) for page in measured] for size in SIZES]
+    least = [0.0] * len(rows)  # that no page may fall short of, even if no document of the core reaches it
     for size in SIZES[1:]:
-        if tuned[size - 1]:
-            tuned[size - 1] = max(tuned[size - 1], min(1.0, LEAST_COLLOCATIONS / len(elements.of_size(size))))
-    return tuple(tuned)
+        if any(rows[size - 1]):
+            least[size - 1] = min(1.0, LEAST_COLLOCATIONS / len(elements.of_size(size)))
+            rows[size - 1] = [value if value >= least[size - 1] else 0.0 for value in rows[size - 1]]
+    rows.append([float(page.vector[place]) for page in measured])
+    is_silent = settings.passage_share <= 0
+    rows.append([0.0 if is_silent or page.passages is None else float(page.passages[place]) for page in measured])
+    thresholds = tuned(np.array(rows), settings.core_share, max(0.0, settings.passage_share))
+    return (*(max(pair) for pair in zip(thresholds, least, strict=False)), *thresholds[len(least) :])
 
 
 def _check(settings: OasisSettings) -> None:
@@ -227,23 +243,22 @@ class _PageScores(NamedTuple):
 
 @CLASSIFIERS.register("oasis")
 class OasisFilter:
-    """A trained filter for each topic. Only the directories that it remembers ever change."""
+    """A trained filter for each topic."""
 
     def __init__(self, filters: Sequence[TopicFilter], settings: OasisSettings) -> None:
         """`filters` must not be empty; `settings` are those of the training."""
         self.filters = tuple(filters)
         self.settings = settings
         self._metrics = Metrics([topic.elements for topic in self.filters], settings)
-        self._topics = {topic.kcid: place for place, topic in enumerate(self.filters)}
         self._wanted = np.array([topic.wanted for topic in self.filters], np.bool_)
         self._depths = np.array([topic.depth for topic in self.filters], np.int64)
-        thresholds = np.array([topic.thresholds for topic in self.filters], np.float64).T
+        rows = []
+        for topic in self.filters:
+            terms, pairs, triples, vector, *passages = topic.thresholds
+            rows.append((pairs, triples, terms, vector, *(passages or [vector * settings.passage_share])))
         # In the order of `_MEASURED`. NaN never agrees, and is ignored by a maximum.
-        self._thresholds = np.stack(
-            (thresholds[1], thresholds[2], thresholds[0], thresholds[3], thresholds[3] * settings.passage_share)
-        )
+        self._thresholds = np.array(rows, np.float64).T
         self._thresholds[self._thresholds <= 0] = np.nan
-        self._directories: dict[int, int] = {}
 
     @classmethod
     def train(cls, training: TrainingSet, settings: Settings) -> Self:
@@ -251,38 +266,40 @@ class OasisFilter:
         return cls(train_filters(training, settings.oasis), settings.oasis)
 
     def judge(self, item: ClassifierInput) -> Judgement:
-        """Which topic a page belongs to; remembers the directory of a relevant page."""
-        judgement = self._judgement(self._scores(words_of(item)), item.url)
-        if judgement.is_relevant and item.url and DIRECTORY not in judgement.agreed:
-            self._remember(item.url, judgement.topic)
-        return judgement
+        """Which topic a page belongs to."""
+        return self._judgement(self._scores(words_of(item)))
 
     def explain(self, item: ClassifierInput) -> Explanation:
-        """The same judgement (unless its directory was remembered in between), with the elements of each filter."""
+        """The same judgement, with the elements of each filter."""
         words = words_of(item)
         look = self._scores(words)
-        judgement = self._judgement(look, item.url)
+        judgement = self._judgement(look)
         found = self._found(words)
         steps = []
         for place, topic in enumerate(self.filters):
             taken = judgement.accepted and judgement.topic == topic.kcid
-            votes = judgement.votes if taken else self._votes(look, place)
+            votes = self._votes(look, place)
             reasons = (*self._measured(look, place), *found.get(place, ()))
             steps.append(Step(topic.kcid, float(look.stronger[place]) - 1.0, taken, votes, reasons=reasons))
         steps.sort(key=lambda step: (not step.taken, -step.confidence))
         return Explanation(judgement, tuple(steps))
 
     def redrawn(
-        self, documents: Sequence[ClassifierInput], seed: int, terms: Mapping[int, str] | None = None
+        self,
+        documents: Sequence[ClassifierInput],
+        seed: int,
+        cores: Mapping[int, Sequence[ClassifierInput]],
+        terms: Mapping[int, str] | None = None,
     ) -> OasisFilter:
         """This filter with its variable part redrawn from recommended documents; due every `settings.redraw_after`.
 
-        Each document is used for the topic that accepts it; a topic that accepts none keeps its variable part.
-        Thresholds stay: elements of the variable part weigh too little to change them. `terms` are stems by hash code.
+        Each document is used for the topic that accepts it; a topic that accepts none keeps its filter. Thresholds are
+        tuned again on the topic's core, so that the filter recognises as much of it as before; those of a topic that is
+        not in `cores` stay. `terms` are stems by hash code.
         """
         pages: dict[int, list[ClassifierInput]] = {}
         for page in documents:
-            judgement = self._judgement(self._scores(words_of(page)), "")
+            judgement = self._judgement(self._scores(words_of(page)))
             if judgement.is_relevant:
                 pages.setdefault(judgement.topic, []).append(page)
         filters = [
@@ -291,6 +308,11 @@ class OasisFilter:
             else topic
             for topic in self.filters
         ]
+        metrics = Metrics([topic.elements for topic in filters], self.settings)
+        for place, topic in enumerate(filters):
+            if topic.kcid in pages and cores.get(topic.kcid):
+                thresholds = _thresholds(metrics, topic.elements, place, cores[topic.kcid], self.settings)
+                filters[place] = msgspec.structs.replace(topic, thresholds=thresholds)
         return OasisFilter(filters, self.settings)
 
     def to_bytes(self) -> bytes:
@@ -299,7 +321,7 @@ class OasisFilter:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """The filter that was saved as `data`; it remembers no directories."""
+        """The filter that was saved as `data`."""
         model = msgspec.msgpack.decode(data, type=_Model)
         return cls(model.filters, model.settings)
 
@@ -318,12 +340,8 @@ class OasisFilter:
             best = int(np.argmax(stronger))
         return _PageScores(values, ratios, stronger, np.minimum(by_words, by_vectors), best)
 
-    def _judgement(self, look: _PageScores, url: str) -> Judgement:
+    def _judgement(self, look: _PageScores) -> Judgement:
         place, accepted = look.best, bool(look.stronger[look.best] >= 1)
-        found = self._directories.get(_directory_key(url)) if url and not accepted else None
-        if found is not None:
-            votes = {**self._votes(look, self._topics[found]), DIRECTORY: 1.0}
-            return Judgement(found, accepted=True, relevance=RELEVANT, votes=votes, agreed=[DIRECTORY])
         votes = self._votes(look, place)
         return Judgement(
             topic=self.filters[place].kcid if accepted else ROOT,
@@ -348,13 +366,6 @@ class OasisFilter:
     def _votes(self, look: _PageScores, place: int) -> dict[str, float]:
         votes = zip(METRICS, look.ratios[:, place].tolist(), strict=True)
         return {name: vote for name, vote in votes if not math.isnan(vote)}
-
-    def _remember(self, url: str, kcid: int) -> None:
-        key = _directory_key(url)
-        self._directories.pop(key, None)
-        self._directories[key] = kcid
-        if len(self._directories) > MAX_DIRECTORIES:
-            del self._directories[next(iter(self._directories))]
 
     def _measured(self, look: _PageScores, place: int) -> list[Reason]:
         """The value of each metric with its threshold."""
@@ -388,14 +399,3 @@ def relevance(stronger: float, weaker: float) -> float:
     if weaker < 1:
         return _UNDOUBTED - (_UNDOUBTED - RELEVANT) / stronger
     return 1.0 - (1.0 - _UNDOUBTED) / weaker
-
-
-def directory_of(url: str) -> str:
-    """A URL up to the last slash of its path."""
-    path = url.partition("?")[0]
-    slash = path.rfind("/")
-    return path[: slash + 1] if slash > path.find("//") + 1 else f"{path}/"
-
-
-def _directory_key(url: str) -> int:
-    return url_key(directory_of(url))

@@ -63,6 +63,8 @@ class Element(msgspec.Struct, frozen=True, array_like=True):
     """Part of the variable part: drawn from pages found, not chosen from the core."""
     distinctive: bool = True
     """Worth using without an expert: shared by documents of the core, and rarer elsewhere."""
+    recent: int = 0
+    """How often an element of the permanent part occurs in the pages that the variable part was last drawn from."""
 
 
 class FilterProposal(msgspec.Struct, frozen=True):

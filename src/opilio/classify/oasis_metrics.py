@@ -1,8 +1,11 @@
 """The metrics of `oasis`, which compare a page with the filters of all topics at once (OASIS 4).
 
-*Terms* and *collocations*: the share of a filter's elements that the page has; elements of the variable part count
-less. *Vector*: the cosine of the page and the filter, with terms weighted by 1 + ln(frequency) on both sides.
-*Passages*: the largest such cosine of a window of 200 characters that moves over the page in steps of 50.
+*Terms* and *collocations*: the share of a filter's elements that the page has. *Vector*: the cosine of the page and
+the filter, with terms weighted by 1 + ln(frequency) on both sides. *Passages*: the largest such cosine of a window of
+200 characters that moves over the page in steps of 50.
+
+Pages that were recommended correct the weights in the cosine: a term has its weight in the core (0 if it is of the
+variable part) plus `damping` times its weight in those pages.
 
 A passage consists of the words that are entirely in it: a word cut by its border is in the next one, because windows
 overlap by more than the length of a word. The last window ends at the end of the page, so that there is no remainder of
@@ -12,13 +15,14 @@ gives the passages it is in, and one sort brings the words of each passage toget
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from opilio.classify.collocations import SIZES, PlacedWords, code_of, phrases
-from opilio.classify.oasis_filter import FilterProposal
+from opilio.classify.oasis_filter import Element, FilterProposal
 from opilio.settings import OasisSettings
 
 if TYPE_CHECKING:
@@ -64,10 +68,9 @@ class Index:
         self.codes: Codes = np.array([row[0] for row in rows], np.uint64)
         self.topics: Places = np.array([row[1] for row in rows], np.int64)
         self.places: Places = np.array([row[2] for row in rows], np.int64)
-        damped = np.array([damping if row[3].variable else 1.0 for row in rows], np.float64)
-        frequencies = np.array([max(1, row[3].frequency) for row in rows], np.float64)
-        weights = (1.0 + np.log(frequencies)) * damped
-        self.shares = self._relative(damped, _sums(self.topics, damped, len(filters)))
+        each = np.ones(len(rows))
+        weights = np.array([_weight(row[3], damping) for row in rows], np.float64)
+        self.shares = self._relative(each, _sums(self.topics, each, len(filters)))
         self.weights = self._relative(weights, np.sqrt(_sums(self.topics, weights * weights, len(filters))))
 
     def _relative(self, values: Values, totals: Values) -> Values:
@@ -148,6 +151,16 @@ class Metrics:
         cosines = dots.reshape(passages, self._count) / np.sqrt(np.maximum(squares, 1.0))[:, None]
         largest: Values = np.minimum(cosines.max(axis=0), 1.0)
         return largest
+
+
+def _weight(element: Element, damping: float) -> float:
+    """The weight of an element in the cosine."""
+    in_core, recent = (0, element.frequency) if element.variable else (max(1, element.frequency), element.recent)
+    return _logarithmic(in_core) + damping * _logarithmic(recent)
+
+
+def _logarithmic(frequency: int) -> float:
+    return 1.0 + math.log(frequency) if frequency else 0.0
 
 
 def _ranges(starts: Places, counts: Places) -> tuple[Places, Places]:

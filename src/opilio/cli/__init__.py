@@ -51,6 +51,7 @@ _COMMANDS = {  # where each is, and its line in the list of commands
     "offer": ("opilio.cli.federate:offer", "Forward URLs to other collections that they suit."),
     "split": ("opilio.cli.parts:split", "Split a collection by topic."),
     "merge": ("opilio.cli.parts:merge", "Merge several collections into one."),
+    "shared": ("opilio.cli.parts:shared", "List the pages that two collections share."),
     "publish": ("opilio.cli.portal:publish", "Write the portal as a static site."),
     "settings": ("opilio.cli.steer:settings", "Show the settings of a collection, or all defaults."),
     "record": ("opilio.cli.lab:record", "Record a web on which crawls can be repeated and compared."),

@@ -1,4 +1,4 @@
-"""`opilio split` and `opilio merge`."""
+"""`opilio split`, `opilio merge` and `opilio shared`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from opilio.cli import one_line
+from opilio.parts.shared import SharedReport
 from opilio.parts.split import PartReport
 
 TOLD_EVERY_S = 2.0
@@ -102,6 +103,50 @@ def _show(reports: Sequence[PartReport], *, all_figures: bool) -> None:
         topic = [Text(one_line(report.topic) or "(all others)")] if has_topics else []
         table.add_row(Text(one_line(report.name)), *topic, *(f"{getattr(report, name):,}" for name in figures))
     Console().print(table)
+
+
+@click.command()
+@click.argument("first", type=click.Path(path_type=Path, file_okay=False))
+@click.argument("second", type=click.Path(path_type=Path, file_okay=False))
+@click.option("--relevant", is_flag=True, help="Only pages that are relevant in both.")
+@click.option("--limit", default=20, show_default=True, help="How many pages are listed; 0: all.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, with all pages.")
+def shared(first: Path, second: Path, relevant: bool, limit: int, as_json: bool) -> None:
+    """List the pages that the collections FIRST and SECOND share: the same address, or the same text.
+
+    \b
+    opilio shared algorithms languages
+    opilio shared algorithms languages --relevant --limit 0
+    opilio shared algorithms languages --json
+    """
+    from opilio.parts.shared import shared_pages  # noqa: PLC0415
+
+    report = shared_pages(first, second)
+    pages = report.shared_relevant if relevant else report.shared
+    if as_json:
+        figures = {
+            "pages": report.pages, "relevant": report.relevant, "shared": len(report.shared),
+            "shared_relevant": len(report.shared_relevant), "same_text": report.same_text, "hosts": report.hosts,
+        }  # fmt: skip
+        click.echo(json.dumps({**figures, "list": [page._asdict() for page in pages]}))
+        return
+    for folder, count, found in zip((first, second), report.pages, report.relevant, strict=True):
+        click.echo(f"{folder}: {count:,} pages, {found:,} of them relevant")
+    both = f"{len(report.shared_relevant):,} relevant in both ({_share(report)})"
+    click.echo(f"shared: {len(report.shared):,} pages, {both}, {report.same_text:,} by their text alone")
+    click.echo(f"hosts with pages in both: {len(report.hosts):,}")
+    for page in pages[: limit or None]:
+        mark = "relevant in both" if page.relevant and page.other_relevant else "shared"
+        other = f" = {one_line(page.other_url)}" if page.other_url != page.url else ""
+        click.echo(f"  {mark}: {one_line(page.title) or '(no title)'}  {one_line(page.url)}{other}")
+    if 0 < limit < len(pages):
+        click.echo(f"  and {len(pages) - limit:,} more: --limit 0 lists all")
+
+
+def _share(report: SharedReport) -> str:
+    """The share of relevant pages of each collection that the other has."""
+    shares = [len(report.shared_relevant) / max(1, relevant) for relevant in report.relevant]
+    return " and ".join(f"{share:.1%}" for share in shares) + " of the relevant ones"
 
 
 class _Progress:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ SHOWN_PAGES = 3
 SHOWN_CHARS = 700
 KEYS = {"y": "yes", "n": "no", "u": "unsure", "s": "skip"}
 _HELP = "y yes, n no, u unsure, s skip, z undo, q quit"
+DECISIONS = {"keep": "kept", "drop": "dropped", "by_rule": "by rule"}
 _KINDS = {"doubtful": "taken", "undoubted": "taken by all", "filtered": "not taken"}
 
 
@@ -135,21 +137,43 @@ def clusters(folder: Path, topic: str, k: int, split: bool, as_json: bool) -> No
 @click.option("--learn", is_flag=True, help="Make examples and counter-examples of the verdicts.")
 @click.option("--restart", is_flag=True, help="Delete all verdicts of this topic, and start again.")
 @click.option("--anew", is_flag=True, hidden=True, help="The former name of --restart.")
+@click.option("--keep", multiple=True, metavar="GROUP", help="Keep a group as a whole: its number or name.")
+@click.option("--drop", multiple=True, metavar="GROUP", help="Drop a group, except for the pages judged relevant.")
+@click.option("--by-rule", multiple=True, metavar="GROUP", help="Let the rule of 75 % decide about a group again.")
+@click.option("--export", "file", metavar="FILE", help="Write the pages that are kept: .jsonl, .csv or .parquet.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
 def review(
-    folder: Path, topic: str, report: bool, verdicts: bool, learn: bool, restart: bool, anew: bool, as_json: bool
+    folder: Path,
+    topic: str,
+    report: bool,
+    verdicts: bool,
+    learn: bool,
+    restart: bool,
+    anew: bool,
+    file: str | None,
+    as_json: bool,
+    **decided: tuple[str, ...],
 ) -> None:
     """Judge a fifth of the pages of a TOPIC, one at a time, to estimate precision and recall.
 
     Keys: y yes, n no, u unsure, s skip, z undo, q quit. They can also be piped in. Verdicts are kept.
 
+    The report numbers the groups of pages. When more than 75 % of the sample of a group are relevant, the group is
+    kept; --keep and --drop decide otherwise.
+
     \b
     opilio review birds Owls
     opilio review birds Owls --report
+    opilio review birds Owls --drop 2 --export owls.csv
     opilio review birds Owls --verdicts > owls.jsonl
     opilio review birds Owls --learn && opilio topics train birds
     """
     collection = Collection(folder)
+    if any(decided.values()):
+        _decide(collection, topic, decided)
+    if file is not None:
+        _export(collection, topic, file, as_json)
+        return
     if anew:
         click.echo("notice: --anew is called --restart now", err=True)
     if restart or anew:
@@ -163,13 +187,30 @@ def review(
         click.echo(f"{counts['yes']} examples and {counts['no']} counter-examples")
         click.echo(when_learned(folder))
         return
-    if not report and not as_json:
+    if not report and not as_json and not any(decided.values()):
         _ask(collection, topic)
     state = collection.review(topic)
     if as_json:
         click.echo(json.dumps(state))
     else:
         _report(state)
+
+
+def _decide(collection: Collection, topic: str, decided: Mapping[str, Sequence[str]]) -> None:
+    """Decide about groups, which the user gave by their numbers in the report or by their names."""
+    groups = [group["name"] for group in collection.review(topic)["groups"]]
+    for option, given in decided.items():
+        for one in given:
+            is_number = one.isdecimal() and 0 < int(one) <= len(groups)
+            collection.decide_group(topic, groups[int(one) - 1] if is_number else one, DECISIONS[option])
+
+
+def _export(collection: Collection, topic: str, file: str, as_json: bool) -> None:
+    """Write the pages that are kept, and say how many."""
+    done = collection.export_review(topic, file)
+    left = f"; groups not decided yet: {done['open']}" if done["open"] else ""
+    said = json.dumps(done) if as_json else f"{file}: {done['pages']:,} pages{left}"
+    click.echo(said, err=file == "-")
 
 
 def _ask(collection: Collection, topic: str) -> None:
@@ -225,12 +266,12 @@ def _report(state: dict[str, Any]) -> None:
     for agreed, one in known["by_agreed"].items():
         click.echo(f"  precision of {one['pages']:,} taken by {one_line(agreed)}: {_between(one['precision'])}")
     click.echo(f"  recall among pages fetched: {_between(known['recall'])}")
-    click.echo(f"  kept by the rule of 75 %: {known['kept_pages']:,} pages")
-    for group in state["groups"]:
+    click.echo(f"  kept by the rule of 75 % and your decisions: {known['kept_pages']:,} pages")
+    for number, group in enumerate(state["groups"], 1):
         if group["kind"] != "filtered":
             name = " ".join(filter(None, (_KINDS[group["kind"]], group["agreed"], group["directory"])))
             counts = f"{group['pages']:,} pages, {group['yes']} yes and {group['no']} no of {group['sample']}"
-            click.echo(f"  {group['decision']:8} {one_line(name)}: {counts}")
+            click.echo(f"  {number:3}. {group['decision']:8} {one_line(name)}: {counts}")
 
 
 def _between(one: dict[str, float] | None) -> str:

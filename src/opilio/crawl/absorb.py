@@ -18,6 +18,7 @@ from opilio.crawl.discovery import Discovery
 from opilio.crawl.ledger import Ledger
 from opilio.fetch.robots import RobotsRules
 from opilio.frontier import ABSENT, Frontier, HostState, QueuedUrl
+from opilio.learn.directories import RelevantDirectories
 from opilio.model import Document, Fetch, Judgement, Lease, LeaseKind, Outcome, UrlState, Visit, url_key
 from opilio.model.url import host_of, path_of, registered_domain
 from opilio.settings import Settings
@@ -27,6 +28,8 @@ SITEMAP_OID = -(2**40)  # leases of sitemaps have oids below this: they are no U
 MAX_SITEMAPS_PER_HOST = 20
 MAX_LOST = 10  # visits to one host, or to one sitemap, that were lost with their workers
 LOST_APART = 16  # leases lost with their worker are tried again at this many different times
+EVALUATED = "documents evaluated"
+"""Counted when the crawl forgets visited pages after so many of them (`forgetting.py`)."""
 VISIT_SPACING_S = 4e-6  # between visits that came together: so the database keeps the order in which they were absorbed
 
 
@@ -53,6 +56,8 @@ class Absorber:
         """URLs of examples that the user gave, and the topic of each."""
         self.wanted: frozenset[int] = frozenset()
         """The wanted topics: an example of one is relevant, whatever a model says."""
+        self.directories: RelevantDirectories | None = None
+        """Where relevant pages were found; None unless the directory metric of `oasis` is in use."""
         self.min_model_version = 0
         """Pages should be judged by this version of the model or a later one."""
         self.pages_of_older_models_seen = 0
@@ -143,7 +148,12 @@ class Absorber:
 
     def _document(self, url: QueuedUrl, visit: Visit, document: Document, now_s: float) -> None:
         fetch, ledger = visit.fetch, self.ledger
-        judgement = self.judgement_of(url, visit.judgement)
+        said = visit.judgement
+        if said is not None and self.directories is not None:
+            said = self.directories.judge(url.url, said)
+        judgement = self.judgement_of(url, said)
+        if self.settings.frontier.forget_after:
+            self.counters.add(EVALUATED)
         ledger.recorder.add_words(ledger.batch, document)
         if document.noindex and self.settings.robots.obey_meta:
             self._settle(url, Outcome.NOINDEX, now_s)

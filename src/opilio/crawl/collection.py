@@ -397,6 +397,8 @@ class Collection:
     take_back = method(reviewing.take_back)
     verdicts = method(reviewing.verdicts)
     learn_review = method(reviewing.learn_review)
+    decide_group = method(reviewing.decide_group)
+    export_review = method(reviewing.export_review)
     restart_review = method(reviewing.restart_review)
 
     status = method(crawling.status)

@@ -107,6 +107,7 @@ class Discovery:
             counters.add("links of pages about other things", len(links))
             return
         oids, new = self._look_up(page, judgement, document, links)
+        self._ledger.find(oids)
         learner = frontier.learner
         if learner is not None:
             leading = self._ledger.aliases.final_all(oids)

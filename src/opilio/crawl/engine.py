@@ -21,6 +21,7 @@ from opilio.crawl.asker import Answerer, Asker
 from opilio.crawl.background import BackgroundTask
 from opilio.crawl.commits import Commits, Refills
 from opilio.crawl.distiller import Distiller
+from opilio.crawl.forgetting import Forgetting
 from opilio.crawl.forwarder import Forwarder
 from opilio.crawl.indexer import Indexer
 from opilio.crawl.phases import Phases, phase_at_start, settings_in
@@ -96,6 +97,7 @@ class Engine:
             self.phases,
             self.steering,
             self.refresher,
+            Forgetting(settings, absorber, self.steering.fetch_again),
         ]
         self.background_tasks += [kind(settings, store, absorber, commit) for kind in (Indexer, Shipper, Forwarder)]
 

@@ -17,7 +17,7 @@ from typing import Any
 from opilio.crawl import rows
 from opilio.crawl.rows import VisitRecorder
 from opilio.crawl.status import Counters
-from opilio.frontier import Duplicates, Host, QueuedUrl, UrlAliases
+from opilio.frontier import ABSENT, Duplicates, Host, QueuedUrl, UrlAliases
 from opilio.learn.remedies import in_words, to_json
 from opilio.model import Outcome, UrlState, UrlStates
 from opilio.store import Batch
@@ -44,6 +44,10 @@ class Ledger:
         """URLs that were redirected or are duplicates, and the pages they lead to."""
         self.notices: deque[dict[str, Any]] = deque(maxlen=MAX_NOTICES)
         """The latest notices of the crawl."""
+        self._visited: set[int] | None = None
+        """URLs settled since the crawl last forgot which pages it has visited; None: it has not forgotten any."""
+        self.found_again: set[int] = set()
+        """Pages that it forgot and to which a link was found since."""
         self.changed_hosts: set[int] = set()
         self.stored_hosts = 0
         """Hosts that have a row in the database: all with a sid below this."""
@@ -121,6 +125,8 @@ class Ledger:
         """Give a URL its final state, and the relevance of its page when that is known."""
         self.states.change(url.oid, outcome.final_state, has_page=outcome in (Outcome.OK, Outcome.NOT_MODIFIED))
         self.counters.outcome(outcome)
+        if self._visited is not None:
+            self._visited.add(url.oid)
         if relevance is not None:
             url.relevance = relevance
         self.change(url, outcome.final_state, outcome, visited_s)
@@ -132,6 +138,24 @@ class Ledger:
         if self.states.has_page(oid):
             self.recrawls.add(oid)
         self.states.change(oid, UrlState.WAITING)
+
+    def forget_visited(self) -> None:
+        """Forget which pages were visited: those that are found again may be fetched again (`forgetting.py`)."""
+        self._visited = set()
+
+    def find(self, oids: list[int]) -> None:
+        """Links lead to these URLs; ABSENT stands for a URL that has no oid."""
+        if self._visited is not None:
+            has_page, visited = self.states.has_page, self._visited
+            leading = self.aliases.final_all(oids)
+            self.found_again.update(oid for oid in leading if oid != ABSENT and has_page(oid) and oid not in visited)
+
+    def take_found_again(self) -> list[int]:
+        """The pages that were found again since the last call. They count as visited from now on."""
+        oids, self.found_again = sorted(self.found_again), set()
+        if self._visited is not None:
+            self._visited.update(oids)
+        return oids
 
     # -- as the frontier's listener
 

@@ -25,10 +25,11 @@ from opilio.model import Outcome, UrlState, host_of, normalize
 from opilio.model.url import host_name
 from opilio.settings import ScopeSettings
 from opilio.store import Store
-from opilio.store.urls import claim, count_queued_of_hosts, drop_locked, elsewhere, requeue_unlocked
+from opilio.store.urls import claim, count_queued_of_hosts, drop_locked, elsewhere, requeue_pages, requeue_unlocked
 
 NOTICE = "steering"
 CLAIMED = "URLs of other parts that the user named"
+FOUND_AGAIN = "pages queued again after they were forgotten"
 MAX_BOOST = 1000.0
 
 
@@ -140,6 +141,13 @@ class Steering(BackgroundTask):
             for _, topic in claimed:
                 self._frontier.add_topic(topic)  # it may be younger than the crawl
             self._reopen([(oid, topic, False) for oid, topic in claimed], CLAIMED)
+
+    async def fetch_again(self, oids: Sequence[int]) -> None:
+        """Queue stored pages that the crawl has forgotten and found again."""
+        async with self._changing():
+            await self._commit()
+            again = await asyncio.to_thread(requeue_pages, self._store, oids)
+            self._reopen([(oid, topic, True) for oid, topic in again], FOUND_AGAIN)
 
     async def boost(self, host: str, factor: float) -> dict[str, int]:
         """Give a host, and all below it, an earlier turn; how many of its URLs are queued."""

@@ -24,7 +24,7 @@ import dataclasses
 import functools
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 
 from opilio import learn
 from opilio.crawl.absorb import Absorber
@@ -33,6 +33,7 @@ from opilio.crawl.status import FOUND
 from opilio.crawl.worker_pool import Workers
 from opilio.errors import InputError, describe_error
 from opilio.frontier import ABSENT
+from opilio.learn.directories import DIRECTORY, OASIS, RelevantDirectories, uses_directories
 from opilio.learn.training_data import fingerprint, has_documents
 from opilio.learn.training_state import (
     KEYWORDS,
@@ -48,6 +49,7 @@ from opilio.model import TrainingCause, TrainingReason
 from opilio.process import OnStart
 from opilio.settings import Settings
 from opilio.store import Store
+from opilio.store.judgements import relevant_directories
 from opilio.store.loader import ExampleRecord, ModelRecord
 from opilio.store.urls import make_first
 from opilio.topics import TopicRecord
@@ -58,9 +60,10 @@ MAX_DOUBLINGS = 30
 LEARNED_AT_PAGES = (10, *(25 << doubling for doubling in range(20)))
 """Stored pages at which the crawl learns from them (docs/results/log.md, 2026-11-16)."""
 _LOOK_AT_THEM = "Look at them, and confirm or reject: opilio archetypes list FOLDER"
+MIN_NEW_PAGES = 25
+"""New pages after which pages of directories that became relevant are re-judged; later, a tenth of all pages."""
 QUIET_S = 1.5
 """A training waits until the user has changed nothing for so long."""
-OASIS = "oasis"  # the classifier with a variable part
 _ENDS = ("the crawl ends, and trains nothing any more", "Try again when it has ended.")
 NOT_A_TOPIC = -2  # of a document that is an example of what is not wanted
 
@@ -92,6 +95,7 @@ class Teacher(BackgroundTask):
         self._processes: list[subprocess.Popen[bytes]] = []
         self._listeners: list[asyncio.Future[int]] = []
         self._drawn = self._found
+        self._directories_due_pages = 0
         self._archetypes = ArchetypeRounds(settings, store, absorber)
         self._negatives = NegativeMining(settings, store, absorber)
         self._late: set[int] = set()
@@ -102,6 +106,7 @@ class Teacher(BackgroundTask):
         self.note = describe(models, settings)
         """The model that judges, in words."""
         self._adopt(store.load_topics(), examples_to_fetch(store))
+        self._use_directories()
         if self._learns:
             if not models and has_documents(store):
                 self._cause = TrainingCause(TrainingReason.FIRST)
@@ -138,9 +143,12 @@ class Teacher(BackgroundTask):
 
     def change_settings(self, settings: Settings) -> None:
         """Train with other settings from now on."""
+        had_directories = uses_directories(self._settings)
         self._settings = settings
         self._archetypes.change_settings(settings)
         self._negatives.change_settings(settings)
+        if uses_directories(settings) != had_directories:
+            self._use_directories()
 
     def look(self) -> None:
         """Start to train when it is time."""
@@ -161,6 +169,8 @@ class Teacher(BackgroundTask):
             self._slot.start(self._learn_by_itself(""))
         elif self.version and self._learns and self._negatives.is_due:
             self._slot.start(self._mine_negatives())
+        elif self._has_new_directories and self._absorber.counters.pages >= self._directories_due_pages:
+            self._slot.start(self._rejudge_directories())
         elif self._found - self._drawn >= self._settings.oasis.redraw_after:
             self._drawn = self._found
             if self.version and self._settings.classify.classifier == OASIS:
@@ -171,6 +181,16 @@ class Teacher(BackgroundTask):
         frontier = self._absorber.frontier
         if frontier.tiers.holds_back and not frontier.in_flight and not frontier.hot and self._awaited():
             frontier.tiers.holds_back = False
+
+    def _use_directories(self) -> None:
+        """Give the absorber the directories of stored relevant pages, or none when that metric is not in use."""
+        is_used = uses_directories(self._settings)
+        known = relevant_directories(self._store, DIRECTORY) if is_used else {}
+        self._absorber.directories = RelevantDirectories(known) if is_used else None
+
+    @property
+    def _has_new_directories(self) -> bool:
+        return self._absorber.directories is not None and self._absorber.directories.has_new
 
     @property
     def _found(self) -> int:
@@ -291,6 +311,9 @@ class Teacher(BackgroundTask):
         ):  # the last pages, under way when the model came
             self._slot.start(self._judge_by_latest(late=True))
             await self._slot.finish(at_once, self._cancel)
+        if self._has_new_directories and not self._slot.is_cancelled:
+            self._slot.start(self._rejudge_directories())
+            await self._slot.finish(at_once, self._cancel)
         self._tell_listeners(InputError(*_ENDS))
 
     def _cancel(self) -> None:
@@ -375,7 +398,7 @@ class Teacher(BackgroundTask):
     async def _redraw(self) -> None:
         await self._commit()
         [latest, *_] = await asyncio.to_thread(self._store.load_models)
-        drawn = await asyncio.to_thread(learn.redraw, self._store, self.version)
+        drawn = await asyncio.to_thread(learn.redraw, self._store, self._settings, self.version)
         if drawn is not None:
             await self._hand_out(drawn, TrainingCause(TrainingReason.REDRAWN), latest.taught)
 
@@ -395,8 +418,30 @@ class Teacher(BackgroundTask):
         judged = await asyncio.to_thread(rejudge, self._store, model, examples, self._settings.classify)
         self._processes.clear()
         self._absorber.counters.add("pages re-judged", judged.pages)
+        if self._absorber.directories is not None:
+            # The new model may find pages of other directories relevant.
+            known = await asyncio.to_thread(relevant_directories, self._store, DIRECTORY)
+            self._absorber.directories = RelevantDirectories(known)
+            await self._accept_by_directory(examples)
         if not (late and self._absorber.frontier.learner):
             await self._reprioritise()
+
+    async def _rejudge_directories(self) -> None:
+        """Re-judge stored pages of directories that became known since. Due again when there are a tenth more pages."""
+        pages = self._absorber.counters.pages
+        self._directories_due_pages = pages + max(MIN_NEW_PAGES, pages // 10)
+        await self._commit()
+        examples = await asyncio.to_thread(examples_in, self._store)
+        if await self._accept_by_directory(examples):
+            await self._reprioritise()
+
+    async def _accept_by_directory(self, examples: Collection[int]) -> int:
+        directories = self._absorber.directories
+        if directories is None:
+            return 0
+        judged = await asyncio.to_thread(learn.rejudge_directories, self._store, directories.take_new(), examples)
+        self._absorber.counters.add("pages re-judged", judged)
+        return judged
 
     def _adopt(self, topics: Sequence[TopicRecord], examples: Iterable[ExampleRecord]) -> None:
         """Adopt which topics are wanted, and have the examples fetched."""

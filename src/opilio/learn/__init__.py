@@ -12,8 +12,9 @@ and lets the user list, confirm, reject and trim them; `guard.py` refuses a mode
 lists, compares and reuses models.
 
 What a model says: `rejudging.py` judges stored pages again when a model has changed, in another process too
-(`rejudging_process.py`); `explanations.py` shows why a page is judged as it is, and what leads to a URL;
-`strategy_history.py` gives a strategy that learns what the topics are about, and shows it the stored pages again.
+(`rejudging_process.py`); `directories.py` has the directory metric of `oasis`; `explanations.py` shows why a page is
+judged as it is, and what leads to a URL; `strategy_history.py` gives a strategy that learns what the topics are about,
+and shows it the stored pages again.
 
 How a crawl stands: `census.py` counts what fell into which topic and finds what the rest is about; `crawl_health.py`
 sees whether topics starve, whether the words of pages drift, and how much is left to find; `remedies.py` has what can
@@ -51,7 +52,13 @@ if TYPE_CHECKING:
     from opilio.learn.guard import GuardVerdict, Trial, try_in_process, try_out
     from opilio.learn.mined_negatives import learns_from_crawled, with_crawled_pages
     from opilio.learn.models import compare_models, list_models, reuse_model
-    from opilio.learn.rejudging import Rejudged, link_context, rejudge
+    from opilio.learn.rejudging import (
+        Rejudged,
+        link_context,
+        rejudge,
+        rejudge_all_directories,
+        rejudge_directories,
+    )
     from opilio.learn.strategy_history import prepare_from, prepare_strategy, read_rejudged, replay_pages
     from opilio.learn.trainer import TrainedModel, gather, propose, redraw, store_model, train, train_in_process
     from opilio.learn.training_state import check_guard, check_settings
@@ -88,6 +95,8 @@ __all__ = [
     "redraw",
     "reject_archetype",
     "rejudge",
+    "rejudge_all_directories",
+    "rejudge_directories",
     "replay_pages",
     "reuse_model",
     "store_model",
@@ -135,6 +144,8 @@ _MODULES = {
     "Rejudged": "rejudging",
     "link_context": "rejudging",
     "rejudge": "rejudging",
+    "rejudge_all_directories": "rejudging",
+    "rejudge_directories": "rejudging",
     "check_guard": "training_state",
     "check_settings": "training_state",
     "prepare_strategy": "strategy_history",

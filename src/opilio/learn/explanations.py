@@ -6,7 +6,7 @@ by the pages that link to it, and by the words of these links.
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import msgspec
@@ -16,6 +16,7 @@ from opilio.classify import Explanation, KeywordJudge, Model, QueryJudge, Step
 from opilio.classify.cosine import CosineJudge
 from opilio.errors import InputError
 from opilio.features.classifier_input import TextReader
+from opilio.learn.directories import DIRECTORY, accepted_by_directory
 from opilio.learn.training_state import KEYWORDS
 from opilio.store import Store
 from opilio.store.links import anchors_to, count_links_to, links_to, path_to
@@ -65,7 +66,10 @@ def explain_page(store: Store, url: str, model: Model) -> dict[str, Any] | None:
     item = TextReader().read(page.title or "", page.text, page.language or "", page.url, anchors, near)
     topic = "" if page.kcid is None else _paths(store).get(page.kcid, "")
     path = [step._asdict() for step in path_to(store, page.oid)]
-    return _explained(store, model.explain(item), page.title or "") | {
+    explanation = model.explain(item)
+    if page.agreed == [DIRECTORY] and page.kcid is not None and page.model_version == model.version:
+        explanation = replace(explanation, judgement=accepted_by_directory(explanation.judgement, page.kcid))
+    return _explained(store, explanation, page.title or "") | {
         "stored": {"relevance": page.relevance, "topic": topic, "model_version": page.model_version},
         "way": path,
         "offered": offers_of(store, path[0]["url"]),

@@ -63,7 +63,7 @@ def reuse_model(store: Store, version: int) -> TrainedModel:
     old = Model.from_bytes(_bytes_of(store, version))
     models = store.load_models()
     record = next(record for record in models if record.version == version)
-    again = Model(models[0].version + 1, old.classifier, old.trained_judge)
+    again = Model(models[0].version + 1, old.classifier, old.trained_judge, only_undoubted=old.only_undoubted)
     return TrainedModel(again.version, old.classifier, record.documents, record.estimates, again.to_bytes())
 
 

@@ -5,6 +5,9 @@ A page is judged by its own text, by the words of the link that led to it, and b
 counter-example of a topic is in OTHERS next to it (`Example.positive`): neither that topic has it, nor one that
 competes with it. So a page that a model puts there anyway stays above them: in their parent, or in OTHERS
 (`DeniedTopics`).
+
+With the classifier `oasis`, pages that were judged before a relevant one was found in their directory are re-judged too
+(`directories.py`).
 """
 
 from __future__ import annotations
@@ -21,12 +24,20 @@ import numpy as np
 from opilio.classify import Model
 from opilio.classify.bayes import BayesTree
 from opilio.errors import InputError
+from opilio.learn.directories import DIRECTORY, accepted_by_directory, uses_directories
 from opilio.learn.rejudging_process import PagesJudge, PagesJudgeProcess, StoredPage
 from opilio.model import RELEVANT, Judgement
 from opilio.process import OnStart
-from opilio.settings import ClassifySettings
+from opilio.settings import ClassifySettings, Settings
 from opilio.store import Batch, Store
-from opilio.store.judgements import JudgedPage, apply_judgements, load_pages_to_rejudge, pages_of_older_models
+from opilio.store.judgements import (
+    JudgedPage,
+    apply_judgements,
+    load_pages_to_rejudge,
+    pages_of_older_models,
+    relevant_directories,
+    unaccepted_in,
+)
 from opilio.store.links import parent_anchors
 from opilio.store.probes import bulk_probe, known_pages, whole_pages
 from opilio.store.terms import parent_terms
@@ -83,7 +94,10 @@ class DeniedTopics:
         parent = self.hierarchy.nodes[above].parent
         stays = parent != self.hierarchy.start
         relevance = said.relevance if self.hierarchy.is_wanted(parent) else 0.0
-        return msgspec.structs.replace(said, topic=max(parent, ROOT), accepted=stays, relevance=relevance)
+        undoubted = said.undoubted and stays
+        return msgspec.structs.replace(
+            said, topic=max(parent, ROOT), accepted=stays, relevance=relevance, undoubted=undoubted
+        )
 
 
 @dataclass
@@ -136,6 +150,31 @@ def rejudge(
             if on_progress(result.pages) is False:
                 break
     return result
+
+
+def rejudge_directories(store: Store, directories: Mapping[str, int], examples: Collection[int]) -> int:
+    """Accept the stored pages that only their directory speaks for; returns how many.
+
+    `directories` are those with a relevant page, each with its topic; `examples` stay what the user says they are.
+    """
+    denied, judged = DeniedTopics.of(store, examples), 0
+    pages = [page for page in unaccepted_in(store, list(directories)) if page[0] not in examples]
+    for start in range(0, len(pages), CHUNK_PAGES):
+        batch = Batch()
+        for oid, directory, said in pages[start : start + CHUNK_PAGES]:
+            judgement = denied.overrule(oid, accepted_by_directory(said, directories[directory]))
+            if judgement.accepted:
+                batch.judgements.put(oid, judgement)
+        judged += len(batch.judgements)
+        with store.writing() as connection:
+            apply_judgements(connection, batch.judgements.to_arrow())
+    return judged
+
+
+def rejudge_all_directories(store: Store, settings: Settings, examples: Collection[int]) -> None:
+    """The same for all directories of a collection, after a model has judged all pages."""
+    if uses_directories(settings):
+        rejudge_directories(store, relevant_directories(store, DIRECTORY), examples)
 
 
 PageJudge = Callable[[Sequence[JudgedPage]], Sequence[Judgement]]

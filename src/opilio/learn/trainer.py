@@ -21,7 +21,7 @@ import numpy as np
 from opilio.classify import CLASSIFIERS, Estimating, Example, Judge, Model, TrainingSet
 from opilio.classify.bayes import BayesTree
 from opilio.classify.oasis import OasisFilter
-from opilio.classify.oasis_filter import proposals, write_proposal
+from opilio.classify.oasis_filter import core_of, proposals, write_proposal
 from opilio.classify.svm import SvmTree
 from opilio.errors import InputError
 from opilio.features.classifier_input import ClassifierInput, TextReader
@@ -61,9 +61,8 @@ def train(training: TrainingSet, settings: Settings, version: int) -> TrainedMod
     """Train the classifier that the settings name. Raises InputError when the examples do not suffice."""
     name = settings.classify.classifier
     judge = CLASSIFIERS.get(name).train(training, settings)
-    return TrainedModel(
-        version, name, len(training.examples), json.dumps(_estimates(judge)), Model(version, name, judge).to_bytes()
-    )
+    model = Model(version, name, judge, only_undoubted=settings.classify.only_undoubted)
+    return TrainedModel(version, name, len(training.examples), json.dumps(_estimates(judge)), model.to_bytes())
 
 
 def train_in_process(
@@ -107,7 +106,7 @@ def _estimates(judge: Judge) -> dict[str, dict[str, dict[str, float]]]:
     return found
 
 
-def redraw(store: Store, version: int) -> TrainedModel | None:
+def redraw(store: Store, settings: Settings, version: int) -> TrainedModel | None:
     """The newest model with its variable part redrawn from the latest relevant pages; None when it has no such part."""
     model = Model.from_bytes(store.load_model(version))
     judge = model.trained_judge
@@ -116,7 +115,10 @@ def redraw(store: Store, version: int) -> TrainedModel | None:
     reader = TextReader()
     pages = latest_relevant(store, judge.settings.redraw_after)
     found = [reader.read(page.title or "", page.text, page.language or "", page.url) for page in pages]
-    drawn = Model(version + 1, model.classifier, judge.redrawn(found, version + 1, reader.terms))
+    training = gather(store, settings)
+    cores = {topic.kcid: core_of(training, topic.kcid) for topic in judge.filters}
+    redrawn = judge.redrawn(found, version + 1, cores, reader.terms)
+    drawn = Model(version + 1, model.classifier, redrawn, only_undoubted=model.only_undoubted)
     return TrainedModel(drawn.version, drawn.classifier, len(found), "{}", drawn.to_bytes())
 
 

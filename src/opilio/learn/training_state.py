@@ -21,6 +21,7 @@ from opilio.topics import TopicRecord, hierarchy_of
 
 SVM = "svm"  # the classifier that uses feature spaces
 KEYWORDS = "keywords"  # the classifier that learns nothing
+_ONE_VOICE = (KEYWORDS, "bayes")  # classifiers in which nothing can agree with anything
 
 
 def wanted_topics(topics: Sequence[TopicRecord]) -> frozenset[int]:
@@ -92,6 +93,12 @@ def check_settings(settings: Settings) -> None:
     from opilio.features import make_space  # noqa: PLC0415
 
     CLASSIFIERS.get(classify.classifier)
+    has_one_voice = classify.classifier in _ONE_VOICE or (classify.classifier == SVM and len(classify.spaces) == 1)
+    if classify.only_undoubted and has_one_voice:
+        raise SettingsError(
+            "[classify] only_undoubted: no page would be accepted, because only one metric judges",
+            "Use the classifier oasis, or svm with two or more spaces.",
+        )
     if classify.classifier == SVM:
         if not classify.spaces:
             raise SettingsError("[classify] spaces: no feature space", 'For example: spaces = ["terms", "pairs"]')

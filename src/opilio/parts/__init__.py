@@ -1,4 +1,5 @@
-"""Parts: one collection divided by topic (`split.py`), and several collections merged into one (`merge.py`).
+"""Parts: one collection divided by topic (`split.py`), and several collections merged into one (`merge.py`); and which
+pages two collections share (`shared.py`).
 
 The originals never change. A new collection is built under another name and renamed when it is complete
 (`building.py`), so a crash leaves all of it or nothing. What happens to each table stands in one table of rules

@@ -75,6 +75,7 @@ _KCIDS = """
     UNION SELECT kcid FROM source.topics UNION SELECT kcid FROM source.seeds UNION SELECT kcid FROM source.training
     UNION SELECT kcid FROM source.lessons UNION SELECT kcid FROM source.reviews UNION SELECT kcid FROM source.questions
     UNION SELECT kcid FROM source.link_scores UNION SELECT kcid FROM source.notices
+    UNION SELECT kcid FROM source.review_decisions
 """
 _VERSIONS = """
     SELECT model_version FROM source.pages UNION SELECT model_version FROM source.judgements

@@ -284,7 +284,9 @@ def _renumber_models(store: Store, plan: MergePlan) -> None:
     for record in store.load_models():
         if record.version in new:
             old = Model.from_bytes(store.load_model(record.version))
-            again = Model(record.version, old.classifier, old.trained_judge).to_bytes()
+            again = Model(
+                record.version, old.classifier, old.trained_judge, only_undoubted=old.only_undoubted
+            ).to_bytes()
             store.query("UPDATE models SET model = ? WHERE version = ?", [again, record.version], write=True)
 
 

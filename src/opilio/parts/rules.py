@@ -154,6 +154,9 @@ JOIN_LESSONS = """
                 ELSE json_merge_patch(t.before, json_object('kcid', k.new))::VARCHAR END AS before
     FROM source.lessons t JOIN kcids k ON k.old = t.kcid
 """
+JOIN_DECISIONS = """
+    SELECT t.* REPLACE (k.new AS kcid) FROM source.review_decisions t JOIN kcids k ON k.old = t.kcid
+"""
 JOIN_MODELS = """
     INSERT INTO joined.models
     SELECT m.* REPLACE (v.new AS version, coalesce(a.new, m.repeats) AS repeats)
@@ -358,6 +361,7 @@ RULES: Mapping[str, TableRule] = {
     "lessons": _in_every_part("lessons", joined=JOIN_LESSONS, order="ORDER BY taught"),
     "questions": _all_of_its_url("questions", renumbered=", k.new AS kcid", joins=_KCID),
     "reviews": _all_of_its_url("reviews", renumbered=", k.new AS kcid", joins=_KCID),
+    "review_decisions": _in_every_part("review_decisions", joined=JOIN_DECISIONS, order="ORDER BY decided"),
     "models": TableRule("INSERT INTO part.models SELECT * FROM whole.models ORDER BY rowid", JOIN_MODELS),
     "judgements": _all_of_its_url(
         "judgements", renumbered=", k.new AS kcid, v.new AS model_version",

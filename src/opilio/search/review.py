@@ -4,7 +4,8 @@ What a topic took is put into groups: by the metrics or feature spaces that agre
 few pages has no group of its own; its pages join those of other small ones. Of each group, 20 % are drawn at random and
 judged. When more than 75 % of them are relevant the whole group is kept, except the pages found irrelevant; otherwise
 only the pages found relevant are kept. Undoubted pages are kept unseen, as in the paper; a sample of them, at the end,
-serves the estimate of precision only.
+serves the estimate of precision only. The user may keep or drop a group as a whole, whatever the rule says
+(`decide_group`); no more of its pages are asked about then. What is kept can be exported (`export_review`).
 
 For recall, pages that the topic did not take are judged as well: those stored around three moments of the crawl, in
 groups by host, by the same rule.
@@ -33,8 +34,19 @@ from typing import Any
 from opilio.errors import InputError
 from opilio.learn.feedback import make_counterexample, make_example
 from opilio.store import Store, reviews
+from opilio.store.export import DEFAULT_COLUMNS, export_pages
 from opilio.store.pages import oid_of
-from opilio.store.reviews import DOUBTFUL, FILTERED, UNDOUBTED, ReviewGroup, groups_of_not_taken, groups_of_taken
+from opilio.store.reviews import (
+    BY_RULE,
+    DOUBTFUL,
+    DROPPED,
+    FILTERED,
+    KEPT,
+    UNDOUBTED,
+    ReviewGroup,
+    groups_of_not_taken,
+    groups_of_taken,
+)
 from opilio.topics import TopicRecord, find_topic, hierarchy_of
 
 LEVEL = 0.95
@@ -50,6 +62,8 @@ MOMENT_PAGES = 100
 """Pages looked at before each of them."""
 YES, NO, UNSURE, SKIP = "yes", "no", "unsure", "skip"
 VERDICTS = (YES, NO, UNSURE, SKIP)
+OPEN, REFUSED = "open", "refused"
+DECISIONS = (KEPT, DROPPED, BY_RULE)
 KINDS = (DOUBTFUL, UNDOUBTED, FILTERED)
 MAX_TEXT_CHARS = 6000
 
@@ -137,7 +151,7 @@ def estimates(groups: list[ReviewGroup], filtered_pages: int) -> dict[str, Any]:
 
 def _kept_pages(groups: list[ReviewGroup]) -> int:
     """The pages that the rule of 75 % leaves of groups."""
-    return sum(group.pages - group.no if decision_on(group) == "kept" else group.yes for group in groups)
+    return sum(group.pages - group.no if decision_on(group) == KEPT else group.yes for group in groups)
 
 
 def _figures(groups: list[ReviewGroup]) -> dict[str, Any]:
@@ -163,6 +177,7 @@ def _described(group: ReviewGroup) -> dict[str, Any]:
         "sample": sample_size(group),
         "left": left_to_judge(group),
         "decision": decision_on(group),
+        "decided": group.decided,
     }
 
 
@@ -176,6 +191,37 @@ def _oid(store: Store, url: str) -> int:
 def _page(store: Store, oid: int, group: ReviewGroup | None) -> dict[str, Any]:
     page = reviews.review_page(store, oid, MAX_TEXT_CHARS)
     return {**page._asdict(), "group": None if group is None else _described(group)}
+
+
+def decide_group(store: Store, topic: str, group: str, decision: str) -> None:
+    """Keep or drop a group of a review as a whole, or let the rule of 75 % decide again."""
+    if decision not in DECISIONS:
+        raise InputError(f"{decision!r} is no decision", f"Say one of {', '.join(DECISIONS)}.")
+    record, kcids = _topic(store, topic)
+    names = [one.name for one in load_groups(store, record.kcid, kcids) if one.kind != FILTERED]
+    if group not in names:
+        known = "; ".join(names[:10]) or "none: the topic has no pages"
+        raise InputError(f"{group!r} is no group of pages that {record.name!r} took", f"Groups: {known}.")
+    reviews.add_decision(store, int(time.time() * 1e6), record.kcid, group, decision)
+
+
+def export_review(store: Store, topic: str, target: str, format_name: str = "") -> dict[str, int]:
+    """Write the pages that the rule of 75 % and the decisions of the user leave of a topic to a file.
+
+    Of a group that is not kept, these are the pages judged relevant. Returns how many `pages` there are, and how many
+    groups are still `open`.
+    """
+    record, kcids = _topic(store, topic)
+    groups = [group for group in load_groups(store, record.kcid, kcids) if group.kind != FILTERED]
+    decisions = {group.name: decision_on(group) for group in groups}
+    taken = reviews.pages_of_taken(
+        store, record.kcid, kcids, draw=_draw(store), min_directory_pages=MIN_DIRECTORY_PAGES
+    )
+    kept = [
+        page.oid for page in taken if page.verdict == YES or (page.verdict != NO and decisions.get(page.group) == KEPT)
+    ]
+    pages = export_pages(store, target, format_name, columns=(*DEFAULT_COLUMNS, "undoubted"), oids=kept)
+    return {"pages": pages, "open": sum(decision == OPEN for decision in decisions.values())}
 
 
 def learn_review(store: Store, topic: str) -> dict[str, int]:
@@ -293,17 +339,20 @@ def sample_size(group: ReviewGroup) -> int:
 
 
 def left_to_judge(group: ReviewGroup) -> int:
-    """How many pages of a group are still to be judged."""
-    return max(0, sample_size(group) - group.yes - group.no)
+    """How many pages of a group are still to be judged: none when the user has decided about it."""
+    return 0 if group.decided != BY_RULE else max(0, sample_size(group) - group.yes - group.no)
 
 
 def decision_on(group: ReviewGroup) -> str:
-    """`open` until the sample of a group is judged, then `kept` or `refused` as a whole."""
+    """`kept` or `dropped` if the user says so; else `open` until the sample of a group is judged, then `kept` or
+    `refused` as a whole."""
+    if group.decided != BY_RULE:
+        return group.decided
     if group.kind == UNDOUBTED:
-        return "kept"
+        return KEPT
     if left_to_judge(group) or not group.yes + group.no:
-        return "open"
-    return "kept" if group.yes > KEPT_ABOVE * (group.yes + group.no) else "refused"
+        return OPEN
+    return KEPT if group.yes > KEPT_ABOVE * (group.yes + group.no) else REFUSED
 
 
 def stratum_of(group: ReviewGroup) -> Stratum:
@@ -313,14 +362,19 @@ def stratum_of(group: ReviewGroup) -> Stratum:
 
 def load_groups(store: Store, kcid: int, kcids: list[int]) -> list[ReviewGroup]:
     """The groups of a topic, in the order in which they are judged; `kcids` are it and all below it."""
-    models = store.load_models()
-    draw = models[0].version if models else 0
+    draw, decisions = _draw(store), reviews.load_decisions(store, kcid)
     taken = groups_of_taken(store, kcid, kcids, draw=draw, min_directory_pages=MIN_DIRECTORY_PAGES)
     not_taken = groups_of_not_taken(
         store, kcid, kcids, draw=draw, min_directory_pages=MIN_DIRECTORY_PAGES, moments=MOMENTS,
         moment_pages=MOMENT_PAGES,
     )  # fmt: skip
-    return [*taken, *not_taken]
+    return [*(group._replace(decided=decisions.get(group.name, BY_RULE)) for group in taken), *not_taken]
+
+
+def _draw(store: Store) -> int:
+    """The number that decides the order in which pages are drawn."""
+    models = store.load_models()
+    return models[0].version if models else 0
 
 
 def next_page(groups: list[ReviewGroup]) -> tuple[int, ReviewGroup] | None:

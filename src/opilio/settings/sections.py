@@ -94,6 +94,10 @@ class FrontierSettings:
     explore_share: float = 0.0
     # Adjust that share to how well exploration does compared with the best-rated links.
     explore_adapts: bool = False
+    # After this many evaluated documents, the crawl forgets which pages it has visited: a page to which a link is found
+    # later is fetched again, and replaced if it has changed. If pages always change, such a crawl ends only by
+    # `limits.max_time_s` or `limits.max_bytes`. 0: never.
+    forget_after: int = 0
     # Hubs and authorities are recomputed after this many pages, and links from the best hubs are promoted. 0: never.
     distill_after: int = 0
     # The best hubs are those that score above this quantile (0 to 1) of all hubs.
@@ -276,6 +280,9 @@ class ClassifySettings:
     # `svm`: what accepted pages should be above all: few wrong ones (`precision`), few missed (`recall`), or a
     # `balance` of both.
     prefer: str = "balance"
+    # Accept a page only if it is undoubted: if two or more metrics (`oasis`) or all feature spaces (`svm`) agree. For
+    # crawls whose results nobody reviews: more of the accepted pages are right, and more relevant ones are missed.
+    only_undoubted: bool = False
     # Number of the most frequent features of a topic from which features are selected.
     candidates: int = 5000
     # Number of features selected for a topic, by mutual information.
@@ -314,20 +321,23 @@ class OasisSettings:
     pairs: int = 100
     # Collocations of three words in the permanent part, if no file is given.
     triples: int = 33
-    # Thresholds are set so that this share (0 to 1) of the core documents passes.
+    # Thresholds are set so that the whole filter recognises this share (0 to 1) of the core documents.
     core_share: float = 0.65
     # Length of a passage, in characters.
     passage_chars: int = 200
     # A passage starts every this many characters.
     passage_step_chars: int = 50
-    # Threshold of a passage, as a share of the threshold of the whole document.
+    # Least threshold of a passage, as a share of the threshold of the whole document. 0: passages are not compared.
     passage_share: float = 0.5
     # The variable part of the filter is redrawn after this many recommended documents.
     redraw_after: int = 100
     # Size of the variable part, as a share of the permanent part.
     variable_share: float = 0.3
-    # Weight of a term of the variable part; terms of the permanent part weigh 1.
+    # In the cosine, the weight of a term is its weight in the core plus this factor times its weight in the recommended
+    # documents of the latest redraw.
     damping: float = 0.2
+    # Also accept a page that no other metric accepts, if a relevant page was found in its directory.
+    directories: bool = True
 
 
 @dataclass(frozen=True)

@@ -84,15 +84,22 @@ def export_pages(
     *,
     columns: Sequence[str] = DEFAULT_COLUMNS,
     where: str = "",
+    oids: Sequence[int] | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> int:
-    """Write the pages that `where` admits to the file `target`, or to standard output for `-`; how many there were."""
+    """Write the pages that `where` admits to the file `target`, or to standard output for `-`; how many there were.
+
+    With `oids`, only these pages.
+    """
     name = format_name or (Path(target).suffix.lstrip(".").lower() if target != STDOUT else "jsonl")
     if name not in _SINKS:
         raise InputError(f"{target}: unknown format {name!r}", f"Choose one of: {', '.join(FORMATS)}.")
     if target == STDOUT and name == "parquet":
         raise InputError("Parquet cannot be written to standard output", "Name a file.")
-    pieces = store.stream(_sql(store, columns, where))
+    if oids is None:
+        pieces = store.stream(_sql(store, columns, where))
+    else:
+        pieces = store.stream(_sql(store, columns, "oid IN (SELECT unnest($1::BIGINT[]))"), [list(oids)])
     with _opened(target) as file:
         return _pour(pieces, file, name, on_progress or (lambda _: None))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import duckdb
 import pyarrow as pa
 
-from opilio.model import RELEVANT
+from opilio.model import RELEVANT, Judgement
 from opilio.store.database import Store
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
@@ -19,10 +19,11 @@ if TYPE_CHECKING:  # it takes a tenth of a second to import
 
     Column = npt.NDArray[Any]
 
+_MAX_ROWS = 2**20
 _APPLY = (
     "INSERT INTO judgements BY NAME SELECT * FROM incoming",
     """
-    UPDATE pages SET relevance = i.relevance, kcid = i.kcid, model_version = i.model_version
+    UPDATE pages SET relevance = i.relevance, kcid = i.kcid, model_version = i.model_version, undoubted = i.undoubted
     FROM incoming i WHERE pages.oid = i.oid
     """,
     """
@@ -39,6 +40,26 @@ _OLDER_PAGES = f"""
     SELECT p.oid, coalesce(p.relevance, 0.0), c.url, coalesce(p.title, ''), coalesce(p.language, ''), p.text
     FROM pages p JOIN crawl c USING (oid)
     WHERE p.oid IN (SELECT unnest($2::BIGINT[])) AND {_OLDER}
+"""
+
+_DIRECTORY = "regexp_extract(split_part(c.url, '?', 1), '^[a-z]+://[^/]+/(.*/)?')"
+_SAID = """(
+        SELECT j.oid, last(j.accepted ORDER BY j.rowid) AS accepted, last(j.agreed ORDER BY j.rowid) AS agreed,
+               last(j.confidence ORDER BY j.rowid) AS confidence, last(j.votes ORDER BY j.rowid) AS votes
+        FROM judgements j JOIN pages p ON j.oid = p.oid AND j.model_version = p.model_version
+        WHERE p.model_version > 0 GROUP BY j.oid
+    )"""
+_RELEVANT_DIRECTORIES = f"""
+    SELECT {_DIRECTORY} AS directory, arg_max(p.kcid, p.visited) AS kcid
+    FROM pages p JOIN crawl c USING (oid) JOIN {_SAID} s USING (oid)
+    WHERE p.relevance >= {RELEVANT} AND s.accepted AND len(s.agreed) > 0 AND NOT list_contains(s.agreed, $1)
+    GROUP BY directory ORDER BY max(p.visited)
+"""
+_UNACCEPTED = f"""
+    SELECT p.oid, {_DIRECTORY}, p.kcid, p.relevance, s.confidence, map_keys(s.votes), map_values(s.votes),
+           p.model_version
+    FROM pages p JOIN crawl c USING (oid) JOIN {_SAID} s USING (oid)
+    WHERE NOT s.accepted AND {_DIRECTORY} IN (SELECT unnest($1::VARCHAR[]))
 """
 
 # In the order in which they were fetched: a page comes after the one that led to it.
@@ -64,7 +85,8 @@ _MOST_CONFIDENT = f"{_CANDIDATES} ORDER BY l.confidence DESC, oid LIMIT $4"
 _CONFIDENT_AMONG = f"{_CANDIDATES} AND oid IN (SELECT unnest($4::BIGINT[]))"
 
 _JUDGED = """
-    SELECT model_version, count(*), count(*) FILTER (WHERE relevance >= 0.5) FROM judgements GROUP BY model_version
+    SELECT model_version, count(DISTINCT oid), count(DISTINCT oid) FILTER (WHERE relevance >= 0.5)
+    FROM judgements GROUP BY model_version
 """
 _BOTH = """
     WITH latest AS (
@@ -147,6 +169,26 @@ def relevance_of(cursor: duckdb.DuckDBPyConnection, oids: Column) -> tuple[Colum
     cursor.register("seen", pa.table({"oid": oids}))
     found, relevance, parents = (column.to_numpy() for column in cursor.sql(_RELEVANCE).to_arrow_table().columns)
     return found, relevance, parents
+
+
+def relevant_directories(store: Store, metric: str) -> dict[str, int]:
+    """The directories with a relevant page that not only `metric` accepts, each with the topic of the latest.
+
+    The directory of the latest page comes last.
+    """
+    return dict(store.query(_RELEVANT_DIRECTORIES, [metric], max_rows=_MAX_ROWS).rows)
+
+
+def unaccepted_in(store: Store, directories: Sequence[str]) -> list[tuple[int, str, Judgement]]:
+    """The pages in some directories that no topic accepts: their number, their directory, and the judgement."""
+    rows = store.query(_UNACCEPTED, [list(directories)], max_rows=_MAX_ROWS).rows
+    return [
+        (oid, directory, Judgement(
+            kcid, relevance=relevance, confidence=confidence, votes=dict(zip(names, values, strict=True)),
+            model_version=version,
+        ))
+        for oid, directory, kcid, relevance, confidence, names, values, version in rows
+    ]  # fmt: skip
 
 
 # -- archetypes

@@ -36,7 +36,9 @@ _FOLLOWED = """
 """
 _EXPLAINED = f"""
     {_FOLLOWED.format(url="url = ?")}
-    SELECT p.oid, c.url, p.title, p.language, p.text, p.relevance, p.kcid, p.model_version
+    SELECT p.oid, c.url, p.title, p.language, p.text, p.relevance, p.kcid, p.model_version,
+           (SELECT last(j.agreed ORDER BY j.rowid) FROM judgements j
+            WHERE j.oid = p.oid AND j.model_version = p.model_version)
     FROM way w JOIN pages p USING (oid) JOIN crawl c USING (oid) ORDER BY w.hops LIMIT 1
 """
 _FIND = f"""
@@ -238,6 +240,7 @@ class PageForExplanation(NamedTuple):
     relevance: float | None
     kcid: int | None
     model_version: int | None
+    agreed: list[str] | None
 
 
 def known_url(store: Store, url: str) -> KnownUrl | None:

@@ -1,6 +1,7 @@
-"""The assisted review: the table `reviews`, and the groups of pages that are judged by sample (OASIS 4.7).
+"""The assisted review: the tables `reviews` and `review_decisions`, and the groups of pages that are judged by sample
+(OASIS 4.7).
 
-The latest verdict on a page counts.
+The latest verdict on a page counts, and the latest decision on a group.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from typing import NamedTuple
 
 from opilio.store.database import Store
 
+KEPT, DROPPED, BY_RULE = "kept", "dropped", "by rule"
+"""Decisions of the user on a group; the last takes one back."""
 DOUBTFUL, UNDOUBTED, FILTERED = "doubtful", "undoubted", "filtered"
 """Kinds of groups: what a topic took by one metric, what it took without doubt, and what it did not take."""
 MIN_MAIN_CHARS = 200
@@ -27,7 +30,7 @@ _COUNTS = """
     arg_min(oid, hash(oid * 1000003 + $3)) FILTER (verdict IS NULL) AS fresh,
     arg_min(oid, judged) FILTER (verdict = 'skip') AS later, epoch_us(min(judged) FILTER (verdict = 'skip')) AS since
 """
-_TAKEN = f"""
+_TAKEN_GROUPED = """
     WITH mine AS (
         SELECT p.oid, c.url, p.model_version FROM pages p JOIN crawl c USING (oid)
         WHERE p.kcid IN (SELECT unnest($1::SMALLINT[])) AND p.relevance >= 0.5
@@ -48,10 +51,24 @@ _TAKEN = f"""
                CASE WHEN undoubted OR n < $4 THEN '' ELSE directory END AS directory
         FROM sized
     )
-    SELECT CASE WHEN undoubted THEN '{UNDOUBTED}' ELSE '{DOUBTFUL}' END AS kind, agreed, directory, {_COUNTS}
+"""
+_KIND = f"CASE WHEN undoubted THEN '{UNDOUBTED}' ELSE '{DOUBTFUL}' END"
+_TAKEN = f"""
+    {_TAKEN_GROUPED}
+    SELECT {_KIND} AS kind, agreed, directory, {_COUNTS}
     FROM grouped LEFT JOIN {_VERDICT} v USING (oid)
     GROUP BY ALL ORDER BY kind, count(*) DESC, agreed, directory
 """
+_TAKEN_PAGES = f"""
+    {_TAKEN_GROUPED}
+    SELECT oid, {_KIND}, agreed, directory, coalesce(verdict, '')
+    FROM grouped LEFT JOIN {_VERDICT} v USING (oid) WHERE $3 IS NOT NULL ORDER BY oid
+"""
+_DECIDE = "INSERT INTO review_decisions VALUES (make_timestamp($1::BIGINT), $2, $3, $4)"
+_DECISIONS = """
+    SELECT stratum, last(decision ORDER BY rowid)::VARCHAR FROM review_decisions WHERE kcid = $1 GROUP BY stratum
+"""
+_DELETE_DECISIONS = "DELETE FROM review_decisions WHERE kcid = $1"
 _NOT_TAKEN = f"""
     WITH others AS (
         SELECT p.oid, c.sid, row_number() OVER (ORDER BY p.visited, p.oid) AS place, count(*) OVER () AS n
@@ -113,11 +130,22 @@ class ReviewGroup(NamedTuple):
     later: int | None
     """The page that was skipped first, and when."""
     later_us: int | None = None
+    decided: str = BY_RULE
+    """What the user decided about it as a whole."""
 
     @property
     def name(self) -> str:
         """What it is called in the table `reviews`."""
-        return " | ".join(part for part in (self.kind, self.agreed, self.directory) if part)
+        return group_name(self.kind, self.agreed, self.directory)
+
+
+class GroupedPage(NamedTuple):
+    """A page that a topic took, the group that it belongs to, and the verdict on it."""
+
+    oid: int
+    group: str
+    verdict: str
+    """Empty: it was not judged."""
 
 
 class ReviewPage(NamedTuple):
@@ -141,6 +169,11 @@ class ReviewVerdict(NamedTuple):
     oid: int
 
 
+def group_name(kind: str, agreed: str, directory: str) -> str:
+    """The name of a group."""
+    return " | ".join(part for part in (kind, agreed, directory) if part)
+
+
 def groups_of_taken(
     store: Store, kcid: int, kcids: Sequence[int], *, draw: int, min_directory_pages: int
 ) -> list[ReviewGroup]:
@@ -151,6 +184,15 @@ def groups_of_taken(
     """
     given = [list(kcids), kcid, draw, min_directory_pages]
     return [ReviewGroup(*row) for row in store.query(_TAKEN, given, max_rows=_MAX_ROWS).rows]
+
+
+def pages_of_taken(
+    store: Store, kcid: int, kcids: Sequence[int], *, draw: int, min_directory_pages: int
+) -> list[GroupedPage]:
+    """The pages of the same groups."""
+    given = [list(kcids), kcid, draw, min_directory_pages]
+    rows = store.query(_TAKEN_PAGES, given, max_rows=_MAX_ROWS).rows
+    return [GroupedPage(oid, group_name(*parts), verdict) for oid, *parts, verdict in rows]
 
 
 def groups_of_not_taken(
@@ -186,6 +228,16 @@ def add_verdict(store: Store, at_us: int, kcid: int, oid: int, verdict: str, str
     store.query(_ADD, [at_us, kcid, oid, verdict, stratum], write=True)
 
 
+def add_decision(store: Store, at_us: int, kcid: int, group: str, decision: str) -> None:
+    """Record what the user decides about a group."""
+    store.query(_DECIDE, [at_us, kcid, group, decision], write=True)
+
+
+def load_decisions(store: Store, kcid: int) -> dict[str, str]:
+    """The latest decision on each group of a topic's review, by its name."""
+    return dict(store.query(_DECISIONS, [kcid], max_rows=_MAX_ROWS).rows)
+
+
 def delete_last_verdict(store: Store, kcid: int) -> int | None:
     """Delete the latest verdict of a topic's review; the page it was about, or None when there was none."""
     rows = store.query(_LAST, [kcid]).rows
@@ -197,8 +249,9 @@ def delete_last_verdict(store: Store, kcid: int) -> int | None:
 
 
 def delete_verdicts(store: Store, kcid: int) -> None:
-    """Delete all verdicts of a topic's review."""
+    """Delete all verdicts and decisions of a topic's review."""
     store.query(_DELETE_ALL, [kcid], write=True)
+    store.query(_DELETE_DECISIONS, [kcid], write=True)
 
 
 def count_verdicts(store: Store, kcid: int) -> int:

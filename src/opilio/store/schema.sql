@@ -98,7 +98,8 @@ CREATE TABLE pages (
     warc_file      VARCHAR,     -- where its response record lies
     warc_offset    BIGINT,
     warc_bytes     BIGINT,
-    shingles       BLOB         -- MinHash sketch, uint32 little-endian
+    shingles       BLOB,        -- MinHash sketch, uint32 little-endian
+    undoubted      BOOLEAN      -- two or more metrics, or all feature spaces, agreed, as judged by model_version
 );
 
 -- One row per link of a stored page to a known URL.
@@ -225,6 +226,14 @@ CREATE TABLE reviews (
     stratum VARCHAR NOT NULL       -- group that the page stood for: which metrics agreed, and its directory
 );
 
+-- What the user decided about groups of an assisted review. The latest decision on a group counts; by rule: that of 75 %.
+CREATE TABLE review_decisions (
+    decided  TIMESTAMP NOT NULL,
+    kcid     SMALLINT NOT NULL,    -- topic that is reviewed
+    stratum  VARCHAR NOT NULL,     -- name of the group, as in reviews
+    decision ENUM ('kept', 'dropped', 'by rule') NOT NULL
+);
+
 -- Questions to the user about stored pages: is the page about the topic? At most one of a page. Those of a round have
 -- the same time; open are the ones of the latest round that have no answer. Yes and no are training data as well.
 CREATE TABLE questions (
@@ -299,7 +308,7 @@ CREATE TABLE link_scores (
 -- What the crawl had to say: phases, models refused, harvest that fell, topics that starve.
 CREATE TABLE notices (
     noticed TIMESTAMP NOT NULL,
-    kind    VARCHAR NOT NULL,      -- phase, archetypes, model, harvest, dry, topic, drift, steering, search, end
+    kind    VARCHAR NOT NULL,      -- phase, archetypes, model, harvest, dry, topic, drift, steering, revisit, search, end
     kcid    SMALLINT,              -- NULL: the crawl as a whole
     text    VARCHAR NOT NULL,
     remedy  VARCHAR,               -- what can be done, in words

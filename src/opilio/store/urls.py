@@ -90,6 +90,15 @@ UNLOCK = change_states(
 """Requeues URLs that a lock dropped, by their oids."""
 
 
+FETCH_AGAIN = change_states(
+    (UrlState.FETCHED,),
+    UrlState.WAITING,
+    "numtries = 0",
+    where=f"outcome IN ('{Outcome.OK}', '{Outcome.NOT_MODIFIED}') AND oid IN (SELECT unnest(?::BIGINT[]))",
+)
+"""Requeues URLs whose page is stored, by their oids."""
+
+
 def reopen(where: str) -> str:
     """The statement that requeues those of the dropped URLs that a condition chooses."""
     return change_states((UrlState.DROPPED,), UrlState.WAITING, "outcome = NULL", where=where)
@@ -100,6 +109,11 @@ _QUEUED_OF_HOSTS = "SELECT oid, topic FROM crawl WHERE state = 'waiting' AND sid
 _LOCKED_OF_HOSTS = """
     SELECT oid, topic, oid IN (SELECT oid FROM pages)
     FROM crawl WHERE state = 'dropped' AND outcome = 'locked-domain' AND sid IN (SELECT unnest(?::INTEGER[]))
+"""
+_STORED = f"""
+    SELECT oid, topic FROM crawl
+    WHERE state = 'fetched' AND outcome IN ('{Outcome.OK}', '{Outcome.NOT_MODIFIED}')
+      AND oid IN (SELECT unnest(?::BIGINT[]))
 """
 _COUNT_OF_HOSTS = "SELECT count(*) FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
 _ELSEWHERE = f"""
@@ -219,6 +233,14 @@ def retry_failed(store: Store) -> None:
 def recrawl(store: Store) -> None:
     """Queue the pages that are stored."""
     store.query(RECRAWL, write=True)
+
+
+def requeue_pages(store: Store, oids: Sequence[int]) -> list[tuple[int, int]]:
+    """Queue some of the stored pages; oid and topic of each that was not queued before."""
+    found = [(oid, topic) for oid, topic in _rows(store, _STORED, [list(oids)])]
+    if found:
+        store.query(FETCH_AGAIN, [[oid for oid, _ in found]], write=True)
+    return found
 
 
 def drop_locked(store: Store, sids: Sequence[int], held: Iterable[int] = ()) -> list[tuple[int, int]]:

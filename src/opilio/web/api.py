@@ -26,6 +26,11 @@ _BOUNDS = ("ge", "gt", "le", "lt", "description")
 
 Arguments = dict[str, Any]
 
+_DECIDED = {
+    "kept": "this group is kept",
+    "dropped": "only the pages of this group that you judged relevant are kept",
+    "by rule": "the rule of 75 % decides about this group",
+}
 ANSWERS: dict[str, Callable[[Arguments, Any], dict[str, Any]]] = {
     "pause": lambda _, running: {
         "said": "paused: requests under way are finished" if running else "no crawl runs", "running": running,
@@ -47,6 +52,7 @@ ANSWERS: dict[str, Callable[[Arguments, Any], dict[str, Any]]] = {
     "learn_review": lambda _, counts: {
         "said": f"{counts['yes']} examples and {counts['no']} counter-examples to learn from", **counts,
     },
+    "decide_group": lambda given, _: {"said": _DECIDED[given["decision"]]},
     "restart_review": lambda _, count: {"said": f"{count} verdicts deleted"},
 }  # fmt: skip
 """What a change answers, by operation; without an entry, its result."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -82,6 +84,16 @@ def verdicts_table(collection: Reading, topic: str) -> Response:
     table.writerows({key: _inert(value) for key, value in row.items()} for row in collection.verdicts(topic))
     headers = {"Content-Disposition": 'attachment; filename="review.csv"'}
     return Response(text.getvalue(), media_type="text/csv", headers=headers)
+
+
+@router.get("/c/{name}/review/kept.csv", include_in_schema=False)
+def kept_pages(collection: Reading, topic: str) -> Response:
+    """The pages that a review keeps as a CSV file."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "kept.csv"
+        collection.export_review(topic, file)
+        content = file.read_bytes()
+    return Response(content, media_type="text/csv", headers={"Content-Disposition": 'attachment; filename="kept.csv"'})
 
 
 def _inert(value: Any) -> str:

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
-from opilio.errors import InputError
+from opilio.errors import CollectionBusy, InputError
 from opilio.model import normalize
 from opilio.settings import Settings
 from opilio.store import Store
+from opilio.store.export import STDOUT
 
 if TYPE_CHECKING:  # it takes a while to import
     from opilio.crawl.engine import Engine
@@ -38,6 +39,14 @@ class Context:
         """The database. An operation that only steers has none unless a crawl runs."""
         assert self.opened is not None, "an operation that steers needs no database"
         return self.opened
+
+    def output_file(self, target: Path | str) -> str:
+        """The file that an export of the caller goes to; `-` is standard output, which a running crawl cannot use."""
+        if self.engine is None:
+            return str(target)
+        if str(target) == STDOUT:
+            raise CollectionBusy(f"{self.folder}: a running crawl cannot write to your standard output", "Name a file.")
+        return str(self.working_folder / target)
 
 
 @dataclass(frozen=True)

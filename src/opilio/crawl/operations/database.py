@@ -10,9 +10,8 @@ from typing import Any
 from opilio.crawl.operations.client import OperationClient, caller_operation
 from opilio.crawl.operations.context import Context, LiveCrawl
 from opilio.crawl.operations.declaration import READS, SQL_TIMEOUT_S, WRITES, Meta, Route, operation
-from opilio.errors import CollectionBusy
 from opilio.store import Result, export_pages
-from opilio.store.export import DEFAULT_COLUMNS, STDOUT
+from opilio.store.export import DEFAULT_COLUMNS
 
 
 @caller_operation(WRITES)
@@ -69,7 +68,5 @@ def export(
     at: Context, target: Path | str, format_name: str = "", *, columns: Sequence[str] = (), where: str = ""
 ) -> int:
     """Write the pages to a file; its suffix decides the format: .jsonl, .csv or .parquet. Returns how many pages."""
-    if str(target) == STDOUT and at.engine is not None:
-        raise CollectionBusy(f"{at.folder}: a running crawl cannot write to your standard output", "Name a file.")
-    path = str(target) if at.engine is None else str(at.working_folder / target)
+    path = at.output_file(target)
     return export_pages(at.store, path, format_name, columns=list(columns) or list(DEFAULT_COLUMNS), where=where)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from opilio.crawl.operations.context import Context, address_of
@@ -113,6 +114,31 @@ def take_back(at: Context, topic: str) -> str:
     from opilio.search import review as reviewed  # noqa: PLC0415
 
     return reviewed.undo_verdict(at.store, topic)
+
+
+@operation(
+    WRITES,
+    rest=Route("POST", "review/decide", "review"),
+    about={
+        "group": Meta(description="The name of a group, as the review lists it."),
+        "decision": Meta(
+            description="kept, dropped or by rule.", extra_json_schema={"enum": ["kept", "dropped", "by rule"]}
+        ),
+    },
+)
+def decide_group(at: Context, topic: str, group: str, decision: str) -> None:
+    """Keep or drop a group of a review as a whole (`kept`, `dropped`), or let the rule of 75 % decide (`by rule`)."""
+    from opilio.search import review as reviewed  # noqa: PLC0415
+
+    reviewed.decide_group(at.store, topic, group, decision)
+
+
+@operation(READS, about={"format_name": Meta(description="jsonl, csv or parquet; by default as the suffix says.")})
+def export_review(at: Context, topic: str, target: Path | str, format_name: str = "") -> dict[str, int]:
+    """Write the pages of a topic that its review keeps to a file; returns how many `pages`, and `open` groups."""
+    from opilio.search import review as reviewed  # noqa: PLC0415
+
+    return reviewed.export_review(at.store, topic, at.output_file(target), format_name)
 
 
 @operation(READS, rest=Route("GET", "review/verdicts", "review"))

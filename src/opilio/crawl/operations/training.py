@@ -139,7 +139,9 @@ def train(at: Context, *, rejudge: bool = True) -> int:
     trained = learn.train(training, settings, (models[0].version if models else 0) + 1)
     learn.store_model(store, trained, TrainingCause(TrainingReason.REQUESTED), settings, taught)
     if rejudge:
-        learn.rejudge(store, trained.model, examples_in(store), settings.classify)
+        examples = examples_in(store)
+        learn.rejudge(store, trained.model, examples, settings.classify)
+        learn.rejudge_all_directories(store, settings, examples)
     return trained.version
 
 
@@ -207,7 +209,9 @@ def use_model(at: Context, version: int) -> int:
     renewed = learn.reuse_model(store, version)
     cause = TrainingCause(TrainingReason.REUSED, repeats=version)
     learn.store_model(store, renewed, cause, settings, training_data.fingerprint(store, settings))
-    learn.rejudge(store, renewed.model, examples_in(store), settings.classify)
+    examples = examples_in(store)
+    learn.rejudge(store, renewed.model, examples, settings.classify)
+    learn.rejudge_all_directories(store, settings, examples)
     return renewed.version
 
 

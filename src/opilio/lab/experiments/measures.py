@@ -23,12 +23,12 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from opilio.classify.oasis import DIRECTORY
 from opilio.distill.rankings import pagerank
 from opilio.lab.experiments.analysed import Analysed
 from opilio.lab.experiments.graph import LinkGraph
 from opilio.lab.experiments.records import UNDOUBTED, ModelRun
 from opilio.lab.experiments.statistics import standard_error
+from opilio.learn.directories import DIRECTORY
 from opilio.model import RELEVANT, Judgement
 
 if TYPE_CHECKING:
