@@ -7,11 +7,12 @@ FROM (
 WHERE pages.oid = said.oid AND pages.model_version = said.model_version;
 DROP VIEW collection;
 CREATE VIEW collection AS
-SELECT p.*, c.url, h.host, h.domain, c.depth, t.path AS topic
+SELECT p.*, c.url, h.host, h.domain, c.depth, t.path AS topic, r.change_interval_s
 FROM pages p
 JOIN crawl c ON c.oid = p.oid
 LEFT JOIN hosts h ON h.sid = c.sid
-LEFT JOIN topics t ON t.kcid = p.kcid;
+LEFT JOIN topics t ON t.kcid = p.kcid
+LEFT JOIN revisits r ON r.oid = p.oid;
 
 -- What the user decided about groups of an assisted review.
 CREATE TABLE review_decisions (
