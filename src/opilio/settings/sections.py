@@ -356,6 +356,9 @@ class LearnSettings:
     # The crawl asks the user for at most this many answers, in rounds of 5 (or a quarter of them, if that is more): is
     # this page about the topic? Questions wait while the crawl goes on. 0: it asks nothing.
     questions: int = 20
+    # A crawl that has only the words of a query to go by takes this many of its best hits as examples without asking,
+    # once 25 pages are stored: pages that match the words well enough, at least 3. `--yes` sets 8. 0: none.
+    hits: int = 0
     # Start with a learning phase (BINGO 2.6): depth-first, sharp focus, within the domains of the seeds. Then harvest.
     phases: bool = False
     # The learning phase ends when each topic has this many archetypes, counted at each round of `retrain_after`.

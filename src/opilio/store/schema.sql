@@ -180,7 +180,7 @@ CREATE TABLE training (
     kind     VARCHAR NOT NULL,     -- url: the stored page of that URL, or the part of it that stands here; file, text
     kcid     SMALLINT NOT NULL,
     positive BOOLEAN NOT NULL,     -- false: it is not about that topic, and belongs to OTHERS beside it
-    source   VARCHAR NOT NULL,     -- given, added, archetype, confirmed, rejected
+    source   VARCHAR NOT NULL,     -- given, added, archetype, confirmed, rejected, hit
     title    VARCHAR,
     text     VARCHAR USING COMPRESSION zstd,
     added    TIMESTAMP
