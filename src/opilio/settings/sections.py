@@ -165,6 +165,9 @@ class FetchSettings:
     allow_private_addresses: bool = False
     # Refuse servers whose certificate cannot be verified.
     verify_tls: bool = True
+    # Web pages and plain texts longer than this (after decompression) are cut here, instead of being refused when they
+    # are larger than `accept` says. Best-N-First: 100 KB. 0: none is cut.
+    cut_bytes: int = 0
     # Accepted MIME types, each with its largest body in bytes (after decompression); a trailing * matches any ending.
     # A body sent as octet-stream or without a type is accepted if its content is of an accepted type.
     accept: dict[str, int] = field(

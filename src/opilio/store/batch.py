@@ -157,6 +157,7 @@ class PageRows(Rows):
     warc_offset: list[int] = _column(_INT64)
     warc_bytes: list[int] = _column(_INT64)
     shingles: list[bytes] = _column(_BLOB)
+    cut: list[bool] = _column(_FLAG)
 
 
 @dataclass(slots=True)

@@ -98,7 +98,8 @@ CREATE TABLE pages (
     warc_file      VARCHAR,     -- where its response record lies
     warc_offset    BIGINT,
     warc_bytes     BIGINT,
-    shingles       BLOB         -- MinHash sketch, uint32 little-endian
+    shingles       BLOB,        -- MinHash sketch, uint32 little-endian
+    cut            BOOLEAN      -- true: it was longer than fetch.cut_bytes, and this is its beginning
 );
 
 -- One row per link of a stored page to a known URL.
