@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from fetch_servers import WebServer
+from learn_webs import OWL
 from opilio import Collection
 from opilio.cli import cli
 from opilio.cli.questions import parse_places
@@ -18,7 +20,7 @@ from opilio.learn.training_data import MIN_CONFIRMED
 from opilio.store import Store
 from running_crawls import crawl_beside, wait_for
 from test_cli_terminal import Terminal
-from test_crawl_calibrated import from_a_question
+from test_crawl_calibrated import from_a_question, question_web
 from web_portal import Portal
 
 SOURCES = "SELECT name FROM training WHERE source = '{}' ORDER BY name"
@@ -125,6 +127,27 @@ def test_a_crawl_takes_its_best_hits(tmp_path: Path) -> None:
     assert before >= TAKE_HITS_AT_PAGES
     with Store.open(collection.folder) as store:
         assert take_best_hits(store, TAKEN_HITS) == [], "there is enough to learn from"
+
+
+def test_a_description_is_learned_from(tmp_path: Path) -> None:
+    """From 30 words on the first model is trained on it, and knows owls from rivers; a shorter one is announced to be
+    only words that judge."""
+    web = question_web()
+    (tmp_path / "seeds.txt").write_text("\n".join(web.url(path) for path in list(web.texts)[:10]))
+    with WebServer(web.routes()) as server:
+        options = ["--seeds", tmp_path / "seeds.txt", "--max-pages", 40, "--delay", "0s", "--workers", -1, "-q",
+                   "--set", f'fetch.connect_to={{"*" = "{server.address}"}}', "--set", "learn.mined_negatives=0",
+                   "--set", "classify.calibrate=false", "--set", "search.index=false"]  # fmt: skip
+        long = run("crawl", tmp_path / "long", "--description", " ".join(OWL), *options)
+        short = run("crawl", tmp_path / "short", "--description", " ".join(OWL[:9]), *options)
+    assert (long.exit_code, short.exit_code) == (0, 0)
+    assert "notice: the description has 9 words; from 30 on" in short.output and "notice" not in long.output
+    assert not Collection(tmp_path / "short").models()
+    taught = Collection(tmp_path / "long")
+    [(reason, documents)] = taught.sql("SELECT reason, documents FROM models").rows
+    assert (reason, documents) == ("first", 1)
+    sql = "SELECT avg(relevance) FILTER (url LIKE '%/owl/%') > avg(relevance) FILTER (url LIKE '%/river/%') FROM collection"
+    assert taught.sql(sql).rows == [(True,)]
 
 
 def test_the_option_yes_is_kept(query_only: Collection) -> None:

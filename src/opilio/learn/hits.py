@@ -22,8 +22,8 @@ from opilio.topics import hierarchy_of
 
 SHOWN_HITS = 20
 TAKEN_HITS = 8
-"""So many of the best hits become examples when nobody is asked: models of one or two pages led crawls astray, and the
-farther down the list, the more often the words are wrong."""
+"""So many of the best hits become examples when nobody is asked: models of one or two pages led crawls astray
+(docs/results/log.md). The number itself is a choice, not measured."""
 
 
 def list_hits(store: Store, limit: int = SHOWN_HITS) -> list[dict[str, Any]]:
