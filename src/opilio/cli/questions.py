@@ -11,7 +11,7 @@ import termios
 import threading
 import time
 import tty
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ _HELP = "y yes, n no, s skip, u undo, q quit"
 @click.option("--undo", is_flag=True, help="Undo the latest answer.")
 @click.option(
     "--hits",
-    type=click.IntRange(1, 200),
+    type=click.IntRange(1, MAX_HITS),
     is_flag=False,
     flag_value=SHOWN_HITS,
     metavar="[N]",
@@ -136,7 +136,9 @@ def _show_hits(collection: Collection, limit: int, form: str) -> None:
         click.echo(json.dumps(found))
         return
     if not found:
-        click.echo("no hit: no stored page is relevant and not yet an example; crawl on: opilio crawl FOLDER")
+        click.echo(
+            f"no hit: no stored page matches that is not yet an example; crawl on: opilio crawl {collection.folder}"
+        )
         return
     for number, hit in enumerate(found, 1):
         click.echo(f"\n{number:>3}. {one_line(hit['title']) or '(no title)'}")
@@ -180,7 +182,7 @@ def parse_places(text: str, count: int) -> list[int]:
     return sorted(places)
 
 
-def _pick(collection: Collection, found: list[dict[str, Any]], oids: Iterable[int]) -> list[dict[str, Any]]:
+def _pick(collection: Collection, found: list[dict[str, Any]], oids: Sequence[int]) -> list[dict[str, Any]]:
     """Make hits examples."""
     urls = {hit["oid"]: hit["url"] for hit in found}
     for oid in oids:

@@ -136,12 +136,15 @@ class Asker(BackgroundTask):
         self._retry_at_pages = self._absorber.counters.pages + RETRY_PAGES
 
     async def _take_hits(self) -> None:
+        """Take the best hits as examples; ask about them while there are too few."""
         await self._commit()
         taken = await asyncio.to_thread(take_best_hits, self._store, self._settings.learn.hits)
         if taken:
             said = f"{len(taken)} best hits were taken as examples"
             self._absorber.notice("questions", said, _LOOK_AT_THEM)
             await self._teacher.learn_soon(TrainingCause(TrainingReason.FEEDBACK, said), more_may_follow=False)
+        elif not self.open and answers_left(self._settings, self.counts):
+            await self._ask()
         self._retry_at_pages = self._absorber.counters.pages + RETRY_PAGES
 
     def _answer_all(self, answerer: Answerer) -> None:
@@ -163,4 +166,4 @@ class Asker(BackgroundTask):
         if error is not None and not self._slot.is_cancelled:
             self._retry_at_pages = self._absorber.counters.pages + RETRY_PAGES
             self._absorber.counters.add("rounds of questions that failed")
-            self._absorber.notice("questions", f"no questions could be chosen: {describe_error(error)}")
+            self._absorber.notice("questions", f"no questions or hits could be chosen: {describe_error(error)}")
