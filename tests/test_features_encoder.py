@@ -17,7 +17,15 @@ from opilio.errors import SettingsError
 from opilio.features import encoder
 from opilio.features.bert_graph import write_graph
 from opilio.features.classifier_input import NO_STEMS, ClassifierInput, TextReader
-from opilio.features.encoder import ENCODER, EncoderSpace, SentenceEncoder, WordPieces, find_encoder, load_encoder
+from opilio.features.encoder import (
+    ENCODER,
+    EncoderSpace,
+    SentenceEncoder,
+    TextVectors,
+    WordPieces,
+    find_encoder,
+    load_encoder,
+)
 from opilio.features.spaces import SPACES, make_space
 from opilio.settings import ClassifySettings, Settings, override
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node
@@ -386,3 +394,25 @@ def test_one_thread(tmp_path: Path) -> None:
     made = load_encoder(str(model(tmp_path / "m")))
     options = made._session.get_session_options()
     assert (options.intra_op_num_threads, options.inter_op_num_threads) == (1, 1)
+
+
+def test_vectors_of_short_texts_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text is encoded once, alone, while it is among the latest; an empty text has a row of zeros."""
+    monkeypatch.setattr(encoder, "MAX_REMEMBERED_TEXTS", 2)
+    sentence_encoder = load_encoder(str(model(tmp_path / "model")))
+    vectors, asked = TextVectors(sentence_encoder), []
+    plain = sentence_encoder.encode
+
+    def encode(texts: list[str], max_tokens: int) -> np.ndarray:
+        asked.extend(texts)
+        return plain(texts, max_tokens)
+
+    monkeypatch.setattr(sentence_encoder, "encode", encode)
+    first = vectors(["grey heron", ""])
+    assert np.array_equal(first[0], plain(["grey heron"], 32)[0])
+    assert not first[1].any()
+    assert np.array_equal(vectors(["grey heron"]), first[:1])
+    assert asked == ["grey heron", ""]
+    vectors(["one", "two"])
+    vectors(["grey heron"])
+    assert asked == ["grey heron", "", "one", "two", "grey heron"]

@@ -6,14 +6,14 @@ tree (`svm.py`, trained by `svm_training.py` with the estimates of `xi_alpha.py`
 votes are combined on the way down the tree (`decision.py`; BINGO). `keywords.py` needs no training.
 
 Classifiers of other papers, which nothing else depends on: naive Bayes down the tree (`bayes.py`, Focus; also in SQL,
-see `store/probes.py`), and a filter of terms and collocations (`oasis.py`, `oasis_filter.py`, `oasis_metrics.py`,
-`collocations.py`; OASIS).
+see `store/probes.py`), the cosine similarity to examples (`cosine.py`, Best-N-First), and a filter of terms and
+collocations (`oasis.py`, `oasis_filter.py`, `oasis_metrics.py`, `collocations.py`; OASIS).
 
 A `Model` is a trained classifier with its version. Invariants: a trained classifier never changes, one restored from
 its bytes judges exactly as it does, and every judgement has the version of its model.
 """
 
-from opilio.classify import bayes, oasis, svm  # classifiers register on import
+from opilio.classify import bayes, cosine, oasis, svm  # classifiers register on import
 from opilio.classify.judge import (
     CLASSIFIERS,
     Estimate,
@@ -42,6 +42,7 @@ __all__ = [
     "Step",
     "TrainingSet",
     "bayes",
+    "cosine",
     "oasis",
     "svm",
 ]

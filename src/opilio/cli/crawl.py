@@ -18,7 +18,7 @@ from opilio.errors import InputError
 from opilio.learn.asking import asks
 from opilio.learn.hits import TAKEN_HITS
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
-from opilio.settings import Settings, load, override, parse_assignment
+from opilio.settings import SYSTEMS, Settings, load, override, parse_assignment
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 
 _SHORT = {
@@ -27,6 +27,7 @@ _SHORT = {
     "max_depth": "limits.max_depth",
     "max_bytes": "limits.max_bytes",
     "max_pages_per_host": "limits.max_pages_per_host",
+    "system": "run.system",
     "classifier": "classify.classifier",
     "strategy": "frontier.strategy",
     "order_by": "frontier.order_by",
@@ -60,7 +61,10 @@ _SHORT = {
 @click.option("--max-depth", type=click.IntRange(0), help="Follow links at most this far from a seed.")
 @click.option("--max-bytes", type=SIZE, help="Stop after receiving this much: 500MB, 2GB.")
 @click.option("--max-pages-per-host", type=click.IntRange(0), help="Store at most this many pages of one host.")
-@click.option("--classifier", help="Classifier that judges pages: svm, bayes, oasis, keywords.")
+@click.option(
+    "--system", type=click.Choice(list(SYSTEMS)), help="Run the system of a paper, with its defaults, not Opilio's own."
+)
+@click.option("--classifier", help="Classifier that judges pages: svm, bayes, cosine, oasis, keywords.")
 @click.option("--strategy", help="Order of the frontier: evidence, best-first, breadth-first, bingo, bfs256, sql ...")
 @click.option("--order-by", help='SQL order for --strategy sql: "numtries, relevance DESC, serverload".')
 @click.option("--delay", type=DURATION, help="Time between two requests to one host: 2s.")
@@ -109,6 +113,7 @@ def crawl(
     opilio crawl owls --query "barn owl nesting" --seeds start.txt --max-time 8h
     opilio crawl owls --query "barn owl nesting" --seeds results.html --yes  (learns from its best hits)
     opilio crawl birds --max-pages 5000
+    opilio crawl owls --examples owls.txt --system bingo             (as in the paper)
     opilio crawl birds --ray 127.0.0.1:6379                          (workers on all machines of a Ray cluster)
     """
     changes = {_SHORT[name]: value for name, value in short.items() if value is not None}
@@ -159,7 +164,9 @@ def _open_or_create(
             )
         settings = override(load(config) if config else Settings(), changes)
         query, description = words["query"], words["description"]
-        collection = Collection.create(folder, **given, query=query, description=description, settings=settings)
+        collection = Collection.create(
+            folder, **given, query=query, description=description, system=settings.run.system, settings=settings
+        )
         count = len(description.split())
         if 0 < count < MIN_EXAMPLE_WORDS:
             click.echo(

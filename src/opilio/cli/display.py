@@ -182,6 +182,8 @@ def summary(status: Status) -> str:
         f"({status.slow_hosts:,} slow, {status.bad_hosts:,} bad)",
         f"  {status.urls:,} URLs known, {status.waiting:,} waiting",
     ]
+    if status.system:
+        lines.append(f"  system {status.system}; what it sets: opilio settings {status.folder} --diff")
     if status.harvest is not None:
         lines.append(f"  harvest rate {status.harvest:.3f} (mean relevance, 0 to 1), judged by {status.model}")
     if status.recall is not None:

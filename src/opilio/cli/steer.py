@@ -22,7 +22,7 @@ from opilio.cli.operations import Called, operation_command
 from opilio.crawl import Collection, Status
 from opilio.crawl.operations import crawling
 from opilio.errors import CollectionBusy, InputError
-from opilio.settings import Settings, to_toml
+from opilio.settings import SYSTEMS, Settings, defaults_of, differences, own_settings, to_toml
 from opilio.store import Result
 from opilio.store.export import STDOUT
 from opilio.store.questions import QUESTIONS
@@ -191,12 +191,39 @@ def _export_through_a_file(collection: Collection, form: str, names: list[str], 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), required=False)
-def settings(folder: Path | None) -> None:
-    """Show the settings of FOLDER that differ from the defaults; without FOLDER, all defaults."""
-    if folder is None:
-        click.echo(to_toml(Settings(), everything=True), nl=False)
+@click.option("--system", type=click.Choice(list(SYSTEMS)), help="Without FOLDER: those of a paper's system.")
+@click.option("--diff", is_flag=True, help="A table of what differs from the defaults, and who set it.")
+def settings(folder: Path | None, system: str | None, diff: bool) -> None:
+    """Show what you have set in FOLDER; without FOLDER, all defaults.
+
+    \b
+    opilio settings birds
+    opilio settings birds --diff
+    opilio settings --system bingo --diff
+    """
+    if diff:
+        if folder is None and system is None:
+            raise InputError("nothing to compare with the defaults", "Give a FOLDER, or --system NAME.")
+        chosen = Collection(folder).settings if folder is not None else defaults_of(system or "")
+        _show_differences(chosen)
+    elif folder is None:
+        click.echo(to_toml(defaults_of(system or ""), everything=True), nl=False)
     else:
         click.echo(to_toml(Collection(folder).settings) or "# all settings have their defaults\n", nl=False)
+
+
+def _show_differences(chosen: Settings) -> None:
+    """What differs from Opilio's defaults, the default of each, and whether a system or the user set it."""
+    default, own = Settings(), own_settings(chosen)
+    rows = []
+    for name, value in differences(chosen, default).items():
+        section, _, key = name.partition(".")
+        by = "you" if name in own else f"system {chosen.run.system}"
+        rows.append((name, value, getattr(getattr(default, section), key), by))
+    if rows:
+        show_table(Result(("setting", "here", "default", "set by"), rows))
+    else:
+        click.echo("all settings have their defaults")
 
 
 @operation_command(crawling.pause)

@@ -40,6 +40,7 @@ from opilio.crawl.shipping import check_url
 from opilio.crawl.status import Counters, Status
 from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Workers
 from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
+from opilio.features.encoder import find_encoder
 from opilio.features.word_vectors import INSTALLED, check_vectors
 from opilio.federation.offers import admit_pending
 from opilio.fetch.transport import Transport
@@ -125,11 +126,13 @@ class Collection:
         description: str = "",
         examples: Path | str | None = None,
         topics: Path | str | None = None,
+        system: str = "",
         settings: Settings | Mapping[str, Any] | None = None,
     ) -> Collection:
         """Make a collection from bookmarks, seeds, a query, examples, a taxonomy (`topics`), or several of them.
 
         `description` is a text of one or more sentences; from 30 words on it is a document to learn from.
+        `system` names the system of a paper (`run.system`); `settings` count more.
         """
         folder = Path(folder)
         if (folder / DATABASE_NAME).exists():
@@ -140,6 +143,8 @@ class Collection:
         if not tree.seeds:
             raise InputError(*(_NO_SEEDS if query or description else _NOTHING))
         chosen = settings if isinstance(settings, Settings) else override(Settings(), dict(settings or {}), "settings")
+        if system:
+            chosen = override(chosen, {"run.system": system}, "system")
         chosen = _with_full_paths(chosen)
         _check_names(chosen, folder)
         try:
@@ -414,6 +419,8 @@ def _check_names(settings: Settings, folder: Path) -> None:
     make_strategy(settings.frontier)
     check_url(settings.store.warc_url)
     check_vectors(settings.frontier.word_vectors)
+    if settings.frontier.encoder:
+        find_encoder(settings.frontier.encoder)
     if settings.classify.classifier != KEYWORDS:  # a classifier that learns nothing need not be loaded
         learn.check_settings(settings)
     elif settings.learn.phases:
@@ -437,6 +444,7 @@ def _with_full_paths(settings: Settings) -> Settings:
         "classify.embedding_model": settings.classify.embedding_model,
         "classify.encoder": "" if settings.classify.encoder == INSTALLED else settings.classify.encoder,
         "oasis.filter": settings.oasis.filter,
+        "frontier.encoder": "" if settings.frontier.encoder == INSTALLED else settings.frontier.encoder,
         "frontier.back_links": settings.frontier.back_links,
         "frontier.word_vectors": "" if settings.frontier.word_vectors == INSTALLED else settings.frontier.word_vectors,
         "federation.peers": settings.federation.peers,

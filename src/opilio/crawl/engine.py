@@ -326,6 +326,7 @@ class Engine:
             model=self.teacher.note,
             notices=list(self.absorber.ledger.notices),
             recall=self.watcher.recall,
+            system=self.settings.run.system,
             phase=counters.progress.phase,
             interrupted=self._is_interrupted,
             paused=self.steering.pauses_fetching,

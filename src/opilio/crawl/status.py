@@ -69,6 +69,8 @@ class Status:
     """Hosts that get their turn sooner, subdomains included, and by what factor."""
     questions: int = 0
     """How many questions wait for an answer."""
+    system: str = ""
+    """The system of a paper that runs; empty: Opilio's own."""
 
 
 class Counters:

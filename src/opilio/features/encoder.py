@@ -53,6 +53,10 @@ better (docs/decisions/0016-sentence-encoder.md)."""
 BATCH_TOKENS = 256
 """Word pieces that are encoded together. A text of 8 takes 1.0 ms alone, 0.74 in a batch of 16 and 0.87 in one of 64;
 texts of 128 are faster alone (`bench/speed/encoder.py`)."""
+TEXT_TOKENS = 32
+"""Word pieces of a short text that are used."""
+MAX_REMEMBERED_TEXTS = 20_000
+"""Short texts whose vectors are remembered: 31 MB with 384 dimensions."""
 
 _VERSION = 1
 """Version of the programs written for weights; part of the cache key."""
@@ -277,6 +281,35 @@ def load_encoder(model: str) -> SentenceEncoder:
 @lru_cache(maxsize=2)
 def _load(files: EncoderFiles) -> SentenceEncoder:
     return SentenceEncoder(files)
+
+
+class TextVectors:
+    """Vectors of short texts, such as those of links. The vectors of the latest texts are remembered.
+
+    Texts are encoded one at a time: their vectors do not depend on what was asked before.
+    """
+
+    def __init__(self, encoder: SentenceEncoder) -> None:
+        self._encoder = encoder
+        self._rows: dict[str, Matrix] = {}
+
+    def __call__(self, texts: Sequence[str]) -> Matrix:
+        """A row of length 1 for each text; zeros for an empty one."""
+        rows = np.zeros((len(texts), self._encoder.dimensions), np.float32)
+        for number, text in enumerate(texts):
+            row = self._rows.pop(text, None)
+            if row is None:
+                row = self._encoder.encode([text], TEXT_TOKENS)[0]
+            self._rows[text] = rows[number] = row
+        while len(self._rows) > MAX_REMEMBERED_TEXTS:
+            del self._rows[next(iter(self._rows))]
+        return rows
+
+
+@lru_cache(maxsize=2)
+def load_text_vectors(model: str) -> TextVectors:
+    """The vectors of texts by the encoder of a folder, or `installed`; all uses in a process share them."""
+    return TextVectors(load_encoder(model))
 
 
 def _pooling(folder: Path) -> str:

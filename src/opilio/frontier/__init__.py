@@ -27,8 +27,9 @@ mechanism.
 
 The order is that of a `Strategy` (`strategies.py`). The default, `evidence`, learns from every page
 (`evidence_strategy.py`): it remembers the links to each URL (`link_memory.py`) and their words (`link_words.py`), and
-computes from them what is known of a queued URL (`link_evidence.py`). The strategies of the papers are in `classic.py`,
-and one that learns by reinforcement in `tres.py`.
+computes from them what is known of a queued URL (`link_evidence.py`). With a sentence encoder, it scores the best URLs
+by the texts of their links too (`link_texts.py`). The strategies of the papers are in `classic.py`, and one that learns
+by reinforcement in `tres.py`.
 """
 
 from opilio.frontier.arrays import ABSENT, KeyMap, RecentKeys

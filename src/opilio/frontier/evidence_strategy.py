@@ -15,6 +15,7 @@ import numpy as np
 
 from opilio.errors import SettingsError
 from opilio.frontier.link_evidence import FEATURES, LinkEvidence
+from opilio.frontier.link_texts import TextSimilarity
 from opilio.frontier.queue import QueuedUrl
 from opilio.frontier.strategies import KnownDocument, LinkTextStrategy, RejudgedPages, strategies
 from opilio.model import Document, Judgement
@@ -23,6 +24,7 @@ from opilio.settings import FrontierSettings
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from opilio.frontier.link_texts import Encode
     from opilio.frontier.link_words import Words, WordVectors
 
     Oids: TypeAlias = npt.NDArray[np.int64]
@@ -41,6 +43,10 @@ FORMER_NAMES = {"kindred words": "embedding similarity"}
 """Names of evidence that settings of older collections may have."""
 HUB_WEIGHT = 0.5
 """Weight of being recommended by great hubs, which is 1 for the URL that they recommend most."""
+ENCODED_URLS = 300
+"""With a sentence encoder, this many of the best queued URLs are scored by the similarity of their texts too."""
+TEXT_WEIGHT = 1.0
+"""Weight of that similarity, in units of its spread over these URLs (docs/results/log.md, 2026-11-18)."""
 SEED_PRIORITY, EXPLORED_PRIORITY = 100.0, 50.0
 MEMORY_PAGES = 50.0
 """The relevance of explored pages and of others is an average over about this many of the latest."""
@@ -126,6 +132,10 @@ class AllEvidence(LinkTextStrategy):
         self._recommended: dict[int, float] = {}
         self._explorer = Explorer(settings.explore_share, adapts=settings.explore_adapts)
         self._rejudging: EvidenceRejudging | None = None
+        self._texts: TextSimilarity | None = None
+        """Of the texts of links; None without a sentence encoder."""
+        self._least_encoded = -np.inf
+        """URLs with at least this score are scored by their texts too."""
         self._pages = 0
         self._next = 1
         self._has_begun = False
@@ -143,6 +153,11 @@ class AllEvidence(LinkTextStrategy):
             self.evidence.use_vectors(vectors)
         self._set_names(list(keywords), documents)
 
+    def use_encoder(self, encode: Encode, texts: Sequence[tuple[str, float]]) -> None:
+        """Score the best queued URLs by the texts of links too, from now on."""
+        self._texts = TextSimilarity(encode)
+        self._texts.prepare(texts)
+
     def _set_names(self, keywords: Collection[int], documents: Sequence[KnownDocument]) -> None:
         """Take what names the topics: keywords, and titles of training documents."""
         self.evidence.set_keywords(keywords)
@@ -159,6 +174,8 @@ class AllEvidence(LinkTextStrategy):
         relevance = _sharpened(judgement.relevance) if judgement is not None else 0.0
         self._add_words(np.frombuffer(document.term_ids, "<u4"), relevance)
         self.evidence.add_page(page.oid, relevance, page.steps, document, oids, sids)
+        if self._texts is not None:
+            self._texts.add_links(document, oids)
 
     def _add_words(self, words: Words, relevance: float) -> None:
         self.evidence.add_words(words, relevance)
@@ -173,11 +190,15 @@ class AllEvidence(LinkTextStrategy):
         else:
             self.evidence.settle(oid, _sharpened(relevance))
             self._explorer.settle(oid, relevance)
+        if self._texts is not None:
+            (self._texts.forget if relevance is None else self._texts.settle)(oid)
         self._recommended.pop(oid, None)
 
     def hand_over(self, oid: int, target: int, url: QueuedUrl | None) -> None:
         """Links to a URL become links to its target, and what hubs say of it is said of the target."""
         self.evidence.hand_over(oid, target, url)
+        if self._texts is not None:
+            self._texts.hand_over(oid, target)
         if oid in self._recommended:
             self._recommended[target] = max(self._recommended[oid], self._recommended.get(target, 0.0))
 
@@ -197,6 +218,8 @@ class AllEvidence(LinkTextStrategy):
         if rejudged is not None:
             self.evidence.rejudge(rejudged, words_since)
             self._set_names(rejudged.keywords, rejudged.documents)
+            if self._texts is not None:
+                self._texts.prepare(rejudged.texts)
             self._next = self._pages
 
     # -- priorities
@@ -212,7 +235,8 @@ class AllEvidence(LinkTextStrategy):
         """
         known = self.evidence.known_among([url.oid for url in links])
         features = self.evidence.features(known, renew=False)
-        scores = dict(zip(known.tolist(), self._scores(known, features).tolist(), strict=True))
+        scored = self._with_texts(known, self._scores(known, features))
+        scores = dict(zip(known.tolist(), scored.tolist(), strict=True))
         if self.settings.explore_share:
             scores.update((oid, EXPLORED_PRIORITY) for oid in scores if self._explorer.is_chosen(oid))
 
@@ -242,6 +266,10 @@ class AllEvidence(LinkTextStrategy):
             self._mean = features.mean(axis=0)
             self._spread = np.maximum(features.std(axis=0), _LEAST_SPREAD)
         scores = self._scores(known, features)
+        if self._texts is not None:
+            self._least_encoded = np.sort(scores)[-ENCODED_URLS] if len(scores) > ENCODED_URLS else -np.inf
+            self._texts.refresh(self.evidence.memory.relevance.values, known[scores >= self._least_encoded])
+            scores = self._with_texts(known, scores)
         if self.settings.explore_share:
             places = self._explorer.choose(known, self.evidence.known_nearby(known), scores)
             scores[places] = EXPLORED_PRIORITY
@@ -254,6 +282,8 @@ class AllEvidence(LinkTextStrategy):
             return {}
         added = self._standardised(self.evidence.features([oid], renew=False)[0]) * self.weights
         parts = dict(zip(FEATURES, added.tolist(), strict=True))
+        if self._texts is not None and added.sum() >= self._least_encoded:
+            parts["text similarity"] = TEXT_WEIGHT * float(self._texts.similarities(np.array([oid]))[0])
         if oid in self._recommended:
             parts["great hubs"] = HUB_WEIGHT * self._recommended[oid]
         if self._explorer.is_chosen(oid):
@@ -270,6 +300,15 @@ class AllEvidence(LinkTextStrategy):
             hubs = np.array([self._recommended.get(oid, 0.0) for oid in oids.tolist()], np.float64)
             scores += HUB_WEIGHT * hubs
         return scores
+
+    def _with_texts(self, oids: Oids, scores: Values) -> Values:
+        """Scores to which, for the best, the similarity of texts is added."""
+        if self._texts is None:
+            return scores
+        added = np.zeros(len(scores))
+        best = scores >= self._least_encoded
+        added[best] = TEXT_WEIGHT * self._texts.similarities(oids[best])
+        return scores + added
 
 
 class EvidenceRejudging:

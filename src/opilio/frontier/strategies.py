@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from opilio.frontier.link_texts import Encode
     from opilio.frontier.link_words import WordOdds, Words, WordVectors
 
     Oids: TypeAlias = npt.NDArray[np.int64]
@@ -148,6 +149,12 @@ class LinkTextStrategy(LearningStrategy):
         """Learn what is known before the crawl: stems that name the topics, documents, and vectors of words."""
         raise NotImplementedError
 
+    def use_encoder(self, encode: Encode, texts: Sequence[tuple[str, float]]) -> None:
+        """Called before `prepare` when a sentence encoder is set.
+
+        `texts` are those known before the crawl, each with its relevance: keywords of topics, titles of documents.
+        """
+
 
 class KnownDocument(NamedTuple):
     """A document whose relevance is known before the crawl."""
@@ -172,6 +179,8 @@ class RejudgedPages(NamedTuple):
     """The training documents as they are now."""
     keywords: Collection[int] = ()
     """Stems that name the topics."""
+    texts: Sequence[tuple[str, float]] = ()
+    """As for `LinkTextStrategy.use_encoder`."""
 
 
 class Rejudging(Protocol):

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from opilio.classify import Explanation, KeywordJudge, Model, QueryJudge, Step
+from opilio.classify.cosine import CosineJudge
 from opilio.errors import InputError
 from opilio.features.classifier_input import TextReader
 from opilio.learn.training_state import KEYWORDS
@@ -24,6 +25,7 @@ from opilio.store.terms import neighbour_terms
 from opilio.topics import TopicRecord, hierarchy_of
 
 QUERY = "query"  # the classifier that judges until there is a model
+COSINE = "cosine"  # judges by keywords until then
 MAX_LINKS = 20
 MAX_REASONS = 12
 
@@ -40,11 +42,15 @@ def current_model(store: Store, version: int = 0, classifier: str = QUERY) -> Mo
 
 
 def keyword_model(topics: list[TopicRecord], classifier: str = QUERY) -> Model:
-    """What judges while nothing has been learned: `query`, or `keywords` when the user chose that classifier."""
+    """What judges while nothing has been learned: `query`, or the cosine when the user chose such a classifier."""
     hierarchy = hierarchy_of(topics)
     wanted = {topic.kcid: " ".join(topic.keywords) for topic in topics if hierarchy.is_wanted(topic.kcid)}
     given = {kcid: words for kcid, words in wanted.items() if words}
-    return Model(0, KEYWORDS, KeywordJudge(given)) if classifier == KEYWORDS else Model(0, QUERY, QueryJudge(given))
+    if classifier == KEYWORDS:
+        return Model(0, KEYWORDS, KeywordJudge(given))
+    if classifier == COSINE:
+        return Model(0, COSINE, CosineJudge.of_keywords(given))
+    return Model(0, QUERY, QueryJudge(given))
 
 
 def explain_page(store: Store, url: str, model: Model) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ import numpy as np
 
 from opilio.analyze.terms import LinkWords, Vocabulary, link_words, term_ids
 from opilio.classify import TrainingSet
+from opilio.features.encoder import load_text_vectors
 from opilio.features.word_vectors import stem_vectors
 from opilio.frontier import Host, LearningStrategy, LinkTextStrategy, QueuedUrl, UrlAliases
 from opilio.frontier.hosts import Domain
@@ -51,6 +52,8 @@ def prepare_strategy(strategy: LinkTextStrategy, training: TrainingSet) -> None:
     """Give a strategy the words of the wanted topics, and the training documents, on-topic or not."""
     model = strategy.settings.word_vectors
     vectors = stem_vectors(model, _language_of(training)) if model else None
+    if strategy.settings.encoder:
+        strategy.use_encoder(load_text_vectors(strategy.settings.encoder), texts_of(training))
     strategy.prepare(term_ids(wanted_words(training)), documents_of(training), vectors)
 
 
@@ -78,6 +81,15 @@ def documents_of(training: TrainingSet) -> Iterator[KnownDocument]:
         is_wanted = example.positive and training.hierarchy.is_wanted(example.kcid)
         title = np.array(term_ids(example.item.title, example.item.language), np.uint32)
         yield KnownDocument(stems[stems > 0], title, 1.0 if is_wanted else 0.0)
+
+
+def texts_of(training: TrainingSet) -> list[tuple[str, float]]:
+    """The words that name the wanted topics and the titles of the training documents, and their relevance."""
+    titles = [
+        (example.item.title, float(example.positive and training.hierarchy.is_wanted(example.kcid)))
+        for example in training
+    ]
+    return [(wanted_words(training), 1.0), *titles]
 
 
 @dataclass
@@ -174,7 +186,9 @@ def read_rejudged(store: Store, settings: Settings, rejudging: Rejudging) -> Rej
         words.learn(stems, np.zeros(len(stems), np.int64), np.array([is_good]), are_once=True)
     words.add(slots, good, bad, (float(weighed.sum()), float((1.0 - weighed).sum())))
     keywords = frozenset(term_ids(wanted_words(training)))
-    return RejudgedPages(oids, weighed, _steps(oids, relevance, parents), words, documents, keywords)
+    return RejudgedPages(
+        oids, weighed, _steps(oids, relevance, parents), words, documents, keywords, texts_of(training)
+    )
 
 
 def _steps(oids: npt.NDArray[np.int64], relevance: Values, parents: npt.NDArray[np.int64]) -> Values:

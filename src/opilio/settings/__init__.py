@@ -1,11 +1,23 @@
 """The settings of a collection: one TOML file, crawl.toml, read into frozen dataclasses.
 
 `sections.py` declares every setting with its default, its unit in its name and its meaning in the comment above it; the
-reference page is generated from it. `files.py` reads settings from files, tables and the command line, checks them and
-writes them. An unknown name is an error that suggests the nearest one.
+reference page is generated from it. `systems.py` has the values that make a paper's system. `files.py` reads settings
+from files, tables and the command line, checks them and writes them. An unknown name is an error that suggests the
+nearest one.
 """
 
-from opilio.settings.files import FILE_NAME, current_names, from_table, load, override, parse_assignment, to_toml
+from opilio.settings.files import (
+    FILE_NAME,
+    current_names,
+    defaults_of,
+    differences,
+    from_table,
+    load,
+    override,
+    own_settings,
+    parse_assignment,
+    to_toml,
+)
 from opilio.settings.sections import (
     GIB,
     KIB,
@@ -28,6 +40,7 @@ from opilio.settings.sections import (
     StoreSettings,
     TrapSettings,
 )
+from opilio.settings.systems import SYSTEMS, System
 
 __all__ = [
     "FILE_NAME",
@@ -35,6 +48,7 @@ __all__ = [
     "KIB",
     "MIB",
     "RENAMED",
+    "SYSTEMS",
     "ClassifySettings",
     "DocumentSettings",
     "DuplicateSettings",
@@ -50,11 +64,15 @@ __all__ = [
     "SearchSettings",
     "Settings",
     "StoreSettings",
+    "System",
     "TrapSettings",
     "current_names",
+    "defaults_of",
+    "differences",
     "from_table",
     "load",
     "override",
+    "own_settings",
     "parse_assignment",
     "to_toml",
 ]

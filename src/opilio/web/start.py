@@ -22,7 +22,7 @@ from opilio.crawl.operations.client import is_running
 from opilio.crawl.operations.context import address_of
 from opilio.crawl.status import FOUND
 from opilio.errors import CollectionBusy, CollectionError, InputError, OpilioError
-from opilio.settings import Settings, override, parse_assignment
+from opilio.settings import SYSTEMS, Settings, override, parse_assignment
 from opilio.topics import ExampleKind, read_taxonomy
 from opilio.web.access import AllShelf, Render, Writing, allowed
 from opilio.web.security import LOGIN, LOGIN_PAGE, NotAllowed, Security, cookie_name
@@ -178,6 +178,7 @@ class Wish(BaseModel):
     examples: list[str] = Field(default=[], description="URLs of pages to learn from; the crawl begins there, too.")
     max_pages: int = Field(1000, ge=0, description="Pages to fetch; 0: no limit.")
     max_hours: float | None = Field(None, ge=0, description="Hours to crawl; none: no limit.")
+    system: str = Field("", description="The system of a paper: focus, bingo, best-n-first or oasis; empty: Opilio's.")
     contact: str = Field("", description="URL where site owners can reach you.")
     settings: list[str] = Field(default=[], description="Any settings, each as section.key=value.")
     start: bool = Field(True, description="Start the crawl at once.")
@@ -186,7 +187,7 @@ class Wish(BaseModel):
 @router.get("/new", include_in_schema=False)
 def wizard(request: Request, shelf: AllShelf, pages: Render) -> HTMLResponse:
     """The form."""
-    return pages.render(request, "new.html", folder=_shown(shelf.folder))
+    return pages.render(request, "new.html", folder=_shown(shelf.folder), systems=SYSTEMS)
 
 
 def _shown(folder: Path) -> str:
@@ -218,7 +219,9 @@ def _made(wish: Wish, settings: Settings, folder: Path, inputs: Path) -> Collect
         if "topics" in files:
             _check_taxonomy(files["topics"])
         query, description = wish.query.strip(), wish.description.strip()
-        return Collection.create(folder, query=query, description=description, settings=settings, **files)
+        return Collection.create(
+            folder, query=query, description=description, system=wish.system, settings=settings, **files
+        )
     except InputError as error:
         raise InputError(error.message.replace(f"{inputs}/", "").replace(str(inputs), "it"), error.hint) from None
 

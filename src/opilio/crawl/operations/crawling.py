@@ -60,6 +60,7 @@ def stored_status(folder: Path, settings: Settings, store: Store) -> Status:
         reason=found.reason, model=describe(store.load_models(), settings),
         notices=[one | {"remedies": from_json(one["remedies"], str(folder))} for one in found.notices],
         recall=learn.estimate_recall(store), questions=open_count(settings, count_questions(store)),
+        system=settings.run.system,
     )  # fmt: skip
 
 

@@ -96,7 +96,10 @@ class CrawlBudget(_Table, frozen=True, forbid_unknown_fields=True):
 class Contestant(_Table, frozen=True, forbid_unknown_fields=True):
     """One strategy of the comparison."""
 
-    strategy: str
+    strategy: str = ""
+    """The crawl order; empty: that of the system."""
+    system: str = ""
+    """The whole system of a paper, which only real crawls can run: its own judge, order and way to learn."""
     label: str = ""
     """What it is called in tables; its name, when empty."""
     judge: JudgeChoice | None = None
@@ -111,7 +114,7 @@ class Contestant(_Table, frozen=True, forbid_unknown_fields=True):
     @property
     def name(self) -> str:
         """What it is called in tables."""
-        return self.label or self.strategy
+        return self.label or self.strategy or self.system
 
 
 class MeasureChoice(_Table, frozen=True, forbid_unknown_fields=True):
@@ -169,10 +172,14 @@ class Experiment(_Table, frozen=True, forbid_unknown_fields=True):
         """The settings of a strategy's crawls."""
         where = f"{self.name}, strategy {contestant.name!r}"
         changes = current_names(self.settings) | current_names(contestant.settings)
-        changes["frontier.strategy"] = contestant.strategy
-        if contestant.real:
+        if contestant.strategy:
+            changes["frontier.strategy"] = contestant.strategy
+        if contestant.system:
+            changes = {**_REAL, **changes, "run.system": contestant.system}
+        elif contestant.real:
             judge = self.judge_of(contestant)
             changes = {**_REAL, **current_names(judge.settings), **changes, "classify.classifier": judge.kind}
+        if contestant.real:
             changes["learn.questions"] = contestant.answers  # nobody else would answer
         return override(Settings(), {"run.seed": self.seed + repeat, **changes}, where)
 
@@ -281,6 +288,13 @@ def _check(experiment: Experiment, where: str) -> None:
 
 
 def _check_contestant(experiment: Experiment, contestant: Contestant, where: str) -> None:
+    if not contestant.strategy and not contestant.system:
+        raise SettingsError(f"{where}: a contestant has neither a strategy nor a system", GUIDE)
+    if contestant.system and not contestant.real:
+        raise SettingsError(
+            f"{where}: a whole system, such as {contestant.system!r}, cannot be simulated",
+            "Set `real = true` for it, or compare its `strategy` alone.",
+        )
     judge = experiment.judge_of(contestant)
     if judge.kind != TRUTH:
         CLASSIFIERS.get(judge.kind)
