@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from collections.abc import Callable
 
 import crawl_killed_process
 from opilio import Collection
@@ -17,14 +18,14 @@ KILLABLE = {
 """A crawl that commits often, and takes long enough to be killed in the middle."""
 
 
-def kill_a_crawl(collection: Collection, after_s: float) -> None:
-    """Crawl in a process of its own, and kill it with its worker so long after the crawl began."""
+def kill_a_crawl(collection: Collection, after_s: float, is_time: Callable[[], bool] = lambda: True) -> None:
+    """Crawl in a process of its own, and kill it with its worker so long after the crawl began and it `is_time`."""
     process = context.Process(target=crawl_killed_process.crawl, args=(str(collection.folder),))
     process.start()
     assert process.pid is not None
     note = collection.folder / "engine.json"
     deadline_s = time.monotonic() + 20
-    while not note.exists():
+    while not note.exists() or not is_time():
         assert time.monotonic() < deadline_s
         time.sleep(0.01)
     time.sleep(after_s)

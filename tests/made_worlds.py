@@ -159,6 +159,21 @@ def _found(draw: random.Random, crawl: Any, stored: Any, asked: Any, kcids: Sequ
     return {
         "pages": pages,
         "links": links,
+        "past_links": [
+            {
+                "oid_src": row["oid"], "oid_dst": target["oid"], "sid_src": row["sid"], "sid_dst": target["sid"],
+                "anchor": "gone", "first_seen": at(row["oid"]), "last_seen": at(500 + row["oid"]),
+            }
+            for place, row in enumerate(stored)
+            for target in (crawl[place], crawl[-1 - place])
+        ],
+        "revisits": [
+            {
+                "oid": row["oid"], "first_visited": at(1), "lastvisited": at(500 + row["oid"]), "n": 3,
+                "changes": row["oid"] % 3, "change_interval_s": 1.5 * row["oid"] if row["oid"] % 3 else None,
+            }
+            for row in stored
+        ],
         "visits": visits,
         "terms": [{"oid": row["oid"], "tid": tid, "freq": 1} for row in stored for tid in draw.sample(range(9), 2)],
         "lexicon": [{"tid": tid, "term": f"term{tid}"} for tid in range(9)],

@@ -73,6 +73,12 @@ def filled(store: Store) -> Store:
     batch.counters["links dropped"] = 7
     batch.progress = CrawlProgress(Phase.LEARNING, 1, 2, 3, 4)
     store.write(batch)
+    again = Batch(replaced=[11])
+    add_page(again, 11, relevance=11 / 12, kcid=3, visited=time.time() - 100)
+    again.links.add(11, 12, 3, 0, "link 12", "words around", "main", 0, "a", False)
+    again.terms.add(11, np.array([1, 2, 14], "<u4").tobytes(), np.array([5, 1, 2], "<u2").tobytes())
+    again.revisits.add(11, time.time() - 100, 4711)
+    store.write(again)
     store.query("INSERT INTO hubs SELECT oid, oid / 100 FROM crawl WHERE oid < 12", write=True)
     store.query("INSERT INTO auth SELECT oid, oid / 100 FROM crawl WHERE oid < 20", write=True)
     store.finish_run(store.start_run(NOW_S, "0.1.0", ""), NOW_S + 60, "max_pages", 12)

@@ -38,6 +38,29 @@ def two_topics(**classify: object) -> BayesTree:
 # -- the numbers
 
 
+def test_smoothing_by_hand() -> None:
+    """Equation 1 on four tiny documents, computed on paper: every number here was worked out without the program.
+
+    Birds: "owl owl hawk", "owl nest". Bikes: "wheel wheel", "chain owl". Five distinct terms in all; birds have 5
+    words, 3 of them owl; bikes have 4 words, 1 of them owl and 2 wheel. So theta(birds, owl) = (1 + 3) / (5 + 5),
+    theta(bikes, owl) = (1 + 1) / (5 + 4), theta(birds, wheel) = 1 / 10, theta(bikes, wheel) = (1 + 2) / 9. The page
+    "owl wheel" has 1/2 * 4/10 * 1/10 = 0.02 for birds and 1/2 * 2/9 * 3/9 = 1/27 for bikes.
+    """
+    owl, hawk, nest, wheel, chain = 1, 2, 3, 4, 5
+    documents = [(1, [owl, owl, hawk]), (1, [owl, nest]), (2, [wheel, wheel]), (2, [chain, owl])]
+    training = TrainingSet(
+        hierarchy_of({0: -1, 1: 0, 2: 0}, {1}), tuple(Example(kcid, page(tids)) for kcid, tids in documents)
+    )
+    tree = BayesTree.train(training, Settings())
+    node = tree.nodes[0]
+    assert node.features.tolist() == [owl, hawk, nest, wheel, chain] and node.children == (1, 2)
+    theta = np.exp(node.logtheta)
+    assert theta[:, 0] == pytest.approx([4 / 10, 2 / 10, 2 / 10, 1 / 10, 1 / 10])
+    assert theta[:, 1] == pytest.approx([2 / 9, 1 / 9, 1 / 9, 3 / 9, 2 / 9])
+    assert np.exp(node.logprior) == pytest.approx([0.5, 0.5])
+    assert tree.judge(page([owl, wheel])).relevance == pytest.approx(0.02 / (0.02 + 1 / 27))
+
+
 @settings(max_examples=60)
 @given(worlds(), pages)
 def test_probabilities_are_those_of_the_equations(world: World, tids: list[int]) -> None:

@@ -203,11 +203,14 @@ def test_sql_prints_tables_and_other_forms(finished: Path) -> None:
 
 def test_sql_writes_only_when_allowed(finished: Path) -> None:
     """Without --write nothing changes and the refusal says what is allowed; with it the change is kept."""
-    refused = call("sql", finished, "UPDATE topics SET type = 'path'")
+    refused = call("sql", finished, "UPDATE topics SET description = 'all'")
     assert refused.returncode == 1
     assert refused.stderr.splitlines()[0] == "error: UPDATE would change the collection"
-    assert call("sql", finished, "UPDATE topics SET type = 'path'", "--write").returncode == 0
-    assert Collection(finished).sql("SELECT DISTINCT type FROM topics").rows == [("path",)]
+    assert call("sql", finished, "UPDATE topics SET description = 'all'", "--write").returncode == 0
+    assert Collection(finished).sql("SELECT DISTINCT description FROM topics").rows == [("all",)]
+    impossible = call("sql", finished, "UPDATE topics SET type = 'path'", "--write")
+    assert impossible.returncode == 1
+    assert impossible.stderr.splitlines()[0] == "error: no topic would be good, so no page would be wanted"
 
 
 def test_text_of_pages_cannot_steer_the_terminal(finished: Path) -> None:

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -158,3 +159,20 @@ def test_models_are_kept_compared_and_used_again(folder: Path, tmp_path: Path) -
     refused = call("models", str(folder), "--use", "99")
     assert refused.returncode == 1
     assert "There are: " in refused.stderr
+
+
+def test_classify_gives_the_same_in_the_database(folder: Path, tmp_path: Path) -> None:
+    """Pages are classified in memory and in SQL with one result; only a Bayes tree can be asked in SQL."""
+    copy = tmp_path / "c"
+    shutil.copytree(folder, copy)
+    refused = call("classify", str(copy), "--in-database")
+    assert refused.returncode == 1 and "cannot judge in the database" in refused.stderr
+    Collection(copy).change_settings({"classify.classifier": "bayes"})
+    assert call("topics", "train", str(copy), "--keep-judgements").returncode == 0
+    reports = []
+    for way in ("--in-memory", "--in-database"):
+        report = json.loads(call("classify", str(copy), way, "--json").stdout)
+        assert report.pop("took_s") > 0
+        reports.append((report["pages"], report["relevant_after"]))
+    assert reports[0] == reports[1] and reports[0][0] > 50
+    assert "pages classified in" in call("classify", str(copy)).stdout

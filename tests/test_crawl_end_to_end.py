@@ -186,7 +186,7 @@ def test_asking_while_it_runs(make_collection: MakeCollection) -> None:
         assert other.policy("sql", "depth DESC, serverload")
         assert other.status().order_by == "depth DESC, serverload"
         assert other.export(collection.folder / "now.jsonl") >= 5
-        assert other.sql("UPDATE topics SET type = 'path' RETURNING kcid", write=True).rows == [(0,)]
+        assert other.sql("UPDATE topics SET description = 'all' RETURNING kcid", write=True).rows == [(0,)]
         pages = other.status().pages
         while other.status().pages <= pages:
             assert time.monotonic() < deadline + 20

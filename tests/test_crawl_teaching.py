@@ -147,7 +147,7 @@ def test_teaching_a_collection_at_rest(make_taught: MakeTaught, tmp_path: Path) 
     """Marks and examples are changed in the database; training judges all pages anew; older models still explain."""
     collection = make_taught(classify__classifier="svm")
     collection.crawl()
-    assert collection.mark("data compression", good=False) == ["data compression"]
+    assert collection.mark("data compression", good=False) == {"data compression": "null"}
     note = tmp_path / "note.txt"
     note.write_text("Entropy coding squeezes redundancy out of streams of symbols. " * 5)
     name = collection.add_example("statistics", str(note), positive=False)

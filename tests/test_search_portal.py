@@ -123,7 +123,7 @@ def filled(folder: Path, account: Account) -> Store:
                 [oid, url, url_key(url)],
             )
         for link in account.links:
-            to.execute("INSERT INTO links VALUES (?, ?, 0, 0, ?, '', 'main', 0, 'a', FALSE)", link)
+            to.execute("INSERT INTO links VALUES (?, ?, 0, 0, ?, '', 'main', 0, 'a', FALSE, NULL)", link)
     return store
 
 

@@ -170,7 +170,10 @@ def test_a_replaced_page_leaves_no_old_rows(store: Store) -> None:
     assert store.query("SELECT oid, text FROM pages WHERE oid IN (4, 5)").rows == [(4, "new")]
     assert store.query("SELECT oid_src, anchor FROM links WHERE oid_src IN (4, 5)").rows == [(4, "only link")]
     assert store.query("SELECT count(*) FROM terms WHERE oid IN (4, 5)").rows == [(0,)]
-    assert (store.count_rows("pages"), store.count_rows("links"), store.count_rows("terms")) == (11, 51, 30)
+    assert store.query("SELECT oid_dst, gone FROM link_history WHERE oid_src = 4 ORDER BY oid_dst").rows == [
+        *((oid, True) for oid in range(5, 10)), (30, False)
+    ]  # fmt: skip
+    assert (store.count_rows("pages"), store.count_rows("links"), store.count_rows("terms")) == (11, 47, 30)
 
 
 def test_loading_for_resume(store: Store) -> None:

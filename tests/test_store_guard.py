@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from made_crawls import MadeCrawl
 from opilio.errors import QueryError
 from opilio.store import Store
+from opilio.store.questions import question
 from store_rows import filled
 
 
@@ -176,3 +178,58 @@ def test_errors_suggest_the_right_name(store: Store) -> None:
     with pytest.raises(QueryError) as caught:
         store.query("SELECT relevence FROM crawl")
     assert "relevance" in caught.value.hint
+
+
+# Topics of made_crawls: 0 root > 1 > 2 > 3 (good), 4 (good) and 5 below the root.
+POSSIBLE = [
+    ("UPDATE topics SET type = 'good' WHERE kcid = 5", {5: "good"}),
+    ("UPDATE topics SET type = 'null' WHERE kcid = 3", {1: "null", 2: "null", 3: "null"}),
+    ("UPDATE topics SET type = CASE kcid WHEN 2 THEN 'good' ELSE 'subsumed' END WHERE kcid IN (2, 3)",
+     {2: "good", 3: "subsumed"}),
+]  # fmt: skip
+IMPOSSIBLE = [
+    ("UPDATE topics SET type = 'good' WHERE kcid = 2", "cannot be good: "),
+    ("UPDATE topics SET type = 'good' WHERE kcid = 0", "the root cannot be good"),
+    ("UPDATE topics SET type = 'null'", "no topic would be good"),
+    ("DELETE FROM topics WHERE type = 'good'", "no topic would be good"),
+    ("UPDATE topics SET type = 'null' WHERE kcid = 2", "cannot be null: it is path"),
+    ("INSERT INTO topics VALUES (9, 3, 'x', 'a / b / x', 'good', [], '')", "cannot be good: "),
+]
+
+
+@pytest.fixture
+def with_topics(tmp_path: Path) -> Iterator[Store]:
+    """A store with the topics of `made_crawls`."""
+    with MadeCrawl().fill(Store.create(tmp_path)) as made:
+        yield made
+
+
+def marks(store: Store) -> dict[int, str]:
+    return dict(store.query("SELECT kcid, type FROM topics").rows)
+
+
+@pytest.mark.parametrize(("sql", "changes"), POSSIBLE)
+def test_marks_follow_from_the_good_topics(with_topics: Store, sql: str, changes: dict[int, str]) -> None:
+    """What a statement does not write is brought in line with the good topics that it leaves, in one transaction."""
+    before = marks(with_topics)
+    with_topics.query(sql, write=True, settles_marks=True)
+    assert marks(with_topics) == {**before, **changes}
+
+
+@pytest.mark.parametrize(("sql", "message"), IMPOSSIBLE)
+def test_impossible_marks_are_refused(with_topics: Store, sql: str, message: str) -> None:
+    """A statement that leaves a good topic below a good one, a good root or nothing good changes nothing."""
+    before = with_topics.query("FROM topics ORDER BY kcid").rows
+    with pytest.raises(QueryError, match=message) as caught:
+        with_topics.query(sql, write=True, settles_marks=True)
+    assert "opilio topics mark" in caught.value.hint
+    assert with_topics.query("FROM topics ORDER BY kcid").rows == before
+
+
+def test_the_ready_question_never_marks_the_root(with_topics: Store) -> None:
+    """Asked again and again it widens up to the topics below the root, and then changes nothing."""
+    found = question("mark-ancestor-good")
+    assert found is not None
+    counts = [with_topics.query(found.sql, write=True, settles_marks=True).rows[0][0] for _ in range(4)]
+    assert counts[-1] == 0 and counts[0] > 0
+    assert marks(with_topics)[0] == "path" and marks(with_topics)[1] == "good"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import random
 import shutil
@@ -336,6 +337,20 @@ def test_a_crawl_that_has_counted_nothing_has_no_progress(tmp_path: Path) -> Non
     with Store.open(tmp_path / "c") as store:
         assert store.count_rows("progress") == 0
         assert store.load_progress() == CrawlProgress()
+
+
+def test_links_of_an_older_collection_were_first_seen_with_their_page(tmp_path: Path) -> None:
+    """The migration gives each link the time of its page's visit; views show it, and the link may go later."""
+    with schema_5(tmp_path / "c") as old:
+        old.execute("INSERT INTO pages (oid, visited) VALUES (3, '2024-05-06 07:08:09')")
+        old.execute("INSERT INTO links (oid_src, oid_dst, sid_src, sid_dst) VALUES (3, 4, 0, 0), (9, 3, 0, 0)")
+    seen = datetime.datetime(2024, 5, 6, 7, 8, 9)
+    with Store.open(tmp_path / "c") as store:
+        assert store.query("SELECT oid_src, first_seen FROM link ORDER BY oid_src").rows == [(3, seen), (9, None)]
+        history = "SELECT oid_dst, first_seen, last_seen, gone FROM link_history WHERE oid_src = 3"
+        assert store.query(history).rows == [(4, seen, seen, False)]
+        store.write(Batch(replaced=[3]))
+        assert store.query(history).rows == [(4, seen, seen, True)]
 
 
 def test_migrations_are_numbered_without_gaps() -> None:

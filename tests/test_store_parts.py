@@ -69,6 +69,8 @@ def _check_parts(whole: dict[str, Counter[Any]], parts: list[dict[str, Counter[A
         "questions",
         "redirects",
         "duplicates",
+        "past_links",
+        "revisits",
         "hubs",
         "seeds",
     ):
@@ -109,7 +111,7 @@ def _join_strangers(seed: int) -> None:
         merge(Path(place, "both"), [one, two])
         ours, theirs, both = facts(one), facts(two), facts(Path(place, "both"))
     sources = [ours, theirs]
-    for table in ("visits", "lexicon", "notices", "runs", "offers", "reviews", "questions", "redirects"):
+    for table in ("visits", "lexicon", "notices", "runs", "offers", "reviews", "questions", "redirects", "past_links"):
         columns = slice(1, None) if table == "runs" else slice(None)
         assert {row[columns] for row in both[table]} == {row[columns] for s in sources for row in s[table]}, table
     assert {row[1] for row in both["crawl"]} == {row[1] for source in sources for row in source["crawl"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from bayes_worlds import UNKNOWN, World, log, page, pages, worlds
+from opilio import Collection
 from opilio.classify.bayes import BayesTree
-from opilio.errors import QueryError
+from opilio.errors import InputError, QueryError
 from opilio.store import schema
 from opilio.store.connection import connect
 from opilio.store.probes import bulk_probe, bulk_relevance, chain, single_probe, write_model
@@ -209,3 +211,54 @@ def test_probes_run_in_a_closed_read_only_snapshot(tmp_path: Path) -> None:
     assert bulk_relevance(reader, [0, 1]).num_rows == 2
     reader.execute("ROLLBACK")
     made.close()
+
+
+def test_stored_pages_are_judged_the_same_in_the_database(crawled_taught: Path, tmp_path: Path) -> None:
+    """All pages of a crawl: topic, relevance and confidence by BulkProbe are those of the tree in memory."""
+    shutil.copytree(crawled_taught, tmp_path / "c")
+    collection = Collection(tmp_path / "c")
+    sql = """
+        SELECT oid, last(kcid ORDER BY rowid), last(accepted ORDER BY rowid), last(relevance ORDER BY rowid),
+               last(confidence ORDER BY rowid), last(agreed ORDER BY rowid) FROM judgements GROUP BY oid ORDER BY oid
+    """
+    found = {}
+    for in_database in (False, True):
+        collection.sql("UPDATE pages SET relevance = 0.25", write=True)
+        collection.sql("DELETE FROM judgements", write=True)
+        report = collection.classify(in_database=in_database)
+        assert report["pages"] == collection.sql("SELECT count(*) FROM pages").rows[0][0] > 100
+        assert report["relevant_before"] == 0 < report["relevant_after"]
+        found[in_database] = collection.sql(sql).rows
+        shown = collection.sql("SELECT p.oid, p.relevance FROM pages p ORDER BY p.oid").rows
+        assert shown == [(row[0], row[3]) for row in found[in_database]]
+    assert len(found[True]) == len(found[False]) > 100
+    for one, other in zip(found[False], found[True], strict=True):
+        assert other[:3] == one[:3] and other[5] == one[5]
+        assert other[3:5] == pytest.approx(one[3:5], rel=1e-6, abs=1e-6)
+
+
+def test_pages_with_terms_left_out_are_judged_by_their_text(crawled_taught: Path, tmp_path: Path) -> None:
+    """A page of which the database has no terms, or not all, gets the judgement that it has in memory."""
+    shutil.copytree(crawled_taught, tmp_path / "c")
+    collection = Collection(tmp_path / "c")
+    collection.classify(in_database=False)
+    before = collection.sql("SELECT oid, relevance FROM pages ORDER BY oid").rows
+    collection.sql("DELETE FROM terms WHERE oid % 2 = 0", write=True)
+    collection.sql("UPDATE terms SET freq = 65535 WHERE oid % 3 = 0", write=True)
+    collection.classify(in_database=True)
+    after = collection.sql("SELECT oid, relevance FROM pages ORDER BY oid").rows
+    assert [pytest.approx(one, abs=1e-6) for one in before] == after
+
+
+def test_only_a_bayes_tree_judges_in_the_database(crawled_taught: Path, tmp_path: Path) -> None:
+    """Another classifier is refused, with what to do; without a model, too."""
+    shutil.copytree(crawled_taught, tmp_path / "c")
+    collection = Collection(tmp_path / "c")
+    collection.change_settings({"classify.classifier": "oasis"})
+    collection.train(rejudge=False)
+    with pytest.raises(InputError, match="of the classifier oasis") as caught:
+        collection.classify(in_database=True)
+    assert "bayes" in caught.value.hint
+    collection.sql("DELETE FROM models", write=True)
+    with pytest.raises(InputError, match="no model yet"):
+        collection.classify()

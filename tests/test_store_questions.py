@@ -1,5 +1,6 @@
 """The ready questions: each answers, those of Focus section 1 agree with a plain computation, and docs/sql.md has them."""
 
+import datetime
 import random
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from made_crawls import TOPICS, MadeCrawl
+from made_crawls import BEGAN, TOPICS, MadeCrawl
 from opilio.store import Store
 from opilio.store.questions import QUESTIONS, list_tables, question, to_markdown
 
@@ -37,9 +38,19 @@ class Made:
         self.store = crawl.fill(Store.create(folder))
         with self.store.writing() as to:
             to.execute(f"UPDATE crawl SET numtries = 0 WHERE oid >= {PAGES}")
+            self.seen = [BEGAN + datetime.timedelta(seconds=draw.randrange(10_000)) for _ in self.links]
             to.executemany(
-                "INSERT INTO links VALUES (?, ?, ?, ?, ?, '', 'main', 0, 'a', false)",
-                [(a, b, self.host[a], self.host[b], words) for a, b, words in self.links],
+                "INSERT INTO links VALUES (?, ?, ?, ?, ?, '', 'main', 0, 'a', false, ?)",
+                [
+                    (a, b, self.host[a], self.host[b], words, at)
+                    for (a, b, words), at in zip(self.links, self.seen, strict=True)
+                ],
+            )
+            self.past = [(a, b, at, at + datetime.timedelta(seconds=draw.randrange(5000))) for (a, b, _), at in
+                         zip(self.links[::-1][:200], self.seen[:200], strict=True)]  # fmt: skip
+            to.executemany(
+                "INSERT INTO past_links VALUES (?, ?, 0, 0, '', ?, ?)",
+                [(b, a, *at) for a, b, *at in self.past if b < PAGES],
             )
 
     def ask(self, name: str) -> list[dict[str, Any]]:
@@ -95,8 +106,8 @@ def test_citation_sociology(made: Made) -> None:
     )
 
 
-def test_typed_links_and_their_growth(made: Made) -> None:
-    """Links between pages of different topics are counted by the two topics; over time they add up to the same."""
+def test_typed_links(made: Made) -> None:
+    """Links between pages of different topics are counted by the two topics."""
     expected: Counter[tuple[str, str]] = Counter()
     for a, b, _ in made.links:
         if made.topic.get(a) and made.topic.get(b) and made.topic[a] != made.topic[b]:
@@ -104,13 +115,31 @@ def test_typed_links_and_their_growth(made: Made) -> None:
     rows = made.ask("typed-links")
     assert {(row["from_topic"], row["to_topic"]): row["links"] for row in rows} == expected
     assert all(set(row["words"]) <= {"more", "see"} for row in rows)
-    summed: Counter[tuple[str, str]] = Counter()
-    parts = set()
-    for row in made.ask("community-evolution"):
-        summed[row["from_topic"], row["to_topic"]] += row["links"]
-        parts.add(row["from_then"])
-    assert summed == expected
-    assert 5 < len(parts) <= 13
+
+
+def test_community_evolution(made: Made) -> None:
+    """In each twelfth of the time: the links that were there between two topics, those that came, those that went."""
+    links = [(a, b, at, None) for (a, b, _), at in zip(made.links, made.seen, strict=True)]
+    links += [(b, a, came, went) for a, b, came, went in made.past if b < PAGES]
+    rows = made.ask("community-evolution")
+    starts = sorted({row["from_then"] for row in rows})
+    assert len(starts) == 12 and starts[0] == min(made.seen)
+    ends = [*starts[1:], datetime.datetime.max]
+    expected: Counter[tuple[Any, ...]] = Counter()
+    for a, b, came, went in links:
+        pair = made.topic.get(a), made.topic.get(b)
+        if not all(pair) or pair[0] == pair[1]:
+            continue
+        names = (PATHS[pair[0] or 0], PATHS[pair[1] or 0])
+        for start, end in zip(starts, ends, strict=True):
+            if came < end and (went is None or went >= start):
+                expected["links", start, *names] += 1
+                expected["came", start, *names] += came >= start
+                expected["went", start, *names] += went is not None and went < end
+    found = {(what, row["from_then"], row["from_topic"], row["to_topic"]): row[what]
+             for row in rows for what in ("links", "came", "went")}  # fmt: skip
+    assert found == dict(expected)
+    assert sum(row["went"] for row in rows) > 50
 
 
 def test_spam_filter(made: Made) -> None:

@@ -16,6 +16,7 @@ from opilio.topics import (
     TrainingInput,
     add_example,
     add_topic,
+    describe_marks,
     drop_example,
     find_topic,
     hierarchy_of,
@@ -56,6 +57,54 @@ def test_marking_an_ancestor_covers_what_was_good_below_it() -> None:
     )
 
 
+def test_marks_narrow_in_one_step() -> None:
+    """A topic below the only good one becomes good in its place: the upper one is path, the others below it null."""
+    wide = mark_topic(FINANCE, "Money", good=True).applied_to(FINANCE)
+    change = mark_topic(wide, "Money / Investment", good=True)
+    assert marks(change.applied_to(wide)) == {
+        "": "path", "Money": "path", "Money / Investment": "good", "Money / Investment / Funds": "subsumed",
+        "Money / Banks": "null", "Sport": "null",
+    }  # fmt: skip
+    assert describe_marks({record.path: record.type for record in change.changed}) == (
+        "'Money / Investment' is good now; 'Money' is only on the path to a good topic (path) now; "
+        "'Money / Banks' is not wanted (null) now"
+    )
+    assert describe_marks({}) == ""
+    many = describe_marks({f"t{n}": "null" for n in range(7)})
+    assert many == "'t0', 't1', 't2', 't3', 't4' and 2 more are not wanted (null) now"
+
+
+def test_a_part_of_a_good_topic_is_left_out_in_one_step() -> None:
+    """Marking a subsumed topic null keeps all the rest that was wanted; a path topic takes the good ones with it."""
+    wide = mark_topic(FINANCE, "Money", good=True).applied_to(FINANCE)
+    without = mark_topic(wide, "Money / Investment / Funds", good=False)
+    with pytest.raises(InputError, match="no topic would be good"):
+        mark_topic(records("A", "A / B"), "A / B", good=False)
+    after = without.applied_to(wide)
+    assert {path for path, mark in marks(after).items() if mark == "good"} == {"Money / Banks"}
+    assert marks(after)["Money"] == "path"
+    both = mark_topic(FINANCE, "Sport", good=True).applied_to(FINANCE)
+    assert marks(mark_topic(both, "Money", good=False).applied_to(both)) == {
+        "": "path", "Money": "null", "Money / Investment": "null", "Money / Investment / Funds": "null",
+        "Money / Banks": "null", "Sport": "good",
+    }  # fmt: skip
+
+
+@given(st.integers(0, 5), st.booleans(), st.integers(0, 5), st.booleans())
+def test_no_mark_is_ever_in_the_way(first: int, good: bool, second: int, then: bool) -> None:
+    """Whatever is marked, one more step makes any topic but the root good, and any null that is not the last."""
+    topics = list(FINANCE)
+    for number, wish in ((first, good), (second, then)):
+        path = topics[number].path
+        try:
+            topics = mark_topic(topics, path, good=wish).applied_to(topics)
+        except InputError as error:
+            assert "no topic would be good" in error.message or "root cannot" in error.message
+            continue
+        now = marks(topics)[path]
+        assert now == "good" if wish else now == "null"
+
+
 def test_only_what_changes_is_given_back() -> None:
     """A mark changes the rows it must, and marking again changes none."""
     change = mark_topic(FINANCE, "Sport", good=True)
@@ -67,11 +116,7 @@ def test_only_what_changes_is_given_back() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r: mark_topic(mark_topic(r, "Money", good=True).applied_to(r), "Money / Banks", good=True),
-         "'Money / Banks' cannot be good: 'Money' above it"),
-        (lambda r: mark_topic(mark_topic(r, "Money", good=True).applied_to(r), "Money / Banks", good=False),
-         "'Money / Banks' cannot be null: 'Money' above it"),
-        (lambda r: mark_topic(r, "Money", good=False), "leads to good topics: 'Money / Investment / Funds'"),
+        (lambda r: mark_topic(r, "Money", good=False), "no topic would be good"),
         (lambda r: mark_topic(r, "Money / Investment / Funds", good=False), "no topic would be good"),
         (lambda r: mark_topic(r, "", good=True), "the root cannot be good"),
         (lambda r: mark_topic(r, "Sprot", good=True), "no topic 'Sprot'"),

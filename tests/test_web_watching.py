@@ -29,6 +29,7 @@ from running_crawls import crawl_beside, paused, wait_for, wait_until
 from web_portal import TOKEN, Portal
 
 API = "/api/c/collection"
+MARKED = "'Investment' is good now; 'Investment / Mutual funds' is covered by a good topic above (subsumed) now"
 
 
 def made(folder: Path, relevances: list[float]) -> Store:
@@ -283,7 +284,7 @@ def test_a_notice_has_buttons(dried_up: Collection) -> None:
         relevant = dried_up.status().counters["pages judged relevant"]
         notices.get_by_role("button", name=f"Mark {NEARBY} good").click()
         notices.locator(".tag", has_text="done").wait_for()
-        assert page.locator("#said").inner_text() == f"{NEARBY} is wanted now"
+        assert page.locator("#said").inner_text() == MARKED
         marks = {topic["path"]: topic["mark"] for topic in dried_up.topics()}
         assert (marks[NEARBY], marks[GOOD]) == ("good", "subsumed")
         page.get_by_role("button", name="Resume").click()
@@ -326,7 +327,7 @@ def test_remedies_by_the_api(dried_up: Collection) -> None:
         [notice] = [one for one in portal.get(f"{API}/status")[1]["notices"] if one["kind"] == "dry"]
         sent = {name: notice["remedies"][0][name] for name in ("operation", "arguments")}
         assert portal.ask("POST", remedy, sent, token="")[0] == 403
-        assert portal.ask("POST", remedy, sent) == (200, {"said": f"{NEARBY} is wanted now"})
+        assert portal.ask("POST", remedy, sent) == (200, {"said": MARKED})
         order = {"operation": "policy", "arguments": {"strategy": "breadth-first"}}
         assert portal.ask("POST", remedy, order)[1] == {"said": "ordered by breadth-first"}
         onward = {"operation": "crawl", "arguments": {"settings": {"learn.retrain_after": 200}}}

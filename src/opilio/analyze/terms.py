@@ -35,7 +35,7 @@ MAX_LINK_WORDS = 60
 """Words of a link that are used, and as many of the text around it."""
 
 _MAX_REMEMBERED = 500_000
-_MAX_COUNT = 65535
+MAX_COUNT = 65535
 _NO_TERM = np.zeros(1, "<u4")
 _STEMMERS = {
     "ar": "arabic", "ca": "catalan", "da": "danish", "de": "german", "el": "greek", "es": "spanish", "eu": "basque",
@@ -169,7 +169,7 @@ class Vocabulary:
         if len(ids) > MAX_TERMS:
             kept = np.sort(np.argsort(-counts, kind="stable")[:MAX_TERMS])
             ids, counts = ids[kept], counts[kept]
-        return Terms(ids.tobytes(), np.minimum(counts, _MAX_COUNT).astype("<u2").tobytes(), new)
+        return Terms(ids.tobytes(), np.minimum(counts, MAX_COUNT).astype("<u2").tobytes(), new)
 
     def _report(self, term: int, stem: str) -> None:
         """Report a stem to the lexicon, unless it was reported before. Reporting it twice does no harm."""

@@ -268,6 +268,14 @@ class BayesTree:
         descent = self._descend(item)
         return self._judgement(descent) if descent else Judgement()
 
+    def judge_probabilities(self, logpr: Mapping[int, float]) -> Judgement:
+        """The same from log Pr[c | d] of all topics and every OTHERS, which the database computes.
+
+        They must be those of a page with a feature of the first node: on others `judge` abstains.
+        """
+        leaf = min((kcid for kcid in logpr if kcid not in self.nodes), key=lambda kcid: (-logpr[kcid], kcid))
+        return self._judge_leaf(leaf, logpr)
+
     def explain(self, item: ClassifierInput) -> Explanation:
         """A step for each topic that competed with its siblings at the nodes on the way to the best leaf."""
         descent = self._descend(item)
@@ -327,9 +335,11 @@ class BayesTree:
 
     def _judgement(self, descent: _Descent) -> Judgement:
         leaf = descent.best_leaf()
+        return self._judge_leaf(leaf, descent.expand(self._path))
+
+    def _judge_leaf(self, leaf: int, logpr: Mapping[int, float]) -> Judgement:
         topic = leaf if leaf in self.hierarchy.nodes else others_kcid(leaf)
         accepted = topic != self.hierarchy.start
-        logpr = descent.expand(self._path)
         good, unwanted = _log_sum(logpr, self._good), _log_sum(logpr, self._unwanted)
         relevance = min(1.0, math.exp(good))
         confidence = max(-MAX_LOG_ODDS, min(MAX_LOG_ODDS, good - unwanted))

@@ -34,6 +34,7 @@ _COMMANDS = {  # where each is, and its line in the list of commands
     "resume": ("opilio.cli.steer:resume", "Resume a paused crawl."),
     "host": ("opilio.cli.steer:host", "Lock a host, unlock it, or boost it."),
     "topics": ("opilio.cli.teach:topics", "List the topics; change what is wanted, add examples, train."),
+    "classify": ("opilio.cli.teach:classify", "Classify the stored pages again, in the database or in memory."),
     "explain": ("opilio.cli.teach:explain", "Explain how a page was judged."),
     "models": ("opilio.cli.teach:models", "List, compare and choose the models that judge pages."),
     "census": ("opilio.cli.distill:census", "Show the topics of the pages, and what to do about it."),

@@ -34,6 +34,7 @@ _SHORT = {
     "delay": "fetch.host_delay_s",
     "contact": "fetch.contact_url",
     "workers": "run.workers",
+    "keep_fresh": "revisit.keep_fresh",
 }
 
 
@@ -79,6 +80,10 @@ _SHORT = {
     "--retry-failed", is_flag=True, help="Fetch URLs again that failed, also on hosts that were given up as bad."
 )
 @click.option("--recrawl", is_flag=True, help="Fetch stored pages again, with conditional requests.")
+@click.option(
+    "--keep-fresh/--no-keep-fresh", default=None,
+    help="Go on when no URL is queued: visit stored pages again when they are due, the best hubs first.",
+)  # fmt: skip
 @click.option(
     "--portal",
     type=click.IntRange(0, 65535),

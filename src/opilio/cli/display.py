@@ -106,11 +106,12 @@ class LogLines(Silence):
         self._last_s = time.monotonic()
         harvest = "" if status.harvest is None else f", harvest {status.harvest:.3f}"
         questions = f", questions for you {status.questions}" if status.questions else ""
+        again = f", next visit {next_visit(status)}" if next_visit(status) else ""
         failed = sum(n for name, n in status.outcomes.items() if Outcome(name).kind is OutcomeKind.FAILED)
         click.echo(
             f"{time.strftime('%H:%M:%S')} pages {status.pages:,} ({status.pages_per_s:.1f}/s), "
             f"{show_bytes(status.fetched_bytes)}, waiting {status.waiting:,}, hosts {status.hosts:,}, "
-            f"failed {failed:,}{harvest}{questions}",
+            f"failed {failed:,}{harvest}{questions}{again}",
             err=True,
         )
 
@@ -172,6 +173,15 @@ def grouped(status: Status) -> dict[OutcomeKind, dict[str, int]]:
     return groups
 
 
+def next_visit(status: Status) -> str:
+    """Which stored page is visited again next, and when; empty when none is."""
+    if status.next_due_s is None:
+        return ""
+    wait_s = status.next_due_s - time.time()
+    due = f", {status.due_pages:,} due" if status.due_pages else ""
+    return f"{one_line(status.next_due_url)} {f'in {show_duration(wait_s)}' if wait_s > 0 else 'now'}{due}"
+
+
 def summary(status: Status) -> str:
     """The summary of a crawl: why it ended, what it has, what was dropped and why."""
     rate = status.pages / status.elapsed_s if status.elapsed_s else 0.0
@@ -190,6 +200,8 @@ def summary(status: Status) -> str:
         lines.append(
             f"  recall about {status.recall:.2f} of the relevant pages that can be reached, by its own estimate"
         )
+    if next_visit(status):
+        lines.append(f"  next visit to a stored page: {next_visit(status)}")
     for kind, names in grouped(status).items():
         if names:
             parts = ", ".join(f"{name} {n:,}" for name, n in names.items())

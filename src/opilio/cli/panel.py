@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from opilio.cli import one_line
-from opilio.cli.display import Silence, grouped, notice_lines, show_bytes, show_duration, sparkline
+from opilio.cli.display import Silence, grouped, next_visit, notice_lines, show_bytes, show_duration, sparkline
 from opilio.cli.questions import QuestionKeys
 from opilio.crawl.status import Status
 from opilio.model import OutcomeKind
@@ -84,6 +84,8 @@ def panel(status: Status, width: int, asked: Sequence[Text] = ()) -> Panel:
         bars = sparkline(status.harvest_history)
         recall = f"  recall about {status.recall:.2f}" if status.recall is not None else ""
         lines.append(Text(f"harvest  {status.harvest:.3f}  {bars}{recall}  judged by {status.model}", style="green"))
+    if next_visit(status):
+        lines.append(Text(f"next visit to a stored page  {next_visit(status)}", overflow="ellipsis", no_wrap=True))
     for kind, names in grouped(status).items():
         if kind is not OutcomeKind.STORED and names:
             parts = ", ".join(f"{name} {n:,}" for name, n in list(names.items())[:6])

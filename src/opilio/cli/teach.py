@@ -19,6 +19,7 @@ from opilio.crawl import Collection
 from opilio.crawl.operations import training
 from opilio.crawl.operations.client import is_running
 from opilio.store.training import HIT
+from opilio.topics import describe_marks
 
 FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 TOPIC = click.argument("topic")
@@ -58,9 +59,13 @@ topics.add_command(list_)
 @TOPIC
 @click.argument("mark", type=click.Choice(["good", "null"]))
 def mark(folder: Path, topic: str, mark: str) -> None:
-    """Mark a TOPIC, with all topics below it, as wanted (good) or no longer wanted (null)."""
+    """Mark a TOPIC, with all topics below it, as wanted (good) or no longer wanted (null).
+
+    One step suffices: marks above and below that contradict it change as well, and the answer names them. A topic below
+    a good one becomes good in its place; a topic above good ones covers them.
+    """
     changed = Collection(folder).mark(topic, good=mark == "good")
-    click.echo(f"marks changed: {', '.join(map(one_line, changed)) or 'none'}")
+    click.echo(one_line(describe_marks(changed)) or f"nothing changed: {one_line(topic)!r} is {mark} already")
 
 
 def when_learned(folder: Path) -> str:
@@ -116,6 +121,35 @@ def train(folder: Path, keep_judgements: bool, yes: bool) -> None:
 def _hits_taken(collection: Collection) -> set[str]:
     """The examples that nobody was asked about."""
     return {example["name"] for example in collection.examples() if example["source"] == HIT}
+
+
+@click.command()
+@FOLDER
+@click.option(
+    "--in-database/--in-memory", default=None,
+    help="Judge by SQL (a Bayes tree only), or page by page in memory. By default, what is faster.",
+)  # fmt: skip
+@AS_JSON
+def classify(folder: Path, in_database: bool | None, as_json: bool) -> None:
+    """Classify all stored pages of FOLDER again by the newest model, while no crawl runs.
+
+    Both ways give the same judgements. In the database, BulkProbe of the Focus paper classifies hundreds of pages in
+    one statement, by their terms; in memory, the text of each page is read again.
+
+    \b
+    opilio classify birds
+    opilio classify birds --in-database
+    """
+    began_s = time.monotonic()
+    judged = Collection(folder).classify(in_database=in_database)
+    took_s = time.monotonic() - began_s
+    if as_json:
+        click.echo(json.dumps({**judged, "took_s": took_s}))
+        return
+    click.echo(
+        f"{judged['pages']:,} pages classified in {took_s:.1f} s; relevant: {judged['relevant_after']:,}, "
+        f"before: {judged['relevant_before']:,}"
+    )
 
 
 @topics.command()

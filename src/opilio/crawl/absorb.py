@@ -100,7 +100,15 @@ class Absorber:
         elif fetch.outcome.may_retry and self._retries(url, fetch, now_s):
             self.counters.add("retries")
         else:
+            if fetch.outcome is Outcome.NOT_MODIFIED and url.oid in ledger.recrawls:
+                self._count_revisit(url, fetch, None)
             self._settle(url, fetch.outcome, now_s)
+
+    def _count_revisit(self, url: QueuedUrl, fetch: Fetch, content_hash: int | None) -> None:
+        """Count a visit to a page that is stored; None: the server says that it has not changed."""
+        self.ledger.recrawls.discard(url.oid)
+        self.ledger.batch.revisits.add(url.oid, fetch.started_s, content_hash)
+        self.counters.add("pages visited again")
 
     def _settle(self, url: QueuedUrl, outcome: Outcome, now_s: float, relevance: float | None = None) -> None:
         """Give a URL its final state. `relevance` is that of its page, when that is known."""
@@ -194,8 +202,9 @@ class Absorber:
     ) -> None:
         """A stored page was fetched again: it is unchanged, or its new form replaces the old."""
         ledger = self.ledger
-        ledger.recrawls.discard(url.oid)
-        if repeated is not None and repeated[1] == url.oid and repeated[0] is not Outcome.DUP_NEAR:
+        is_same = repeated is not None and repeated[1] == url.oid and repeated[0] is not Outcome.DUP_NEAR
+        self._count_revisit(url, visit.fetch, document.content_hash)
+        if is_same:
             self._settle(url, Outcome.NOT_MODIFIED, now_s)
             return
         self.counters.add("pages refreshed")

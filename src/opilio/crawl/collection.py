@@ -203,7 +203,16 @@ class Collection:
         _check_names(self.settings, self.folder)  # the file may have been edited by hand
         if recrawl:
             self._check_recrawl()
+        if self.settings.revisit.keep_fresh:
+            self._check_keep_fresh()
         with self._client.opened_soon(threads=1) as store:
+            max_pages = self.settings.limits.max_pages
+            if self.settings.revisit.keep_fresh and 0 < max_pages <= store.load_counters().get("pages", 0):
+                raise SettingsError(
+                    f"the collection has as many pages as limits.max_pages allows ({max_pages:,}), at which a crawl "
+                    "ends, also one that keeps it fresh",
+                    "Raise or remove the limit: --max-pages 0",
+                )
             if retry_failed:
                 urls.retry_failed(store)
             if recrawl:
@@ -217,6 +226,22 @@ class Collection:
             raise SettingsError(
                 "a recrawl fetches pages that are stored, and the page limits count these",
                 "Remove them for it: --max-pages 0 --max-pages-per-host 0; --max-time and --max-bytes may stay.",
+            )
+
+    def _check_keep_fresh(self) -> None:
+        """Refuse what would keep pages from being visited again."""
+        limits, revisit = self.settings.limits, self.settings.revisit
+        if limits.max_pages_per_host:
+            raise SettingsError(
+                "a host with as many pages as limits.max_pages_per_host allows gets no requests, so its pages cannot "
+                "be kept fresh",
+                "Remove the limit, --max-pages-per-host 0, or do without --keep-fresh: --no-keep-fresh",
+            )
+        if not 0 < revisit.min_s <= revisit.max_s or not 0 <= revisit.share <= 1:
+            raise SettingsError(
+                f"revisit.min_s = {revisit.min_s:g}, revisit.max_s = {revisit.max_s:g}, revisit.share = "
+                f"{revisit.share:g}: no order of visits follows from these",
+                "Set 0 < revisit.min_s <= revisit.max_s, and a share between 0 and 1.",
             )
 
     def change_settings(self, changes: Mapping[str, Any]) -> None:
@@ -354,6 +379,7 @@ class Collection:
     archetypes = method(training.archetypes)
     confirm_archetype = method(training.confirm_archetype)
     reject_archetype = method(training.reject_archetype)
+    classify = method(training.classify)
     train = method(training.train)
     models = method(training.models)
     refused_models = method(training.refused_models)

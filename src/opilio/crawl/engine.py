@@ -24,6 +24,7 @@ from opilio.crawl.distiller import Distiller
 from opilio.crawl.forwarder import Forwarder
 from opilio.crawl.indexer import Indexer
 from opilio.crawl.phases import Phases, phase_at_start, settings_in
+from opilio.crawl.refresher import Refresher
 from opilio.crawl.shipping import Shipper
 from opilio.crawl.status import Status
 from opilio.crawl.steering import Steering
@@ -87,6 +88,9 @@ class Engine:
         self.refills = Refills(
             settings.frontier, store, absorber, self.commits, self.steering, self.teacher.link_contexts, self.end
         )
+        self.refresher = Refresher(
+            settings, store, absorber, commit, self.distiller, self.teacher.link_contexts, self._find_queued
+        )
         self.background_tasks: list[BackgroundTask] = [
             self.teacher,
             self.distiller,
@@ -94,6 +98,7 @@ class Engine:
             self.asker,
             self.phases,
             self.steering,
+            self.refresher,
         ]
         self.background_tasks += [kind(settings, store, absorber, commit) for kind in (Indexer, Shipper, Forwarder)]
 
@@ -281,7 +286,7 @@ class Engine:
     def query(self, sql: str, *, write: bool, timeout_s: float) -> Any:
         """Run a statement of the user; called from another thread."""
         try:
-            return self.store.query(sql, write=write, timeout_s=timeout_s, max_chars=MAX_CHARS)
+            return self.store.query(sql, write=write, settles_marks=True, timeout_s=timeout_s, max_chars=MAX_CHARS)
         except OpilioError:
             raise
         except Exception as error:
@@ -332,4 +337,7 @@ class Engine:
             paused=self.steering.pauses_fetching,
             boosts=dict(frontier.boosts),
             questions=self.asker.open,
+            due_pages=self.refresher.upcoming.due,
+            next_due_url=self.refresher.upcoming.next_url,
+            next_due_s=self.refresher.upcoming.next_s,
         )

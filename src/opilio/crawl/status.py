@@ -71,6 +71,12 @@ class Status:
     """How many questions wait for an answer."""
     system: str = ""
     """The system of a paper that runs; empty: Opilio's own."""
+    due_pages: int = 0
+    """Stored pages that are due to be visited again; always 0 unless `revisit.keep_fresh` is set."""
+    next_due_url: str = ""
+    """The stored page that is due first."""
+    next_due_s: float | None = None
+    """When it is due, in seconds since the epoch."""
 
 
 class Counters:

@@ -12,7 +12,8 @@ The states of a URL (`opilio.model.state` has the table of allowed changes):
 - *leased*: a worker fetches it. `Frontier.take` leases it, `Frontier.ended` ends the lease. In memory only.
 - *fetched*, *failed*, *dropped*: settled. The absorber (`opilio.crawl.absorb`) settles a URL by the visit that came
   back; the frontier drops one that must not be fetched after all, and reports that to its listener. A settled URL is
-  queued again only by the user: a recrawl, a raised limit, a lock that is taken back.
+  queued again only by the user (a recrawl, a raised limit, a lock that is taken back), or when its page is due in a
+  standing crawl.
 
 The story. A link that was found is looked up by the key of its URL (`arrays.py`) and screened: scope and traps
 (`filters.py`), depth, a bad host. A URL that passes is queued in its topic's queue, in the lane of its host

@@ -9,14 +9,18 @@ competes with it. So a page that a model puts there anyway stays above them: in 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Self
 
 import msgspec
+import numpy as np
 
 from opilio.classify import Model
+from opilio.classify.bayes import BayesTree
+from opilio.errors import InputError
 from opilio.learn.rejudging_process import PagesJudge, PagesJudgeProcess, StoredPage
 from opilio.model import RELEVANT, Judgement
 from opilio.process import OnStart
@@ -24,12 +28,15 @@ from opilio.settings import ClassifySettings
 from opilio.store import Batch, Store
 from opilio.store.judgements import JudgedPage, apply_judgements, load_pages_to_rejudge, pages_of_older_models
 from opilio.store.links import parent_anchors
+from opilio.store.probes import bulk_probe, known_pages, whole_pages
 from opilio.store.terms import parent_terms
 from opilio.topics import hierarchy_of
 from opilio.topics.hierarchy import ROOT, Hierarchy
 
 CHUNK_PAGES = 500
 NO_CONTEXT = ("", b"")
+DATABASE_PAGES = 200
+"""From so many pages on, a Bayes tree re-judges faster in the database (docs/results/speed.md)."""
 
 
 def link_context(store: Store, oids: list[int], settings: ClassifySettings) -> dict[int, tuple[str, bytes]]:
@@ -94,24 +101,29 @@ def rejudge(
     examples: Mapping[int, int],
     settings: ClassifySettings,
     *,
+    all_pages: bool = False,
+    in_database: bool | None = None,
     on_progress: Callable[[int], object] = lambda pages: None,
     on_start: OnStart | None = None,
 ) -> Rejudged:
     """Judge all pages that an older model judged, and give what they link to its new priority.
 
     `examples` are oids of examples with their topics: those stay what the user says they are, as counter-examples do
-    (`DeniedTopics`). Pages whose text is not kept cannot be re-judged. Work is committed in pieces: what was done stays
-    done when this is stopped, as it is when `on_progress`, which is given the number of pages judged so far, returns
-    False. With `on_start`, which is given the process, many pages are judged in a process of low priority, so that a
-    crawl can go on.
+    (`DeniedTopics`). Pages whose text is not kept cannot be re-judged. With `all_pages`, pages that this model has
+    judged are judged again. Work is committed in pieces: what was done stays done when this is stopped, as it is when
+    `on_progress`, which is given the number of pages judged so far, returns False.
+
+    `in_database` says whether a Bayes tree judges by SQL (`DatabaseJudge`); by default it does when there are enough
+    pages for that to be faster. With `on_start`, which is given the process, many pages are judged in a process of low
+    priority otherwise, so that a crawl can go on.
     """
-    result, version = Rejudged(), Model.from_bytes(model_bytes).version
+    model = Model.from_bytes(model_bytes)
+    result, below = Rejudged(), model.version + all_pages
     denied = DeniedTopics.of(store, examples)
-    with _judge(store, version, model_bytes, on_start) as judge:
-        for rows in _chunks(store, version):
-            batch, context = Batch(), link_context(store, [page.oid for page in rows], settings)
-            judged = judge([StoredPage._make((*page[2:], *context.get(page.oid, NO_CONTEXT))) for page in rows])
-            for page, said in zip(rows, judged, strict=True):
+    with _judge(store, model, model_bytes, settings, below, in_database, on_start) as judge:
+        for rows in _chunks(store, below):
+            batch = Batch()
+            for page, said in zip(rows, judge(rows), strict=True):
                 is_example = page.oid in examples
                 own = {"topic": examples[page.oid], "accepted": True, "relevance": 1.0} if is_example else {}
                 judgement = denied.overrule(page.oid, msgspec.structs.replace(said, **own))
@@ -126,13 +138,80 @@ def rejudge(
     return result
 
 
+PageJudge = Callable[[Sequence[JudgedPage]], Sequence[Judgement]]
+
+
+@contextmanager
 def _judge(
-    store: Store, version: int, model: bytes, on_start: OnStart | None
-) -> AbstractContextManager[Callable[[Sequence[StoredPage]], Sequence[Judgement]]]:
-    """Who judges. A few pages are judged before a process would have started."""
-    if on_start is None or len(pages_of_older_models(store, version)) <= CHUNK_PAGES:
-        return nullcontext(PagesJudge(model))
-    return PagesJudgeProcess(model, on_start)
+    store: Store,
+    model: Model,
+    model_bytes: bytes,
+    settings: ClassifySettings,
+    below: int,
+    in_database: bool | None,
+    on_start: OnStart | None,
+) -> Iterator[PageJudge]:
+    """Who judges. A few pages are judged before a process would have started, or SQL would have been planned."""
+    pages, tree = len(pages_of_older_models(store, below)), model.trained_judge
+    if in_database is None:
+        in_database = isinstance(tree, BayesTree) and pages >= DATABASE_PAGES and _is_newest(store, model)
+    if in_database and not isinstance(tree, BayesTree):
+        raise InputError(
+            f"model {model.version} is of the classifier {model.classifier}, which cannot judge in the database",
+            "Only a Bayes tree can: set classify.classifier to bayes, then train: opilio topics train FOLDER",
+        )
+    if in_database and isinstance(tree, BayesTree):
+        yield DatabaseJudge(store, model, tree, settings)
+        return
+    if on_start is None or pages <= CHUNK_PAGES:
+        chosen: AbstractContextManager[PagesJudge | PagesJudgeProcess] = nullcontext(PagesJudge(model_bytes))
+    else:
+        chosen = PagesJudgeProcess(model_bytes, on_start)
+    with chosen as judge:
+        yield lambda rows: judge(_stored(store, rows, settings))
+
+
+def _is_newest(store: Store, model: Model) -> bool:
+    """Whether the tables of the model in the database are those of this one."""
+    models = store.load_models()
+    return bool(models) and models[0].version == model.version
+
+
+def _stored(store: Store, rows: Sequence[JudgedPage], settings: ClassifySettings) -> list[StoredPage]:
+    context = link_context(store, [page.oid for page in rows], settings)
+    return [StoredPage._make((*page[2:], *context.get(page.oid, NO_CONTEXT))) for page in rows]
+
+
+class DatabaseJudge:
+    """Judges stored pages by BulkProbe (Focus 2.1.3): by their terms in the database, all pages of a chunk at once.
+
+    The judgements are those of the tree in memory. A page of which the database has not all terms is judged there.
+    """
+
+    def __init__(self, store: Store, model: Model, tree: BayesTree, settings: ClassifySettings) -> None:
+        self._store = store
+        self._model = model
+        self._tree = tree
+        self._settings = settings
+
+    def __call__(self, rows: Sequence[JudgedPage]) -> list[Judgement]:
+        """The judgement of each page."""
+        oids = [page.oid for page in rows]
+        with self._store.reading() as cursor:
+            whole = whole_pages(cursor, oids)
+            known = known_pages(cursor, oids)
+            probed = bulk_probe(cursor, sorted(whole & known))
+        dids, kcids = probed["did"].to_numpy(), probed["kcid"].to_numpy()
+        logprs = probed["logpr"].to_numpy()
+        starts = np.flatnonzero(np.diff(dids, prepend=-1)).tolist()
+        found = {oid: Judgement() for oid in whole - known}
+        for start, end in itertools.pairwise([*starts, len(dids)]):
+            logpr = dict(zip(kcids[start:end].tolist(), logprs[start:end].tolist(), strict=True))
+            found[int(dids[start])] = self._tree.judge_probabilities(logpr)
+        rest = [page for page in rows if page.oid not in whole]
+        judged = PagesJudge(self._model.to_bytes())(_stored(self._store, rest, self._settings)) if rest else []
+        found.update(zip((page.oid for page in rest), judged, strict=True))
+        return [msgspec.structs.replace(found[oid], model_version=self._model.version) for oid in oids]
 
 
 def _chunks(store: Store, version: int) -> Iterator[list[JudgedPage]]:

@@ -143,6 +143,9 @@ def replay_pages(
             url.steps = steps[oid] = strategy.steps_at(url, judgement)
             document = _document(page, strategy, vocabulary)
             oids = aliases.final_all(page.oids)
+            if max(oids, default=-1) >= len(sids):  # the crawl goes on, and has stored it since
+                with store.reading() as cursor:
+                    sids = hosts_by_oid(cursor)
             strategy.observe(url, judgement, document, oids, sids[oids].tolist())
         if not goes_on():
             break

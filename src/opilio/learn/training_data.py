@@ -75,11 +75,11 @@ def add_inputs(store: Store, tree: TopicTree, source: str, read_file: ReadFile) 
     return added
 
 
-def mark(store: Store, path: str, *, good: bool) -> list[str]:
-    """Mark a topic good or null. Returns the paths of all topics whose mark has changed."""
+def mark(store: Store, path: str, *, good: bool) -> dict[str, str]:
+    """Mark a topic good or null. Returns the topics whose mark has changed, by path, and the mark each has now."""
     change = mark_topic(store.load_topics(), path, good=good)
     apply(store, change)
-    return [record.path or record.name for record in change.changed]
+    return {record.path or record.name: record.type for record in change.changed}
 
 
 def add_example(store: Store, path: str, example: str, positive: bool, folder: Path, read_file: ReadFile) -> str:

@@ -39,7 +39,7 @@ class UrlState(StrEnum):
 TRANSITIONS: dict[UrlState, frozenset[UrlState]] = {
     UrlState.WAITING: frozenset({UrlState.LEASED, UrlState.DROPPED, UrlState.FAILED}),
     UrlState.LEASED: frozenset({UrlState.WAITING, UrlState.FETCHED, UrlState.FAILED, UrlState.DROPPED}),
-    UrlState.FETCHED: frozenset({UrlState.WAITING}),  # a recrawl fetches it again
+    UrlState.FETCHED: frozenset({UrlState.WAITING}),  # a recrawl fetches it again, or its page is due
     UrlState.FAILED: frozenset({UrlState.WAITING}),  # so does `opilio crawl --retry-failed`
     UrlState.DROPPED: frozenset({UrlState.WAITING}),  # a limit was raised, or a lock taken back
 }

@@ -49,6 +49,9 @@ _REFERENCES = """
         SELECT d.part, s.oid FROM whole.links l
         JOIN owners s ON s.oid = l.oid_src JOIN owners d ON d.oid = l.oid_dst WHERE s.part <> d.part
         UNION ALL
+        SELECT s.part, d.oid FROM whole.past_links l
+        JOIN owners s ON s.oid = l.oid_src JOIN owners d ON d.oid = l.oid_dst WHERE s.part <> d.part
+        UNION ALL
         SELECT s.part, d.oid FROM whole.redirects r
         JOIN owners s ON s.oid = r.oid_src JOIN owners d ON d.oid = r.oid_dst WHERE s.part <> d.part
         UNION ALL

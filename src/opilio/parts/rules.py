@@ -313,6 +313,16 @@ RULES: Mapping[str, TableRule] = {
         """,
         JOIN_LINKS,
     ),
+    "past_links": _all_of_its_url(
+        "past_links", oid="oid_src", joins="JOIN numbers d ON d.old = t.oid_dst",
+        renumbered=", d.new AS oid_dst, n.sid AS sid_src, d.sid AS sid_dst",
+        divide="""
+            INSERT INTO part.past_links
+            SELECT t.* REPLACE (s.rowid AS oid_src, d.rowid AS oid_dst, s.sid AS sid_src, d.sid AS sid_dst)
+            FROM whole.past_links t JOIN numbers s ON s.oid = t.oid_src JOIN numbers d ON d.oid = t.oid_dst WHERE s.own
+        """,
+    ),
+    "revisits": _of_its_url("revisits", gives="gives_page"),
     "terms": _of_its_url("terms", gives="gives_page"),
     "lexicon": _in_every_part("lexicon"),  # it has the words of models, too
     "visits": TableRule(DIVIDE_VISITS, JOIN_VISITS),

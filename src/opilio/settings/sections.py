@@ -382,6 +382,24 @@ class LearnSettings:
 
 
 @dataclass(frozen=True)
+class RevisitSettings:
+    """When stored pages are visited again by themselves."""
+
+    # Keep the collection fresh: the crawl does not end when no URL is queued, but visits stored pages again when they
+    # are due, the best hubs first, until it is stopped or reaches a limit.
+    keep_fresh: bool = False
+    # A page is due for the first time after this many seconds. Later it is due after the estimated time between its
+    # changes, or, if it has never changed, after as long as it has been known.
+    first_s: float = 86_400.0
+    # A page is never due sooner than this after its last visit ...
+    min_s: float = 3600.0
+    # ... and always after this time. A page that can no longer be fetched is tried again after this time.
+    max_s: float = 2_592_000.0
+    # Share (0 to 1) of the requests that may be visits to stored pages while new URLs are queued.
+    share: float = 0.5
+
+
+@dataclass(frozen=True)
 class StoreSettings:
     """What is stored, and how it is written."""
 
@@ -454,6 +472,7 @@ class Settings:
     classify: ClassifySettings = field(default_factory=ClassifySettings)
     oasis: OasisSettings = OasisSettings()
     learn: LearnSettings = LearnSettings()
+    revisit: RevisitSettings = RevisitSettings()
     store: StoreSettings = StoreSettings()
     search: SearchSettings = SearchSettings()
     federation: FederationSettings = FederationSettings()

@@ -220,6 +220,16 @@ class VisitRows(Rows):
 
 
 @dataclass(slots=True)
+class RevisitRows(Rows):
+    """Visits to pages that were stored before: counted in `revisits`."""
+
+    oid: list[int] = _column(_INT64)
+    visited: list[float] = _column(TIME)
+    content_hash: list[int | None] = _column(_UINT64)
+    """That of the text that came; None: the server said that nothing has changed."""
+
+
+@dataclass(slots=True)
 class RedirectRows(Rows):
     """Redirects followed."""
 
@@ -339,6 +349,7 @@ class Batch:
     terms: TermRows = field(default_factory=TermRows)
     lexicon: LexiconRows = field(default_factory=LexiconRows)
     visits: VisitRows = field(default_factory=VisitRows)
+    revisits: RevisitRows = field(default_factory=RevisitRows)
     redirects: RedirectRows = field(default_factory=RedirectRows)
     duplicates: DuplicateRows = field(default_factory=DuplicateRows)
     topics: TopicRows = field(default_factory=TopicRows)
@@ -348,7 +359,8 @@ class Batch:
     judgements: JudgementRows = field(default_factory=JudgementRows)
     notices: NoticeRows = field(default_factory=NoticeRows)
     replaced: list[int] = field(default_factory=list)
-    """Pages stored before of which this batch brings a new form: their old page, links and terms are removed."""
+    """Pages stored before of which this batch brings a new form: their old page, links and terms are removed.
+    Links that are gone stay in `past_links`."""
     counters: dict[str, int] = field(default_factory=dict)
     """Totals as they stand at the end of this batch; counters that did not change may be left out."""
     progress: CrawlProgress | None = None

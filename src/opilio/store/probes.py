@@ -25,6 +25,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from opilio.analyze.terms import MAX_COUNT, MAX_TERMS
 from opilio.classify.bayes import ModelTables
 from opilio.errors import QueryError
 
@@ -93,6 +94,13 @@ SELECT did,
        END AS relevance
 FROM probed GROUP BY did ORDER BY did
 """
+_KNOWN = """
+SELECT DISTINCT did FROM document
+WHERE did IN (SELECT unnest($1::BIGINT[])) AND tid IN (SELECT tid FROM stat WHERE pcid = $2)
+"""
+_WHOLE = """
+SELECT oid FROM terms WHERE oid IN (SELECT unnest($1::BIGINT[])) GROUP BY oid HAVING count(*) < $2 AND max(freq) < $3
+"""
 _ALL, _CHOSEN = "SELECT DISTINCT did FROM document", "SELECT DISTINCT did FROM chosen"
 
 # A good root stands for the topics below it, as in opilio.classify.bayes.good_topics.
@@ -153,6 +161,18 @@ def bulk_probe(connection: duckdb.DuckDBPyConnection, dids: Dids | None = None) 
     """log Pr[c | d] as rows (did, kcid, logpr) of all topics and OTHERS; for the pages `dids`, or all with terms."""
     pcids = {pcid for _, pcid, _, _ in _taxonomy(connection)}
     return _ask(connection, _PROBABILITIES, dids, {"pcids": sorted(pcids)})
+
+
+def known_pages(connection: duckdb.DuckDBPyConnection, dids: Dids) -> set[int]:
+    """Those of the pages `dids` that have a feature of the first node. On all others the classifier abstains."""
+    start = _start({kcid: pcid for kcid, pcid, _, _ in _taxonomy(connection)})
+    rows = connection.execute(_KNOWN, [list(dids), start]).fetchall()
+    return {did for (did,) in rows}
+
+
+def whole_pages(connection: duckdb.DuckDBPyConnection, dids: Dids) -> set[int]:
+    """Those of the pages `dids` of which the table `terms` has every term with its full count, and at least one."""
+    return {did for (did,) in connection.execute(_WHOLE, [list(dids), MAX_TERMS, MAX_COUNT]).fetchall()}
 
 
 def bulk_relevance(connection: duckdb.DuckDBPyConnection, dids: Dids | None = None) -> pa.Table:

@@ -100,16 +100,22 @@ LIMIT 50""",
     ReadyQuestion(
         "mark-ancestor-good",
         "Mark the topic above good",
-        "The paper's cure of a stagnating crawl: the topic above a good one is good too, and all below it is subsumed. "
-        "Put its number in the place of max(pcid). A crawl that runs learns it at once.",
+        "The paper's cure of a stagnating crawl: the topic above a good one is good in its place, and all below it is "
+        "subsumed. It takes the good topic with the highest number whose parent is not the root, for a good root would "
+        "leave nothing out; put another number in the place of that query. A crawl that runs learns it at once.",
         """\
-WITH RECURSIVE subtree AS (
-    SELECT max(pcid) AS kcid FROM topics WHERE type = 'good'
+WITH RECURSIVE upper AS (
+    SELECT max(good.pcid) AS kcid
+    FROM topics AS good JOIN topics AS parent ON parent.kcid = good.pcid
+    WHERE good.type = 'good' AND parent.pcid IS NOT NULL
+),
+subtree AS (
+    FROM upper
     UNION ALL
     SELECT topics.kcid FROM topics JOIN subtree ON topics.pcid = subtree.kcid
 )
 UPDATE topics
-SET type = CASE WHEN kcid = (SELECT max(pcid) FROM topics WHERE type = 'good') THEN 'good' ELSE 'subsumed' END
+SET type = CASE WHEN kcid = (SELECT kcid FROM upper) THEN 'good' ELSE 'subsumed' END
 WHERE kcid IN (SELECT kcid FROM subtree)""",
         "Focus 3.7",
         writes=True,
@@ -211,23 +217,33 @@ LIMIT 50""",
     ReadyQuestion(
         "community-evolution",
         "Community evolution: links between topics over time",
-        "How many links lead from one topic to another, in twelve parts of the time in which the pages were fetched; "
-        "for a year of crawls, replace the parts by date_trunc('month', visited).",
+        "How many links lead from one topic to another, how many of them came and how many went, in twelve parts of "
+        "the time over which the crawl has seen links. For a certain year, put its months in the place of the parts.",
         """\
-WITH time AS (
-    SELECT epoch(min(visited)) AS began, greatest((epoch(max(visited)) - epoch(min(visited))) / 12, 1) AS part
-    FROM pages
+WITH span AS (
+    SELECT epoch(min(first_seen)) AS began, greatest(epoch(max(last_seen) - min(first_seen)), 1e-6) / 12 AS part_s
+    FROM link_history
+),
+part AS (
+    SELECT began + part_s * i AS start_s,
+           CASE WHEN i = 11 THEN 'infinity'::DOUBLE ELSE began + part_s * (i + 1) END AS end_s
+    FROM span, range(12) t(i)
+),
+between_topics AS (
+    SELECT a.path AS from_topic, b.path AS to_topic, epoch(first_seen) AS came_s,
+           CASE WHEN gone THEN epoch(last_seen) ELSE 'infinity'::DOUBLE END AS went_s
+    FROM link_history
+    JOIN pages AS source ON source.oid = oid_src
+    JOIN pages AS target ON target.oid = oid_dst
+    JOIN topics AS a ON a.kcid = source.kcid
+    JOIN topics AS b ON b.kcid = target.kcid
+    WHERE a.kcid <> b.kcid AND a.pcid IS NOT NULL AND b.pcid IS NOT NULL
 )
-SELECT make_timestamp(((began + part * floor((epoch(source.visited) - began) / part)) * 1000000)::BIGINT) AS from_then,
-       a.path AS from_topic, b.path AS to_topic, count(*) AS links
-FROM time, links
-JOIN pages AS source ON source.oid = links.oid_src
-JOIN pages AS target ON target.oid = links.oid_dst
-JOIN topics AS a ON a.kcid = source.kcid
-JOIN topics AS b ON b.kcid = target.kcid
-WHERE a.kcid <> b.kcid AND a.pcid IS NOT NULL AND b.pcid IS NOT NULL
+SELECT make_timestamp((start_s * 1000000)::BIGINT) AS from_then, from_topic, to_topic, count(*) AS links,
+       count(*) FILTER (came_s >= start_s) AS came, count(*) FILTER (went_s < end_s) AS went
+FROM part JOIN between_topics ON came_s < end_s AND went_s >= start_s
 GROUP BY ALL
-ORDER BY from_then, links DESC""",
+ORDER BY from_then, links DESC, from_topic, to_topic""",
         "Focus 1",
     ),
     ReadyQuestion(

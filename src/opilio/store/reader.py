@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from opilio.errors import QueryError
 from opilio.settings import MIB
-from opilio.store import guard, refill
+from opilio.store import guard, marks, refill
 from opilio.store.connection import DatabaseFile, roll_back, store_error
 from opilio.store.guard import Result
 from opilio.store.refill import StoredUrl
@@ -50,21 +50,26 @@ class StoreReader:
         params: Sequence[Any] | Mapping[str, Any] = (),
         *,
         write: bool = False,
+        settles_marks: bool = False,
         timeout_s: float = 0.0,
         max_rows: int = MAX_ROWS,
         max_chars: int = 0,
     ) -> Result:
         """Answer one statement of the user's; from any thread. It may change rows only with `write`.
 
+        With `settles_marks`, a change that leaves impossible marks of topics is refused, as a whole (`marks.py`).
         With `max_chars`, rows end where their texts together would be longer: an answer need not fit into memory.
         """
         with self._cursor() as cursor:
             is_change = guard.check(cursor, sql, write=write)
             with self._file.turn if is_change else nullcontext(), _deadline(cursor, timeout_s):
                 self._take_snapshot(cursor, "BEGIN" if is_change else _READ_ONLY)
+                topics = marks.read_topics(cursor) if is_change and settles_marks else None
                 cursor.execute(sql, params if isinstance(params, Mapping) else list(params))
                 rows, truncated = _fetch(cursor, max_rows, max_chars)
                 columns = tuple(column[0] for column in cursor.description or ())
+                if topics is not None:
+                    marks.settle_marks(cursor, topics)
                 if is_change:
                     cursor.execute("COMMIT")
         return Result(columns, rows, truncated)

@@ -113,7 +113,29 @@ CREATE TABLE links (
     region   VARCHAR,           -- part of the page: main, nav, footer, ...
     position INTEGER,           -- links before it on the page
     kind     VARCHAR,           -- a, area, frame, refresh, canonical, alternate
-    nofollow BOOLEAN
+    nofollow BOOLEAN,
+    first_seen TIMESTAMP        -- when a visit of the page found it first
+);
+
+-- One row per link that a page had once and has no more: the page was visited again, and its links had changed.
+CREATE TABLE past_links (
+    oid_src    BIGINT NOT NULL,
+    oid_dst    BIGINT NOT NULL,
+    sid_src    INTEGER NOT NULL,
+    sid_dst    INTEGER NOT NULL,
+    anchor     VARCHAR,
+    first_seen TIMESTAMP,
+    last_seen  TIMESTAMP        -- the last visit that found it
+);
+
+-- One row per page that was fetched again: how often it changes (store/revisits.py has the formula).
+CREATE TABLE revisits (
+    oid               BIGINT NOT NULL,
+    first_visited     TIMESTAMP NOT NULL,
+    lastvisited       TIMESTAMP NOT NULL,
+    n                 INTEGER NOT NULL,  -- times it was fetched again
+    changes           INTEGER NOT NULL,  -- times its text had changed since the visit before
+    change_interval_s DOUBLE             -- estimated mean time between two changes; NULL: no change seen yet
 );
 
 -- One row per page and distinct stem.
@@ -328,20 +350,33 @@ SELECT c.*,
        coalesce(hub.score, 0) AS hub_score,
        coalesce(aut.score, 0) AS authority_score,
        {'score': coalesce(hub.score, 0)} AS hubs,  -- so that HUBS.score and AUTH.score read as in the paper
-       {'score': coalesce(aut.score, 0)} AS auth
+       {'score': coalesce(aut.score, 0)} AS auth,
+       r.change_interval_s  -- of a page that is fetched again: estimated time between its changes; NULL: unknown
 FROM crawl c
 LEFT JOIN hosts h ON h.sid = c.sid
 LEFT JOIN hubs hub ON hub.oid = c.oid
 LEFT JOIN auth aut ON aut.oid = c.oid
+LEFT JOIN revisits r ON r.oid = c.oid
 WHERE c.state = 'waiting';
 
 -- One row per page with its address and topic: what `opilio export` writes.
 CREATE VIEW collection AS
-SELECT p.*, c.url, h.host, h.domain, c.depth, t.path AS topic
+SELECT p.*, c.url, h.host, h.domain, c.depth, t.path AS topic, r.change_interval_s
 FROM pages p
 JOIN crawl c ON c.oid = p.oid
 LEFT JOIN hosts h ON h.sid = c.sid
-LEFT JOIN topics t ON t.kcid = p.kcid;
+LEFT JOIN topics t ON t.kcid = p.kcid
+LEFT JOIN revisits r ON r.oid = p.oid;
+
+-- Every link that a page has or had, with the times of the first and the last visit that found it.
+CREATE VIEW link_history AS
+SELECT l.oid_src, l.oid_dst, l.sid_src, l.sid_dst, l.anchor, l.first_seen,
+       greatest(l.first_seen, p.visited, r.lastvisited) AS last_seen, false AS gone
+FROM links l
+LEFT JOIN pages p ON p.oid = l.oid_src
+LEFT JOIN revisits r ON r.oid = l.oid_src
+UNION ALL
+SELECT oid_src, oid_dst, sid_src, sid_dst, anchor, first_seen, last_seen, true AS gone FROM past_links;
 
 -- Harvest rate per minute.
 CREATE VIEW harvest AS

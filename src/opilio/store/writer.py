@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from opilio.errors import StoreError
 from opilio.settings import MIB
+from opilio.store import link_history
 from opilio.store.batch import Batch
 from opilio.store.connection import DatabaseFile, roll_back, store_error
 
@@ -32,6 +33,7 @@ FROM (
 WHERE crawl.oid = latest.oid
 """
 # Tables whose rows are replaced; all others are appended to.
+_OF_HISTORY = ("links", "revisits")  # what is stored of them depends on what was there before (`link_history.py`)
 _REPLACED_BY = {"hosts": "sid", "topics": "kcid", "counters": "name"}
 
 
@@ -47,17 +49,25 @@ class StoreWriter:
 
     def write(self, batch: Batch) -> None:
         """Commit `batch` in one transaction. It is on disk on return; nothing of it is when this raises."""
-        tables = [(name, rows.to_arrow()) for name, rows in batch.tables() if len(rows)]
+        tables = [(name, rows.to_arrow()) for name, rows in batch.tables() if len(rows) and name not in _OF_HISTORY]
+        if batch.links:
+            tables.append(("links", link_history.with_first_seen(batch.links, batch.visits)))
+        revisits = batch.revisits.to_arrow()
         if batch.counters:
             names, totals = list(batch.counters), list(batch.counters.values())
             tables.append(("counters", pa.table({"name": names, "n": pa.array(totals, pa.int64())})))
         with self._changing("write"):
             self._maintain()
             with self._transaction():
+                before = link_history.links_before(self._cursor, batch.replaced) if batch.replaced else None
+                if len(revisits):
+                    link_history.count_revisits(self._cursor, revisits)
                 if batch.replaced:
                     self._remove_pages(batch.replaced)
                 for name, table in tables:
                     self._write_table(name, table)
+                if before is not None:
+                    link_history.compare_links(self._cursor, before)
                 if batch.progress is not None:
                     self._cursor.execute("DELETE FROM progress")
                     values = list(dataclasses.astuple(batch.progress))

@@ -19,6 +19,7 @@ from opilio.topics.changes import (
     Change,
     Merge,
     add_topic,
+    describe_marks,
     mark_topic,
     merge_tree,
 )
@@ -45,6 +46,7 @@ __all__ = [
     "add_example",
     "add_topic",
     "default_others",
+    "describe_marks",
     "drop_example",
     "find_topic",
     "hierarchy_of",

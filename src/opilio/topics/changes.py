@@ -6,7 +6,7 @@ marks follow from the good ones. A change that would break them raises InputErro
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from opilio.errors import InputError
@@ -22,6 +22,9 @@ from opilio.topics.tree import (
     clean_name,
     words_of,
 )
+
+SHOWN = 5
+"""Topics that a sentence names."""
 
 
 @dataclass(frozen=True)
@@ -49,35 +52,56 @@ class Merge:
 
 
 def mark_topic(records: Sequence[TopicRecord], path: str, *, good: bool) -> Change:
-    """Mark a topic good, or null.
+    """Mark a topic good, or null. One step suffices: the marks of other topics give way to the one that is asked for.
 
-    Good topics below one that becomes good become subsumed.
+    A topic that becomes good replaces the good ones below it, which become subsumed, and the good one above it, which
+    becomes path: then the other topics below that one are null. A topic below a good one becomes null by dividing that
+    one: it becomes path, and all other topics below it stay wanted. A path topic becomes null with all good ones below
+    it. Only the last good topic cannot be marked null.
     """
     topic = find_topic(records, path)
-    chosen = good_of(records)
-    if not good:
-        _check_unmark(records, topic)
-        return _settled(records, records, chosen - {topic.kcid})
-    if topic.kcid == ROOT:
-        check_root(len(records))
-    return _settled(records, records, chosen - _below(records, topic.kcid) | {topic.kcid})
+    chosen, below = good_of(records), _below(records, topic.kcid)
+    line = _line(records, topic)
+    if good:
+        if topic.kcid == ROOT:
+            check_root(len(records))
+        return _settled(records, records, chosen - below - set(line) | {topic.kcid})
+    above = next((kcid for kcid in line if kcid in chosen), None)
+    if above is not None:
+        inside = {topic.kcid, *line[: line.index(above)]}
+        beside = {r.kcid for r in records if r.pcid in {above, *inside} - {topic.kcid}} - inside
+        chosen = chosen - {above} | beside
+    return _settled(records, records, chosen - below)
 
 
-def _check_unmark(records: Sequence[TopicRecord], topic: TopicRecord) -> None:
-    mark = marks_from(records, good_of(records))[topic.kcid]
-    good = [record for record in records if record.type == Mark.GOOD]
-    if mark is Mark.SUBSUMED:
-        [above] = [record for record in good if topic.kcid in _below(records, record.kcid)]
-        raise InputError(
-            f"topic {topic.path!r} cannot be null: {above.path!r} above it is good, with everything below it",
-            f"Mark {above.path!r} null, then mark the topics below it that you want good.",
-        )
-    if mark is Mark.PATH:
-        inside = _below(records, topic.kcid)
-        names = ", ".join(repr(record.path) for record in good if record.kcid in inside)
-        raise InputError(
-            f"topic {topic.path or topic.name!r} leads to good topics: {names}", "Mark those null instead."
-        )
+def _line(records: Sequence[TopicRecord], topic: TopicRecord) -> list[int]:
+    """The topics above one, from its parent up to the root."""
+    parents = {record.kcid: record.pcid for record in records}
+    line: list[int] = []
+    above = topic.pcid
+    while above is not None:
+        line.append(above)
+        above = parents[above]
+    return line
+
+
+_MARKED = {
+    Mark.GOOD: "good",
+    Mark.SUBSUMED: "covered by a good topic above (subsumed)",
+    Mark.PATH: "only on the path to a good topic (path)",
+    Mark.NULL: "not wanted (null)",
+}
+
+
+def describe_marks(marks: Mapping[str, str]) -> str:
+    """A sentence about topics that have other marks now, given by their paths; empty when there are none."""
+    parts = []
+    for mark, said in _MARKED.items():
+        paths = [path for path, now in marks.items() if now == mark]
+        if paths:
+            names = ", ".join(map(repr, paths[:SHOWN])) + (f" and {len(paths) - SHOWN} more" * (len(paths) > SHOWN))
+            parts.append(f"{names} {'is' if len(paths) == 1 else 'are'} {said} now")
+    return "; ".join(parts)
 
 
 def add_topic(

@@ -105,7 +105,7 @@ def marks_of(parents: dict[int, int], good: Iterable[int], paths: dict[int, str]
             if above in chosen and kcid in chosen:
                 raise InputError(
                     f"topic {paths[kcid]!r} cannot be good: {paths[above] or 'the root'!r} above it is good already",
-                    "A good topic covers everything below it. Mark the upper one null first.",
+                    "A good topic covers everything below it: mark only one of the two good.",
                 )
             if above in chosen:
                 marks[kcid] = Mark.SUBSUMED

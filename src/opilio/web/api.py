@@ -18,6 +18,7 @@ from starlette.responses import HTMLResponse
 
 from opilio.crawl.operations import OPERATIONS, READS, Operation
 from opilio.crawl.operations.declaration import Meta, Route
+from opilio.topics import describe_marks
 from opilio.web.access import Reading, Render, Writing
 
 PREFIX = "/api/c/{name}/"
@@ -31,7 +32,7 @@ ANSWERS: dict[str, Callable[[Arguments, Any], dict[str, Any]]] = {
     },
     "resume": lambda _, running: {"said": "the crawl goes on" if running else "no crawl runs", "running": running},
     "stop": lambda _, running: {"said": "stopping" if running else "no crawl runs"},
-    "mark": lambda given, changed: {"said": _marked(given) if changed else "nothing changed", "changed": changed},
+    "mark": lambda given, changed: {"said": describe_marks(changed) or "nothing changed", "changed": changed},
     "drop_example": lambda given, _: {"said": f"removed from {given['topic']}"},
     "trim_example": lambda given, _: {
         "said": f"{len(given['text'].split())} words of it are an example of {given['topic']} now",
@@ -49,10 +50,6 @@ ANSWERS: dict[str, Callable[[Arguments, Any], dict[str, Any]]] = {
     "restart_review": lambda _, count: {"said": f"{count} verdicts deleted"},
 }  # fmt: skip
 """What a change answers, by operation; without an entry, its result."""
-
-
-def _marked(given: Arguments) -> str:
-    return f"{given['topic']} is {'wanted' if given['good'] else 'no longer wanted'}"
 
 
 def operation_routes() -> APIRouter:

@@ -32,6 +32,7 @@ from opilio.learn.remedies import CRAWL, Remedy
 from opilio.model import Outcome, OutcomeKind
 from opilio.model.url import host_name
 from opilio.settings import LimitSettings, Settings
+from opilio.topics import describe_marks
 from opilio.web.access import AllShelf, Reading, Render, Writing
 from opilio.web.shelf import Shelf
 from opilio.web.start import start_crawl
@@ -320,7 +321,7 @@ def carry_out(collection: Collection, operation: str, arguments: Mapping[str, An
 
 
 _DONE: dict[str, Callable[[Mapping[str, Any], Any], str]] = {
-    "mark": lambda given, _: f"{given['topic']} is {'wanted' if given['good'] else 'not wanted'} now",
+    "mark": lambda _, changed: describe_marks(changed) or "nothing changed",
     "train": lambda _, version: f"model {version} is in use now",
     "policy": lambda given, running: f"ordered by {given['strategy']}{'' if running else ' from the next crawl on'}",
     "stop": lambda _, running: "stopping" if running else "no crawl runs",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from opilio.settings import ScopeSettings, Settings, override
 from opilio.settings.files import changing, write_settings
 from opilio.store import Store
 from opilio.store.history import stored_figures
+from opilio.store.revisits import Upcoming, upcoming
 from opilio.store.user_questions import count_questions
 
 POINTS = 300
@@ -50,6 +52,7 @@ def stored_status(folder: Path, settings: Settings, store: Store) -> Status:
     """The figures that the last crawl left in the database."""
     counters = Counters(store.load_counters(), store.load_progress())
     found = stored_figures(store, MAX_NOTICES)
+    next_due = upcoming(store, settings.revisit, time.time()) if settings.revisit.keep_fresh else Upcoming()
     return Status(
         folder=str(folder), running=False, pages=counters.pages, fetched_bytes=counters.counts["bytes"],
         urls=store.count_rows("crawl"), waiting=store.waiting_count(), hot=0, in_flight=0,
@@ -61,6 +64,7 @@ def stored_status(folder: Path, settings: Settings, store: Store) -> Status:
         notices=[one | {"remedies": from_json(one["remedies"], str(folder))} for one in found.notices],
         recall=learn.estimate_recall(store), questions=open_count(settings, count_questions(store)),
         system=settings.run.system,
+        due_pages=next_due.due, next_due_url=next_due.next_url, next_due_s=next_due.next_s,
     )  # fmt: skip
 
 

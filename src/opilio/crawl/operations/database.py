@@ -33,7 +33,7 @@ def _read_sql(at: Context, sql: str) -> Result:
 @operation(WRITES)
 def _write_sql(at: Context, sql: str) -> Result:
     """Run a statement that may change rows."""
-    return at.store.query(sql, write=True)
+    return at.store.query(sql, write=True, settles_marks=True)
 
 
 @_write_sql.live

@@ -6,14 +6,15 @@ yet. While a crawl runs, the crawl makes the change and trains a new model soon 
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 from typing import Any
 
 from opilio import learn
-from opilio.crawl.operations.client import OperationClient, caller_operation
+from opilio.crawl.operations.client import OperationClient, caller_operation, is_running
 from opilio.crawl.operations.context import Context, LiveCrawl, address_of
 from opilio.crawl.operations.declaration import LONG_TIMEOUT_S, READS, WRITES, Meta, Route, operation
-from opilio.errors import InputError
+from opilio.errors import CollectionBusy, InputError
 from opilio.learn import training_data
 from opilio.learn.hits import ensure_documents
 from opilio.learn.training_data import recording_changes
@@ -39,8 +40,11 @@ def topics(at: Context) -> list[dict[str, Any]]:
 @operation(
     WRITES, rest=Route("POST", "mark", "crawl"), about={"good": Meta(description="Whether the topic is wanted.")}
 )
-def mark(at: Context, topic: str, *, good: bool = True) -> list[str]:
-    """Want a topic, or no longer want it; a running crawl follows at once. Returns the topics whose mark changed."""
+def mark(at: Context, topic: str, *, good: bool = True) -> dict[str, str]:
+    """Want a topic, or no longer want it; a running crawl follows at once. Other marks give way: see `topics.changes`.
+
+    Returns the topics whose mark changed, with the mark that each has now.
+    """
     with recording_changes(at.store):
         return training_data.mark(at.store, topic, good=good)
 
@@ -149,6 +153,29 @@ async def _(crawl: LiveCrawl, *, rejudge: bool = True, take_hits: bool = False) 
     async with crawl.writing:
         await crawl.read(ensure_documents, take_hits=take_hits)
     return await crawl.engine.teacher.retrain(TrainingCause(TrainingReason.REQUESTED), rejudge=rejudge)
+
+
+@caller_operation(WRITES, timeout_s=LONG_TIMEOUT_S)
+def classify(client: OperationClient, *, in_database: bool | None = None) -> dict[str, int]:
+    """Judge all stored pages again by the newest model. Returns how many, and how many are relevant before and after.
+
+    `in_database` has a Bayes tree judge by SQL (BulkProbe), or not; by default it does where that is faster. It needs a
+    collection in which no crawl runs: a running crawl re-judges by itself.
+    """
+    if is_running(client.folder):
+        raise CollectionBusy(
+            f"{client.folder}: a crawl runs here, and re-judges pages by itself when it has a new model",
+            f"Have it train one: opilio topics train {client.folder}. Or stop it first: opilio stop {client.folder}",
+        )
+    with client.opened_soon() as store:
+        model = store.load_model()
+        if not model:
+            raise InputError("there is no model yet", "Train one: opilio topics train FOLDER")
+        classify_settings = client.settings.classify
+        judged = learn.rejudge(
+            store, model, examples_in(store), classify_settings, all_pages=True, in_database=in_database
+        )
+    return dataclasses.asdict(judged)
 
 
 @operation(READS, rest=Route("GET", "models", "teaching"))
