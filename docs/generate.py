@@ -148,7 +148,7 @@ def _comments(cls: type) -> dict[str, str]:
 
 def _type_name(hint: object) -> str:
     if typing.get_origin(hint) is tuple:
-        return "list of strings"
+        return "list of numbers" if typing.get_args(hint)[0] is float else "list of strings"
     if isinstance(hint, types.GenericAlias):
         return "table"
     return {int: "integer", float: "number", bool: "true or false", str: "string"}[typing.cast(type, hint)]

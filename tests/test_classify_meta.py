@@ -18,10 +18,13 @@ from opilio.classify.decision import (
     Decisions,
     WalkStage,
     decide,
+    free_rule,
     path_confidence,
     relevance,
+    rule_of,
     walk,
 )
+from opilio.settings import ClassifySettings
 from opilio.settings.files import _CHOICES
 from opilio.topics.hierarchy import Hierarchy, Node, marks_of
 
@@ -78,8 +81,48 @@ def test_a_decision_has_its_sign() -> None:
 
 
 def test_every_setting_has_its_rule() -> None:
-    """The rules are those that the setting takes."""
-    assert set(RULES) == set(_CHOICES["classify", "meta"])
+    """The rules are those that the setting takes; `auto` is `mean`, unless a phase has chosen another."""
+    assert {*RULES, "auto", "free"} == set(_CHOICES["classify", "meta"])
+    assert rule_of(ClassifySettings()) is RULES["mean"]
+    for name, rule in RULES.items():
+        assert rule_of(ClassifySettings(meta=name)) is rule
+
+
+full_votes = st.lists(st.tuples(st.floats(-3, 3), st.sampled_from([0.25, 0.9, 1.0])), min_size=1, max_size=5)
+
+
+@given(full_votes)
+def test_free_weights_reproduce_the_special_cases_of_the_paper(votes: list[tuple[float, float]]) -> None:
+    """BINGO 3.5: weights 1 with t1 = h - 0.5 = -t2 is the unanimous decision, with t1 = t2 = 0 the majority, and the
+    precisions as weights are the weighted average. When all spaces vote, free weights decide the same, as surely."""
+    h = len(votes)
+    given_votes = np.array([[vote] for vote, _ in votes])
+    precisions = np.array([[precision] for _, precision in votes])
+    for name, rule in (
+        ("unanimous", free_rule([1.0] * h, h - 0.5, -(h - 0.5))),
+        ("majority", free_rule([1.0] * h, 0.0, 0.0)),
+        ("weighted", free_rule([precision for _, precision in votes], 0.0, 0.0)),
+    ):
+        named, free = decide(RULES[name], given_votes, precisions), decide(rule, given_votes, precisions)
+        assert free.signs.tolist() == named.signs.tolist() == [by_equation_2(name, votes)]
+        assert free.confidences.tolist() == named.confidences.tolist()
+        assert free.shares.tolist() == named.shares.tolist()
+
+
+def test_free_weights_and_thresholds() -> None:
+    """By hand: weights 2, 1 and 1, t1 = 1.5 and t2 = -2.5. A space that abstains adds nothing, one of weight 0 is as if
+    it were not there."""
+    settings = ClassifySettings(
+        meta="free", spaces=("terms", "pairs", "anchors"), meta_thresholds=(1.5, -2.5),
+        meta_weights={"anchors": 1.0, "terms": 2.0, "pairs": 1.0},
+    )  # fmt: skip
+    votes = np.array([[1.0, 1.0, -1.0, -1.0, nan], [1.0, -1.0, 1.0, -1.0, 1.0], [-1.0, -1.0, nan, nan, nan]])
+    decisions = decide(rule_of(settings), votes, np.ones((3, 5)))
+    # 2 + 1 - 1 = 2; 2 - 1 - 1 = 0; -2 + 1 = -1; -2 - 1 = -3; 1
+    assert decisions.signs.tolist() == [1, 0, 0, -1, 0]
+    assert decisions.confidences[0] == pytest.approx((2.0 + 1.0 - 1.0) / 4.0)
+    alone = decide(free_rule([0.0, 1.0], 0.0, 0.0), np.array([[2.0, 2.0], [-1.0, nan]]), np.ones((2, 2)))
+    assert alone.signs.tolist() == [-1, 0] and alone.confidences.tolist() == [-1.0, NO_EVIDENCE]
 
 
 # -- the walk

@@ -161,7 +161,10 @@ def test_seeds_without_a_url(tmp_path: Path) -> None:
 def test_nothing_to_start_from(tmp_path: Path) -> None:
     """A new collection needs seeds; a query alone is none, and has to have words."""
     assert_told(call("crawl", tmp_path / "new"), "nothing to start")
-    assert_told(call("crawl", tmp_path / "new", "--query", "owls"), "nothing to start")
+    for words in ("--query", "--description"):
+        told = call("crawl", tmp_path / "new", words, "owls")
+        assert_told(told, "nothing to start", "not where")
+        assert all(source in told[1][1] for source in ("--seeds", "saved as HTML", "--bookmarks", "opilio sql OTHER"))
     (tmp_path / "s.txt").write_text("http://directory.test/")
     assert_told(call("crawl", tmp_path / "new", "--seeds", tmp_path / "s.txt", "--query", "!!"), "no word")
     assert not (tmp_path / "new").exists()

@@ -181,6 +181,7 @@ READINGS: dict[str, dict[str, Any]] = {
     "compare_topics": {"first": 1, "second": 1},
     "explain": {"target": "PAGE"},
     "questions": {},
+    "hits": {"limit": 5},
     "answers": {},
     "pending": {},
     "clusters": {"topic": TOPIC, "k": 2},

@@ -101,6 +101,38 @@ def test_phase_and_settings_at_the_start() -> None:
     assert settings_in(Phase.HARVESTING, phased).classify.meta == "weighted"
 
 
+def test_the_rule_that_the_user_names_is_kept_in_both_phases() -> None:
+    """Only `auto` leaves the choice to the phase, also where the named rule is the one that `auto` is without phases."""
+    for rule in ("mean", "majority", "best"):
+        chosen = override(Settings(), {"learn.phases": True, "classify.meta": rule})
+        assert {settings_in(phase, chosen).classify.meta for phase in Phase} == {rule}
+
+
+def test_learning_ends_by_time_over_restarts(stray: Callable[..., Collection]) -> None:
+    """Learning returns to the user after `learning_time_s`, though pages and links are left. Time of the run before
+    counts, and time before learning began does not."""
+    slow = {"fetch__host_delay_s": 0.12, "fetch__per_host": 1, "fetch__in_flight": 1, "frontier__tunnel_steps": 50}
+    collection = stray(limits__max_time_s=0.8, learn__phases=False, scope__only_domains=["a.test"], **slow)
+    assert "time limit" in collection.crawl().reason
+    learning = {"learn.phases": True, "learn.learning_time_s": 1.2}
+    assert "time limit" in collection.crawl(settings={"limits.max_time_s": 1.6, **learning}).reason
+    ended = collection.crawl(settings={"limits.max_time_s": 0.0})
+    assert ended.reason == PAUSED and ended.waiting > 0
+    assert any("1.2 s of learning" in said for said in phases_of(collection))
+    learned_s = ended.elapsed_s - collection.status().counters["learning_from_ms"] / 1000
+    assert 0.7 < collection.status().counters["learning_from_ms"] / 1000 < 1.5
+    assert 1.2 <= learned_s < 6.0
+
+
+def test_a_named_rule_needs_no_model_for_the_harvest(make_taught: MakeTaught) -> None:
+    """With a rule of the user every model combines votes by it, before and after learning."""
+    collection = make_taught(limits__max_pages=60, classify__meta="majority", **LEARNING)
+    collection.crawl()
+    assert phases_of(collection)[-1].startswith("harvesting:")
+    settings = [text for (text,) in collection.sql("SELECT settings FROM models").rows]
+    assert settings and all('meta = "majority"' in text for text in settings)
+
+
 def test_sharp_focus() -> None:
     """The deepest URL comes first, seeds before all; what is too deep, of another domain, or reached through too many
     pages of other classes waits in the database."""

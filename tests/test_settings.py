@@ -15,6 +15,8 @@ from opilio.errors import SettingsError
 from opilio.model import TRANSITIONS, Outcome, OutcomeKind, UrlState, may_become
 from opilio.settings import RENAMED, Settings, current_names, from_table, load, override, parse_assignment, to_toml
 
+FREE = {"meta": "free", "spaces": ["terms", "pairs"], "meta_weights": {"terms": 2, "pairs": 1.0}}
+
 
 @pytest.mark.parametrize(
     ("table", "says"),
@@ -29,6 +31,13 @@ from opilio.settings import RENAMED, Settings, current_names, from_table, load, 
         ({"fetch": 3}, "is a section"),
         ({"scope": {"only_domains": [1]}}, "a list of strings"),
         ({"fetch": {"accept": {"text/html": "big"}}}, "accept.text/html: 'big' is not int"),
+        ({"classify": {"meta_thresholds": ["high"]}}, "a list of numbers"),
+        ({"classify": {"meta": "free"}}, "weights for no space, but the spaces are terms, pairs, terms"),
+        ({"classify": FREE | {"meta_weights": {"terms": 1, "tems": 1}}}, "weights for terms, tems, but the spaces are"),
+        ({"classify": FREE | {"meta_weights": {"terms": -1, "pairs": 1}}}, "weights must be 0 or more"),
+        ({"classify": FREE | {"meta_weights": {"terms": 0, "pairs": 0}}}, "at least one above 0"),
+        ({"classify": FREE | {"meta_thresholds": [1]}}, "two numbers, t1 and t2"),
+        ({"classify": FREE | {"meta_thresholds": [-1, 1]}}, "t1 >= t2"),
     ],
 )
 def test_a_wrong_setting_is_named_with_the_right_one(table: dict[str, object], says: str) -> None:
@@ -42,7 +51,9 @@ def test_what_is_written_is_what_is_read() -> None:
     changed = override(
         Settings(),
         {"limits.max_pages": 7, "fetch.host_delay_s": 0, "fetch.connect_to": {"*.test": "127.0.0.1:80"},
-         "scope.only_domains": ["a.example"], "fetch.user_agent": 'quote " back \\ \n', "robots.obey": False},
+         "scope.only_domains": ["a.example"], "fetch.user_agent": 'quote " back \\ \n', "robots.obey": False,
+         "classify.meta": "free", "classify.meta_weights": {"terms": 2, "pairs": 0.5, "terms+anchors": 1},
+         "classify.meta_thresholds": [1, -0.5]},
     )  # fmt: skip
     assert from_table(tomllib.loads(to_toml(changed))) == changed
     assert to_toml(Settings()) == ""

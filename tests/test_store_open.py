@@ -260,6 +260,8 @@ def test_the_first_schema_is_brought_up_to_the_newest(tmp_path: Path) -> None:
     columns = "SELECT table_name, column_name, data_type FROM information_schema.columns ORDER BY ALL"
     with Store.open(tmp_path / "old") as migrated, Store.open(tmp_path / "new") as new:
         assert migrated.query(columns).rows == new.query(columns).rows
+        for (view,) in new.query("SELECT view_name FROM duckdb_views() WHERE NOT internal").rows:
+            assert migrated.query(f"FROM {view}").columns == new.query(f"FROM {view}").columns, view
         assert [topic.type for topic in migrated.load_topics()] == ["path", "good"]
         assert [(e.name, e.kcid, e.positive) for e in migrated.load_training()] == [("http://a.test/", 1, True)]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from opilio.errors import InputError
 from opilio.topics import TopicTree, query_topic, read_bookmarks, read_seeds
-from opilio.topics.inputs import parse_bookmarks
+from opilio.topics.inputs import parse_bookmarks, read_inputs
 
 FIREFOX = """<!DOCTYPE NETSCAPE-Bookmark-file-1>
 <META HTTP-EQUIV="Content-Type" CONTENT="text/html; charset=UTF-8">
@@ -109,3 +109,53 @@ def test_query_words_are_the_root_topic() -> None:
     assert tree.topics[0].keywords == ["barn", "owls", "nesting"]
     with pytest.raises(InputError):
         query_topic("?!", tree)
+
+
+RESULTS = """<!DOCTYPE html>
+<!-- saved from url=(0035)https://www.finder.example/?q=owls -->
+<html><body><a href="/settings">Settings</a> <a href="https://finder.example/about">About</a>
+<a href="https://www.finder.example/l/?uddg=http%3A%2F%2Fa.example%2Fowl%3Fn%3D1&amp;rut=x">Owls of A</a>
+<a href="http://b.example/">B</a> <a href="//c.example/x">C</a> <a href="http://b.example/#top">B</a>
+<a href="mailto:owl@d.example">Mail</a> <a>nothing</a> <a href="http://e.example/"""
+
+
+def test_saved_search_results_are_seeds(tmp_path: Path) -> None:
+    """Links to other sites, also those through an address of the search engine; its own pages are left out, and the
+    words of links do not join the keywords of a query. Broken markup is read as far as it goes."""
+    file = tmp_path / "results.html"
+    file.write_text(RESULTS)
+    tree = TopicTree()
+    query_topic("barn owl", tree)
+    assert read_seeds(file, tree) == 3
+    assert [seed.url for seed in tree.seeds] == ["http://a.example/owl?n=1", "http://b.example/", "https://c.example/x"]
+    assert tree.topics[0].keywords == ["barn", "owl"]
+    file.write_text("<html><a href='/x'>x</a></html>")
+    with pytest.raises(InputError, match="no link to a page"):
+        read_seeds(file, TopicTree())
+
+
+def test_a_column_of_urls_is_a_seed_list(tmp_path: Path) -> None:
+    """What `opilio sql OTHER "SELECT url ..." --format csv` writes: the head of the column is no host."""
+    file = tmp_path / "seeds.txt"
+    file.write_text("url\nhttp://a.example/\nurl\n")
+    tree = TopicTree()
+    assert read_seeds(file, tree) == 2
+    assert [seed.url for seed in tree.seeds] == ["http://a.example/", "http://url/"]
+
+
+def test_a_description_is_a_virtual_document(tmp_path: Path) -> None:
+    """Sentences are an example of the root. Without a query their first words name it and their words are keywords;
+    with one, the query does."""
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("http://a.example/")
+    sentences = "How people build boxes for barn owls. Where they put them up, and which owls move in."
+    tree = read_inputs(seeds=seeds, description=sentences)
+    root = tree.topics[0]
+    assert (root.name, root.description) == ("How people build boxes for barn owls. Where", sentences)
+    assert "owls" in root.keywords
+    assert [(one.kind, one.value) for one in tree.training()] == [("text", sentences)]
+    tree = read_inputs(seeds=seeds, query="barn owl", description=sentences)
+    assert (tree.topics[0].name, tree.topics[0].keywords) == ("barn owl", ["barn", "owl"])
+    assert [one.value for one in tree.training()] == ["barn owl", sentences]
+    with pytest.raises(InputError, match="no word"):
+        read_inputs(seeds=seeds, description="12 !")

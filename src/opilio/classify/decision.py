@@ -2,14 +2,16 @@
 
 The *meta classifier* turns the votes into one decision (BINGO 3.5, equation 2). A space votes for or against a topic by
 the side of its hyperplane on which the page lies; a space in which the page has no features does not vote. Votes are
-weighted and summed. Above one threshold the decision is yes (+1), below another no (-1), and between them the meta
-classifier abstains (0):
+weighted and summed. Above one threshold (t1) the decision is yes (+1), below another (t2) no (-1), and between them the
+meta classifier abstains (0):
 
     mean        the mean of the confidences decides, threshold 0
     unanimous   each vote counts 1, and all must agree: thresholds h - 0.5 and -(h - 0.5) for h voters
     majority    each vote counts 1, thresholds 0
     weighted    each vote counts the estimated precision of its classifier, thresholds 0
     best        only the space with the best estimate votes
+    free        each vote counts the weight that the user gave its space, with the user's thresholds
+    auto        mean; in a crawl with phases, unanimous while it learns and weighted while it harvests
 
 A topic accepts a page only with a yes.
 
@@ -27,6 +29,7 @@ from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from opilio.settings import ClassifySettings
 from opilio.topics.hierarchy import Hierarchy, Mark
 
 if TYPE_CHECKING:
@@ -48,9 +51,9 @@ class MetaRule(NamedTuple):
     """One instance of equation 2."""
 
     weights: Callable[[Numbers], Numbers]
-    """The weight of each vote, from the estimated precision of its classifier."""
-    threshold: Callable[[Numbers], Numbers]
-    """From the number of voters: a sum above it is a yes, a sum below its negative a no."""
+    """The weight of each vote, from the estimated precision of its classifier (by space and topic)."""
+    thresholds: Callable[[Numbers], tuple[Numbers, Numbers]]
+    """From the number of voters: a sum above the first threshold is a yes, a sum below the second a no."""
     counts_sides: bool = True
     """Whether a vote counts by its side alone; else by its confidence."""
 
@@ -64,12 +67,13 @@ def _as_estimated(precisions: Numbers) -> Numbers:
     return np.where(precisions.any(axis=0), precisions, 1.0)
 
 
-def _none(voters: Numbers) -> Numbers:
-    return np.zeros_like(voters)
+def _none(voters: Numbers) -> tuple[Numbers, Numbers]:
+    zeros = np.zeros_like(voters)
+    return zeros, zeros
 
 
-def _all(voters: Numbers) -> Numbers:
-    return voters - 0.5
+def _all(voters: Numbers) -> tuple[Numbers, Numbers]:
+    return voters - 0.5, 0.5 - voters
 
 
 RULES: dict[str, MetaRule] = {
@@ -79,6 +83,27 @@ RULES: dict[str, MetaRule] = {
     "weighted": MetaRule(_as_estimated, _none),
     "best": MetaRule(_equal, _none),  # there is one voter
 }
+AUTO, FREE = "auto", "free"
+
+
+def free_rule(weights: Sequence[float], yes_above: float, no_below: float) -> MetaRule:
+    """Equation 2 with a weight for each space, and the thresholds t1 and t2."""
+    column = np.array(weights, np.float64)[:, np.newaxis]
+
+    def weigh(precisions: Numbers) -> Numbers:
+        return np.broadcast_to(column, precisions.shape)
+
+    def thresholds(voters: Numbers) -> tuple[Numbers, Numbers]:
+        return np.full_like(voters, yes_above), np.full_like(voters, no_below)
+
+    return MetaRule(weigh, thresholds)
+
+
+def rule_of(settings: ClassifySettings) -> MetaRule:
+    """The rule that the settings name. `auto` is `mean` unless the phase of a crawl has chosen another."""
+    if settings.meta == FREE:
+        return free_rule([settings.meta_weights[space] for space in settings.spaces], *settings.meta_thresholds)
+    return RULES["mean" if settings.meta == AUTO else settings.meta]
 
 
 class Decisions(NamedTuple):
@@ -98,10 +123,10 @@ def decide(rule: MetaRule, votes: Numbers, precisions: Numbers) -> Decisions:
     votes = np.where(voted, votes, 0.0)
     weights = rule.weights(np.where(voted, precisions, 0.0)) * voted
     sums = (weights * (np.where(votes > 0.0, 1.0, -1.0) if rule.counts_sides else votes)).sum(axis=0)
-    limits = rule.threshold(voted.sum(axis=0).astype(np.float64))
-    any_voter = voted.any(axis=0)
-    # Without voters the limit of `unanimous` is below 0; then there is no decision.
-    signs = np.where(any_voter, (sums > limits) * 1.0 - (sums < -limits) * 1.0, 0.0)
+    yes_above, no_below = rule.thresholds(voted.sum(axis=0).astype(np.float64))
+    any_voter = (weights > 0.0).any(axis=0)
+    # Without voters the thresholds of `unanimous` change places; then there is no decision.
+    signs = np.where(any_voter, (sums > yes_above) * 1.0 - (sums < no_below) * 1.0, 0.0)
     totals = weights.sum(axis=0)
     shares = weights / np.where(totals > 0.0, totals, 1.0)
     means = np.where(any_voter, (shares * votes).sum(axis=0), NO_EVIDENCE)

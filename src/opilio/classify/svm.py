@@ -26,7 +26,16 @@ import msgspec
 import numpy as np
 
 from opilio.classify.calibration import Calibration
-from opilio.classify.decision import RULES, Decisions, MetaRule, WalkStage, decide, path_confidence, relevance, walk
+from opilio.classify.decision import (
+    Decisions,
+    MetaRule,
+    WalkStage,
+    decide,
+    path_confidence,
+    relevance,
+    rule_of,
+    walk,
+)
 from opilio.classify.judge import CLASSIFIERS, Estimate, Example, Explanation, Reason, Step, TrainingSet
 from opilio.classify.svm_training import Plane, TrainedPlanes, train_tree, weigh
 from opilio.classify.xi_alpha import quality
@@ -303,7 +312,7 @@ class SvmTree:
 
     @cached_property
     def _rule(self) -> MetaRule:
-        return RULES[self.settings.meta]
+        return rule_of(self.settings)
 
     @cached_property
     def _competitions(self) -> dict[int, Competition]:

@@ -16,6 +16,8 @@ from opilio.cluster.workers import check_ray, on_ray
 from opilio.crawl import Collection
 from opilio.errors import InputError
 from opilio.learn.asking import asks
+from opilio.learn.hits import TAKEN_HITS
+from opilio.learn.training_data import MIN_EXAMPLE_WORDS
 from opilio.settings import SYSTEMS, Settings, load, override, parse_assignment
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 
@@ -43,10 +45,17 @@ _SHORT = {
     type=click.Path(path_type=Path),
     help="Bookmark file of a browser (HTML): folders become topics, bookmarks become seeds and examples.",
 )
-@click.option("--seeds", type=click.Path(path_type=Path), help="Text file with one URL on each line.")
+@click.option(
+    "--seeds", type=click.Path(path_type=Path),
+    help="Where to start: a text file with one URL on each line, or saved search results (HTML).",
+)  # fmt: skip
 @click.option("--examples", type=click.Path(path_type=Path), help="Text file with URLs or files to learn from.")
 @click.option("--topics", type=click.Path(path_type=Path), help="Taxonomy (YAML or TOML): topics with their examples.")
 @click.option("--query", default="", help="Words that describe the pages you want; seeds are needed as well.")
+@click.option(
+    "--description", default="",
+    help="Sentences that describe the pages you want; from 30 words on they are a document to learn from.",
+)  # fmt: skip
 @click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML) for a new collection.")
 @click.option("--max-pages", type=click.IntRange(0), help="Stop after this many pages.")
 @click.option("--max-time", type=DURATION, help="Stop after this much crawling time: 90s, 15m, 8h.")
@@ -84,12 +93,17 @@ _SHORT = {
     help=f"Serve the portal during the crawl and afterwards until Ctrl-C (default port {PORT}; 0: any free port).",
 )
 @click.option("--no-questions", is_flag=True, help="Ask no questions about pages, now and later (learn.questions = 0).")
+@click.option(
+    "--yes", is_flag=True,
+    help="With --query: take the 8 best hits as examples without asking, once 25 pages are stored (learn.hits = 8).",
+)  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Print only the summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print progress and the summary as JSON lines.")
 def crawl(
     folder: Path, bookmarks: Path | None, seeds: Path | None, examples: Path | None, topics: Path | None, query: str,
-    config: Path | None, assignments: tuple[str, ...], retry_failed: bool, recrawl: bool, portal: int | None,
-    ray_address: str | None, no_questions: bool, quiet: bool, as_json: bool, **short: Any,
+    description: str, config: Path | None, assignments: tuple[str, ...], retry_failed: bool, recrawl: bool,
+    portal: int | None, ray_address: str | None, no_questions: bool, yes: bool, quiet: bool, as_json: bool,
+    **short: Any,
 ) -> None:  # fmt: skip
     """Crawl into the collection FOLDER: a new one, or one that exists.
 
@@ -102,6 +116,7 @@ def crawl(
     opilio crawl birds --bookmarks bookmarks.html --max-pages 1000
     opilio crawl birds --portal                                      (and watch it in a browser)
     opilio crawl owls --query "barn owl nesting" --seeds start.txt --max-time 8h
+    opilio crawl owls --query "barn owl nesting" --seeds results.html --yes  (learns from its best hits)
     opilio crawl birds --max-pages 5000
     opilio crawl owls --examples owls.txt --system bingo             (as in the paper)
     opilio crawl birds --ray 127.0.0.1:6379                          (workers on all machines of a Ray cluster)
@@ -113,11 +128,13 @@ def crawl(
         changes["frontier.strategy"] = "sql"
     if no_questions:
         changes["learn.questions"] = 0
+    if yes:
+        changes["learn.hits"] = TAKEN_HITS
     changes.update(parse_assignment(text) for text in assignments)
     inputs = {"bookmarks": bookmarks, "seeds": seeds, "examples": examples, "topics": topics}
     if ray_address is not None:
         check_ray()
-    collection = _open_or_create(folder, inputs, query, config, changes)
+    collection = _open_or_create(folder, inputs, {"query": query, "description": description}, config, changes)
     workers = on_ray(ray_address, max(0, collection.settings.run.workers)) if ray_address is not None else None
     _warn_without_contact(collection.settings)
     with contextlib.ExitStack() as stack:
@@ -141,22 +158,33 @@ def crawl(
 
 
 def _open_or_create(
-    folder: Path, inputs: dict[str, Path | None], query: str, config: Path | None, changes: dict[str, Any]
+    folder: Path, inputs: dict[str, Path | None], words: dict[str, str], config: Path | None, changes: dict[str, Any]
 ) -> Collection:
     given = {name: path for name, path in inputs.items() if path is not None}
     if not (folder / DATABASE_NAME).exists():
-        if not given:
+        if not given and not any(words.values()):
             raise InputError(
                 f"{folder}: no collection there, and nothing to start one from",
                 "Give --bookmarks FILE, --topics FILE, --examples FILE or --seeds FILE (with --query if you like).",
             )
         settings = override(load(config) if config else Settings(), changes)
-        return Collection.create(folder, **given, query=query, system=settings.run.system, settings=settings)
+        query, description = words["query"], words["description"]
+        collection = Collection.create(
+            folder, **given, query=query, description=description, system=settings.run.system, settings=settings
+        )
+        count = len(description.split())
+        if 0 < count < MIN_EXAMPLE_WORDS:
+            click.echo(
+                f"notice: the description has {count} words; from {MIN_EXAMPLE_WORDS} on it is learned from",
+                err=True,
+            )
+        return collection
     collection = Collection(folder)
-    if query or config:
+    if config or any(words.values()):
         raise InputError(
-            f"{folder}: --query and --config are for a new collection",
-            f"Edit {folder}/crawl.toml, or use --set.",
+            f"{folder}: --query, --description and --config are for a new collection",
+            f"Edit {folder}/crawl.toml, or use --set. To add a text to learn from: opilio topics add {folder} TOPIC "
+            "text:...",
         )
     if given:
         click.echo(f"{collection.add(**given):,} new seeds", err=True)

@@ -21,7 +21,7 @@ from opilio.model import Outcome, OutcomeKind
 LOG_EVERY_S = 5.0
 SHOWN_NOTICES = 5
 _BARS = "▁▂▃▄▅▆▇█"
-_SHOWN_ABOVE = {"pages", "bytes", "elapsed_ms"}
+_NOT_LISTED = {"pages", "bytes", "elapsed_ms", "learning_from_ms"}
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _BYTES = {
     "": 1,
@@ -206,7 +206,7 @@ def summary(status: Status) -> str:
         if names:
             parts = ", ".join(f"{name} {n:,}" for name, n in names.items())
             lines.append(f"  {kind.value} {sum(names.values()):,}: {parts}")
-    counts = {name: n for name, n in status.counters.items() if ":" not in name and name not in _SHOWN_ABOVE and n}
+    counts = {name: n for name, n in status.counters.items() if ":" not in name and name not in _NOT_LISTED and n}
     if counts:
         lines.append("  counted: " + ", ".join(f"{name} {n:,}" for name, n in sorted(counts.items())))
     for notice in status.notices[-SHOWN_NOTICES:]:

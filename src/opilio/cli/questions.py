@@ -11,6 +11,7 @@ import termios
 import threading
 import time
 import tty
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from opilio.errors import InputError, OpilioError
 KEYS = {"y": "yes", "n": "no", "s": "skip"}
 UNDO, QUIT = "u", "q"
 SHOWN_CHARS = 300
+SHOWN_HITS, MAX_HITS = 20, 200
 LOOK_S = 0.1  # how often the thread of a panel looks for a key
 REFRESH_S = 5.0  # how often it looks whether the crawl has better questions
 ASK_TIMEOUT_S = 10.0
@@ -44,10 +46,23 @@ _HELP = "y yes, n no, s skip, u undo, q quit"
     help="Answer the question about a page by its number, as --list shows it. May be repeated.",
 )
 @click.option("--undo", is_flag=True, help="Undo the latest answer.")
+@click.option(
+    "--hits",
+    type=click.IntRange(1, MAX_HITS),
+    is_flag=False,
+    flag_value=SHOWN_HITS,
+    metavar="[N]",
+    help=f"Show the N best pages that are no examples yet (default {SHOWN_HITS}), and pick examples from them.",
+)
+@click.option(
+    "--pick", "picked", type=int, multiple=True, metavar="PAGE",
+    help="Make a page an example by its number, as --hits shows it. May be repeated.",
+)  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print.")
 def ask(
-    folder: Path, only_list: bool, answers: bool, given: tuple[tuple[int, str], ...], undo: bool, form: str
-) -> None:
+    folder: Path, only_list: bool, answers: bool, given: tuple[tuple[int, str], ...], undo: bool, hits: int | None,
+    picked: tuple[int, ...], form: str,
+) -> None:  # fmt: skip
     """Answer questions about the best pages of FOLDER: is this page about the topic? Also while a crawl runs.
 
     Yes makes the page an example, no a counter-example. A running crawl learns from answers within seconds; otherwise
@@ -58,11 +73,18 @@ def ask(
     opilio ask birds --list
     opilio ask birds --answer 17 yes --answer 25 no
     opilio ask birds --undo
+    opilio ask birds --hits                    (pick examples from the best pages so far)
+    opilio ask birds --pick 17 --pick 25
     opilio topics train birds                  (learn the answers, when no crawl runs)
     """
     collection = Collection(folder)
     if undo:
         _print(form, [collection.undo_answer()])
+    elif picked:
+        _print(form, _pick(collection, collection.hits(MAX_HITS), picked))
+        _tell_what_is_next(collection, form)
+    elif hits is not None:
+        _show_hits(collection, hits, form)
     elif given:
         _print(form, [collection.answer(oid, said) for oid, said in given])
         _tell_what_is_next(collection, form)
@@ -107,6 +129,71 @@ def _ask_all(collection: Collection) -> None:
             answered += 1
 
 
+def _show_hits(collection: Collection, limit: int, form: str) -> None:
+    """List the best pages; in a terminal, ask which of them are examples."""
+    found = collection.hits(limit)
+    if form == "json":
+        click.echo(json.dumps(found))
+        return
+    if not found:
+        click.echo(
+            f"no hit: no stored page matches that is not yet an example; crawl on: opilio crawl {collection.folder}"
+        )
+        return
+    for number, hit in enumerate(found, 1):
+        click.echo(f"\n{number:>3}. {one_line(hit['title']) or '(no title)'}")
+        click.echo(f"     {one_line(hit['url'])}")
+        text = one_line(hit["snippet"])
+        if text:
+            click.echo(f"     {text[:SHOWN_CHARS]}{'...' if len(text) >= SHOWN_CHARS else ''}")
+        verdict = "relevant" if hit["accepted"] else "not relevant"
+        click.echo(f"     page {hit['oid']}, topic {one_line(hit['topic'])}, {verdict}: {hit['relevance']:.2f}")
+    click.echo("")
+    if not sys.stdin.isatty():
+        click.echo(f"To make one an example: opilio ask {collection.folder} --pick PAGE", err=True)
+        return
+    places = _ask_places(len(found))
+    if places:
+        click.echo("\n".join(map(_said, _pick(collection, found, [found[place - 1]["oid"] for place in places]))))
+        _tell_what_is_next(collection, form)
+
+
+def _ask_places(count: int) -> list[int]:
+    """Which of so many hits the user picks, from 1."""
+    while True:
+        said = click.prompt("Which are examples? [1 3 5-7, all, Enter for none]", default="", show_default=False)
+        try:
+            return parse_places(said, count)
+        except ValueError:
+            click.echo(f"Write numbers from 1 to {count}, ranges such as 5-7, or all.")
+
+
+def parse_places(text: str, count: int) -> list[int]:
+    """The numbers in `1 3 5-7` or `all`, ascending. Raises ValueError for anything that is not from 1 to `count`."""
+    if text.strip().lower() == "all":
+        return list(range(1, count + 1))
+    places: set[int] = set()
+    for part in text.replace(",", " ").split():
+        first, dash, last = part.partition("-")
+        low, high = int(first), int(last) if dash else int(first)
+        if not 1 <= low <= high <= count:
+            raise ValueError(part)
+        places.update(range(low, high + 1))
+    return sorted(places)
+
+
+def _pick(collection: Collection, found: list[dict[str, Any]], oids: Sequence[int]) -> list[dict[str, Any]]:
+    """Make hits examples."""
+    urls = {hit["oid"]: hit["url"] for hit in found}
+    for oid in oids:
+        if oid not in urls:
+            raise InputError(
+                f"page {oid} is not among the best hits",
+                f"`opilio ask {collection.folder} --hits` shows them; for other pages: opilio feedback.",
+            )
+    return [collection.feedback(urls[oid], "relevant") for oid in oids]
+
+
 def _list(found: list[dict[str, Any]], form: str) -> None:
     if form == "json":
         click.echo(json.dumps(found))
@@ -148,7 +235,7 @@ def _tell_why_none(collection: Collection, form: str) -> None:
     elif is_running(collection.folder):
         said = "no question now: the crawl asks again when it has found more"
     elif not collection.models():
-        said = "no question: there is no model whose judgements could be asked about"
+        said = "no question: no stored page matches well enough to ask about; crawl on, or: opilio topics add"
     else:
         said = "no question: no page is left to ask about"
     click.echo(said)

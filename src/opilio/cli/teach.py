@@ -18,6 +18,7 @@ from opilio.cli.operations import Called, operation_command
 from opilio.crawl import Collection
 from opilio.crawl.operations import training
 from opilio.crawl.operations.client import is_running
+from opilio.store.training import HIT
 from opilio.topics import describe_marks
 
 FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
@@ -101,11 +102,25 @@ def drop(folder: Path, topic: str, name: tuple[str, ...]) -> None:
 @topics.command()
 @FOLDER
 @click.option("--keep-judgements", is_flag=True, help="Do not re-judge the stored pages.")
-def train(folder: Path, keep_judgements: bool) -> None:
-    """Train a model now, and re-judge all stored pages with it."""
+@click.option(
+    "--yes", is_flag=True, help="If examples are missing, take the 8 pages that match the query best, without asking."
+)
+def train(folder: Path, keep_judgements: bool, yes: bool) -> None:
+    """Train a model now, and re-judge all stored pages with it.
+
+    A collection that was made from a query needs three pages that you have confirmed (opilio ask FOLDER), or --yes.
+    """
     collection = Collection(folder)
-    version = collection.train(rejudge=not keep_judgements)
+    before = _hits_taken(collection)
+    version = collection.train(rejudge=not keep_judgements, take_hits=yes)
+    for url in sorted(_hits_taken(collection) - before):
+        click.echo(f"example from now on: {one_line(url)}")
     click.echo(f"model {version} trained")
+
+
+def _hits_taken(collection: Collection) -> set[str]:
+    """The examples that nobody was asked about."""
+    return {example["name"] for example in collection.examples() if example["source"] == HIT}
 
 
 @click.command()

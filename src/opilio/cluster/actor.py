@@ -39,9 +39,9 @@ class _Record:
         self.data = b""
 
     def write(
-        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes
+        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes, *, cut: bool
     ) -> WarcPlace:
-        records = self._maker.make(url, ip, started_s, request_head, raw_head, raw_body)
+        records = self._maker.make(url, ip, started_s, request_head, raw_head, raw_body, cut=cut)
         self.data = records.data
         return WarcPlace("", records.response_at, len(records.data) - records.response_at)
 

@@ -160,7 +160,7 @@ class Absorber:
             self._discovery.offer_links(url, judgement, document, now_s)
             return
         repeated = self._canonical_twin(url, document) or self._duplicates.repeats(
-            document, url.host.sid, url.url, fetch.ip, fetch.body_bytes
+            document, url.host.sid, url.url, fetch.ip, fetch.full_bytes
         )
         if url.oid in ledger.recrawls:
             self._refreshed(url, visit, document, judgement, repeated, now_s)
@@ -173,7 +173,7 @@ class Absorber:
             if outcome is Outcome.DUP_NEAR:  # nearly the same words, perhaps other links
                 self._discovery.offer_links(url, judgement, document, now_s)
             return
-        self._duplicates.remember(url.oid, document, url.host.sid, url.url, fetch.ip, fetch.body_bytes)
+        self._duplicates.remember(url.oid, document, url.host.sid, url.url, fetch.ip, fetch.full_bytes)
         url.host.pages += 1
         self.counters.page(judgement.relevance if judgement else None)
         self._store(url, visit, document, judgement, now_s)
@@ -218,7 +218,7 @@ class Absorber:
             self._settle(url, Outcome.NOT_MODIFIED, now_s)
             return
         self.counters.add("pages refreshed")
-        self._duplicates.remember(url.oid, document, url.host.sid, url.url, visit.fetch.ip, visit.fetch.body_bytes)
+        self._duplicates.remember(url.oid, document, url.host.sid, url.url, visit.fetch.ip, visit.fetch.full_bytes)
         ledger.batch.replaced.append(url.oid)
         self._store(url, visit, document, judgement, now_s)
 

@@ -5,7 +5,8 @@ harvest has fallen: it replaces the questions that nobody has answered. When all
 round is due as long as fewer answers came in than the rounds so far asked for: who comes late can catch up.
 
 A round is chosen when no model is being trained, so that it shows what the crawl believes now. A crawl that has only a
-question to go by asks about its best hits, as soon as there are some, until it has examples enough for a model.
+question to go by asks about its best hits, as soon as there are some, until it has examples enough for a model. With
+`learn.hits` it takes the best of them as examples without asking (`learn/hits.py`).
 
 A program can answer in the user's place (`answerer`): its answers to a round are learned in one training.
 """
@@ -21,7 +22,8 @@ from opilio.crawl.background import BackgroundTask, TaskSlot
 from opilio.crawl.teacher import Teacher
 from opilio.crawl.watcher import Watcher
 from opilio.errors import describe_error
-from opilio.learn.asking import answer_question, answers_left, ask_round, list_questions, open_count
+from opilio.learn.asking import answer_question, answers_left, ask_round, learns, list_questions, open_count
+from opilio.learn.hits import take_best_hits
 from opilio.learn.questions import round_size
 from opilio.model import TrainingCause, TrainingReason
 from opilio.settings import Settings
@@ -33,8 +35,14 @@ ASK_AT_PAGES = (25, 50, 100, 200, 400)
 round was about the first five pages, whatever they were (docs/results/log.md)."""
 ASK_HITS_AT_PAGES = 10
 """Stored pages at which a crawl without a model asks: the seeds are the best hits of a search."""
+TAKE_HITS_AT_PAGES = 25
+"""Stored pages from which a crawl takes examples by itself: there must be some to choose from."""
 RETRY_PAGES = 10
 """After a round for which no page was found, so many more pages are fetched before the next try."""
+
+_LOOK_AT_THEM = (
+    """Look at them: opilio sql FOLDER "FROM training WHERE source = 'hit'"; opilio topics drop removes one"""
+)
 
 Answerer = Callable[[dict[str, Any]], bool | None]
 """Answers a question as `Collection.questions` returns it; None: not now."""
@@ -69,8 +77,8 @@ class Asker(BackgroundTask):
 
     @property
     def is_busy(self) -> bool:
-        """While a program answers: the crawl learns from it."""
-        return self._answerer is not None and self._slot.is_busy
+        """While a program answers, or hits are taken: the crawl learns from it."""
+        return self._slot.is_busy and (self._answerer is not None or self._takes_hits)
 
     @property
     def pauses_fetching(self) -> bool:
@@ -79,11 +87,14 @@ class Asker(BackgroundTask):
 
     def look(self) -> None:
         """Start a round when it is time."""
-        if self._slot.is_busy or self._has_ended or not answers_left(self._settings, self.counts):
-            return
-        if self._teacher.is_busy:
+        if self._slot.is_busy or self._has_ended or self._teacher.is_busy:
             return
         counters = self._absorber.counters
+        if self._takes_hits and counters.pages >= max(TAKE_HITS_AT_PAGES, self._retry_at_pages):
+            self._slot.start(self._take_hits())
+            return
+        if not answers_left(self._settings, self.counts):
+            return
         if not self._teacher.version:
             if not self.open and counters.pages >= max(ASK_HITS_AT_PAGES, self._retry_at_pages):
                 self._slot.start(self._ask())
@@ -94,6 +105,11 @@ class Asker(BackgroundTask):
             if self._passed > counters.progress.question_rounds:
                 counters.advance(question_rounds=self._passed)
             self._slot.start(self._ask())
+
+    @property
+    def _takes_hits(self) -> bool:
+        """Whether the crawl may choose its own examples, as long as it has no model."""
+        return not self._teacher.version and self._settings.learn.hits > 0 and learns(self._settings)
 
     @property
     def open(self) -> int:
@@ -119,6 +135,18 @@ class Asker(BackgroundTask):
         self.counts = await asyncio.to_thread(count_questions, self._store)
         self._retry_at_pages = self._absorber.counters.pages + RETRY_PAGES
 
+    async def _take_hits(self) -> None:
+        """Take the best hits as examples; ask about them while there are too few."""
+        await self._commit()
+        taken = await asyncio.to_thread(take_best_hits, self._store, self._settings.learn.hits)
+        if taken:
+            said = f"{len(taken)} best hits were taken as examples"
+            self._absorber.notice("questions", said, _LOOK_AT_THEM)
+            await self._teacher.learn_soon(TrainingCause(TrainingReason.FEEDBACK, said), more_may_follow=False)
+        elif not self.open and answers_left(self._settings, self.counts):
+            await self._ask()
+        self._retry_at_pages = self._absorber.counters.pages + RETRY_PAGES
+
     def _answer_all(self, answerer: Answerer) -> None:
         for question in list_questions(self._store, self._settings, chooses=False):
             answer = answerer(question)
@@ -138,4 +166,4 @@ class Asker(BackgroundTask):
         if error is not None and not self._slot.is_cancelled:
             self._retry_at_pages = self._absorber.counters.pages + RETRY_PAGES
             self._absorber.counters.add("rounds of questions that failed")
-            self._absorber.notice("questions", f"no questions could be chosen: {describe_error(error)}")
+            self._absorber.notice("questions", f"no questions or hits could be chosen: {describe_error(error)}")

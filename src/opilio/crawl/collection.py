@@ -57,6 +57,13 @@ from opilio.store.loader import SeedRecord
 from opilio.topics.inputs import read_inputs
 
 WARC_FOLDER = "warc"
+_NOTHING = "nothing to start from", "Give --bookmarks, --seeds, --examples or --topics a FILE with URLs."
+_NO_SEEDS = (
+    "nothing to start from: words say what is wanted, but not where",
+    "Give --seeds FILE: a list of URLs, one on each line, or the results of a search engine for your words, saved as "
+    'HTML; or --bookmarks FILE. From another collection: opilio sql OTHER "SELECT url FROM collection WHERE relevance '
+    '>= 0.5" --format csv > seeds.txt',
+)
 MakeWorkers = Callable[[WorkerSetup], Workers]
 AUTO = "auto"  # the strategy that is chosen when a crawl begins
 
@@ -116,6 +123,7 @@ class Collection:
         bookmarks: Path | str | None = None,
         seeds: Path | str | None = None,
         query: str = "",
+        description: str = "",
         examples: Path | str | None = None,
         topics: Path | str | None = None,
         system: str = "",
@@ -123,6 +131,7 @@ class Collection:
     ) -> Collection:
         """Make a collection from bookmarks, seeds, a query, examples, a taxonomy (`topics`), or several of them.
 
+        `description` is a text of one or more sentences; from 30 words on it is a document to learn from.
         `system` names the system of a paper (`run.system`); `settings` count more.
         """
         folder = Path(folder)
@@ -130,11 +139,9 @@ class Collection:
             raise CollectionError(
                 f"{folder}: holds a collection already", "Continue its crawl, or choose another folder."
             )
-        tree = read_inputs(bookmarks, seeds, query, examples, topics)
+        tree = read_inputs(bookmarks, seeds, query, examples, topics, description)
         if not tree.seeds:
-            raise InputError(
-                "nothing to start from", "Give --bookmarks, --seeds, --examples or --topics a FILE with URLs."
-            )
+            raise InputError(*(_NO_SEEDS if query or description else _NOTHING))
         chosen = settings if isinstance(settings, Settings) else override(Settings(), dict(settings or {}), "settings")
         if system:
             chosen = override(chosen, {"run.system": system}, "system")
@@ -383,6 +390,7 @@ class Collection:
     explain_link = method(training.explain_link)
 
     questions = method(asking.questions)
+    hits = method(asking.hits)
     answers = method(asking.answers)
     answer = method(asking.answer)
     undo_answer = method(asking.undo_answer)

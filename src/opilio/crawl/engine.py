@@ -81,8 +81,11 @@ class Engine:
         self.distiller = Distiller(settings, store, absorber, commit, self.teacher.link_contexts)
         self.watcher = Watcher(settings, store, absorber, commit, self.end)
         self.asker = Asker(settings, store, absorber, commit, self.teacher, self.watcher, answerer)
-        self.phases = Phases(settings, store, absorber, self.teacher, self.distiller, self.order_by_settings, self.end)
         self.steering = Steering(store, absorber, commit, self._refill_ended)
+        self.phases = Phases(
+            settings, store, absorber, self.teacher, self.distiller, lambda: self.elapsed_s, self.order_by_settings,
+            self.end,
+        )  # fmt: skip
         self.refills = Refills(
             settings.frontier, store, absorber, self.commits, self.steering, self.teacher.link_contexts, self.end
         )

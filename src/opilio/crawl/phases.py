@@ -2,9 +2,10 @@
 
 *Learning* looks for archetypes near the seeds: depth-first, with a sharp focus, in the seeds' domains, and a page
 counts only when all feature spaces agree. It ends when every topic has enough archetypes, after `learn.learning_pages`
-pages, or when nothing is left to follow. Then the archetypes become training documents, unless the guard refuses them,
-links are analysed, and *harvesting* begins: in the order of the settings, restarted from the best hubs, with votes
-weighted by their expected precision.
+pages or `learn.learning_time_s` seconds, or when nothing is left to follow. Then the archetypes become training
+documents, unless the guard refuses them, links are analysed, and *harvesting* begins: in the order of the settings,
+restarted from the best hubs, with votes weighted by their expected precision. When `classify.meta` names a rule for the
+votes, both phases use that.
 
 With `learn.pause` the crawl ends between the two, for the user to look at the archetypes. The next crawl harvests.
 
@@ -31,6 +32,10 @@ from opilio.store import Store
 from opilio.store.census import count_queued
 from opilio.store.training import count_archetypes
 
+AUTO = "auto"
+"""The rule of `classify.meta` that the phase decides on."""
+LEARNING_FROM = "learning_from_ms"
+"""The counter with the crawling time at which learning began: `learn.learning_time_s` is counted over all runs."""
 DRY_S = 1.0
 """Learning is over when the frontier has been empty for this long: time enough for a refill to arrive."""
 RESTART_HUBS = 10
@@ -46,8 +51,8 @@ def phase_at_start(settings: Settings, before: Phase) -> Phase:
 
 
 def settings_in(phase: Phase, settings: Settings) -> Settings:
-    """The settings of a phase: the phase decides how votes become a decision."""
-    if phase is Phase.NONE:
+    """The settings of a phase: it decides how votes become a decision, unless the user has chosen a rule."""
+    if phase is Phase.NONE or settings.classify.meta != AUTO:
         return settings
     return override(settings, {"classify.meta": "unanimous" if phase is Phase.LEARNING else "weighted"}, "phases")
 
@@ -69,15 +74,18 @@ class Phases(BackgroundTask):
         absorber: Absorber,
         teacher: Teacher,
         distiller: Distiller,
+        elapsed_s: Callable[[], float],
         change_order: Callable[[], Awaitable[None]],
         end: Callable[[str], None],
     ) -> None:
-        """`change_order` switches to the order of the settings; `end` ends the crawl."""
+        """`elapsed_s` is the time of crawling over all runs; `change_order` switches to the order of the settings;
+        `end` ends the crawl."""
         self._settings = settings
         self._store = store
         self._absorber = absorber
         self._teacher = teacher
         self._distiller = distiller
+        self._elapsed_s = elapsed_s
         self._change_order = change_order
         self._end = end
         before = absorber.counters.progress.phase
@@ -89,6 +97,8 @@ class Phases(BackgroundTask):
         self._has_enough = False
         self._is_finishing = False
         if self.phase is Phase.LEARNING and before is not Phase.LEARNING:
+            counters = absorber.counters
+            counters.add(LEARNING_FROM, round(1000 * elapsed_s()) - counters.counts[LEARNING_FROM])
             self._enter(self.phase, "learning: depth-first in the domains of the seeds")
         elif self.phase is Phase.NONE and before is not Phase.NONE:
             self._enter(self.phase, "no phases any more (learn.phases)")
@@ -111,7 +121,12 @@ class Phases(BackgroundTask):
     @property
     def _has_seen_enough(self) -> bool:
         most = self._settings.learn.learning_pages
-        return self.phase is Phase.LEARNING and self._absorber.counters.pages >= most
+        return self.phase is Phase.LEARNING and (self._absorber.counters.pages >= most or self._has_used_its_time)
+
+    @property
+    def _has_used_its_time(self) -> bool:
+        most_s = self._settings.learn.learning_time_s
+        return 0.0 < most_s <= self._elapsed_s() - self._absorber.counters.counts[LEARNING_FROM] / 1000
 
     def look(self) -> None:
         """Start the change of phase when it is time."""
@@ -134,6 +149,8 @@ class Phases(BackgroundTask):
         frontier, learning = self._absorber.frontier, self._settings.learn
         if self._has_enough:
             return f"every topic has {learning.learning_archetypes} archetypes"
+        if self._has_used_its_time:
+            return f"{learning.learning_time_s:g} s of learning, {self._absorber.counters.pages:,} pages seen"
         if self._has_seen_enough:
             return f"{self._absorber.counters.pages:,} pages seen"
         if frontier.hot or frontier.in_flight or any(frontier.tiers.cold.values()):
@@ -156,7 +173,8 @@ class Phases(BackgroundTask):
         self._teacher.change_settings(settings_in(Phase.HARVESTING, self._settings))
         before = self._teacher.version
         changes = await self._teacher.teach_itself("the learning phase is over")
-        if self._teacher.version == before:  # votes are combined differently from now on, archetypes or not
+        changes_votes = settings_in(Phase.LEARNING, self._settings) != settings_in(Phase.HARVESTING, self._settings)
+        if changes_votes and self._teacher.version == before:  # combine votes differently from now on
             await self._teacher.retrain(TrainingCause(TrainingReason.HARVEST))
         if not changes.added:
             self._absorber.notice("phase", "no archetypes were found while learning", _MORE)
@@ -195,4 +213,4 @@ class Phases(BackgroundTask):
         self._slot.cancel()
 
 
-_MORE = "Give more examples (opilio topics add), or let it look at more pages (learn.learning_pages)."
+_MORE = "Give more examples (opilio topics add), or let it learn longer (learn.learning_pages, learning_time_s)."

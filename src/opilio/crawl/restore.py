@@ -108,7 +108,7 @@ def recover_pages(store: Store, absorber: Absorber, setup: WorkerSetup, warc_fol
         queued = _taken_out(store, absorber, oid)
         lease = Lease(oid, url, attempt=queued.numtries + 1)
         absorber.ledger.leased(queued)  # it was under way when the crawl crashed
-        visit = worker.read_again(lease, record.ip, record.date_s, record.raw_head, record.raw_body)
+        visit = worker.read_again(lease, record.ip, record.date_s, record.raw_head, record.raw_body, cut=record.cut)
         fetch = msgspec.structs.replace(
             visit.fetch, warc_file=path.name, warc_offset=record.offset, warc_bytes=record.length
         )

@@ -73,7 +73,7 @@ def add_page(
         document.content_hash, document.canonical, document.noindex, fetch.received_bytes, fetch.body_bytes,
         fetch.took_ms, fetch.ip, fetch.etag, fetch.last_modified, judgement.relevance if judgement else None,
         judgement.topic if judgement else None, judgement.model_version if judgement else None, fetch.warc_file,
-        fetch.warc_offset, fetch.warc_bytes, document.shingles, judgement.undoubted if judgement else None,
+        fetch.warc_offset, fetch.warc_bytes, document.shingles, judgement.undoubted if judgement else None, fetch.cut,
     )  # fmt: skip
     if document.term_ids:
         batch.terms.oid.append(oid)

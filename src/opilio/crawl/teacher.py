@@ -262,12 +262,12 @@ class Teacher(BackgroundTask):
         if self._has_ended:
             raise InputError(*_ENDS)
 
-    async def learn_soon(self, cause: TrainingCause) -> None:
+    async def learn_soon(self, cause: TrainingCause, *, more_may_follow: bool = True) -> None:
         """Adopt topics, marks and examples that were changed, and train again once the examples are there.
 
         Changes that follow each other within `QUIET_S`, such as answers to questions, are learned in one training.
         """
-        if not self._settings.learn.synchronous:
+        if more_may_follow and not self._settings.learn.synchronous:
             self._quiet_until_s = time.monotonic() + QUIET_S
         topics = await asyncio.to_thread(self._store.load_topics)
         examples = await asyncio.to_thread(examples_to_fetch, self._store)

@@ -55,9 +55,9 @@ class Archive(Protocol):
     """Where responses of the web are kept as they came."""
 
     def write(
-        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes
+        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes, *, cut: bool
     ) -> WarcPlace:
-        """Keep a response with its request."""
+        """Keep a response with its request; `cut`: only the beginning of its body is there."""
         ...
 
 
@@ -156,9 +156,11 @@ class Worker:
             stems=b"",
         )
 
-    def read_again(self, lease: Lease, ip: str, started_s: float, raw_head: bytes, raw_body: bytes) -> Visit:
+    def read_again(
+        self, lease: Lease, ip: str, started_s: float, raw_head: bytes, raw_body: bytes, *, cut: bool
+    ) -> Visit:
         """Make a visit of a response that was recorded."""
-        return self.read(lease, replay(lease, ip, started_s, raw_head, raw_body, self.settings))
+        return self.read(lease, replay(lease, ip, started_s, raw_head, raw_body, self.settings, cut=cut))
 
     def _sitemap(self, lease: Lease, response: Response) -> Visit:
         if response.fetch.outcome is not Outcome.OK:
@@ -181,8 +183,9 @@ def _archive(lease: Lease, response: Response, archive: Archive | None) -> Respo
     if archive is None or fetch.outcome not in _COMPLETE or not response.raw_head:
         return response
     file, offset, size = archive.write(
-        lease.url, fetch.ip, fetch.started_s, response.request_head, response.raw_head, response.raw_body
-    )
+        lease.url, fetch.ip, fetch.started_s, response.request_head, response.raw_head, response.raw_body,
+        cut=fetch.cut,
+    )  # fmt: skip
     return response._replace(fetch=msgspec.structs.replace(fetch, warc_file=file, warc_offset=offset, warc_bytes=size))
 
 

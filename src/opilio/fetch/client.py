@@ -128,7 +128,7 @@ class Client:
             fetching.dns_servers, fetching.dns_timeout_s, fetching.dns_cache_hosts, fetching.dns_max_ttl_s
         )
         self._limits = {
-            LeaseKind.PAGE: BodyLimits(accept=fetching.accept),
+            LeaseKind.PAGE: BodyLimits(accept=fetching.accept, cut_text_bytes=fetching.cut_bytes),
             LeaseKind.HOST: BodyLimits(max_bytes=settings.robots.max_bytes, cut=True),
             LeaseKind.SITEMAP: BodyLimits(max_bytes=MAX_SITEMAP_BYTES),
         }

@@ -32,6 +32,8 @@ class BodyLimits:
     max_bytes: int = 0
     cut: bool = False
     """A body that is too long is cut at the limit instead of rejected."""
+    cut_text_bytes: int = 0
+    """Text of an accepted type is cut at this size, in place of the size in `accept`. 0: it is not cut."""
 
     def limit(self, mime_type: str) -> int:
         """Largest body of a type in bytes; 0 if the type is not accepted."""
@@ -61,6 +63,7 @@ class Transfer:
         """Why we reject the response, if we do."""
         self._raw: list[bytes] = []
         self._max_bytes = MAX_OTHER_BODY_BYTES
+        self._cuts = limits.cut
         self._decoder: Decoder | None = None
         self._head_done = False
         self._sniffed = True
@@ -88,18 +91,27 @@ class Transfer:
         self.active_s = time.monotonic()
         self._raw.append(data)
         self.raw_bytes += len(data)
-        if self.raw_bytes > self._max_bytes:
-            return self._too_long(f"more than {self._max_bytes} bytes received")
-        decoder = self._decoder
+        decoder, fits = self._decoder, True
         if decoder is not None:
             try:
-                if not decoder.feed(data):
-                    return self._too_long(f"more than {self._max_bytes} bytes when decoded")
+                fits = decoder.feed(data)
             except CodingError as error:
-                return self._bad_encoding(error)
-        if not self._sniffed and (decoder.body_bytes if decoder else self.raw_bytes) >= SNIFF_BYTES:
-            return self._check_bytes(self._body())
-        return GO_ON
+                if self._bad_encoding(error) is STOP:
+                    return STOP
+        if not self._may_cut and (excess := self._excess(fits)):
+            return self._too_long(excess)
+        # Whether text is cut, and where, is known once its type is.
+        can_sniff = not self._sniffed and (decoder.body_bytes if decoder else self.raw_bytes) >= SNIFF_BYTES
+        if can_sniff and self._check_bytes(self._body()) is STOP:
+            return STOP
+        excess = self._excess(fits)
+        return self._too_long(excess) if excess else GO_ON
+
+    def _excess(self, fits: bool) -> str:
+        """How the body so far is too long, in words; empty if it is not. `fits`: as far as it was decoded."""
+        if not fits:
+            return f"more than {self._max_bytes} bytes when decoded"
+        return f"more than {self._max_bytes} bytes received" if self.raw_bytes > self._max_bytes else ""
 
     def finish(self) -> bytes:
         """Check the complete (or cut) body and return it decoded; `rejection` is final now."""
@@ -108,10 +120,9 @@ class Transfer:
                 self._decoder.finish()
             except CodingError as error:
                 self._bad_encoding(error)
-        body = self._body() if self.rejection is None else b""
         if self.rejection is None and not self._sniffed:
-            self._check_bytes(body)
-        return body if self.rejection is None else b""
+            self._check_bytes(self._body())
+        return self._body() if self.rejection is None else b""
 
     def _body(self) -> bytes:
         if self._decoder is not None:
@@ -131,7 +142,7 @@ class Transfer:
             return STOP
         length = self.headers.get("content-length", "")
         promised_bytes = int(length) if length.isascii() and length.isdigit() and len(length) < 20 else 0
-        if promised_bytes > self._max_bytes and not (self.limits.cut and self._is_success):
+        if promised_bytes > self._max_bytes and not (self._may_cut and self._is_success):
             return self._too_long(f"Content-Length is {length} bytes, the limit {self._max_bytes}")
         codings = codings_of(self.headers.get("content-encoding", ""))
         if codings:
@@ -152,14 +163,20 @@ class Transfer:
         if not self._max_bytes:
             self.rejection = Outcome.WRONG_TYPE, f"{self.content_type} is not accepted"
             return False
+        if self._may_cut:  # where, is decided when the bytes are known to be text
+            self._max_bytes = max(self._max_bytes, limits.cut_text_bytes)
         return True
+
+    @property
+    def _may_cut(self) -> bool:
+        return self._cuts or (self.limits.cut_text_bytes > 0 and is_text(self.content_type))
 
     @property
     def _is_success(self) -> bool:
         return 200 <= self.status < 300
 
     def _too_long(self, detail: str) -> int:
-        if self.limits.cut or not self._is_success:
+        if self._cuts or not self._is_success:
             self.was_cut = True
         elif self._decoder is not None and self._decoder.is_bomb:
             self.rejection = Outcome.BOMB, f"{self.raw_bytes} bytes decompress to {detail}"
@@ -179,17 +196,19 @@ class Transfer:
         self._sniffed = True
         found = sniff(start, self.headers.get("content-type", ""))
         is_declared = self.content_type not in UNKNOWN_TYPES
-        if is_declared and (is_text(found) or not is_text(self.content_type)):
-            return GO_ON
-        limit = self.limits.limit(found) if found not in UNKNOWN_TYPES else 0
-        if not limit:
-            sent = f"sent as {self.content_type}" if self.content_type else "sent without a type"
-            self.rejection = Outcome.WRONG_TYPE, f"{sent}, but the bytes are {found}, which is not accepted"
-            return STOP
-        self.content_type = found
-        self._max_bytes = limit
+        if not is_declared or (is_text(self.content_type) and not is_text(found)):
+            limit = self.limits.limit(found) if found not in UNKNOWN_TYPES else 0
+            if not limit:
+                sent = f"sent as {self.content_type}" if self.content_type else "sent without a type"
+                self.rejection = Outcome.WRONG_TYPE, f"{sent}, but the bytes are {found}, which is not accepted"
+                return STOP
+            self.content_type = found
+            self._max_bytes = limit
+        if self.limits.cut_text_bytes and is_text(self.content_type):
+            self._cuts = True
+            self._max_bytes = self.limits.cut_text_bytes
         if self._decoder is not None:
             self._decoder.max_bytes = self._max_bytes
         if len(start) > self._max_bytes:
-            return self._too_long(f"more than {self._max_bytes} bytes of {found}")
+            return self._too_long(f"more than {self._max_bytes} bytes of {self.content_type}")
         return GO_ON

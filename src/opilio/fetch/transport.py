@@ -118,6 +118,8 @@ def response_of(
         (outcome, detail), redirect_url = failure, ""
     else:
         outcome, detail, redirect_url = outcome_of_status(transfer.status, headers.get("location", ""), lease.url)
+        if transfer.was_cut and outcome is Outcome.OK:
+            detail = f"cut at {len(body)} bytes"
     head = raw_head(transfer.lines)
     raw = b"" if failure is not None else body if "content-encoding" not in headers else transfer.raw_body
     fetch = Fetch(
@@ -134,15 +136,19 @@ def response_of(
         etag=headers.get("etag", ""),
         last_modified=headers.get("last-modified", ""),
         detail=detail,
+        cut=transfer.was_cut and failure is None,
     )
     return Response(fetch, body, headers, head, raw, request)
 
 
-def replay(lease: Lease, ip: str, started_s: float, raw_head: bytes, raw_body: bytes, settings: Settings) -> Response:
-    """The response for a recorded head and body, checked as if it had just been received."""
-    transfer = Transfer(BodyLimits(accept=settings.fetch.accept))
+def replay(
+    lease: Lease, ip: str, started_s: float, raw_head: bytes, raw_body: bytes, settings: Settings, *, cut: bool = False
+) -> Response:
+    """The response for a recorded head and body, checked as if it had just been received; `cut`: it is a beginning."""
+    transfer = Transfer(BodyLimits(accept=settings.fetch.accept, cut_text_bytes=settings.fetch.cut_bytes))
     for line in raw_head.splitlines(keepends=True):
         transfer.on_header(line)
     if raw_body and transfer.rejection is None:
         transfer.on_body(raw_body)
+    transfer.was_cut = transfer.was_cut or cut
     return response_of(transfer, lease, ip=ip, started_s=started_s)

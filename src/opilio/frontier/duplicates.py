@@ -119,10 +119,10 @@ class Duplicates:
     # -- after the fetch
 
     def repeats(self, document: Document, sid: int, url: str, ip: str, size: int) -> tuple[Outcome, int] | None:
-        """The check that recognises a fetched page, and the page it duplicates."""
+        """The check that recognises a fetched page, and the page it duplicates. A `size` of 0 is not compared."""
         twin = self._contents.get(document.content_hash) if document.content_hash else ABSENT
         self._learn_alias(url, sid, ip, twin)
-        if self._settings.ip_size != "off":
+        if self._settings.ip_size != "off" and size:
             same_size = self._ip_size.get(_hash(ip, str(size)))
             if same_size != ABSENT and (self._settings.ip_size == "trust" or same_size == twin):
                 return Outcome.DUP_IP_SIZE, same_size
@@ -142,7 +142,7 @@ class Duplicates:
         """Remember a page by its stored figures, as after a restart."""
         if content_hash:  # 0: no text at all, which duplicates nothing
             self._contents.add(content_hash, oid)
-        if self._settings.ip_size != "off":
+        if self._settings.ip_size != "off" and size:
             self._ip_size.add(_hash(ip, str(size)), oid)
         if self.asks_ip:
             self._ip_path.add(_hash(ip, path_of(url)), oid)

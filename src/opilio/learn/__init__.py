@@ -3,7 +3,8 @@
 What a model learns from: `training_data.py` puts topics, marks and examples into the store, or changes them there,
 records these changes, lists those that no model has learned yet, and undoes them; `feedback.py` turns what a reader
 says of results into examples and counter-examples; `questions.py` chooses pages to ask the user about, and `asking.py`
-stores the questions and learns from the answers; `mined_negatives.py` adds pages that were fetched and are about
+stores the questions and learns from the answers; `hits.py` lists the best hits of a query, and takes them as examples
+when nobody is asked; `mined_negatives.py` adds pages that were fetched and are about
 nothing wanted. `training_state.py` shows whether a collection can learn, and what it has; it finds wrong settings.
 
 How a model is made: `trainer.py` gathers a training set from all of this and trains a model, in another process

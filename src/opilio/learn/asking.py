@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from opilio.errors import InputError
 from opilio.learn.feedback import make_counterexample, make_example
@@ -44,9 +44,14 @@ CANDIDATES = 200
 """Pages of a topic that are considered: so many of the surest, and so many of the most uncertain."""
 
 
+def learns(settings: Settings) -> bool:
+    """Whether a classifier can learn from pages."""
+    return settings.classify.classifier != KEYWORDS and settings.store.terms
+
+
 def asks(settings: Settings) -> bool:
     """Whether answers are wanted, and a classifier can learn from them."""
-    return settings.learn.questions > 0 and settings.classify.classifier != KEYWORDS and settings.store.terms
+    return settings.learn.questions > 0 and learns(settings)
 
 
 def answers_left(settings: Settings, counts: QuestionCounts) -> int:
@@ -69,8 +74,27 @@ def choose_round(store: Store, settings: Settings) -> list[UserQuestion]:
     left = answers_left(settings, user_questions.count_questions(store))
     if not left:
         return []
+    found = find_candidates(store, hierarchy_of(store.load_topics()))
+    size = min(round_size(settings.learn.questions), left)
+    only_best = not store.load_models()
+    return choose_questions(found.pages, found.known, size, found.counts, found.answers, only_best=only_best)
+
+
+class Candidates(NamedTuple):
+    """The pages that the user can be asked about."""
+
+    pages: list[Candidate]
+    known: set[int]
+    """Pages that the user has spoken about: no candidates."""
+    counts: dict[int, dict[int, int]]
+    """By topic: how many pages have which relevance."""
+    answers: Counter[int]
+    """By topic: how many answers there are."""
+
+
+def find_candidates(store: Store, hierarchy: Hierarchy) -> Candidates:
+    """The pages that the user can be asked about, as they are judged now."""
     rows = user_questions.load_questions(store)
-    hierarchy = hierarchy_of(store.load_topics())
     known = {row.oid for row in rows if row.answer is not None} | _training_pages(store)
     candidates: list[Candidate] = []
     counts: dict[int, dict[int, int]] = {}
@@ -85,9 +109,7 @@ def choose_round(store: Store, settings: Settings) -> list[UserQuestion]:
             if has_own or page.accepted
         ]
         counts[kcid] = user_questions.score_counts(store, below, known, 0.0, SCORE_STEPS)
-    answers = Counter(row.kcid for row in rows if row.answer is not None)
-    size = min(round_size(settings.learn.questions), left)
-    return choose_questions(candidates, known, size, counts, answers, only_best=not store.load_models())
+    return Candidates(candidates, known, counts, Counter(row.kcid for row in rows if row.answer is not None))
 
 
 def ask_round(store: Store, settings: Settings) -> list[UserQuestion]:
@@ -135,11 +157,17 @@ def answer_question(store: Store, settings: Settings, oid: int, answer: bool | s
         _undo(store, row)
     with recording_changes(store) as moment_us:
         if said is QuestionAnswer.YES:
-            make_example(store, hierarchy, _example_topic(hierarchy, row.kcid, page), page.url, oid)
+            make_example(store, hierarchy, example_topic(hierarchy, row.kcid, page), page.url, oid)
         elif said is QuestionAnswer.NO:
             make_counterexample(store, hierarchy, row.kcid, page.url, oid)
         user_questions.record_answer(store, oid, moment_us, said.value)
-    return {"oid": oid, "url": page.url, "topic": _name(hierarchy, row.kcid), "answer": said.value, "said": _SAID[said]}
+    return {
+        "oid": oid,
+        "url": page.url,
+        "topic": topic_name(hierarchy, row.kcid),
+        "answer": said.value,
+        "said": _SAID[said],
+    }
 
 
 _SAID = {
@@ -175,7 +203,7 @@ def _answer_of(answer: bool | str) -> QuestionAnswer:
         raise InputError(f"{answer!r} is no answer", "Answer yes, no or skip.") from None
 
 
-def _example_topic(hierarchy: Hierarchy, kcid: int, page: QuestionPage) -> int:
+def example_topic(hierarchy: Hierarchy, kcid: int, page: QuestionPage) -> int:
     """The topic that a page becomes an example of: the one below the topic asked about that took it, or that topic."""
     if page.relevant_to is not None and page.relevant_to in hierarchy.below(kcid) - {ROOT}:
         return page.relevant_to
@@ -204,7 +232,7 @@ def _shown(store: Store, rows: Sequence[QuestionRow]) -> list[dict[str, Any]]:
     return [
         {
             "oid": row.oid, "url": page.url, "title": page.title, "host": page.host, "snippet": page.snippet,
-            "topic": _name(hierarchy, row.kcid), "relevance": page.relevance, "reason": row.reason,
+            "topic": topic_name(hierarchy, row.kcid), "relevance": page.relevance, "reason": row.reason,
             "why": QuestionReason(row.reason).words, "benefit": row.benefit,
             "benefit_words": describe_benefit(row.benefit), "answer": row.answer,
         }
@@ -213,6 +241,7 @@ def _shown(store: Store, rows: Sequence[QuestionRow]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _name(hierarchy: Hierarchy, kcid: int) -> str:
+def topic_name(hierarchy: Hierarchy, kcid: int) -> str:
+    """A topic as users read it; empty when it is gone."""
     node = hierarchy.nodes.get(kcid)
     return "" if node is None else node.path or node.name

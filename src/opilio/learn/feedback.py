@@ -50,8 +50,8 @@ def give_feedback(store: Store, url: str, verdict: str, topic: str | None = None
     return {"url": page.url, "topic": path, "positive": verdict != IRRELEVANT, "said": f"{role} of {path} from now on"}
 
 
-def make_example(store: Store, hierarchy: Hierarchy, kcid: int, url: str, oid: int) -> None:
-    """Make a page the user's own example of a topic, and of none of its siblings."""
+def make_example(store: Store, hierarchy: Hierarchy, kcid: int, url: str, oid: int, *, source: str = CONFIRMED) -> None:
+    """Make a page an example of a topic, by default the user's own, and of none of its siblings."""
     line = {kcid, ROOT, *hierarchy.line(kcid)}
     has_it = False
     for name, of, positive in _documents(store, url, oid):
@@ -61,7 +61,7 @@ def make_example(store: Store, hierarchy: Hierarchy, kcid: int, url: str, oid: i
         elif positive or of in line:  # no page is of two topics, nor denied to a topic that contains its own
             training.delete_example(store, of, name)
     if not has_it:
-        training.add_page_example(store, kcid, url, CONFIRMED)
+        training.add_page_example(store, kcid, url, source)
 
 
 def make_counterexample(store: Store, hierarchy: Hierarchy, kcid: int, url: str, oid: int) -> None:

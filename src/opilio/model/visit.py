@@ -191,6 +191,13 @@ class Fetch(_Record, frozen=True):
     warc_file: str = ""
     warc_offset: int = -1
     warc_bytes: int = 0
+    cut: bool = False
+    """The body was longer than a limit, and this is its beginning."""
+
+    @property
+    def full_bytes(self) -> int:
+        """The size of the whole body after content decoding; 0: not known."""
+        return 0 if self.cut else self.body_bytes
 
 
 class Visit(_Record, frozen=True):

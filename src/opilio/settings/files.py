@@ -23,14 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from opilio.errors import CollectionError, SettingsError
-from opilio.settings.sections import RENAMED, Settings
+from opilio.settings.sections import RENAMED, ClassifySettings, Settings
 from opilio.settings.systems import SYSTEMS
 
 FILE_NAME = "crawl.toml"
 _CHOICES = {
     ("duplicates", "ip_path"): ("learn", "trust", "off"),
     ("duplicates", "ip_size"): ("verify", "trust", "off"),
-    ("classify", "meta"): ("mean", "unanimous", "majority", "weighted", "best"),
+    ("classify", "meta"): ("auto", "mean", "unanimous", "majority", "weighted", "best", "free"),
     ("classify", "prefer"): ("precision", "balance", "recall"),
     ("classify", "focus"): ("soft", "hard"),
     ("learn", "guard"): ("held-out", "xi-alpha", "off"),
@@ -190,8 +190,11 @@ def _build(cls: type, table: Mapping[str, Any], where: str, section: str) -> Any
 def _check(value: Any, hint: Any, place: str) -> Any:
     """`value` converted to the type `hint`, or a SettingsError that names the place."""
     origin = typing.get_origin(hint)
-    if origin is tuple and isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
+    items = typing.get_args(hint)[0] if origin is tuple else None
+    if isinstance(value, (list, tuple)) and items is str and all(isinstance(item, str) for item in value):
         return tuple(value)
+    if isinstance(value, (list, tuple)) and items is float and all(type(item) in (int, float) for item in value):
+        return tuple(map(float, value))
     if origin is dict and isinstance(value, dict):
         wanted = typing.get_args(hint)[1]
         return {str(k): _check(v, wanted, f"{place}.{k}") for k, v in value.items()}
@@ -200,7 +203,7 @@ def _check(value: Any, hint: Any, place: str) -> Any:
     plain = hint if isinstance(hint, type) and not isinstance(hint, types.GenericAlias) else None
     if plain is not None and isinstance(value, plain) and not (plain is int and isinstance(value, bool)):
         return value
-    name = {"tuple": "a list of strings", "dict": "a table"}.get(
+    name = {"tuple": f"a list of {'numbers' if items is float else 'strings'}", "dict": "a table"}.get(
         getattr(origin, "__name__", ""), getattr(hint, "__name__", str(hint))
     )
     raise SettingsError(f"{place}: {value!r} is not {name}", "docs/reference/settings.md shows the form of each value.")
@@ -228,6 +231,8 @@ def _validate(settings: Settings, where: str) -> None:
                 f"{where}, [fetch] connect_to: {target!r} (for {pattern!r}) is not an address and a port",
                 'For example: connect_to = { "*.test" = "127.0.0.1:8800" }',
             )
+    if settings.classify.meta == "free":
+        _validate_free_meta(settings.classify, where)
     for section_field in dataclasses.fields(settings):
         section_value = getattr(settings, section_field.name)
         for f in dataclasses.fields(section_value):
@@ -236,6 +241,28 @@ def _validate(settings: Settings, where: str) -> None:
                 raise SettingsError(f"{where}, [{section_field.name}] {f.name}: {value} is not a finite number")
             if isinstance(value, (int, float)) and value < 0 and f.name != "workers":
                 raise SettingsError(f"{where}, [{section_field.name}] {f.name}: must not be negative")
+
+
+def _validate_free_meta(classify: ClassifySettings, where: str) -> None:
+    """Refuse weights and thresholds with which the meta classifier could not decide."""
+    spaces, weights, thresholds = classify.spaces, classify.meta_weights, classify.meta_thresholds
+    example = ", ".join(f"{_toml(space)} = 1.0" for space in spaces)
+    if set(weights) != set(spaces):
+        raise SettingsError(
+            f"{where}, [classify] meta_weights: has weights for {', '.join(weights) or 'no space'}, but the spaces are "
+            f"{', '.join(spaces)}",
+            f"Give each space a weight: meta_weights = {{ {example} }}",
+        )
+    if not all(math.isfinite(weight) and weight >= 0.0 for weight in weights.values()) or not any(weights.values()):
+        raise SettingsError(
+            f"{where}, [classify] meta_weights: {_toml(weights)}: weights must be 0 or more, and at least one above 0",
+            "Give a space that should not count the weight 0.",
+        )
+    if len(thresholds) != 2 or not all(map(math.isfinite, thresholds)) or thresholds[0] < thresholds[1]:
+        raise SettingsError(
+            f"{where}, [classify] meta_thresholds: {_toml(thresholds)}: must be two numbers, t1 and t2, with t1 >= t2",
+            "A sum of votes above t1 accepts a page, one below t2 rejects it: meta_thresholds = [0.5, -0.5]",
+        )
 
 
 def to_toml(settings: Settings, *, everything: bool = False) -> str:

@@ -172,6 +172,9 @@ class FetchSettings:
     allow_private_addresses: bool = False
     # Refuse servers whose certificate cannot be verified.
     verify_tls: bool = True
+    # Web pages and plain texts longer than this (after decompression) are cut here, instead of being refused when they
+    # are larger than `accept` says. Best-N-First: 100 KB. 0: none is cut.
+    cut_bytes: int = 0
     # Accepted MIME types, each with its largest body in bytes (after decompression); a trailing * matches any ending.
     # A body sent as octet-stream or without a type is accepted if its content is of an accepted type.
     accept: dict[str, int] = field(
@@ -272,8 +275,15 @@ class ClassifySettings:
     # into one, as in `terms+anchors`.
     spaces: tuple[str, ...] = ("terms", "pairs", "terms+anchors")
     # `svm`: how the votes of the spaces are combined: `mean` (of their confidences), `unanimous`, `majority`,
-    # `weighted` (by their estimated precision) or `best` (only the space with the best estimate votes).
-    meta: str = "mean"
+    # `weighted` (by their estimated precision), `best` (only the space with the best estimate votes), `free` (by
+    # `meta_weights` and `meta_thresholds`) or `auto`: `mean`, but in a crawl with `learn.phases` `unanimous` while it
+    # learns and `weighted` while it harvests.
+    meta: str = "auto"
+    # `meta = "free"`: the weight of each space, 0 or more: { terms = 2.0, pairs = 1.0, "terms+anchors" = 1.0 }.
+    meta_weights: dict[str, float] = field(default_factory=dict)
+    # `meta = "free"`: t1 and t2. Each space that votes adds its weight if it votes for a topic, and subtracts it if it
+    # votes against. A sum above t1 accepts the page, a sum below t2 rejects it; between them there is no decision.
+    meta_thresholds: tuple[float, ...] = (0.0, 0.0)
     # `svm`: calibrate which pages are accepted on the pages that the crawl has met, and on your answers. Otherwise the
     # side of the hyperplane decides.
     calibrate: bool = True
@@ -362,12 +372,17 @@ class LearnSettings:
     # The crawl asks the user for at most this many answers, in rounds of 5 (or a quarter of them, if that is more): is
     # this page about the topic? Questions wait while the crawl goes on. 0: it asks nothing.
     questions: int = 20
+    # A crawl that has only the words of a query to go by takes this many of its best hits as examples without asking,
+    # once 25 pages are stored: pages that match the words well enough, at least 3. `--yes` sets 8. 0: none.
+    hits: int = 0
     # Start with a learning phase (BINGO 2.6): depth-first, sharp focus, within the domains of the seeds. Then harvest.
     phases: bool = False
     # The learning phase ends when each topic has this many archetypes, counted at each round of `retrain_after`.
     learning_archetypes: int = 20
-    # The learning phase also ends after this many pages.
+    # The learning phase also ends after this many pages ...
     learning_pages: int = 500
+    # ... and after this many seconds of crawling, counted over restarts. 0: no limit.
+    learning_time_s: float = 1200.0
     # Largest number of links from a seed during the learning phase.
     learning_depth: int = 4
     # Pause after the learning phase so that you can check the archetypes (`opilio archetypes`).
@@ -464,7 +479,7 @@ class Settings:
     duplicates: DuplicateSettings = DuplicateSettings()
     traps: TrapSettings = TrapSettings()
     documents: DocumentSettings = DocumentSettings()
-    classify: ClassifySettings = ClassifySettings()
+    classify: ClassifySettings = field(default_factory=ClassifySettings)
     oasis: OasisSettings = OasisSettings()
     learn: LearnSettings = LearnSettings()
     revisit: RevisitSettings = RevisitSettings()

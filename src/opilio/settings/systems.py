@@ -69,6 +69,7 @@ SYSTEMS: Mapping[str, System] = {
             "limits.max_pages": 2000,  # MAX_PAGES
             "fetch.total_timeout_s": 10.0,
             "fetch.accept": {"text/html": 100 * KIB},
+            "fetch.cut_bytes": 100 * KIB,  # 2.2: the first 100 KB
         },
     ),
     "oasis": System(

@@ -158,6 +158,7 @@ class PageRows(Rows):
     warc_bytes: list[int] = _column(_INT64)
     shingles: list[bytes] = _column(_BLOB)
     undoubted: list[bool | None] = _column(_FLAG)
+    cut: list[bool] = _column(_FLAG)
 
 
 @dataclass(slots=True)

@@ -93,13 +93,13 @@ _FACTS = """
            coalesce(p.ip, ''), coalesce(p.last_modified, ''), coalesce(p.canonical, ''), p.model_version,
            p.text IS NOT NULL, left(coalesce(p.main_text, ''), $2),
            left(coalesce(p.text, ''), $2), length(coalesce(p.text, '')),
-           coalesce(p.warc_file, ''), p.warc_offset, p.warc_bytes, c.depth, h.host
+           coalesce(p.warc_file, ''), p.warc_offset, p.warc_bytes, c.depth, h.host, coalesce(p.cut, false)
     FROM pages p JOIN crawl c USING (oid) LEFT JOIN hosts h USING (sid) WHERE p.oid = $1
 """
 _FACT_NAMES = (
     "status", "content_type", "charset", "body_bytes", "received_bytes", "ip", "last_modified", "canonical",
     "model_version", "has_text", "main_text", "text", "text_chars", "warc_file", "warc_offset", "warc_bytes", "depth",
-    "host",
+    "host", "cut",
 )  # fmt: skip
 _JUDGEMENTS = f"""
     SELECT j.model_version, CASE WHEN j.accepted THEN coalesce(nullif(t.path, ''), t.name, '') ELSE '{OTHERS}' END,

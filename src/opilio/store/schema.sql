@@ -99,7 +99,8 @@ CREATE TABLE pages (
     warc_offset    BIGINT,
     warc_bytes     BIGINT,
     shingles       BLOB,        -- MinHash sketch, uint32 little-endian
-    undoubted      BOOLEAN      -- two or more metrics, or all feature spaces, agreed, as judged by model_version
+    undoubted      BOOLEAN,     -- two or more metrics, or all feature spaces, agreed, as judged by model_version
+    cut            BOOLEAN      -- true: it was longer than fetch.cut_bytes, and this is its beginning
 );
 
 -- One row per link of a stored page to a known URL.
@@ -203,7 +204,7 @@ CREATE TABLE training (
     kind     VARCHAR NOT NULL,     -- url: the stored page of that URL, or the part of it that stands here; file, text
     kcid     SMALLINT NOT NULL,
     positive BOOLEAN NOT NULL,     -- false: it is not about that topic, and belongs to OTHERS beside it
-    source   VARCHAR NOT NULL,     -- given, added, archetype, confirmed, rejected
+    source   VARCHAR NOT NULL,     -- given, added, archetype, confirmed, rejected, hit
     title    VARCHAR,
     text     VARCHAR USING COMPRESSION zstd,
     added    TIMESTAMP

@@ -22,6 +22,9 @@ ARCHETYPE = "archetype"
 CONFIRMED, REJECTED = "confirmed", "rejected"
 """... the user said that a page found by the crawl is an example, or a counter-example."""
 
+HIT = "hit"
+"""... the crawl took one of the best hits of a query, because the user did not want to be asked."""
+
 ExampleKey = tuple[int, str]
 """Topic and name of a training document."""
 ExampleRow = dict[str, Any]
@@ -33,14 +36,15 @@ COLUMNS = ("name", "kind", "kcid", "positive", "source", "title", "text")
 _MAX_ROWS = 2**20
 _ROWS = f"SELECT {', '.join(COLUMNS)}, epoch(added) FROM training"
 _DELETE = "DELETE FROM training WHERE kcid = $1 AND name = $2"
-_KEEP = f"UPDATE training SET source = CASE source WHEN '{ARCHETYPE}' THEN '{CONFIRMED}' ELSE source END"
+_KEEP = f"UPDATE training SET source = CASE WHEN source IN ('{ARCHETYPE}', '{HIT}') THEN '{CONFIRMED}' ELSE source END"
 _CONFIRM = f"{_KEEP} WHERE kcid = $1 AND name = $2"
 _TRIM = f"{_KEEP}, text = $3 WHERE kcid = $1 AND name = $2"
 _TRIMMED = "SELECT kcid, name FROM training WHERE kind = 'url' AND text IS NOT NULL"
 _HAS_DOCUMENTS = f"""
-    SELECT count(*) FILTER (source <> '{CONFIRMED}') > 0 OR count(*) >= $2 FROM training
+    SELECT count(*) FILTER (source NOT IN ('{CONFIRMED}', '{HIT}')) > 0 OR count(*) >= $2 FROM training
     WHERE positive AND (kind <> 'text' OR len(string_split_regex(trim(text), '\\s+')) >= $1)
 """
+_COUNT_CONFIRMED = f"SELECT count(*) FROM training WHERE positive AND source IN ('{CONFIRMED}', '{HIT}')"
 _ARCHETYPE_NAMES = f"SELECT DISTINCT name FROM training WHERE source = '{ARCHETYPE}'"
 _ARCHETYPE_COUNTS = f"""
     SELECT kcid, count(*) FILTER (source IN ('{ARCHETYPE}', '{CONFIRMED}')) FROM training
@@ -108,12 +112,12 @@ def list_examples(store: Store) -> list[dict[str, Any]]:
 
 
 def add_page_example(store: Store, kcid: int, url: str, source: str, text: str | None = None) -> None:
-    """Add the page of a URL as the user's own: an example when `source` is CONFIRMED, else a counter-example.
+    """Add the page of a URL: a counter-example when `source` is REJECTED, else an example.
 
     `text` is learned from in place of the whole page.
     """
     batch = Batch()
-    batch.training.add(url, "url", kcid, source == CONFIRMED, source, "", text, time.time())
+    batch.training.add(url, "url", kcid, source != REJECTED, source, "", text, time.time())
     store.write(batch)
 
 
@@ -140,9 +144,14 @@ def trimmed_examples(store: Store) -> set[ExampleKey]:
 def has_documents(store: Store, min_words: int, min_confirmed: int) -> bool:
     """Whether there is an example that is a page, a file, or a text of at least `min_words` words.
 
-    Pages of the crawl that the user has confirmed suffice when there are `min_confirmed` of them.
+    Pages of the crawl that the user has confirmed, and best hits, suffice when there are `min_confirmed` of them.
     """
     return bool(store.query(_HAS_DOCUMENTS, [min_words, min_confirmed]).rows[0][0])
+
+
+def count_confirmed(store: Store) -> int:
+    """How many examples are pages that the user has confirmed, or best hits."""
+    return int(store.query(_COUNT_CONFIRMED).rows[0][0])
 
 
 def replace_archetypes(store: Store, removed: Iterable[ExampleKey], added: Iterable[ExampleKey]) -> None:

@@ -135,7 +135,8 @@ _TRAP_LIKE = r"""
     AND (url LIKE '%?%' OR regexp_matches(url, '/(19|20)\d\d[-/]\d{1,2}([-/]\d{1,2})?/?$'))
 """
 _PAGE_SKETCHES = """
-    SELECT p.oid, c.sid, c.url, coalesce(p.ip, ''), p.body_bytes, p.content_hash, p.shingles
+    SELECT p.oid, c.sid, c.url, coalesce(p.ip, ''), CASE WHEN p.cut THEN 0 ELSE p.body_bytes END, p.content_hash,
+           p.shingles
     FROM pages p JOIN crawl c ON c.oid = p.oid ORDER BY p.oid
 """
 _BY_SCOPE = "('locked-domain', 'out-of-scope')"
@@ -217,6 +218,7 @@ class PageSketch(NamedTuple):
     url: str
     ip: str
     body_bytes: int
+    """0 for a page that was cut: its size says nothing."""
     content_hash: int
     shingles: bytes | None
 

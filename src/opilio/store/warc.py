@@ -76,9 +76,10 @@ class RecordMaker:
         self._payloads: OrderedDict[bytes, _Seen] = OrderedDict()
 
     def make(
-        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes
-    ) -> WarcRecords:
-        """The records of a response and of the request that caused it."""
+        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes, *,
+        cut: bool = False,
+    ) -> WarcRecords:  # fmt: skip
+        """The records of a response and of the request that caused it; `cut`: `raw_body` is only a beginning."""
         target, date = _header_value(url), _warc_date(started_s)
         digest = hashlib.sha1(raw_body, usedforsecurity=False).digest()
         seen = self._payloads.get(digest) if raw_body else None
@@ -87,7 +88,8 @@ class RecordMaker:
         if ip:
             common.append(("WARC-IP-Address", _header_value(ip)))
         head = archived_head(raw_head, len(raw_body))
-        response = _response(record_id, common, head, raw_body, digest, seen)
+        truncated = [("WARC-Truncated", "length")] if cut else []
+        response = _response(record_id, [*common, *truncated], head, raw_body, digest, seen)
         request = b""
         if request_head:
             concurrent = [*common, ("WARC-Concurrent-To", record_id)]
@@ -182,10 +184,11 @@ class WarcWriter:
         self._maker = RecordMaker()
 
     def write(
-        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes
-    ) -> WarcPlace:
+        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes, *,
+        cut: bool = False,
+    ) -> WarcPlace:  # fmt: skip
         """Write a response with the request that caused it; the place of the response record."""
-        records = self._maker.make(url, ip, started_s, request_head, raw_head, raw_body)
+        records = self._maker.make(url, ip, started_s, request_head, raw_head, raw_body, cut=cut)
         try:
             return self._files.append(records)
         except StoreError:
@@ -302,6 +305,8 @@ class WarcRecord(NamedTuple):
     raw_body: bytes
     offset: int
     length: int
+    cut: bool = False
+    """Only the beginning of the body is there (WARC-Truncated)."""
 
 
 class _Member(NamedTuple):
@@ -343,6 +348,7 @@ def recover(path: Path, from_offset: int = 0) -> Iterator[WarcRecord]:
                 body,
                 member.offset,
                 member.length,
+                "warc-truncated" in member.fields,
             )
 
 

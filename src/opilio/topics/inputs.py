@@ -14,9 +14,10 @@ import contextlib
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 from opilio.errors import InputError
-from opilio.model import normalize
+from opilio.model import host_of, normalize, registered_domain
 from opilio.topics.examples import read_examples
 from opilio.topics.hierarchy import ROOT
 from opilio.topics.taxonomy import read_taxonomy
@@ -27,6 +28,10 @@ _CONTAINER_NAMES = {
     "bookmarks", "bookmarks bar", "bookmarks toolbar", "bookmarks menu", "other bookmarks", "mobile bookmarks",
     "favorites", "favorites bar", "imported", "reading list",
 }  # fmt: skip
+NAME_WORDS = 8
+"""A topic that has only a description is called by so many words of it."""
+_HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype|!--|html|head|body|dl|\?xml)", re.IGNORECASE)
+_SAVED_FROM = re.compile(r"saved from url=\(\d+\)(\S+)")
 _META_CHARSET = re.compile(rb"charset=[\"']?([\w-]+)", re.IGNORECASE)
 
 
@@ -142,16 +147,20 @@ class _Reader(HTMLParser):
 def read_seeds(path: Path, tree: TopicTree) -> int:
     """Add the URLs of a text file, one per line, to the root of `tree`; blank lines and # comments are skipped.
 
-    A title may follow the URL. Returns the number of new seeds.
+    A title may follow the URL. Of an HTML file, such as saved search results, all links to pages are taken. Returns the
+    number of new seeds.
     """
     try:
-        lines = path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+        data = path.read_bytes()
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}", "Give a text file with one URL on each line.") from None
+    if _HTML.match(data):
+        return _read_linked_seeds(path, decode(data), tree)
+    lines = data.decode("utf-8-sig", "replace").splitlines()
     added, usable, bad = 0, 0, ""
     for number, line in enumerate(lines, 1):
         words = line.split(maxsplit=1)
-        if not words or words[0].startswith("#"):
+        if not words or words[0].startswith("#") or (number == 1 and words == ["url"]):  # the head of a column
             continue
         url = normalize(words[0] if "://" in words[0] else f"http://{words[0]}")
         if not url:
@@ -162,6 +171,49 @@ def read_seeds(path: Path, tree: TopicTree) -> int:
     if not usable:  # URLs that the tree already has as examples are fine
         raise InputError(f"{path}: no usable URL" + (f" ({bad})" if bad else ""), "Write one URL on each line.")
     return added
+
+
+def _read_linked_seeds(path: Path, html: str, tree: TopicTree) -> int:
+    """Add the targets of all links in an HTML page, but those to the site that the page was saved from.
+
+    The words of the links do not become keywords: they would drown those of a query.
+    """
+    reader = _LinkReader()
+    with contextlib.suppress(AssertionError):  # raised by Python's parser for a broken <![ ... section
+        reader.feed(html)
+        reader.close()
+    saved_from = _SAVED_FROM.search(html)
+    own = {registered_domain(host_of(url)) for url in (reader.base, saved_from[1] if saved_from else "") if url}
+    found = [url for url in map(_linked_page, reader.links) if url and registered_domain(host_of(url)) not in own]
+    if not found:
+        raise InputError(
+            f"{path}: no link to a page of another site found", "Save the page of results as HTML, or list URLs."
+        )
+    return sum(tree.add_seed(tree.topics[ROOT], url) for url in found)
+
+
+class _LinkReader(HTMLParser):
+    """Collects the targets of links, and the address that they are relative to."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.links: list[str] = []
+        self.base = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        target = (dict(attrs).get("href") or "").strip()
+        if tag == "a" and target:
+            self.links.append(target)
+        elif tag == "base":
+            self.base = self.base or normalize(target)
+
+
+def _linked_page(target: str) -> str:
+    """The URL of the page that a link leads to; '' if it is none. Search engines link through addresses of their own,
+    which have that of the page as a parameter."""
+    parameters = parse_qsl(target.partition("?")[2])
+    inner = next((value for _, value in parameters if value.startswith(("http://", "https://"))), "")
+    return normalize(inner or (f"https:{target}" if target.startswith("//") else target))
 
 
 def query_topic(query: str, tree: TopicTree) -> None:
@@ -175,12 +227,26 @@ def query_topic(query: str, tree: TopicTree) -> None:
     tree.add_example(root, ExampleKind.TEXT, query)
 
 
+def describe_topic(description: str, tree: TopicTree) -> None:
+    """Make sentences a virtual training document of the root topic; without a query their words are its keywords."""
+    words = words_of(description)
+    if not words:
+        raise InputError(f"--description {description!r}: contains no word", "Describe the pages you want.")
+    root = tree.topics[ROOT]
+    root.description = description.strip()
+    if not root.keywords:
+        root.name = clean_name(" ".join(description.split()[:NAME_WORDS]))
+        root.keywords = words
+    tree.add_example(root, ExampleKind.TEXT, description)
+
+
 def read_inputs(
     bookmarks: Path | str | None = None,
     seeds: Path | str | None = None,
     query: str = "",
     examples: Path | str | None = None,
     topics: Path | str | None = None,
+    description: str = "",
 ) -> TopicTree:
     """The topic tree made of all inputs."""
     if bookmarks and topics:
@@ -198,4 +264,6 @@ def read_inputs(
         read_examples(Path(examples), tree)
     if query:
         query_topic(query, tree)
+    if description:
+        describe_topic(description, tree)
     return tree

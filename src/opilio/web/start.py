@@ -173,6 +173,7 @@ class Wish(BaseModel):
     bookmarks: str = Field("", max_length=MAX_INPUT_CHARS, description="A browser's bookmark file (HTML), its text.")
     taxonomy: str = Field("", max_length=MAX_INPUT_CHARS, description="A taxonomy (YAML), its text.")
     query: str = Field("", max_length=2000, description="Words that describe the pages.")
+    description: str = Field("", max_length=MAX_INPUT_CHARS, description="Sentences that describe the pages.")
     seeds: list[str] = Field(default=[], description="URLs where the crawl begins.")
     examples: list[str] = Field(default=[], description="URLs of pages to learn from; the crawl begins there, too.")
     max_pages: int = Field(1000, ge=0, description="Pages to fetch; 0: no limit.")
@@ -217,7 +218,10 @@ def _made(wish: Wish, settings: Settings, folder: Path, inputs: Path) -> Collect
         files = _files(wish, inputs)
         if "topics" in files:
             _check_taxonomy(files["topics"])
-        return Collection.create(folder, query=wish.query.strip(), system=wish.system, settings=settings, **files)
+        query, description = wish.query.strip(), wish.description.strip()
+        return Collection.create(
+            folder, query=query, description=description, system=wish.system, settings=settings, **files
+        )
     except InputError as error:
         raise InputError(error.message.replace(f"{inputs}/", "").replace(str(inputs), "it"), error.hint) from None
 

@@ -21,6 +21,22 @@ def questions(at: Context) -> list[dict[str, Any]]:
     return list_questions(at.store, at.settings, chooses=at.engine is None)
 
 
+@operation(
+    READS,
+    rest=Route("GET", "hits", "teaching"),
+    about={"limit": Meta(ge=1, le=200, description="How many at most.")},
+)
+def hits(at: Context, limit: int = 20) -> list[dict[str, Any]]:
+    """The best pages that are no examples yet, best first: title, address, snippet, topic and relevance.
+
+    In a collection that was made from a query they match its words best. To make one an example, give feedback:
+    `relevant`.
+    """
+    from opilio.learn.hits import list_hits  # noqa: PLC0415
+
+    return list_hits(at.store, limit)
+
+
 @operation(READS, rest=Route("GET", "answers", "teaching"))
 def answers(at: Context) -> list[dict[str, Any]]:
     """The questions that you have answered or skipped, the latest first."""

@@ -16,6 +16,7 @@ from opilio.crawl.operations.context import Context, LiveCrawl, address_of
 from opilio.crawl.operations.declaration import LONG_TIMEOUT_S, READS, WRITES, Meta, Route, operation
 from opilio.errors import CollectionBusy, InputError
 from opilio.learn import training_data
+from opilio.learn.hits import ensure_documents
 from opilio.learn.training_data import recording_changes
 from opilio.learn.training_state import KEYWORDS, examples_in, why_nothing_is_learned
 from opilio.model import TrainingCause, TrainingReason
@@ -126,13 +127,16 @@ def reject_archetype(at: Context, topic: str, url: str) -> None:
 
 
 @operation(WRITES, timeout_s=LONG_TIMEOUT_S, renamed={"judge_anew": "rejudge"})
-def train(at: Context, *, rejudge: bool = True) -> int:
-    """Train a model from the examples as they are now; returns its version. It re-judges the stored pages, too."""
+def train(at: Context, *, rejudge: bool = True, take_hits: bool = False) -> int:
+    """Train a model from the examples as they are now; returns its version. It re-judges the stored pages, too.
+
+    A collection that was made from a query may have too few examples. With `take_hits`, the eight stored pages that
+    match its words best become examples then.
+    """
     store, settings = at.store, at.settings
     if settings.classify.classifier == KEYWORDS:
         raise InputError(*why_nothing_is_learned(settings))
-    if not training_data.has_documents(store):
-        raise InputError("no examples to learn from", "Add some: opilio topics add FOLDER TOPIC URL")
+    ensure_documents(store, take_hits=take_hits)
     models = store.load_models()
     taught = training_data.fingerprint(store, settings)
     training = learn.with_crawled_pages(store, settings, learn.gather(store, settings))
@@ -146,8 +150,10 @@ def train(at: Context, *, rejudge: bool = True) -> int:
 
 
 @train.live
-async def _(crawl: LiveCrawl, *, rejudge: bool = True) -> int:
+async def _(crawl: LiveCrawl, *, rejudge: bool = True, take_hits: bool = False) -> int:
     """A running crawl trains in the background and gives the model to its workers."""
+    async with crawl.writing:
+        await crawl.read(ensure_documents, take_hits=take_hits)
     return await crawl.engine.teacher.retrain(TrainingCause(TrainingReason.REQUESTED), rejudge=rejudge)
 
 
