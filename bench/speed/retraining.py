@@ -134,7 +134,8 @@ class Filling:
         )  # fmt: skip
         batch.pages.add(
             oid, now_s, 200, "text/html", "utf-8", document.language, document.title, "", text, text, content_hash, "",
-            False, 7_000, 28_000, 83.0, "", "", "", relevance, judgement.topic, self.version, "", 0, 0, b"", None, False,
+            False, 7_000, 28_000, 83.0, "", "", "", relevance, judgement.topic, self.version, "", 0, 0, b"",
+            None, False,
         )  # fmt: skip
         batch.judgements.put(oid, judgement)
         batch.terms.add(oid, document.term_ids, document.term_counts)
