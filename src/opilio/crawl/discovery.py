@@ -39,7 +39,7 @@ class Discovery:
         self._frontier = frontier
         self._ledger = ledger
         self._counters = ledger.counters
-        self._sources = Sources(settings.frontier)
+        self.sources = Sources(settings.frontier)
         self._pending: list[tuple[Sequence[int], Sequence[NewUrl], float]] = []
         """Of pages whose links have yet to be scored: where they lead, the new URLs among them, and the time."""
 
@@ -131,7 +131,7 @@ class Discovery:
 
     def offer_nearby(self, page: QueuedUrl, judgement: Judgement, now_s: float) -> None:
         """Offer further URLs that are worth a try because a page is relevant, each once."""
-        for found in self._sources.around(page.url):
+        for found in self.sources.around(page.url):
             if self._frontier.known.get(url_key(found.url)) == ABSENT:
                 relevance = judgement.relevance * STEP_DECAY**found.steps
                 depth = page.depth + 1

@@ -76,7 +76,9 @@ class Engine:
             settings_in(phase_at_start(settings, self.counters.progress.phase), settings),
             store, absorber, workers, commit, self.reprioritise,
         )  # fmt: skip
-        self.distiller = Distiller(settings, store, absorber, commit, self.teacher.link_contexts)
+        self.distiller = Distiller(
+            settings, store, absorber, commit, self.teacher.link_contexts, lambda: self.teacher.is_busy
+        )
         self.watcher = Watcher(settings, store, absorber, commit, self.end)
         self.asker = Asker(settings, store, absorber, commit, self.teacher, self.watcher, answerer)
         self.phases = Phases(settings, store, absorber, self.teacher, self.distiller, self.order_by_settings, self.end)

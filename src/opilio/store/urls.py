@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from opilio.model import Outcome, UrlState
 from opilio.store.database import Store
+from opilio.store.links import BOILERPLATE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -129,7 +130,7 @@ _HOSTS_DROPPED = f"SELECT DISTINCT sid, host FROM hosts JOIN crawl USING (sid) W
 _QUEUED_URL = "SELECT url, sid, topic, depth, relevance, hops, numtries, priority FROM crawl WHERE oid = ?"
 # What the best hubs link to and nobody has tried, and those among the hubs themselves. Redirects are not followed: what
 # was redirected has been tried.
-_FROM_HUBS = """
+_FROM_HUBS = f"""
     WITH scored AS (
         SELECT kcid, oid, hub FROM link_scores
         UNION ALL
@@ -141,7 +142,9 @@ _FROM_HUBS = """
     )
     SELECT c.oid FROM crawl c
     WHERE c.state = 'waiting' AND c.numtries = 0
-      AND (c.oid IN (FROM best) OR c.oid IN (SELECT oid_dst FROM links WHERE oid_src IN (FROM best)))
+      AND (c.oid IN (FROM best) OR c.oid IN (
+        SELECT oid_dst FROM links WHERE oid_src IN (FROM best) AND coalesce(region, '') NOT IN {BOILERPLATE}
+      ))
     ORDER BY c.oid LIMIT $urls
 """
 _BRING_FORWARD = """
