@@ -102,6 +102,7 @@ class Engine:
         """Crawl until a limit is reached, the frontier is empty or `stop` is called. Returns the reason."""
         await self.workers.start()
         try:
+            await self.steering.follow_links(self.frontier.strategy)
             while not self.reason:
                 for task in self.background_tasks:
                     task.look()
@@ -237,6 +238,7 @@ class Engine:
         await self._warm_up(strategy)
         self.frontier.change_strategy(strategy)
         self.counters.add("policy changes")
+        await self.steering.follow_links(strategy)
 
     async def order_by_settings(self) -> None:
         """Order as the settings say, also when the user changes them meanwhile."""
@@ -248,6 +250,7 @@ class Engine:
     async def reprioritise(self) -> None:
         """Follow a re-judging. A strategy that supports it corrects what it has learned; for others all queued URLs are
         read from the database again, with their new relevance."""
+        await self.steering.follow_links(self.frontier.strategy)
         before, learner = self.frontier.strategy, self.frontier.learner
         rejudging = learner.rejudging() if learner is not None else None
         if rejudging is not None:

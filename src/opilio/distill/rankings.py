@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 _TOLERANCE = 1e-10  # of `pagerank`, summed over all pages
 _MAX_ROUNDS = 500
+FEW_LINKS = 100_000
+"""With no more links than this, importing scipy would take longer than all rounds."""
 PRIOR_LINKS = 3.0
 """The quality of a hub counts as if this many more of its links were known, to pages of average relevance."""
 
@@ -117,20 +119,33 @@ def _alternate(
     goes_on: Callable[[], bool],
 ) -> Scores:
     """Rounds of authorities from hubs and hubs from authorities, until nothing changes."""
-    conferring, reflecting = link_weights
-    to_authorities = links.matrix(pages, conferring).T
-    to_hubs = links.matrix(pages, reflecting)
+    confer, reflect = _sums(links, pages, link_weights)
     hub, authority = np.full(len(pages), 1.0 / max(len(pages), 1)), np.zeros(len(pages))
     rounds, change = 0, float(len(links.sources) > 0)
     while change > options.tolerance and rounds < options.max_rounds and goes_on():
-        new_authority = normalized(to_authorities @ hub)
-        new_hub = normalized(to_hubs @ new_authority)
+        new_authority = normalized(confer(hub))
+        new_hub = normalized(reflect(new_authority))
         change = float(np.abs(new_hub - hub).sum() + np.abs(new_authority - authority).sum())
         hub, authority = new_hub, new_authority
         rounds += 1
     if not rounds:
         hub = authority
     return Scores(pages, hub, authority, method, rounds, change <= options.tolerance)
+
+
+def _sums(
+    links: WebGraph, pages: Oids, link_weights: tuple[Values, Values]
+) -> tuple[Callable[[Values], Values], Callable[[Values], Values]]:
+    """What turns hub scores into authorities, and authorities into hub scores: sums over weighted links."""
+    conferring, reflecting = link_weights
+    if len(links.sources) > FEW_LINKS:
+        to_authorities, to_hubs = links.matrix(pages, conferring).T, links.matrix(pages, reflecting)
+        return lambda hub: to_authorities @ hub, lambda authority: to_hubs @ authority
+    sources, targets = np.searchsorted(pages, links.sources), np.searchsorted(pages, links.targets)
+    return (
+        lambda hub: np.bincount(targets, conferring * hub[sources], len(pages)).astype(np.float64),
+        lambda authority: np.bincount(sources, reflecting * authority[targets], len(pages)).astype(np.float64),
+    )
 
 
 def neighbourhood(graph: WebGraph, base: Oids, max_predecessors: int) -> Flags:
