@@ -201,6 +201,27 @@ def test_restart_from_hubs(make_crawl: MakeCrawl, monkeypatch: pytest.MonkeyPatc
     assert depths == [(0, True)]
 
 
+@pytest.mark.parametrize("hubs_first", [3, 0])
+def test_hubs_come_first_at_each_retraining(
+    make_crawl: MakeCrawl, monkeypatch: pytest.MonkeyPatch, hubs_first: int
+) -> None:
+    """Once pages were re-judged by a new model, what the best hubs link to is fetched next (BINGO 2.5)."""
+    trained: list[int] = []
+    check_end = Engine._check_end
+
+    async def trained_at_13(engine: Engine) -> None:
+        if engine.counters.pages == 13 and not trained:
+            trained.append(13)
+            engine.counters.add("models trained")
+        await check_end(engine)
+
+    monkeypatch.setattr(Engine, "_check_end", trained_at_13)
+    collection = make_crawl(frontier__hubs_first=hubs_first)
+    order = order_of(collection)
+    assert all(name.startswith("treasure") for name in order[13 : 13 + TREASURES]) is (hubs_first > 0), order
+    assert collection.status().counters.get("URLs put first by hubs", 0) == (TREASURES if hubs_first else 0)
+
+
 def test_an_analysis_that_fails_is_told(make_crawl: MakeCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
     """The crawl goes on, and says what happened."""
 
