@@ -7,6 +7,8 @@ pages it is log((n + 1) / k) / log(n + 1), which is 1 for one page and next to 0
 pages of the topic, or with a relevance above rho, are authorities, and a link confers authority in proportion to its
 target's relevance (Focus 2.2). It reflects authority in proportion to the relevance of its source: the page's own, or
 the mean of what it links to when that is higher, because the best lists of links have hardly any words of their own.
+And in each round a part of every score (0.15, as in PageRank) is that of the first round: plain HITS gives everything
+to the most tightly linked community, however small, and next to nothing to all others (Ng, Zheng and Jordan, 2001).
 
 *HITS* on the neighbourhood of a topic, with the weights of Bharat and Henzinger (BINGO 2.5). The graph is the topic's
 pages (the base set), all pages they link to, and some that link to them. Links inside one host are left out. When k
@@ -58,7 +60,7 @@ def hits(
     options = options or DistillOptions()
     chosen = neighbourhood(graph, base, options.max_predecessors)
     links = graph.within(chosen).between_hosts()
-    return _alternate("hits", links, np.flatnonzero(chosen), weights(links), options, goes_on)
+    return _alternate("hits", links, np.flatnonzero(chosen), weights(links), options, goes_on, damping=1.0)
 
 
 def weighted(
@@ -83,7 +85,8 @@ def weighted(
     conferring, reflecting = _one_voice(links, sites)
     conferring *= voice * relevance[links.targets]
     reflecting *= voice * np.maximum(relevance, quality)[links.sources]
-    return _alternate("weighted", links, np.flatnonzero(chosen), (conferring, reflecting), options, goes_on)
+    pages, link_weights = np.flatnonzero(chosen), (conferring, reflecting)
+    return _alternate("weighted", links, pages, link_weights, options, goes_on, damping=options.damping)
 
 
 def _linking_pages(graph: WebGraph) -> Values:
@@ -117,14 +120,21 @@ def _alternate(
     link_weights: tuple[Values, Values],
     options: DistillOptions,
     goes_on: Callable[[], bool],
+    *,
+    damping: float,
 ) -> Scores:
-    """Rounds of authorities from hubs and hubs from authorities, until nothing changes."""
+    """Rounds of authorities from hubs and hubs from authorities, until nothing changes.
+
+    Of each score, a share of `damping` comes from the round before, and the rest is what the first round gave.
+    """
     confer, reflect = _sums(links, pages, link_weights)
     hub, authority = np.full(len(pages), 1.0 / max(len(pages), 1)), np.zeros(len(pages))
+    first_authority = normalized(confer(hub))
+    first_hub = normalized(reflect(first_authority))
     rounds, change = 0, float(len(links.sources) > 0)
     while change > options.tolerance and rounds < options.max_rounds and goes_on():
-        new_authority = normalized(confer(hub))
-        new_hub = normalized(reflect(new_authority))
+        new_authority = damping * normalized(confer(hub)) + (1.0 - damping) * first_authority
+        new_hub = damping * normalized(reflect(new_authority)) + (1.0 - damping) * first_hub
         change = float(np.abs(new_hub - hub).sum() + np.abs(new_authority - authority).sum())
         hub, authority = new_hub, new_authority
         rounds += 1

@@ -29,7 +29,8 @@ class DistillOptions:
     """`weighted`, `hits`: pages outside the topic that are included because they link to one page of it; Kleinberg's
     number."""
     damping: float = DAMPING
-    """`pagerank`: the share of clicks that follow a link, as in the paper that introduced it."""
+    """`pagerank`: the share of clicks that follow a link, as in the paper that introduced it. `weighted`: the share of
+    a score that comes from the round before; the rest is what the first round gave."""
     unvisited: bool = False
     """`pagerank`: rank all known URLs, not only stored pages."""
     tolerance: float = 1e-8
