@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from opilio.errors import InputError
 from opilio.lab.webs import RecordedWeb
 from opilio.lab.webs.transport import RecordedTransport
 from opilio.store import Store
+from running_crawls import crawl_beside
 from webs import Page, Web
 
 GOOD = "Owls hunt at night. The owl is a bird: barn owl, eagle owl, tawny owl, snowy owl, little owl."
@@ -70,6 +72,35 @@ def test_search_ranks_by_authority_from_the_first_day(web: RecordedWeb, tmp_path
     shown = collection.analyse_links(top=1)
     assert [one["url"] for one in shown["authorities"]] == [FAMOUS]
     assert best_by_authority(collection) == FAMOUS
+
+
+def test_a_running_crawl_stores_scores(tmp_path: Path) -> None:
+    """`analyse_links` is done by the crawl itself, and the crawl goes on."""
+    famous = "http://famous.test/famous"
+    seed = Page(GOOD, "seed", "/seed", links=tuple((f"http://list{n}.test/list{n}", "owl") for n in range(3)))
+    lists = [Page(f"{GOOD} {n}", f"list {n}", f"/list{n}", links=((famous, "owl"),)) for n in range(3)]
+    more = [Page(f"{GOOD} famous", "famous", "/famous", links=(("/0", "on"),))]
+    more += [Page(f"{NIGHT} {n}", f"more {n}", f"/{n}", links=((f"/{n + 1}", "on"),)) for n in range(40)]
+    with Web([seed, *lists, *more]).served() as server:
+        (tmp_path / "seeds.txt").write_text("http://seed.test/seed")
+        settings: dict[str, Any] = {
+            "fetch.connect_to": {"*": server.address}, "fetch.host_delay_s": 0.1, "run.workers": -1,
+            "classify.classifier": "keywords", "duplicates.near_jaccard": 0.0, "duplicates.ip_size": "off",
+            "duplicates.ip_path": "off",
+        }  # fmt: skip
+        collection = Collection.create(
+            tmp_path / "owls", seeds=tmp_path / "seeds.txt", query="owl bird", settings=settings
+        )
+        crawling = crawl_beside(collection)
+        while collection.status().pages < 6:
+            time.sleep(0.05)
+        shown = collection.analyse_links(top=1)
+        assert collection.status().running
+        assert [one["url"] for one in shown["authorities"]] == [famous]
+        assert collection.sql("SELECT count(*) > 0 FROM auth").rows == [(True,)]
+        collection.stop()
+        crawling.join()
+    assert best_by_authority(collection) == famous
 
 
 def test_the_command_stores_unless_told_not_to(web: RecordedWeb, tmp_path: Path) -> None:

@@ -218,6 +218,7 @@ ELSEWHERE = {
     "test_crawl_evidence": {"explain_link"},
     "test_crawl_handing": {"take_offers", "offer_to_peers"},
     "test_crawl_indexer": {"update_index"},
+    "test_crawl_link_scores": {"analyse_links"},
     "below": {"sql", "export", "propose"},
 }
 """Operations that do something else while a crawl runs, and where that is tested."""
