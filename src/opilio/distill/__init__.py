@@ -41,7 +41,6 @@ if TYPE_CHECKING:
         Analysis,
         analyse,
         distill,
-        list_best,
         listing,
     )
     from opilio.distill.back_links import BackLinks
@@ -66,7 +65,6 @@ _MODULES = {
     "analyse": "analysis",
     "distill": "analysis",
     "save_scores": "recommendations",
-    "list_best": "analysis",
     "listing": "analysis",
     "neglected": "focus",
 }
@@ -86,7 +84,6 @@ __all__ = [
     "WebGraph",
     "analyse",
     "distill",
-    "list_best",
     "listing",
     "neglected",
     "save_scores",

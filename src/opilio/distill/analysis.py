@@ -231,13 +231,6 @@ def listing(store: Store, scores: Scores, top: int = 20) -> dict[str, Any]:
     }
 
 
-def list_best(
-    store: Store, topic: str | None, method: str, top: int, back_links: BackLinks | None = None
-) -> dict[str, Any]:
-    """The same, distilled now."""
-    return listing(store, distill(store, topic, method, back_links=back_links), top)
-
-
 def _described(pages: Sequence[Scored], known: dict[int, QueueEntry]) -> list[dict[str, Any]]:
     return [{"score": page.score, **known[page.oid]._asdict()} for page in pages]
 
@@ -275,7 +268,7 @@ def analyse(
         at = Snapshot.load(cursor, back_links=back_links)
         with_pages = [kcid for kcid in topics if len(at.base_of(below[kcid]))]
         if method == "focus":
-            by_sql[None] = focus(cursor, topics, options)
+            by_sql[None] = focus(cursor, None, options)
             by_sql |= {kcid: focus(cursor, below[kcid], options) for kcid in with_pages if goes_on()}
     found: dict[int, Scores] = {}
     parts: list[Recommended] = []

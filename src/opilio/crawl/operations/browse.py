@@ -254,7 +254,7 @@ def _distill(at: Context, topic: str | None, method: str, top: int, base: list[i
         method,
         options=options,
         base=base,
-        back_links=_back_links(at.settings),
+        back_links=_back_links(at.settings, method),
     )
     return links.listing(at.store, scores, top)
 
@@ -268,15 +268,18 @@ def analyse_links(at: Context, topic: str | None = None, method: str = "", top: 
     """
     from opilio import distill as links  # noqa: PLC0415
 
-    wanted = wanted_topics(at.store.load_topics())
+    records = at.store.load_topics()
+    if topic:
+        find_topic(records, topic)  # before anything is stored
     frontier = at.settings.frontier
+    method = method or frontier.distill_method
     found = links.analyse(
         at.store,
-        wanted,
+        wanted_topics(records),
         frontier.hub_percentile,
-        method=method or frontier.distill_method,
+        method=method,
         options=links.DistillOptions(rho=frontier.distill_rho),
-        back_links=_back_links(at.settings),
+        back_links=_back_links(at.settings, method),
     )
     assert found is not None, "nobody cancels it"
     links.save_scores(at.store, found.by_topic, found.overall)
@@ -303,11 +306,12 @@ def _listed(store: Store, found: Analysis, topic: str | None, top: int) -> dict[
     return links.listing(store, scores, top)
 
 
-def _back_links(settings: Settings) -> BackLinks | None:
-    """Known links from outside, if the settings name any."""
+def _back_links(settings: Settings, method: str) -> BackLinks | None:
+    """Known links from outside, if the settings name any and the method counts them."""
     from opilio.distill import BackLinks  # noqa: PLC0415
 
-    return BackLinks.load(Path(settings.frontier.back_links)) if settings.frontier.back_links else None
+    path = settings.frontier.back_links
+    return BackLinks.load(Path(path)) if path and method in ("weighted", "hits") else None
 
 
 def search_hits(client: OperationClient, question: str, topic: str) -> list[int]:
