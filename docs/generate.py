@@ -70,6 +70,8 @@ OUTCOME_WORDS = {
     Outcome.TOO_LARGE: "Larger than `fetch.accept` allows for its type.",
     Outcome.BOMB: "A small body that unfolds to more than the limit of its type.",
     Outcome.TOO_MANY_REDIRECTS: "More redirects in a row than `fetch.max_redirects`.",
+    Outcome.NOT_FOLLOWED: "Only pages link to it whose links the strategy does not follow. Queued once another page "
+    "does, or once such a page is judged relevant.",
     Outcome.ELSEWHERE: "Another part of a collection that was divided has it (`opilio split`). Not asked for.",
     Outcome.DUP_IP_PATH: "Same address and path as a page of a host that proved to be an alias. Not asked for.",
     Outcome.DUP_IP_SIZE: "Same address and size as a page we have, and (by default) the same text.",

@@ -12,7 +12,7 @@ from opilio.store import Store
 from webs import put_rows
 
 URLS = 12
-TABLES = ("crawl", "links", "pages", "redirects", "duplicates", "judgements", "topics", "hubs", "auth")
+TABLES = ("crawl", "hosts", "links", "pages", "redirects", "duplicates", "judgements", "topics", "hubs", "auth")
 
 
 @dataclass
@@ -31,6 +31,12 @@ class Web:
     """Nothing is judged when not given."""
     topics: Sequence[tuple[int, int | None, str, str]] = ((0, None, "", "good"),)
     """Number, parent, path and mark."""
+    domains: Sequence[str] = ()
+    """The registered domain of each host; without them, no host has a row."""
+    ips: Sequence[str | None] = ()
+    """The address of each host."""
+    boilerplate: frozenset[tuple[int, int]] = frozenset()
+    """Links in the footer of their page."""
 
     def fill(self, store: Store) -> Store:
         """Put this web in the place of what is in the database."""
@@ -68,7 +74,18 @@ class Web:
                 for oid in pages if self.accepted
             ],
             "links": [
-                {"oid_src": u, "oid_dst": v, "sid_src": self.hosts[u], "sid_dst": self.hosts[v]} for u, v in self.links
+                {
+                    "oid_src": u, "oid_dst": v, "sid_src": self.hosts[u], "sid_dst": self.hosts[v],
+                    "region": "footer" if (u, v) in self.boilerplate else "main",
+                }
+                for u, v in self.links
+            ],
+            "hosts": [
+                {
+                    "sid": sid, "host": f"h{sid}.org", "domain": domain, "ip": self.ips[sid] if self.ips else None,
+                    "state": "ok", "failures": 0, "pages": 0, "bytes": 0, "requests": 0, "crawl_delay_s": 0.0,
+                }
+                for sid, domain in enumerate(self.domains)
             ],
             "redirects": [{"oid_src": u, "oid_dst": v, "status": 301} for u, v in self.redirects.items()],
             "duplicates": [{"oid": u, "of_oid": v, "step": "duplicate-content"} for u, v in self.duplicates.items()],

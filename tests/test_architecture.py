@@ -98,7 +98,7 @@ SQL_ELSEWHERE = {
     "opilio.cli": "examples in help texts, and the questions of the demo",
     "opilio.lab": "experiments query collections as a user does",
     "opilio.crawl.collection": "an example in the docstring",
-    "opilio.crawl.extra_urls": "files of back-links are read by DuckDB, outside of any collection",
+    "opilio.distill.back_links": "files of back-links are read by DuckDB, outside of any collection",
 }
 """Modules, or packages, outside the store that have SQL, and why."""
 

@@ -41,7 +41,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_lists_hubs_and_authorities(folder: Path) -> None:
     """With titles and URLs; a page not fetched says so, and nobody's title steers the terminal."""
-    ran = run(folder, "--topic", "birds")
+    ran = run(folder, "--topic", "birds", "--method", "hits")
     assert ran.returncode == 0, ran.stderr
     hubs, _, authorities = ran.stdout.partition("authorities")
     assert "page 0" in hubs
@@ -52,7 +52,7 @@ def test_lists_hubs_and_authorities(folder: Path) -> None:
     assert "http://h4.org/4" not in ran.stdout
 
 
-@pytest.mark.parametrize("method", ["hits", "focus", "pagerank"])
+@pytest.mark.parametrize("method", ["weighted", "hits", "focus", "pagerank"])
 def test_as_json(folder: Path, method: str) -> None:
     """One object; as many pages as asked for."""
     ran = run(folder, "--method", method, "--top", "1", "--json")

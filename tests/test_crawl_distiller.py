@@ -63,7 +63,7 @@ def make_crawl(web: RecordedWeb, tmp_path: Path) -> MakeCrawl:
         (tmp_path / "seeds.txt").write_text("http://seed.test/")
         settings: dict[str, Any] = {
             "fetch.host_delay_s": 0.0, "fetch.in_flight": 1, "learn.synchronous": True, "classify.classifier": "keywords",
-            "frontier.hub_percentile": 0.4, "duplicates.near_jaccard": 0.0, "duplicates.ip_size": "off",
+            "frontier.hub_percentile": 0.4, "frontier.distill_method": "hits", "duplicates.near_jaccard": 0.0, "duplicates.ip_size": "off",
             "duplicates.ip_path": "off", "frontier.strategy": "best-first",
         }  # fmt: skip
         settings.update({key.replace("__", "."): value for key, value in changes.items()})
@@ -117,7 +117,7 @@ def test_estimates_and_scores_are_in_the_database(make_crawl: MakeCrawl) -> None
     assert recommended == [("http://middling.test/",)]  # the only one that a page about owls links to
     assert stopped.sql("SELECT count(*) FROM link_scores WHERE kcid = 0 AND hub > 0").rows[0][0] >= 4
     counters = stopped.status().counters
-    assert counters["link analyses"] == 1 and counters["pages at the latest link analysis"] == 12
+    assert counters["link analyses"] == 2 and counters["pages at the latest link analysis"] == 13
     assert counters["URLs raised by hubs"] == TREASURES
 
 
@@ -130,10 +130,21 @@ def test_a_later_crawl_goes_on_where_hubs_point(make_crawl: MakeCrawl, web: Reco
     assert all(name.startswith("treasure") for name in order_of(collection)[before : before + TREASURES - 1])
 
 
-def test_no_analysis_unless_asked_for(make_crawl: MakeCrawl) -> None:
-    """By default links are not analysed, and the tables stay empty."""
-    collection = make_crawl()
-    assert collection.sql("SELECT (SELECT count(*) FROM hubs) + (SELECT count(*) FROM link_scores)").rows == [(0,)]
+@pytest.mark.parametrize("method", ["weighted", "hits", "focus"])
+def test_links_are_analysed_when_a_crawl_ends(make_crawl: MakeCrawl, method: str) -> None:
+    """Scores are stored by default, once, by the method of the settings; the queue is not touched by it."""
+    collection = make_crawl(frontier__distill_method=method, limits__max_pages=14)
+    assert collection.sql("SELECT count(*) > 0 FROM auth").rows == [(True,)]
+    counters = collection.status().counters
+    assert counters["link analyses"] == 1 and "URLs raised by hubs" not in counters
+    shown = [page["url"] for page in collection.distill(method=method, top=3)["authorities"]]
+    stored = collection.sql("SELECT url FROM auth JOIN crawl USING (oid) ORDER BY score DESC, oid LIMIT 3").rows
+    assert [url for (url,) in stored] == shown
+
+
+def test_no_analysis_without_judgements(make_crawl: MakeCrawl) -> None:
+    """A crawl that judges nothing ends without one."""
+    collection = make_crawl(store__terms=False)
     assert "link analyses" not in collection.status().counters
 
 
@@ -190,6 +201,27 @@ def test_restart_from_hubs(make_crawl: MakeCrawl, monkeypatch: pytest.MonkeyPatc
     assert depths == [(0, True)]
 
 
+@pytest.mark.parametrize("hubs_first", [3, 0])
+def test_hubs_come_first_at_each_retraining(
+    make_crawl: MakeCrawl, monkeypatch: pytest.MonkeyPatch, hubs_first: int
+) -> None:
+    """Once pages were re-judged by a new model, what the best hubs link to is fetched next (BINGO 2.5)."""
+    trained: list[int] = []
+    check_end = Engine._check_end
+
+    async def trained_at_13(engine: Engine) -> None:
+        if engine.counters.pages == 13 and not trained:
+            trained.append(13)
+            engine.counters.add("models trained")
+        await check_end(engine)
+
+    monkeypatch.setattr(Engine, "_check_end", trained_at_13)
+    collection = make_crawl(frontier__hubs_first=hubs_first)
+    order = order_of(collection)
+    assert all(name.startswith("treasure") for name in order[13 : 13 + TREASURES]) is (hubs_first > 0), order
+    assert collection.status().counters.get("URLs put first by hubs", 0) == (TREASURES if hubs_first else 0)
+
+
 def test_an_analysis_that_fails_is_told(make_crawl: MakeCrawl, monkeypatch: pytest.MonkeyPatch) -> None:
     """The crawl goes on, and says what happened."""
 
@@ -199,7 +231,7 @@ def test_an_analysis_that_fails_is_told(make_crawl: MakeCrawl, monkeypatch: pyte
     monkeypatch.setattr("opilio.crawl.distiller.analyse", fail)
     collection = make_crawl(frontier__distill_after=20)
     status = collection.status()
-    assert status.counters["link analyses that failed"] == 1
+    assert status.counters["link analyses that failed"] == 2  # during the crawl, and when it ends
     assert "no room" in status.notices[-1]["text"] and status.notices[-1]["remedy"]
     assert status.reason.startswith("frontier empty")
 
@@ -211,6 +243,7 @@ def test_kills_while_links_are_analysed(small_server: LocalServer, tmp_path: Pat
     def make(name: str, **changes: Any) -> Collection:
         settings = {key.replace("__", "."): value for key, value in KILLABLE.items()}
         settings |= {"fetch.connect_to": small_server.connect_to, "fetch.backoff_s": 0.1, "frontier.hot_urls": 150}
+        settings |= {"frontier.distill_method": "hits"}
         settings |= {key.replace("__", "."): value for key, value in changes.items()}
         query = "statistics mean variance"
         return Collection.create(tmp_path / name, seeds=tmp_path / "seeds.txt", query=query, settings=settings)

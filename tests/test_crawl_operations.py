@@ -219,6 +219,7 @@ ELSEWHERE = {
     "test_crawl_evidence": {"explain_link"},
     "test_crawl_handing": {"take_offers", "offer_to_peers"},
     "test_crawl_indexer": {"update_index"},
+    "test_crawl_link_scores": {"analyse_links"},
     "test_crawl_refresher": {"classify"},
     "below": {"sql", "export", "propose", "decide_group", "export_review"},
 }

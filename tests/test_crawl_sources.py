@@ -15,7 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opilio import Collection
-from opilio.crawl.extra_urls import FROM_BACK_LINKS, FROM_PATHS, MAX_BACK_LINKS, BackLinks, folders_above
+from opilio.crawl.extra_urls import FROM_BACK_LINKS, FROM_PATHS, folders_above
+from opilio.distill.back_links import MAX_BACK_LINKS, BackLinks
 from opilio.errors import InputError, SettingsError
 from opilio.lab.webs import RecordedWeb
 from opilio.lab.webs.transport import RecordedTransport

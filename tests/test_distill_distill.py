@@ -167,7 +167,7 @@ def test_top_is_sorted(values: list[float], n: int) -> None:
 def test_listing_names_the_pages(store: Store) -> None:
     """Title, URL and state of the best; one that waits has no title."""
     web = Web([0, 1, 2], [(0, 1), (0, 2)], waiting=frozenset([2]))
-    told = listing(web.fill(store), distill(store), 5)
+    told = listing(web.fill(store), distill(store, method="hits"), 5)
     assert [(page["oid"], page["title"], page["url"]) for page in told["hubs"]] == [(0, "page 0", "http://h0.org/0")]
     assert {(page["oid"], page["state"], page["title"]) for page in told["authorities"]} == {
         (1, "fetched", "page 1"),

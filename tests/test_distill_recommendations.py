@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from distill_webs import Web, webs
 from opilio.distill import Recommended, Scores, WebGraph, analyse, distill, neglected, save_scores
-from opilio.distill.recommendations import PRIOR_LINKS, Estimates, recommended
+from opilio.distill.rankings import PRIOR_LINKS
+from opilio.distill.recommendations import Estimates, recommended
 from opilio.store import Store
 
 TOPICS = [

@@ -65,6 +65,16 @@ def test_the_number_of_clusters_and_their_pages_are_found(store: Store) -> None:
     assert find_clusters(store, "Gardening") == found  # the same each time
 
 
+def test_clusters_of_given_pages(store: Store) -> None:
+    """The pages of a search are clustered as they are, also those that are not relevant (BINGO 3.6)."""
+    roses, dishes = range(20), range(105, 125)
+    found = find_clusters(store, "Gardening", 2, among=[*roses, *dishes])
+    assert found["pages"] == 40
+    numbers = [{int(page["url"].rpartition("/")[2]) for page in cluster["central"]} for cluster in found["clusters"]]
+    assert any(one <= set(roses) for one in numbers)
+    assert all(one <= {*roses, *dishes} for one in numbers)
+
+
 def test_pages_outside_the_sample_are_given_to_the_right_cluster(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """When k-means sees a third of the pages, the others still land where they belong."""
     monkeypatch.setattr(clusters, "SAMPLE_PAGES", 35)

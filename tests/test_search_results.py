@@ -159,8 +159,10 @@ def test_rankings_and_sums(birds: Collection) -> None:
         assert [one["score"] for one in results] == [one["parts"][name] for one in results]
         assert [one["score"] for one in results] == sorted((one["score"] for one in results), reverse=True)
     weights = {"bm25": 1.0, "cosine": 0.5, "relevance": 0.25, "authority": 0.25}
+    birds.sql("INSERT INTO auth VALUES (0, 1.0)", write=True)
     for one in birds.search("owl OR hawk", weights=weights)["results"]:
         assert one["score"] == pytest.approx(sum(weights[k] * v for k, v in one["parts"].items()) / 2, abs=1e-3)
+    birds.sql("DELETE FROM auth", write=True)
 
 
 @pytest.mark.parametrize("weights", [{"pagerank": 1.0}, {"bm25": 0.0}, {"bm25": -1.0}, {"bm25": math.nan}])

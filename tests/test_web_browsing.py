@@ -82,10 +82,14 @@ def test_pages_of_results_lead_to_each_other(portal: Portal, collection: Collect
     assert status == 200 and "There is no page 99" in text
 
 
-def test_orders_without_link_scores_say_so_and_links_can_be_analysed_now(portal: Portal) -> None:
+def test_orders_without_link_scores_say_so_and_links_can_be_analysed_now(
+    portal: Portal, collection: Collection
+) -> None:
     """No silent order: the page tells what is missing and offers the analysis, which lists hubs or says there are none."""
+    collection.sql("DELETE FROM link_scores", write=True)
     status, text = portal.get(f"/c/{NAME}/topic", topic="statistics", order="hub")
     assert status == 200 and "No link analysis of this topic is stored" in text and "analyse=1" in text
+    assert "opilio distill" in text
     status, text = portal.get(f"/c/{NAME}/topic", topic="statistics", analyse=1)
     assert status == 200 and ("<h2>Hubs</h2>" in text or "None: no link leads" in text)
 

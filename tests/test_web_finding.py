@@ -56,6 +56,15 @@ def test_wrong_questions_are_told(portal: Portal) -> None:
     assert portal.get("/api/c/birds/search", q="owl", page=0)[0] == 422
 
 
+def test_a_ranking_without_scores_is_told(portal: Portal) -> None:
+    """Who asks for authority before links were analysed learns how to have them analysed, by the API and the page."""
+    status, answer = portal.get("/api/c/birds/search", q="owl", authority=1)
+    assert (status, "no page has an authority score" in answer["error"]) == (400, True)
+    assert "opilio distill" in answer["hint"]
+    status, page = portal.get("/c/birds/search", q="owl", authority=1)
+    assert status == 400 and "opilio distill" in page
+
+
 def test_similar_pages(portal: Portal) -> None:
     """More like this, and an error for a page that is not stored."""
     status, answer = portal.get("/api/c/birds/similar", url="http://h1.example/1.html", n=3)

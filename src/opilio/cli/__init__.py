@@ -46,7 +46,7 @@ _COMMANDS = {  # where each is, and its line in the list of commands
     "feedback": ("opilio.cli.review:feedback", "Say whether a page is relevant, or which topic it belongs to."),
     "clusters": ("opilio.cli.review:clusters", "Find clusters in a topic, and make subtopics of them."),
     "review": ("opilio.cli.review:review", "Judge a sample of a topic to estimate precision and recall."),
-    "distill": ("opilio.cli.distill:distill", "List the best hubs and authorities."),
+    "distill": ("opilio.cli.distill:distill", "Find hubs and authorities, store their scores, and list the best."),
     "export": ("opilio.cli.steer:export", "Write the pages to a file."),
     "offer": ("opilio.cli.federate:offer", "Forward URLs to other collections that they suit."),
     "split": ("opilio.cli.parts:split", "Split a collection by topic."),

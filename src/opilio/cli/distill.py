@@ -15,7 +15,7 @@ from opilio.cli import one_line
 from opilio.cli.operations import Called, operation_command
 from opilio.crawl import Collection
 from opilio.crawl.operations import crawling
-from opilio.distill import METHODS
+from opilio.distill import METHODS, STORED_METHODS
 
 BAR_CELLS = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
@@ -93,20 +93,34 @@ def _print(table: Table) -> None:
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--topic", default=None, help="Only this topic and those below it; by default all wanted topics.")
-@click.option("--method", type=click.Choice(list(METHODS)), default="hits", show_default=True)
+@click.option("--method", type=click.Choice(list(METHODS)), help="By default that of the setting distill_method.")
+@click.option(
+    "--search", default="", metavar="QUESTION", help="Only the pages that match, and their neighbourhood; not stored."
+)
+@click.option("--no-store", is_flag=True, help="Only list, and leave the stored scores as they are.")
 @click.option("--top", type=click.IntRange(1), default=20, show_default=True, help="How many of each to list.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def distill(folder: Path, topic: str | None, method: str, top: int, as_json: bool) -> None:
-    """List the best hubs and authorities of FOLDER, by link analysis.
+def distill(
+    folder: Path, topic: str | None, method: str | None, search: str, no_store: bool, top: int, as_json: bool
+) -> None:
+    """Find the hubs and authorities of FOLDER by link analysis, store their scores, and list the best.
 
-    hits uses the pages of a topic and their neighbourhood; focus weights links by the relevance of both ends, in the
-    database; pagerank measures how popular a page is, regardless of topic, and has no hubs.
+    Scores are stored for all wanted topics; search and portal rank by them. A crawl does the same when it ends.
+
+    weighted uses the pages of a topic and their neighbourhood, weights links by relevance, and leaves out navigation
+    and links inside a site; hits is plain HITS on the same pages; focus weights links by the relevance of both ends, in
+    the database; pagerank measures how popular a page is, regardless of topic, and has no hubs: it is only listed.
 
     \b
     opilio distill birds
     opilio distill birds --topic "Birds / Owls" --method focus --top 10
+    opilio distill birds --search "barn owl" --topic "Birds / Owls"
     """
-    report = Collection(folder).distill(topic, method, top)
+    collection = Collection(folder)
+    if search or no_store or method not in (None, *STORED_METHODS):
+        report = collection.distill(topic, method or collection.settings.frontier.distill_method, top, search=search)
+    else:
+        report = collection.analyse_links(topic, method or "", top)
     if as_json:
         click.echo(json.dumps(report))
     else:
@@ -121,7 +135,7 @@ def _show(report: dict[str, Any]) -> None:
             click.echo(f"\n{kind}")
             _show_pages(report[kind])
     if not report["hubs"] and not report["authorities"]:
-        click.echo("no link counts: none leads from the page of one host to that of another, both on the topic")
+        click.echo("no link counts: none leads from the page of one site to a relevant page of another")
 
 
 def _show_pages(pages: list[dict[str, Any]]) -> None:

@@ -100,25 +100,30 @@ def _changes(count: int) -> str:
 @FOLDER
 @click.argument("topic")
 @click.option("--k", default=0, show_default=True, help="How many clusters; 0: as many as the entropy suggests.")
+@click.option(
+    "--search", default="", metavar="QUESTION", help="Only the pages of the topic that match, relevant or not."
+)
 @click.option("--split", is_flag=True, help="Make each cluster a subtopic, with its most central pages as examples.")
 @AS_JSON
-def clusters(folder: Path, topic: str, k: int, split: bool, as_json: bool) -> None:
+def clusters(folder: Path, topic: str, k: int, search: str, split: bool, as_json: bool) -> None:
     """Find clusters among the pages of a TOPIC, and make subtopics of them. Also while a crawl runs.
 
     \b
     opilio clusters birds Owls
     opilio clusters birds Owls --k 4
+    opilio clusters birds Owls --search nest
     opilio clusters birds Owls --k 4 --split
     opilio topics train birds                  (then pages are assigned to the subtopics)
     """
     collection = Collection(folder)
-    found = collection.clusters(topic, k)
+    found = collection.clusters(topic, k, search=search)
     made = collection.split_topic(topic, found["clusters"]) if split else []
     if as_json:
         click.echo(json.dumps({**found, "made": made}))
         return
+    kind = "matching" if search else "relevant"
     why = ", the number of the least entropy" if found["chosen"] else ""
-    click.echo(f"{one_line(found['topic'])}: {found['pages']:,} relevant pages in {found['k']} clusters{why}")
+    click.echo(f"{one_line(found['topic'])}: {found['pages']:,} {kind} pages in {found['k']} clusters{why}")
     for cluster in found["clusters"]:
         click.echo(f"{one_line(cluster['name'])}: {cluster['pages']:,} pages, homogeneity {cluster['homogeneity']:.2f}")
         click.echo(f"    {one_line(', '.join(cluster['terms']))}")

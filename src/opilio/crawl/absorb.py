@@ -16,6 +16,7 @@ import msgspec
 
 from opilio.crawl.discovery import Discovery
 from opilio.crawl.ledger import Ledger
+from opilio.distill.back_links import BackLinks
 from opilio.fetch.robots import RobotsRules
 from opilio.frontier import ABSENT, Frontier, HostState, QueuedUrl
 from opilio.learn.directories import RelevantDirectories
@@ -62,6 +63,11 @@ class Absorber:
         """Pages should be judged by this version of the model or a later one."""
         self.pages_of_older_models_seen = 0
         """How many pages came that an earlier version had judged: they were under way when the model was sent."""
+
+    @property
+    def back_links(self) -> BackLinks | None:
+        """Known links from outside the crawl, if the settings name any."""
+        return self._discovery.sources.back_links
 
     def swap_batch(self) -> Batch:
         """The batch to be written now; a new one is open."""

@@ -362,6 +362,7 @@ class Collection:
     pages = method(browse.pages)
     neighbours = method(browse.neighbours)
     distill = method(browse.distill)
+    analyse_links = method(browse.analyse_links)
 
     sql = method(database.sql)
     query = method(database.query)

@@ -3,6 +3,10 @@
 A learning strategy observes a page with all its links before the new URLs on it are queued. Then the links of all pages
 that came together are scored at once (`queue_pending`): that takes little longer than for one page. New URLs are
 recorded in the order of their oids.
+
+Links that the strategy does not follow are recorded too, for link analysis and for later: a new URL to which they lead
+is dropped with the outcome `not-followed`. It is queued when a page links to it whose links are followed, or when such
+a page turns out to be one of those after all (`Steering.follow_links`).
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from typing import NamedTuple
 from opilio.crawl.extra_urls import STEP_DECAY, Sources
 from opilio.crawl.ledger import Ledger
 from opilio.frontier import ABSENT, Frontier, LearningStrategy, QueuedUrl
-from opilio.model import Document, Judgement, Link, Outcome, url_key
+from opilio.model import Document, Judgement, Link, Outcome, UrlState, url_key
 from opilio.model.url import host_of
 from opilio.settings import Settings
 
@@ -23,12 +27,14 @@ MAX_PENDING_PAGES = 128
 
 
 class NewUrl(NamedTuple):
-    """A URL that was found for the first time."""
+    """A URL that was found for the first time, or that is followed for the first time."""
 
     url: QueuedUrl
     key: int
     parent: int
     rejection: Outcome | None
+    is_known: bool = False
+    """It was known, but no link to it was followed."""
 
 
 class Discovery:
@@ -39,7 +45,7 @@ class Discovery:
         self._frontier = frontier
         self._ledger = ledger
         self._counters = ledger.counters
-        self._sources = Sources(settings.frontier)
+        self.sources = Sources(settings.frontier)
         self._pending: list[tuple[Sequence[int], Sequence[NewUrl], float]] = []
         """Of pages whose links have yet to be scored: where they lead, the new URLs among them, and the time."""
 
@@ -47,12 +53,16 @@ class Discovery:
         """Register and queue a URL if it is new. Returns its oid, or ABSENT when it gets none."""
         key = url_key(url)
         oid = self._frontier.known.get(key)
-        if oid != ABSENT:
+        if oid != ABSENT and not self._ledger.states.is_not_followed(oid):
             self._counters.add("links to known URLs")
             return oid
         host = self._frontier.host(host_of(url), url[: url.index(":")])
+        found = QueuedUrl(self._ledger.next_oid, url, host, topic, depth, relevance)
         new: list[NewUrl] = []
-        oid = self._register(QueuedUrl(self._ledger.next_oid, url, host, topic, depth, relevance), key, parent, new)
+        if oid == ABSENT:
+            oid = self._register(found, key, parent, new)
+        else:
+            new.append(self._follow(found, oid, key, parent))
         self._queue(new, now_s)
         return oid
 
@@ -63,7 +73,7 @@ class Discovery:
         """
         key, tiers = url_key(url), self._frontier.tiers
         oid = self._frontier.known.get(key)
-        if oid != ABSENT:
+        if oid != ABSENT and not self._ledger.states.is_not_followed(oid):
             self._counters.add("links to known URLs")
             tiers.hand_over(source, self._ledger.aliases.final(oid))
             return oid
@@ -73,7 +83,10 @@ class Discovery:
         found.sought, found.steps, found.priority = source.sought, source.steps, source.priority
         found.anchor, found.neighbours = source.anchor, source.neighbours
         new: list[NewUrl] = []
-        oid = self._register(found, key, source.oid, new)
+        if oid == ABSENT:
+            oid = self._register(found, key, source.oid, new)
+        else:
+            new.append(self._follow(found, oid, key, source.oid))
         if new and new[0].rejection is None:
             tiers.hand_over(source, found)
         self._queue(new, now_s)
@@ -105,6 +118,9 @@ class Discovery:
         page.steps = frontier.strategy.steps_at(page, judgement)
         if not frontier.strategy.follows(page, judgement):
             counters.add("links of pages about other things", len(links))
+            oids, new = self._look_up(page, judgement, document, links, follows=False)
+            self._queue(new, now_s)
+            self._record(page, links, oids)
             return
         oids, new = self._look_up(page, judgement, document, links)
         self._ledger.find(oids)
@@ -120,6 +136,10 @@ class Discovery:
             self._place(new, now_s)
         counters.add("links", len(links))
         counters.add("links to known URLs", len(links) - len(new))
+        self._record(page, links, oids)
+
+    def _record(self, page: QueuedUrl, links: Sequence[Link], oids: Sequence[int]) -> None:
+        """Record the links of a page."""
         if ABSENT in oids:  # too long, or past the limit of known URLs
             links = [link for link, oid in zip(links, oids, strict=True) if oid != ABSENT]
             oids = [oid for oid in oids if oid != ABSENT]
@@ -132,7 +152,7 @@ class Discovery:
 
     def offer_nearby(self, page: QueuedUrl, judgement: Judgement, now_s: float) -> None:
         """Offer further URLs that are worth a try because a page is relevant, each once."""
-        for found in self._sources.around(page.url):
+        for found in self.sources.around(page.url):
             if self._frontier.known.get(url_key(found.url)) == ABSENT:
                 relevance = judgement.relevance * STEP_DECAY**found.steps
                 depth = page.depth + 1
@@ -151,28 +171,50 @@ class Discovery:
                 self._place(new, now_s)
 
     def _look_up(
-        self, page: QueuedUrl, judgement: Judgement | None, document: Document, links: Sequence[Link]
+        self,
+        page: QueuedUrl,
+        judgement: Judgement | None,
+        document: Document,
+        links: Sequence[Link],
+        *,
+        follows: bool = True,
     ) -> tuple[list[int], list[NewUrl]]:
-        """The oid of each link, ABSENT for one that gets none, and the URLs that are new."""
+        """The oid of each link, ABSENT for one that gets none, and the URLs that are to be queued or recorded.
+
+        If the links are not followed, new URLs are recorded as such. They are queued as soon as a page links to them
+        whose links are followed.
+        """
         known, ledger = self._frontier.known, self._ledger
         relevance = judgement.relevance if judgement else 0.0
         topic, depth, steps = page.topic, page.depth + 1, page.steps
         oids = known.get_list([link.key for link in links])
         new: list[NewUrl] = []
         for index, oid in enumerate(oids):
+            link = links[index]
+            if oid == ABSENT and new:  # an earlier link of this page may be the same
+                oid = oids[index] = known.get(link.key)  # noqa: PLW2901
+            if oid != ABSENT and not (follows and ledger.states.is_not_followed(oid)):
+                continue
+            found = QueuedUrl(ledger.next_oid, link.url, page.host, topic, depth, relevance)
+            found.anchor, found.neighbours = link.anchor, document.significant
+            found.steps = steps
             if oid == ABSENT:
-                link = links[index]
-                oids[index] = known.get(link.key) if new else ABSENT  # an earlier link of this page may be the same
-                if oids[index] == ABSENT:
-                    found = QueuedUrl(ledger.next_oid, link.url, page.host, topic, depth, relevance)
-                    found.anchor, found.neighbours = link.anchor, document.significant
-                    found.steps = steps
-                    oids[index] = self._register(found, link.key, page.oid, new)
+                oids[index] = self._register(found, link.key, page.oid, new, follows=follows)
+            else:
+                new.append(self._follow(found, oid, link.key, page.oid))
         return oids, new
 
-    def _register(self, url: QueuedUrl, key: int, parent: int, new: list[NewUrl]) -> int:
+    def _follow(self, url: QueuedUrl, oid: int, key: int, parent: int) -> NewUrl:
+        """Take up a known URL to which no link was followed so far."""
+        url.oid, url.host = oid, self._frontier.hosts[self._ledger.sids[oid]]
+        self._ledger.reopen(oid)
+        return NewUrl(url, key, parent, None, is_known=True)
+
+    def _register(self, url: QueuedUrl, key: int, parent: int, new: list[NewUrl], *, follows: bool = True) -> int:
         """Give a new URL its oid, unless it is not worth one; it joins the `new` ones."""
         url.host, rejection = self._frontier.screen(url.url, url.depth)
+        if rejection is None and not follows:
+            rejection = Outcome.NOT_FOLLOWED
         if rejection is Outcome.URL_TOO_LONG:
             self._counters.outcome(rejection)
             return ABSENT
@@ -203,8 +245,11 @@ class Discovery:
 
     def _place(self, new: Sequence[NewUrl], now_s: float) -> None:
         """Record new URLs, and queue those that are not rejected."""
-        record, enqueue = self._ledger.add, self._frontier.tiers.add
-        for url, key, parent, rejection in new:
-            record(url, key, parent, now_s, rejection)
+        ledger, enqueue = self._ledger, self._frontier.tiers.add
+        for url, key, parent, rejection, is_known in new:
+            if is_known:
+                ledger.change(url, UrlState.WAITING, None)
+            else:
+                ledger.add(url, key, parent, now_s, rejection)
             if rejection is None:
                 enqueue(url)

@@ -3,7 +3,9 @@
 When: after `frontier.distill_after` changes, a change being a page that was stored or re-judged; and earlier while a
 collection is small, whenever its pages have doubled, because then every neighbourhood has changed much. A large one is
 not analysed all the time: between two analyses the distiller rests for ten times as long as the last one kept a core
-busy.
+busy. Once more when the crawl ends, so that every crawl with judged pages has scores to search and browse by; that
+analysis only stores them. And with `frontier.hubs_first` at each retraining: then what the best hubs of each topic link
+to comes first (BINGO 2.5).
 
 What rises: the estimated relevance of a URL that great hubs of other hosts recommend, to the quality of the best of
 these hubs (`opilio.distill.recommendations`). No estimate is ever lowered. It rises in memory first, where the URL gets
@@ -15,6 +17,7 @@ new estimate.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -23,11 +26,12 @@ import numpy as np
 
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import BackgroundTask, TaskSlot
-from opilio.distill import Analysis, Scores, analyse, save_scores
+from opilio.distill import BACKGROUND_OPTIONS, Analysis, analyse, save_scores
 from opilio.errors import describe_error
 from opilio.frontier import QueuedUrl
 from opilio.settings import Settings
 from opilio.store import Store, refill
+from opilio.store.links import has_judged_pages
 from opilio.store.urls import bring_forward, untried_from_hubs
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
@@ -53,16 +57,20 @@ class Distiller(BackgroundTask):
         absorber: Absorber,
         commit: Callable[[], Awaitable[None]],
         link_contexts: Callable[[list[int]], dict[int, tuple[str, bytes]]] = lambda oids: {},
+        is_training: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`commit` writes all that was absorbed; `link_contexts` gives those of URLs, for the classifier."""
+        """`commit` writes all that was absorbed; `link_contexts` gives those of URLs, for the classifier; `is_training`
+        is true until the pages were re-judged by a new model."""
         self._settings = settings
         self._store = store
         self._absorber = absorber
         self._commit = commit
         self._ways_to = link_contexts
+        self._is_training = is_training
         self._slot = TaskSlot(self._end)
         self._turn = asyncio.Lock()
         self._judged = absorber.counters.counts["pages re-judged"]
+        self._models = absorber.counters.counts["models trained"]
         self._rest_until_s = 0.0
 
     @property
@@ -72,8 +80,23 @@ class Distiller(BackgroundTask):
 
     def look(self) -> None:
         """Start an analysis when it is time."""
-        if not self._slot.is_busy and self._is_due():
+        if self._slot.is_busy:
+            return
+        if self._was_retrained():
+            self._models = self._absorber.counters.counts["models trained"]
+            self._slot.start(self._put_hubs_first())
+        elif self._is_due():
             self._slot.start(self.distill_now())
+
+    def _was_retrained(self) -> bool:
+        """Whether pages were re-judged by a new model since the best hubs were put first."""
+        is_newer = self._absorber.counters.counts["models trained"] > self._models
+        return self._settings.frontier.hubs_first > 0 and is_newer and not self._is_training()
+
+    async def _put_hubs_first(self) -> None:
+        await self.distill_now()
+        urls = await self.restart_from_hubs(self._settings.frontier.hubs_first)
+        self._absorber.counters.add("URLs put first by hubs", urls)
 
     def _is_due(self) -> bool:
         after = self._settings.frontier.distill_after
@@ -81,33 +104,53 @@ class Distiller(BackgroundTask):
         pages, before = counts["pages"], self._absorber.counters.progress.pages_at_analysis
         if not after or pages == before == 0:
             return False
-        changed = pages - before + counts["pages re-judged"] - self._judged
-        if changed < after and pages < max(FIRST_PAGES, 2 * before):
+        if self._changes() < after and pages < max(FIRST_PAGES, 2 * before):
             return False
         return self._settings.learn.synchronous or time.monotonic() >= self._rest_until_s
 
-    async def distill_now(self) -> dict[int, Scores]:
-        """Find hubs and authorities, store them, and raise what great hubs recommend; return the scores by topic."""
+    def _changes(self) -> int:
+        """Pages stored or re-judged since the latest analysis."""
+        counts, before = self._absorber.counters.counts, self._absorber.counters.progress.pages_at_analysis
+        return counts["pages"] - before + counts["pages re-judged"] - self._judged
+
+    async def distill_now(self, method: str = "", *, raises: bool = True) -> Analysis | None:
+        """Find hubs and authorities, by the method of the settings or another one, and store them.
+
+        Unless `raises` is false, what great hubs recommend rises. Returns None when it was cancelled.
+        """
         async with self._turn:
             counters = self._absorber.counters
             await self._commit()
             self._judged = counters.counts["pages re-judged"]
             counters.advance(pages_at_analysis=counters.pages)
-            found, urls, busy_s = await asyncio.to_thread(self._analyse, self._absorber.wanted)
+            method = method or self._settings.frontier.distill_method
+            found, urls, busy_s = await asyncio.to_thread(self._analyse, self._absorber.wanted, method, raises)
             self._rest_until_s = time.monotonic() + REST * busy_s
             if found is None:
-                return {}
-            self._raise(found, urls)
-            await asyncio.to_thread(save_scores, self._store, found.by_topic, found.overall, found.recommended)
+                return None
+            if raises:
+                self._raise(found, urls)
+            rising = found.recommended if raises else None
+            await asyncio.to_thread(save_scores, self._store, found.by_topic, found.overall, rising)
             counters.add("link analyses")
-            return found.by_topic
+            return found
 
-    def _analyse(self, wanted: frozenset[int]) -> tuple[Analysis | None, list[QueuedUrl], float]:
+    def _analyse(
+        self, wanted: frozenset[int], method: str, raises: bool
+    ) -> tuple[Analysis | None, list[QueuedUrl], float]:
         """In a thread: the analysis, the recommended URLs, which may have to come into memory, and its CPU time."""
         began_s = time.thread_time()
-        percentile = self._settings.frontier.hub_percentile
-        found = analyse(self._store, wanted, percentile, goes_on=lambda: not self._slot.is_cancelled)
-        urls = [] if found is None else self._load(found.recommended.oids)
+        settings = self._settings.frontier
+        found = analyse(
+            self._store,
+            wanted,
+            settings.hub_percentile,
+            method=method,
+            goes_on=lambda: not self._slot.is_cancelled,
+            options=dataclasses.replace(BACKGROUND_OPTIONS, rho=settings.distill_rho),
+            back_links=self._absorber.back_links,
+        )
+        urls = [] if found is None or not raises else self._load(found.recommended.oids)
         return found, urls, time.thread_time() - began_s
 
     def _load(self, oids: npt.NDArray[np.int64]) -> list[QueuedUrl]:
@@ -160,8 +203,16 @@ class Distiller(BackgroundTask):
         return self._load(np.array(untried_from_hubs(self._store, limit, MAX_FORWARD), np.int64))
 
     async def close(self, at_once: asyncio.Event) -> None:
-        """Wait for an analysis under way; cancel it when `at_once` is set."""
+        """Wait for an analysis under way, and make the last one; cancel it when `at_once` is set."""
         await self._slot.finish(at_once, self.cancel)
+        if self._changes() and self._absorber.wanted and not at_once.is_set() and not self._slot.is_cancelled:
+            self._slot.start(self._distill_last())
+            await self._slot.finish(at_once, self.cancel)
+
+    async def _distill_last(self) -> None:
+        await self._commit()
+        if await asyncio.to_thread(has_judged_pages, self._store):
+            await self.distill_now(raises=False)
 
     def cancel(self) -> None:
         """Cancel an analysis under way, whoever started it."""

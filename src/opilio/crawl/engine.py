@@ -78,7 +78,9 @@ class Engine:
             settings_in(phase_at_start(settings, self.counters.progress.phase), settings),
             store, absorber, workers, commit, self.reprioritise,
         )  # fmt: skip
-        self.distiller = Distiller(settings, store, absorber, commit, self.teacher.link_contexts)
+        self.distiller = Distiller(
+            settings, store, absorber, commit, self.teacher.link_contexts, lambda: self.teacher.is_busy
+        )
         self.watcher = Watcher(settings, store, absorber, commit, self.end)
         self.asker = Asker(settings, store, absorber, commit, self.teacher, self.watcher, answerer)
         self.steering = Steering(store, absorber, commit, self._refill_ended)
@@ -110,6 +112,7 @@ class Engine:
         """Crawl until a limit is reached, the frontier is empty or `stop` is called. Returns the reason."""
         await self.workers.start()
         try:
+            await self.steering.follow_links(self.frontier.strategy)
             while not self.reason:
                 for task in self.background_tasks:
                     task.look()
@@ -245,6 +248,7 @@ class Engine:
         await self._warm_up(strategy)
         self.frontier.change_strategy(strategy)
         self.counters.add("policy changes")
+        await self.steering.follow_links(strategy)
 
     async def order_by_settings(self) -> None:
         """Order as the settings say, also when the user changes them meanwhile."""
@@ -256,6 +260,7 @@ class Engine:
     async def reprioritise(self) -> None:
         """Follow a re-judging. A strategy that supports it corrects what it has learned; for others all queued URLs are
         read from the database again, with their new relevance."""
+        await self.steering.follow_links(self.frontier.strategy)
         before, learner = self.frontier.strategy, self.frontier.learner
         rejudging = learner.rejudging() if learner is not None else None
         if rejudging is not None:

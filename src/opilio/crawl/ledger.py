@@ -101,6 +101,8 @@ class Ledger:
         """Give the next oid to a new URL on a host."""
         self.sids.append(sid)
         self.states.append(_WAITING if rejection is None else _DROPPED)
+        if rejection is Outcome.NOT_FOLLOWED:
+            self.states.note_not_followed(len(self.states) - 1)
 
     def add(self, url: QueuedUrl, key: int, parent: int, now_s: float, rejection: Outcome | None) -> None:
         """Record a new URL, which is queued unless it is rejected. URLs are added in the order of their oids."""

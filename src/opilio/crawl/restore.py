@@ -28,6 +28,7 @@ from opilio.store.urls import (
     recrawled_urls,
     requeue_dropped,
     trap_like_urls,
+    unfollowed_urls,
 )
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ def _urls(store: Store, absorber: Absorber) -> None:
         known.set_many(chunk["key"].astype(np.uint64), chunk["oid"])
         ledger.sids.frombytes(chunk["sid"].astype(np.int32).tobytes())
         ledger.states.extend(codes[chunk["state"]].tobytes())
+    for oid in unfollowed_urls(store):
+        ledger.states.note_not_followed(oid)
 
 
 def _pages(store: Store, absorber: Absorber) -> None:

@@ -1,12 +1,13 @@
-"""Steering a running crawl by hand: pause it, lock a host, boost a host, claim a URL of another part.
+"""Steering a running crawl: pause it, lock a host, boost a host, claim a URL of another part, follow more links.
 
 A pause stops new leases only: requests under way are finished, and the background tasks go on. It ends with the crawl.
 A lock is a setting (`scope.locked_domains`): queued URLs of the domain are dropped, and queued again once the lock is
 taken back. A boost lasts as long as the crawl; priorities stay what they are, and count for more when turns are given
 out. Which URLs are queued in the database is changed by `store/urls.py`.
 
-Locks, boosts and claims move URLs between the database and memory. No refill may run at the same time: it would bring
-URLs as they were before. So a change waits for the refill under way, and none begins until it is made (`is_changing`).
+Locks, boosts, claims and links followed later move URLs between the database and memory. No refill may run at the same
+time: it would bring URLs as they were before. So a change waits for the refill under way, and none begins until it is
+made (`is_changing`).
 """
 
 from __future__ import annotations
@@ -20,17 +21,30 @@ from typing import Any
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import BackgroundTask
 from opilio.errors import InputError
-from opilio.frontier import ScopeFilter
-from opilio.model import Outcome, UrlState, host_of, normalize
+from opilio.frontier import QueuedUrl, ScopeFilter, Strategy
+from opilio.model import Judgement, Outcome, UrlState, host_of, normalize
 from opilio.model.url import host_name
 from opilio.settings import ScopeSettings
 from opilio.store import Store
-from opilio.store.urls import claim, count_queued_of_hosts, drop_locked, elsewhere, requeue_pages, requeue_unlocked
+from opilio.store.urls import (
+    UnfollowedPage,
+    claim,
+    count_queued_of_hosts,
+    drop_locked,
+    elsewhere,
+    follow_links_of,
+    requeue_pages,
+    requeue_unlocked,
+    unfollowed_pages,
+)
 
 NOTICE = "steering"
 CLAIMED = "URLs of other parts that the user named"
 FOUND_AGAIN = "pages queued again after they were forgotten"
+FOLLOWED = "links followed later"
 MAX_BOOST = 1000.0
+FAR_STEPS = 2**15
+"""Of a page whose path is not known any more: it is followed for its own sake or not at all."""
 
 
 def name_of_host(text: str) -> str:
@@ -148,6 +162,32 @@ class Steering(BackgroundTask):
             await self._commit()
             again = await asyncio.to_thread(requeue_pages, self._store, oids)
             self._reopen([(oid, topic, True) for oid, topic in again], FOUND_AGAIN)
+
+    async def follow_links(self, strategy: Strategy) -> int:
+        """Queue links that were not followed, of pages whose links a strategy follows as they are judged now.
+
+        Returns how many. So a crawl with a hard focus that ran dry goes on once another topic is wanted (Focus 3.7).
+        """
+        ledger = self._absorber.ledger
+        if not ledger.states.has_not_followed:
+            return 0
+        await self._commit()
+        pages = await asyncio.to_thread(unfollowed_pages, self._store)
+        chosen = [page.oid for page in pages if self._follows(strategy, page)]
+        if not chosen:
+            return 0
+        async with self._changing():
+            await self._commit()
+            again = await asyncio.to_thread(follow_links_of, self._store, chosen)
+            self._reopen([(oid, topic, False) for oid, topic in again], FOLLOWED)
+            return len(again)
+
+    def _follows(self, strategy: Strategy, page: UnfollowedPage) -> bool:
+        host = self._frontier.hosts[self._absorber.ledger.sids[page.oid]]
+        url = QueuedUrl(page.oid, "", host, page.kcid, 0, page.relevance)
+        url.steps = FAR_STEPS
+        judgement = Judgement(topic=page.kcid, accepted=page.accepted, relevance=page.relevance)
+        return strategy.follows(url, judgement)
 
     async def boost(self, host: str, factor: float) -> dict[str, int]:
         """Give a host, and all below it, an earlier turn; how many of its URLs are queued."""

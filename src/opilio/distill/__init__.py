@@ -1,14 +1,16 @@
 """Link analysis: which pages of a collection are its hubs, and which its authorities.
 
-A *hub* is a page with many links to relevant pages, an *authority* one to which many hubs link. Three methods find
+A *hub* is a page with many links to relevant pages, an *authority* one to which many hubs link. Four methods find
 them, all by one call, `distill` (`analysis.py`):
 
+- `weighted`: HITS in which links count by relevance, and boilerplate and links inside a site do not; the default;
 - `hits`: HITS on the neighbourhood of a topic, where no host can praise itself or one page many times (BINGO 2.5);
 - `focus`: the distiller of Focus, in SQL: links weigh as much as their ends are relevant (Focus 2.2);
 - `pagerank`: how often a reader is on a page who follows links at random (BestN 4.2).
 
-`rankings.py` has HITS and PageRank, over the graph that `graph.py` loads; `focus.py` has the distiller of Focus;
-`scores.py` has what all of them give; `recommendations.py` finds what great hubs recommend, and stores scores.
+`rankings.py` has both kinds of HITS and PageRank, over the graph that `graph.py` loads; `focus.py` has the distiller of
+Focus; `back_links.py` has links from outside the crawl; `scores.py` has what all methods give; `recommendations.py`
+finds what great hubs recommend, and stores scores.
 
 Invariants of all of them:
 
@@ -19,8 +21,9 @@ Invariants of all of them:
 4. The same snapshot gives the same scores, to the last bit, on any number of threads.
 5. Scores of a kind sum to 1, or are all 0 when no link counts.
 
-Hosts are report apart by `sid`, the host with its port. `neglected` lists what the best hubs recommend and nobody has
-fetched yet. A crawl has all of this done in the background: `analyse` for every topic at once, then `save_scores`.
+Hosts are told apart by `sid`, the host with its port. A *site* is all hosts of a registered domain, a *server* all
+hosts at one address. `neglected` lists what the best hubs recommend and nobody has fetched yet. A crawl has all of this
+done in the background: `analyse` for every topic at once, then `save_scores`.
 """
 
 from __future__ import annotations
@@ -30,7 +33,17 @@ from typing import TYPE_CHECKING
 from opilio.process import loader
 
 if TYPE_CHECKING:
-    from opilio.distill.analysis import METHODS, Analysis, analyse, distill, list_best, listing
+    from opilio.distill.analysis import (
+        BACKGROUND_OPTIONS,
+        DEFAULT_METHOD,
+        METHODS,
+        STORED_METHODS,
+        Analysis,
+        analyse,
+        distill,
+        listing,
+    )
+    from opilio.distill.back_links import BackLinks
     from opilio.distill.focus import Neglected, neglected
     from opilio.distill.graph import WebGraph
     from opilio.distill.recommendations import Recommended, save_scores
@@ -38,7 +51,11 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "Analysis": "analysis",
+    "BACKGROUND_OPTIONS": "analysis",
+    "BackLinks": "back_links",
+    "DEFAULT_METHOD": "analysis",
     "METHODS": "analysis",
+    "STORED_METHODS": "analysis",
     "Neglected": "focus",
     "DistillOptions": "scores",
     "Recommended": "recommendations",
@@ -48,14 +65,17 @@ _MODULES = {
     "analyse": "analysis",
     "distill": "analysis",
     "save_scores": "recommendations",
-    "list_best": "analysis",
     "listing": "analysis",
     "neglected": "focus",
 }
 
 __all__ = [
+    "BACKGROUND_OPTIONS",
+    "DEFAULT_METHOD",
     "METHODS",
+    "STORED_METHODS",
     "Analysis",
+    "BackLinks",
     "DistillOptions",
     "Neglected",
     "Recommended",
@@ -64,7 +84,6 @@ __all__ = [
     "WebGraph",
     "analyse",
     "distill",
-    "list_best",
     "listing",
     "neglected",
     "save_scores",

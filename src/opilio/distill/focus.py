@@ -3,6 +3,7 @@
 Forward, from hub to authority, a link weighs relevance(v), so that no prestige leaks to pages off the topic; backward
 it weighs relevance(u), so that no hub off the topic profits. Links inside one server are left out, only pages with a
 relevance above rho are authorities, and endorsement is not inflated: as in `hits`, a server has one voice about a page.
+A server is an address, as in the paper, and a host where the address is not known (`store.links.SERVERS`).
 
 The paper keeps weights in the table LINK. Here `distill_edge` is made of `links` at the start, for relevance changes
 with each model, and has only links that can count: in the end a hub of relevance 0 has the score 0, and a page below
@@ -28,12 +29,17 @@ import pyarrow as pa
 from opilio.distill.graph import register
 from opilio.distill.scores import DistillOptions, Scores
 from opilio.store import Store
+from opilio.store.links import SERVERS
 
 ONE = 2**60
 
 _EDGES = """
 CREATE OR REPLACE TEMP TABLE distill_edge AS
-WITH node AS (SELECT oid, sid, relevance FROM crawl WHERE relevance > 0 AND {only}),
+WITH server AS ({servers}),
+node AS (
+    SELECT oid, coalesce(server.server, crawl.sid) AS sid, relevance
+    FROM crawl LEFT JOIN server USING (sid) WHERE relevance > 0 AND {only}
+),
 pair AS (
     SELECT DISTINCT u.oid AS oid_src, u.sid AS sid_src, u.relevance AS relevance_src,
                     v.oid AS oid_dst, v.sid AS sid_dst, v.relevance AS relevance_dst
@@ -101,9 +107,10 @@ def weigh_links(cursor: duckdb.DuckDBPyConnection, topics: Iterable[int] | None,
     """Make the table of links that count, with their weights."""
     register(cursor)
     if topics is None:
-        cursor.execute(_EDGES.format(only="true"), {"rho": rho})
+        cursor.execute(_EDGES.format(servers=SERVERS, only="true"), {"rho": rho})
     else:
-        cursor.execute(_EDGES.format(only=_OF_TOPICS), {"rho": rho, "topics": sorted(topics)})
+        only = {"rho": rho, "topics": sorted(topics)}
+        cursor.execute(_EDGES.format(servers=SERVERS, only=_OF_TOPICS), only)
 
 
 def update(cursor: duckdb.DuckDBPyConnection, finished_rounds: int) -> float:

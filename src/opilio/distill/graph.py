@@ -1,4 +1,4 @@
-"""The links of a collection in memory, 8 bytes a link, with redirects and duplicates merged.
+"""The links of a collection in memory, 9 bytes a link, with redirects and duplicates merged.
 
 A URL may stand for another: where its redirect ends, or the page of which it is a duplicate. Links count for the URL
 that is stood for.
@@ -6,6 +6,7 @@ that is stood for.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self, TypeAlias
 
@@ -14,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from opilio.store import Store
-from opilio.store.links import count_links, hosts_by_oid, merge_steps, page_oids, stream_links
+from opilio.store.links import count_links, hosts_by_oid, merge_steps, page_oids, site_numbers, stream_links
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -87,6 +88,12 @@ class WebGraph:
     """By oid: whether a page of it is in the collection, be it from before it was redirected."""
     merged: tuple[Oids, Oids]
     """URLs that stand for others, and for which; none of the former is in `sources` or `targets`."""
+    is_boilerplate: Flags
+    """By link: whether it occurs in boilerplate parts of its page only, such as navigation."""
+    sites: Numbers
+    """By host: its site, which is its registered domain."""
+    servers: Numbers
+    """By host: its server, which is its address where that is known."""
 
     @classmethod
     def of(cls, store: Store) -> Self:
@@ -107,16 +114,30 @@ class WebGraph:
         stored = np.zeros(len(hosts), np.bool_)
         stored[page_oids(cursor)] = True
         keys = _keys(cursor, merged, len(hosts))
+        is_boilerplate = (keys & 1).astype(np.bool_)
+        keys >>= 1
         sources, targets = _split(keys, len(hosts))
-        return cls(sources, targets, hosts, stored, merged)
+        sites, servers = site_numbers(cursor, int(hosts.max(initial=-1)) + 1)
+        return cls(sources, targets, hosts, stored, merged, is_boilerplate, sites, servers)
 
     def chosen(self, flags: Flags) -> Self:
         """The same graph with the links for which `flags` say so."""
-        return type(self)(self.sources[flags], self.targets[flags], self.hosts, self.stored, self.merged)
+        return dataclasses.replace(
+            self,
+            sources=self.sources[flags],
+            targets=self.targets[flags],
+            is_boilerplate=self.is_boilerplate[flags],
+        )
 
     def between_hosts(self) -> Self:
         """The same graph without links inside one host."""
         return self.chosen(self.hosts[self.sources] != self.hosts[self.targets])
+
+    def crosses_sites(self) -> Flags:
+        """Which links lead from one site to another that is not on the same server."""
+        sources, targets = self.hosts[self.sources], self.hosts[self.targets]
+        other_site = self.sites[sources] != self.sites[targets]
+        return np.asarray(other_site & (self.servers[sources] != self.servers[targets]))
 
     def within(self, pages: Flags) -> Self:
         """The same graph with the links from and to `pages`, given as a flag by oid."""
@@ -137,18 +158,18 @@ class WebGraph:
 
 
 def _keys(cursor: duckdb.DuckDBPyConnection, merged: tuple[Oids, Oids], urls: int) -> Oids:
-    """Each link once, as one number (source * urls + target), ascending."""
+    """Each link once, as one number, ascending: twice (source * urls + target), and 1 more for boilerplate."""
     keys = np.empty(count_links(cursor), np.int64)
     filled = 0
     for piece in stream_links(cursor):
-        sources, targets = (ends_of(oids, merged) for oids in piece)
+        sources, targets = (ends_of(oids, merged) for oids in piece[:2])
         somewhere = (sources >= 0) & (targets >= 0)
-        part = sources[somewhere] * urls + targets[somewhere]
+        part = (sources[somewhere] * urls + targets[somewhere]) * 2 + piece[2][somewhere]
         keys[filled : filled + len(part)] = part
         filled += len(part)
     keys = keys[:filled]
     keys.sort()
-    return keys[firsts(keys)]
+    return keys[firsts(keys >> 1)]
 
 
 def firsts(ordered: Numbers) -> Flags:

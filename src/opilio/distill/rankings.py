@@ -1,4 +1,14 @@
-"""HITS and PageRank over a graph in memory.
+"""HITS, with two kinds of weights, and PageRank over a graph in memory.
+
+*Weighted HITS*, the default, is made for real sites. It runs on the same neighbourhood as HITS below, and counts a link
+by four rules. Links inside one site (registered domain) or one server, and links in boilerplate parts of a page, do not
+count. A site has one voice about a page, and the more of its pages have the link, the weaker that voice is: with k of n
+pages it is log((n + 1) / k) / log(n + 1), which is 1 for one page and next to 0 for a link on every page. Only stored
+pages of the topic, or with a relevance above rho, are authorities, and a link confers authority in proportion to its
+target's relevance (Focus 2.2). It reflects authority in proportion to the relevance of its source: the page's own, or
+the mean of what it links to when that is higher, because the best lists of links have hardly any words of their own.
+And in each round a part of every score (0.15, as in PageRank) is that of the first round: plain HITS gives everything
+to the most tightly linked community, however small, and next to nothing to all others (Ng, Zheng and Jordan, 2001).
 
 *HITS* on the neighbourhood of a topic, with the weights of Bharat and Henzinger (BINGO 2.5). The graph is the topic's
 pages (the base set), all pages they link to, and some that link to them. Links inside one host are left out. When k
@@ -21,35 +31,131 @@ from opilio.distill.graph import WebGraph, firsts
 from opilio.distill.scores import DAMPING, DistillOptions, Scores, normalized
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from scipy.sparse import csr_array
 
-    from opilio.distill.graph import Flags
+    from opilio.distill.graph import Flags, Numbers
     from opilio.distill.scores import Oids, Values
 
 _TOLERANCE = 1e-10  # of `pagerank`, summed over all pages
 _MAX_ROUNDS = 500
+FEW_LINKS = 100_000
+"""With no more links than this, importing scipy would take longer than all rounds."""
+PRIOR_LINKS = 3.0
+"""The quality of a hub counts as if this many more of its links were known, to pages of average relevance."""
 
 
-def hits(graph: WebGraph, base: Oids, options: DistillOptions | None = None) -> Scores:
-    """Hub and authority scores of the pages in the neighbourhood of `base`."""
+def _always() -> bool:
+    return True
+
+
+def hits(
+    graph: WebGraph, base: Oids, options: DistillOptions | None = None, goes_on: Callable[[], bool] = _always
+) -> Scores:
+    """Hub and authority scores of the pages in the neighbourhood of `base`, by HITS as in the papers.
+
+    No more rounds are made as soon as it should not go on.
+    """
     options = options or DistillOptions()
     chosen = neighbourhood(graph, base, options.max_predecessors)
-    pages = np.flatnonzero(chosen)
     links = graph.within(chosen).between_hosts()
-    conferring, reflecting = weights(links)
-    to_authorities = links.matrix(pages, conferring).T
-    to_hubs = links.matrix(pages, reflecting)
+    return _alternate("hits", links, np.flatnonzero(chosen), weights(links), options, goes_on, damping=1.0)
+
+
+def weighted(
+    graph: WebGraph,
+    base: Oids,
+    relevance: Values,
+    options: DistillOptions | None = None,
+    goes_on: Callable[[], bool] = _always,
+) -> Scores:
+    """The same by weighted HITS; `relevance` is that of each URL to the topic, by oid."""
+    options = options or DistillOptions()
+    chosen = neighbourhood(graph, base, options.max_predecessors)
+    counts = graph.crosses_sites() & graph.stored[graph.targets]
+    quality = hub_quality(graph.chosen(counts & ~graph.is_boilerplate), relevance)
+    eligible = chosen & (relevance > options.rho)
+    eligible[base] = True
+    links = graph.chosen(counts & eligible[graph.targets])
+    voice = _voices(links, _linking_pages(graph))
+    kept = chosen[links.sources] & ~links.is_boilerplate
+    links, voice = links.chosen(kept), voice[kept]
+    sites = links.sites[links.hosts]
+    conferring, reflecting = _one_voice(links, sites)
+    conferring *= voice * relevance[links.targets]
+    reflecting *= voice * np.maximum(relevance, quality)[links.sources]
+    pages, link_weights = np.flatnonzero(chosen), (conferring, reflecting)
+    return _alternate("weighted", links, pages, link_weights, options, goes_on, damping=options.damping)
+
+
+def _linking_pages(graph: WebGraph) -> Values:
+    """By site: how many of its pages have links."""
+    sources = graph.sources[firsts(graph.sources)]
+    return np.bincount(graph.sites[graph.hosts[sources]], minlength=len(graph.sites)).astype(np.float64)
+
+
+def _voices(links: WebGraph, pages: Values) -> Values:
+    """For each link how much its site's voice about the target weighs, given how many pages each site has."""
+    sites = links.sites[links.hosts[links.sources]]
+    linking = 1.0 / _shares(links.targets.astype(np.int64) * len(pages) + sites)
+    all_and_one = pages[sites] + 1.0
+    return np.asarray(np.log(all_and_one / linking) / np.log(all_and_one))
+
+
+def hub_quality(links: WebGraph, relevance: Values) -> Values:
+    """By oid: how relevant the stored pages are that a page links to, on average. Few of them count less."""
+    fetched = links.stored[links.targets]
+    sources, targets = links.sources[fetched], links.targets[fetched]
+    usual = float(relevance[links.stored].mean()) if links.stored.any() else 0.0
+    known = np.bincount(sources, minlength=links.urls)
+    good = np.bincount(sources, relevance[targets], minlength=links.urls)
+    return np.asarray((good + PRIOR_LINKS * usual) / (known + PRIOR_LINKS))
+
+
+def _alternate(
+    method: str,
+    links: WebGraph,
+    pages: Oids,
+    link_weights: tuple[Values, Values],
+    options: DistillOptions,
+    goes_on: Callable[[], bool],
+    *,
+    damping: float,
+) -> Scores:
+    """Rounds of authorities from hubs and hubs from authorities, until nothing changes.
+
+    Of each score, a share of `damping` comes from the round before, and the rest is what the first round gave.
+    """
+    confer, reflect = _sums(links, pages, link_weights)
     hub, authority = np.full(len(pages), 1.0 / max(len(pages), 1)), np.zeros(len(pages))
+    first_authority = normalized(confer(hub))
+    first_hub = normalized(reflect(first_authority))
     rounds, change = 0, float(len(links.sources) > 0)
-    while change > options.tolerance and rounds < options.max_rounds:
-        new_authority = normalized(to_authorities @ hub)
-        new_hub = normalized(to_hubs @ new_authority)
+    while change > options.tolerance and rounds < options.max_rounds and goes_on():
+        new_authority = damping * normalized(confer(hub)) + (1.0 - damping) * first_authority
+        new_hub = damping * normalized(reflect(new_authority)) + (1.0 - damping) * first_hub
         change = float(np.abs(new_hub - hub).sum() + np.abs(new_authority - authority).sum())
         hub, authority = new_hub, new_authority
         rounds += 1
     if not rounds:
         hub = authority
-    return Scores(pages, hub, authority, "hits", rounds, change <= options.tolerance)
+    return Scores(pages, hub, authority, method, rounds, change <= options.tolerance)
+
+
+def _sums(
+    links: WebGraph, pages: Oids, link_weights: tuple[Values, Values]
+) -> tuple[Callable[[Values], Values], Callable[[Values], Values]]:
+    """What turns hub scores into authorities, and authorities into hub scores: sums over weighted links."""
+    conferring, reflecting = link_weights
+    if len(links.sources) > FEW_LINKS:
+        to_authorities, to_hubs = links.matrix(pages, conferring).T, links.matrix(pages, reflecting)
+        return lambda hub: to_authorities @ hub, lambda authority: to_hubs @ authority
+    sources, targets = np.searchsorted(pages, links.sources), np.searchsorted(pages, links.targets)
+    return (
+        lambda hub: np.bincount(targets, conferring * hub[sources], len(pages)).astype(np.float64),
+        lambda authority: np.bincount(sources, reflecting * authority[targets], len(pages)).astype(np.float64),
+    )
 
 
 def neighbourhood(graph: WebGraph, base: Oids, max_predecessors: int) -> Flags:
@@ -74,9 +180,14 @@ def neighbourhood(graph: WebGraph, base: Oids, max_predecessors: int) -> Flags:
 
 def weights(links: WebGraph) -> tuple[Values, Values]:
     """For each link 1/k and 1/l: k pages of the source's host link to the target, the source to l of the target's."""
-    hosts = int(links.hosts.max(initial=0)) + 1
-    conferring = _shares(links.targets.astype(np.int64) * hosts + links.hosts[links.sources])
-    reflecting = _shares(links.sources.astype(np.int64) * hosts + links.hosts[links.targets])
+    return _one_voice(links, links.hosts)
+
+
+def _one_voice(links: WebGraph, owners: Numbers) -> tuple[Values, Values]:
+    """The same for any owners of URLs, given by oid: hosts or sites."""
+    owners_count = int(owners.max(initial=0)) + 1
+    conferring = _shares(links.targets.astype(np.int64) * owners_count + owners[links.sources])
+    reflecting = _shares(links.sources.astype(np.int64) * owners_count + owners[links.targets])
     return conferring, reflecting
 
 

@@ -3,7 +3,7 @@
 `recommended` finds the same URLs that `neglected` lists, in the graph that is in memory anyway: a join over all links
 for each of many topics would cost too much while a crawl runs. A hub is as good as what it recommends: its quality is
 the mean relevance of the pages of other hosts that it links to and that have been fetched; few of them count less
-(`PRIOR_LINKS`). What it recommends and nobody has fetched is likely to be as relevant. When several great hubs
+(`rankings.PRIOR_LINKS`). What it recommends and nobody has fetched is likely to be as relevant. When several great hubs
 recommend the same URL, the best of them counts.
 
 `save_scores` stores scores where orders in SQL, archetypes and portals find them: the tables `hubs` and `auth` hold
@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from opilio.distill.graph import WebGraph
+from opilio.distill.rankings import hub_quality
 from opilio.distill.scores import Scored, Scores
 from opilio.store import Store
 from opilio.store.links import LinkScoreTables, page_relevance, save_link_scores, url_estimates
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from opilio.distill.graph import Flags
     from opilio.distill.scores import Oids, Values
 
-PRIOR_LINKS = 3.0
-"""The quality of a hub counts as if this many more of its links were known, to pages of average relevance."""
 MAX_SAVED = 10_000
 """Hubs, and authorities, of a topic."""
 _EMPTY = pa.table(
@@ -54,8 +53,6 @@ class Estimates:
     """Of a stored page as judged, of a queued URL as estimated."""
     is_open: Flags
     """Whether it is queued and has never been tried."""
-    usual: float
-    """Mean relevance of all stored pages."""
 
     @classmethod
     def load(cls, cursor: duckdb.DuckDBPyConnection, graph: WebGraph) -> Self:
@@ -68,8 +65,7 @@ class Estimates:
         pages = page_relevance(cursor)
         known = pages["oid"] < graph.urls
         relevance[pages["oid"][known]] = pages["relevance"][known]
-        usual = float(relevance[graph.stored].mean()) if graph.stored.any() else 0.0
-        return cls(relevance, is_open & ~graph.stored, usual)
+        return cls(relevance, is_open & ~graph.stored)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +105,7 @@ def recommended(
     is_hub = hub > 0
     is_great = hub > np.quantile(hub[is_hub], percentile) if is_hub.any() else is_hub
     links = graph.chosen(is_great[graph.sources]).between_hosts()
-    quality = _quality(links, estimates)
+    quality = hub_quality(links, estimates.relevance)
     links = links.chosen(estimates.is_open[links.targets])
     oids, places = np.unique(links.targets, return_inverse=True)
     likely, total = estimates.relevance[oids], np.zeros(len(oids))
@@ -118,15 +114,6 @@ def recommended(
     likely = likely.astype(np.float32).astype(np.float64)  # as the database stores it: else it would rise for ever
     order = np.lexsort((oids, -total))[:limit]
     return Recommended(oids[order].astype(np.int64), likely[order], total[order])
-
-
-def _quality(links: WebGraph, estimates: Estimates) -> Values:
-    """By oid: how relevant what a hub links to has turned out to be."""
-    fetched = links.stored[links.targets]
-    sources, targets = links.sources[fetched], links.targets[fetched]
-    known = np.bincount(sources, minlength=links.urls)
-    good = np.bincount(sources, estimates.relevance[targets], minlength=links.urls)
-    return np.asarray((good + PRIOR_LINKS * estimates.usual) / (known + PRIOR_LINKS))
 
 
 def save_scores(

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     Oids: TypeAlias = npt.NDArray[np.int64]
@@ -21,17 +23,20 @@ class DistillOptions:
     """The numbers behind the three methods; a method ignores what it does not need."""
 
     rho: float = 0.5
-    """`focus`: only pages more relevant than this can be authorities. 0.5: what counts as relevant elsewhere."""
+    """`weighted`, `focus`: only pages more relevant than this can be authorities. 0.5: what counts as relevant
+    elsewhere."""
     max_predecessors: int = 50
-    """`hits`: pages outside the topic that are included because they link to one page of it; Kleinberg's number."""
+    """`weighted`, `hits`: pages outside the topic that are included because they link to one page of it; Kleinberg's
+    number."""
     damping: float = DAMPING
-    """`pagerank`: the share of clicks that follow a link, as in the paper that introduced it."""
+    """`pagerank`: the share of clicks that follow a link, as in the paper that introduced it. `weighted`: the share of
+    a score that comes from the round before; the rest is what the first round gave."""
     unvisited: bool = False
     """`pagerank`: rank all known URLs, not only stored pages."""
     tolerance: float = 1e-8
     """Rounds end when hub and authority scores change by less, summed over all pages."""
     max_rounds: int = 500
-    """... or after this many. `hits` and `pagerank` take milliseconds a round, and need up to hundreds."""
+    """... or after this many. All but `focus` take milliseconds a round, and need up to hundreds."""
     max_sql_rounds: int = 30
     """The same for `focus`, whose rounds take seconds in a large collection; far fewer put the best in order."""
 
@@ -60,6 +65,12 @@ class Scores:
     def __len__(self) -> int:
         return len(self.oids)
 
+    def below(self, oid: int) -> Scores:
+        """Those of the pages with a smaller oid than this one."""
+        inside = self.oids < oid
+        hub, authority = normalized(self.hub[inside]), normalized(self.authority[inside])
+        return Scores(self.oids[inside], hub, authority, self.method, self.rounds, self.converged)
+
     def top_hubs(self, n: int = 20) -> list[Scored]:
         """The best hubs, best first; at most `n`, none with a score of 0. Of equal ones the smaller oid comes first."""
         return _top(self.oids, self.hub, n)
@@ -67,6 +78,19 @@ class Scores:
     def top_authorities(self, n: int = 20) -> list[Scored]:
         """The best authorities, in the same order."""
         return _top(self.oids, self.authority, n)
+
+
+def average(scores: Sequence[Scores]) -> Scores:
+    """The mean of the scores of several topics, so that none of them crowds out the others."""
+    oids = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.oids for one in scores)]))
+    hub, authority = np.zeros(len(oids)), np.zeros(len(oids))
+    for one in scores:
+        places = np.searchsorted(oids, one.oids)
+        hub[places] += one.hub
+        authority[places] += one.authority
+    method = scores[0].method if scores else ""
+    rounds, converged = max((one.rounds for one in scores), default=0), all(one.converged for one in scores)
+    return Scores(oids, normalized(hub), normalized(authority), method, rounds, converged)
 
 
 def normalized(values: Values) -> Values:

@@ -41,6 +41,7 @@ class Outcome(StrEnum):
     BOMB = "decompression-bomb"
     TOO_MANY_REDIRECTS = "too-many-redirects"
     ELSEWHERE = "elsewhere"
+    NOT_FOLLOWED = "not-followed"
     # The collection already has the page
     DUP_IP_PATH = "duplicate-ip-path"
     DUP_IP_SIZE = "duplicate-ip-size"

@@ -41,7 +41,7 @@ TRANSITIONS: dict[UrlState, frozenset[UrlState]] = {
     UrlState.LEASED: frozenset({UrlState.WAITING, UrlState.FETCHED, UrlState.FAILED, UrlState.DROPPED}),
     UrlState.FETCHED: frozenset({UrlState.WAITING}),  # a recrawl fetches it again, or its page is due
     UrlState.FAILED: frozenset({UrlState.WAITING}),  # so does `opilio crawl --retry-failed`
-    UrlState.DROPPED: frozenset({UrlState.WAITING}),  # a limit was raised, or a lock taken back
+    UrlState.DROPPED: frozenset({UrlState.WAITING}),  # a limit was raised, a lock taken back, or a link followed
 }
 
 
@@ -51,7 +51,8 @@ def may_become(old: UrlState, new: UrlState) -> bool:
 
 
 _WITH_PAGE = len(UrlState)  # the code of a URL that is fetched and whose page is stored
-_STATES: tuple[UrlState, ...] = (*UrlState, UrlState.FETCHED)
+_NOT_FOLLOWED = _WITH_PAGE + 1  # of one that is dropped because only pages link to it whose links are not followed
+_STATES: tuple[UrlState, ...] = (*UrlState, UrlState.FETCHED, UrlState.DROPPED)
 _CODES = {state: code for code, state in enumerate(UrlState)}
 _LAST_OPEN = _CODES[UrlState.LEASED]  # waiting comes before it, and all other states after it
 
@@ -76,9 +77,23 @@ class UrlStates:
         """Whether a URL is fetched, and its page is stored."""
         return self._codes[oid] == _WITH_PAGE
 
+    def is_not_followed(self, oid: int) -> bool:
+        """Whether a URL is dropped only because no page whose links are followed has linked to it."""
+        return self._codes[oid] == _NOT_FOLLOWED
+
+    @property
+    def has_not_followed(self) -> bool:
+        """Whether there are any such URLs."""
+        return _NOT_FOLLOWED in self._codes
+
     def append(self, state: UrlState) -> None:
         """Add the URL with the next oid, which is new: waiting, or dropped at once."""
         self._codes.append(_CODES[state])
+
+    def note_not_followed(self, oid: int) -> None:
+        """A URL was dropped because the links to it are not followed."""
+        if self[oid] is UrlState.DROPPED:
+            self._codes[oid] = _NOT_FOLLOWED
 
     def extend(self, codes: bytes) -> None:
         """Add the URLs with the next oids, by their `stored_code`: when a crawl resumes."""

@@ -24,7 +24,7 @@ from opilio.errors import InputError
 from opilio.learn.feedback import make_example
 from opilio.learn.training_data import apply
 from opilio.store import Store
-from opilio.store.pages import ShortText, count_relevant_of, oid_of, sample_relevant_of, short_texts
+from opilio.store.pages import ShortText, oid_of, relevant_of, short_texts
 from opilio.store.terms import cosines, document_frequencies_of, stems, term_columns
 from opilio.store.topics import next_kcid
 from opilio.store.training import example_pages
@@ -67,21 +67,26 @@ class Fit(NamedTuple):
     """Of length 1, a row for each cluster."""
 
 
-def find_clusters(store: Store, topic: str, k: int = 0, k_max: int = K_MAX) -> dict[str, Any]:
-    """The clusters of the pages of a topic and of all below it, the largest first; `k` 0 chooses their number."""
+def find_clusters(
+    store: Store, topic: str, k: int = 0, k_max: int = K_MAX, among: Sequence[int] | None = None
+) -> dict[str, Any]:
+    """The clusters of the relevant pages of a topic and of all below it, the largest first; `k` 0 chooses their number.
+
+    `among` names the pages by their oids instead, such as the results of a search.
+    """
     records = store.load_topics()
     record = find_topic(records, topic)
-    kcids = sorted(hierarchy_of(records).below(record.kcid))
-    pages = count_relevant_of(store, kcids)
-    _check(topic, pages, k, k_max)
-    sample = _sample(store, sample_relevant_of(store, kcids, SAMPLE_PAGES))
+    oids = relevant_of(store, sorted(hierarchy_of(records).below(record.kcid))) if among is None else list(among)
+    pages = len(oids)
+    _check(f"{topic!r} has {pages} relevant pages" if among is None else f"{pages} pages were found", pages, k, k_max)
+    sample = _sample(store, oids[:SAMPLE_PAGES])
     most = min(k_max, sample.rows.shape[0] // 2)
     if sample.rows.shape[1] < 2 or most < max(2, k):
         raise InputError(f"the pages of {topic!r} have too few words in common", "Crawl on, or look at another topic.")
     tried = {size: fit(sample.rows, size) for size in ([k] if k else range(2, most + 1))}
     bits = {size: impurity_bits(sample.rows, found.labels, size) for size, found in tried.items()}
     chosen = min(bits, key=lambda size: bits[size])
-    members = _assign(store, sample, tried[chosen].centres, kcids)
+    members = _assign(store, sample, tried[chosen].centres, oids)
     return {
         "topic": record.path or record.name, "pages": pages, "k": chosen, "chosen": not k, "k_max": most,
         "sampled": len(sample.oids), "bits_by_k": {str(size): round(float(found), 2) for size, found in bits.items()},
@@ -90,11 +95,11 @@ def find_clusters(store: Store, topic: str, k: int = 0, k_max: int = K_MAX) -> d
     }  # fmt: skip
 
 
-def _check(topic: str, pages: int, k: int, k_max: int) -> None:
+def _check(said: str, pages: int, k: int, k_max: int) -> None:
     if not (k == 0 or 2 <= k <= k_max):
         raise InputError(f"{k} clusters cannot be made", f"Give a number from 2 to {k_max}, or 0 to have one chosen.")
     if pages < max(4, 2 * k):
-        raise InputError(f"{topic!r} has {pages} relevant pages", "Too few to find clusters in: crawl on.")
+        raise InputError(said, "Too few to find clusters in: crawl on.")
 
 
 def fit(rows: Any, k: int) -> Fit:
@@ -168,9 +173,9 @@ class Members(NamedTuple):
     cosines: list[float]
 
 
-def _assign(store: Store, sample: Sample, centres: Numbers, kcids: list[int]) -> list[Members]:
-    """Give every page of the topic to the centre that it is most similar to."""
-    oids, similarities = cosines(store, kcids, sample.tids.tolist(), sample.idf.tolist(), centres.tolist())
+def _assign(store: Store, sample: Sample, centres: Numbers, pages: list[int]) -> list[Members]:
+    """Give every page to the centre that it is most similar to."""
+    oids, similarities = cosines(store, pages, sample.tids.tolist(), sample.idf.tolist(), centres.tolist())
     nearest = np.argmax(similarities, axis=1)
     members = []
     for cluster in range(len(centres)):

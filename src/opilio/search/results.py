@@ -35,6 +35,11 @@ if TYPE_CHECKING:
 MAX_HITS = 100_000
 """Hits that are ranked, the best by BM25; when there are more, their number is given as a lower bound."""
 MAX_SIZE = 200
+NO_AUTHORITY = "no page has an authority score yet"
+NO_AUTHORITY_HINT = (
+    "Analyse the links first: opilio distill FOLDER. If that finds no authorities, no link leads from one site to "
+    "another."
+)
 MAX_FACET_VALUES = 20
 ASKED_TERMS, READ_CHARS, CANDIDATES = 25, 20_000, 200
 """For similar pages: terms in the question, characters they are taken from, and pages whose vectors are compared."""
@@ -76,6 +81,8 @@ def search(
         raise InputError(f"page {page} of {size} results", f"Pages count from 1 and have up to {MAX_SIZE} results.")
     if copies_of is not None and not 0 <= copies_of < 2**63:
         raise InputError(f"no page has the number {copies_of}", "Take the `oid` of a result.")
+    if weights["authority"] and len(reader.columns) and not reader.columns["authority"].any():
+        raise InputError(NO_AUTHORITY, NO_AUTHORITY_HINT)
     ranked = rank(reader, with_filters(parse(question), filters), weights, copies_of)
     shown = ranked.best(page * size)[(page - 1) * size :]
     return {
@@ -91,6 +98,14 @@ def search(
         "pages_indexed": len(reader.columns),
         "took_ms": round((time.perf_counter() - began_s) * 1000, 1),
     }
+
+
+def matching_pages(reader: IndexReader, question: str, filters: Sequence[tuple[str, str]] = ()) -> list[int]:
+    """The oids of all pages that match a question, best first; of near duplicates only the best."""
+    ranked = rank(reader, with_filters(parse(question), filters), check_weights(None))
+    order = ranked.best(len(ranked.kept))
+    found: list[int] = reader.columns["oid"][ranked.hits.at[order]].tolist()
+    return found
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ FILE_NAME = "crawl.toml"
 _CHOICES = {
     ("duplicates", "ip_path"): ("learn", "trust", "off"),
     ("duplicates", "ip_size"): ("verify", "trust", "off"),
+    ("frontier", "distill_method"): ("weighted", "hits", "focus"),
     ("classify", "meta"): ("auto", "mean", "unanimous", "majority", "weighted", "best", "free"),
     ("classify", "prefer"): ("precision", "balance", "recall"),
     ("classify", "focus"): ("soft", "hard"),

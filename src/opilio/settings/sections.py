@@ -100,12 +100,20 @@ class FrontierSettings:
     forget_after: int = 0
     # Hubs and authorities are recomputed after this many pages, and links from the best hubs are promoted. 0: never.
     distill_after: int = 0
+    # How a crawl finds hubs and authorities: `weighted` (links count by relevance, and navigation does not), `hits`
+    # (BINGO) or `focus` (the distiller of Focus). Also used when the crawl ends.
+    distill_method: str = "weighted"
+    # `weighted` and `focus`: only pages with a relevance above this can be authorities (rho of Focus).
+    distill_rho: float = 0.5
     # The best hubs are those that score above this quantile (0 to 1) of all hubs.
     hub_percentile: float = 0.9
+    # At each retraining, what this many best hubs of each topic link to and nobody has fetched comes first (BINGO 2.5).
+    # 0: none.
+    hubs_first: int = 0
     # Also try the parent folders of a relevant page (for http://a.org/x/y/z.html: /x/y/, /x/ and /).
     truncate_paths: bool = False
-    # A file of known links (CSV, JSONL or Parquet with the columns `source` and `target`): pages that link to a
-    # relevant page are tried too. Empty: none.
+    # A file of known links (CSV, TSV, JSONL or Parquet with the columns `source` and `target`), or another collection:
+    # pages that link to a relevant page are tried too, and link analysis counts their links. Empty: none.
     back_links: str = ""
 
 

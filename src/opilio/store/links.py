@@ -86,12 +86,6 @@ GROUP BY oid ORDER BY oid
 _LATEST = (
     "WITH latest AS (SELECT oid, model_version, arg_max(accepted, rowid) AS accepted FROM judgements GROUP BY ALL)"
 )
-_ACCEPTED_BY = f"""
-{_LATEST}
-SELECT oid FROM pages JOIN latest USING (oid, model_version)
-WHERE accepted AND kcid IN (SELECT unnest($topics::SMALLINT[]))
-ORDER BY oid
-"""
 _ACCEPTED = f"""
 {_LATEST}
 SELECT oid, kcid FROM pages JOIN latest USING (oid, model_version) WHERE accepted ORDER BY oid
@@ -100,6 +94,20 @@ _IS_JUDGED = "SELECT count(model_version) > 0 FROM pages"
 _ALL_PAGES = "SELECT oid FROM pages ORDER BY oid"
 _ESTIMATES = "SELECT oid, relevance, state = 'waiting' AND numtries = 0 AS is_open FROM crawl"
 _RELEVANCE = "SELECT oid, coalesce(relevance, 0.0) AS relevance FROM pages"
+MAX_SERVER_DOMAINS = 10
+"""An address that serves more registered domains than this is that of a hosting service or a proxy: sites that have
+nothing to do with each other."""
+# The server of a host: all hosts at one address are one server, under the number of the first of them (Focus 2.2.3).
+# Loopback addresses say nothing: `fetch.connect_to` leads to them.
+SERVERS = f"""
+SELECT sid, min(sid) OVER (PARTITION BY domain) AS site,
+       CASE WHEN ip IS NULL OR ip LIKE '127.%' OR ip = '::1'
+                 OR (SELECT count(DISTINCT o.domain) FROM hosts o WHERE o.ip = hosts.ip) > {MAX_SERVER_DOMAINS} THEN sid
+            ELSE min(sid) OVER (PARTITION BY ip) END AS server
+FROM hosts
+"""
+BOILERPLATE = "('nav', 'header', 'footer', 'aside', 'head')"
+"""The parts of a page whose links are the site's, not the author's."""
 _RAISE = """
 UPDATE crawl SET relevance = incoming.relevance FROM incoming
 WHERE crawl.oid = incoming.oid AND state = 'waiting' AND crawl.relevance < incoming.relevance
@@ -203,6 +211,32 @@ def hosts_by_oid(cursor: duckdb.DuckDBPyConnection) -> npt.NDArray[np.int32]:
     return hosts
 
 
+def site_numbers(cursor: duckdb.DuckDBPyConnection, hosts: int) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
+    """By host, of which there are `hosts`: its site, which is its registered domain, and its server."""
+    sites, servers = np.arange(hosts, dtype=np.int32), np.arange(hosts, dtype=np.int32)
+    found = cursor.execute(SERVERS).fetchnumpy()
+    known = found["sid"] < hosts
+    sites[found["sid"][known]], servers[found["sid"][known]] = found["site"][known], found["server"][known]
+    return sites, servers
+
+
+def host_names(cursor: duckdb.DuckDBPyConnection) -> list[tuple[int, str, str]]:
+    """Number, name and registered domain of each host."""
+    return cursor.execute("SELECT sid, host, domain FROM hosts ORDER BY sid").fetchall()
+
+
+def url_keys(cursor: duckdb.DuckDBPyConnection) -> tuple[Oids, npt.NDArray[np.uint64]]:
+    """All known URLs, and the key of each."""
+    found = cursor.execute("SELECT oid, key FROM crawl ORDER BY oid").fetchnumpy()
+    return np.asarray(found["oid"], np.int64), np.asarray(found["key"], np.uint64)
+
+
+def url_texts(cursor: duckdb.DuckDBPyConnection, oids: Oids) -> dict[int, str]:
+    """Some URLs by their numbers."""
+    sql = "SELECT oid, url FROM crawl WHERE oid IN (SELECT unnest(?::BIGINT[]))"
+    return dict(cursor.execute(sql, [oids.tolist()]).fetchall())
+
+
 def page_oids(cursor: duckdb.DuckDBPyConnection) -> Oids:
     """All stored pages, ascending."""
     return np.asarray(cursor.execute(_ALL_PAGES).fetchnumpy()["oid"], np.int64)
@@ -213,11 +247,12 @@ def count_links(cursor: duckdb.DuckDBPyConnection) -> int:
     return _scalar(cursor, "SELECT count(*) FROM links")
 
 
-def stream_links(cursor: duckdb.DuckDBPyConnection) -> Iterator[tuple[Oids, Oids]]:
-    """All links in pieces: sources and targets."""
-    for piece in cursor.sql("SELECT oid_src, oid_dst FROM links").to_arrow_reader(_CHUNK_ROWS):
-        sources, targets = (column.to_numpy(zero_copy_only=False) for column in piece.columns)
-        yield sources, targets
+def stream_links(cursor: duckdb.DuckDBPyConnection) -> Iterator[tuple[Oids, Oids, npt.NDArray[np.bool_]]]:
+    """All links in pieces: sources, targets, and whether each is in a boilerplate part of its page."""
+    sql = f"SELECT oid_src, oid_dst, coalesce(region IN {BOILERPLATE}, false) FROM links"
+    for piece in cursor.sql(sql).to_arrow_reader(_CHUNK_ROWS):
+        sources, targets, is_boilerplate = (column.to_numpy(zero_copy_only=False) for column in piece.columns)
+        yield sources, targets, is_boilerplate
 
 
 def is_judged(cursor: duckdb.DuckDBPyConnection) -> bool:
@@ -225,9 +260,10 @@ def is_judged(cursor: duckdb.DuckDBPyConnection) -> bool:
     return bool(cursor.execute(_IS_JUDGED).fetchall()[0][0])
 
 
-def pages_accepted_by(cursor: duckdb.DuckDBPyConnection, kcids: Sequence[int]) -> Oids:
-    """The pages that one of some topics accepted, ascending."""
-    return np.asarray(cursor.execute(_ACCEPTED_BY, {"topics": list(kcids)}).fetchnumpy()["oid"], np.int64)
+def has_judged_pages(store: Store) -> bool:
+    """The same, of the store as it is now."""
+    with store.reading() as cursor:
+        return is_judged(cursor)
 
 
 def accepted_pages(cursor: duckdb.DuckDBPyConnection) -> tuple[Oids, Oids]:

@@ -82,11 +82,9 @@ _ORIGINS = """
     SELECT p.oid, c.depth, c.parent, coalesce(p.language, ''), coalesce(p.title, '')
     FROM pages p JOIN crawl c USING (oid) WHERE p.oid IN (SELECT unnest($1::BIGINT[]))
 """
-_RELEVANT_SAMPLE = """
-    SELECT oid FROM pages WHERE kcid IN (SELECT unnest($1::SMALLINT[])) AND relevance >= 0.5
-    ORDER BY hash(oid), oid LIMIT $2
+_RELEVANT_SHUFFLED = """
+    SELECT oid FROM pages WHERE kcid IN (SELECT unnest($1::SMALLINT[])) AND relevance >= 0.5 ORDER BY hash(oid), oid
 """
-_RELEVANT_COUNT = "SELECT count(*) FROM pages WHERE kcid IN (SELECT unnest($1::SMALLINT[])) AND relevance >= 0.5"
 
 _FACTS = """
     SELECT p.status, coalesce(p.content_type, ''), coalesce(p.charset, ''), p.body_bytes, p.received_bytes,
@@ -395,14 +393,10 @@ def page_relevances(store: Store, oids: Sequence[int]) -> list[tuple[int, str, s
     return store.query(_PAGE_RELEVANCES, [list(oids)], max_rows=len(oids)).rows
 
 
-def count_relevant_of(store: Store, kcids: Sequence[int]) -> int:
-    """How many relevant pages some topics have."""
-    return int(store.query(_RELEVANT_COUNT, [list(kcids)]).rows[0][0])
-
-
-def sample_relevant_of(store: Store, kcids: Sequence[int], limit: int) -> list[int]:
-    """A random sample of the relevant pages of some topics; the same one each time."""
-    return [oid for (oid,) in store.query(_RELEVANT_SAMPLE, [list(kcids), limit], max_rows=limit).rows]
+def relevant_of(store: Store, kcids: Sequence[int]) -> list[int]:
+    """The relevant pages of some topics in a random order, so that the first are a sample; the same each time."""
+    pieces = store.stream(_RELEVANT_SHUFFLED, [list(kcids)])
+    return [oid for piece in pieces for oid in piece.column(0).to_pylist()]
 
 
 # -- lists

@@ -295,7 +295,7 @@ CREATE TABLE blob (
     stat STRUCT (kcid SMALLINT, logtheta DOUBLE)[] NOT NULL
 );
 
--- Hubs and authorities of all topics that are wanted, as the latest link analysis beside the crawl found them.
+-- Hubs and authorities of all topics that are wanted, as the latest link analysis found them: of a crawl, or `distill`.
 CREATE TABLE hubs (oid BIGINT NOT NULL, score FLOAT NOT NULL);
 CREATE TABLE auth (oid BIGINT NOT NULL, score FLOAT NOT NULL);
 -- The same of each topic.

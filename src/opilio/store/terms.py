@@ -194,9 +194,9 @@ def parent_terms(store: Store, oids: Sequence[int]) -> dict[int, list[int]]:
 
 
 def cosines(
-    store: Store, kcids: Sequence[int], tids: Sequence[int], idf: Sequence[float], centres: Sequence[Sequence[float]]
+    store: Store, oids: Sequence[int], tids: Sequence[int], idf: Sequence[float], centres: Sequence[Sequence[float]]
 ) -> tuple[Column, Column]:
-    """The relevant pages of some topics, and the cosine of each with some centres, a column for each centre.
+    """Those of some pages that have the terms, and the cosine of each with some centres, a column for each centre.
 
     Pages are vectors of (1 + ln freq) * idf over the terms `tids`; the centres have length 1. The database multiplies.
     """
@@ -204,15 +204,14 @@ def cosines(
     words = ", ".join(f"unnest(${n + 3}::DOUBLE[]) AS {name}" for n, name in enumerate(("idf", *names)))
     sums = ", ".join(f"sum((1 + ln(t.freq)) * w.idf * w.{name})" for name in names)
     sql = f"""
-        WITH w AS (SELECT unnest($2::UINTEGER[]) AS tid, {words}),
-        mine AS (SELECT oid FROM pages WHERE kcid IN (SELECT unnest($1::SMALLINT[])) AND relevance >= 0.5)
+        WITH w AS (SELECT unnest($2::UINTEGER[]) AS tid, {words}), mine AS (SELECT unnest($1::BIGINT[]) AS oid)
         SELECT t.oid, sqrt(sum(((1 + ln(t.freq)) * w.idf) ** 2)) AS length, {sums}
         FROM terms t JOIN w USING (tid) WHERE t.oid IN (SELECT oid FROM mine) GROUP BY t.oid ORDER BY t.oid
     """
-    found = list(_filled(store.stream(sql, [list(kcids), list(tids), list(idf), *map(list, centres)])))
+    found = list(_filled(store.stream(sql, [list(oids), list(tids), list(idf), *map(list, centres)])))
     table = np.concatenate([np.column_stack([c.to_numpy() for c in piece.columns[1:]]) for piece in found])
-    oids = np.concatenate([piece.column(0).to_numpy() for piece in found])
-    return oids, table[:, 1:] / np.maximum(table[:, :1], 1e-12)
+    found_oids = np.concatenate([piece.column(0).to_numpy() for piece in found])
+    return found_oids, table[:, 1:] / np.maximum(table[:, :1], 1e-12)
 
 
 class TermProfile(NamedTuple):

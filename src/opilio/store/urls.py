@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from opilio.model import Outcome, UrlState
 from opilio.store.database import Store
+from opilio.store.links import BOILERPLATE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -97,6 +98,19 @@ FETCH_AGAIN = change_states(
     where=f"outcome IN ('{Outcome.OK}', '{Outcome.NOT_MODIFIED}') AND oid IN (SELECT unnest(?::BIGINT[]))",
 )
 """Requeues URLs whose page is stored, by their oids."""
+FOLLOW = change_states(
+    (UrlState.DROPPED,),
+    UrlState.WAITING,
+    "outcome = NULL, topic = f.topic, depth = f.depth + 1, relevance = f.relevance, priority = f.relevance",
+    source="""(
+        SELECT l.oid_dst AS oid, arg_max(c.topic, coalesce(p.relevance, 0)) AS topic, min(c.depth) AS depth,
+               max(coalesce(p.relevance, 0)) AS relevance
+        FROM links l JOIN pages p ON p.oid = l.oid_src JOIN crawl c ON c.oid = l.oid_src
+        WHERE l.oid_src IN (SELECT unnest(?::BIGINT[])) GROUP BY l.oid_dst
+    ) f""",
+    where=f"f.oid = crawl.oid AND outcome = '{Outcome.NOT_FOLLOWED}'",
+)
+"""Requeues URLs to which some pages link, given by their oids, and that nobody followed so far."""
 
 
 def reopen(where: str) -> str:
@@ -130,6 +144,21 @@ _VALIDATORS = """
 """
 _QUEUED = "SELECT oid, topic FROM crawl WHERE state = 'waiting'"
 _RECRAWLED = "SELECT oid FROM crawl WHERE state = 'waiting' AND oid IN (SELECT oid FROM pages)"  # whatever its last try
+_UNFOLLOWED = f"SELECT oid FROM crawl WHERE outcome = '{Outcome.NOT_FOLLOWED}' AND state = 'dropped'"
+# Pages with links that were not followed, and how each is judged now.
+_UNFOLLOWED_PAGES = f"""
+    SELECT p.oid, coalesce(p.relevance, 0.0), coalesce(p.kcid, 0), coalesce(j.accepted, false)
+    FROM pages p
+    LEFT JOIN (SELECT oid, model_version, arg_max(accepted, rowid) AS accepted FROM judgements GROUP BY ALL) j
+        ON j.oid = p.oid AND j.model_version = p.model_version
+    WHERE p.oid IN (SELECT oid_src FROM links WHERE oid_dst IN ({_UNFOLLOWED}))
+    ORDER BY p.oid
+"""
+_FOLLOWED_FROM = f"""
+    SELECT DISTINCT c.oid FROM crawl c JOIN links l ON l.oid_dst = c.oid
+    WHERE c.state = 'dropped' AND c.outcome = '{Outcome.NOT_FOLLOWED}' AND l.oid_src IN (SELECT unnest(?::BIGINT[]))
+"""
+_TOPICS_OF = "SELECT oid, topic FROM crawl WHERE oid IN (SELECT unnest(?::BIGINT[])) ORDER BY oid"
 _TRAP_LIKE = r"""
     SELECT url, sid FROM crawl WHERE outcome IS DISTINCT FROM 'trap'
     AND (url LIKE '%?%' OR regexp_matches(url, '/(19|20)\d\d[-/]\d{1,2}([-/]\d{1,2})?/?$'))
@@ -144,7 +173,7 @@ _HOSTS_DROPPED = f"SELECT DISTINCT sid, host FROM hosts JOIN crawl USING (sid) W
 _QUEUED_URL = "SELECT url, sid, topic, depth, relevance, hops, numtries, priority FROM crawl WHERE oid = ?"
 # What the best hubs link to and nobody has tried, and those among the hubs themselves. Redirects are not followed: what
 # was redirected has been tried.
-_FROM_HUBS = """
+_FROM_HUBS = f"""
     WITH scored AS (
         SELECT kcid, oid, hub FROM link_scores
         UNION ALL
@@ -156,7 +185,9 @@ _FROM_HUBS = """
     )
     SELECT c.oid FROM crawl c
     WHERE c.state = 'waiting' AND c.numtries = 0
-      AND (c.oid IN (FROM best) OR c.oid IN (SELECT oid_dst FROM links WHERE oid_src IN (FROM best)))
+      AND (c.oid IN (FROM best) OR c.oid IN (
+        SELECT oid_dst FROM links WHERE oid_src IN (FROM best) AND coalesce(region, '') NOT IN {BOILERPLATE}
+      ))
     ORDER BY c.oid LIMIT $urls
 """
 _BRING_FORWARD = """
@@ -279,6 +310,34 @@ def claim(store: Store, urls: Sequence[str]) -> list[tuple[int, int]]:
         oids, topics = zip(*found, strict=True)
         store.query(CLAIM, [list(oids), list(topics)], write=True)
     return found
+
+
+class UnfollowedPage(NamedTuple):
+    """A page whose links were not followed, and how it is judged now."""
+
+    oid: int
+    relevance: float
+    kcid: int
+    accepted: bool
+
+
+def unfollowed_pages(store: Store) -> list[UnfollowedPage]:
+    """The pages with links that were not followed."""
+    return [UnfollowedPage(*row) for row in _rows(store, _UNFOLLOWED_PAGES)]
+
+
+def follow_links_of(store: Store, pages: Sequence[int]) -> list[tuple[int, int]]:
+    """Queue the links of some pages that were not followed so far: oid and topic of each."""
+    oids = [oid for (oid,) in _rows(store, _FOLLOWED_FROM, [list(pages)])]
+    if not oids:
+        return []
+    store.query(FOLLOW, [list(pages)], write=True)
+    return [(oid, topic) for oid, topic in _rows(store, _TOPICS_OF, [oids])]
+
+
+def unfollowed_urls(store: Store) -> Iterator[int]:
+    """The URLs that were dropped because the links to them are not followed."""
+    return (oid for (oid,) in _rows(store, _UNFOLLOWED))
 
 
 # -- for refills and resuming

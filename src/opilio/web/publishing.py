@@ -51,7 +51,7 @@ class Browsed(Protocol):
         """See `Collection.topic_pages`."""
         ...
 
-    def distill(self, topic: str | None = None, method: str = "hits", top: int = 20) -> dict[str, Any]:
+    def distill(self, topic: str | None = None, method: str = "weighted", top: int = 20) -> dict[str, Any]:
         """See `Collection.distill`."""
         ...
 

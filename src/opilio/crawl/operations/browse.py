@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from opilio.crawl.operations.client import OperationClient, caller_operation
-from opilio.crawl.operations.context import Context, address_of
-from opilio.crawl.operations.declaration import LONG_TIMEOUT_S, READS, Meta, Route, operation
-from opilio.errors import CollectionBusy, StoreError
+from opilio.crawl.operations.context import Context, LiveCrawl, address_of
+from opilio.crawl.operations.declaration import LONG_TIMEOUT_S, READS, WRITES, Meta, Route, operation
+from opilio.errors import CollectionBusy, InputError, StoreError
+from opilio.learn.training_state import wanted_topics
+from opilio.settings import Settings
+from opilio.store import Store
 from opilio.store.connection import FILE_NAME
+from opilio.topics import find_topic
 
 if TYPE_CHECKING:  # it takes a while to import
+    from opilio.distill import Analysis, BackLinks
     from opilio.search.index import IndexReader
 
 T = TypeVar("T")
@@ -211,18 +217,110 @@ def neighbours(at: Context, url: str, most: int = 12) -> dict[str, Any]:
     return portal.neighbours(at.store, address_of(url), most)
 
 
-@operation(
+# -- link analysis
+
+_ABOUT_DISTILL = {
+    "topic": Meta(description="A topic; without one, all that are wanted."),
+    "method": Meta(description="weighted, or another method that `opilio distill --help` lists."),
+    "top": Meta(ge=1, le=1000, description="How many hubs, and how many authorities."),
+}
+
+
+@caller_operation(
     READS,
     timeout_s=LONG_TIMEOUT_S,
     rest=Route("GET", "distill", "browse"),
-    about={
-        "topic": Meta(description="A topic; without one, all that are wanted."),
-        "method": Meta(description="hits, or another method that `opilio distill --help` lists."),
-        "top": Meta(ge=1, le=1000, description="How many hubs, and how many authorities."),
-    },
+    about={**_ABOUT_DISTILL, "search": Meta(description="A question: analyse the links around the pages found.")},
 )
-def distill(at: Context, topic: str | None = None, method: str = "hits", top: int = 20) -> dict[str, Any]:
-    """The best hubs and authorities of a topic and all below it; of all wanted topics when `topic` is None."""
-    from opilio.distill import list_best  # noqa: PLC0415
+def distill(
+    client: OperationClient, topic: str | None = None, method: str = "weighted", top: int = 20, *, search: str = ""
+) -> dict[str, Any]:
+    """The best hubs and authorities of a topic and all below it; of all wanted topics when `topic` is None.
 
-    return list_best(at.store, topic or None, method, top)
+    With `search`, those of the pages that match a question, in the topic if one is given. Nothing is stored.
+    """
+    return client.call(_distill, topic, method, top, search_hits(client, search, topic or "") if search else None)
+
+
+@operation(READS, timeout_s=LONG_TIMEOUT_S)
+def _distill(at: Context, topic: str | None, method: str, top: int, base: list[int] | None) -> dict[str, Any]:
+    """The best hubs and authorities of a topic, or of the neighbourhood of some pages."""
+    from opilio import distill as links  # noqa: PLC0415
+
+    options = links.DistillOptions(rho=at.settings.frontier.distill_rho)
+    scores = links.distill(
+        at.store,
+        (topic or None) if base is None else None,
+        method,
+        options=options,
+        base=base,
+        back_links=_back_links(at.settings, method),
+    )
+    return links.listing(at.store, scores, top)
+
+
+@operation(WRITES, timeout_s=LONG_TIMEOUT_S, rest=Route("POST", "distill", "browse"), about=_ABOUT_DISTILL)
+def analyse_links(at: Context, topic: str | None = None, method: str = "", top: int = 20) -> dict[str, Any]:
+    """Find the hubs and authorities of every wanted topic and store their scores, for searching and browsing.
+
+    Returns the best of a topic, or of all wanted topics when `topic` is None. `method` is by default that of the
+    settings, `frontier.distill_method`.
+    """
+    from opilio import distill as links  # noqa: PLC0415
+
+    records = at.store.load_topics()
+    if topic:
+        find_topic(records, topic)  # before anything is stored
+    frontier = at.settings.frontier
+    method = method or frontier.distill_method
+    found = links.analyse(
+        at.store,
+        wanted_topics(records),
+        frontier.hub_percentile,
+        method=method,
+        options=links.DistillOptions(rho=frontier.distill_rho),
+        back_links=_back_links(at.settings, method),
+    )
+    assert found is not None, "nobody cancels it"
+    links.save_scores(at.store, found.by_topic, found.overall)
+    return _listed(at.store, found, topic, top)
+
+
+@analyse_links.live
+async def _(crawl: LiveCrawl, topic: str | None = None, method: str = "", top: int = 20) -> dict[str, Any]:
+    """A running crawl stores the scores itself; nothing rises because of it."""
+    found = await crawl.engine.distiller.distill_now(method, raises=False)
+    if found is None:
+        raise InputError("the crawl ends, and analyses no links any more", "Try again when it has ended.")
+    return await asyncio.to_thread(_listed, crawl.engine.store, found, topic, top)
+
+
+def _listed(store: Store, found: Analysis, topic: str | None, top: int) -> dict[str, Any]:
+    """The best of a topic: as it was just analysed, or now when it is not one of the wanted topics."""
+    from opilio import distill as links  # noqa: PLC0415
+
+    if not topic:
+        return links.listing(store, found.overall, top)
+    kcid = find_topic(store.load_topics(), topic).kcid
+    scores = found.by_topic.get(kcid) or links.distill(store, kcid, found.overall.method or links.DEFAULT_METHOD)
+    return links.listing(store, scores, top)
+
+
+def _back_links(settings: Settings, method: str) -> BackLinks | None:
+    """Known links from outside, if the settings name any and the method counts them."""
+    from opilio.distill import BackLinks  # noqa: PLC0415
+
+    path = settings.frontier.back_links
+    return BackLinks.load(Path(path)) if path and method in ("weighted", "hits") else None
+
+
+def search_hits(client: OperationClient, question: str, topic: str) -> list[int]:
+    """The oids of all pages that match a question, best first; only those of a topic if one is given."""
+    from opilio.search.results import matching_pages  # noqa: PLC0415
+
+    filters = [("topic", topic)] if topic else []
+    found = with_index(client, lambda reader: matching_pages(reader, question, filters))
+    if not found:
+        where = f" in {topic!r}" if topic else ""
+        raise InputError(f"no page matches {question!r}{where}", "`opilio search` explains how to write a question.")
+    return found

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from opilio.crawl.operations.browse import search_hits
+from opilio.crawl.operations.client import OperationClient, caller_operation
 from opilio.crawl.operations.context import Context, address_of
 from opilio.crawl.operations.declaration import READS, WRITES, Meta, Route, operation
 from opilio.learn.training_data import pending_changes, recording_changes, undo_changes
@@ -55,17 +57,29 @@ def forget_changes(at: Context, version: int) -> int:
 # -- clusters
 
 
-@operation(
+@caller_operation(
     READS,
     timeout_s=CLUSTER_TIMEOUT_S,
     rest=Route("GET", "clusters", "clusters"),
-    about={"k": Meta(description="How many clusters; 0: as many as the entropy suggests.")},
+    about={
+        "k": Meta(description="How many clusters; 0: as many as the entropy suggests."),
+        "search": Meta(description="A question: cluster the pages of the topic that match it."),
+    },
 )
-def clusters(at: Context, topic: str, k: int = 0) -> dict[str, Any]:
-    """The clusters of the pages of a topic: names, terms, most central pages. With `k` 0 their number is chosen."""
+def clusters(client: OperationClient, topic: str, k: int = 0, *, search: str = "") -> dict[str, Any]:
+    """The clusters of the pages of a topic: names, terms, most central pages. With `k` 0 their number is chosen.
+
+    With `search`, the clusters of the pages of the topic that match a question, whether they are relevant or not.
+    """
+    return client.call(_clusters, topic, k, search_hits(client, search, topic) if search else None)
+
+
+@operation(READS, timeout_s=CLUSTER_TIMEOUT_S)
+def _clusters(at: Context, topic: str, k: int, among: list[int] | None) -> dict[str, Any]:
+    """The clusters of a topic, or of some pages."""
     from opilio.search.clusters import find_clusters  # noqa: PLC0415
 
-    return find_clusters(at.store, topic, k)
+    return find_clusters(at.store, topic, k, among=among)
 
 
 @operation(WRITES)

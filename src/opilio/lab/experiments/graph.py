@@ -104,7 +104,9 @@ def whole_web(graph: LinkGraph, hosts: Numbers) -> WebGraph:
     """The links of a recorded web as link analysis takes them; `hosts` gives the number of each page's host."""
     sources, targets = graph.within().tocoo().coords
     nothing = np.zeros(0, np.int64)
-    return WebGraph(sources, targets, hosts, np.ones(len(graph), np.bool_), (nothing, nothing))
+    each_host = np.arange(int(hosts.max(initial=-1)) + 1)
+    stored, is_boilerplate = np.ones(len(graph), np.bool_), np.zeros(len(sources), np.bool_)
+    return WebGraph(sources, targets, hosts, stored, (nothing, nothing), is_boilerplate, each_host, each_host)
 
 
 def authority_distances(
