@@ -15,7 +15,7 @@ from learn_webs import OwlWeb
 from opilio import Collection
 from opilio.crawl.asker import ASK_HITS_AT_PAGES
 from opilio.learn.asking import can_answer
-from opilio.learn.training_data import MIN_CONFIRMED
+from opilio.learn.training_data import MANY_CONFIRMED, MIN_CONFIRMED
 from opilio.model.training import CALIBRATED
 from opilio.store import Store
 from test_crawl_asker import is_about_owls, web_of
@@ -143,7 +143,7 @@ def from_a_question(tmp_path: Path, **changes: Any) -> Iterator[Collection]:
 
 def test_a_question_becomes_a_model_by_its_answers(tmp_path: Path) -> None:
     """A crawl that has words and seeds only asks about its best hits as soon as there are some; the third yes
-    makes a model, which is calibrated later and accepts owls; the words are no example any more."""
+    makes a model, when a third is no, which is calibrated later and accepts owls; the words are no example any more."""
     with from_a_question(tmp_path) as collection:
         asked: list[dict[str, Any]] = []
 
@@ -160,6 +160,17 @@ def test_a_question_becomes_a_model_by_its_answers(tmp_path: Path) -> None:
     assert models[0] == ("feedback", 5 if yes[MIN_CONFIRMED - 1] <= 5 else 10), "the answers, without the words"
     precision, recall = precision_and_recall(collection)
     assert precision > 0.8 and recall > 0.6
+
+
+@pytest.mark.parametrize("questions", [MANY_CONFIRMED - 1, MANY_CONFIRMED])
+def test_words_that_the_answers_confirm_are_not_replaced_early(questions: int, tmp_path: Path) -> None:
+    """When all answers are yes, the words judge until ten pages are confirmed; a model that is asked for is trained."""
+    with from_a_question(tmp_path, learn__questions=questions) as collection:
+        collection.crawl(answerer=lambda question: True)
+        trained = [documents for (documents,) in collection.sql("SELECT documents FROM models ORDER BY version").rows]
+        assert len(collection.answers()) == questions
+        assert trained[:1] == ([MANY_CONFIRMED] if questions == MANY_CONFIRMED else [])
+        assert collection.train() == len(trained) + 1
 
 
 @pytest.mark.parametrize("questions", [10, 0])

@@ -34,7 +34,7 @@ from opilio.crawl.worker_pool import Workers
 from opilio.errors import InputError, describe_error
 from opilio.frontier import ABSENT
 from opilio.learn.directories import DIRECTORY, OASIS, RelevantDirectories, uses_directories
-from opilio.learn.training_data import fingerprint, has_documents
+from opilio.learn.training_data import fingerprint, has_documents, words_suffice
 from opilio.learn.training_state import (
     KEYWORDS,
     describe,
@@ -108,7 +108,7 @@ class Teacher(BackgroundTask):
         self._adopt(store.load_topics(), examples_to_fetch(store))
         self._use_directories()
         if self._learns:
-            if not models and has_documents(store):
+            if not models and self._can_train():
                 self._cause = TrainingCause(TrainingReason.FIRST)
                 # Not in a crawl that has pages: then examples may be queued in the database, too.
                 absorber.frontier.tiers.holds_back = not absorber.counters.pages
@@ -274,11 +274,15 @@ class Teacher(BackgroundTask):
         self._adopt(topics, examples)
         await self._fetch_examples_next()
         self._wait_until_s = time.monotonic() + self._settings.classify.examples_timeout_s
-        if self._learns and await asyncio.to_thread(has_documents, self._store):
+        if self._learns and await asyncio.to_thread(self._can_train):
             if self._slot.is_busy or await asyncio.to_thread(self._is_news):
                 self._cause = cause
         elif self._settings.store.terms and any(topic.keywords for topic in topics):
             self._workers.use_model(learn.keyword_model(topics, self._settings.classify.classifier).to_bytes())
+
+    def _can_train(self) -> bool:
+        """Whether there is enough to learn from; the first model must also be better than the words it replaces."""
+        return has_documents(self._store) and bool(self.version or not words_suffice(self._store))
 
     def _is_news(self) -> bool:
         """Whether training would give another model: not when the user confirms what was learned anyway."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +25,7 @@ import xxhash
 from opilio.analyze.files import FileText
 from opilio.errors import InputError
 from opilio.settings import Settings, to_toml
-from opilio.store import Batch, Store, training
+from opilio.store import Batch, Store, training, user_questions
 from opilio.store.loader import ModelRecord, TrainingRecord
 from opilio.store.pages import titles_of_urls
 from opilio.store.topics import next_kcid, remove_topic
@@ -48,6 +49,9 @@ MIN_EXAMPLE_WORDS = 30
 MIN_CONFIRMED = 3
 """A user who gave a question and no example must have confirmed so many pages before a model replaces the words: models
 of one or two pages led crawls astray (docs/results/log.md)."""
+MANY_CONFIRMED = 10
+"""So many answers are yes before a model replaces words that the answers have proved right."""
+_NEVER = 2**31
 _WANTED = (Mark.GOOD, Mark.SUBSUMED)
 
 ReadFile = Callable[[Path], FileText]
@@ -152,6 +156,18 @@ def fingerprint(store: Store, settings: Settings) -> str:
 def has_documents(store: Store) -> bool:
     """Whether there is enough to learn from but keywords."""
     return training.has_documents(store, MIN_EXAMPLE_WORDS, MIN_CONFIRMED)
+
+
+def words_suffice(store: Store) -> bool:
+    """Whether the words of a question judge well, so that a model of the few confirmed pages would find less.
+
+    They do while the answers to the crawl's questions are all there is to learn from, and less than a third is no.
+    """
+    answers = Counter(row.answer for row in user_questions.load_questions(store))
+    yes, no = answers["yes"], answers["no"]
+    if training.has_documents(store, MIN_EXAMPLE_WORDS, _NEVER) or training.count_confirmed(store) > yes:
+        return False
+    return yes < MANY_CONFIRMED and 2 * no < yes
 
 
 def _add_topics(batch: Batch, records: Iterable[TopicRecord]) -> None:

@@ -37,6 +37,7 @@ SYSTEMS: Mapping[str, System] = {
             "frontier.strategy": "sql",
             "frontier.order_by": "numtries, relevance desc, serverload",  # 3.2: aggressive discovery
             "frontier.distill_after": 100,
+            "frontier.distill_method": "focus",
             "frontier.hub_percentile": 0.9,
         },
     ),
@@ -52,6 +53,8 @@ SYSTEMS: Mapping[str, System] = {
             "frontier.tunnel_steps": 2,
             "frontier.tunnel_decay": 0.5,
             "frontier.hot_urls": 25_000,
+            "frontier.distill_method": "hits",
+            "frontier.hubs_first": 10,
             "learn.phases": True,
             "learn.retrain_after": 100,
             "learn.guard": "off",
