@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from opilio.classify import CLASSIFIERS, Example, Model, TrainingSet
-from opilio.classify.oasis import METRICS, OasisFilter, draw_middle, relevance, tuned
+from opilio.classify.oasis import METRICS, OasisFilter, draw_middle, relevance, tuned, tuned_apart
 from opilio.classify.oasis_filter import ElementCount, proposals
 from opilio.errors import InputError, SettingsError
 from opilio.features.classifier_input import ClassifierInput, TextReader
@@ -486,3 +486,10 @@ def _any_filter(kept: list[OasisFilter] = []) -> OasisFilter:  # noqa: B006
     if not kept:
         kept.append(OasisFilter.train(Library().three_topics(4), Settings()))
     return kept[0]
+
+
+def test_a_small_core_is_tuned_by_each_metric_alone() -> None:
+    """Two of three documents reach each threshold; that of passages is half of the cosine's."""
+    values = np.array([[3.0, 2.0, 1.0], [0.0, 5.0, 0.0], [0.0, 0.0, 0.0], [0.9, 0.8, 0.2], [0.9, 0.9, 0.9]])
+    assert tuned_apart(values, 0.65, 0.5) == (2.0, 5.0, 0.0, 0.8, 0.4)
+    assert tuned_apart(values, 0.65, 0.0)[-1] == 0.9

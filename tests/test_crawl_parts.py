@@ -507,7 +507,7 @@ def test_a_merge_that_cannot_train_says_what_was_made(tmp_path: Path) -> None:
     one, two = two_strangers(tmp_path)
     for folder in (one, two):
         Collection(folder).sql("DELETE FROM training", write=True)
-    with pytest.raises(InputError, match=r"both.*made.*no examples") as refused:
+    with pytest.raises(InputError, match=r"both.*made.*too few examples") as refused:
         merge(tmp_path / "both", [one, two], train=True)
     assert refused.value.hint and len(urls_in(tmp_path / "both", "true")) == 16
 

@@ -123,7 +123,15 @@ def test_the_experiments_of_the_project_can_be_read(path: Path) -> None:
     experiment = load(path)
     assert experiment.name == path.stem
     assert experiment.question
-    chooses = path.stem in {"strategies", "ablation", "ablation-loop", "mined-negatives", "answers", "question"}
+    chooses = path.stem in {
+        "strategies",
+        "ablation",
+        "ablation-loop",
+        "mined-negatives",
+        "answers",
+        "question",
+        "systems",
+    }
     assert experiment.topics.split == ("development" if chooses else "final")
     assert f"experiments/{path.name}" in path.read_text()
 

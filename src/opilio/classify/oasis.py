@@ -57,6 +57,9 @@ LEAST_COLLOCATIONS = 2
 METRICS = ("collocations", "terms", "vector", "passages")
 _MEASURED = ("pairs", "triples", "terms", "vector", "passages")
 """The collocation metric has one threshold for pairs and one for triples; either suffices."""
+SMALL_CORE = 20
+"""With fewer documents each metric is tuned alone. A filter fits the few documents that it was made of so well that,
+tuned as a whole, it would let hardly any new page pass (docs/results/log.md)."""
 MAX_REASONS = 10
 """Elements of each class in an explanation."""
 
@@ -127,6 +130,15 @@ def tuned(values: Values, share: float, passage_share: float = 0.0) -> tuple[flo
         if reached >= share:
             break
     return tuple(best.tolist())
+
+
+def tuned_apart(values: Values, share: float, passage_share: float) -> tuple[float, ...]:
+    """The thresholds at which each metric alone recognises `share` of the documents; that of the last metric is
+    `passage_share` times that of the one before."""
+    falling = -np.sort(-values, axis=1)
+    rank = max(0, math.ceil(share * values.shape[1] - 1e-9) - 1)
+    found = [float(row[min(rank, np.count_nonzero(row) - 1)]) if row.any() else 0.0 for row in falling]
+    return (*found[:-1], passage_share * found[-2] if passage_share else found[-1])
 
 
 def redraw(
@@ -208,7 +220,11 @@ def _thresholds(
     rows.append([float(page.vector[place]) for page in measured])
     is_silent = settings.passage_share <= 0
     rows.append([0.0 if is_silent or page.passages is None else float(page.passages[place]) for page in measured])
-    thresholds = tuned(np.array(rows), settings.core_share, max(0.0, settings.passage_share))
+    values, passage_share = np.array(rows), max(0.0, settings.passage_share)
+    if len(core) < SMALL_CORE:
+        thresholds = tuned_apart(values, settings.core_share, passage_share)
+    else:
+        thresholds = tuned(values, settings.core_share, passage_share)
     return (*(max(pair) for pair in zip(thresholds, least, strict=False)), *thresholds[len(least) :])
 
 

@@ -26,7 +26,7 @@ SIMULATION_CODE = (
     "crawl/status.py", "crawl/worker.py",
     "lab/experiments/analysed.py", "lab/experiments/simulate.py", "lab/experiments/crawls.py",
     "lab/experiments/graph.py", "lab/experiments/bounds.py", "lab/experiments/tasks.py",
-    "lab/experiments/learning.py", "learn/mined_negatives.py", "crawl/teacher.py",
+    "lab/experiments/learning.py", "learn/mined_negatives.py", "learn/directories.py", "crawl/teacher.py",
 )  # fmt: skip
 """Packages and modules that make a run. A test compares them with what the simulator imports."""
 CRAWL_CODE = ("store", "distill", "learn", "crawl", "lab/webs/transport.py")

@@ -14,8 +14,9 @@ import gc
 import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -437,10 +438,12 @@ def run_all(jobs: Sequence[Callable[[], Result]], processes: int = 0) -> Iterato
         yield from (job() for job in jobs)
         return
     gc.freeze()  # or the garbage collector of each process would copy what they share
+    forked = multiprocessing.get_context("fork")
+    executor = ProcessPoolExecutor(count, forked, initializer=_take, initargs=(jobs,))
     try:
-        with multiprocessing.get_context("fork").Pool(count, _take, (jobs,)) as pool:
-            yield from pool.imap(_run, range(len(jobs)))
+        yield from cast(Iterator[Result], executor.map(_run, range(len(jobs))))
     finally:
+        executor.shutdown(cancel_futures=True)
         gc.unfreeze()
 
 
