@@ -55,7 +55,8 @@ def test_the_confidence_is_the_cosine_with_the_sum_of_the_examples(page: dict[st
     accepted_from = sum(cosine(one, others) for one, others in zip(lengths, rest, strict=True)) / len(OWLS)
     judgement = trained(OWLS).judge(item(page))
     similarity = cosine({word: float(count) for word, count in page.items()}, whole)
-    assert judgement.confidence == pytest.approx(similarity, abs=1e-9)
+    assert judgement.votes["cosine"] == pytest.approx(similarity, abs=1e-9)
+    assert judgement.confidence == pytest.approx(similarity - accepted_from, abs=1e-9)
     if abs(similarity - accepted_from) > 1e-9:
         assert judgement.accepted == (similarity > accepted_from) == (judgement.relevance > RELEVANT)
 
@@ -64,7 +65,7 @@ def test_the_confidence_is_the_cosine_with_the_sum_of_the_examples(page: dict[st
 def test_relevance_orders_pages_as_the_cosine_does(some: list[dict[str, int]]) -> None:
     """So Best-N-First fetches in the paper's order."""
     found = [trained(OWLS).judge(item(page)) for page in some]
-    by_cosine = sorted(found, key=lambda one: one.confidence)
+    by_cosine = sorted(found, key=lambda one: one.votes["cosine"])
     assert [one.relevance for one in by_cosine] == sorted(one.relevance for one in found)
     assert all(0.0 <= one.relevance <= 1.0 for one in found)
 
@@ -75,10 +76,11 @@ def test_keywords_stand_for_a_topic_without_examples() -> None:
     page = {"barn": 3, "owl": 4, "egg": 5}
     found = judge.judge(item(page))
     assert (found.topic, found.accepted) == (1, True)
-    assert found.confidence == pytest.approx((3 + 4) / (math.sqrt(2) * math.sqrt(50)))
-    assert not judge.judge(item({"owl": 1, "egg": 9})).accepted, f"less than {KEYWORDS_ONLY}"
+    assert found.votes["cosine"] == pytest.approx((3 + 4) / (math.sqrt(2) * math.sqrt(50)))
+    refused = judge.judge(item({"owl": 1, "egg": 9}))
+    assert (refused.accepted, refused.topic) == (False, ROOT), f"less than {KEYWORDS_ONLY}: no topic takes it"
     assert CosineJudge.of_keywords({}).judge(item(page)).relevance == 0.0
-    assert trained([{"owl": 1}], "hawk").judge(item({"hawk": 1})).confidence == pytest.approx(math.sqrt(0.5))
+    assert trained([{"owl": 1}], "hawk").judge(item({"hawk": 1})).votes["cosine"] == pytest.approx(math.sqrt(0.5))
 
 
 def test_a_single_example_accepts_from_a_fixed_similarity() -> None:
@@ -98,7 +100,18 @@ def test_a_topic_below_the_root_and_its_explanation() -> None:
     [step] = again.explain(page).steps
     weights = [reason.weight for reason in step.reasons]
     assert len(weights) == 2 and weights == sorted(weights, reverse=True)
-    assert sum(weights) == pytest.approx(step.confidence)
+    assert sum(weights) == pytest.approx(step.votes["cosine"])
+
+
+def test_a_page_goes_to_the_topic_below_a_good_one_that_it_resembles() -> None:
+    """A good topic covers those below it; each that has examples can take pages."""
+    nodes = [
+        Node(ROOT, ABOVE_ROOT, "all", "", Mark.PATH), Node(1, ROOT, "birds", "birds", Mark.GOOD),
+        Node(2, 1, "owls", "birds / owls", Mark.SUBSUMED), Node(3, 1, "hawks", "birds / hawks", Mark.SUBSUMED),
+    ]  # fmt: skip
+    examples = (Example(2, item({"owl": 3, "nest": 1})), Example(3, item({"hawk": 3, "claw": 1})))
+    judge = CosineJudge.train(TrainingSet(Hierarchy(nodes), examples), Settings())
+    assert [judge.judge(item({word: 3})).topic for word in ("owl", "hawk")] == [2, 3]
 
 
 def test_examples_without_words_are_refused() -> None:

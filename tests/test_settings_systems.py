@@ -65,6 +65,17 @@ def test_another_system_keeps_what_the_user_set(before: str, after: str, changes
     assert override(first, {"run.system": after}) == override(Settings(), {**own, "run.system": after})
 
 
+def test_what_is_given_beside_a_system_counts_though_it_is_a_default(tmp_path: Path) -> None:
+    """In Python and in a file: the system sets another value, the user gives Opilio's own default."""
+    (tmp_path / "seeds.txt").write_text("http://a.test/")
+    told = {"learn.questions": 20, "limits.max_pages": 0}
+    made = Collection.create(tmp_path / "c", seeds=tmp_path / "seeds.txt", system="best-n-first", settings=told)
+    read = from_table({"run": {"system": "best-n-first"}, "learn": {"questions": 20}, "limits": {"max_pages": 0}})
+    for settings in (made.settings, read):
+        assert (settings.learn.questions, settings.limits.max_pages) == (20, 0)
+        assert settings.frontier.strategy == "best-n-first"
+
+
 def test_an_unknown_system_is_refused() -> None:
     """With the names that there are."""
     for give in (

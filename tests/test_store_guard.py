@@ -226,6 +226,15 @@ def test_impossible_marks_are_refused(with_topics: Store, sql: str, message: str
     assert with_topics.query("FROM topics ORDER BY kcid").rows == before
 
 
+@pytest.mark.parametrize("parent", [3, 77])
+def test_a_topic_that_would_leave_the_tree_is_refused(with_topics: Store, parent: int) -> None:
+    """Neither its own descendant nor a topic that does not exist can be above a topic."""
+    before = with_topics.query("FROM topics ORDER BY kcid").rows
+    with pytest.raises(QueryError, match="would not be below the root"):
+        with_topics.query(f"UPDATE topics SET pcid = {parent} WHERE kcid = 1", write=True, settles_marks=True)
+    assert with_topics.query("FROM topics ORDER BY kcid").rows == before
+
+
 def test_the_ready_question_never_marks_the_root(with_topics: Store) -> None:
     """Asked again and again it widens up to the topics below the root, and then changes nothing."""
     found = question("mark-ancestor-good")

@@ -23,6 +23,7 @@ from opilio.errors import InputError
 from opilio.features.classifier_input import ClassifierInput
 from opilio.model import RELEVANT, Judgement
 from opilio.settings import Settings
+from opilio.topics.hierarchy import ROOT
 
 METRIC = "cosine"
 SINGLE = 0.3
@@ -66,7 +67,7 @@ class CosineJudge:
     def train(cls, training: TrainingSet, settings: Settings) -> Self:
         """Sum up the examples of each wanted topic."""
         profiles = []
-        for kcid in sorted(training.hierarchy.good):
+        for kcid in sorted(filter(training.hierarchy.is_wanted, training.hierarchy.nodes)):
             vectors = [_unit(_frequencies(example.item.stems.tolist())) for example in training.of(kcid)]
             vectors += [_unit(_frequencies(term_ids(training.keywords.get(kcid, ""))))]
             vectors = [vector for vector in vectors if vector]
@@ -99,7 +100,8 @@ class CosineJudge:
             parts.sort(key=lambda part: -part[1])
             reasons = tuple(Reason(self._words.get(term, f"#{term}"), part) for term, part in parts[:SHOWN_REASONS])
             taken = judgement.accepted and judgement.topic == profile.topic
-            steps.append(Step(profile.topic, cosine, taken, {METRIC: cosine}, reasons=reasons))
+            over = cosine - profile.accepted_from
+            steps.append(Step(profile.topic, over, taken, {METRIC: cosine}, reasons=reasons))
         return Explanation(judgement, tuple(steps))
 
     def to_bytes(self) -> bytes:
@@ -125,10 +127,10 @@ class CosineJudge:
         best = int(np.argmax(relevances))
         accepted = relevances[best] >= RELEVANT
         return Judgement(
-            topic=self._profiles[best].topic,
+            topic=self._profiles[best].topic if accepted else ROOT,
             accepted=accepted,
             relevance=relevances[best],
-            confidence=cosines[best],
+            confidence=cosines[best] - self._profiles[best].accepted_from,
             votes={METRIC: cosines[best]},
             agreed=[METRIC] if accepted else [],
         )

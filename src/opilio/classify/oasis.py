@@ -1,7 +1,8 @@
 """The classifier `oasis`: several metrics with a threshold each; any of them can accept a page (OASIS 4).
 
-Thresholds are tuned on the core, the examples of a topic, so that all metrics together recognise a given share of it. A
-filter has a permanent part, chosen from the core, and a variable part, redrawn from recommended pages.
+Thresholds are tuned on the core, the examples of a topic, so that all metrics together recognise a given share of it;
+of a small core, so that each metric does. A filter has a permanent part, chosen from the core, and a variable part,
+redrawn from recommended pages.
 
 Two metrics that measure the same thing are not independent. The paper distinguishes pages recognised by "a word
 collocations and term metric" from those recognised by the vector space model, and calls a page undoubted if at least

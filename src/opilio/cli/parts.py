@@ -109,7 +109,9 @@ def _show(reports: Sequence[PartReport], *, all_figures: bool) -> None:
 @click.argument("first", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("second", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--relevant", is_flag=True, help="Only pages that are relevant in both.")
-@click.option("--limit", default=20, show_default=True, help="How many pages are listed; 0: all.")
+@click.option(
+    "--limit", type=click.IntRange(0), default=20, show_default=True, help="How many pages are listed; 0: all."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with all pages.")
 def shared(first: Path, second: Path, relevant: bool, limit: int, as_json: bool) -> None:
     """List the pages that the collections FIRST and SECOND share: the same address, or the same text.

@@ -245,7 +245,9 @@ def _tell_what_is_next(collection: Collection, form: str) -> None:
     if form == "json":
         return
     if is_running(collection.folder):
-        click.echo("the running crawl learns from your answers by itself")
+        learns = "the running crawl learns from your answers by itself"
+        waits = "; until there is a model, the words of your question judge"
+        click.echo(learns + ("" if collection.models() else waits))
         return
     waits = collection.pending()["count"]
     if waits:

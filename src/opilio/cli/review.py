@@ -14,6 +14,7 @@ from opilio.cli import one_line
 from opilio.cli.teach import when_learned
 from opilio.crawl import Collection
 from opilio.crawl.operations.client import is_running
+from opilio.errors import InputError
 
 FOLDER = click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 AS_JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -140,7 +141,7 @@ def clusters(folder: Path, topic: str, k: int, search: str, split: bool, as_json
 @click.option("--report", is_flag=True, help="Only print the estimates.")
 @click.option("--verdicts", is_flag=True, help="Only list the verdicts, as JSON lines.")
 @click.option("--learn", is_flag=True, help="Make examples and counter-examples of the verdicts.")
-@click.option("--restart", is_flag=True, help="Delete all verdicts of this topic, and start again.")
+@click.option("--restart", is_flag=True, help="Delete all verdicts and decisions of this topic, and start again.")
 @click.option("--anew", is_flag=True, hidden=True, help="The former name of --restart.")
 @click.option("--keep", multiple=True, metavar="GROUP", help="Keep a group as a whole: its number or name.")
 @click.option("--drop", multiple=True, metavar="GROUP", help="Drop a group, except for the pages judged relevant.")
@@ -174,15 +175,17 @@ def review(
     opilio review birds Owls --learn && opilio topics train birds
     """
     collection = Collection(folder)
-    if any(decided.values()):
-        _decide(collection, topic, decided)
-    if file is not None:
-        _export(collection, topic, file, as_json)
-        return
     if anew:
         click.echo("notice: --anew is called --restart now", err=True)
     if restart or anew:
         click.echo(f"{collection.restart_review(topic)} verdicts deleted")
+    if any(decided.values()):
+        _decide(collection, topic, decided)
+    if file is not None:
+        if verdicts or learn:
+            raise InputError("--export goes with --keep, --drop and --restart only", "Give one after the other.")
+        _export(collection, topic, file, as_json)
+        return
     if verdicts:
         for one in collection.verdicts(topic):
             click.echo(json.dumps(one))

@@ -201,6 +201,10 @@ def settings(folder: Path | None, system: str | None, diff: bool) -> None:
     opilio settings birds --diff
     opilio settings --system bingo --diff
     """
+    if folder is not None and system is not None:
+        raise InputError(
+            "give a FOLDER or --system, not both", f"To change it: opilio crawl {folder} --system {system}"
+        )
     if diff:
         if folder is None and system is None:
             raise InputError("nothing to compare with the defaults", "Give a FOLDER, or --system NAME.")

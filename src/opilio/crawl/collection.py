@@ -142,9 +142,11 @@ class Collection:
         tree = read_inputs(bookmarks, seeds, query, examples, topics, description)
         if not tree.seeds:
             raise InputError(*(_NO_SEEDS if query or description else _NOTHING))
-        chosen = settings if isinstance(settings, Settings) else override(Settings(), dict(settings or {}), "settings")
-        if system:
-            chosen = override(chosen, {"run.system": system}, "system")
+        of_system = {"run.system": system} if system else {}
+        if isinstance(settings, Settings):
+            chosen = override(settings, of_system, "system")
+        else:
+            chosen = override(Settings(), of_system | dict(settings or {}), "settings")
         chosen = _with_full_paths(chosen)
         _check_names(chosen, folder)
         try:
@@ -205,6 +207,11 @@ class Collection:
             self._check_recrawl()
         if self.settings.revisit.keep_fresh:
             self._check_keep_fresh()
+        if self.settings.frontier.forget_after and self.settings.limits.max_pages_per_host:
+            raise SettingsError(
+                "forgotten pages of a host that has as many as it may have would be dropped",
+                "Set [frontier] forget_after = 0, or [limits] max_pages_per_host = 0.",
+            )
         with self._client.opened_soon(threads=1) as store:
             max_pages = self.settings.limits.max_pages
             if self.settings.revisit.keep_fresh and 0 < max_pages <= store.load_counters().get("pages", 0):

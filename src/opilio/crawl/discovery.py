@@ -153,7 +153,8 @@ class Discovery:
     def offer_nearby(self, page: QueuedUrl, judgement: Judgement, now_s: float) -> None:
         """Offer further URLs that are worth a try because a page is relevant, each once."""
         for found in self.sources.around(page.url):
-            if self._frontier.known.get(url_key(found.url)) == ABSENT:
+            oid = self._frontier.known.get(url_key(found.url))
+            if oid == ABSENT or self._ledger.states.is_not_followed(oid):
                 relevance = judgement.relevance * STEP_DECAY**found.steps
                 depth = page.depth + 1
                 oid = self.offer(
@@ -187,13 +188,14 @@ class Discovery:
         known, ledger = self._frontier.known, self._ledger
         relevance = judgement.relevance if judgement else 0.0
         topic, depth, steps = page.topic, page.depth + 1, page.steps
+        is_too_deep = 0 < self._settings.limits.max_depth < depth
         oids = known.get_list([link.key for link in links])
         new: list[NewUrl] = []
         for index, oid in enumerate(oids):
             link = links[index]
             if oid == ABSENT and new:  # an earlier link of this page may be the same
                 oid = oids[index] = known.get(link.key)  # noqa: PLW2901
-            if oid != ABSENT and not (follows and ledger.states.is_not_followed(oid)):
+            if oid != ABSENT and not (follows and not is_too_deep and ledger.states.is_not_followed(oid)):
                 continue
             found = QueuedUrl(ledger.next_oid, link.url, page.host, topic, depth, relevance)
             found.anchor, found.neighbours = link.anchor, document.significant
@@ -213,7 +215,7 @@ class Discovery:
     def _register(self, url: QueuedUrl, key: int, parent: int, new: list[NewUrl], *, follows: bool = True) -> int:
         """Give a new URL its oid, unless it is not worth one; it joins the `new` ones."""
         url.host, rejection = self._frontier.screen(url.url, url.depth)
-        if rejection is None and not follows:
+        if not follows and rejection in (None, Outcome.TOO_DEEP):  # a link to it that is followed may come, and nearer
             rejection = Outcome.NOT_FOLLOWED
         if rejection is Outcome.URL_TOO_LONG:
             self._counters.outcome(rejection)

@@ -85,7 +85,11 @@ class Refresher(BackgroundTask):
 
     async def close(self, at_once: asyncio.Event) -> None:
         """Finish a look under way."""
-        await self._slot.finish(at_once, self._slot.cancel)
+        await self._slot.finish(at_once, self._cancel)
+
+    def _cancel(self) -> None:
+        self._distiller.cancel()
+        self._slot.cancel()
 
     async def _queue_due(self) -> None:
         was_idle = self._is_idle
@@ -93,7 +97,7 @@ class Refresher(BackgroundTask):
         if was_idle and self._is_idle:  # so the commit has all that was absorbed
             self._find_queued()
         if self._should_distill:
-            await self._distiller.distill_now()
+            await self._distiller.distill_now(raises=False)
         now_s, settings = time.time(), self._settings.revisit
         without = [host.sid for host in self._absorber.frontier.hosts if host.rejection or host.state is HostState.BAD]
         pages = await asyncio.to_thread(due_pages, self._store, settings, now_s, self._room(), without)

@@ -14,7 +14,7 @@ from opilio.errors import InputError
 from opilio.learn.asking import example_topic, find_candidates, topic_name
 from opilio.learn.feedback import make_example
 from opilio.learn.questions import choose_questions
-from opilio.learn.training_data import MIN_CONFIRMED, has_documents, recording_changes
+from opilio.learn.training_data import MIN_CONFIRMED, has_documents, recording_changes, words_suffice
 from opilio.model import RELEVANT
 from opilio.store import Store, user_questions
 from opilio.store.training import HIT, count_confirmed
@@ -50,7 +50,7 @@ def take_best_hits(store: Store, limit: int) -> list[str]:
     None are taken when there is something to learn from already, nor when they are too few for a model, together with
     the pages that the user has confirmed.
     """
-    if has_documents(store):
+    if has_documents(store) and not words_suffice(store):
         return []
     hierarchy = hierarchy_of(store.load_topics())
     found = find_candidates(store, hierarchy)

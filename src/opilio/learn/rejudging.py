@@ -171,10 +171,11 @@ def rejudge_directories(store: Store, directories: Mapping[str, int], examples: 
     return judged
 
 
-def rejudge_all_directories(store: Store, settings: Settings, examples: Collection[int]) -> None:
+def rejudge_all_directories(store: Store, settings: Settings, examples: Collection[int]) -> int:
     """The same for all directories of a collection, after a model has judged all pages."""
-    if uses_directories(settings):
-        rejudge_directories(store, relevant_directories(store, DIRECTORY), examples)
+    if not uses_directories(settings):
+        return 0
+    return rejudge_directories(store, relevant_directories(store, DIRECTORY), examples)
 
 
 PageJudge = Callable[[Sequence[JudgedPage]], Sequence[Judgement]]

@@ -21,7 +21,7 @@ from opilio.topics import TopicRecord, hierarchy_of
 
 SVM = "svm"  # the classifier that uses feature spaces
 KEYWORDS = "keywords"  # the classifier that learns nothing
-_ONE_VOICE = (KEYWORDS, "bayes")  # classifiers in which nothing can agree with anything
+_ONE_VOICE = (KEYWORDS, "bayes", "cosine")  # classifiers in which nothing can agree with anything
 
 
 def wanted_topics(topics: Sequence[TopicRecord]) -> frozenset[int]:

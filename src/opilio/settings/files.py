@@ -216,7 +216,8 @@ def _validate(settings: Settings, where: str) -> None:
         value = getattr(getattr(settings, section), key)
         if value not in choices:
             raise SettingsError(
-                f"{where}, [{section}] {key}: {value!r} is not one of {', '.join(filter(None, choices))}"
+                f"{where}, [{section}] {key}: {value!r} is not one of {', '.join(filter(None, choices))}",
+                "docs/reference/settings.md says what each does.",
             )
     for section, key in _AT_LEAST_ONE:
         if getattr(getattr(settings, section), key) < 1:

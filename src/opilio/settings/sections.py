@@ -98,7 +98,8 @@ class FrontierSettings:
     # later is fetched again, and replaced if it has changed. If pages always change, such a crawl ends only by
     # `limits.max_time_s` or `limits.max_bytes`. 0: never.
     forget_after: int = 0
-    # Hubs and authorities are recomputed after this many pages, and links from the best hubs are promoted. 0: never.
+    # Hubs and authorities are recomputed after this many pages, and links from the best hubs are promoted. 0: only
+    # when the crawl ends, and nothing is promoted.
     distill_after: int = 0
     # How a crawl finds hubs and authorities: `weighted` (links count by relevance, and navigation does not), `hits`
     # (BINGO) or `focus` (the distiller of Focus). Also used when the crawl ends.
@@ -339,13 +340,15 @@ class OasisSettings:
     pairs: int = 100
     # Collocations of three words in the permanent part, if no file is given.
     triples: int = 33
-    # Thresholds are set so that the whole filter recognises this share (0 to 1) of the core documents.
+    # Thresholds are set so that the whole filter recognises this share (0 to 1) of the core documents; with fewer than
+    # 20 of them, so that each metric does.
     core_share: float = 0.65
     # Length of a passage, in characters.
     passage_chars: int = 200
     # A passage starts every this many characters.
     passage_step_chars: int = 50
-    # Least threshold of a passage, as a share of the threshold of the whole document. 0: passages are not compared.
+    # Threshold of a passage, as a share of the threshold of the whole document; the least when the whole filter is
+    # tuned. 0: passages are not compared.
     passage_share: float = 0.5
     # The variable part of the filter is redrawn after this many recommended documents.
     redraw_after: int = 100
@@ -411,7 +414,8 @@ class RevisitSettings:
     first_s: float = 86_400.0
     # A page is never due sooner than this after its last visit ...
     min_s: float = 3600.0
-    # ... and always after this time. A page that can no longer be fetched is tried again after this time.
+    # ... and always after this time. A page that can no longer be fetched is tried again after this time,
+    # unless its host has been given up as bad; `--retry-failed` tries those.
     max_s: float = 2_592_000.0
     # Share (0 to 1) of the requests that may be visits to stored pages while new URLs are queued.
     share: float = 0.5

@@ -50,6 +50,7 @@ def _derived(topics: Topics) -> Mapping[int, Mark]:
     good = {kcid for kcid, (_, _, mark) in topics.items() if mark == Mark.GOOD}
     if not good:
         raise QueryError("no topic would be good, so no page would be wanted", _HINT)
+    _check_tree(topics)
     try:
         if ROOT in good:
             check_root(len(topics))
@@ -57,3 +58,14 @@ def _derived(topics: Topics) -> Mapping[int, Mark]:
         return marks_of(parents, good, {kcid: path for kcid, (_, path, _) in topics.items()})
     except InputError as error:
         raise QueryError(error.message, _HINT) from None
+
+
+def _check_tree(topics: Topics) -> None:
+    """Refuse parents that do not exist, and topics that are above themselves."""
+    for kcid, (_, path, _) in topics.items():
+        above, line = topics[kcid][0], {kcid}
+        while above != ABOVE_ROOT:
+            if above not in topics or above in line:
+                raise QueryError(f"topic {path or 'root'!r} would not be below the root", "Nothing was changed.")
+            line.add(above)
+            above = topics[above][0]

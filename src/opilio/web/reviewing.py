@@ -92,8 +92,12 @@ def kept_pages(collection: Reading, topic: str) -> Response:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "kept.csv"
         collection.export_review(topic, file)
-        content = file.read_bytes()
-    return Response(content, media_type="text/csv", headers={"Content-Disposition": 'attachment; filename="kept.csv"'})
+        with file.open(newline="", encoding="utf-8") as rows:
+            table = csv.writer(text := io.StringIO())
+            table.writerows([_inert(value) for value in row] for row in csv.reader(rows))
+    return Response(
+        text.getvalue(), media_type="text/csv", headers={"Content-Disposition": 'attachment; filename="kept.csv"'}
+    )
 
 
 def _inert(value: Any) -> str:

@@ -220,7 +220,7 @@ def _made(wish: Wish, settings: Settings, folder: Path, inputs: Path) -> Collect
             _check_taxonomy(files["topics"])
         query, description = wish.query.strip(), wish.description.strip()
         return Collection.create(
-            folder, query=query, description=description, system=wish.system, settings=settings, **files
+            folder, query=query, description=description, system=settings.run.system, settings=settings, **files
         )
     except InputError as error:
         raise InputError(error.message.replace(f"{inputs}/", "").replace(str(inputs), "it"), error.hint) from None
@@ -237,7 +237,7 @@ def _check_taxonomy(file: Path) -> None:
 
 
 def _settings(wish: Wish) -> Settings:
-    changes: dict[str, Any] = {"limits.max_pages": wish.max_pages}
+    changes: dict[str, Any] = {"limits.max_pages": wish.max_pages, "run.system": wish.system}
     if wish.max_hours:
         changes["limits.max_time_s"] = wish.max_hours * HOUR_S
     if wish.contact.strip():

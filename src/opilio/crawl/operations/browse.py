@@ -268,9 +268,8 @@ def analyse_links(at: Context, topic: str | None = None, method: str = "", top: 
     """
     from opilio import distill as links  # noqa: PLC0415
 
+    _check_analysis(at.store, topic, method)
     records = at.store.load_topics()
-    if topic:
-        find_topic(records, topic)  # before anything is stored
     frontier = at.settings.frontier
     method = method or frontier.distill_method
     found = links.analyse(
@@ -289,10 +288,21 @@ def analyse_links(at: Context, topic: str | None = None, method: str = "", top: 
 @analyse_links.live
 async def _(crawl: LiveCrawl, topic: str | None = None, method: str = "", top: int = 20) -> dict[str, Any]:
     """A running crawl stores the scores itself; nothing rises because of it."""
+    await crawl.read(_check_analysis, topic, method)
     found = await crawl.engine.distiller.distill_now(method, raises=False)
     if found is None:
         raise InputError("the crawl ends, and analyses no links any more", "Try again when it has ended.")
     return await asyncio.to_thread(_listed, crawl.engine.store, found, topic, top)
+
+
+def _check_analysis(store: Store, topic: str | None, method: str) -> None:
+    """Refuse an unknown topic or method before anything is stored."""
+    from opilio.distill import STORED_METHODS  # noqa: PLC0415
+
+    if topic:
+        find_topic(store.load_topics(), topic)
+    if method and method not in STORED_METHODS:
+        raise InputError(f"no hubs can be found by {method!r}", f"Choose one of: {', '.join(STORED_METHODS)}.")
 
 
 def _listed(store: Store, found: Analysis, topic: str | None, top: int) -> dict[str, Any]:

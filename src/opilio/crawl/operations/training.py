@@ -173,10 +173,9 @@ def classify(client: OperationClient, *, in_database: bool | None = None) -> dic
         model = store.load_model()
         if not model:
             raise InputError("there is no model yet", "Train one: opilio topics train FOLDER")
-        classify_settings = client.settings.classify
-        judged = learn.rejudge(
-            store, model, examples_in(store), classify_settings, all_pages=True, in_database=in_database
-        )
+        settings, examples = client.settings, examples_in(store)
+        judged = learn.rejudge(store, model, examples, settings.classify, all_pages=True, in_database=in_database)
+        judged.relevant_after += learn.rejudge_all_directories(store, settings, examples)
     return dataclasses.asdict(judged)
 
 

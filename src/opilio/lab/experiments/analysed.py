@@ -123,7 +123,7 @@ def key_of(web: RecordedWeb, settings: Settings) -> str:
         web.digest,
         opilio.__version__,
         digest_of_code(READING_CODE),
-        settings.fetch.accept,
+        (settings.fetch.accept, settings.fetch.cut_bytes),
         settings.traps.max_links_per_page,
         (settings.robots.obey_meta, settings.robots.obey_rel_nofollow),
         (settings.store.link_context, settings.store.terms),

@@ -26,7 +26,7 @@ class RecordedTransport:
         self.web = web
         self._obey_robots = settings.robots.obey
         self._terms = {
-            LeaseKind.PAGE: BodyLimits(accept=settings.fetch.accept),
+            LeaseKind.PAGE: BodyLimits(accept=settings.fetch.accept, cut_text_bytes=settings.fetch.cut_bytes),
             LeaseKind.HOST: BodyLimits(max_bytes=settings.robots.max_bytes, cut=True),
             LeaseKind.SITEMAP: BodyLimits(max_bytes=MAX_SITEMAP_BYTES),
         }
