@@ -68,7 +68,7 @@ class CosineJudge:
         """Sum up the examples of each wanted topic."""
         profiles = []
         for kcid in sorted(filter(training.hierarchy.is_wanted, training.hierarchy.nodes)):
-            vectors = [_unit(_frequencies(example.item.stems.tolist())) for example in training.of(kcid)]
+            vectors = [_vector(example.item) for example in training.of(kcid)]
             vectors += [_unit(_frequencies(term_ids(training.keywords.get(kcid, ""))))]
             vectors = [vector for vector in vectors if vector]
             if vectors:
@@ -87,13 +87,13 @@ class CosineJudge:
 
     def judge(self, item: ClassifierInput) -> Judgement:
         """The topic to which a page is most similar."""
-        return self._judged(self._cosines(item))
+        return self._judged(self._cosines(_vector(item)))
 
     def explain(self, item: ClassifierInput) -> Explanation:
         """The similarity to each topic, and the terms that make it."""
-        cosines = self._cosines(item)
+        page = _vector(item)
+        cosines = self._cosines(page)
         judgement = self._judged(cosines)
-        page = _unit(_frequencies(item.stems.tolist()))
         steps = []
         for profile, cosine in zip(self._profiles, cosines, strict=True):
             parts = [(term, weight * page[term]) for term, weight in profile.vector.items() if term in page]
@@ -114,8 +114,7 @@ class CosineJudge:
         packed = _decoder.decode(data)
         return cls(packed.profiles, packed.words)
 
-    def _cosines(self, item: ClassifierInput) -> list[float]:
-        page = _unit(_frequencies(item.stems.tolist()))
+    def _cosines(self, page: _Vector) -> list[float]:
         return [_product(page, profile.vector) for profile in self._profiles]
 
     def _judged(self, cosines: list[float]) -> Judgement:
@@ -162,6 +161,11 @@ def _frequencies(terms: Iterable[int]) -> _Vector:
         if term:
             found[term] = found.get(term, 0.0) + 1.0
     return found
+
+
+def _vector(item: ClassifierInput) -> _Vector:
+    """The term frequencies of a page, scaled to length 1."""
+    return _unit(_frequencies(item.stems.tolist()))
 
 
 def _unit(vector: _Vector) -> _Vector:

@@ -53,16 +53,13 @@ class Discovery:
         """Register and queue a URL if it is new. Returns its oid, or ABSENT when it gets none."""
         key = url_key(url)
         oid = self._frontier.known.get(key)
-        if oid != ABSENT and not self._ledger.states.is_not_followed(oid):
+        if not self._is_open(oid):
             self._counters.add("links to known URLs")
             return oid
         host = self._frontier.host(host_of(url), url[: url.index(":")])
         found = QueuedUrl(self._ledger.next_oid, url, host, topic, depth, relevance)
         new: list[NewUrl] = []
-        if oid == ABSENT:
-            oid = self._register(found, key, parent, new)
-        else:
-            new.append(self._follow(found, oid, key, parent))
+        oid = self._take_up(found, oid, key, parent, new)
         self._queue(new, now_s)
         return oid
 
@@ -73,7 +70,7 @@ class Discovery:
         """
         key, tiers = url_key(url), self._frontier.tiers
         oid = self._frontier.known.get(key)
-        if oid != ABSENT and not self._ledger.states.is_not_followed(oid):
+        if not self._is_open(oid):
             self._counters.add("links to known URLs")
             tiers.hand_over(source, self._ledger.aliases.final(oid))
             return oid
@@ -83,10 +80,7 @@ class Discovery:
         found.sought, found.steps, found.priority = source.sought, source.steps, source.priority
         found.anchor, found.neighbours = source.anchor, source.neighbours
         new: list[NewUrl] = []
-        if oid == ABSENT:
-            oid = self._register(found, key, source.oid, new)
-        else:
-            new.append(self._follow(found, oid, key, source.oid))
+        oid = self._take_up(found, oid, key, source.oid, new)
         if new and new[0].rejection is None:
             tiers.hand_over(source, found)
         self._queue(new, now_s)
@@ -153,8 +147,7 @@ class Discovery:
     def offer_nearby(self, page: QueuedUrl, judgement: Judgement, now_s: float) -> None:
         """Offer further URLs that are worth a try because a page is relevant, each once."""
         for found in self.sources.around(page.url):
-            oid = self._frontier.known.get(url_key(found.url))
-            if oid == ABSENT or self._ledger.states.is_not_followed(oid):
+            if self._is_open(self._frontier.known.get(url_key(found.url))):
                 relevance = judgement.relevance * STEP_DECAY**found.steps
                 depth = page.depth + 1
                 oid = self.offer(
@@ -200,17 +193,23 @@ class Discovery:
             found = QueuedUrl(ledger.next_oid, link.url, page.host, topic, depth, relevance)
             found.anchor, found.neighbours = link.anchor, document.significant
             found.steps = steps
-            if oid == ABSENT:
-                oids[index] = self._register(found, link.key, page.oid, new, follows=follows)
-            else:
-                new.append(self._follow(found, oid, link.key, page.oid))
+            oids[index] = self._take_up(found, oid, link.key, page.oid, new, follows=follows)
         return oids, new
 
-    def _follow(self, url: QueuedUrl, oid: int, key: int, parent: int) -> NewUrl:
-        """Take up a known URL to which no link was followed so far."""
+    def _is_open(self, oid: int) -> bool:
+        """Whether a URL is new, or known only by links that were not followed."""
+        return oid == ABSENT or self._ledger.states.is_not_followed(oid)
+
+    def _take_up(
+        self, url: QueuedUrl, oid: int, key: int, parent: int, new: list[NewUrl], *, follows: bool = True
+    ) -> int:
+        """Register a URL, or follow one that has an oid and to which no link was followed so far; it joins `new`."""
+        if oid == ABSENT:
+            return self._register(url, key, parent, new, follows=follows)
         url.oid, url.host = oid, self._frontier.hosts[self._ledger.sids[oid]]
         self._ledger.reopen(oid)
-        return NewUrl(url, key, parent, None, is_known=True)
+        new.append(NewUrl(url, key, parent, None, is_known=True))
+        return oid
 
     def _register(self, url: QueuedUrl, key: int, parent: int, new: list[NewUrl], *, follows: bool = True) -> int:
         """Give a new URL its oid, unless it is not worth one; it joins the `new` ones."""

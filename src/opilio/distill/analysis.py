@@ -247,6 +247,12 @@ class Analysis:
     """URLs that should rise. Empty where nothing is judged: then nothing shows how good a hub is."""
 
 
+def check_stored_method(method: str) -> None:
+    """Refuse a method whose scores cannot be stored."""
+    if method not in STORED_METHODS:
+        raise InputError(f"no hubs can be found by {method!r}", f"Choose one of: {', '.join(STORED_METHODS)}.")
+
+
 def analyse(
     store: Store,
     wanted: Collection[int],
@@ -258,8 +264,7 @@ def analyse(
     back_links: BackLinks | None = None,
 ) -> Analysis | None:
     """The scores of each topic and of all, and what their great hubs recommend; None as soon as it should not go on."""
-    if method not in STORED_METHODS:
-        raise InputError(f"no hubs can be found by {method!r}", f"Choose one of: {', '.join(STORED_METHODS)}.")
+    check_stored_method(method)
     hierarchy = hierarchy_of(store.load_topics())
     topics = sorted(set(wanted) & set(hierarchy.nodes))
     below = {kcid: sorted(hierarchy.below(kcid)) for kcid in topics}

@@ -297,12 +297,12 @@ async def _(crawl: LiveCrawl, topic: str | None = None, method: str = "", top: i
 
 def _check_analysis(store: Store, topic: str | None, method: str) -> None:
     """Refuse an unknown topic or method before anything is stored."""
-    from opilio.distill import STORED_METHODS  # noqa: PLC0415
+    from opilio.distill.analysis import check_stored_method  # noqa: PLC0415
 
     if topic:
         find_topic(store.load_topics(), topic)
-    if method and method not in STORED_METHODS:
-        raise InputError(f"no hubs can be found by {method!r}", f"Choose one of: {', '.join(STORED_METHODS)}.")
+    if method:
+        check_stored_method(method)
 
 
 def _listed(store: Store, found: Analysis, topic: str | None, top: int) -> dict[str, Any]:
