@@ -23,6 +23,7 @@ INTERRUPTED = 130  # exit code after Ctrl-C, as shells have it
 
 _COMMANDS = {  # where each is, and its line in the list of commands
     "crawl": ("opilio.cli.crawl:crawl", "Crawl into a new collection, or continue a crawl."),
+    "bookmarks": ("opilio.cli.bookmarks:bookmarks", "Show the folders of a bookmark file, and which links are dead."),
     "serve": ("opilio.cli.portal:serve", "Serve the portal: browse, search, train and watch in a browser."),
     "federate": ("opilio.cli.federate:federate", "Search several collections as one, local and remote."),
     "search": ("opilio.cli.search:search", "Search the stored pages."),

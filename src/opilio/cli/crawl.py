@@ -20,6 +20,7 @@ from opilio.learn.hits import TAKEN_HITS
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
 from opilio.settings import SYSTEMS, Settings, load, override, parse_assignment
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
+from opilio.topics.inputs import bookmark_text, chosen_folders
 
 _SHORT = {
     "max_pages": "limits.max_pages",
@@ -45,6 +46,10 @@ _SHORT = {
     type=click.Path(path_type=Path),
     help="Bookmark file of a browser (HTML): folders become topics, bookmarks become seeds and examples.",
 )
+@click.option(
+    "--bookmark-folder", "bookmark_folders", multiple=True, metavar="NAME",
+    help="Take only this folder of the bookmarks, with all in it; may be repeated. `opilio bookmarks FILE` lists them.",
+)  # fmt: skip
 @click.option(
     "--seeds", type=click.Path(path_type=Path),
     help="Where to start: a text file with one URL on each line, or saved search results (HTML).",
@@ -100,7 +105,8 @@ _SHORT = {
 @click.option("--quiet", "-q", is_flag=True, help="Print only the summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print progress and the summary as JSON lines.")
 def crawl(
-    folder: Path, bookmarks: Path | None, seeds: Path | None, examples: Path | None, topics: Path | None, query: str,
+    folder: Path, bookmarks: Path | None, bookmark_folders: tuple[str, ...], seeds: Path | None,
+    examples: Path | None, topics: Path | None, query: str,
     description: str, config: Path | None, assignments: tuple[str, ...], retry_failed: bool, recrawl: bool,
     portal: int | None, ray_address: str | None, no_questions: bool, yes: bool, quiet: bool, as_json: bool,
     **short: Any,
@@ -131,7 +137,11 @@ def crawl(
     if yes:
         changes["learn.hits"] = TAKEN_HITS
     changes.update(parse_assignment(text) for text in assignments)
-    inputs = {"bookmarks": bookmarks, "seeds": seeds, "examples": examples, "topics": topics}
+    inputs: dict[str, Any] = {"bookmarks": bookmarks, "seeds": seeds, "examples": examples, "topics": topics}
+    if bookmark_folders:
+        if bookmarks is None:
+            raise InputError("--bookmark-folder needs bookmarks", "Give --bookmarks FILE as well.")
+        inputs["folders"] = chosen_folders(bookmark_text(bookmarks), bookmark_folders)
     if ray_address is not None:
         check_ray()
     collection = _open_or_create(folder, inputs, {"query": query, "description": description}, config, changes)
@@ -158,7 +168,7 @@ def crawl(
 
 
 def _open_or_create(
-    folder: Path, inputs: dict[str, Path | None], words: dict[str, str], config: Path | None, changes: dict[str, Any]
+    folder: Path, inputs: dict[str, Any], words: dict[str, str], config: Path | None, changes: dict[str, Any]
 ) -> Collection:
     given = {name: path for name, path in inputs.items() if path is not None}
     if not (folder / DATABASE_NAME).exists():

@@ -16,7 +16,7 @@ import inspect
 import signal
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -128,18 +128,20 @@ class Collection:
         topics: Path | str | None = None,
         system: str = "",
         settings: Settings | Mapping[str, Any] | None = None,
+        folders: Iterable[str] | None = None,
     ) -> Collection:
         """Make a collection from bookmarks, seeds, a query, examples, a taxonomy (`topics`), or several of them.
 
         `description` is a text of one or more sentences; from 30 words on it is a document to learn from.
-        `system` names the system of a paper (`run.system`); `settings` count more.
+        `system` names the system of a paper (`run.system`); `settings` count more. `folders` are the bookmark folders
+        to take, by their paths; None takes all but those that a browser filled itself.
         """
         folder = Path(folder)
         if (folder / DATABASE_NAME).exists():
             raise CollectionError(
                 f"{folder}: holds a collection already", "Continue its crawl, or choose another folder."
             )
-        tree = read_inputs(bookmarks, seeds, query, examples, topics, description)
+        tree = read_inputs(bookmarks, seeds, query, examples, topics, description, folders)
         if not tree.seeds:
             raise InputError(*(_NO_SEEDS if query or description else _NOTHING))
         of_system = {"run.system": system} if system else {}
@@ -170,9 +172,10 @@ class Collection:
         seeds: Path | str | None = None,
         examples: Path | str | None = None,
         topics: Path | str | None = None,
+        folders: Iterable[str] | None = None,
     ) -> int:
         """Add seeds, topics and examples to a collection that is not being crawled. Returns how many seeds were new."""
-        tree = read_inputs(bookmarks, seeds, "", examples, topics)
+        tree = read_inputs(bookmarks, seeds, "", examples, topics, folders=folders)
         with self._client.opened_soon() as store:
             added = training_data.add_inputs(store, tree, "added", read_file)
             named = [*(seed.url for seed in tree.seeds), *(example.value for example in tree.training())]

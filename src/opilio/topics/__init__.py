@@ -25,7 +25,7 @@ from opilio.topics.changes import (
 )
 from opilio.topics.examples import add_example, drop_example, parse_example, read_examples
 from opilio.topics.hierarchy import Hierarchy, Mark
-from opilio.topics.inputs import query_topic, read_bookmarks, read_seeds
+from opilio.topics.inputs import bookmark_folders, query_topic, read_bookmarks, read_seeds
 from opilio.topics.others import OthersDocument, default_others, read_others
 from opilio.topics.records import TopicRecord, find_topic, hierarchy_of, records_of
 from opilio.topics.taxonomy import read_taxonomy, write_taxonomy
@@ -45,6 +45,7 @@ __all__ = [
     "TrainingInput",
     "add_example",
     "add_topic",
+    "bookmark_folders",
     "default_others",
     "describe_marks",
     "drop_example",

@@ -4,7 +4,8 @@ Bookmark files are those that Firefox, Chrome, Safari and Edge export. Folders b
 and an example of its folder's topic (BINGO demo). Bookmarks in a folder called OTHERS are negative examples of the
 folder that contains it. The format is HTML with unclosed tags: <DT><H3>folder</H3><DL><p> ... </DL>. Only the order of
 a few tags matters, so an event parser reads it. Folders that browsers create themselves, such as the bookmarks bar, are
-not topics, but the folders in them are.
+not topics, but the folders in them are. Folders that browsers fill themselves, with links to their maker's pages, are
+left out unless the user names them.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ from __future__ import annotations
 import codecs
 import contextlib
 import re
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -21,13 +25,21 @@ from opilio.model import host_of, normalize, registered_domain
 from opilio.topics.examples import read_examples
 from opilio.topics.hierarchy import ROOT
 from opilio.topics.taxonomy import read_taxonomy
-from opilio.topics.tree import MAX_DEPTH, OTHERS, ExampleKind, TopicTree, clean_name, words_of
+from opilio.topics.tree import MAX_DEPTH, OTHERS, SEPARATOR, ExampleKind, TopicTree, clean_name, words_of
 
 _CONTAINER_ATTRIBUTES = {"personal_toolbar_folder", "unfiled_bookmarks_folder"}
 _CONTAINER_NAMES = {
     "bookmarks", "bookmarks bar", "bookmarks toolbar", "bookmarks menu", "other bookmarks", "mobile bookmarks",
     "favorites", "favorites bar", "imported", "reading list",
 }  # fmt: skip
+_BROWSER_FOLDERS = {
+    "mozilla firefox", "firefox", "mozilla foundation", "google chrome", "chrome", "apple", "microsoft edge",
+    "microsoft websites", "msn websites", "windows live", "links for united states", "ubuntu and free software links",
+    "debian", "opera", "vivaldi", "brave",
+}  # fmt: skip
+_BOOKMARK_FILE = re.compile(r"\s*<!doctype\s+netscape-bookmark-file", re.IGNORECASE)
+SAMPLE_TITLES = 3
+"""How many titles stand for a folder in a preview."""
 NAME_WORDS = 8
 """A topic that has only a description is called by so many words of it."""
 _HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype|!--|html|head|body|dl|\?xml)", re.IGNORECASE)
@@ -35,19 +47,76 @@ _SAVED_FROM = re.compile(r"saved from url=\(\d+\)(\S+)")
 _META_CHARSET = re.compile(rb"charset=[\"']?([\w-]+)", re.IGNORECASE)
 
 
-def read_bookmarks(path: Path) -> TopicTree:
-    """The topic tree of a bookmark file."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}", "Give the bookmark file your browser exported.") from None
-    tree = parse_bookmarks(decode(data))
+@dataclass(frozen=True)
+class BookmarkFolder:
+    """A folder of a bookmark file, as a preview shows it."""
+
+    path: str
+    """Names joined by ' / '; '' for the bookmarks outside all folders."""
+    bookmarks: int
+    """Without those of the folders in it, and without its counter-examples."""
+    titles: tuple[str, ...]
+    """Of the first bookmarks."""
+    by_browser: bool
+    """Whether a browser filled it itself."""
+
+
+def read_bookmarks(path: Path, folders: Iterable[str] | None = None) -> TopicTree:
+    """The topic tree of the chosen folders of a bookmark file; None: all but those that a browser filled itself."""
+    text = bookmark_text(path)
+    if folders is None:
+        chosen = [folder.path for folder in bookmark_folders(text) if not folder.by_browser]
+    else:
+        chosen = list(folders)
+    tree = parse_bookmarks(text, chosen)
     if not tree.seeds:
         raise InputError(
-            f"{path}: no bookmark with an http(s) address found",
-            "Export the bookmarks as HTML from the browser's bookmark manager; for a plain list of URLs use --seeds.",
+            f"{path}: no bookmark with an http(s) address found" + (" in these folders" if chosen else ""),
+            "Export the bookmarks as HTML from the browser's bookmark manager; for a plain list of URLs use --seeds. "
+            f"`opilio bookmarks {shlex.quote(str(path))}` lists the folders of a file.",
         )
     return tree
+
+
+def bookmark_text(path: Path) -> str:
+    """The text of a bookmark file."""
+    try:
+        return decode(path.read_bytes())
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}", "Give the bookmark file your browser exported.") from None
+
+
+def bookmark_folders(text: str) -> list[BookmarkFolder]:
+    """The folders of a bookmark file that have bookmarks of their own, in their order."""
+    tree = parse_bookmarks(text)
+    titles: dict[int, list[str]] = {}
+    for seed in tree.seeds:
+        titles.setdefault(seed.kcid, []).append(seed.title or seed.url)
+    return [
+        BookmarkFolder(
+            topic.path, len(titles[topic.kcid]), tuple(titles[topic.kcid][:SAMPLE_TITLES]), _is_by_browser(topic.path)
+        )
+        for topic in tree.topics
+        if topic.kcid in titles
+    ]
+
+
+def _is_by_browser(path: str) -> bool:
+    return not _BROWSER_FOLDERS.isdisjoint(path.lower().split(SEPARATOR))
+
+
+def chosen_folders(text: str, names: Iterable[str]) -> list[str]:
+    """The paths of the folders that are named, by their whole path or its last name, with all folders in them."""
+    known = [folder.path for folder in bookmark_folders(text)]
+    parents = {SEPARATOR.join(path.split(SEPARATOR)[:depth]) for path in known for depth in range(1, MAX_DEPTH + 1)}
+    chosen: set[str] = set()
+    for name in map(clean_name, names):
+        named = [path for path in parents if path and name in (path.replace(SEPARATOR, "/"), path.split(SEPARATOR)[-1])]
+        if not named:
+            listed = ", ".join(path for path in known if path)
+            raise InputError(f"no folder {name!r} among the bookmarks", f"There are: {listed or 'no folders'}.")
+        chosen.update(path for path in known if any(path == one or path.startswith(one + SEPARATOR) for one in named))
+    return [path for path in known if path in chosen]
 
 
 def decode(data: bytes) -> str:
@@ -68,9 +137,9 @@ def decode(data: bytes) -> str:
     return data.decode("cp1252", "replace")
 
 
-def parse_bookmarks(text: str) -> TopicTree:
-    """The topic tree of the text of a bookmark file; empty when it has no bookmarks."""
-    reader = _Reader()
+def parse_bookmarks(text: str, folders: Iterable[str] | None = None) -> TopicTree:
+    """The topic tree of the text of a bookmark file, of all or some folders; empty when it has no bookmarks."""
+    reader = _Reader(folders)
     with contextlib.suppress(AssertionError):  # raised by Python's parser for a broken <![ ... section
         reader.feed(text)
         reader.close()
@@ -81,9 +150,10 @@ def parse_bookmarks(text: str) -> TopicTree:
 class _Reader(HTMLParser):
     """Follows <h3>, <dl> and <a>, and ignores everything else."""
 
-    def __init__(self) -> None:
+    def __init__(self, folders: Iterable[str] | None) -> None:
         super().__init__(convert_charrefs=True)
         self.tree = TopicTree("bookmarks")
+        self._folders = None if folders is None else frozenset(folders)
         self._open: list[str | None] = []  # one entry per open <dl>; None for a browser's own folder
         self._pending: str | None = None  # the folder whose <dl> comes next
         self._is_container = False
@@ -137,11 +207,23 @@ class _Reader(HTMLParser):
         wanted = OTHERS not in names
         if not wanted:
             names = names[: names.index(OTHERS)]
-        topic = self.tree.topic(tuple(names[:MAX_DEPTH]))
+        names = names[:MAX_DEPTH]
+        if self._folders is not None and SEPARATOR.join(names) not in self._folders:
+            return
+        topic = self.tree.topic(tuple(names))
         with contextlib.suppress(InputError):  # both in the folder and in its OTHERS: the first one counts
             self.tree.add_example(topic, ExampleKind.URL, url, positive=wanted, title=title)
         if wanted:
             self.tree.add_seed(topic, url, title)
+
+
+def _is_bookmark_file(path: Path) -> bool:
+    """Whether a file says that a browser exported it; one that cannot be read is reported by its reader."""
+    try:
+        with path.open("rb") as file:
+            return _BOOKMARK_FILE.match(decode(file.read(1024))) is not None
+    except OSError:
+        return False
 
 
 def read_seeds(path: Path, tree: TopicTree) -> int:
@@ -247,15 +329,21 @@ def read_inputs(
     examples: Path | str | None = None,
     topics: Path | str | None = None,
     description: str = "",
+    folders: Iterable[str] | None = None,
 ) -> TopicTree:
-    """The topic tree made of all inputs."""
+    """The topic tree made of all inputs. `folders` are those of the bookmarks; a file of seeds that is a bookmark file
+    is taken as one."""
+    if seeds and not bookmarks and not topics and _is_bookmark_file(Path(seeds)):
+        bookmarks, seeds = seeds, None
+    if folders is not None and not bookmarks:
+        raise InputError("folders are chosen, but no bookmarks are given", "Give the bookmark file as well.")
     if bookmarks and topics:
         raise InputError(
             "both bookmarks and a taxonomy are given", "Make the collection from one, then add the other to it."
         )
     tree = TopicTree()
     if bookmarks:
-        tree = read_bookmarks(Path(bookmarks))
+        tree = read_bookmarks(Path(bookmarks), folders)
     elif topics:
         tree = read_taxonomy(Path(topics))
     if seeds:

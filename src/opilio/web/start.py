@@ -9,6 +9,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import parse_qs, quote
@@ -18,12 +20,14 @@ from pydantic import BaseModel, Field
 from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from opilio.crawl import Collection
+from opilio.crawl.bookmark_check import check_bookmarks
 from opilio.crawl.operations.client import is_running
 from opilio.crawl.operations.context import address_of
 from opilio.crawl.status import FOUND
 from opilio.errors import CollectionBusy, CollectionError, InputError, OpilioError
-from opilio.settings import SYSTEMS, Settings, override, parse_assignment
-from opilio.topics import ExampleKind, read_taxonomy
+from opilio.settings import SYSTEMS, Settings, override, parse_assignment, to_toml
+from opilio.topics import ExampleKind, bookmark_folders, read_taxonomy
+from opilio.topics.inputs import BookmarkFolder, parse_bookmarks
 from opilio.web.access import AllShelf, Render, Writing, allowed
 from opilio.web.security import LOGIN, LOGIN_PAGE, NotAllowed, Security, cookie_name
 from opilio.web.shelf import Shelf
@@ -33,6 +37,7 @@ START_S = 60.0  # a large collection is read first
 POLL_S = 0.05
 MAX_INPUT_CHARS = 20_000_000
 HOUR_S = 3600.0
+CHECK_S = 60.0  # a browser that waits longer looks broken; what was not checked is said
 _STARTED: list[subprocess.Popen[bytes]] = []
 
 router = APIRouter()
@@ -171,6 +176,7 @@ class Wish(BaseModel):
 
     name: str
     bookmarks: str = Field("", max_length=MAX_INPUT_CHARS, description="A browser's bookmark file (HTML), its text.")
+    folders: list[str] | None = Field(None, description="Bookmark folders to take; none: all but the browser's own.")
     taxonomy: str = Field("", max_length=MAX_INPUT_CHARS, description="A taxonomy (YAML), its text.")
     query: str = Field("", max_length=2000, description="Words that describe the pages.")
     description: str = Field("", max_length=MAX_INPUT_CHARS, description="Sentences that describe the pages.")
@@ -182,6 +188,45 @@ class Wish(BaseModel):
     contact: str = Field("", description="URL where site owners can reach you.")
     settings: list[str] = Field(default=[], description="Any settings, each as section.key=value.")
     start: bool = Field(True, description="Start the crawl at once.")
+
+
+class BookmarkFile(BaseModel):
+    """A bookmark file that is looked at before a collection is made of it."""
+
+    bookmarks: str = Field(max_length=MAX_INPUT_CHARS, description="A browser's bookmark file (HTML), its text.")
+    folders: list[str] | None = Field(None, description="Folders to check; none: all.")
+
+
+@router.post("/api/bookmarks", tags=["collections"])
+def preview(file: BookmarkFile, _: Annotated[None, Depends(allowed)]) -> dict[str, Any]:
+    """The folders of a bookmark file, with the number of bookmarks in each."""
+    folders = _folders(file.bookmarks)
+    count = sum(folder.bookmarks for folder in folders)
+    said = f"{count:,} bookmarks in {len(folders)} folders" if len(folders) > 1 else f"{count:,} bookmarks"
+    return {"said": said, "folders": [asdict(folder) for folder in folders]}
+
+
+def _folders(bookmarks: str) -> list[BookmarkFolder]:
+    """The folders of a bookmark file; refuses a file without bookmarks."""
+    folders = bookmark_folders(bookmarks)
+    if not folders:
+        raise InputError("this file has no bookmarks with web addresses", "Export them from the browser as HTML.")
+    return folders
+
+
+@router.post("/api/bookmarks/check", tags=["collections"])
+def check(file: BookmarkFile, _: Annotated[None, Depends(allowed)]) -> dict[str, Any]:
+    """Fetch the bookmarks once, politely: which are dead, and in which languages the others are."""
+    urls = [seed.url for seed in parse_bookmarks(file.bookmarks, file.folders).seeds]
+    report = check_bookmarks(urls, Settings(), max_time_s=CHECK_S)
+    said = f"{report.checked:,} bookmarks checked, {len(report.dead):,} dead"
+    return {"said": said, **asdict(report)}
+
+
+@router.get("/settings", include_in_schema=False)
+def all_settings(request: Request, pages: Render) -> HTMLResponse:
+    """All settings with their defaults."""
+    return pages.render(request, "settings.html", settings=to_toml(Settings(), everything=True))
 
 
 @router.get("/new", include_in_schema=False)
@@ -215,7 +260,11 @@ def create(wish: Wish, shelf: AllShelf, _: Annotated[None, Depends(allowed)]) ->
 def _made(wish: Wish, settings: Settings, folder: Path, inputs: Path) -> Collection:
     """Make the collection; errors do not show the folder of its temporary input files."""
     try:
-        files = _files(wish, inputs)
+        files: dict[str, Any] = dict(_files(wish, inputs))
+        _check_start(files, wish)
+        if "bookmarks" in files:
+            _folders(wish.bookmarks)
+            files["folders"] = wish.folders
         if "topics" in files:
             _check_taxonomy(files["topics"])
         query, description = wish.query.strip(), wish.description.strip()
@@ -224,6 +273,18 @@ def _made(wish: Wish, settings: Settings, folder: Path, inputs: Path) -> Collect
         )
     except InputError as error:
         raise InputError(error.message.replace(f"{inputs}/", "").replace(str(inputs), "it"), error.hint) from None
+
+
+def _check_start(files: Mapping[str, Path], wish: Wish) -> None:
+    """Refuse a wish that names no page to start from, in the words of the form."""
+    if files:
+        return
+    if wish.query.strip() or wish.description.strip():
+        raise InputError(
+            "the words say what you want, but not where to start",
+            "Search for them with a search engine, and add the addresses of a few results under *Where to start*.",
+        )
+    raise InputError("there is nothing to start from", "Choose a file, or write the addresses of a few pages.")
 
 
 def _check_taxonomy(file: Path) -> None:

@@ -1,4 +1,5 @@
-// The wizard shows the fields of the chosen input, and sends only those.
+// The wizard shows the fields of the chosen input, and sends only those. A bookmark file is previewed: its folders can be
+// chosen, and its links checked.
 "use strict";
 
 const wish = document.getElementById("wish");
@@ -13,7 +14,87 @@ function choose() {
 
 wish.addEventListener("change", (event) => {
   if (event.target.name === "way") choose();
+  if (event.target.id === "bookmarks") preview();
   const name = wish.elements.name;
   if (event.target.name === "query" && !name.value) name.value = event.target.value.replace(/[^\w -]/g, "").trim().slice(0, 80);
 });
+
+// -- bookmarks
+
+const bookmarks = document.getElementById("bookmarks");
+const folders = document.getElementById("folders");
+const checked = document.getElementById("checked");
+
+function element(tag, text, parent) {
+  const made = document.createElement(tag);
+  made.textContent = text;
+  parent.append(made);
+  return made;
+}
+
+function addFolder(folder) {
+  const row = document.createElement("label");
+  row.className = "folder";
+  const box = document.createElement("input");
+  box.type = "checkbox";
+  box.name = "folders";
+  box.dataset.kind = "member";
+  box.value = folder.path;
+  box.checked = !folder.by_browser;
+  row.append(box, " ");
+  element("strong", folder.path || "in no folder", row);
+  const titles = folder.by_browser ? "filled by the browser itself" : folder.titles.join(", ");
+  element("span", ` ${folder.bookmarks} · ${titles}`, row).className = "quiet";
+  folders.append(row);
+}
+
+async function preview() {
+  const place = document.getElementById("preview");
+  place.hidden = true;
+  folders.replaceChildren();
+  checked.replaceChildren();
+  if (!bookmarks.files.length) return;
+  try {
+    const answer = await call("POST", "/api/bookmarks", { bookmarks: await bookmarks.files[0].text() });
+    document.getElementById("preview-said").textContent = answer.said + ". Choose what becomes a topic:";
+    answer.folders.forEach(addFolder);
+    place.hidden = false;
+    say("");
+  } catch (error) {
+    say(error.message, true);
+  }
+}
+
+function list(title, those) {
+  if (!those.length) return;
+  element("p", title, checked);
+  const places = document.createElement("ul");
+  for (const one of those) {
+    const item = element("li", one.url, places);
+    element("span", ` ${one.detail || one.outcome}`, item).className = "quiet";
+  }
+  checked.append(places);
+}
+
+document.getElementById("check").addEventListener("click", async (event) => {
+  const button = event.target;
+  button.disabled = true;
+  checked.replaceChildren();
+  element("p", "Looking at each bookmark ...", checked);
+  try {
+    const chosen = [...folders.querySelectorAll("input:checked")].map((box) => box.value);
+    const answer = await call("POST", "/api/bookmarks/check", { bookmarks: await bookmarks.files[0].text(), folders: chosen });
+    checked.replaceChildren();
+    const languages = Object.entries(answer.languages).map(([code, count]) => `${code} ${count}`).join(", ");
+    element("p", answer.said + (answer.unchecked ? `, ${answer.unchecked} not checked for lack of time` : "") + (languages ? `. Languages: ${languages}.` : "."), checked);
+    list("Dead; the crawl passes over them:", answer.dead);
+    list("Could not be read now:", answer.trouble);
+  } catch (error) {
+    checked.replaceChildren();
+    say(error.message, true);
+  } finally {
+    button.disabled = false;
+  }
+});
+
 choose();

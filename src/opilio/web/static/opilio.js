@@ -4,6 +4,7 @@
 //   data-then: "reload", "stay" (the default) or an address to go to; {field} in it is a field of the answer
 //   A form that has an action and a method too works without JavaScript; a field with data-skip is for that case only.
 //   A field with data-kind="number", "list" (lines), "flag" (checkbox), "file" (its text) or "json" is sent as such.
+//   Checkboxes with data-kind="member" and one name become one list: the values of those that are ticked.
 //   A form that gets an answer fires the event "answered" with the answer as its detail.
 "use strict";
 
@@ -43,7 +44,11 @@ async function send(form, submitter) {
   for (const field of form.elements) {
     if (!field.name || field.disabled || "skip" in field.dataset || (field.type === "radio" && !field.checked)) continue;
     if (field.tagName === "BUTTON" && field !== submitter) continue;
-    body[field.name] = await valueOf(field);
+    if (field.dataset.kind === "member") {
+      body[field.name] = [...(body[field.name] || []), ...(field.checked ? [field.value] : [])];
+    } else {
+      body[field.name] = await valueOf(field);
+    }
   }
   const buttons = [...form.querySelectorAll("button")];
   buttons.forEach((button) => { button.disabled = true; });
