@@ -2,6 +2,7 @@
 
 import json
 import random
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,7 +14,8 @@ from hypothesis import strategies as st
 
 from opilio.errors import InputError
 from opilio.model import url_key
-from opilio.search.portal import BEST, ORDERS, neighbours, page, portal, topic_pages
+from opilio.search.portal import BEST, NEW, ORDERS, neighbours, page, portal, topic_pages
+from opilio.search.snippets import summary_of
 from opilio.store import Store
 
 # kcid, parent, name, path, mark: two wanted topics, one with another below it, and one that is not wanted.
@@ -98,8 +100,8 @@ def filled(folder: Path, account: Account) -> Store:
             at = "make_timestamp(1700000000000000 + $1::BIGINT * 1000000)"
             to.execute(
                 "INSERT INTO crawl (oid, url, key, sid, topic, depth, hops, state, outcome, numtries, relevance, priority)"
-                " VALUES (?, ?, ?, 0, ?, ?, 0, 'fetched', 'ok', 1, ?, 0)",
-                [p.oid, p.url, url_key(p.url), p.kcid, p.depth, p.relevance],
+                " VALUES (?, ?, ?, ?, ?, ?, 0, 'fetched', 'ok', 1, ?, 0)",
+                [p.oid, p.url, url_key(p.url), p.oid % 3, p.kcid, p.depth, p.relevance],
             )
             to.execute(
                 "INSERT INTO pages (oid, visited, title, text, main_text, relevance, kcid, model_version)"
@@ -179,14 +181,95 @@ def test_the_front_counts_as_an_account_of_the_rows_does(
 
 
 def test_the_front_shows_the_best_found_pages_of_wanted_topics(account: Account, store: Store) -> None:
-    """What was found comes before seeds, then the most relevant and surest; a topic that is not wanted has no place."""
+    """The most relevant and surest that were found, no title twice, none that the user gave; a topic that is not wanted
+    has no place."""
     front = portal(store)
     assert [topic["topic"] for topic in front["wanted"]] == ["Birds", "Fish"]
+    titles: set[str] = set()
     for topic in front["wanted"]:
-        fitting = [p for p in account.pages if p.kcid in BELOW[PATHS[topic["topic"]]] and p.relevance >= 0.5]
-        expected = sorted(fitting, key=lambda p: (p.depth == 0, p.surest))[:BEST]
+        fitting = [
+            p for p in account.pages if p.kcid in BELOW[PATHS[topic["topic"]]] and p.relevance >= 0.5 and p.depth
+        ]
+        expected: list[Page] = []
+        for p in sorted(fitting, key=lambda p: p.surest):
+            title = p.title.strip().lower() or p.url
+            if title not in titles and len(expected) < BEST:
+                titles.add(title)
+                expected.append(p)
         assert oids(topic["best"]) == [p.oid for p in expected]
-        assert [shown["confidence"] for shown in topic["best"] if "confidence" in shown] == []
+        assert [shown["confidence"] for shown in topic["best"]] == [p.confidence for p in expected]
+
+
+def test_what_the_user_gave_is_among_the_best_only_where_nothing_else_is(tmp_path: Path) -> None:
+    """Examples and seeds are left out while a topic has another page, and marked where it has none."""
+    pages = [Page(oid, 1 if oid < 3 else 3, 0.9, 1.0, oid, f"page {oid}", oid % 3, 0, 0) for oid in range(5)]
+    with filled(tmp_path, Account(pages, [])) as store:
+        with store.writing() as to:
+            row = "('{}', 'url', {}, TRUE, '{}', '', '', NULL)"
+            given = [(pages[1].url, 1, "added"), (pages[2].url, 1, "archetype"), (pages[4].url, 3, "given")]
+            to.execute("INSERT INTO training VALUES " + ", ".join(row.format(*one) for one in given))
+        birds, fish = portal(store)["wanted"]
+    assert [(shown["oid"], shown["own"]) for shown in birds["best"]] == [(2, False)]
+    assert [(shown["oid"], shown["own"]) for shown in fish["best"]] == [(3, True), (4, True)]
+
+
+def test_the_front_counts_sites_and_growth(account: Account, store: Store) -> None:
+    """The sites of each topic by relevant pages, all of them together, and the growth add up to the rows."""
+    front = portal(store)
+    relevant = [p for p in account.pages if p.kcid in (1, 2, 3)]
+    for topic in front["wanted"]:
+        hosts = Counter(f"host{p.oid % 3}.test" for p in relevant if p.kcid in BELOW[PATHS[topic["topic"]]])
+        assert {site["host"]: site["pages"] for site in topic["sites"]} == dict(hosts)
+        assert topic["sites_total"] == len(hosts)
+        counts = [site["pages"] for site in topic["sites"]]
+        assert counts == sorted(counts, reverse=True)
+    assert front["found"] == {"pages": len(relevant), "sites": 3, "precision": None}
+    assert sum(part["pages"] for part in front["growth"]) == len(account.pages)
+    assert sum(part["relevant"] for part in front["growth"]) == len(relevant)
+
+
+def test_the_share_on_topic_is_what_a_review_found_or_else_what_the_model_expects(tmp_path: Path) -> None:
+    """A review counts when each of its groups has a judged page; before that, the expectation of the newest model."""
+    expected = json.dumps({"1": {"calibrated": {"accepted": 10, "precision": 0.7, "low": 0.5, "high": 0.8}}})
+    account = made(5, 40)
+    with filled(tmp_path, account) as store:
+        with store.writing() as to:
+            to.execute(
+                "INSERT INTO models (version, created, classifier, reason, documents, estimates, taught, model) "
+                "VALUES (2, now(), 'svm', 'first', 4, ?, '', ''::BLOB)",
+                [expected],
+            )
+        first = portal(store)["found"]["precision"]
+        judged = [p for p in account.pages if p.kcid == 3]
+        with store.writing() as to:
+            for place, p in enumerate(judged):
+                verdict = "no" if place == 0 else "yes"
+                to.execute("INSERT INTO reviews VALUES (now(), 3, ?, ?, '')", [p.oid, verdict])
+        checked = portal(store)["found"]["precision"]
+    assert (first["kind"], first["value"], first["low"], first["high"]) == ("expected", 0.7, 0.5, 0.8)
+    assert (checked["kind"], checked["judged"]) == ("checked", len(judged))
+    assert checked["value"] == pytest.approx((len(judged) - 1) / len(judged), abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("description", "text", "summary"),
+    [
+        ("A long description of owls that hunt at night.", "x", "A long description of owls that hunt at night."),
+        ("Owls", "Home\nMenu 1 2 3\nOwls hunt mice and voles in the dark of night. More.", "Owls hunt mice and voles in"
+         " the dark of night."),
+        ("", "f(a=1, b=2, c=3, d=4, e=5, f=6, g=7, h=8, i=9).", ""),
+        ("The title of this page, which is rather long", "nothing else", ""),
+    ],
+)  # fmt: skip
+def test_a_summary_is_the_description_or_the_first_good_sentence(description: str, text: str, summary: str) -> None:
+    """Menus, signatures and the title again say nothing about a page."""
+    assert summary_of("The title of this page, which is rather long", description, text) == summary
+
+
+def test_a_long_summary_is_cut_between_words() -> None:
+    """It has at most so many characters, and the sign for more."""
+    told = summary_of("", "word " * 100, "")
+    assert len(told) <= 202 and told.endswith("word …")
 
 
 def test_new_pages_are_those_of_the_last_days_of_crawling(account: Account, store: Store) -> None:
@@ -194,8 +277,18 @@ def test_new_pages_are_those_of_the_last_days_of_crawling(account: Account, stor
     last_s = max(p.visited_s for p in account.pages)
     for days in (1, 7):
         new = [p for p in account.pages if p.visited_s > last_s - days * DAY_S and p.relevance >= 0.5]
-        expected = sorted(new, key=lambda p: (p.depth == 0, -p.relevance, -p.visited_s, p.oid))[:10]
+        expected = sorted(new, key=lambda p: (p.depth == 0, -p.relevance, -p.visited_s, p.oid))[:NEW]
         assert oids(portal(store, days)["new"]["best"]) == [p.oid for p in expected]
+
+
+def test_new_pages_can_be_those_since_a_moment(account: Account, store: Store) -> None:
+    """What was fetched later counts as new, also when that is nothing; a time beyond all reason is refused."""
+    start_s, last_s = 1_700_000_000, max(p.visited_s for p in account.pages)
+    front = portal(store, since_s=start_s + 5 * DAY_S)
+    assert front["new"]["pages"] == sum(p.visited_s > 5 * DAY_S for p in account.pages)
+    assert portal(store, since_s=start_s + last_s)["new"]["best"] == []
+    with pytest.raises(InputError):
+        portal(store, since_s=-1)
 
 
 def test_hubs_and_authorities_of_the_front_are_the_highest_scores(account: Account, store: Store) -> None:

@@ -9,13 +9,16 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from browsed import SCRIPT, crawled
 from browser import chromium, signed_in
 from conftest import MakeTaught
 from made_worlds import make_world
 from opilio import Collection, merge
-from opilio.web.browsing import cut, draw, look_of
+from opilio.web.browsing import SEEN, cut, draw, look_of
+from opilio.web.front import Rectangle, headline, precision_words, squarify
 from opilio.web.shelf import Shelf
 from web_portal import Portal
 
@@ -51,6 +54,54 @@ def test_the_front_shows_topics_pages_and_notices_and_escapes_them(portal: Porta
         assert expected in text
     assert "<script>alert" not in text and "&lt;script&gt;alert" in text
     assert "the harvest &lt;i&gt;fell" in text
+
+
+def test_the_front_says_draws_and_links_what_was_found(portal: Portal, collection: Collection) -> None:
+    """A headline in words, who says how much is on topic, each topic and site of the map as a link, growth; no title of
+    a list is there twice, and no style stands in the page itself."""
+    report = collection.portal()
+    _, text = portal.get(f"/c/{NAME}/")
+    assert headline(report) in text and f"from {report['found']['sites']} sites" in text
+    assert precision_words({"kind": "checked", "value": 0.78, "low": 0.66, "high": 0.87, "judged": 40}) == (
+        "about 78 % on topic by a checked sample of 40 pages (66 to 87 %)"
+    )
+    assert "as the model expects, not checked" in text or report["found"]["precision"] is None
+    for topic in report["wanted"]:
+        for site in topic["sites"]:
+            to = f"/c/{NAME}/search?topic={quote(topic['topic'])}&amp;host={quote(site['host'])}"
+            assert text.count(f'href="{to}"') == 3  # both drawings and the list
+    assert text.count('class="spark-line"') == 2 and 'class="monogram' in text
+    titles = [title.casefold() for title in re.findall(r'<a class="title"[^>]*>([^<]*)</a>', text)]
+    assert len(titles) == len(set(titles)) > 5 and "style=" not in text
+
+
+def test_the_front_shows_what_is_new_since_the_last_visit(portal: Portal) -> None:
+    """A reader who is signed in sees the last visit in place of days; others get no cookie."""
+    with chromium() as browser:
+        page = signed_in(browser, portal.address)
+        page.goto(f"{portal.address}/c/{NAME}/")
+        assert "In the last day of crawling" in page.locator("#new").inner_text()
+        [seen] = [cookie for cookie in page.context.cookies() if cookie["name"] == SEEN]
+        assert seen["httpOnly"] and seen["sameSite"] == "Strict"
+        page.context.add_cookies([{**seen, "value": f"0-{int(time.time()) - 86_400}"}])  # type: ignore[list-item]
+        for _ in range(2):  # the second look is part of the same visit
+            page.goto(f"{portal.address}/c/{NAME}/")
+            assert "Since your last visit" in page.locator("#new").inner_text()
+        page.get_by_role("link", name="7 days").click()
+        assert "In the last 7 days" in page.locator("#new").inner_text()
+        reader = browser.new_context().new_page()
+        reader.goto(f"{portal.address}/c/{NAME}/")
+        assert "In the last day" in reader.locator("#new").inner_text() and not reader.context.cookies()
+
+
+@given(st.lists(st.integers(1, 10_000), min_size=1, max_size=20))
+def test_the_map_gives_each_its_share_of_the_room(sizes: list[int]) -> None:
+    """Areas are in the ratio of the sizes, and every rectangle lies within the drawing."""
+    ordered = sorted(sizes, reverse=True)
+    placed = squarify(ordered, Rectangle(0, 0, 960, 400))
+    for size, one in zip(ordered, placed, strict=True):
+        assert one.width * one.height == pytest.approx(size / sum(sizes) * 960 * 400, rel=1e-6)
+        assert one.x >= 0 and one.y >= 0 and one.x + one.width <= 960.001 and one.y + one.height <= 400.001
 
 
 def test_the_api_says_what_python_says(portal: Portal, collection: Collection) -> None:

@@ -1,5 +1,6 @@
 """The portal as files: complete, closed in itself, safe, and put in place in one step."""
 
+import html
 import json
 import re
 from html.parser import HTMLParser
@@ -15,6 +16,7 @@ from conftest import MakeCollection
 from opilio import Collection
 from opilio.cli import cli
 from opilio.errors import InputError
+from opilio.web.front import headline
 from opilio.web.publishing import MARKER, file_name, publish, script_json
 from search_pages import Page, make_collection
 
@@ -90,6 +92,15 @@ def test_a_site_has_the_best_pages_of_each_topic(site: Path, collection: Collect
             text = (site / "topics" / f"{file_name(path)}.html").read_text(encoding="utf-8")
             assert all(f"{file_name(url)}.html" in text for url in urls)
     assert {path.name for path in (site / "pages").iterdir()} == {f"{file_name(url)}.html" for url in expected}
+
+
+def test_the_front_of_a_site_shows_what_the_live_one_does(site: Path, collection: Collection) -> None:
+    """The headline, the map with links into the site, the sentence of each best page, growth and what is new."""
+    report, text = collection.portal(), (site / "index.html").read_text("utf-8")
+    assert headline(report) in text and text.count('class="spark-line"') == 2 and 'id="new"' in text
+    shown = [page for topic in report["wanted"] for page in topic["best"] if page["summary"]]
+    assert shown and all(page["summary"][:30] in html.unescape(text) for page in shown)
+    assert re.search(r'<svg class="map map-wide".*?<a href="topics/.*?<a href="pages/.*?</svg>', text, re.DOTALL)
 
 
 def test_a_title_that_is_a_script_stays_text(site: Path) -> None:

@@ -12,6 +12,7 @@ from playwright.sync_api import Page
 import search_pages
 from browser import chromium, signed_in
 from conftest import TAUGHT_TOPICS
+from opilio.web import teaching
 from search_pages import make_collection
 from web_portal import Portal
 
@@ -81,6 +82,29 @@ def test_a_phone_need_not_scroll_sideways(portal: Portal) -> None:
             if width > 390:
                 wide.append((path, width))
     assert wide == []
+
+
+def test_a_phone_has_one_row_of_navigation_no_hint_of_keys_and_short_lists(
+    portal: Portal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The menu scrolls sideways; the key of the search is shown only where there is a keyboard; archetypes have pages."""
+    monkeypatch.setattr(teaching, "PER_PAGE", 3)
+    with chromium() as browser:
+        size = {"width": 390, "height": 800}
+        page = signed_in(browser, portal.address, viewport=size, has_touch=True, is_mobile=True)
+        page.goto(f"{portal.address}/c/docs/archetypes")
+        menu = page.get_by_role("navigation", name="Collection").get_by_role("link")
+        boxes = [box for box in (link.bounding_box() for link in menu.all()) if box]
+        assert len(boxes) == 6 and len({round(box["y"]) for box in boxes}) == 1
+        assert not page.locator(".find kbd").is_visible()
+        assert page.locator("#archetypes > li").count() == 3
+        first = page.locator("#archetypes .title").first.inner_text()
+        page.get_by_role("link", name="Next").click()
+        page.wait_for_url("**page=2")
+        assert page.locator("#archetypes .title").first.inner_text() != first
+        desk = signed_in(browser, portal.address)
+        desk.goto(f"{portal.address}/c/docs/")
+        assert desk.locator(".find kbd").is_visible()
 
 
 def test_pages_can_be_read_without_scripts(portal: Portal, tmp_path: Path) -> None:

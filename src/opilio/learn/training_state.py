@@ -74,14 +74,23 @@ def describe(models: Sequence[ModelRecord], settings: Settings) -> str:
 def note(version: int, classifier: str, documents: int, estimates: str) -> str:
     """A model, for people: with what is to be expected of the pages that it accepts, when that is known."""
     said = f"model {version} ({classifier}, {documents} example{'s' if documents != 1 else ''})"
+    expected = expected_precision(estimates)
+    if expected is None:
+        return said
+    share, low, high = (100 * value for value in expected)
+    return f"{said}, which expects about {share:.0f} % of accepted pages to be right ({low:.0f} to {high:.0f} %)"
+
+
+def expected_precision(estimates: str) -> tuple[float, float, float] | None:
+    """The share of accepted pages that a model expects to be right, with its bounds; None when it expects nothing."""
     known = [spaces[CALIBRATED] for spaces in json.loads(estimates).values() if CALIBRATED in spaces]
     accepted = sum(one["accepted"] for one in known)
     if not accepted:
-        return said
+        return None
     share, low, high = (
-        100 * sum(one["accepted"] * one[name] for one in known) / accepted for name in ("precision", "low", "high")
+        sum(one["accepted"] * one[name] for one in known) / accepted for name in ("precision", "low", "high")
     )
-    return f"{said}, which expects about {share:.0f} % of accepted pages to be right ({low:.0f} to {high:.0f} %)"
+    return share, low, high
 
 
 def check_settings(settings: Settings) -> None:

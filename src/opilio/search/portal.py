@@ -15,11 +15,16 @@ from opilio.errors import InputError
 from opilio.learn import explain as explain_stored
 from opilio.learn import explain_link
 from opilio.learn.remedies import from_json
+from opilio.learn.training_state import expected_precision
+from opilio.search.review import checked_precision
+from opilio.search.snippets import summary_of
 from opilio.store import Store, links
-from opilio.store.history import LastRun, last_run, latest_notices
+from opilio.store.history import LastRun, growth_parts, last_run, latest_notices
 from opilio.store.pages import (
     ORDERS,
+    BestPage,
     LinkedPage,
+    TopicSite,
     best_linked,
     best_of_topics,
     describe,
@@ -29,8 +34,10 @@ from opilio.store.pages import (
     new_period,
     page_facts,
     page_judgements,
+    page_openings,
     pages_of_topics,
     same_pages,
+    sites_of_topics,
 )
 from opilio.store.topics import TopicCount, count_pages
 from opilio.store.training import TopicExample, examples_of_topic
@@ -46,13 +53,21 @@ PER_PAGE = 25
 MAX_PAGE = 1_000_000
 BEST = 3
 """Pages that the front shows of each wanted topic."""
+CANDIDATES = 12
+"""... and of how many it chooses them: of pages with the same title, it shows one."""
+OPENING_CHARS = 4000
+"""Of the text of a page, to find a sentence that says what it is about."""
+SITES = 8
+"""Sites of a topic by name."""
+GROWTH_PARTS = 25
 MAX_TOPICS = 24
 """Wanted topics of which it shows any: those with the most relevant pages."""
-NEW = 10
+NEW = 30
 LINKED = 8
 """Hubs, and authorities."""
 NOTICES = 5
 MAX_DAYS = 3650
+MAX_SINCE_S = 2**33
 EXAMPLES = 50
 KEYWORDS = 40
 
@@ -89,10 +104,12 @@ class CountedTopics(NamedTuple):
         return self.summary(kcid) | {"children": [self.tree(child) for child in children]}
 
 
-def count_topics(records: list[TopicRecord], read: duckdb.DuckDBPyConnection, days: int = 1) -> CountedTopics:
+def count_topics(
+    records: list[TopicRecord], read: duckdb.DuckDBPyConnection, days: int = 1, since_s: float | None = None
+) -> CountedTopics:
     """Count the pages of each topic."""
     hierarchy = hierarchy_of(records)
-    counts = count_pages(read, days)
+    counts = count_pages(read, days, since_s)
     own = {kcid: count for kcid, count in counts.items() if kcid is not None}
     others = counts.get(None, TopicCount())
     below: dict[int, TopicCount] = {}
@@ -109,29 +126,42 @@ def _add_up(hierarchy: Hierarchy, own: Mapping[int, TopicCount], kcid: int, belo
     return total
 
 
-def portal(store: Store, days: int = 1) -> dict[str, Any]:
-    """The front of a portal: the topics with their best pages, hubs and authorities, what is new, how the crawl stands.
+def portal(store: Store, days: int = 1, since_s: float | None = None) -> dict[str, Any]:
+    """The front of a portal: what was found in figures, the topics with their best pages and sites, hubs and
+    authorities, what is new, how the collection grew, how the crawl stands.
 
     New is what the last `days` of crawling brought: counted back from the latest visit, so that a collection that is
-    not being crawled does not seem empty. While a crawl runs, it is the crawl that calls this, with its own database,
-    which is open for writing: so it is known whether one runs. Plain values.
+    not being crawled does not seem empty; or what was fetched since `since_s`, in seconds since 1970. While a crawl
+    runs, it is the crawl that calls this, with its own database, which is open for writing: so it is known whether one
+    runs. Plain values.
     """
     if not 1 <= days <= MAX_DAYS:
         raise InputError(f"{days} days cannot be shown", f"Give 1 to {MAX_DAYS}.")
+    if since_s is not None and not 0 <= since_s <= MAX_SINCE_S:
+        raise InputError(f"{since_s} is no time that can be shown", "Give seconds since 1970.")
     with store.reading() as read:
-        counted = count_topics(store.load_topics(), read, days)
+        counted = count_topics(store.load_topics(), read, days, since_s)
         goods = _shown_goods(counted)
-        best = _best(read, counted, goods)
-        new = new_pages(read, days, NEW)
+        found = best_of_topics(read, _within(counted, goods), CANDIDATES)
+        sites = sites_of_topics(read, _within(counted, sorted(counted.hierarchy.good)))
+        new = new_pages(read, days, NEW, since_s)
         linked = best_linked(read, ROOT, LINKED)
-        known = describe(read, [oid for _, oid in best] + [page.oid for page in linked] + new)
-        until, since = new_period(read, days)
-        run, notices = last_run(read), latest_notices(read, NOTICES)
+        known = describe(read, [page.oid for page in found] + [page.oid for page in linked] + new)
+        best = _chosen(known, found, goods)
+        texts = page_openings(read, [page.oid for page in best], OPENING_CHARS)
+        until, since = new_period(read, days, since_s)
+        run, notices, growth = last_run(read), latest_notices(read, NOTICES), growth_parts(read, GROWTH_PARTS)
     return {
         "tree": counted.tree(),
         "others": counted.others.pages,
+        "found": _found(sites) | {"precision": _precision(store, counted)},
         "wanted": [
-            counted.summary(good) | {"best": [known[oid] for kcid, oid in best if kcid == good]} for good in goods
+            counted.summary(good)
+            | {
+                "best": [_best(known[page.oid], page, texts[page.oid]) for page in best if page.good == good],
+                **_sites([site for site in sites if site.good == good]),
+            }
+            for good in goods
         ],
         "wanted_topics": len(counted.hierarchy.good),
         **_linked(known, linked),
@@ -139,6 +169,7 @@ def portal(store: Store, days: int = 1) -> dict[str, Any]:
             "days": days, "since": since, "until": until, "pages": counted.all.new_pages,
             "relevant": counted.all.new_relevant, "best": [known[oid] for oid in new],
         },
+        "growth": [{"pages": pages, "relevant": relevant} for pages, relevant in growth],
         "crawl": _crawl(run, counted.all, running=not store.read_only),
         "notices": [
             notice._asdict() | {"remedies": from_json(notice.remedies, str(store.path.parent))} for notice in notices
@@ -152,10 +183,58 @@ def _shown_goods(counted: CountedTopics) -> list[int]:
     return sorted(fullest[:MAX_TOPICS], key=lambda kcid: counted.records[kcid].path.casefold())
 
 
-def _best(read: duckdb.DuckDBPyConnection, counted: CountedTopics, goods: list[int]) -> list[tuple[int, int]]:
-    """The best pages of some topics, each with all below it: (topic, oid)."""
-    pairs = [(kcid, good) for good in goods for kcid in sorted(counted.hierarchy.below(good))]
-    return best_of_topics(read, pairs, BEST)
+def _within(counted: CountedTopics, goods: list[int]) -> list[tuple[int, int]]:
+    """Each topic of some good ones, with the good one it is in."""
+    return [(kcid, good) for good in goods for kcid in sorted(counted.hierarchy.below(good))]
+
+
+def _chosen(known: Mapping[int, dict[str, Any]], found: list[BestPage], goods: list[int]) -> list[BestPage]:
+    """The best pages of each topic, no title twice. What the user gave is shown only where nothing else was found."""
+    chosen: list[BestPage] = []
+    titles: set[str] = set()
+    for good in goods:
+        mine = [page for page in found if page.good == good]
+        for page in [page for page in mine if not page.own] or mine:
+            title = title_key(known[page.oid])
+            if title not in titles and sum(one.good == good for one in chosen) < BEST:
+                titles.add(title)
+                chosen.append(page)
+    return chosen
+
+
+def title_key(page: Mapping[str, Any]) -> str:
+    """The same for pages that a reader would see under the same title."""
+    return " ".join(str(page["title"] or "").split()).casefold() or str(page["url"])
+
+
+def _best(page: dict[str, Any], best: BestPage, text: str) -> dict[str, Any]:
+    summary = summary_of(page["title"], page["description"], text)
+    return page | {"confidence": best.confidence, "own": best.own, "summary": summary}
+
+
+def _sites(sites: list[TopicSite]) -> dict[str, Any]:
+    """The sites of one topic: the largest by name, and how many there are."""
+    named = [{"host": site.host, "pages": site.pages, "url": site.url} for site in sites[:SITES]]
+    return {"sites": named, "sites_total": len(sites)}
+
+
+def _found(sites: list[TopicSite]) -> dict[str, Any]:
+    """What was found of all wanted topics: relevant pages, and the sites that they are on."""
+    return {"pages": sum(site.pages for site in sites), "sites": len({site.host for site in sites})}
+
+
+def _precision(store: Store, counted: CountedTopics) -> dict[str, Any] | None:
+    """How many of the pages are on topic: as reviews found it (`checked`), or as the model expects it (`expected`)."""
+    checked = checked_precision(
+        store, {good: sorted(counted.hierarchy.below(good)) for good in sorted(counted.hierarchy.good)}
+    )
+    if checked is not None:
+        return {"kind": "checked", **checked}
+    models = store.load_models()
+    expected = expected_precision(models[0].estimates) if models else None
+    if expected is None:
+        return None
+    return {"kind": "expected", **dict(zip(("value", "low", "high"), expected, strict=True)), "judged": 0}
 
 
 def _linked(known: Mapping[int, dict[str, Any]], pages: Iterable[LinkedPage]) -> dict[str, list[dict[str, Any]]]:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from statistics import NormalDist
 from typing import Any
@@ -147,6 +147,22 @@ def estimates(groups: list[ReviewGroup], filtered_pages: int) -> dict[str, Any]:
         "judged": sum(group.yes + group.no for group in of[DOUBTFUL]),
         "filtered_pages": filtered_pages, "filtered_looked_at": looked_at,
     }  # fmt: skip
+
+
+def checked_precision(store: Store, topics: Mapping[int, list[int]]) -> dict[str, Any] | None:
+    """The share of on-topic pages by the reviews of some topics together, and how many pages were judged.
+
+    `topics` have the numbers of all topics below each. A topic counts when a page of each of its groups was judged;
+    None when that holds for no topic.
+    """
+    counted: list[Stratum] = []
+    for kcid, kcids in topics.items():
+        if reviews.count_verdicts(store, kcid):
+            groups = groups_of_taken(store, kcid, kcids, draw=0, min_directory_pages=MIN_DIRECTORY_PAGES)
+            strata = [stratum_of(group) for group in groups]
+            counted += strata if estimate(strata) is not None else []
+    known = _plain(estimate(counted))
+    return None if known is None else known | {"judged": sum(stratum.judged for stratum in counted)}
 
 
 def _kept_pages(groups: list[ReviewGroup]) -> int:

@@ -159,3 +159,40 @@ def _cut(text: str, begin: int, end: int, matches: list[tuple[int, int]]) -> Pie
         at = last
     pieces.append((text[at:end], False))
     return [(_SPACES.sub(" ", piece), is_match) for piece, is_match in pieces if piece]
+
+
+# -- summaries
+
+MAX_SUMMARY_CHARS, MIN_SENTENCE_CHARS = 200, 40
+_ENDS = ".!?\u3002\uff01\uff1f"
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[\u3002\uff01\uff1f])")
+_MIN_LETTERS = 0.85
+"""... of a sentence: less is a formula, a signature or a list of numbers."""
+
+
+def summary_of(title: str, description: str, text: str) -> str:
+    """What a page says of itself, in a sentence: its description, else the first good sentence of its text.
+
+    A good sentence is whole, long enough, mostly letters, and not the title again. Without one, there is no summary.
+    """
+    told = _SPACES.sub(" ", description).strip()
+    if len(told) >= MIN_SENTENCE_CHARS and told.casefold() not in title.casefold():
+        return _shortened(told)
+    for line in text.splitlines():
+        for sentence in _SENTENCE_END.split(_SPACES.sub(" ", line).strip()):
+            if _is_good(sentence) and sentence.casefold() not in title.casefold():
+                return _shortened(sentence)
+    return ""
+
+
+def _is_good(sentence: str) -> bool:
+    is_whole = len(sentence) >= MIN_SENTENCE_CHARS and sentence[-1] in _ENDS and not sentence[0].islower()
+    return is_whole and sum(sign.isalpha() or sign == " " for sign in sentence) >= _MIN_LETTERS * len(sentence)
+
+
+def _shortened(text: str) -> str:
+    """At most so many characters, cut between words."""
+    if len(text) <= MAX_SUMMARY_CHARS:
+        return text
+    cut = text.rfind(" ", MAX_SUMMARY_CHARS // 2, MAX_SUMMARY_CHARS)
+    return text[: cut if cut > 0 else MAX_SUMMARY_CHARS].rstrip(" ,;:") + " …"

@@ -38,6 +38,13 @@ _HARVEST = f"""
            count(*) FILTER (relevance >= {RELEVANT}), histogram(topic)
     FROM numbered GROUP BY part ORDER BY part
 """
+_GROWTH = f"""
+    WITH numbered AS (
+        SELECT relevance, row_number() OVER (ORDER BY visited, oid) - 1 AS n, count(*) OVER () AS total FROM pages
+    )
+    SELECT count(*), count(*) FILTER (relevance >= {RELEVANT})
+    FROM numbered GROUP BY n * least($points, total) // total ORDER BY n * least($points, total) // total
+"""
 _SPEED = """
     WITH run AS (SELECT unnest($started::TIMESTAMP[]) AS started, unnest($before_s::DOUBLE[]) AS before_s)
     SELECT ((before_s + epoch(visited) - epoch(started)) // $step_s)::INTEGER AS part,
@@ -160,6 +167,11 @@ def harvest_parts(store: Store, points: int) -> list[HarvestPart]:
     """All pages in at most `points` parts, oldest first."""
     rows = store.query(_HARVEST, {"points": points}, max_rows=points + 1).rows
     return [HarvestPart(*row[1:]) for row in rows]
+
+
+def growth_parts(cursor: duckdb.DuckDBPyConnection, points: int) -> list[tuple[int, int]]:
+    """All pages in at most `points` parts of equal size, oldest first: pages, and relevant ones."""
+    return cursor.execute(_GROWTH, {"points": points}).fetchall()
 
 
 def requests_by_time(

@@ -154,23 +154,40 @@ ORDERS: Mapping[str, str] = {
     "title": "lower(nullif(trim(p.title), '')) NULLS LAST, p.oid",
 }
 """The orders of a topic's pages, in SQL."""
-# What was found comes before what the user gave: seeds are at depth 0.
+# What the user gave: seeds are at depth 0, and examples are training data that no crawl chose.
+_IS_OWN = """
+    (c.depth = 0 OR c.url IN (SELECT name FROM training WHERE kind = 'url' AND positive AND source <> 'archetype'))
+"""
 _BEST = f"""
     WITH {_LATEST_JUDGEMENTS}, shown AS (SELECT unnest($kcids::SMALLINT[]) AS kcid, unnest($goods::SMALLINT[]) AS good)
-    SELECT good, p.oid
+    SELECT good, p.oid, j.confidence, {_IS_OWN} AS own
     FROM pages p JOIN shown USING (kcid) JOIN crawl c USING (oid) LEFT JOIN judged j USING (oid, model_version)
     WHERE p.relevance >= {RELEVANT}
-    QUALIFY row_number() OVER (PARTITION BY good ORDER BY c.depth = 0, {_SUREST}) <= $best
-    ORDER BY good, c.depth = 0, {_SUREST}
+    QUALIFY row_number() OVER (PARTITION BY good ORDER BY own, {_SUREST}) <= $best
+    ORDER BY good, own, {_SUREST}
 """
+# The last days of crawling, counted back from the latest visit, or the time since a moment.
+NEW_SINCE = """
+    SELECT coalesce(make_timestamp(($since_s::DOUBLE * 1e6)::BIGINT), max(visited) - to_days($days::INTEGER)) AS since
+    FROM pages
+"""
+"""SQL: since when a page counts as new."""
 _NEW = f"""
     SELECT p.oid FROM pages p JOIN crawl c USING (oid)
-    WHERE p.visited > (SELECT max(visited) FROM pages) - to_days($days::INTEGER) AND p.relevance >= {RELEVANT}
+    WHERE p.visited > ({NEW_SINCE}) AND p.relevance >= {RELEVANT}
     ORDER BY c.depth = 0, p.relevance DESC, p.visited DESC, p.oid LIMIT $limit
 """
-_SINCE = (
-    f"SELECT strftime(max(visited), '{DATE}'), strftime(max(visited) - to_days($days::INTEGER), '{DATE}') FROM pages"
-)
+_SINCE = f"SELECT strftime(max(visited), '{DATE}'), strftime(({NEW_SINCE}), '{DATE}') FROM pages"
+_OPENINGS = """
+    SELECT oid, left(coalesce(nullif(main_text, ''), text, ''), $2) FROM pages
+    WHERE oid IN (SELECT unnest($1::BIGINT[]))
+"""
+_SITES = f"""
+    WITH shown AS (SELECT unnest($kcids::SMALLINT[]) AS kcid, unnest($goods::SMALLINT[]) AS good)
+    SELECT good, c.sid, count(*), arg_max(c.url, p.relevance)
+    FROM pages p JOIN shown USING (kcid) JOIN crawl c USING (oid)
+    WHERE p.relevance >= {RELEVANT} GROUP BY ALL ORDER BY good, count(*) DESC, c.sid
+"""
 # Scores of a topic are those of all that is below it; of all wanted topics together where the root is requested.
 _SCORES = f"""
     scores AS (
@@ -446,22 +463,58 @@ class LinkedPage(NamedTuple):
     score: float
 
 
-def best_of_topics(
-    cursor: duckdb.DuckDBPyConnection, pairs: Sequence[tuple[int, int]], best: int
-) -> list[tuple[int, int]]:
-    """The `best` pages of each good topic: (good topic, oid). `pairs` are topics, each with the good one it is in."""
+class BestPage(NamedTuple):
+    """One of the best pages of a good topic."""
+
+    good: int
+    oid: int
+    confidence: float | None
+    own: bool
+    """The user gave it: as a bookmark, another seed or an example."""
+
+
+def best_of_topics(cursor: duckdb.DuckDBPyConnection, pairs: Sequence[tuple[int, int]], best: int) -> list[BestPage]:
+    """The `best` pages of each good topic; what the user gave comes last.
+
+    `pairs` are topics, each with the good one it is in.
+    """
     asked = {"kcids": [kcid for kcid, _ in pairs], "goods": [good for _, good in pairs], "best": best}
-    return cursor.execute(_BEST, asked).fetchall()
+    return [BestPage(*row) for row in cursor.execute(_BEST, asked).fetchall()]
 
 
-def new_pages(cursor: duckdb.DuckDBPyConnection, days: int, limit: int) -> list[int]:
-    """The most relevant pages of the last days of crawling."""
-    return [oid for (oid,) in cursor.execute(_NEW, {"days": days, "limit": limit}).fetchall()]
+class TopicSite(NamedTuple):
+    """The relevant pages of a good topic on one host."""
+
+    good: int
+    host: str
+    pages: int
+    url: str
+    """The most relevant one."""
 
 
-def new_period(cursor: duckdb.DuckDBPyConnection, days: int) -> tuple[str | None, str | None]:
-    """When the last days of crawling ended and began."""
-    [[until, since]] = cursor.execute(_SINCE, {"days": days}).fetchall()
+def sites_of_topics(cursor: duckdb.DuckDBPyConnection, pairs: Sequence[tuple[int, int]]) -> list[TopicSite]:
+    """The hosts of each good topic, those with the most relevant pages first. `pairs` as for `best_of_topics`."""
+    asked = {"kcids": [kcid for kcid, _ in pairs], "goods": [good for _, good in pairs]}
+    rows = cursor.execute(_SITES, asked).fetchall()
+    return [TopicSite(good, host_of(url), pages, url) for good, _, pages, url in rows]
+
+
+def page_openings(cursor: duckdb.DuckDBPyConnection, oids: Iterable[int], max_chars: int) -> dict[int, str]:
+    """The beginnings of the main texts of some pages."""
+    return dict(cursor.execute(_OPENINGS, [sorted(set(oids)), max_chars]).fetchall())
+
+
+def new_pages(cursor: duckdb.DuckDBPyConnection, days: int, limit: int, since_s: float | None = None) -> list[int]:
+    """The most relevant pages of the last days of crawling, or since a moment."""
+    asked = {"days": days, "limit": limit, "since_s": since_s}
+    return [oid for (oid,) in cursor.execute(_NEW, asked).fetchall()]
+
+
+def new_period(
+    cursor: duckdb.DuckDBPyConnection, days: int, since_s: float | None = None
+) -> tuple[str | None, str | None]:
+    """When the last days of crawling, or the time since a moment, ended and began."""
+    [[until, since]] = cursor.execute(_SINCE, {"days": days, "since_s": since_s}).fetchall()
     return until, since
 
 

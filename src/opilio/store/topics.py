@@ -8,7 +8,7 @@ import duckdb
 
 from opilio.model import RELEVANT
 from opilio.store.database import Store
-from opilio.store.pages import IS_ACCEPTED
+from opilio.store.pages import IS_ACCEPTED, NEW_SINCE
 from opilio.topics import hierarchy_of
 
 _NEXT = "SELECT 1 + greatest(coalesce(max(kcid), 0), (SELECT coalesce(max(kcid), 0) FROM judgements)) FROM topics"
@@ -29,7 +29,7 @@ _LIST = """
 """
 # Of each topic, NULL standing for OTHERS, the pages; those visited in the last days of the collection are its new ones.
 _COUNTS = f"""
-    WITH span AS (SELECT max(visited) - to_days($days::INTEGER) AS since FROM pages)
+    WITH span AS ({NEW_SINCE})
     SELECT CASE WHEN {IS_ACCEPTED} THEN p.kcid END AS topic, count(*), count(*) FILTER (p.relevance >= {RELEVANT}),
            count(*) FILTER (p.visited > since),
            count(*) FILTER (p.visited > since AND p.relevance >= {RELEVANT}), sum(p.relevance), count(p.relevance)
@@ -57,9 +57,11 @@ class TopicCount(NamedTuple):
         )  # fmt: skip
 
 
-def count_pages(cursor: duckdb.DuckDBPyConnection, days: int) -> dict[int | None, TopicCount]:
-    """The pages of each topic; None stands for OTHERS. New are those of the last `days` of crawling."""
-    rows = cursor.execute(_COUNTS, {"days": days}).fetchall()
+def count_pages(
+    cursor: duckdb.DuckDBPyConnection, days: int, since_s: float | None = None
+) -> dict[int | None, TopicCount]:
+    """The pages of each topic; None stands for OTHERS. New are those of the last `days`, or since a moment."""
+    rows = cursor.execute(_COUNTS, {"days": days, "since_s": since_s}).fetchall()
     return {kcid: TopicCount(*(value or 0 for value in counts)) for kcid, *counts in rows}
 
 

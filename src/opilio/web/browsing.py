@@ -7,6 +7,8 @@ everywhere, and the style sheet gives the colours.
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +20,15 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from opilio.model.visit import RELEVANT
 from opilio.topics.tree import OTHERS
 from opilio.web.access import Reading, Render
+from opilio.web.front import front_values
+from opilio.web.security import Security
 
 SIMILAR = 10
 DAYS = (1, 7, 30)
+SEEN = "opilio_seen"
+"""The cookie with the times of the visits of one collection's front page."""
+SEEN_MAX_AGE_S = 365 * 86_400
+VISIT_GAP_S = 1800
 WIDTH = 960
 ROW_HEIGHT = 26
 TOP = 40
@@ -156,6 +164,10 @@ class LiveLinks:
         """A page of the collection."""
         return f"{self._start}page{_query(url=url)}"
 
+    def site(self, topic: str, host: str, best: str) -> str:
+        """The pages of a topic on a host."""
+        return f"{self._start}search{_query(topic=topic, host=host)}"
+
     def similar(self, url: str) -> str:
         """Similar pages."""
         return f"{self._start}similar{_query(url=url)}"
@@ -172,10 +184,36 @@ def _shown(name: str) -> dict[str, Any]:
 
 
 @router.get("/c/{name}/", include_in_schema=False)
-def front(request: Request, name: str, collection: Reading, pages: Render, days: int = 1) -> HTMLResponse:
-    """The front page of the portal."""
-    shown = {**_shown(name), **collection.portal(days), "questions": len(collection.questions())}
-    return pages.render(request, "portal.html", **shown, choices=DAYS)
+def front(request: Request, name: str, collection: Reading, pages: Render, days: int | None = None) -> HTMLResponse:
+    """The front page of the portal. A reader who is signed in sees what is new since the last visit."""
+    visits = _visits(request, time.time())
+    since_s = visits[0] if visits is not None and days is None else 0
+    report = collection.portal(1 if days is None else days, since_s=since_s or None)
+    shown = {**_shown(name), **front_values(report), "questions": len(collection.questions())}
+    answer = pages.render(request, "portal.html", **shown, choices=DAYS, since_visit=bool(since_s))
+    if visits is not None:
+        answer.set_cookie(
+            SEEN,
+            f"{visits[0]}-{visits[1]}",
+            SEEN_MAX_AGE_S,
+            path=LiveLinks(name).front(),
+            httponly=True,
+            samesite="strict",
+        )
+    return answer
+
+
+def _visits(request: Request, now_s: float) -> tuple[int, int] | None:
+    """When the visit before this one was, 0 for none, and when this one was last seen; None for who is not signed in.
+
+    Requests that follow each other within `VISIT_GAP_S` are one visit.
+    """
+    security: Security = request.app.state.security
+    if not security.is_signed_in(request):
+        return None
+    found = re.fullmatch(r"(\d{1,10})-(\d{1,10})", request.cookies.get(SEEN, ""))
+    before_s, last_s = (int(found[1]), int(found[2])) if found else (0, 0)
+    return (last_s if now_s - last_s > VISIT_GAP_S else before_s), int(now_s)
 
 
 @router.get("/c/{name}/topic", include_in_schema=False)

@@ -12,6 +12,7 @@ from fastapi import Request
 from starlette.responses import HTMLResponse
 
 import opilio
+from opilio.web.front import letter, tone
 from opilio.web.security import Security
 
 LINK_SCHEMES = ("http://", "https://")
@@ -33,6 +34,8 @@ def environment() -> jinja2.Environment:
         "sentence": lambda text: text[:1].upper() + text[1:],
         "when": when,
         "outside": outside,
+        "tone": tone,
+        "letter": letter,
         "query": lambda values: urlencode({k: v for k, v in values.items() if v not in ("", None)}, quote_via=quote),
     }
     made.globals["version"] = opilio.__version__

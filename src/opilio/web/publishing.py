@@ -24,6 +24,7 @@ import opilio
 from opilio.errors import InputError
 from opilio.search.portal import LINKED, PER_PAGE
 from opilio.web.browsing import page_values
+from opilio.web.front import front_values
 from opilio.web.pages import asset, environment
 
 MARKER = "opilio-site.json"
@@ -80,6 +81,10 @@ class SiteLinks:
         """A page of the collection."""
         name = self._pages.get(url, "")
         return f"{self.to_top}pages/{name}" if name else ""
+
+    def site(self, topic: str, host: str, best: str) -> str:
+        """The best page of a topic on a host."""
+        return self.page(best)
 
 
 def numbered(name: str, page: int) -> str:
@@ -149,7 +154,7 @@ class _Site:
         for start in range(0, len(urls), READ_PAGES):
             progress(len(self._topics) + start, total)
             self._write_pages(urls[start : start + READ_PAGES])
-        self._write("index.html", "portal.html", "", **self._front)
+        self._write("index.html", "portal.html", "", **front_values(self._front), since_visit=False)
         self._write("search.html", "published_search.html", "")
         self._write_assets()
         progress(total, total)

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, quote
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, Field
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from opilio.crawl import Collection
 from opilio.crawl.bookmark_check import check_bookmarks
@@ -159,16 +159,6 @@ def crawl(collection: Writing) -> dict[str, Any]:
     """Start or continue the crawl of a collection."""
     start_crawl(collection.folder)
     return {"said": "the crawl runs"}
-
-
-@router.get("/assets/d3.js", include_in_schema=False)
-def d3() -> Response:
-    """D3, from its package."""
-    from xstatic.pkg import d3 as package  # noqa: PLC0415
-
-    return FileResponse(
-        f"{package.BASE_DIR}/d3.js", media_type="text/javascript", headers={"Cache-Control": "max-age=86400"}
-    )
 
 
 class Wish(BaseModel):

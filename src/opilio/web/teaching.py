@@ -15,6 +15,9 @@ from opilio.errors import OpilioError
 from opilio.model import Phase
 from opilio.web.access import Reading, Render, Writing
 
+PER_PAGE = 25
+"""Archetypes on a page."""
+
 router = APIRouter()
 
 
@@ -66,15 +69,21 @@ def teach_page(
 
 
 @router.get("/c/{name}/archetypes", include_in_schema=False)
-def archetypes_page(request: Request, name: str, collection: Reading, pages: Render, topic: str = "") -> HTMLResponse:
+def archetypes_page(
+    request: Request, name: str, collection: Reading, pages: Render, topic: str = "", page: int = 1
+) -> HTMLResponse:
     """The pages that the crawl chose to learn from, and candidates."""
     found, trouble = [], ""
     try:
         found = collection.archetypes(topic or None)
     except OpilioError as error:
         trouble = f"{error.message}. {error.hint}"
+    last = max(1, -(-len(found) // PER_PAGE))
+    page = min(max(page, 1), last)
+    shown = found[(page - 1) * PER_PAGE : page * PER_PAGE]
     return pages.render(
-        request, "archetypes.html", name=name, place="teach", archetypes=found, topic=topic, trouble=trouble,
+        request, "archetypes.html", name=name, place="teach", archetypes=shown, topic=topic, trouble=trouble,
+        page=page, last_page=last,
         topics=collection.topics(), waits=_waits(collection),
     )  # fmt: skip
 

@@ -146,14 +146,23 @@ def database_state(folder: Path) -> str:
 @operation(
     READS,
     rest=Route("GET", "portal", "browse"),
-    about={"days": Meta(description="How many days of crawling count as new.")},
+    about={
+        "days": Meta(description="How many days of crawling count as new."),
+        "since_s": Meta(
+            description="Pages fetched since then, in seconds since 1970, count as new; instead of `days`."
+        ),
+    },
 )
-def portal(at: Context, days: int = 1) -> dict[str, Any]:
-    """The front page of the portal: the topic tree with counts, the best pages of each wanted topic, hubs and
-    authorities, the pages that the last `days` of crawling brought, the state of the crawl, and its notices."""
+def portal(at: Context, days: int = 1, *, since_s: float | None = None) -> dict[str, Any]:
+    """The front page of the portal: what was `found` in figures, the topic tree with counts, the best pages and the
+    sites of each wanted topic, hubs and authorities, new pages, the growth, the state of the crawl, and its notices.
+
+    New pages are those of the last `days` of crawling, or since `since_s` (seconds since 1970). The share of pages that
+    are on topic is the one of a review (`checked`) or the one that the model expects (`expected`).
+    """
     from opilio.search import portal  # noqa: PLC0415
 
-    return portal.portal(at.store, days)
+    return portal.portal(at.store, days, since_s)
 
 
 @operation(

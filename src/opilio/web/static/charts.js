@@ -1,4 +1,4 @@
-// Charts with D3, each with its legend, a line that describes what is under the pointer, and a table of the same figures.
+// Charts in SVG, each with its legend, a line that describes what is under the pointer, and a table of the same figures.
 //
 //   charts.lines(figure, { x, y, lines, marks })    x, y: { label, show(value) }; y may have a max
 //     lines: [{ name, points: [[x, y or null], ...] }], all with the same x values; at most four
@@ -61,13 +61,38 @@ const charts = (() => {
     details.fill();
   }
 
+  // An SVG element within another, with attributes and a text.
+  function draw(into, tag, attributes, text) {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes || {})) made.setAttribute(name, value);
+    if (text !== undefined) made.textContent = text;
+    into.appendChild(made);
+    return made;
+  }
+
   function canvas(figure, height) {
     const width = Math.max(280, figure.clientWidth);
-    let svg = d3.select(figure).select("svg");
-    if (svg.empty()) svg = d3.select(figure).append("svg").attr("class", "drawing").attr("role", "img");
-    svg.selectAll("*").remove();
-    svg.attr("viewBox", `0 0 ${width} ${height}`);
+    const svg = figure.querySelector("svg") || draw(figure, "svg", { class: "drawing", role: "img" });
+    svg.replaceChildren();
+    svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     return { svg, width };
+  }
+
+  // A linear scale: from a range of values to a range of places.
+  function scale(from, to, start, end) {
+    const place = (value) => start + ((value - from) / (to - from || 1)) * (end - start);
+    place.value = (at) => from + ((at - start) / (end - start)) * (to - from);
+    place.ticks = (count) => ticks(from, to, count);
+    return place;
+  }
+
+  // About `count` round values: multiples of 1, 2 or 5 times a power of ten.
+  function ticks(from, to, count) {
+    const rough = (to - from) / count || 1;
+    const power = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((factor) => factor * power).find((one) => one >= rough * 0.75) || power * 10;
+    const first = Math.ceil(from / step);
+    return Array.from({ length: Math.floor(to / step + 1e-9) - first + 1 }, (_, at) => Number(((first + at) * step).toPrecision(12)));
   }
 
   function legend(figure, items) {
@@ -82,14 +107,32 @@ const charts = (() => {
 
   function axes(svg, x, y, spec, width, height) {
     const down = height - MARGIN.bottom;
-    svg.append("g").attr("class", "axis").attr("transform", `translate(0,${down})`)
-      .call(d3.svg.axis().scale(x).orient("bottom").ticks(Math.max(2, Math.floor(width / 110))).tickFormat(spec.x.show));
-    svg.append("g").attr("class", "axis").attr("transform", `translate(${MARGIN.left},0)`)
-      .call(d3.svg.axis().scale(y).orient("left").ticks(4).tickFormat(spec.y.show));
-    svg.append("text").attr("x", width - MARGIN.right).attr("y", height - 4).attr("text-anchor", "end").text(spec.x.label);
-    svg.append("text").attr("x", 2).attr("y", 10).text(spec.y.label);
-    svg.selectAll("line.grid").data(y.ticks(4)).enter().append("line").attr("class", "grid")
-      .attr("x1", MARGIN.left).attr("x2", width - MARGIN.right).attr("y1", y).attr("y2", y);
+    const right = width - MARGIN.right;
+    for (const value of y.ticks(4)) {
+      draw(svg, "line", { class: "grid", x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) });
+      draw(svg, "text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, spec.y.show(value));
+    }
+    for (const value of x.ticks(Math.max(2, Math.floor(width / 110)))) {
+      draw(svg, "text", { x: x(value), y: down + 16, "text-anchor": "middle" }, spec.x.show(value));
+    }
+    const axis = draw(svg, "g", { class: "axis" });
+    draw(axis, "path", { d: `M${MARGIN.left},${MARGIN.top} V${down} H${right}` });
+    draw(svg, "text", { x: right, y: height - 4, "text-anchor": "end" }, spec.x.label);
+    draw(svg, "text", { x: 2, y: 10 }, spec.y.label);
+  }
+
+  // The `d` of a line; it is broken where there is no value.
+  function path(points, x, y) {
+    let isBroken = true;
+    return points.map((point) => {
+      if (point[1] === null) {
+        isBroken = true;
+        return "";
+      }
+      const step = `${isBroken ? "M" : "L"}${x(point[0]).toFixed(1)},${y(point[1]).toFixed(1)}`;
+      isBroken = false;
+      return step;
+    }).join("");
   }
 
   function lines(figure, spec) {
@@ -100,25 +143,24 @@ const charts = (() => {
     const said = part(figure, "p.readout", () => element("p", "readout quiet"));
     said.textContent = "";
     if (!values.length) {
-      svg.attr("viewBox", `0 0 ${width} 40`);
-      svg.append("text").attr("x", 2).attr("y", 24).text("Nothing to draw yet.");
-      svg.attr("aria-label", "Nothing to draw yet");
+      svg.setAttribute("viewBox", `0 0 ${width} 40`);
+      draw(svg, "text", { x: 2, y: 24 }, "Nothing to draw yet.");
+      svg.setAttribute("aria-label", "Nothing to draw yet");
       return;
     }
-    const x = d3.scale.linear().domain([Math.min(0, xs[0]), xs[xs.length - 1] || 1]).range([MARGIN.left, width - MARGIN.right]);
-    const y = d3.scale.linear().domain([Math.min(0, d3.min(values)), spec.y.max || d3.max(values) * 1.05 || 1])
-      .range([HEIGHT - MARGIN.bottom, MARGIN.top]);
+    const low = values.reduce((one, other) => Math.min(one, other), 0);
+    const high = values.reduce((one, other) => Math.max(one, other), -Infinity);
+    const x = scale(Math.min(0, xs[0]), xs[xs.length - 1] || 1, MARGIN.left, width - MARGIN.right);
+    const y = scale(low, spec.y.max || high * 1.05 || 1, HEIGHT - MARGIN.bottom, MARGIN.top);
     axes(svg, x, y, spec, width, HEIGHT);
     const marks = spec.marks || [];
-    const upright = svg.selectAll("g.mark").data(marks).enter().append("g")
-      .attr("class", (mark) => `mark mark-${/^(run|model|phase)$/.test(mark.kind) ? mark.kind : "other"}`)
-      .attr("transform", (mark) => `translate(${x(mark.x)},0)`);
-    upright.append("line").attr("y1", MARGIN.top).attr("y2", HEIGHT - MARGIN.bottom);
-    upright.append("title").text((mark) => `${mark.kind}: ${mark.text}`);
-    const draw = d3.svg.line().defined((point) => point[1] !== null).x((point) => x(point[0])).y((point) => y(point[1]));
-    shown.forEach((line, place) => {
-      svg.append("path").attr("class", `line ${COLOURS[place]}`).attr("d", draw(line.points));
-    });
+    for (const mark of marks) {
+      const kind = /^(run|model|phase)$/.test(mark.kind) ? mark.kind : "other";
+      const upright = draw(svg, "g", { class: `mark mark-${kind}`, transform: `translate(${x(mark.x)},0)` });
+      draw(upright, "line", { y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom });
+      draw(upright, "title", {}, `${mark.kind}: ${mark.text}`);
+    }
+    shown.forEach((line, place) => draw(svg, "path", { class: `line ${COLOURS[place]}`, d: path(line.points, x, y) }));
     const kinds = ["run", "model", "phase"].filter((kind) => marks.some((mark) => mark.kind === kind));
     if (marks.some((mark) => !kinds.includes(mark.kind))) kinds.push("other");
     legend(figure, [
@@ -126,7 +168,7 @@ const charts = (() => {
       ...kinds.map((kind) => [kind === "other" ? "notice" : kind, `key-mark mark-${kind}`]),
     ]);
     const last = shown.map((line) => `${line.name} ${spec.y.show(line.points[line.points.length - 1][1])}`).join(", ");
-    svg.attr("aria-label", `${spec.y.label} by ${spec.x.label}; at the end: ${last}. The figures are in the table below.`);
+    svg.setAttribute("aria-label", `${spec.y.label} by ${spec.x.label}; at the end: ${last}. The figures are in the table below.`);
     readOut(svg, said, spec, shown, xs, x, marks, width);
     table(figure, [spec.x.label, ...shown.map((line) => line.name)], () => xs.map((at, row) => [
       spec.x.show(at), ...shown.map((line) => spec.y.show(line.points[row][1])),
@@ -135,44 +177,50 @@ const charts = (() => {
 
   // What is under the pointer, in words below the chart.
   function readOut(svg, said, spec, shown, xs, x, marks, width) {
-    const hair = svg.append("line").attr("class", "hair").attr("y1", MARGIN.top).attr("y2", HEIGHT - MARGIN.bottom)
-      .style("display", "none");
-    svg.append("rect").attr("class", "catch").attr("x", MARGIN.left).attr("y", MARGIN.top)
-      .attr("width", width - MARGIN.left - MARGIN.right).attr("height", HEIGHT - MARGIN.top - MARGIN.bottom)
-      .on("mousemove", function move() {
-        const at = x.invert(d3.mouse(this)[0]);
-        let row = Math.min(xs.length - 1, d3.bisectLeft(xs, at));
-        if (row > 0 && at - xs[row - 1] < xs[row] - at) row -= 1;
-        hair.attr("x1", x(xs[row])).attr("x2", x(xs[row])).style("display", null);
-        const near = marks.filter((mark) => Math.abs(x(mark.x) - x(xs[row])) < 4).slice(-2);
-        said.textContent = [
-          `${spec.x.show(xs[row])} ${spec.x.unit || ""}`.trim(),
-          ...shown.map((line) => `${line.name} ${spec.y.show(line.points[row][1])}`),
-          ...near.map((mark) => mark.text),
-        ].join(" · ");
-      })
-      .on("mouseleave", () => {
-        hair.style("display", "none");
-        said.textContent = "";
-      });
+    const hair = draw(svg, "line", { class: "hair", y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom, visibility: "hidden" });
+    const area = draw(svg, "rect", {
+      class: "catch", x: MARGIN.left, y: MARGIN.top, width: width - MARGIN.left - MARGIN.right,
+      height: HEIGHT - MARGIN.top - MARGIN.bottom,
+    });
+    area.addEventListener("mousemove", (event) => {
+      const box = svg.getBoundingClientRect();
+      const at = x.value(((event.clientX - box.left) * width) / box.width);
+      const row = xs.reduce((best, value, here) => (Math.abs(value - at) < Math.abs(xs[best] - at) ? here : best), 0);
+      hair.setAttribute("x1", x(xs[row]));
+      hair.setAttribute("x2", x(xs[row]));
+      hair.setAttribute("visibility", "visible");
+      const near = marks.filter((mark) => Math.abs(x(mark.x) - x(xs[row])) < 4).slice(-2);
+      said.textContent = [
+        `${spec.x.show(xs[row])} ${spec.x.unit || ""}`.trim(),
+        ...shown.map((line) => `${line.name} ${spec.y.show(line.points[row][1])}`),
+        ...near.map((mark) => mark.text),
+      ].join(" · ");
+    });
+    area.addEventListener("mouseleave", () => {
+      hair.setAttribute("visibility", "hidden");
+      said.textContent = "";
+    });
   }
 
   function bars(figure, spec) {
     const rows = spec.rows.slice(0, MAX_BARS);
     const { svg, width } = canvas(figure, 24 * rows.length + 30);
-    const left = Math.min(width * 0.4, 12 + 7 * d3.max(rows, (row) => String(row[0]).length));
+    const left = Math.min(width * 0.4, 12 + 7 * Math.max(...rows.map((row) => String(row[0]).length)));
     const fits = Math.max(4, Math.floor(left / 7));
-    const extent = d3.extent(rows, (row) => row[1]);
-    const x = d3.scale.linear().domain([Math.min(0, extent[0]), Math.max(0, extent[1]) || 1]).range([left, width - 70]);
-    const line = svg.selectAll("g.bar").data(rows).enter().append("g").attr("transform", (_, row) => `translate(0,${24 * row + 4})`);
-    line.append("text").attr("x", left - 6).attr("y", 14).attr("text-anchor", "end")
-      .text((row) => (String(row[0]).length > fits ? `${String(row[0]).slice(0, fits - 1)}…` : row[0]))
-      .append("title").text((row) => row[0]);
-    line.append("rect").attr("class", "fill-one").attr("x", (row) => x(Math.min(0, row[1]))).attr("y", 2)
-      .attr("width", (row) => Math.max(1, Math.abs(x(row[1]) - x(0)))).attr("height", 16);
-    line.append("text").attr("x", (row) => x(Math.max(0, row[1])) + 5).attr("y", 14).text((row) => plain(row[1]));
-    svg.append("text").attr("x", left).attr("y", 24 * rows.length + 20).text(`${spec.value} by ${spec.label}`);
-    svg.attr("aria-label", `${spec.value} by ${spec.label}, ${rows.length} bars. The figures are in the table below.`);
+    const values = rows.map((row) => row[1]);
+    const x = scale(Math.min(0, ...values), Math.max(0, ...values) || 1, left, width - 70);
+    rows.forEach(([name, value], row) => {
+      const line = draw(svg, "g", { transform: `translate(0,${24 * row + 4})` });
+      const whole = String(name);
+      const label = draw(line, "text", { x: left - 6, y: 14, "text-anchor": "end" }, whole.length > fits ? `${whole.slice(0, fits - 1)}…` : whole);
+      draw(label, "title", {}, whole);
+      draw(line, "rect", {
+        class: "fill-one", x: x(Math.min(0, value)), y: 2, width: Math.max(1, Math.abs(x(value) - x(0))), height: 16,
+      });
+      draw(line, "text", { x: x(Math.max(0, value)) + 5, y: 14 }, plain(value));
+    });
+    draw(svg, "text", { x: left, y: 24 * rows.length + 20 }, `${spec.value} by ${spec.label}`);
+    svg.setAttribute("aria-label", `${spec.value} by ${spec.label}, ${rows.length} bars. The figures are in the table below.`);
     table(figure, [spec.label, spec.value], () => rows.map((row) => [row[0], plain(row[1])]));
   }
 

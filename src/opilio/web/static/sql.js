@@ -117,8 +117,14 @@
     const moment = (text) => Date.parse(/\d:\d\d(\.\d+)?$/.test(text) && !/[+-]\d\d:\d\d$/.test(text) ? `${text.replace(" ", "T")}Z` : text.replace(" ", "T"));
     const at = (row) => (isTime ? moment(String(row[time])) : row[time]);
     const words = columnsOf(kinds, "text");
-    const groups = d3.nest().key((row) => words.map((column) => row[column]).join(" → ")).entries(rows);
-    groups.sort((a, b) => d3.sum(b.values, (row) => row[value]) - d3.sum(a.values, (row) => row[value]));
+    const byKey = new Map();
+    for (const row of rows) {
+      const key = words.map((column) => row[column]).join(" → ");
+      if (!byKey.has(key)) byKey.set(key, []);
+      byKey.get(key).push(row);
+    }
+    const sum = (group) => group.values.reduce((total, row) => total + (row[value] || 0), 0);
+    const groups = [...byKey].map(([key, values]) => ({ key, values })).sort((a, b) => sum(b) - sum(a));
     const xs = [...new Set(rows.map(at))].sort((a, b) => a - b);
     const show = isTime ? (ms) => new Date(ms).toISOString().slice(xs[xs.length - 1] - xs[0] > 864e5 ? 0 : 11, 19).replace("T", " ") : number;
     const first = xs[0];

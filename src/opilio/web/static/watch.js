@@ -7,8 +7,8 @@
   const SERIES_S = 5;
   const MAX_SHARE = 0.1; // of the time is spent on updates
 
-  const number = d3.format(",");
-  const percent = (value) => (value === null ? "–" : d3.format(".0%")(value));
+  const number = (value) => Math.round(value).toLocaleString("en");
+  const percent = (value) => (value === null ? "–" : `${Math.round(100 * value)}%`);
   const duration = (s) => {
     if (s < 120) return `${Math.round(s)} s`;
     if (s < 7200) return `${Math.round(s / 60)} min`;
