@@ -22,6 +22,7 @@ from pathlib import Path
 import click
 
 from opilio import Collection, errors, merge, settings, shared_pages, split
+from opilio.cli import aliases as cli_aliases
 from opilio.cli import cli
 from opilio.crawl import Status
 from opilio.model import Outcome, OutcomeKind
@@ -161,7 +162,12 @@ def cli_page() -> str:
     lines = [
         "# Commands", "", NOTE, "",
         "An error is one line and a `hint:` line with the next step, and exit code 1; a wrong call exits with 2, an "
-        "interrupted command with 130. A crawl that ends by a limit, by `opilio stop` or by Ctrl-C exits with 0.", "",
+        "interrupted command with 130. A crawl that ends by a limit or by `opilio stop` exits with 0.", "",
+        "Aliases: " + ", ".join(f"`opilio {alias}` is `opilio {name}`" for alias, name in cli_aliases().items()) + ".",
+        "",
+        "Bash completes commands, options and folders with this line in `~/.bashrc` (`zsh_source` and `fish_source` "
+        "are for the other shells):", "",
+        "```bash", 'eval "$(_OPILIO_COMPLETE=bash_source opilio)"', "```", "",
     ]  # fmt: skip
     context = click.Context(cli)
     lines += ["```text", *(f"opilio {name}" for name in cli.list_commands(context)), "opilio --version", "```", ""]

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -16,7 +17,7 @@ import pytest
 from command_line import call, link_contexts, opilio
 from conftest import MakeTaught
 from opilio import Collection
-from opilio.cli import demo, display
+from opilio.cli import aliases, demo, display
 from opilio.cli.display import show_bytes, show_duration, sparkline
 from opilio.lab.local_web import LocalServer
 
@@ -80,6 +81,78 @@ def test_help_lists_all_commands_and_loads_none() -> None:
         assert f"\n  {command} " in ended.stdout
     assert ended.stdout.splitlines()[-1] == "[]"
     assert call("--version").stdout.startswith("opilio, version ")
+
+
+def test_help_groups_commands_by_task_and_shows_aliases() -> None:
+    """The list of commands has a heading for each task; an alias calls the command that it stands behind."""
+    lines = call("--help").stdout.splitlines()
+    headings = [line for line in lines if re.fullmatch(r"[A-Z][a-z ]+:", line)]
+    assert headings == ["Options:", "Crawl:", "Look and search:", "Teach:", "Collections:", "Lab:"]
+    assert any(line.startswith("  status (info) ") for line in lines)
+    for alias, name in aliases().items():
+        assert call(alias, "--help").stdout == call(name, "--help").stdout
+    assert call("train", "--help").stdout.splitlines()[2:] == call("topics", "train", "--help").stdout.splitlines()[2:]
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [(["crwl"], "`crawl`"), (["lable", "x"], "`label`"), (["topics", "lst"], "list"), (["sql", "--writ"], "--write")],
+)
+def test_a_mistyped_name_suggests_the_nearest(typed: list[str], meant: str) -> None:
+    """A wrong command, alias, subcommand or option names the one that was probably meant, and exits with 2."""
+    ended = call(*typed)
+    assert ended.returncode == 2
+    assert "Did you mean" in ended.stderr and meant in ended.stderr
+    assert "Did you mean" not in call("xyzxyz").stderr
+
+
+def test_a_group_without_a_command_shows_its_help() -> None:
+    """`opilio` and `opilio topics` alone print their help as it is, not as an error in one line."""
+    for words in ([], ["topics"]):
+        ended = call(*words)
+        assert ended.returncode == 2
+        assert ended.stderr.lower().startswith("usage:")
+        assert "error:" not in ended.stderr
+
+
+def test_bash_completes_commands_and_folders(tmp_path: Path) -> None:
+    """Bash itself, with click's script loaded, completes a command, and a folder of a command."""
+    program = tmp_path / "opilio"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m opilio "$@"\n')
+    program.chmod(0o755)
+    (tmp_path / "birds").mkdir()
+    script = f"""
+        cd {tmp_path}; PATH={tmp_path}:$PATH
+        eval "$(_OPILIO_COMPLETE=bash_source opilio)"
+        COMP_WORDS=(opilio cra); COMP_CWORD=1; COMPREPLY=(); _opilio_completion opilio; echo "${{COMPREPLY[@]}}"
+        COMP_WORDS="opilio status bir" COMP_CWORD=2 _OPILIO_COMPLETE=bash_complete opilio
+    """
+    ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False, timeout=30)
+    assert ended.stdout.splitlines()[0] == "crawl", ended.stderr
+    assert ended.stdout.splitlines()[1].startswith("dir,"), "bash then completes the names of folders"
+
+
+@pytest.mark.parametrize("command", ["crawl", "serve", "evaluate", "publish"])
+def test_ctrl_c_during_the_start_shows_no_traceback(command: str, tmp_path: Path) -> None:
+    """SIGINT while a command is imported ends it at once with 130 and without a word."""
+    for wait_s in (0.15, 0.35):
+        process = subprocess.Popen([sys.executable, "-m", "opilio", command, tmp_path / "no", tmp_path / "no"],
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
+        time.sleep(wait_s)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=WAIT_S)
+        assert "Traceback" not in errors
+        assert process.returncode in (130, 1, 2), "1 and 2: it had ended by itself"
+
+
+def test_printed_commands_quote_folders(small_server: LocalServer, tmp_path: Path) -> None:
+    """A folder with a space in its name stands in quotes in each command that is printed to be copied."""
+    (tmp_path / "s.txt").write_text("http://directory.test/")
+    folder = tmp_path / "my birds"
+    ended = call("crawl", folder, "--seeds", tmp_path / "s.txt", *link_contexts(small_server), "--max-pages", "2")
+    assert f"opilio serve '{folder}'" in ended.stdout
+    assert f"opilio status '{folder}'" in ended.stdout
+    assert f"opilio {folder}" not in ended.stdout
 
 
 # -- crawl

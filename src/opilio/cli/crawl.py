@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import sys
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
 
-from opilio.cli import INTERRUPTED
 from opilio.cli.display import DURATION, SIZE, JsonLines, LogLines, Silence, print_json, summary
 from opilio.cli.portal import PORT, portal_alongside, stay
 from opilio.cluster.workers import check_ray, on_ray
@@ -18,6 +18,7 @@ from opilio.errors import InputError
 from opilio.learn.asking import asks
 from opilio.learn.hits import TAKEN_HITS
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
+from opilio.process import INTERRUPTED
 from opilio.settings import SYSTEMS, Settings, load, override, parse_assignment
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.topics.inputs import bookmark_text, chosen_folders
@@ -161,10 +162,11 @@ def crawl(
         if portal_process is not None:
             stay(portal_process)
         elif not quiet and not as_json:
+            place = quote(str(folder))
             click.echo(
-                f"\nLook:  opilio serve {folder}    (the portal, in a browser)\n       opilio search {folder} WORDS"
+                f"\nLook:  opilio serve {place}    (the portal, in a browser)\n       opilio search {place} WORDS"
             )
-            click.echo(f"       opilio status {folder}\n       opilio export {folder} pages.parquet")
+            click.echo(f"       opilio status {place}\n       opilio export {place} pages.parquet")
 
 
 def _open_or_create(
@@ -193,8 +195,8 @@ def _open_or_create(
     if config or any(words.values()):
         raise InputError(
             f"{folder}: --query, --description and --config are for a new collection",
-            f"Edit {folder}/crawl.toml, or use --set. To add a text to learn from: opilio topics add {folder} TOPIC "
-            "text:...",
+            f"Edit {folder}/crawl.toml, or use --set. To add a text to learn from: "
+            f"opilio topics add {quote(str(folder))} TOPIC text:...",
         )
     if given:
         click.echo(f"{collection.add(**given):,} new seeds", err=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -84,7 +85,7 @@ def _show(collection: Collection, web: LocalWeb, status: Status, site: Path) -> 
     click.echo("\nThe best of them:")
     show_table(collection.sql(_BEST))
     publish(collection, site, name="demo", pages_per_topic=25)
-    target = collection.folder
+    target = quote(str(collection.folder))
     click.echo(
         f"\nLook around:\n"
         f"  {site / 'index.html'}                (the portal as files: open it in a browser)\n"
@@ -92,7 +93,7 @@ def _show(collection: Collection, web: LocalWeb, status: Status, site: Path) -> 
         f"  opilio search {target} 'compress file'\n"
         f"  opilio status {target}\n"
         f"  opilio topics list {target}\n"
-        f"  opilio explain {target} {_example(collection)}\n"
+        f"  opilio explain {target} {quote(_example(collection))}\n"
         f'  opilio sql {target} "SELECT * FROM harvest"\n'
         f'  opilio sql {target} "SELECT outcome, count(*) FROM crawl GROUP BY ALL ORDER BY 2 DESC"\n'
         f"  opilio export {target} pages.parquet\n"

@@ -10,6 +10,7 @@ import json
 import re
 import sys
 import time
+from shlex import quote
 from typing import Any
 
 import click
@@ -193,7 +194,7 @@ def summary(status: Status) -> str:
         f"  {status.urls:,} URLs known, {status.waiting:,} waiting",
     ]
     if status.system:
-        lines.append(f"  system {status.system}; what it sets: opilio settings {status.folder} --diff")
+        lines.append(f"  system {status.system}; what it sets: opilio settings {quote(str(status.folder))} --diff")
     if status.harvest is not None:
         lines.append(f"  harvest rate {status.harvest:.3f} (mean relevance, 0 to 1), judged by {status.model}")
     if status.recall is not None:
@@ -212,5 +213,5 @@ def summary(status: Status) -> str:
     for notice in status.notices[-SHOWN_NOTICES:]:
         lines += notice_lines(notice, "  ")
     if status.questions:
-        lines.append(f"  questions for you: {status.questions}; answer them: opilio ask {status.folder}")
+        lines.append(f"  questions for you: {status.questions}; answer them: opilio ask {quote(str(status.folder))}")
     return "\n".join(lines)

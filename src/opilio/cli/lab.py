@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from shlex import quote
 
 import click
 import msgspec
@@ -112,7 +113,7 @@ def record(
         if count:
             click.echo(f"{count:,} {what}", err=True)
     click.echo(_description(report.web))
-    click.echo(f"\nServe it:  opilio replay {target}")
+    click.echo(f"\nServe it:  opilio replay {quote(str(target))}")
 
 
 def _description(web: RecordedWeb) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from rich.console import Console, Group
@@ -94,5 +95,5 @@ def panel(status: Status, width: int, asked: Sequence[Text] = ()) -> Panel:
     lines += [Text(text, style="magenta") for text in said]
     lines += asked
     ending = f"  ending: {status.reason}" if status.reason else "  Ctrl-C ends the crawl; nothing is lost"
-    return Panel(Group(*lines), title=Text(f"opilio crawl {status.folder}"), subtitle=ending, title_align="left",
+    return Panel(Group(*lines), title=Text(f"opilio crawl {quote(status.folder)}"), subtitle=ending, title_align="left",
                  width=max(20, width))  # fmt: skip

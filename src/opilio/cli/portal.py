@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from shlex import quote
 
 import click
 
@@ -98,7 +99,7 @@ def portal_alongside(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes
         if not address:
             raise OpilioError(
                 "the portal did not start",
-                f"Take a free port: --portal 0. Or start it separately: opilio serve {folder}",
+                f"Take a free port: --portal 0. Or start it separately: opilio serve {quote(str(folder))}",
             )
         click.echo(f"portal: {address}", err=True)
         yield child.process

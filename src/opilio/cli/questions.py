@@ -13,6 +13,7 @@ import time
 import tty
 from collections.abc import Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -96,7 +97,7 @@ def ask(
     elif not sys.stdin.isatty():
         _list(collection.questions(), form)
         _tell_why_none(collection, form)
-        click.echo(f"This is no terminal; answer by: opilio ask {folder} --answer PAGE yes", err=True)
+        click.echo(f"This is no terminal; answer by: opilio ask {quote(str(folder))} --answer PAGE yes", err=True)
     else:
         _ask_all(collection)
         _tell_what_is_next(collection, form)
@@ -137,7 +138,8 @@ def _show_hits(collection: Collection, limit: int, form: str) -> None:
         return
     if not found:
         click.echo(
-            f"no hit: no stored page matches that is not yet an example; crawl on: opilio crawl {collection.folder}"
+            f"no hit: no stored page matches that is not yet an example; crawl on: "
+            f"opilio crawl {quote(str(collection.folder))}"
         )
         return
     for number, hit in enumerate(found, 1):
@@ -150,7 +152,7 @@ def _show_hits(collection: Collection, limit: int, form: str) -> None:
         click.echo(f"     page {hit['oid']}, topic {one_line(hit['topic'])}, {verdict}: {hit['relevance']:.2f}")
     click.echo("")
     if not sys.stdin.isatty():
-        click.echo(f"To make one an example: opilio ask {collection.folder} --pick PAGE", err=True)
+        click.echo(f"To make one an example: opilio ask {quote(str(collection.folder))} --pick PAGE", err=True)
         return
     places = _ask_places(len(found))
     if places:
@@ -189,7 +191,7 @@ def _pick(collection: Collection, found: list[dict[str, Any]], oids: Sequence[in
         if oid not in urls:
             raise InputError(
                 f"page {oid} is not among the best hits",
-                f"`opilio ask {collection.folder} --hits` shows them; for other pages: opilio feedback.",
+                f"`opilio ask {quote(str(collection.folder))} --hits` shows them; for other pages: opilio feedback.",
             )
     return [collection.feedback(urls[oid], "relevant") for oid in oids]
 
@@ -252,7 +254,7 @@ def _tell_what_is_next(collection: Collection, form: str) -> None:
     waits = collection.pending()["count"]
     if waits:
         changes = f"{waits} change{'s' if waits != 1 else ''}"
-        click.echo(f"{changes} not yet learned: opilio topics train {collection.folder}")
+        click.echo(f"{changes} not yet learned: opilio topics train {quote(str(collection.folder))}")
 
 
 class QuestionKeys:

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -79,7 +80,7 @@ def feedback(
     if is_running(folder):
         click.echo(when_learned(folder))
     elif waits:
-        click.echo(f"{_changes(waits)} not yet learned: opilio topics train {folder}")
+        click.echo(f"{_changes(waits)} not yet learned: opilio topics train {quote(str(folder))}")
 
 
 def _show_feedback(collection: Collection, as_json: bool) -> None:

@@ -9,6 +9,7 @@ import shutil
 import sys
 import tempfile
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -36,7 +37,7 @@ def status(called: Called, now: Status) -> None:
     """Show the figures of the crawl in FOLDER: the running crawl, or the last one."""
     click.echo(summary(now))
     if now.paused:
-        click.echo(f"  paused; continue with: opilio resume {called.folder}")
+        click.echo(f"  paused; continue with: opilio resume {quote(str(called.folder))}")
     if now.running:
         requests = f"{now.in_flight:,} request{'' if now.in_flight == 1 else 's'} under way"
         order = now.order_by or now.strategy
@@ -203,7 +204,7 @@ def settings(folder: Path | None, system: str | None, diff: bool) -> None:
     """
     if folder is not None and system is not None:
         raise InputError(
-            "give a FOLDER or --system, not both", f"To change it: opilio crawl {folder} --system {system}"
+            "give a FOLDER or --system, not both", f"To change it: opilio crawl {quote(str(folder))} --system {system}"
         )
     if diff:
         if folder is None and system is None:

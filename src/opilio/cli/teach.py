@@ -6,6 +6,7 @@ import json
 import math
 import time
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
@@ -72,7 +73,7 @@ def when_learned(folder: Path) -> str:
     """When a change of the training data takes effect: a running crawl learns by itself."""
     if is_running(folder):
         return "the running crawl learns this by itself"
-    return f"to learn this now: opilio topics train {folder}"
+    return f"to learn this now: opilio topics train {quote(str(folder))}"
 
 
 @topics.command()

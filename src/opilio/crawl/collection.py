@@ -18,6 +18,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from shlex import quote
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import uvloop
@@ -100,7 +101,7 @@ class Collection:
         if not (self.folder / DATABASE_NAME).is_file():
             raise CollectionError(
                 f"{self.folder}: no collection there",
-                f"Make one: opilio crawl {self.folder} --bookmarks FILE (or --seeds FILE)",
+                f"Make one: opilio crawl {quote(str(self.folder))} --bookmarks FILE (or --seeds FILE)",
             )
         self._client = OperationClient(self.folder, load(self.folder / FILE_NAME))
 
@@ -259,7 +260,8 @@ class Collection:
         if is_running(self.folder):
             raise CollectionBusy(
                 f"{self.folder}: a crawl runs here, and its settings cannot be changed meanwhile",
-                f"Stop it first: opilio stop {self.folder}. Only the order can be changed now: opilio policy",
+                f"Stop it first: opilio stop {quote(str(self.folder))}. "
+                "Only the order can be changed now: opilio policy",
             )
         with changing(self.folder) as now:
             settings = _with_full_paths(override(now, dict(changes)))

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from opilio.crawl.collection import WARC_FOLDER, Collection
 from opilio.crawl.operations.client import ask
@@ -219,7 +220,7 @@ def idle_collection(folder: Path | str) -> Collection:
     collection = Collection(folder)
     if ask(collection.folder, "status") is not None:
         raise CollectionBusy(
-            f"{collection.folder}: a crawl runs here", f"Stop it first: opilio stop {collection.folder}"
+            f"{collection.folder}: a crawl runs here", f"Stop it first: opilio stop {quote(str(collection.folder))}"
         )
     return collection
 

@@ -27,13 +27,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from opilio.process.interpreter import collect_rarely, loader, use_one_thread
+from opilio.process.interpreter import (
+    INTERRUPTED,
+    collect_rarely,
+    exit_at_once,
+    let_interrupt_exit,
+    loader,
+    use_one_thread,
+)
 
 if TYPE_CHECKING:
     from opilio.process.channel import Channel, frame, read_message
     from opilio.process.child import NICENESS, Child, OnStart, call, end_with_parent, start
 
 __all__ = [
+    "INTERRUPTED",
     "NICENESS",
     "Channel",
     "Child",
@@ -41,7 +49,9 @@ __all__ = [
     "call",
     "collect_rarely",
     "end_with_parent",
+    "exit_at_once",
     "frame",
+    "let_interrupt_exit",
     "loader",
     "read_message",
     "start",

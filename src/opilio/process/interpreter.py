@@ -1,11 +1,14 @@
-"""What every process of ours sets in its interpreter: lazy imports, threads, garbage collection."""
+"""What every process of ours sets in its interpreter: lazy imports, threads, Ctrl-C, garbage collection."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import os
-from collections.abc import Callable, Mapping
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 SINGLE_THREADED = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -19,6 +22,33 @@ CPU-seconds for each process, and memory for each thread. The cores are already 
 def use_one_thread() -> None:
     """Let numpy use one thread in this process, unless the user has set a number; call it before importing numpy."""
     os.environ.update(SINGLE_THREADED | os.environ)
+
+
+INTERRUPTED = 130
+"""Exit code after Ctrl-C, as shells have it."""
+
+
+def let_interrupt_exit() -> bool:
+    """Let Ctrl-C end this process at once and without a word; whether that is new.
+
+    A handler that somebody has set, and a signal that is ignored, stay as they are.
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        return False
+    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    return True
+
+
+@contextlib.contextmanager
+def exit_at_once() -> Iterator[None]:
+    """Let Ctrl-C end this process at once during imports, when there is nothing to finish."""
+    is_new = let_interrupt_exit()
+    try:
+        yield
+    finally:
+        if is_new:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def loader(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from opilio import learn
@@ -167,7 +168,8 @@ def classify(client: OperationClient, *, in_database: bool | None = None) -> dic
     if is_running(client.folder):
         raise CollectionBusy(
             f"{client.folder}: a crawl runs here, and re-judges pages by itself when it has a new model",
-            f"Have it train one: opilio topics train {client.folder}. Or stop it first: opilio stop {client.folder}",
+            f"Have it train one: opilio topics train {quote(str(client.folder))}. "
+            f"Or stop it first: opilio stop {quote(str(client.folder))}",
         )
     with client.opened_soon() as store:
         model = store.load_model()

@@ -10,6 +10,7 @@ import hashlib
 import mmap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 import msgspec
@@ -189,7 +190,7 @@ def read_info(folder: Path) -> Info:
         info = msgspec.json.decode((folder / INFO_FILE).read_bytes(), type=Info)
     except OSError:
         raise InputError(
-            f"{folder}: no recorded web there", f"Record one: opilio record {folder} --from SOURCE"
+            f"{folder}: no recorded web there", f"Record one: opilio record {quote(str(folder))} --from SOURCE"
         ) from None
     except msgspec.DecodeError as error:
         raise _damaged(folder, f"{INFO_FILE}: {error}") from None
