@@ -176,3 +176,14 @@ def test_classify_gives_the_same_in_the_database(folder: Path, tmp_path: Path) -
         reports.append((report["pages"], report["relevant_after"]))
     assert reports[0] == reports[1] and reports[0][0] > 50
     assert "pages classified in" in call("classify", str(copy)).stdout
+    url, kept = (
+        Collection(copy).sql("SELECT url, relevance FROM collection ORDER BY relevance DESC, url LIMIT 1").rows[0]
+    )
+    one, other = (
+        json.loads(call("classify", str(copy), way, url, "--json").stdout) for way in ("--in-memory", "--in-database")
+    )
+    assert (one["url"], one["judgement"]["topic"]) == (other["url"], other["judgement"]["topic"])
+    assert one["judgement"]["relevance"] == pytest.approx(other["judgement"]["relevance"], abs=1e-6)
+    assert one["judgement"]["relevance"] > 0.5
+    assert Collection(copy).sql(f"SELECT relevance FROM collection WHERE url = '{url}'").rows == [(kept,)]
+    assert "relevant: " in call("classify", str(copy), "--in-database", url).stdout

@@ -180,6 +180,7 @@ READINGS: dict[str, dict[str, Any]] = {
     "compare_models": {"first": 1, "second": 1},
     "compare_topics": {"first": 1, "second": 1},
     "explain": {"target": "PAGE"},
+    "classify_page": {"url": "PAGE"},
     "questions": {},
     "hits": {"limit": 5},
     "answers": {},

@@ -237,6 +237,26 @@ def test_stored_pages_are_judged_the_same_in_the_database(crawled_taught: Path, 
         assert other[3:5] == pytest.approx(one[3:5], rel=1e-6, abs=1e-6)
 
 
+def test_single_probe_judges_a_stored_page_as_in_memory(crawled_taught: Path, tmp_path: Path) -> None:
+    """One page by SingleProbe: the judgement of memory; by its text if terms are missing; errors name what is wrong."""
+    shutil.copytree(crawled_taught, tmp_path / "c")
+    collection = Collection(tmp_path / "c")
+    urls = [url for (url,) in collection.sql("SELECT url FROM collection ORDER BY oid LIMIT 12").rows]
+    for url in urls:
+        one, other = (collection.classify_page(url, in_database=way)["judgement"] for way in (False, True))
+        assert one.pop("votes").keys() == other.pop("votes").keys()
+        for name in ("relevance", "confidence"):
+            assert one.pop(name) == pytest.approx(other.pop(name), rel=1e-6)
+        assert one == other
+    before = collection.classify_page(urls[0], in_database=False)
+    collection.sql("DELETE FROM blob", write=True)
+    assert collection.classify_page(urls[0], in_database=True) != before  # it is the database that judges
+    collection.sql("DELETE FROM terms", write=True)
+    assert collection.classify_page(urls[0], in_database=True) == before
+    with pytest.raises(InputError, match="not a page of this collection"):
+        collection.classify_page("http://nowhere.test/", in_database=True)
+
+
 def test_pages_with_terms_left_out_are_judged_by_their_text(crawled_taught: Path, tmp_path: Path) -> None:
     """A page of which the database has no terms, or not all, gets the judgement that it has in memory."""
     shutil.copytree(crawled_taught, tmp_path / "c")

@@ -126,21 +126,30 @@ def _hits_taken(collection: Collection) -> set[str]:
 
 @click.command()
 @FOLDER
+@click.argument("url", required=False)
 @click.option(
     "--in-database/--in-memory", default=None,
     help="Judge by SQL (a Bayes tree only), or page by page in memory. By default, what is faster.",
 )  # fmt: skip
 @AS_JSON
-def classify(folder: Path, in_database: bool | None, as_json: bool) -> None:
+def classify(folder: Path, url: str | None, in_database: bool | None, as_json: bool) -> None:
     """Classify all stored pages of FOLDER again by the newest model, while no crawl runs.
 
     Both ways give the same judgements. In the database, BulkProbe of the Focus paper classifies hundreds of pages in
     one statement, by their terms; in memory, the text of each page is read again.
 
+    With the URL of a stored page, only this page is judged, also while a crawl runs; the judgement is printed and not
+    stored. In the database, the paper's SingleProbe looks up each term of the page, node by node.
+
     \b
     opilio classify birds
     opilio classify birds --in-database
+    opilio classify birds --in-database https://example.org/barn-owl
     """
+    if url is not None:
+        report = Collection(folder).classify_page(url, in_database=bool(in_database))
+        click.echo(json.dumps(report)) if as_json else _show_judgement(report)
+        return
     began_s = time.monotonic()
     judged = Collection(folder).classify(in_database=in_database)
     took_s = time.monotonic() - began_s

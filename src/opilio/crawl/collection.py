@@ -393,6 +393,7 @@ class Collection:
     confirm_archetype = method(training.confirm_archetype)
     reject_archetype = method(training.reject_archetype)
     classify = method(training.classify)
+    classify_page = method(training.classify_page)
     train = method(training.train)
     models = method(training.models)
     refused_models = method(training.refused_models)

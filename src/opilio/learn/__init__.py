@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from opilio.learn.models import compare_models, list_models, reuse_model
     from opilio.learn.rejudging import (
         Rejudged,
+        judge_page,
         link_context,
         rejudge,
         rejudge_all_directories,
@@ -83,6 +84,7 @@ __all__ = [
     "explain",
     "explain_link",
     "gather",
+    "judge_page",
     "keyword_model",
     "learns_from_crawled",
     "link_context",
@@ -143,6 +145,7 @@ _MODULES = {
     "list_models": "models",
     "reuse_model": "models",
     "Rejudged": "rejudging",
+    "judge_page": "rejudging",
     "link_context": "rejudging",
     "rejudge": "rejudging",
     "rejudge_all_directories": "rejudging",

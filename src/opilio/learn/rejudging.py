@@ -39,7 +39,8 @@ from opilio.store.judgements import (
     unaccepted_in,
 )
 from opilio.store.links import parent_anchors
-from opilio.store.probes import bulk_probe, known_pages, whole_pages
+from opilio.store.pages import page_for_explanation
+from opilio.store.probes import bulk_probe, known_pages, single_probe, whole_pages
 from opilio.store.terms import parent_terms
 from opilio.topics import hierarchy_of
 from opilio.topics.hierarchy import ROOT, Hierarchy
@@ -195,13 +196,8 @@ def _judge(
     pages, tree = len(pages_of_older_models(store, below)), model.trained_judge
     if in_database is None:
         in_database = isinstance(tree, BayesTree) and pages >= DATABASE_PAGES and _is_newest(store, model)
-    if in_database and not isinstance(tree, BayesTree):
-        raise InputError(
-            f"model {model.version} is of the classifier {model.classifier}, which cannot judge in the database",
-            "Only a Bayes tree can: set classify.classifier to bayes, then train: opilio topics train FOLDER",
-        )
-    if in_database and isinstance(tree, BayesTree):
-        yield DatabaseJudge(store, model, tree, settings)
+    if in_database:
+        yield DatabaseJudge(store, model, _bayes_tree(model), settings)
         return
     if on_start is None or pages <= CHUNK_PAGES:
         chosen: AbstractContextManager[PagesJudge | PagesJudgeProcess] = nullcontext(PagesJudge(model_bytes))
@@ -209,6 +205,17 @@ def _judge(
         chosen = PagesJudgeProcess(model_bytes, on_start)
     with chosen as judge:
         yield lambda rows: judge(_stored(store, rows, settings))
+
+
+def _bayes_tree(model: Model) -> BayesTree:
+    """The model's tree, which is in the database too."""
+    tree = model.trained_judge
+    if not isinstance(tree, BayesTree):
+        raise InputError(
+            f"model {model.version} is of the classifier {model.classifier}, which cannot judge in the database",
+            "Only a Bayes tree can: set classify.classifier to bayes, then train: opilio topics train FOLDER",
+        )
+    return tree
 
 
 def _is_newest(store: Store, model: Model) -> bool:
@@ -252,6 +259,40 @@ class DatabaseJudge:
         judged = PagesJudge(self._model.to_bytes())(_stored(self._store, rest, self._settings)) if rest else []
         found.update(zip((page.oid for page in rest), judged, strict=True))
         return [msgspec.structs.replace(found[oid], model_version=self._model.version) for oid in oids]
+
+
+def judge_page(
+    store: Store, url: str, settings: ClassifySettings, *, in_database: bool
+) -> tuple[JudgedPage, Judgement]:
+    """What the newest model says of one stored page, which stays as it is.
+
+    With `in_database`, a Bayes tree judges by SingleProbe (Focus 2.1.3): each term of the page is looked up in the
+    database, node by node. A page of which the database has not all terms is judged by its text.
+    """
+    model_bytes, found = store.load_model(), page_for_explanation(store, url)
+    if not model_bytes:
+        raise InputError("there is no model yet", "Train one: opilio topics train FOLDER")
+    if found is None:
+        raise InputError(f"{url}: not a page of this collection", "Give the URL of a stored page, or crawl it.")
+    page = JudgedPage(
+        found.oid, found.relevance or 0.0, found.url, found.title or "", found.language or "", found.text or ""
+    )
+    said = _probe_page(store, Model.from_bytes(model_bytes), page.oid) if in_database else None
+    if said is None:
+        if not page.text:
+            raise InputError(f"{page.url}: its text is not kept", "Set store.text = true before you crawl.")
+        [said] = PagesJudge(model_bytes)(_stored(store, [page], settings))
+    return page, said
+
+
+def _probe_page(store: Store, model: Model, oid: int) -> Judgement | None:
+    """The judgement of one page by SingleProbe; None if the database has not all its terms."""
+    tree = _bayes_tree(model)
+    with store.reading() as cursor:
+        if not whole_pages(cursor, [oid]):
+            return None
+        said = tree.judge_probabilities(single_probe(cursor, oid)) if known_pages(cursor, [oid]) else Judgement()
+    return msgspec.structs.replace(said, model_version=model.version)
 
 
 def _chunks(store: Store, version: int) -> Iterator[list[JudgedPage]]:

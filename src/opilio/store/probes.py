@@ -4,7 +4,7 @@ The model lies in the tables of the paper's figure 1: `taxonomy_stat` has each t
 included; `stat` has log theta by node, topic and term; `blob` has the same with the topics of a node and term in one
 row. Only what was counted in training is there: a term that is missing has log theta = -logdenom.
 
-`single_probe` goes through one page term by term and looks each up in `blob` (figure 2); it is here for comparison.
+`single_probe` goes through one page term by term and looks each up in `blob` (figure 2).
 `bulk_probe` judges all pages at once by joins (figure 3). The paper calls that node by node from the root down; here
 the node is one more column, and all nodes are done in one pass over the terms: in two thirds of the time, measured with
 20 and 100 topics. It is one statement that only reads.

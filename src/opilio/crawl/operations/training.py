@@ -11,6 +11,8 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
+import msgspec
+
 from opilio import learn
 from opilio.crawl.operations.client import OperationClient, caller_operation, is_running
 from opilio.crawl.operations.context import Context, LiveCrawl, address_of
@@ -179,6 +181,24 @@ def classify(client: OperationClient, *, in_database: bool | None = None) -> dic
         judged = learn.rejudge(store, model, examples, settings.classify, all_pages=True, in_database=in_database)
         judged.relevant_after += learn.rejudge_all_directories(store, settings, examples)
     return dataclasses.asdict(judged)
+
+
+@operation(
+    READS,
+    rest=Route("GET", "classify", "teaching"),
+    about={"in_database": Meta(description="Judge by SQL: SingleProbe of a Bayes tree.")},
+)
+def classify_page(at: Context, url: str, *, in_database: bool = False) -> dict[str, Any]:
+    """What the newest model says of one stored page: its URL, its title and the judgement. Nothing is stored.
+
+    With `in_database`, a Bayes tree judges by SQL, with one look-up for each node and term (SingleProbe); the judgement
+    is the same as in memory.
+    """
+    address = address_of(url, "Give the URL of a stored page.")
+    page, said = learn.judge_page(at.store, address, at.settings.classify, in_database=in_database)
+    paths = {topic.kcid: topic.path or topic.name for topic in at.store.load_topics()}
+    judgement = {**msgspec.structs.asdict(said), "topic": paths.get(said.topic, "")}
+    return {"url": page.url, "title": page.title, "judgement": judgement}
 
 
 @operation(READS, rest=Route("GET", "models", "teaching"))
