@@ -1,12 +1,13 @@
 """Whether a yes can be relied on: calibrated acceptance on labelled webs, and the fit behind its prior.
 
     python -m bench.quality.calibration --webs FOLDER [--split final] [--pages 400] [--quick] [--plot FILE]
+    python -m bench.quality.calibration --webs FOLDER --set 'classify.spaces=["terms", "encoder"]'
 
 FOLDER has recorded webs in its folders. For each topic a crawl starts from five examples, in the default order, with a
 judge that is not calibrated and has no negatives. The pages that it met are what a model is then calibrated on, without
-any answer. Printed are, for each web, the precision and recall of the accepted pages, what the model expected of them,
-and how often the truth lay in its interval; then, for all webs, how often pages with a given probability were right (a
-reliability diagram, which `--plot` draws).
+any answer; `--set` changes its settings. Printed are, for each web, the precision and recall of the accepted pages,
+what the model expected of them, how often the truth lay in its interval, and the average precision of its ranking;
+then, for all webs, how often pages with a given probability were right (a reliability diagram, which `--plot` draws).
 
 With `--fit` also the numbers of the prior (`PRIOR` in classify/calibration.py), fitted on these topics as they were
 crawled and with pages left out until 25 or 50 % were right, for all webs and with each web left out. The last line is
@@ -36,6 +37,7 @@ from opilio.lab.experiments.simulate import Simulation
 from opilio.lab.experiments.tasks import Start, TaskTopic
 from opilio.learn import prepare_strategy
 from opilio.settings import Settings, override
+from opilio.settings.files import parse_assignment
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT
 
 SHARES = {0.0: 1.0, 0.25: 0.2, 0.5: 0.05}
@@ -70,7 +72,7 @@ def met_pages(loaded: Loaded, experiment: Experiment, topic: TaskTopic, pages: i
 
 
 def calibrated(
-    loaded: Loaded, experiment: Experiment, topic: TaskTopic, met: Sequence[int], share: float
+    loaded: Loaded, experiment: Experiment, topic: TaskTopic, met: Sequence[int], share: float, settings: Settings
 ) -> Calibrated | None:
     """A model calibrated on pages met; some that are not right are left out, when a larger `share` is wanted."""
     right = set(topic.targets)
@@ -85,7 +87,7 @@ def calibrated(
     items = [ClassifierInput.of(document, "") for _, document in documents]
     training = training_of(experiment.judge, loaded.analysed, topic, experiment.seed)
     examples = tuple(Example(ABOVE_ROOT, item, positive=False) for item in items)
-    tree = SvmTree.train(replace(training, met=examples), Settings())
+    tree = SvmTree.train(replace(training, met=examples), settings)
     calibration = tree.trained.calibrations[ROOT]
     relevance = np.array([tree.judge(item).relevance for item in items])
     inside = np.clip(relevance, UNSURE, 1 - UNSURE)
@@ -96,7 +98,9 @@ def calibrated(
     return Calibrated(loaded.name, share, scores, calibration.separation, relevance, probabilities, expected, truth)
 
 
-def measure(folder: Path, split: str, topics: int, pages: int, shares: Sequence[float]) -> list[Calibrated]:
+def measure(
+    folder: Path, split: str, topics: int, pages: int, shares: Sequence[float], settings: Settings
+) -> list[Calibrated]:
     judge = JudgeChoice("svm", settings={"classify.calibrate": False})
     experiment = Experiment(
         "calibration", (Web(str(folder)),), (Contestant("evidence"),), judge=judge,
@@ -108,7 +112,7 @@ def measure(folder: Path, split: str, topics: int, pages: int, shares: Sequence[
         met = met_pages(loaded, experiment, topic, pages)
         if sum(page in set(topic.targets) for page in met) < 3:
             continue  # there is nothing to accept
-        made = [calibrated(loaded, experiment, topic, met, share) for share in shares]
+        made = [calibrated(loaded, experiment, topic, met, share, settings) for share in shares]
         found += [one for one in made if one is not None]
         first = found[-len([one for one in made if one is not None])]
         precision, recall = accuracy(first)
@@ -122,6 +126,12 @@ def accuracy(one: Calibrated) -> tuple[float, float]:
     accepted = one.relevance >= 0.5
     both = int((accepted & one.right).sum())
     return both / max(1, int(accepted.sum())), both / max(1, int(one.right.sum()))
+
+
+def average_precision(one: Calibrated) -> float:
+    """The mean precision at each right page, in the order of relevance."""
+    right = one.right[np.argsort(-one.relevance, kind="stable")]
+    return float((np.cumsum(right) / np.arange(1, len(right) + 1))[right].mean())
 
 
 def fit(found: Sequence[Calibrated]) -> list[float]:
@@ -173,6 +183,9 @@ def main() -> None:
     parser.add_argument("--topics", type=int, default=10)
     parser.add_argument("--pages", type=int, default=400, help="pages that a crawl meets")
     parser.add_argument("--fit", action="store_true", help="fit the prior, too")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="a setting of the model"
+    )
     parser.add_argument("--plot", type=Path, help="draw the reliability diagram")
     parser.add_argument("--quick", action="store_true", help="two topics, 100 pages")
     options = parser.parse_args()
@@ -181,7 +194,8 @@ def main() -> None:
     if options.only:
         folders = [folder for folder in folders if folder.name in options.only]
     shares = tuple(SHARES) if options.fit else (0.0,)
-    found = [one for folder in folders for one in measure(folder, options.split, topics, pages, shares)]
+    settings = override(Settings(), dict(map(parse_assignment, options.set)))
+    found = [one for folder in folders for one in measure(folder, options.split, topics, pages, shares, settings)]
     plain = [one for one in found if one.share == 0.0]
     result: dict[str, object] = {"bench": "calibration", "split": options.split, "pages": pages}
     for web in dict.fromkeys(one.web for one in plain):
@@ -189,9 +203,10 @@ def main() -> None:
         precision, recall = (float(np.mean(values)) for values in zip(*map(accuracy, of_web), strict=True))
         expected = float(np.mean([one.expected[0] for one in of_web]))
         covered = float(np.mean([one.expected[1] <= accuracy(one)[0] <= one.expected[2] for one in of_web]))
+        ranking = float(np.mean([average_precision(one) for one in of_web]))
         print(f"{web}: {len(of_web)} topics, accepted precision {precision:.2f} (expected {expected:.2f}, in the"
-              f" interval {covered:.0%}), recall {recall:.2f}")  # fmt: skip
-        result[web] = [round(value, 3) for value in (precision, recall, expected, covered)]
+              f" interval {covered:.0%}), recall {recall:.2f}, average precision {ranking:.2f}")  # fmt: skip
+        result[web] = [round(value, 3) for value in (precision, recall, expected, covered, ranking)]
     diagram = reliability(plain)
     print("probability  right  pages")
     for said, right, count in diagram:
