@@ -7,6 +7,7 @@ are in the names: `_s` is seconds, `_bytes` is bytes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 
@@ -482,6 +483,10 @@ class RunSettings:
 @dataclass(frozen=True)
 class Settings:
     """All settings of a collection: one section of crawl.toml for each field."""
+
+    given: ClassVar[frozenset[str]] = frozenset()
+    """Dotted names of what the user has set, be it to the default: another system leaves it as it is. Not a setting
+    itself; `files.py` gives each `Settings` that it makes its own."""
 
     limits: LimitSettings = LimitSettings()
     scope: ScopeSettings = ScopeSettings()
