@@ -103,7 +103,7 @@ class FrontierSettings:
     # when the crawl ends, and nothing is promoted.
     distill_after: int = 0
     # How a crawl finds hubs and authorities: `weighted` (links count by relevance, and navigation does not), `hits`
-    # (BINGO) or `focus` (the distiller of Focus). Also used when the crawl ends.
+    # (BINGO) or `focus` (the distiller of Focus). Also used when the crawl ends, and to choose archetypes.
     distill_method: str = "weighted"
     # `weighted` and `focus`: only pages with a relevance above this can be authorities (rho of Focus).
     distill_rho: float = 0.5
