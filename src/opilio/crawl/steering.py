@@ -35,6 +35,7 @@ from opilio.store.urls import (
     follow_links_of,
     requeue_pages,
     requeue_unlocked,
+    take_up_hosts,
     unfollowed_pages,
 )
 
@@ -42,6 +43,7 @@ NOTICE = "steering"
 CLAIMED = "URLs of other parts that the user named"
 FOUND_AGAIN = "pages queued again after they were forgotten"
 FOLLOWED = "links followed later"
+TAKEN_UP = "URLs of bad hosts tried again"
 MAX_BOOST = 1000.0
 FAR_STEPS = 2**15
 """Of a page whose path is not known any more: it is followed for its own sake or not at all."""
@@ -162,6 +164,13 @@ class Steering(BackgroundTask):
             await self._commit()
             again = await asyncio.to_thread(requeue_pages, self._store, oids)
             self._reopen([(oid, topic, True) for oid, topic in again], FOUND_AGAIN)
+
+    async def take_up_hosts(self, sids: Sequence[int], limit: int) -> None:
+        """Queue what was given up together with some hosts, at most `limit` URLs of each."""
+        async with self._changing():
+            await self._commit()
+            again = await asyncio.to_thread(take_up_hosts, self._store, sids, limit)
+            self._reopen(again, TAKEN_UP)
 
     async def follow_links(self, strategy: Strategy) -> int:
         """Queue links that were not followed, of pages whose links a strategy follows as they are judged now.

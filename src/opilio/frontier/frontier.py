@@ -241,6 +241,10 @@ class Frontier:
             self.tiers.drop(url, Outcome.LOCKED)
         return closed, opened
 
+    def give_another_chance(self, host: Host) -> None:
+        """Try a bad host once more."""
+        self._table.give_another_chance(host)
+
     def boost(self, name: str, factor: float) -> list[Host]:
         """Let a host, and all below it, have their turn sooner: all queued URLs are reordered."""
         touched = self._table.boost(name, factor)

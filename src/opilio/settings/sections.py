@@ -415,10 +415,12 @@ class RevisitSettings:
     first_s: float = 86_400.0
     # A page is never due sooner than this after its last visit ...
     min_s: float = 3600.0
-    # ... and always after this time. A page that can no longer be fetched is tried again after this time,
-    # unless its host has been given up as bad; `--retry-failed` tries those.
+    # ... and always after this time. A page that can no longer be fetched is tried again after this time.
     max_s: float = 2_592_000.0
-    # Share (0 to 1) of the requests that may be visits to stored pages while new URLs are queued.
+    # A host that was given up as `bad` is tried again after this many seconds. The time doubles with each failure, up
+    # to `max_s`. Once the host responds, its URLs are queued again.
+    bad_host_s: float = 3600.0
+    # Share (0 to 1) of the latest 1,000 requests that may be visits to stored pages while new URLs are queued.
     share: float = 0.5
 
 

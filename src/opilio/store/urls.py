@@ -57,6 +57,16 @@ RETRY_FAILED = change_states(
 )
 """Requeues what failed, and what was dropped because its host was given up."""
 
+_HOST_FAILED = ", ".join(f"'{outcome}'" for outcome in Outcome if outcome.blames_host)
+_GIVEN_UP = f"(outcome = '{Outcome.BAD_HOST}' OR state = '{UrlState.FAILED}' AND outcome IN ({_HOST_FAILED}))"
+TAKE_UP = change_states(
+    (UrlState.FAILED, UrlState.DROPPED),
+    UrlState.WAITING,
+    f"numtries = 0, not_before = NULL, outcome = CASE WHEN oid IN (SELECT oid FROM pages) THEN '{Outcome.OK}' END",
+    where=f"{_GIVEN_UP} AND oid IN (SELECT unnest(?::BIGINT[]))",
+)
+"""Requeues URLs that were given up together with their host, by their oids."""
+
 RECRAWL = change_states(
     (UrlState.FETCHED,),
     UrlState.WAITING,
@@ -123,6 +133,11 @@ _QUEUED_OF_HOSTS = "SELECT oid, topic FROM crawl WHERE state = 'waiting' AND sid
 _LOCKED_OF_HOSTS = """
     SELECT oid, topic, oid IN (SELECT oid FROM pages)
     FROM crawl WHERE state = 'dropped' AND outcome = 'locked-domain' AND sid IN (SELECT unnest(?::INTEGER[]))
+"""
+_GIVEN_UP_OF_HOSTS = f"""
+    SELECT oid, topic, oid IN (SELECT oid FROM pages) AS is_stored
+    FROM crawl WHERE state IN ('failed', 'dropped') AND {_GIVEN_UP} AND sid IN (SELECT unnest($1::INTEGER[]))
+    QUALIFY row_number() OVER (PARTITION BY sid ORDER BY is_stored DESC, relevance DESC, oid) <= $2
 """
 _STORED = f"""
     SELECT oid, topic FROM crawl
@@ -290,6 +305,17 @@ def requeue_unlocked(store: Store, sids: Sequence[int]) -> list[tuple[int, int, 
     found = [(oid, topic, stored) for oid, topic, stored in _rows(store, _LOCKED_OF_HOSTS, [list(sids)])]
     if found:
         store.query(UNLOCK, [[oid for oid, _, _ in found]], write=True)
+    return found
+
+
+def take_up_hosts(store: Store, sids: Sequence[int], limit: int) -> list[tuple[int, int, bool]]:
+    """Queue what was given up together with some hosts, at most `limit` URLs of each, stored pages first.
+
+    Returns oid and topic of each URL, and whether its page is stored.
+    """
+    found = [(oid, topic, stored) for oid, topic, stored in _rows(store, _GIVEN_UP_OF_HOSTS, [list(sids), limit])]
+    if found:
+        store.query(TAKE_UP, [[oid for oid, _, _ in found]], write=True)
     return found
 
 
