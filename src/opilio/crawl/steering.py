@@ -178,7 +178,7 @@ class Steering(BackgroundTask):
         Returns how many. So a crawl with a hard focus that ran dry goes on once another topic is wanted (Focus 3.7).
         """
         ledger = self._absorber.ledger
-        if not ledger.states.has_not_followed:
+        if not ledger.states.not_followed:
             return 0
         await self._commit()
         pages = await asyncio.to_thread(unfollowed_pages, self._store)
@@ -188,7 +188,9 @@ class Steering(BackgroundTask):
         async with self._changing():
             await self._commit()
             again = await asyncio.to_thread(follow_links_of, self._store, chosen)
-            self._reopen([(oid, topic, False) for oid, topic in again], FOLLOWED)
+            for _, _, url, sid in again:
+                self._frontier.traps.count(url, sid)
+            self._reopen([(oid, topic, False) for oid, topic, _, _ in again], FOLLOWED)
             return len(again)
 
     def _follows(self, strategy: Strategy, page: UnfollowedPage) -> bool:

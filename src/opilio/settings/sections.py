@@ -35,7 +35,8 @@ class LimitSettings:
     max_bytes: int = 0
     # At most this many pages are stored from one host.
     max_pages_per_host: int = 0
-    # At most this many URLs are remembered; further ones are counted and forgotten.
+    # At most this many URLs are remembered; further ones are counted and forgotten. URLs to which no link is followed
+    # count apart.
     max_urls: int = 100_000_000
     # The crawl ends when it estimates that it has found this share (0 to 1) of the relevant pages within reach.
     recall: float = 0.0

@@ -111,9 +111,11 @@ FETCH_AGAIN = change_states(
 FOLLOW = change_states(
     (UrlState.DROPPED,),
     UrlState.WAITING,
-    "outcome = NULL, topic = f.topic, depth = f.depth + 1, relevance = f.relevance, priority = f.relevance",
+    "outcome = NULL, topic = f.topic, parent = f.parent, depth = f.depth + 1, relevance = f.relevance, "
+    "priority = f.relevance",
     source="""(
-        SELECT l.oid_dst AS oid, arg_max(c.topic, coalesce(p.relevance, 0)) AS topic, min(c.depth) AS depth,
+        SELECT l.oid_dst AS oid, arg_max(c.topic, coalesce(p.relevance, 0)) AS topic,
+               arg_max(c.oid, coalesce(p.relevance, 0)) AS parent, min(c.depth) AS depth,
                max(coalesce(p.relevance, 0)) AS relevance
         FROM links l JOIN pages p ON p.oid = l.oid_src JOIN crawl c ON c.oid = l.oid_src
         WHERE l.oid_src IN (SELECT unnest(?::BIGINT[])) GROUP BY l.oid_dst
@@ -173,9 +175,9 @@ _FOLLOWED_FROM = f"""
     SELECT DISTINCT c.oid FROM crawl c JOIN links l ON l.oid_dst = c.oid
     WHERE c.state = 'dropped' AND c.outcome = '{Outcome.NOT_FOLLOWED}' AND l.oid_src IN (SELECT unnest(?::BIGINT[]))
 """
-_TOPICS_OF = "SELECT oid, topic FROM crawl WHERE oid IN (SELECT unnest(?::BIGINT[])) ORDER BY oid"
+_FOLLOWED = "SELECT oid, topic, url, sid FROM crawl WHERE oid IN (SELECT unnest(?::BIGINT[])) ORDER BY oid"
 _TRAP_LIKE = r"""
-    SELECT url, sid FROM crawl WHERE outcome IS DISTINCT FROM 'trap'
+    SELECT url, sid FROM crawl WHERE coalesce(outcome, '') NOT IN ('trap', 'not-followed')
     AND (url LIKE '%?%' OR regexp_matches(url, '/(19|20)\d\d[-/]\d{1,2}([-/]\d{1,2})?/?$'))
 """
 _PAGE_SKETCHES = """
@@ -352,13 +354,13 @@ def unfollowed_pages(store: Store) -> list[UnfollowedPage]:
     return [UnfollowedPage(*row) for row in _rows(store, _UNFOLLOWED_PAGES)]
 
 
-def follow_links_of(store: Store, pages: Sequence[int]) -> list[tuple[int, int]]:
-    """Queue the links of some pages that were not followed so far: oid and topic of each."""
+def follow_links_of(store: Store, pages: Sequence[int]) -> list[tuple[int, int, str, int]]:
+    """Queue the links of some pages that were not followed so far: oid, topic, URL and host of each."""
     oids = [oid for (oid,) in _rows(store, _FOLLOWED_FROM, [list(pages)])]
     if not oids:
         return []
     store.query(FOLLOW, [list(pages)], write=True)
-    return [(oid, topic) for oid, topic in _rows(store, _TOPICS_OF, [oids])]
+    return [(oid, topic, url, sid) for oid, topic, url, sid in _rows(store, _FOLLOWED, [oids])]
 
 
 def unfollowed_urls(store: Store) -> Iterator[int]:
