@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from opilio.classify import KeywordJudge, Model, QueryJudge
 from opilio.features.classifier_input import ClassifierInput, TextReader
+from opilio.topics.hierarchy import ROOT
 
 WORDS = ["owl", "barn", "hawk", "nest", "egg", "wing", "feather", "beak", "claw", "prey"]
 counts_of = st.dictionaries(st.sampled_from(WORDS), st.integers(1, 50), max_size=len(WORDS))
@@ -33,7 +34,8 @@ def cosine(page: dict[str, int], keywords: list[str]) -> float:
 @settings(max_examples=300)
 @given(page=counts_of, keywords=keywords_of)
 def test_agrees_with_the_definition(page: dict[str, int], keywords: dict[int, list[str]]) -> None:
-    """The judged topic is one with the greatest cosine, the lowest number among equals, and its cosine is the judgement."""
+    """The judged topic is one with the greatest cosine, the lowest number among equals, and its cosine is the judgement.
+    A page that nothing fits is filed under no topic."""
     usable = {topic: words for topic, words in keywords.items() if words}
     topic, relevance = judged(keywords, page)
     if not usable:
@@ -43,6 +45,9 @@ def test_agrees_with_the_definition(page: dict[str, int], keywords: dict[int, li
     best = max(expected.values())
     assert relevance == pytest.approx(best, abs=1e-9)
     assert 0.0 <= relevance <= 1.0
+    if not relevance:
+        assert topic == ROOT
+        return
     assert topic in usable
     assert expected[topic] == pytest.approx(best, abs=1e-9)
     clear_winners = [number for number, value in expected.items() if value > best - 1e-9]
@@ -54,19 +59,19 @@ def test_a_tie_goes_to_the_lowest_number() -> None:
     """Two topics with the same keywords, in whatever order they were given."""
     keywords = {9: ["owl", "barn"], 4: ["owl", "barn"], 7: ["hawk"]}
     assert judged(keywords, {"owl": 3}) == (4, pytest.approx(1 / math.sqrt(2)))
-    assert judged(keywords, {"prey": 3}) == (4, 0.0), "nothing fits: the first topic, not at all"
+    assert judged(keywords, {"prey": 3}) == (ROOT, 0.0), "nothing fits: no topic takes it"
 
 
 def test_topics_without_keywords_take_no_part() -> None:
     """They are never the answer; without any keywords nothing is accepted."""
     assert judged({0: [], 1: ["owl"], 2: []}, {"owl": 1}) == (1, pytest.approx(1.0))
-    assert judged({0: [], 1: ["owl"], 2: []}, {"hawk": 1}) == (1, 0.0)
+    assert judged({0: [], 1: ["owl"], 2: []}, {"hawk": 1}) == (ROOT, 0.0)
     assert not KeywordJudge({0: "", 1: ""}).judge(TextReader().read("", "owl")).accepted
 
 
 def test_a_page_without_words_is_about_nothing() -> None:
-    """No terms: relevance 0 for the first topic that has keywords."""
-    assert judged({3: ["owl"], 5: ["hawk"]}, {}) == (3, 0.0)
+    """No terms: relevance 0, and no topic takes it."""
+    assert judged({3: ["owl"], 5: ["hawk"]}, {}) == (ROOT, 0.0)
 
 
 def test_a_repeated_keyword_weighs_more() -> None:
@@ -104,7 +109,7 @@ def read(title: str, text: str) -> ClassifierInput:
 
 def test_a_query_is_on_the_scale_of_all_classifiers() -> None:
     """A page about all words of a query is relevant, above all when its title says so; a page that mentions one of them
-    in passing is not, nor is one without them."""
+    in passing is not, nor is one without them, and what is rejected is filed under no topic."""
     judge = QueryJudge({1: "volcano eruption"})
     filler = "The town has a market, a school and two bridges over the river. " * 30
     about = read("Volcano eruption", "The eruption of the volcano lasted days. " * 5 + filler)
@@ -113,6 +118,7 @@ def test_a_query_is_on_the_scale_of_all_classifiers() -> None:
     order = [judge.judge(item).relevance for item in (about, in_text, passing, read("A town", filler))]
     assert order[0] > order[2] and order[0] >= 0.5 and order[1] >= 0.5 > order[2] > order[3] == 0.0
     assert [judge.judge(item).accepted for item in (about, in_text, passing)] == [True, True, False]
+    assert [judge.judge(item).topic for item in (about, in_text, passing)] == [1, 1, ROOT]
     assert {reason.feature for reason in judge.explain(about).steps[0].reasons} == {"volcano", "eruption"}
 
 

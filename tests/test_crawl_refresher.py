@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterator
@@ -9,11 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fetch_servers import WebServer, html
 from killed_crawls import kill_a_crawl
 from opilio import Collection
 from opilio.crawl import Status
+from opilio.crawl.refresher import WINDOW_REQUESTS, RevisitShare
+from opilio.crawl.steering import TAKEN_UP
 from opilio.errors import CollectionBusy, SettingsError
 from opilio.settings import RevisitSettings
 from opilio.store import Batch, Store
@@ -160,6 +166,49 @@ def test_a_page_that_fails_stays_and_is_tried_again(collection: Collection, serv
         [("fetched", "ok")], [("fetched", "not-modified")], [("waiting", "not-modified")], [("waiting", "ok")]
     )  # fmt: skip
     assert collection.sql("SELECT count(*) FROM pages").rows == [(3,)]
+
+
+def test_a_bad_host_is_tried_again(collection: Collection, server: WebServer) -> None:
+    """A host that does not respond any more is given up, and tried again by one request at a time, after twice as long
+    each time. Once it responds, all its pages are visited again, and a new link is followed."""
+    good, tries = dict(server.routes), []
+
+    async def fail(_: bytes, __: Any, ___: Any) -> None:
+        tries.append(time.monotonic())
+        await asyncio.sleep(5)
+
+    def is_back() -> bool:
+        if not tries and {"/a", "/b"} <= set(server.paths()):
+            server.routes.update(dict.fromkeys(good, fail))
+        elif len(tries) >= 5 and server.routes["/"] is fail:
+            server.requests.clear()
+            server.routes.update(good)
+            server.routes["/"] = page("birds are back", "/c")
+        return len(tries) >= 5 and {"/", "/a", "/b", "/c"} <= set(server.paths())
+
+    settings = {"fetch.max_tries": 1, "fetch.host_tries": 2, "fetch.max_backoff_s": 0.0, "fetch.per_host": 1}
+    settings |= {"fetch.total_timeout_s": 0.5, "revisit.bad_host_s": 0.2, "revisit.max_s": 20.0}
+    status = collection.crawl(on_tick=until(is_back), settings=settings)
+    waits = [later - earlier for earlier, later in itertools.pairwise(tries)]
+    assert waits[1] >= 0.7 and waits[2] >= 0.9 and waits[3] >= 1.3, waits
+    assert status.bad_hosts == 0 and status.counters[TAKEN_UP] >= 4
+    assert collection.sql("SELECT count(*) FROM crawl WHERE state IN ('failed', 'dropped')").rows == [(0,)]
+
+
+@given(st.floats(0.01, 1.0), st.lists(st.tuples(st.integers(1, 300), st.booleans()), max_size=60))
+def test_the_share_holds_over_the_latest_requests(share: float, steps: list[tuple[int, bool]]) -> None:
+    """Whatever came before: never more revisits than the share of a window, and after a window without any, as many as
+    that. `True` stands for a time without new URLs, when every request is a revisit."""
+    counted, requests = RevisitShare(share), 0
+    for count, is_idle in steps:
+        room = counted.room(requests)
+        assert room <= share * WINDOW_REQUESTS
+        counted.queue(count if is_idle else max(0, min(count, room)), requests)
+        requests += count
+    most = int(share * WINDOW_REQUESTS)
+    assert counted.room(requests + WINDOW_REQUESTS) == most
+    counted.queue(most, requests + WINDOW_REQUESTS)
+    assert counted.room(requests + 2 * WINDOW_REQUESTS - 1) == 0
 
 
 def test_a_killed_standing_crawl_loses_nothing(collection: Collection, server: WebServer) -> None:

@@ -7,9 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dry_webs import COMMON_WORDS, FUND_WORDS, GOOD, NEARBY, STOCK_WORDS
 from opilio import Collection
+from opilio.federation.peers import Offer
+from opilio.frontier.filters import TrapGuard
+from opilio.model import Outcome
+from opilio.settings import TrapSettings, own_settings
 from webs import Page, Web
 
 FUNDS, STOCKS = 12, 12
@@ -96,10 +102,44 @@ def test_another_order_follows_them(funds: Collection) -> None:
     assert stored(funds) >= HIDDEN
 
 
-def test_a_link_from_a_page_on_the_topic_takes_a_url_up(funds: Collection) -> None:
-    """A URL that is known only from pages that are not followed is fetched when the user names it."""
+def test_whoever_names_a_url_takes_it_up(funds: Collection) -> None:
+    """A URL that is known only from pages that are not followed is fetched when the user or a peer names it, and its
+    row says how it was reached then."""
     funds.crawl()
-    hidden = min(HIDDEN)
-    funds.add_example(GOOD, f"http://funds.test{hidden}")
+    known = funds.sql("SELECT url FROM crawl WHERE outcome = 'not-followed' AND url LIKE '%/fund/%' ORDER BY url").rows
+    by_user, by_peer = (url.removeprefix("http://funds.test") for (url,) in known[:2])
+    how = "SELECT parent, depth FROM crawl WHERE url LIKE '%{}'"
+    assert funds.sql(how.format(by_user)).rows[0][0] is not None
+    funds.add_example(GOOD, f"http://funds.test{by_user}")
+    offer = Offer(f"http://funds.test{by_peer}", GOOD, 0.9, "")
+    assert [funds.take_offers("peer", [offer]) for _ in range(2)] == [1, 0]
     funds.crawl()
-    assert hidden in stored(funds)
+    assert {by_user, by_peer} <= stored(funds)
+    assert [funds.sql(how.format(path)).rows for path in (by_user, by_peer)] == [[(None, 0)], [(None, 1)]]
+
+
+def test_they_take_no_room_from_others(funds: Collection, tmp_path: Path) -> None:
+    """With room for no more URLs than are followed, the same pages are fetched, and the room is full."""
+    funds.crawl()
+    followed = count(funds, "outcome IS DISTINCT FROM 'not-followed'")
+    settings = own_settings(funds.settings)
+    again = Collection.create(tmp_path / "again", topics=tmp_path / "topics.yaml", settings=settings)
+    again.crawl(settings={"limits.max_urls": followed})
+    assert stored(again) == stored(funds)
+    again.mark(NEARBY)
+    again.crawl()
+    assert count(again, "outcome IS DISTINCT FROM 'not-followed'") >= followed
+    tight = Collection.create(tmp_path / "tight", topics=tmp_path / "topics.yaml", settings=settings)
+    tight.crawl(settings={"limits.max_urls": followed - 1})
+    assert len(stored(tight)) == followed - 1
+
+
+@given(st.integers(0, 5), st.integers(0, 5))
+def test_they_leave_the_limits_of_traps_alone(not_followed: int, followed: int) -> None:
+    """Only URLs that are followed count against their path or the calendar of their host."""
+    traps = TrapGuard(TrapSettings(max_queries_per_path=3, max_calendar_urls_per_host=3))
+    for form in ("http://a.test/list?n={}", "http://a.test/2024/0{}/"):
+        for n in range(not_followed):
+            assert traps.rejection(form.format(n), 1, counts=False) is None
+        got = [traps.rejection(form.format(n), 1) for n in range(followed)]
+        assert got == [None] * min(3, followed) + [Outcome.TRAP] * max(0, followed - 3)

@@ -530,8 +530,7 @@ def test_what_came_in_after_the_last_count_is_counted(funds_federation: Path) ->
     with Store.open(funds_federation) as store:
         [(topic,)] = store.query("SELECT path FROM topics WHERE kcid = $1", [FUNDS]).rows
         assert len(receive(store, "ships", [Offer(f"http://n.example/{n}", topic, 0.5) for n in range(3)])) == 3
-        known = SimpleNamespace(get=lambda _: 1)
-        absorber: Any = SimpleNamespace(counters=Counters({RECEIVED: 1}), frontier=SimpleNamespace(known=known))
+        absorber: Any = SimpleNamespace(counters=Counters({RECEIVED: 1}), is_new=lambda _: False)
         admit_pending(store, absorber)
         assert absorber.counters.counts[RECEIVED] == store.query(noted).rows[0][0] == 3
     collection = SharedCollection(funds_federation)

@@ -49,6 +49,9 @@ FORMS = {
     "/bomb": html(gzip.compress(PAGE[:2000] + b" " * 3_000_000), Content_Encoding="gzip"),
     "/untyped": reply(b"<!doctype html>" + PAGE, Content_Type="application/octet-stream"),
     "/text": reply(PAGE, Content_Type="text/plain"),
+    "/no-type": reply(PAGE),
+    "/no-type-chunked": chunked(PAGE).replace(b"Content-Type: text/html; charset=utf-8\r\n", b""),
+    "/no-type-gzip": reply(gzip.compress(PAGE), Content_Encoding="gzip"),
 }
 
 
@@ -60,6 +63,7 @@ def server() -> Iterator[WebServer]:
         "/short": html(PAGE[:CUT]),
         "/pdf": reply(PDF, Content_Type="application/pdf"),
         "/pdf-as-html": html(PDF),
+        "/pdf-without-type": reply(PDF),
         "/image-as-html": html(b"\x89PNG\r\n\x1a\n" + bytes(20_000)),
         "/error": reply(PAGE * 10, "404 Not Found", Content_Type="text/html"),
     }
@@ -98,7 +102,7 @@ def test_what_is_not_cut(server: WebServer) -> None:
     config = settings_for(server)
     short = fetch(config, "http://a.test/short")
     assert (short.body, short.fetch.cut, short.fetch.detail) == (PAGE[:CUT], False, "")
-    for path in ("/pdf", "/pdf-as-html"):
+    for path in ("/pdf", "/pdf-as-html", "/pdf-without-type"):
         whole = fetch(config, f"http://a.test{path}")
         assert (whole.body, whole.fetch.content_type, whole.fetch.cut) == (PDF, "application/pdf", False)
         small = override(config, {"fetch.accept": {"text/html": 2**20, "application/pdf": 9000}})
@@ -111,9 +115,9 @@ def test_what_is_not_cut(server: WebServer) -> None:
 def test_the_limit_of_the_type_does_not_count(server: WebServer) -> None:
     """Text is cut at `cut_bytes` also where `accept` has a smaller or a larger size; a type that is not accepted is
     refused as ever."""
-    for size in (1000, 2**20):
+    for size in (100, 1000, 2**20):
         config = override(settings_for(server), {"fetch.accept": {"text/html": size}})
-        for path in ("/plain", "/gzip", "/chunked"):
+        for path in ("/plain", "/gzip", "/chunked", "/no-type", "/no-type-chunked", "/no-type-gzip"):
             assert fetch(config, f"http://a.test{path}").body == PAGE[:CUT], (size, path)
         assert fetch(config, "http://a.test/short").body == PAGE[:CUT]
         assert fetch(config, "http://a.test/text").fetch.outcome is Outcome.WRONG_TYPE

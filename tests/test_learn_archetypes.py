@@ -87,14 +87,17 @@ def test_two_ranks_become_one(authorities: list[int], confident: list[int]) -> N
         assert merged[0] == authorities[0]
 
 
-def test_a_survey_by_brute_force(crawled: Collection) -> None:
-    """The candidates are the best authorities and the most confident pages that the newest model accepts, training
-    documents excepted; the mean is that of the documents, each judged by a model trained here without its fold."""
-    settings = override(crawled.settings, {"learn.authorities": 4, "learn.confident": 6})
+@pytest.mark.parametrize("method", ["weighted", "hits", "focus"])
+def test_a_survey_by_brute_force(crawled: Collection, method: str) -> None:
+    """The candidates are the best authorities by the method of the collection, and the most confident pages that the
+    newest model accepts, training documents excepted; the mean is that of the documents, each judged by a model trained
+    here without its fold."""
+    changes = {"learn.authorities": 4, "learn.confident": 6, "frontier.distill_method": method}
+    settings = override(crawled.settings, changes)
     with Store.open(crawled.folder, read_only=True) as opened:
         about = learn.survey(opened, settings).topics[1]
         training = learn.gather(opened, settings)
-        scores = distill(opened, 1, "hits").top_authorities(1000)
+        scores = distill(opened, 1, method).top_authorities(1000)
         rows = opened.query(
             "SELECT oid, j.confidence FROM judgements j JOIN pages USING (oid, model_version) JOIN crawl USING (oid) "
             "WHERE j.accepted AND j.kcid = 1 AND url NOT IN (SELECT name FROM training)"
@@ -105,6 +108,8 @@ def test_a_survey_by_brute_force(crawled: Collection) -> None:
     by_authority = [page.oid for page in scores if page.oid in stored][:4]
     assert {page.oid for page in about.candidates} == {*by_confidence, *by_authority}
     assert all(page.confidence == stored[page.oid] for page in about.candidates)
+    found = {page.oid: page.score for page in scores}
+    assert [page.authority for page in about.candidates] == [found.get(page.oid, 0.0) for page in about.candidates]
     assert about.mean == pytest.approx(statistics.fmean(unseen_confidences(training, crawled)), abs=1e-6)
     assert about.archetypes == ()
 

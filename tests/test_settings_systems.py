@@ -59,10 +59,14 @@ def test_what_the_user_sets_counts_and_is_all_that_is_written(system: str, chang
 
 @given(NAMES, NAMES, CHANGES)
 def test_another_system_keeps_what_the_user_set(before: str, after: str, changes: dict[str, Any]) -> None:
-    """All else is as if the second system had been chosen at once."""
+    """Be it a default of the first system or of the second, and also by way of a file. All else is as if the second
+    system had been chosen at once."""
     first = override(Settings(), {**changes, "run.system": before})
-    own = differences(first, defaults_of(before))
-    assert override(first, {"run.system": after}) == override(Settings(), {**own, "run.system": after})
+    expected = override(Settings(), {**changes, "run.system": after})
+    for settings in (first, from_table(tomllib.loads(to_toml(first)))):
+        moved = override(settings, {"run.system": after})
+        assert moved == expected
+        assert own_settings(moved) == own_settings(expected)
 
 
 def test_what_is_given_beside_a_system_counts_though_it_is_a_default(tmp_path: Path) -> None:
@@ -87,12 +91,17 @@ def test_an_unknown_system_is_refused() -> None:
 
 
 def test_the_command_line_shows_what_a_system_sets(make_collection: MakeCollection) -> None:
-    """`settings --diff` names who set what; `status` names the system; a setting given beside it is the user's."""
-    collection = make_collection(["http://statistics.python.test/"], run__system="oasis", learn__questions=5)
+    """`settings --diff` names who set what; `status` names the system; a setting that the user has
+    given is the user's, also before the system was chosen, and also if it is a default."""
+    collection = make_collection(["http://statistics.python.test/"], limits__max_depth=0, learn__questions=5)
+    collection.change_settings({"learn.hits": Settings().learn.hits})
+    collection.change_settings({"run.system": "oasis"})
     shown = CliRunner().invoke(cli, ["settings", str(collection.folder), "--diff"], catch_exceptions=False).output
     rows = {line.split()[0]: line for line in shown.splitlines()}
     assert rows["classify.classifier"].split() == ["classify.classifier", "oasis", "svm", "system", "oasis"]
     assert rows["learn.questions"].split() == ["learn.questions", "5", "20", "you"]
+    assert rows["limits.max_depth"].split() == ["limits.max_depth", "0", "0", "you"]
+    assert rows["learn.hits"].split()[-1] == "you"
     plain = CliRunner().invoke(cli, ["settings", str(collection.folder)], catch_exceptions=False).output
     assert 'system = "oasis"' in plain and "classifier" not in plain
     status = CliRunner().invoke(cli, ["status", str(collection.folder)], catch_exceptions=False).output

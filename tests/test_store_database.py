@@ -104,7 +104,7 @@ def test_every_table_is_written(store: Store) -> None:
     """No table of a batch is forgotten by write(), and none is left empty by the fixture the other tests query."""
     filled(store)
     for name, _ in Batch().tables():
-        table = {"urls": "crawl", "changes": "visits"}.get(name, name)
+        table = {"urls": "crawl", "followed": "crawl", "changes": "visits"}.get(name, name)
         assert store.count_rows(table) > 0, table
 
 

@@ -134,6 +134,27 @@ def test_saved_search_results_are_seeds(tmp_path: Path) -> None:
         read_seeds(file, TopicTree())
 
 
+def test_only_redirects_of_search_engines_are_unwrapped(tmp_path: Path) -> None:
+    """Those of Bing, whose target is in base64, of Yahoo, which has it in the path, of others by their parameters, and
+    those without a host. What another site has in a parameter is not the page that a link leads to."""
+    bing = "https://www.bing.com/ck/a?!&amp;&amp;p=1f&amp;ptn=3&amp;u=a1aHR0cHM6Ly9hLmV4YW1wbGUvb3dsP249MQ&amp;ntb=1"
+    links = {
+        bing: "https://a.example/owl?n=1",
+        "https://r.search.yahoo.com/_ylt=Aw;_ylu=X/RV=2/RE=1/RO=10/RU=https%3a%2f%2fb.example%2fowl/RK=2/RS=x-": "https://b.example/owl",
+        "https://www.google.co.uk/url?sa=t&amp;url=https%3A%2F%2Fc.example%2F&amp;usg=1": "https://c.example/",
+        "/url?q=http://d.example/&amp;sa=U": "http://d.example/",
+        "//duckduckgo.com/l/?uddg=http%3A%2F%2Fe.example%2F": "http://e.example/",
+        "https://share.example/post?url=http%3A%2F%2Ff.example%2F": "https://share.example/post?url=http%3A%2F%2Ff.example%2F",
+        "https://archive.example/?u=a1aHR0cHM6Ly9hLmV4YW1wbGUv": "https://archive.example/?u=a1aHR0cHM6Ly9hLmV4YW1wbGUv",
+        "https://www.bing.com/ck/a?u=a1%25%25": "https://www.bing.com/ck/a?u=a1%25%25",
+        "/imgres?imgurl=http://g.example/": "",
+    }  # fmt: skip
+    file, tree = tmp_path / "results.html", TopicTree()
+    file.write_text("<html>" + "".join(f'<a href="{link}">x</a>' for link in links))
+    read_seeds(file, tree)
+    assert [seed.url for seed in tree.seeds] == [page for page in links.values() if page]
+
+
 def test_a_column_of_urls_is_a_seed_list(tmp_path: Path) -> None:
     """What `opilio sql OTHER "SELECT url ..." --format csv` writes: the head of the column is no host."""
     file = tmp_path / "seeds.txt"

@@ -21,6 +21,7 @@ from opilio.classify.judge import CLASSIFIERS, Explanation, Reason, Step, Traini
 from opilio.features.classifier_input import ClassifierInput
 from opilio.model import RELEVANT, Judgement
 from opilio.settings import Settings
+from opilio.topics.hierarchy import ROOT
 
 METRIC = "keywords"
 _decoder = msgspec.msgpack.Decoder(dict[int, str])
@@ -48,14 +49,14 @@ class KeywordJudge:
         return cls({kcid: words for kcid, words in training.keywords.items() if training.hierarchy.is_wanted(kcid)})
 
     def judge(self, item: ClassifierInput) -> Judgement:
-        """The topic that fits a page best, with the cosine similarity as relevance, 0 to 1."""
+        """The topic that fits a page best, with the cosine similarity as relevance, 0 to 1; none if it is 0."""
         if not len(self.topics):
             return Judgement()
         cosines = self._cosines(item)
         best = int(np.argmax(cosines))
         cosine = min(1.0, float(cosines[best]))
         if not cosine:
-            return Judgement(topic=int(self.topics[best]))
+            return Judgement()
         return Judgement(
             topic=int(self.topics[best]),
             accepted=True,
@@ -135,7 +136,7 @@ class QueryJudge:
         return cls({kcid: words for kcid, words in training.keywords.items() if training.hierarchy.is_wanted(kcid)})
 
     def judge(self, item: ClassifierInput) -> Judgement:
-        """The topic whose words are present most, with that as relevance, 0 to 1."""
+        """The topic whose words are present most, if that is enough; how far they are is the relevance, 0 to 1."""
         return self.explain(item).judgement
 
     def explain(self, item: ClassifierInput) -> Explanation:
@@ -147,7 +148,7 @@ class QueryJudge:
         best = max(relevance, key=lambda topic: (relevance[topic], -topic))
         accepted = relevance[best] >= RELEVANT
         judgement = Judgement(
-            topic=best,
+            topic=best if accepted else ROOT,
             accepted=accepted,
             relevance=relevance[best],
             confidence=relevance[best],

@@ -193,7 +193,7 @@ def _export_through_a_file(collection: Collection, form: str, names: list[str], 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False), required=False)
 @click.option("--system", type=click.Choice(list(SYSTEMS)), help="Without FOLDER: those of a paper's system.")
-@click.option("--diff", is_flag=True, help="A table of what differs from the defaults, and who set it.")
+@click.option("--diff", is_flag=True, help="A table of what was set or differs from the defaults, and by whom.")
 def settings(folder: Path | None, system: str | None, diff: bool) -> None:
     """Show what you have set in FOLDER; without FOLDER, all defaults.
 
@@ -218,10 +218,10 @@ def settings(folder: Path | None, system: str | None, diff: bool) -> None:
 
 
 def _show_differences(chosen: Settings) -> None:
-    """What differs from Opilio's defaults, the default of each, and whether a system or the user set it."""
+    """What was set or differs from Opilio's defaults, the default of each, and whether a system or the user set it."""
     default, own = Settings(), own_settings(chosen)
     rows = []
-    for name, value in differences(chosen, default).items():
+    for name, value in (differences(chosen, default) | own).items():
         section, _, key = name.partition(".")
         by = "you" if name in own else f"system {chosen.run.system}"
         rows.append((name, value, getattr(getattr(default, section), key), by))

@@ -47,6 +47,7 @@ class Absorber:
         self._duplicates = ledger.duplicates
         self._discovery = Discovery(settings, frontier, ledger)
         self.offer = self._discovery.offer
+        self.is_new = self._discovery.is_new
         contact = FirstContact(settings, frontier, ledger, self._discovery)
         self._absorb: dict[LeaseKind, Callable[[Visit, float], None]] = {
             LeaseKind.PAGE: self._absorb_lease,

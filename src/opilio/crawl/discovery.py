@@ -6,7 +6,8 @@ recorded in the order of their oids.
 
 Links that the strategy does not follow are recorded too, for link analysis and for later: a new URL to which they lead
 is dropped with the outcome `not-followed`. It is queued when a page links to it whose links are followed, or when such
-a page turns out to be one of those after all (`Steering.follow_links`).
+a page turns out to be one of those after all (`Steering.follow_links`). Until then it counts neither towards
+`limits.max_urls`, up to as many URLs again, nor towards the limits of traps.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from typing import NamedTuple
 from opilio.crawl.extra_urls import STEP_DECAY, Sources
 from opilio.crawl.ledger import Ledger
 from opilio.frontier import ABSENT, Frontier, LearningStrategy, QueuedUrl
-from opilio.model import Document, Judgement, Link, Outcome, UrlState, url_key
+from opilio.model import Document, Judgement, Link, Outcome, url_key
 from opilio.model.url import host_of
 from opilio.settings import Settings
 
 MAX_PENDING_PAGES = 128
 """Pages whose links are scored at once: more of them would gain nothing."""
+
+
+PAST_LIMIT = "URLs past the limit of known URLs"
 
 
 class NewUrl(NamedTuple):
@@ -147,7 +151,7 @@ class Discovery:
     def offer_nearby(self, page: QueuedUrl, judgement: Judgement, now_s: float) -> None:
         """Offer further URLs that are worth a try because a page is relevant, each once."""
         for found in self.sources.around(page.url):
-            if self._is_open(self._frontier.known.get(url_key(found.url))):
+            if self.is_new(found.url):
                 relevance = judgement.relevance * STEP_DECAY**found.steps
                 depth = page.depth + 1
                 oid = self.offer(
@@ -196,6 +200,10 @@ class Discovery:
             oids[index] = self._take_up(found, oid, link.key, page.oid, new, follows=follows)
         return oids, new
 
+    def is_new(self, url: str) -> bool:
+        """Whether a URL is new, or known only by links that were not followed."""
+        return self._is_open(self._frontier.known.get(url_key(url)))
+
     def _is_open(self, oid: int) -> bool:
         """Whether a URL is new, or known only by links that were not followed."""
         return oid == ABSENT or self._ledger.states.is_not_followed(oid)
@@ -206,26 +214,37 @@ class Discovery:
         """Register a URL, or follow one that has an oid and to which no link was followed so far; it joins `new`."""
         if oid == ABSENT:
             return self._register(url, key, parent, new, follows=follows)
-        url.oid, url.host = oid, self._frontier.hosts[self._ledger.sids[oid]]
+        url.oid = oid
+        url.host, rejection = self._frontier.screen(url.url, url.depth)
+        if rejection is not None:  # it stays as it is: dropped
+            return oid
+        if self._is_full():
+            self._counters.add(PAST_LIMIT)
+            return oid
         self._ledger.reopen(oid)
         new.append(NewUrl(url, key, parent, None, is_known=True))
         return oid
 
     def _register(self, url: QueuedUrl, key: int, parent: int, new: list[NewUrl], *, follows: bool = True) -> int:
         """Give a new URL its oid, unless it is not worth one; it joins the `new` ones."""
-        url.host, rejection = self._frontier.screen(url.url, url.depth)
+        url.host, rejection = self._frontier.screen(url.url, url.depth, counts=follows)
         if not follows and rejection in (None, Outcome.TOO_DEEP):  # a link to it that is followed may come, and nearer
             rejection = Outcome.NOT_FOLLOWED
         if rejection is Outcome.URL_TOO_LONG:
             self._counters.outcome(rejection)
             return ABSENT
-        if 0 < self._settings.limits.max_urls <= url.oid:
-            self._counters.add("URLs past the limit of known URLs")
+        if self._is_full(follows=follows):
+            self._counters.add(PAST_LIMIT)
             return ABSENT
         self._frontier.known.set(key, url.oid)
         self._ledger.register(url.host.sid, rejection)
         new.append(NewUrl(url, key, parent, rejection))
         return url.oid
+
+    def _is_full(self, *, follows: bool = True) -> bool:
+        """Whether no URL may be added; those to which no link is followed take no room from others."""
+        states = self._ledger.states
+        return 0 < self._settings.limits.max_urls <= len(states) - (states.not_followed if follows else 0)
 
     @staticmethod
     def _observe(
@@ -249,7 +268,7 @@ class Discovery:
         ledger, enqueue = self._ledger, self._frontier.tiers.add
         for url, key, parent, rejection, is_known in new:
             if is_known:
-                ledger.change(url, UrlState.WAITING, None)
+                ledger.follow(url, parent)
             else:
                 ledger.add(url, key, parent, now_s, rejection)
             if rejection is None:

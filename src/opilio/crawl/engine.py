@@ -92,8 +92,9 @@ class Engine:
             settings.frontier, store, absorber, self.commits, self.steering, self.teacher.link_contexts, self.end
         )
         self.refresher = Refresher(
-            settings, store, absorber, commit, self.distiller, self.teacher.link_contexts, self._find_queued
-        )
+            settings, store, absorber, commit, self.distiller, self.teacher.link_contexts, self._find_queued,
+            self.steering.take_up_hosts,
+        )  # fmt: skip
         self.background_tasks: list[BackgroundTask] = [
             self.teacher,
             self.distiller,

@@ -123,6 +123,11 @@ class Ledger:
             self.states.change(url.oid, state)
         self.recorder.change_url(self.batch, url, state, outcome, visited_s, not_before_s)
 
+    def follow(self, url: QueuedUrl, parent: int) -> None:
+        """Record that a URL is queued to which no link was followed before; `parent` is the page that leads to it."""
+        self.change(url, _WAITING, None)
+        self.batch.followed.add(url.oid, parent if parent >= 0 else None, min(url.depth, rows.MAX_DEPTH), url.hops)
+
     def settle(self, url: QueuedUrl, outcome: Outcome, visited_s: float, relevance: float | None = None) -> None:
         """Give a URL its final state, and the relevance of its page when that is known."""
         self.states.change(url.oid, outcome.final_state, has_page=outcome in (Outcome.OK, Outcome.NOT_MODIFIED))

@@ -2,8 +2,11 @@
 
 With `revisit.keep_fresh` a crawl does not end when no URL is queued. The refresher queues stored pages that are due
 (`opilio.store.revisits`), the best hubs first, a few at a time: ahead of everything that is queued, but while there are
-new URLs, revisits are at most `revisit.share` of the requests. They are requests like all others: polite, conditional,
-and committed with the batches. New links that they bring are queued as always.
+new URLs, revisits are at most `revisit.share` of the latest requests. They are requests like all others: polite,
+conditional, and committed with the batches. New links that they bring are queued as always.
+
+A host that was given up as bad is tried again after `revisit.bad_host_s`, first by one URL. If it responds, all its
+URLs that were given up are queued again. If it fails, it is bad again, and tried again after twice the time.
 
 A page that is queued again is waiting in the database, too, before it is leased. So a crawl that is killed takes it up
 again, and one that has ended visits it once more when it goes on.
@@ -16,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
 from opilio.crawl.absorb import Absorber
@@ -23,7 +27,7 @@ from opilio.crawl.background import BackgroundTask, TaskSlot
 from opilio.crawl.commits import LinkContexts
 from opilio.crawl.distiller import Distiller
 from opilio.errors import describe_error
-from opilio.frontier import HostState, QueuedUrl
+from opilio.frontier import Host, HostState, QueuedUrl
 from opilio.model import Outcome, UrlState
 from opilio.settings import Settings
 from opilio.store import Store
@@ -36,7 +40,30 @@ MAX_QUEUED = 100
 MIN_LOOK_S, FULL_LOOK_S, MAX_LOOK_S = 0.1, 1.0, 60.0
 """Time between two looks for due pages, each of which commits a batch and queries the database: at least, when there is
 no room for those that are due, and at most."""
+WINDOW_REQUESTS = 1000
+"""The share of revisits holds over this many of the latest requests: a long crawl must owe neither revisits nor visits
+from long ago."""
+ALL_URLS = 2**31 - 1
 NOTICE = "revisit"
+
+
+class RevisitShare:
+    """How many revisits may be queued, so that they are at most a share of the latest requests."""
+
+    def __init__(self, share: float) -> None:
+        self._share = share
+        self._recent: deque[tuple[int, int]] = deque()
+        """Revisits that were queued: after how many requests, and how many."""
+
+    def room(self, requests: int) -> int:
+        """How many may be queued after so many requests."""
+        while self._recent and self._recent[0][0] <= requests - WINDOW_REQUESTS:
+            self._recent.popleft()
+        return int(self._share * min(requests, WINDOW_REQUESTS)) - sum(count for _, count in self._recent)
+
+    def queue(self, count: int, requests: int) -> None:
+        """So many were queued after so many requests."""
+        self._recent.append((requests, count))
 
 
 class Refresher(BackgroundTask):
@@ -51,9 +78,11 @@ class Refresher(BackgroundTask):
         distiller: Distiller,
         link_contexts: LinkContexts,
         find_queued: Callable[[], object],
+        take_up_hosts: Callable[[Sequence[int], int], Awaitable[None]],
     ) -> None:
         """`commit` writes all that was absorbed; `link_contexts` gives those of URLs, for the classifier; `find_queued`
-        takes up URLs that the user has queued by SQL, for which a crawl looks when nothing else is left."""
+        takes up URLs that the user has queued by SQL, for which a crawl looks when nothing else is left;
+        `take_up_hosts` queues URLs of hosts that were given up with them, a number of each."""
         self._settings = settings
         self._store = store
         self._absorber = absorber
@@ -61,10 +90,13 @@ class Refresher(BackgroundTask):
         self._distiller = distiller
         self._link_contexts = link_contexts
         self._find_queued = find_queued
+        self._take_up_hosts = take_up_hosts
+        self._on_probation: set[int] | None = None
+        """Hosts that were bad and are tried again; None before the first look."""
         self._slot = TaskSlot(self._end)
         self._look_at_s = 0.0
         self._queued: set[int] = set()
-        self._total_queued = 0
+        self._share = RevisitShare(settings.revisit.share)
         self._requests_before = absorber.counters.counts["requests"]
         self.upcoming = Upcoming()
         """What is due, and what is next, as of the latest look."""
@@ -99,6 +131,7 @@ class Refresher(BackgroundTask):
         if self._should_distill:
             await self._distiller.distill_now(raises=False)
         now_s, settings = time.time(), self._settings.revisit
+        await self._retry_hosts(now_s)
         without = [host.sid for host in self._absorber.frontier.hosts if host.rejection or host.state is HostState.BAD]
         pages = await asyncio.to_thread(due_pages, self._store, settings, now_s, self._room(), without)
         contexts = await asyncio.to_thread(self._link_contexts, [page.oid for page in pages])
@@ -108,6 +141,31 @@ class Refresher(BackgroundTask):
             self._push(urls)
         self.upcoming = await asyncio.to_thread(upcoming, self._store, settings, now_s, without)
         self._look_at_s = time.monotonic() + self._wait_s(now_s, bool(urls))
+
+    async def _retry_hosts(self, now_s: float) -> None:
+        """Try bad hosts again whose time has come, and queue the URLs of those that respond again."""
+        frontier, fetching = self._absorber.frontier, self._settings.fetch
+        tried, responding = [], []
+        for host in frontier.hosts:
+            if host.rejection is not None:
+                continue
+            if host.state is HostState.BAD and now_s >= self._retry_s(host):
+                frontier.give_another_chance(host)
+                self._absorber.ledger.changed_hosts.add(host.sid)
+                tried.append(host.sid)
+            elif host.state is HostState.OK and (self._on_probation is None or host.sid in self._on_probation):
+                responding.append(host.sid)  # in the first look all: the last run may have ended in between
+        self._on_probation = {
+            host.sid for host in frontier.hosts if host.state is HostState.SLOW and host.failures >= fetching.host_tries
+        }
+        for sids, limit in ((tried, 1), (responding, ALL_URLS)):
+            if sids:
+                await self._take_up_hosts(sids, limit)
+
+    def _retry_s(self, host: Host) -> float:
+        """When a bad host is tried again."""
+        settings, failures = self._settings.revisit, host.failures - self._settings.fetch.host_tries
+        return host.next_s + min(settings.max_s, settings.bad_host_s * 2.0 ** min(max(0, failures), 64))
 
     @property
     def _is_idle(self) -> bool:
@@ -125,9 +183,13 @@ class Refresher(BackgroundTask):
         tiers, room = self._absorber.frontier.tiers, MAX_QUEUED - len(self._queued)
         new = tiers.hot + sum(tiers.cold.values()) - len(self._queued)
         if new > 0 and self._absorber.frontier.in_flight:
-            requests = self._absorber.counters.counts["requests"] - self._requests_before
-            room = min(room, int(self._settings.revisit.share * requests) - self._total_queued)
+            room = min(room, self._share.room(self._requests))
         return room
+
+    @property
+    def _requests(self) -> int:
+        """Requests of this run."""
+        return self._absorber.counters.counts["requests"] - self._requests_before
 
     def _wait_s(self, now_s: float, has_queued: bool) -> float:
         """Until the next page is due. Pages that are visited from now on are not due before the shortest interval."""
@@ -164,7 +226,7 @@ class Refresher(BackgroundTask):
             if ledger.is_open(url.oid) and not is_there:
                 frontier.tiers.push(url)
             self._queued.add(url.oid)
-        self._total_queued += len(urls)
+        self._share.queue(len(urls), self._requests)
 
     def _end(self, error: BaseException | None) -> None:
         if error is not None and not self._slot.is_cancelled:

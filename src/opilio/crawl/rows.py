@@ -15,6 +15,7 @@ from opilio.settings import StoreSettings
 from opilio.store import Batch
 
 NEVER_S = 0.0
+MAX_DEPTH = 32_767
 
 
 def add_url(batch: Batch, url: QueuedUrl, key: int, parent: int, found_s: float, rejection: Outcome | None) -> None:
@@ -25,7 +26,7 @@ def add_url(batch: Batch, url: QueuedUrl, key: int, parent: int, found_s: float,
     rows.key.append(key)
     rows.sid.append(url.host.sid)
     rows.topic.append(url.topic)
-    rows.depth.append(min(url.depth, 32_767))
+    rows.depth.append(min(url.depth, MAX_DEPTH))
     rows.parent.append(parent if parent >= 0 else None)
     rows.hops.append(url.hops)
     rows.state.append(UrlState.WAITING if rejection is None else UrlState.DROPPED)

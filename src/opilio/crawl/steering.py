@@ -35,6 +35,7 @@ from opilio.store.urls import (
     follow_links_of,
     requeue_pages,
     requeue_unlocked,
+    take_up_hosts,
     unfollowed_pages,
 )
 
@@ -42,6 +43,7 @@ NOTICE = "steering"
 CLAIMED = "URLs of other parts that the user named"
 FOUND_AGAIN = "pages queued again after they were forgotten"
 FOLLOWED = "links followed later"
+TAKEN_UP = "URLs of bad hosts tried again"
 MAX_BOOST = 1000.0
 FAR_STEPS = 2**15
 """Of a page whose path is not known any more: it is followed for its own sake or not at all."""
@@ -163,13 +165,20 @@ class Steering(BackgroundTask):
             again = await asyncio.to_thread(requeue_pages, self._store, oids)
             self._reopen([(oid, topic, True) for oid, topic in again], FOUND_AGAIN)
 
+    async def take_up_hosts(self, sids: Sequence[int], limit: int) -> None:
+        """Queue what was given up together with some hosts, at most `limit` URLs of each."""
+        async with self._changing():
+            await self._commit()
+            again = await asyncio.to_thread(take_up_hosts, self._store, sids, limit)
+            self._reopen(again, TAKEN_UP)
+
     async def follow_links(self, strategy: Strategy) -> int:
         """Queue links that were not followed, of pages whose links a strategy follows as they are judged now.
 
         Returns how many. So a crawl with a hard focus that ran dry goes on once another topic is wanted (Focus 3.7).
         """
         ledger = self._absorber.ledger
-        if not ledger.states.has_not_followed:
+        if not ledger.states.not_followed:
             return 0
         await self._commit()
         pages = await asyncio.to_thread(unfollowed_pages, self._store)
@@ -179,7 +188,9 @@ class Steering(BackgroundTask):
         async with self._changing():
             await self._commit()
             again = await asyncio.to_thread(follow_links_of, self._store, chosen)
-            self._reopen([(oid, topic, False) for oid, topic in again], FOLLOWED)
+            for _, _, url, sid in again:
+                self._frontier.traps.count(url, sid)
+            self._reopen([(oid, topic, False) for oid, topic, _, _ in again], FOLLOWED)
             return len(again)
 
     def _follows(self, strategy: Strategy, page: UnfollowedPage) -> bool:

@@ -18,7 +18,7 @@ import msgspec
 from opilio.errors import InputError
 from opilio.federation.peers import MAX_NAME_CHARS, Offer
 from opilio.frontier import ABSENT, Frontier
-from opilio.model import normalize, url_key
+from opilio.model import normalize
 from opilio.store import Batch, Store
 from opilio.store.offers import add_offers, count_incoming, count_offers_since, incoming_offers, known_urls
 from opilio.topics import hierarchy_of
@@ -59,6 +59,10 @@ class AdmitsUrls(Protocol):
     @property
     def counters(self) -> RunningCounts:
         """What it counts."""
+        ...
+
+    def is_new(self, url: str) -> bool:
+        """Whether a URL is new, or known only by links that were not followed."""
         ...
 
     def offer(self, url: str, *, parent: int, depth: int, relevance: float, topic: int, now_s: float) -> int:
@@ -108,7 +112,7 @@ def admit(crawl: AdmitsUrls, received: Iterable[Received]) -> int:
     """Queue offered URLs in the frontier of a crawl; return how many were new to it."""
     count, now_s = 0, time.time()
     for url, kcid, relevance in received:
-        if crawl.frontier.known.get(url_key(url)) == ABSENT:
+        if crawl.is_new(url):
             crawl.frontier.add_topic(kcid)  # it may be younger than the crawl
             shown = min(relevance, MAX_RELEVANCE)
             oid = crawl.offer(url, parent=-1, depth=DEPTH, relevance=shown, topic=kcid, now_s=now_s)

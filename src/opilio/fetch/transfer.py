@@ -98,11 +98,12 @@ class Transfer:
             except CodingError as error:
                 if self._bad_encoding(error) is STOP:
                     return STOP
-        if not self._may_cut and (excess := self._excess(fits)):
+        excess = self._excess(fits)
+        if excess and not self._may_cut:
             return self._too_long(excess)
         # Whether text is cut, and where, is known once its type is.
-        can_sniff = not self._sniffed and (decoder.body_bytes if decoder else self.raw_bytes) >= SNIFF_BYTES
-        if can_sniff and self._check_bytes(self._body()) is STOP:
+        has_start = excess or (decoder.body_bytes if decoder else self.raw_bytes) >= SNIFF_BYTES
+        if has_start and not self._sniffed and self._check_bytes(self._body()) is STOP:
             return STOP
         excess = self._excess(fits)
         return self._too_long(excess) if excess else GO_ON
@@ -169,7 +170,9 @@ class Transfer:
 
     @property
     def _may_cut(self) -> bool:
-        return self._cuts or (self.limits.cut_text_bytes > 0 and is_text(self.content_type))
+        """Whether the body is cut when it is too long; a body of unknown type may turn out to be text."""
+        may_be_text = is_text(self.content_type) or (not self._sniffed and self.content_type in UNKNOWN_TYPES)
+        return self._cuts or (self.limits.cut_text_bytes > 0 and may_be_text)
 
     @property
     def _is_success(self) -> bool:

@@ -56,8 +56,8 @@ class TrapGuard:
         self._queries: Counter[int] = Counter()  # by path
         self._calendar: Counter[int] = Counter()  # by host
 
-    def rejection(self, url: str, sid: int) -> Outcome | None:
-        """Why a new URL is taken for a trap; None when it is not."""
+    def rejection(self, url: str, sid: int, *, counts: bool = True) -> Outcome | None:
+        """Why a new URL is taken for a trap; None when it is not. Unless it `counts`, it leaves room for others."""
         traps = self._traps
         if len(url) > traps.max_url_chars:
             return Outcome.URL_TOO_LONG
@@ -71,23 +71,26 @@ class TrapGuard:
                 return Outcome.TRAP
         if question and query.count("&") >= traps.max_query_params:
             return Outcome.TRAP
-        return self.count(url, sid)
+        return self.count(url, sid, 1 if counts else 0)
 
-    def count(self, url: str, sid: int) -> Outcome | None:
-        """Count a URL against its path and its host's calendar; also used after a restart."""
+    def count(self, url: str, sid: int, n: int = 1) -> Outcome | None:
+        """Count a URL `n` times against its path and its host's calendar; also used after a restart."""
         question = url.find("?")
-        if question >= 0 and self._over(
-            self._queries, xxhash.xxh3_64_intdigest(url[:question].encode()), self._traps.max_queries_per_path
-        ):
-            return Outcome.TRAP
-        if _CALENDAR.search(url) and self._over(self._calendar, sid, self._traps.max_calendar_urls_per_host):
+        if question >= 0:
+            path = xxhash.xxh3_64_intdigest(url[:question].encode())
+            if _over(self._queries, path, n, self._traps.max_queries_per_path):
+                return Outcome.TRAP
+        if _CALENDAR.search(url) and _over(self._calendar, sid, n, self._traps.max_calendar_urls_per_host):
             return Outcome.TRAP
         return None
 
-    @staticmethod
-    def _over(counter: Counter[int], key: int, limit: int) -> bool:
-        counter[key] += 1
-        return counter[key] > limit
+
+def _over(counter: Counter[int], key: int, n: int, limit: int) -> bool:
+    """Whether one more URL is too many; `n` is added to the count."""
+    before = counter[key]
+    if n:
+        counter[key] = before + n
+    return before >= limit
 
 
 def _most_repeated(names: list[str]) -> int:

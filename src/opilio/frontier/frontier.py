@@ -99,10 +99,13 @@ class Frontier:
 
     # -- URLs come in
 
-    def screen(self, url: str, depth: int) -> tuple[Host, Outcome | None]:
-        """The host of a new URL, and why the URL is rejected; None when it may be queued."""
+    def screen(self, url: str, depth: int, *, counts: bool = True) -> tuple[Host, Outcome | None]:
+        """The host of a new URL, and why the URL is rejected; None when it may be queued.
+
+        Unless it `counts`, it leaves the room for others that limits of traps give.
+        """
         host = self._table.get(host_of(url), url[: url.index(":")])
-        rejection = host.rejection or self.traps.rejection(url, host.sid)
+        rejection = host.rejection or self.traps.rejection(url, host.sid, counts=counts)
         if rejection is None:
             max_depth = self.settings.limits.max_depth
             if max_depth and depth > max_depth:
@@ -240,6 +243,10 @@ class Frontier:
             self.tiers.retries.remove(url.oid)
             self.tiers.drop(url, Outcome.LOCKED)
         return closed, opened
+
+    def give_another_chance(self, host: Host) -> None:
+        """Try a bad host once more."""
+        self._table.give_another_chance(host)
 
     def boost(self, name: str, factor: float) -> list[Host]:
         """Let a host, and all below it, have their turn sooner: all queued URLs are reordered."""

@@ -221,6 +221,12 @@ class HostTable:
         _wake_lanes(host)
         self._wake_domain(host.domain)
 
+    def give_another_chance(self, host: Host) -> None:
+        """Try a bad host once more: its next failure makes it bad again, any other outcome makes it good."""
+        self.states[host.state] -= 1
+        host.state = HostState.SLOW
+        self.states[host.state] += 1
+
     def wake(self, now_s: float) -> None:
         """Wake the hosts whose time has come."""
         while self._timer and self._timer[0][0] <= now_s:

@@ -1,10 +1,11 @@
 """Archetypes: pages that the crawl found, and that show a topic so well that it can learn from them (BINGO 2.6, 3.2).
 
 A *round* looks at each topic that is wanted and has documents to learn from. Candidates are its best authorities
-(`learn.authorities` of them) and its most confident pages (`learn.confident`): stored, taken by the topic and relevant
-by the newest model, neither duplicates nor training documents of any topic, be it as counter-examples: so what the user
-has rejected does not come again. Candidates are ordered by the sum of their places in both lists, where one that is not
-in a list has the place after its end; of equal ones the more confident one comes first.
+(`learn.authorities` of them, by `frontier.distill_method`; plain HITS, which BINGO uses, prefers navigation pages) and
+its most confident pages (`learn.confident`): stored, taken by the topic and relevant by the newest model, neither
+duplicates nor training documents of any topic, be it as counter-examples: so what the user has rejected does not come
+again. Candidates are ordered by the sum of their places in both lists, where one that is not in a list has the place
+after its end; of equal ones the more confident one comes first.
 
 Those whose confidence is above the mean confidence of the topic's training documents join the training set, at most as
 many as the smaller of the two numbers. Archetypes below that mean leave it. Documents that the user gave or confirmed
@@ -31,7 +32,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from opilio.classify import Example, Model, TrainingSet
-from opilio.distill import Scores, WebGraph, distill
+from opilio.distill import DistillOptions, Scores, WebGraph, distill
 from opilio.errors import InputError
 from opilio.features.classifier_input import TextReader
 from opilio.learn.explanations import current_model
@@ -147,8 +148,9 @@ def survey(store: Store, settings: Settings, on_start: OnStart = lambda process:
     known = sorted({record.oid for record in records if record.oid is not None} | at_names)
     sure = _confidences(store, gathered, settings, on_start)
     graph, found = WebGraph.of(store), {}
+    method, options = settings.frontier.distill_method, DistillOptions(rho=settings.frontier.distill_rho)
     for kcid, documents in sure.items():
-        scores = distill(store, kcid, "hits", graph=graph)
+        scores = distill(store, kcid, method, options=options, graph=graph)
         authority = dict(zip(scores.oids.tolist(), scores.authority.tolist(), strict=True))
         current = [
             Archetype(kcid, record.oid, record.name, record.title, confidence, authority.get(record.oid, 0.0))

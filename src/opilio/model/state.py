@@ -62,6 +62,8 @@ class UrlStates:
 
     def __init__(self) -> None:
         self._codes = bytearray()
+        self.not_followed = 0
+        """How many URLs are dropped only because no link to them is followed."""
 
     def __len__(self) -> int:
         return len(self._codes)
@@ -81,19 +83,15 @@ class UrlStates:
         """Whether a URL is dropped only because no page whose links are followed has linked to it."""
         return self._codes[oid] == _NOT_FOLLOWED
 
-    @property
-    def has_not_followed(self) -> bool:
-        """Whether there are any such URLs."""
-        return _NOT_FOLLOWED in self._codes
-
     def append(self, state: UrlState) -> None:
         """Add the URL with the next oid, which is new: waiting, or dropped at once."""
         self._codes.append(_CODES[state])
 
     def note_not_followed(self, oid: int) -> None:
         """A URL was dropped because the links to it are not followed."""
-        if self[oid] is UrlState.DROPPED:
+        if self[oid] is UrlState.DROPPED and not self.is_not_followed(oid):
             self._codes[oid] = _NOT_FOLLOWED
+            self.not_followed += 1
 
     def extend(self, codes: bytes) -> None:
         """Add the URLs with the next oids, by their `stored_code`: when a crawl resumes."""
@@ -107,6 +105,7 @@ class UrlStates:
     def change(self, oid: int, new: UrlState, *, has_page: bool = False) -> None:
         """Change the state of a URL; IllegalTransition when it may not have that state next."""
         _STATES[self._codes[oid]].to(new)
+        self.not_followed -= self._codes[oid] == _NOT_FOLLOWED
         self._codes[oid] = _WITH_PAGE if has_page else _CODES[new]
 
 

@@ -18,7 +18,7 @@ import tomllib
 import types
 import typing
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,9 @@ def from_table(table: Mapping[str, Any], where: str = FILE_NAME) -> Settings:
     settings: Settings = _build(Settings, tables, where, "")
     _validate(settings, where)
     given = {f"{section}.{key}": value for section, keys in tables.items() for key, value in keys.items()}
-    return override(defaults_of(settings.run.system), given, where) if settings.run.system else settings
+    if settings.run.system:
+        return override(defaults_of(settings.run.system), given, where)
+    return _note_given(settings, given)
 
 
 def defaults_of(system: str) -> Settings:
@@ -73,19 +75,24 @@ def defaults_of(system: str) -> Settings:
 
 def differences(settings: Settings, others: Settings) -> dict[str, Any]:
     """The settings that differ from `others`, by dotted name."""
-    found = {}
-    for section in dataclasses.fields(Settings):
-        mine, theirs = getattr(settings, section.name), getattr(others, section.name)
-        for f in dataclasses.fields(mine):
-            if getattr(mine, f.name) != getattr(theirs, f.name):
-                found[f"{section.name}.{f.name}"] = getattr(mine, f.name)
-    return found
+    theirs = _by_name(others)
+    return {name: value for name, value in _by_name(settings).items() if value != theirs[name]}
 
 
 def own_settings(settings: Settings) -> dict[str, Any]:
-    """What the user has set, by dotted name: what differs from the defaults, or from the system that was chosen."""
-    own = differences(settings, defaults_of(settings.run.system))
+    """What the user has set, by dotted name: the system, what was given, and what else differs from the defaults or
+    from those of the system."""
+    names = {*settings.given, *differences(settings, defaults_of(settings.run.system))} - {"run.system"}
+    own = {name: value for name, value in _by_name(settings).items() if name in names}
     return {"run.system": settings.run.system, **own} if settings.run.system else own
+
+
+def _by_name(settings: Settings) -> dict[str, Any]:
+    """All settings by dotted name."""
+    sections = {name: getattr(settings, name) for name in _names(Settings)}
+    return {
+        f"{name}.{key}": getattr(section, key) for name, section in sections.items() for key in _names(type(section))
+    }
 
 
 def override(settings: Settings, changes: Mapping[str, Any], where: str = "command line") -> Settings:
@@ -93,16 +100,22 @@ def override(settings: Settings, changes: Mapping[str, Any], where: str = "comma
 
     Another system brings its own values; what the user has set beside the former system stays.
     """
-    changes = current_names(changes)
+    changes, own = current_names(changes), own_settings(settings)
     system = changes.get("run.system", settings.run.system)
     if system != settings.run.system:
-        own = differences(settings, defaults_of(settings.run.system))
         checked = _replace(Settings(), {"run.system": system}, where)
         _validate(checked, where)
-        settings = _replace(defaults_of(system), own, where)
+        settings = _replace(defaults_of(system), {**own, "run.system": system}, where)
     settings = _replace(settings, changes, where)
     _validate(settings, where)
-    return settings
+    return _note_given(settings, {*own, *changes})
+
+
+def _note_given(settings: Settings, names: Iterable[str]) -> Settings:
+    """The same settings, of which the user has given those with these names."""
+    noted = dataclasses.replace(settings)
+    object.__setattr__(noted, "given", frozenset(names))  # nobody else has this object yet
+    return noted
 
 
 def _replace(settings: Settings, changes: Mapping[str, Any], where: str) -> Settings:

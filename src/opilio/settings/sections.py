@@ -7,6 +7,7 @@ are in the names: `_s` is seconds, `_bytes` is bytes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
 
@@ -34,7 +35,8 @@ class LimitSettings:
     max_bytes: int = 0
     # At most this many pages are stored from one host.
     max_pages_per_host: int = 0
-    # At most this many URLs are remembered; further ones are counted and forgotten.
+    # At most this many URLs are remembered; further ones are counted and forgotten. URLs to which no link is followed
+    # count apart.
     max_urls: int = 100_000_000
     # The crawl ends when it estimates that it has found this share (0 to 1) of the relevant pages within reach.
     recall: float = 0.0
@@ -102,7 +104,7 @@ class FrontierSettings:
     # when the crawl ends, and nothing is promoted.
     distill_after: int = 0
     # How a crawl finds hubs and authorities: `weighted` (links count by relevance, and navigation does not), `hits`
-    # (BINGO) or `focus` (the distiller of Focus). Also used when the crawl ends.
+    # (BINGO) or `focus` (the distiller of Focus). Also used when the crawl ends, and to choose archetypes.
     distill_method: str = "weighted"
     # `weighted` and `focus`: only pages with a relevance above this can be authorities (rho of Focus).
     distill_rho: float = 0.5
@@ -414,10 +416,12 @@ class RevisitSettings:
     first_s: float = 86_400.0
     # A page is never due sooner than this after its last visit ...
     min_s: float = 3600.0
-    # ... and always after this time. A page that can no longer be fetched is tried again after this time,
-    # unless its host has been given up as bad; `--retry-failed` tries those.
+    # ... and always after this time. A page that can no longer be fetched is tried again after this time.
     max_s: float = 2_592_000.0
-    # Share (0 to 1) of the requests that may be visits to stored pages while new URLs are queued.
+    # A host that was given up as `bad` is tried again after this many seconds. The time doubles with each failure, up
+    # to `max_s`. Once the host responds, its URLs are queued again.
+    bad_host_s: float = 3600.0
+    # Share (0 to 1) of the latest 1,000 requests that may be visits to stored pages while new URLs are queued.
     share: float = 0.5
 
 
@@ -482,6 +486,10 @@ class RunSettings:
 @dataclass(frozen=True)
 class Settings:
     """All settings of a collection: one section of crawl.toml for each field."""
+
+    given: ClassVar[frozenset[str]] = frozenset()
+    """Dotted names of what the user has set, be it to the default: another system leaves it as it is. Not a setting
+    itself; `files.py` gives each `Settings` that it makes its own."""
 
     limits: LimitSettings = LimitSettings()
     scope: ScopeSettings = ScopeSettings()

@@ -100,6 +100,16 @@ class ChangeRows(Rows):
 
 
 @dataclass(slots=True)
+class FollowedRows(Rows):
+    """URLs of `crawl` that are followed for the first time: how they are reached now."""
+
+    oid: list[int] = _column(_INT64)
+    parent: list[int | None] = _column(_INT64)
+    depth: list[int] = _column(_INT16)
+    hops: list[int] = _column(_INT16)
+
+
+@dataclass(slots=True)
 class HostRows(Rows):
     """New or changed hosts; each sid at most once in a batch."""
 
@@ -342,6 +352,7 @@ class Batch:
     """All rows of one transaction. Its length is its number of pages."""
 
     urls: UrlRows = field(default_factory=UrlRows)
+    followed: FollowedRows = field(default_factory=FollowedRows)
     changes: ChangeRows = field(default_factory=ChangeRows)
     hosts: HostRows = field(default_factory=HostRows)
     robots: RobotsRows = field(default_factory=RobotsRows)

@@ -13,7 +13,7 @@ _SINCE = """
     SELECT count(*) FROM offers WHERE incoming AND peer = $1 AND offered >= make_timestamp(($2 * 1e6)::BIGINT)
 """
 _KNOWN = """
-    SELECT url FROM crawl WHERE key IN (SELECT unnest($1::UBIGINT[]))
+    SELECT url FROM crawl WHERE key IN (SELECT unnest($1::UBIGINT[])) AND coalesce(outcome, '') <> 'not-followed'
     UNION ALL
     SELECT url FROM offers WHERE incoming AND url IN (SELECT unnest($2::VARCHAR[]))
 """
@@ -38,7 +38,8 @@ def count_offers_since(store: Store, peer: str, since_s: float) -> int:
 
 
 def known_urls(store: Store, urls: Sequence[str]) -> set[str]:
-    """Those of some URLs that the crawl knows, or that were offered before."""
+    """Those of some URLs that the crawl knows, and not only by links that it does not follow, or that were offered
+    before."""
     rows = store.query(_KNOWN, [[url_key(url) for url in urls], list(urls)], max_rows=2 * len(urls)).rows
     return {url for (url,) in rows}
 

@@ -57,6 +57,16 @@ RETRY_FAILED = change_states(
 )
 """Requeues what failed, and what was dropped because its host was given up."""
 
+_HOST_FAILED = ", ".join(f"'{outcome}'" for outcome in Outcome if outcome.blames_host)
+_GIVEN_UP = f"(outcome = '{Outcome.BAD_HOST}' OR state = '{UrlState.FAILED}' AND outcome IN ({_HOST_FAILED}))"
+TAKE_UP = change_states(
+    (UrlState.FAILED, UrlState.DROPPED),
+    UrlState.WAITING,
+    f"numtries = 0, not_before = NULL, outcome = CASE WHEN oid IN (SELECT oid FROM pages) THEN '{Outcome.OK}' END",
+    where=f"{_GIVEN_UP} AND oid IN (SELECT unnest(?::BIGINT[]))",
+)
+"""Requeues URLs that were given up together with their host, by their oids."""
+
 RECRAWL = change_states(
     (UrlState.FETCHED,),
     UrlState.WAITING,
@@ -101,9 +111,11 @@ FETCH_AGAIN = change_states(
 FOLLOW = change_states(
     (UrlState.DROPPED,),
     UrlState.WAITING,
-    "outcome = NULL, topic = f.topic, depth = f.depth + 1, relevance = f.relevance, priority = f.relevance",
+    "outcome = NULL, topic = f.topic, parent = f.parent, depth = f.depth + 1, relevance = f.relevance, "
+    "priority = f.relevance",
     source="""(
-        SELECT l.oid_dst AS oid, arg_max(c.topic, coalesce(p.relevance, 0)) AS topic, min(c.depth) AS depth,
+        SELECT l.oid_dst AS oid, arg_max(c.topic, coalesce(p.relevance, 0)) AS topic,
+               arg_max(c.oid, coalesce(p.relevance, 0)) AS parent, min(c.depth) AS depth,
                max(coalesce(p.relevance, 0)) AS relevance
         FROM links l JOIN pages p ON p.oid = l.oid_src JOIN crawl c ON c.oid = l.oid_src
         WHERE l.oid_src IN (SELECT unnest(?::BIGINT[])) GROUP BY l.oid_dst
@@ -123,6 +135,11 @@ _QUEUED_OF_HOSTS = "SELECT oid, topic FROM crawl WHERE state = 'waiting' AND sid
 _LOCKED_OF_HOSTS = """
     SELECT oid, topic, oid IN (SELECT oid FROM pages)
     FROM crawl WHERE state = 'dropped' AND outcome = 'locked-domain' AND sid IN (SELECT unnest(?::INTEGER[]))
+"""
+_GIVEN_UP_OF_HOSTS = f"""
+    SELECT oid, topic, oid IN (SELECT oid FROM pages) AS is_stored
+    FROM crawl WHERE state IN ('failed', 'dropped') AND {_GIVEN_UP} AND sid IN (SELECT unnest($1::INTEGER[]))
+    QUALIFY row_number() OVER (PARTITION BY sid ORDER BY is_stored DESC, relevance DESC, oid) <= $2
 """
 _STORED = f"""
     SELECT oid, topic FROM crawl
@@ -158,9 +175,9 @@ _FOLLOWED_FROM = f"""
     SELECT DISTINCT c.oid FROM crawl c JOIN links l ON l.oid_dst = c.oid
     WHERE c.state = 'dropped' AND c.outcome = '{Outcome.NOT_FOLLOWED}' AND l.oid_src IN (SELECT unnest(?::BIGINT[]))
 """
-_TOPICS_OF = "SELECT oid, topic FROM crawl WHERE oid IN (SELECT unnest(?::BIGINT[])) ORDER BY oid"
+_FOLLOWED = "SELECT oid, topic, url, sid FROM crawl WHERE oid IN (SELECT unnest(?::BIGINT[])) ORDER BY oid"
 _TRAP_LIKE = r"""
-    SELECT url, sid FROM crawl WHERE outcome IS DISTINCT FROM 'trap'
+    SELECT url, sid FROM crawl WHERE coalesce(outcome, '') NOT IN ('trap', 'not-followed')
     AND (url LIKE '%?%' OR regexp_matches(url, '/(19|20)\d\d[-/]\d{1,2}([-/]\d{1,2})?/?$'))
 """
 _PAGE_SKETCHES = """
@@ -293,6 +310,17 @@ def requeue_unlocked(store: Store, sids: Sequence[int]) -> list[tuple[int, int, 
     return found
 
 
+def take_up_hosts(store: Store, sids: Sequence[int], limit: int) -> list[tuple[int, int, bool]]:
+    """Queue what was given up together with some hosts, at most `limit` URLs of each, stored pages first.
+
+    Returns oid and topic of each URL, and whether its page is stored.
+    """
+    found = [(oid, topic, stored) for oid, topic, stored in _rows(store, _GIVEN_UP_OF_HOSTS, [list(sids), limit])]
+    if found:
+        store.query(TAKE_UP, [[oid for oid, _, _ in found]], write=True)
+    return found
+
+
 def count_queued_of_hosts(store: Store, sids: Sequence[int]) -> int:
     """How many URLs of some hosts are queued in the database."""
     return int(store.query(_COUNT_OF_HOSTS, [list(sids)]).rows[0][0])
@@ -326,13 +354,13 @@ def unfollowed_pages(store: Store) -> list[UnfollowedPage]:
     return [UnfollowedPage(*row) for row in _rows(store, _UNFOLLOWED_PAGES)]
 
 
-def follow_links_of(store: Store, pages: Sequence[int]) -> list[tuple[int, int]]:
-    """Queue the links of some pages that were not followed so far: oid and topic of each."""
+def follow_links_of(store: Store, pages: Sequence[int]) -> list[tuple[int, int, str, int]]:
+    """Queue the links of some pages that were not followed so far: oid, topic, URL and host of each."""
     oids = [oid for (oid,) in _rows(store, _FOLLOWED_FROM, [list(pages)])]
     if not oids:
         return []
     store.query(FOLLOW, [list(pages)], write=True)
-    return [(oid, topic) for oid, topic in _rows(store, _TOPICS_OF, [oids])]
+    return [(oid, topic, url, sid) for oid, topic, url, sid in _rows(store, _FOLLOWED, [oids])]
 
 
 def unfollowed_urls(store: Store) -> Iterator[int]:

@@ -32,6 +32,10 @@ FROM (
 ) latest
 WHERE crawl.oid = latest.oid
 """
+_FOLLOW = """
+UPDATE crawl SET parent = incoming.parent, depth = incoming.depth, hops = incoming.hops
+FROM incoming WHERE crawl.oid = incoming.oid
+"""
 # Tables whose rows are replaced; all others are appended to.
 _OF_HISTORY = ("links", "revisits")  # what is stored of them depends on what was there before (`link_history.py`)
 _REPLACED_BY = {"hosts": "sid", "topics": "kcid", "counters": "name"}
@@ -83,7 +87,9 @@ class StoreWriter:
         columns = table.column_names
         self._cursor.register("incoming", table)
         try:
-            if name in _REPLACED_BY:
+            if name == "followed":
+                self._cursor.execute(_FOLLOW)
+            elif name in _REPLACED_BY:
                 self._cursor.execute(_merge_sql(target, _REPLACED_BY[name], columns))
             else:
                 self._cursor.execute(f"INSERT INTO {target} ({', '.join(columns)}) FROM incoming")

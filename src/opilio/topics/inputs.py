@@ -10,15 +10,16 @@ left out unless the user names them.
 
 from __future__ import annotations
 
+import base64
 import codecs
 import contextlib
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 from opilio.errors import InputError
 from opilio.model import host_of, normalize, registered_domain
@@ -44,6 +45,9 @@ NAME_WORDS = 8
 """A topic that has only a description is called by so many words of it."""
 _HTML = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype|!--|html|head|body|dl|\?xml)", re.IGNORECASE)
 _SAVED_FROM = re.compile(r"saved from url=\(\d+\)(\S+)")
+_SEARCH_ENGINES = {"aol", "ask", "baidu", "bing", "duckduckgo", "ecosia", "google", "startpage", "yahoo", "yandex"}
+_REDIRECT_PARAMETERS = {"q", "u", "uddg", "url"}
+_YAHOO_TARGET = re.compile(r"/RU=([^/]+)")
 _META_CHARSET = re.compile(rb"charset=[\"']?([\w-]+)", re.IGNORECASE)
 
 
@@ -266,7 +270,8 @@ def _read_linked_seeds(path: Path, html: str, tree: TopicTree) -> int:
         reader.close()
     saved_from = _SAVED_FROM.search(html)
     own = {registered_domain(host_of(url)) for url in (reader.base, saved_from[1] if saved_from else "") if url}
-    found = [url for url in map(_linked_page, reader.links) if url and registered_domain(host_of(url)) not in own]
+    linked = (_linked_page(link, own) for link in reader.links)
+    found = [url for url in linked if url and registered_domain(host_of(url)) not in own]
     if not found:
         raise InputError(
             f"{path}: no link to a page of another site found", "Save the page of results as HTML, or list URLs."
@@ -290,12 +295,33 @@ class _LinkReader(HTMLParser):
             self.base = self.base or normalize(target)
 
 
-def _linked_page(target: str) -> str:
-    """The URL of the page that a link leads to; '' if it is none. Search engines link through addresses of their own,
-    which have that of the page as a parameter."""
-    parameters = parse_qsl(target.partition("?")[2])
-    inner = next((value for _, value in parameters if value.startswith(("http://", "https://"))), "")
-    return normalize(inner or (f"https:{target}" if target.startswith("//") else target))
+def _linked_page(target: str, own: Container[str]) -> str:
+    """The URL of the page that a link leads to; '' if it is none.
+
+    Search engines link through addresses of their own, which have the page as a parameter; `own` are the domains of the
+    page with the link. Elsewhere a URL in a parameter means something else: a button that shares a page has one, too.
+    """
+    url = normalize(f"https:{target}" if target.startswith("//") else target)
+    domain = registered_domain(host_of(url)) if url else ""
+    if not url or domain in own or domain.partition(".")[0] in _SEARCH_ENGINES:
+        return _redirect_target(target) or url
+    return url
+
+
+def _redirect_target(target: str) -> str:
+    """The URL of the page in a redirect of a search engine; '' if there is none."""
+    path, _, query = target.partition("?")
+    values = [value for name, value in parse_qsl(query) if name in _REDIRECT_PARAMETERS]
+    if in_path := _YAHOO_TARGET.search(path):
+        values.append(unquote(in_path[1]))
+    for value in values:
+        encoded = value.removeprefix("a1") if value.startswith("a1") else ""  # Bing: a1 and base64
+        with contextlib.suppress(ValueError):
+            decoded = base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)).decode()
+            value = decoded or value  # noqa: PLW2901
+        if value.startswith(("http://", "https://")) and (url := normalize(value)):
+            return url
+    return ""
 
 
 def query_topic(query: str, tree: TopicTree) -> None:

@@ -18,10 +18,9 @@ CREATE TABLE revisits (
     changes           INTEGER NOT NULL,
     change_interval_s DOUBLE
 );
--- Views name their columns when they are made.
+-- Views name their columns when they are made. The view collection follows in version 11, which alters pages last.
 DROP VIEW link;
 DROP VIEW frontier;
-DROP VIEW collection;
 CREATE VIEW frontier AS
 SELECT c.*,
        coalesce(h.pages, 0) AS serverload,
@@ -38,13 +37,6 @@ LEFT JOIN hubs hub ON hub.oid = c.oid
 LEFT JOIN auth aut ON aut.oid = c.oid
 LEFT JOIN revisits r ON r.oid = c.oid
 WHERE c.state = 'waiting';
-CREATE VIEW collection AS
-SELECT p.*, c.url, h.host, h.domain, c.depth, t.path AS topic, r.change_interval_s
-FROM pages p
-JOIN crawl c ON c.oid = p.oid
-LEFT JOIN hosts h ON h.sid = c.sid
-LEFT JOIN topics t ON t.kcid = p.kcid
-LEFT JOIN revisits r ON r.oid = p.oid;
 CREATE VIEW link_history AS
 SELECT l.oid_src, l.oid_dst, l.sid_src, l.sid_dst, l.anchor, l.first_seen,
        greatest(l.first_seen, p.visited, r.lastvisited) AS last_seen, false AS gone
