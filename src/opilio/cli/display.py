@@ -185,10 +185,9 @@ def next_visit(status: Status) -> str:
 
 def found_words(status: Status) -> str:
     """What was found, in words: the same figures as in the portal."""
-    per_request = f"{status.harvest_per_request:.1%}" if status.harvest_per_request is not None else "-"
     return (
-        f"{status.relevant:,} of {status.pages:,} pages are relevant: harvest {status.harvest:.1%} of the pages, "
-        f"{per_request} of {status.requests:,} requests, as judged now"
+        f"{status.relevant:,} of {status.pages:,} pages are relevant: harvest {status.harvest or 0:.1%} of the pages, "
+        f"{status.harvest_per_request or 0:.1%} of {status.requests:,} requests, as judged now"
     )
 
 
