@@ -186,4 +186,4 @@ def test_classify_gives_the_same_in_the_database(folder: Path, tmp_path: Path) -
     assert one["judgement"]["relevance"] == pytest.approx(other["judgement"]["relevance"], abs=1e-6)
     assert one["judgement"]["relevance"] > 0.5
     assert Collection(copy).sql(f"SELECT relevance FROM collection WHERE url = '{url}'").rows == [(kept,)]
-    assert "relevant: " in call("classify", str(copy), "--in-database", url).stdout
+    assert "relevant, sure: " in call("classify", str(copy), "--in-database", url).stdout

@@ -111,7 +111,7 @@ def slow_crawl(make_collection: MakeCollection, small_server: LocalServer, tmp_p
 
 def test_the_panel_shows_how_the_crawl_stands(slow_crawl: Terminal, tmp_path: Path) -> None:
     """The panel names pages, rate, what waits, the limit and the harvest with its sparkline, and is drawn anew."""
-    shown = slow_crawl.wait_for(r"harvest +0\.\d{3} +[▁▂▃▄▅▆▇█]")
+    shown = slow_crawl.wait_for(r"recent harvest [\d.]+% of the latest pages, as judged when fetched +[▁▂▃▄▅▆▇█]")
     panel = shown[shown.rindex("╭") :]
     assert panel.startswith(f"╭─ opilio crawl {tmp_path / 'c'}"[:60])
     for figure in (r"pages +\d+", r"pages/s +\d+\.\d", r"received +[\d.]+ [kM]B", r"waiting +\d+", r"known +\d+",
@@ -132,7 +132,7 @@ def test_ctrl_c_ends_the_crawl(slow_crawl: Terminal, tmp_path: Path) -> None:
     assert slow_crawl.wait_for_end() == 130
     after = slow_crawl.plain[slow_crawl.plain.rindex("╯") :]
     assert f"{tmp_path / 'c'}: interrupted (SIGINT)" in after
-    assert "URLs known" in after and "harvest rate" in after
+    assert "URLs known" in after and "pages are relevant: harvest" in after
     assert "Traceback" not in slow_crawl.plain, "neither the engine nor a worker process complains"
     assert slow_crawl.shown.rindex("\x1b[?25h") > slow_crawl.shown.rindex("\x1b[?25l"), "the cursor is back"
     collection = Collection(tmp_path / "c")

@@ -118,8 +118,8 @@ def test_rounds_come_later_and_later(owls: Owls) -> None:
     assert first.counters["rounds of archetypes"] == 1
     last = collection.crawl(settings={"limits.max_pages": 60})
     assert last.counters["rounds of archetypes"] == 2
-    looked = last.counters["pages judged relevant before the last round of archetypes"]
-    assert looked >= first.counters["pages judged relevant before the last round of archetypes"] + 20
+    looked = last.counters["pages relevant when fetched before the last round of archetypes"]
+    assert looked >= first.counters["pages relevant when fetched before the last round of archetypes"] + 20
 
 
 def test_the_rule_keeps_the_unsure_out(owls: Owls) -> None:

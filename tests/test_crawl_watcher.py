@@ -99,7 +99,7 @@ def test_a_harvest_that_falls_is_noticed_once(store: Store) -> None:
     scene.judge(*[True] * 200, *[True, False, False, False] * 75)
     assert scene.said == ["harvest"]
     [notice] = scene.absorber.ledger.notices
-    assert notice["text"].startswith("harvest fell to 0.")
+    assert notice["text"].startswith("recent harvest fell to 0.")
     assert "from 1.00 at its best" in notice["text"]
     assert "broker" in notice["text"]
     assert "'Business/Investment'" in notice["text"]
@@ -176,7 +176,7 @@ def test_the_least_harvest_ends_the_crawl(store: Store) -> None:
     scene.judge(*[True] * 4, *[False] * 95)
     assert not scene.reasons
     scene.judge(False, *[False] * 500)
-    assert scene.reasons == ["harvest rate 0.04 of the last 100 pages is below 0.05 (limits.min_harvest)"]
+    assert scene.reasons == ["recent harvest 0.04 of the last 100 pages is below 0.05 (limits.min_harvest)"]
     assert scene.said == ["end"], "nothing is noticed of a crawl that has ended"
     [notice] = scene.absorber.ledger.notices
     assert notice["remedy"] == f"to go on: opilio crawl {store.path.parent} --set limits.min_harvest=0.025"
@@ -302,7 +302,7 @@ def test_a_crawl_ends_by_its_harvest(make_taught: MakeTaught, small_server: Loca
         if topic not in TAUGHT_TOPICS[:1]:
             collection.mark(topic, good=False)
     status = collection.crawl()
-    assert status.reason.startswith("harvest rate 0.")
+    assert status.reason.startswith("recent harvest 0.")
     assert status.reason.endswith("is below 0.3 (limits.min_harvest)")
     assert 40 <= status.pages < 240
     assert collection.status().notices[-1]["text"] == status.reason
@@ -350,7 +350,7 @@ def test_a_crawl_ends_by_its_recall(make_taught: MakeTaught) -> None:
     assert status.reason.startswith("estimated recall 0.")
     assert status.recall is not None
     assert 0.05 <= status.recall < 1.0
-    assert f"recall about {status.recall:.2f}" in display.summary(status)
+    assert f"recall about {status.recall:.0%}" in display.summary(status)
     collection.settings = override(collection.settings, {"limits.recall": 0.0, "limits.max_pages": status.pages + 20})
     assert collection.crawl().reason == f"page limit reached ({status.pages + 20:,})"
 
@@ -361,8 +361,9 @@ def test_a_crawl_ends_by_its_recall(make_taught: MakeTaught) -> None:
 def status_with(*kinds: str) -> Status:
     notices = [{"kind": kind, "text": f"about {kind}", "remedy": ""} for kind in kinds]
     figures = dict.fromkeys(("pages", "fetched_bytes", "urls", "waiting", "hot", "in_flight", "hosts"), 0)
-    figures |= dict.fromkeys(("slow_hosts", "bad_hosts", "elapsed_s", "pages_per_s"), 0)
-    return Status("x", True, **figures, harvest=None, harvest_history=[], outcomes={}, counters={}, strategy="",
+    figures |= dict.fromkeys(("slow_hosts", "bad_hosts", "elapsed_s", "pages_per_s", "relevant", "requests"), 0)
+    rates = dict.fromkeys(("harvest", "harvest_per_request", "recent_harvest"), None)
+    return Status("x", True, **figures, **rates, recent_harvests=[], outcomes={}, counters={}, strategy="",
                   order_by="", notices=notices)  # fmt: skip
 
 

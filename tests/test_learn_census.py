@@ -32,11 +32,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
 def test_the_example_of_the_paper(store: Store) -> None:
     """Focus 3.7: most of what is around mutual funds is on investment, above them; the remedy marks that good."""
     told = take_census(mutual_funds().fill(store))
-    counts = {topic["topic"]: topic["pages"] for topic in told["topics"] if topic["pages"]}
+    counts = {topic["topic"]: topic["own_pages"] for topic in told["topics"] if topic["own_pages"]}
     assert counts == {"Business/Investment": 60, "Gardening": 30, "Business/Investment/Mutual Funds": 20, "Cooking": 4}
+    assert told["topics"][0] | {"pages": 80, "relevant": 20, "mark_words": "on the way"} == told["topics"][0]
     assert told["topics"][0]["topic"] == "Business/Investment"
     assert (told["pages"], told["relevant"], told["untaken"], told["waiting"]) == (139, 50, 25, 7)
-    assert told["nearby"][0] == {"topic": "Business/Investment", "pages": 60, "where": "above a good topic"}
+    assert told["nearby"][0] == {"topic": "Business/Investment", "pages": 60, "where": "above a wanted topic"}
     assert "60 of 64 unwanted pages" in told["remedies"][0]["why"]
     words = shlex.split(told["remedies"][0]["command"])
     assert words == ["opilio", "topics", "mark", str(store.path.parent), "Business/Investment", "good"]
@@ -67,7 +68,7 @@ def test_the_latest_and_a_topic(store: Store) -> None:
     """--last counts the latest pages only; --topic those of a topic with all below it, and those they led to."""
     mutual_funds().fill(store)
     assert take_census(store, last_pages=29)["pages"] == 29
-    assert {t["topic"] for t in take_census(store, last_pages=29)["topics"] if t["pages"]} == {"Cooking"}
+    assert {t["topic"] for t in take_census(store, last_pages=29)["topics"] if t["own_pages"]} == {"Cooking"}
     around = take_census(store, topic="business/investment/mutual funds")
     assert (around["pages"], around["relevant"]) == (20 + 60 + 4 + 25, 20)
     assert take_census(store, topic="Gardening")["pages"] == 30
@@ -105,11 +106,11 @@ def test_counts_are_those_by_hand(store: Store, made: list[MadePage], last: int,
     def is_near(page: MadePage) -> bool:
         above = made[page.parent] if page.parent is not None and page.parent < len(made) else None
         led = above is not None and above.state == "fetched" and above.kcid in below and is_taken(above)
-        return kcid is None or page.kcid in below or led
+        return kcid is None or (page.kcid in below if is_taken(page) else kcid == 0) or led
 
     chosen = [page for page in reversed(made) if page.state == "fetched" and is_near(page)][: last or None]
     counts = Counter(paths[page.kcid] or "everything" for page in chosen if is_taken(page))
-    assert {topic["topic"]: topic["pages"] for topic in told["topics"] if topic["pages"]} == counts
+    assert {topic["topic"]: topic["own_pages"] for topic in told["topics"] if topic["own_pages"]} == counts
     assert told["untaken"] == sum(not is_taken(page) for page in chosen)
     assert told["relevant"] == sum(page.relevance >= 0.5 for page in chosen)
     hosts = Counter(f"h{page.host}.org" for page in chosen)

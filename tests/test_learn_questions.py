@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from opilio.analyze.sketch import sketch
 from opilio.learn.questions import (
     ROUND_SIZE,
-    UNCERTAIN_WITHIN,
     Candidate,
     QuestionReason,
     are_alike,
@@ -18,6 +17,7 @@ from opilio.learn.questions import (
     describe_benefit,
     round_size,
 )
+from opilio.model.visit import BORDERLINE_WITHIN
 
 WORDS = ("owl", "barn", "nest", "prey", "map", "news", "2", "3")
 RELEVANCES = st.one_of(st.floats(0.0, 1.0, width=32), st.sampled_from([0.25, 0.5, 0.75, 1.0]))
@@ -70,7 +70,7 @@ def test_reasons_are_true(given: list[Candidate], known: set[int], size: int) ->
         if one.reason is QuestionReason.SURE:
             assert page.relevance >= 0.5
         else:
-            assert abs(page.relevance - 0.5) <= UNCERTAIN_WITHIN
+            assert abs(page.relevance - 0.5) <= BORDERLINE_WITHIN
         assert 0 <= one.benefit < len([other for other in fresh if other.kcid == page.kcid])
 
 
@@ -108,7 +108,7 @@ def test_a_round_is_full_when_there_are_pages(given: list[Candidate], known: set
     if len(chosen) < ROUND_SIZE:
         taken = [page for page in given if page.oid in chosen]
         for page in given:
-            fits = page.relevance >= 0.5 - UNCERTAIN_WITHIN
+            fits = page.relevance >= 0.5 - BORDERLINE_WITHIN
             if page.oid not in known and fits:
                 assert any(are_alike(page, one) for one in taken)
 

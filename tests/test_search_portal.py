@@ -177,7 +177,8 @@ def test_the_front_counts_as_an_account_of_the_rows_does(
     assert front["others"] == sum(not p.taken for p in account.pages)
     assert front["new"]["pages"] == sum(p.visited_s > since_s for p in account.pages)
     assert front["crawl"]["pages"] == len(account.pages)
-    assert front["crawl"]["harvest"] == pytest.approx(sum(p.relevance for p in account.pages) / len(account.pages))
+    assert front["crawl"]["relevant"] == (relevant_pages := sum(p.relevance >= 0.5 for p in account.pages))
+    assert front["crawl"]["harvest"] == pytest.approx(relevant_pages / len(account.pages))
 
 
 def test_the_front_shows_the_best_found_pages_of_wanted_topics(account: Account, store: Store) -> None:

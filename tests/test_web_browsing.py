@@ -50,7 +50,15 @@ def test_the_front_shows_topics_pages_and_notices_and_escapes_them(portal: Porta
     """Each wanted topic with its pages, OTHERS, hubs, what is new, notices; a title that is a script is text."""
     status, text = portal.get(f"/c/{NAME}/", days=7)
     assert status == 200
-    for expected in ("cryptography", "data compression", "statistics", "hashes", "OTHERS", "Hubs", "widen the topic"):
+    for expected in (
+        "cryptography",
+        "data compression",
+        "statistics",
+        "hashes",
+        "Off topic",
+        "Hubs",
+        "widen the topic",
+    ):
         assert expected in text
     assert "<script>alert" not in text and "&lt;script&gt;alert" in text
     assert "the harvest &lt;i&gt;fell" in text

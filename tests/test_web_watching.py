@@ -281,14 +281,14 @@ def test_a_notice_has_buttons(dried_up: Collection) -> None:
         assert Axe().run(page).violations_count == 0
         link = notices.get_by_role("link", name="Answer the questions")
         assert link.get_attribute("href") == "/c/collection/questions"
-        relevant = dried_up.status().counters["pages judged relevant"]
+        relevant = dried_up.status().relevant
         notices.get_by_role("button", name=f"Mark {NEARBY} good").click()
         notices.locator(".tag", has_text="done").wait_for()
         assert page.locator("#said").inner_text() == MARKED
         marks = {topic["path"]: topic["mark"] for topic in dried_up.topics()}
         assert (marks[NEARBY], marks[GOOD]) == ("good", "subsumed")
         page.get_by_role("button", name="Resume").click()
-        wait_for(dried_up, lambda: dried_up.status().counters["pages judged relevant"] > relevant + 20)
+        wait_for(dried_up, lambda: dried_up.status().relevant > relevant + 20)
         notices.get_by_role("button", name="Stop the crawl").click()
         page.locator("#now", has_text="no crawl runs").wait_for()
         page.goto(f"{portal.address}/c/collection/")

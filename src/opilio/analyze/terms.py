@@ -13,7 +13,8 @@ Python integers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -132,7 +133,7 @@ class _Words(dict[bytes, bytes]):
         if len(text) < 2 or text in self._stop_words:
             return 0
         stem: str = self._stem(text)
-        term = xxhash.xxh32_intdigest(stem.encode())
+        term = term_of(stem)
         self._on_term(term, stem)
         return term
 
@@ -191,6 +192,26 @@ def term_ids(text: str, language: str = "") -> list[int]:
     """The hash codes of the terms in `text`, in order and with repeats, without stop words."""
     numbers = Vocabulary().numbers(tokenize(text), language) & 0xFFFFFFFF
     return [number for number in numbers.tolist() if number]
+
+
+def spellings(texts: Iterable[tuple[str, str]], terms: Collection[int]) -> dict[int, str]:
+    """For each of some terms, the whole word that texts, each with its language, write most often for it."""
+    vocabulary, wanted = Vocabulary(), np.array(sorted(terms), np.uint64)
+    counts: dict[int, Counter[bytes]] = {}
+    for text, language in texts:
+        words = tokenize(text)
+        numbers = vocabulary.numbers(words, language) & np.uint64(0xFFFFFFFF)
+        for place in np.flatnonzero(np.isin(numbers, wanted)).tolist():
+            counts.setdefault(int(numbers[place]), Counter())[words[place]] += 1
+    return {
+        term: min(found, key=lambda word: (-found[word], word)).decode("utf-8", "replace")
+        for term, found in counts.items()
+    }  # fmt: skip
+
+
+def term_of(stem: str) -> int:
+    """The hash code of a stem."""
+    return xxhash.xxh32_intdigest(stem.encode())
 
 
 class LinkWords(NamedTuple):

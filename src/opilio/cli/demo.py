@@ -26,8 +26,8 @@ _BEST = """
     SELECT round(relevance, 3) AS relevance, topic, title, url FROM collection ORDER BY relevance DESC LIMIT 8
 """
 _CENSUS = """
-    SELECT coalesce(nullif(topic, ''), 'OTHERS (none of them)') AS topic, count(*) AS pages,
-           round(avg(relevance), 3) AS relevance, count(DISTINCT host) AS hosts
+    SELECT coalesce(nullif(topic, ''), 'off topic') AS topic, count(*) AS pages, count(*) FILTER (relevant) AS relevant,
+           count(DISTINCT host) AS hosts
     FROM collection GROUP BY ALL ORDER BY pages DESC
 """
 
@@ -113,7 +113,7 @@ def _example(collection: Collection) -> str:
 
 def _truth(collection: Collection, web: LocalWeb) -> str:
     """How much of what was fetched is on the topics of the bookmarks: the local web knows the topic of each page."""
-    fetched = collection.sql("SELECT url, relevance >= 0.5, url IN (SELECT name FROM training) FROM collection").rows
+    fetched = collection.sql("SELECT url, relevant, url IN (SELECT name FROM training) FROM collection").rows
     on_topic = {url for url, _, _ in fetched if url in web.pages and web.pages[url].topic in TOPICS}
     found = [url for url, is_relevant, is_example in fetched if is_relevant and not is_example]
     there_are = sum(page.topic in TOPICS for page in web.pages.values())

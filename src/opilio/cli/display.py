@@ -105,14 +105,14 @@ class LogLines(Silence):
         if time.monotonic() - self._last_s < LOG_EVERY_S:
             return
         self._last_s = time.monotonic()
-        harvest = "" if status.harvest is None else f", harvest {status.harvest:.3f}"
+        found = "" if status.harvest is None else f", relevant {status.relevant:,}, harvest {status.harvest:.1%}"
         questions = f", questions for you {status.questions}" if status.questions else ""
         again = f", next visit {next_visit(status)}" if next_visit(status) else ""
         failed = sum(n for name, n in status.outcomes.items() if Outcome(name).kind is OutcomeKind.FAILED)
         click.echo(
             f"{time.strftime('%H:%M:%S')} pages {status.pages:,} ({status.pages_per_s:.1f}/s), "
             f"{show_bytes(status.fetched_bytes)}, waiting {status.waiting:,}, hosts {status.hosts:,}, "
-            f"failed {failed:,}{harvest}{questions}{again}",
+            f"failed {failed:,}{found}{questions}{again}",
             err=True,
         )
 
@@ -183,6 +183,19 @@ def next_visit(status: Status) -> str:
     return f"{one_line(status.next_due_url)} {f'in {show_duration(wait_s)}' if wait_s > 0 else 'now'}{due}"
 
 
+def found_words(status: Status) -> str:
+    """What was found, in words: the same figures as in the portal."""
+    return (
+        f"{status.relevant:,} of {status.pages:,} pages are relevant: harvest {status.harvest or 0:.1%} of the pages, "
+        f"{status.harvest_per_request or 0:.1%} of {status.requests:,} requests, as judged now"
+    )
+
+
+def recent_words(status: Status) -> str:
+    """The recent harvest, which is another figure than the harvest rate."""
+    return f"recent harvest {status.recent_harvest or 0:.1%} of the latest pages, as judged when fetched"
+
+
 def summary(status: Status) -> str:
     """The summary of a crawl: why it ended, what it has, what was dropped and why."""
     rate = status.pages / status.elapsed_s if status.elapsed_s else 0.0
@@ -196,10 +209,13 @@ def summary(status: Status) -> str:
     if status.system:
         lines.append(f"  system {status.system}; what it sets: opilio settings {quote(str(status.folder))} --diff")
     if status.harvest is not None:
-        lines.append(f"  harvest rate {status.harvest:.3f} (mean relevance, 0 to 1), judged by {status.model}")
+        lines.append(f"  {found_words(status)}")
+        lines.append(f"  judged by {status.model}")
+    if status.running and status.recent_harvest is not None:
+        lines.append(f"  {recent_words(status)}")
     if status.recall is not None:
         lines.append(
-            f"  recall about {status.recall:.2f} of the relevant pages that can be reached, by its own estimate"
+            f"  recall about {status.recall:.0%} of the relevant pages that can be reached, by its own estimate"
         )
     if next_visit(status):
         lines.append(f"  next visit to a stored page: {next_visit(status)}")

@@ -53,13 +53,14 @@ def census(called: Called, report: dict[str, Any]) -> None:
 
 def _show_topics(report: dict[str, Any]) -> None:
     rows = [topic for topic in report["topics"] if topic["pages"] or topic["waiting"] or topic["mark"] == "good"]
-    table = _table("topic", "mark", "pages", "relevant", "waiting", "")
-    most = max([report["untaken"], *(topic["pages"] for topic in rows)], default=0)
+    table = _table("topic", "mark", "pages", "relevant", "itself", "waiting", "")
+    most = max([report["untaken"], *(topic["own_pages"] for topic in rows)], default=0)
     for topic in rows:
-        mark = topic["mark"] + (", starves" if topic["starves"] else "")
-        figures = (f"{topic[name]:,}" for name in ("pages", "relevant", "waiting"))
-        table.add_row(Text(one_line(topic["topic"])), mark, *figures, bar(topic["pages"], most))
-    table.add_row("(no topic took it)", "", f"{report['untaken']:,}", "", "", bar(report["untaken"], most))
+        mark = topic["mark_words"] + (", starves" if topic["starves"] else "")
+        figures = (f"{topic[name]:,}" for name in ("pages", "relevant", "own_pages", "waiting"))
+        table.add_row(Text(one_line(topic["topic"])), Text(one_line(mark)), *figures, bar(topic["own_pages"], most))
+    untaken = f"{report['untaken']:,}"
+    table.add_row("off topic", "", untaken, "", untaken, "", bar(report["untaken"], most))
     _print(table)
 
 
@@ -82,7 +83,9 @@ def bar(value: int, most: int) -> str:
 def _table(*names: str) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in names:
-        table.add_column(name, justify="right" if name in ("pages", "relevant", "waiting") else "left", overflow="fold")
+        table.add_column(
+            name, justify="right" if name in ("pages", "relevant", "itself", "waiting") else "left", overflow="fold"
+        )
     return table
 
 

@@ -14,7 +14,16 @@ from rich.table import Table
 from rich.text import Text
 
 from opilio.cli import one_line
-from opilio.cli.display import Silence, grouped, next_visit, notice_lines, show_bytes, show_duration, sparkline
+from opilio.cli.display import (
+    Silence,
+    grouped,
+    next_visit,
+    notice_lines,
+    recent_words,
+    show_bytes,
+    show_duration,
+    sparkline,
+)
 from opilio.cli.questions import QuestionKeys
 from opilio.crawl.status import Status
 from opilio.model import OutcomeKind
@@ -82,9 +91,12 @@ def panel(status: Status, width: int, asked: Sequence[Text] = ()) -> Panel:
     order = status.order_by if status.strategy == "sql" else status.strategy
     lines: list[Table | Text] = [figures, Text(f"order    {order}", overflow="ellipsis", no_wrap=True)]
     if status.harvest is not None:
-        bars = sparkline(status.harvest_history)
-        recall = f"  recall about {status.recall:.2f}" if status.recall is not None else ""
-        lines.append(Text(f"harvest  {status.harvest:.3f}  {bars}{recall}  judged by {status.model}", style="green"))
+        recall = f"  recall about {status.recall:.0%}" if status.recall is not None else ""
+        rates = f"harvest {status.harvest:.1%} of pages, {status.harvest_per_request or 0:.1%} of requests"
+        lines.append(Text(f"relevant {status.relevant:,}  {rates}, as judged now{recall}", style="green"))
+        lines.append(Text(f"judged by {status.model}", style="green", overflow="ellipsis", no_wrap=True))
+    if status.recent_harvest is not None:
+        lines.append(Text(f"{recent_words(status)}  {sparkline(status.recent_harvests)}", style="green"))
     if next_visit(status):
         lines.append(Text(f"next visit to a stored page  {next_visit(status)}", overflow="ellipsis", no_wrap=True))
     for kind, names in grouped(status).items():

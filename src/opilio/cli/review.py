@@ -271,7 +271,7 @@ def _report(state: dict[str, Any]) -> None:
     click.echo(f"{one_line(state['topic'])}: {state['judged']:,} judged, {state['left']:,} to go")
     click.echo(f"  precision of all {known['pages']:,} pages taken: {_between(known['precision'])}")
     undoubted = known["undoubted"]
-    click.echo(f"  precision of the {undoubted['pages']:,} undoubted: {_between(undoubted['precision'])}")
+    click.echo(f"  precision of the {undoubted['pages']:,} taken by all: {_between(undoubted['precision'])}")
     for agreed, one in known["by_agreed"].items():
         click.echo(f"  precision of {one['pages']:,} taken by {one_line(agreed)}: {_between(one['precision'])}")
     click.echo(f"  recall among pages fetched: {_between(known['recall'])}")

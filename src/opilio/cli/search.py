@@ -10,6 +10,8 @@ import click
 
 from opilio.cli import one_line
 from opilio.crawl import Collection
+from opilio.model.visit import certainty
+from opilio.topics.tree import OFF_TOPIC, OTHERS
 
 MAX_RESULTS = 200
 
@@ -82,7 +84,9 @@ def _show(answer: dict[str, Any]) -> None:
         click.echo(f"\n{number:>3}. {_said(result['title_pieces']) or '(no title)'}")
         click.secho(f"     {one_line(result['url'])}", fg="green")
         copies = f" · {result['folded']} more like it" if result["folded"] else ""
-        facts = f"{result['topic']} · relevance {result['relevance']:.2f} · score {result['score']:.3f}{copies}"
+        topic = OFF_TOPIC if result["topic"] in ("", OTHERS) else result["topic"]
+        certain = certainty(result["relevance"])
+        facts = f"{topic} · " * (topic != certain) + f"{certain} · score {result['score']:.3f}{copies}"
         click.secho(f"     {one_line(facts)}", dim=True)
         click.echo(f"     {_said(result['snippet'])}")
 

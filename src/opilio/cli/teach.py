@@ -19,6 +19,7 @@ from opilio.cli.operations import Called, operation_command
 from opilio.crawl import Collection
 from opilio.crawl.operations import training
 from opilio.crawl.operations.client import is_running
+from opilio.model.visit import RELEVANT, certainty
 from opilio.store.training import HIT
 from opilio.topics import describe_marks
 
@@ -42,13 +43,13 @@ def topics() -> None:
 
 @operation_command(training.topics, name="list")
 def list_(called: Called, found: list[dict[str, Any]]) -> None:
-    """Show the topic tree: marks, examples, pages found."""
+    """Show the topic tree: what is wanted, examples, and the pages found of each topic with all below it."""
     table = Table(box=None, pad_edge=False)
     for name in ("topic", "mark", "examples", "negatives", "pages", "relevant"):
         table.add_column(name, justify="left" if name in ("topic", "mark") else "right")
     for topic in found:
         figures = (f"{topic[name]:,}" for name in ("examples", "negatives", "pages", "relevant"))
-        table.add_row(Text(one_line(topic["topic"])), topic["mark"], *figures)
+        table.add_row(Text(one_line(topic["topic"])), Text(one_line(topic["mark_words"])), *figures)
     Console().print(table)
 
 
@@ -229,16 +230,17 @@ def _show_offers(offered: list[dict[str, Any]]) -> None:
 
 def _show_judgement(report: dict[str, Any]) -> None:
     judgement = report["judgement"]
-    verdict = "relevant" if judgement["relevance"] >= 0.5 else "not relevant"
-    topic = one_line(judgement["topic"]) if judgement["accepted"] else "OTHERS (no topic took it)"
+    verdict = "relevant" if judgement["relevance"] >= RELEVANT else "not relevant"
+    certain = certainty(judgement["relevance"])
+    topic = one_line(judgement["topic"]) if judgement["accepted"] else "no topic took it"
     click.echo(one_line(report["title"]) or "(no title)")
-    surely = ", undoubtedly" if judgement["undoubted"] else ""
     click.echo(
-        f"{verdict}{surely}: {topic}; relevance {judgement['relevance']:.3f}, "
-        f"confidence {judgement['confidence']:.3f}, by model {judgement['model_version']}"
+        f"{verdict}, {certain}: {topic} (relevance {judgement['relevance']:.3f}, "
+        f"confidence {judgement['confidence']:.3f}, by model {judgement['model_version']})"
     )
     if judgement["agreed"]:
-        click.echo(f"agreed: {', '.join(judgement['agreed'])}")
+        every = " (all that voted)" if judgement["undoubted"] else ""
+        click.echo(f"agreed: {', '.join(judgement['agreed'])}{every}")
     stored = report.get("stored")
     if stored and stored["model_version"] not in (None, judgement["model_version"]):
         click.echo(f"stored: relevance {stored['relevance']:.2f}, by model {stored['model_version']}")
@@ -251,6 +253,8 @@ def _show_step(step: dict[str, Any]) -> None:
         expected = ""
         if estimate is not None and not math.isnan(estimate["precision"]):
             expected = f"  (expected precision {estimate['precision']:.2f}, recall {estimate['recall']:.2f})"
+            if not round(estimate["precision"], 2):  # a lower bound, which is empty where examples are few
+                expected = "  (too few examples to expect anything of it)"
         click.echo(f"     {name:20} {value:+.3f}{expected}")
     for label, sign in (("for", 1), ("against", -1)):
         reasons = [reason for reason in step["reasons"] if reason["weight"] * sign > 0]

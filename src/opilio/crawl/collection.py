@@ -143,6 +143,7 @@ class Collection:
                 f"{folder}: holds a collection already", "Continue its crawl, or choose another folder."
             )
         tree = read_inputs(bookmarks, seeds, query, examples, topics, description, folders)
+        tree.name_after(folder.resolve().name)
         if not tree.seeds:
             raise InputError(*(_NO_SEEDS if query or description else _NOTHING))
         of_system = {"run.system": system} if system else {}
@@ -315,7 +316,7 @@ class Collection:
             with _signals(engine):
                 reason = await engine.run(on_tick)
         store.finish_run(run, time.time(), reason, absorber.counters.pages - pages_before)
-        return engine.status()
+        return dataclasses.replace(engine.status(), recall=learn.estimate_recall(store))
 
     def _settings_for(self, store: Store) -> Settings:
         """The settings with `auto` resolved: without topics or examples there is no evidence to weigh."""

@@ -21,8 +21,9 @@ from opilio.crawl.absorb import Absorber
 from opilio.crawl.steering import Steering
 from opilio.errors import QueryError
 from opilio.frontier import QueuedUrl
+from opilio.model import Figures
 from opilio.settings import FrontierSettings, StoreSettings
-from opilio.store import Store
+from opilio.store import Batch, Store
 from opilio.store import urls as stored_urls
 
 OVERDUE = 4  # a batch that is this many times as large as it should be is waited for
@@ -50,6 +51,14 @@ class Commits:
         self._one = asyncio.Lock()
         self._is_closed = False
         self._opened_s = time.monotonic()
+        self._counted: tuple[Figures, Batch] = store.load_figures(), Batch()
+        """The figures of the database, and the batch that they do not have yet, because it is being written."""
+
+    @property
+    def figures(self) -> Figures:
+        """What the crawl has fetched and found: what is stored, and what is still to be written."""
+        stored, batch = self._counted
+        return stored.plus(batch.figures()).plus(self._absorber.ledger.batch.figures())
 
     async def commit_when_due(self) -> None:
         """Begin to write the open batch when it is full or old enough."""
@@ -73,11 +82,17 @@ class Commits:
             batch = self._absorber.swap_batch()
             self._opened_s = time.monotonic()
             if batch:
+                self._counted = self._counted[0], batch
                 loop = asyncio.get_running_loop()
-                self._write = loop.run_in_executor(self._writer, self._store.write, batch)
+                self._write = loop.run_in_executor(self._writer, self._write_batch, batch)
             if wait and self._write is not None:
                 await asyncio.shield(self._write)
                 self._write = None
+
+    def _write_batch(self, batch: Batch) -> None:
+        """Write a batch, then count: a model may have judged stored pages again meanwhile."""
+        self._store.write(batch)
+        self._counted = self._store.load_figures(), Batch()
 
     def _count_elapsed(self) -> None:
         counters = self._absorber.counters

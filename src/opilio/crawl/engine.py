@@ -303,7 +303,7 @@ class Engine:
     def status(self) -> Status:
         """The figures at this moment."""
         counters, frontier, limits = self.counters, self.frontier, self.settings.limits
-        rate = counters.pages_per_s()
+        rate, figures = counters.pages_per_s(), self.commits.figures
         eta_s, limit = None, ""
         if limits.max_pages:
             limit = f"{limits.max_pages:,} pages"
@@ -315,7 +315,7 @@ class Engine:
         return Status(
             folder=self.folder,
             running=not self.reason,
-            pages=counters.pages,
+            pages=figures.pages,
             fetched_bytes=counters.counts["bytes"],
             urls=len(frontier.known),
             waiting=frontier.waiting,
@@ -326,8 +326,12 @@ class Engine:
             bad_hosts=frontier.host_states[HostState.BAD],
             elapsed_s=self.elapsed_s,
             pages_per_s=rate,
-            harvest=counters.harvest,
-            harvest_history=counters.harvest_history,
+            relevant=figures.relevant,
+            requests=figures.requests,
+            harvest=figures.harvest,
+            harvest_per_request=figures.harvest_per_request,
+            recent_harvest=counters.recent_harvest,
+            recent_harvests=counters.recent_harvests,
             outcomes=counters.outcomes(),
             counters=counters.shown(),
             strategy=self.settings.frontier.strategy,

@@ -13,17 +13,19 @@ from opilio.model import RELEVANT, CrawlProgress, Outcome, Phase
 if TYPE_CHECKING:  # it takes a tenth of a second to import
     from opilio.store import Batch
 
-FOUND = "pages judged relevant"
+FOUND = "pages relevant when fetched"
 _PROGRESS_NAMES = {
     "phase": "phase",
     "archetype_rounds": "rounds of archetypes",
-    "relevant_at_round": "pages judged relevant before the last round of archetypes",
+    "relevant_at_round": "pages relevant when fetched before the last round of archetypes",
     "negative_rounds": "rounds of mined negatives",
     "pages_at_analysis": "pages at the latest link analysis",
     "question_rounds": "rounds of questions",
 }
 RATE_WINDOW_S = 10.0
-HARVEST_WINDOW_PAGES = 500
+RECENT_PAGES = 500
+"""Pages over which the recent harvest is measured."""
+RECENT_STEP_PAGES = 50
 
 
 @dataclass
@@ -43,8 +45,18 @@ class Status:
     bad_hosts: int
     elapsed_s: float
     pages_per_s: float
+    relevant: int
+    """Relevant pages, as they are judged now."""
+    requests: int
+    """Requests that were sent, those that failed included."""
     harvest: float | None
-    harvest_history: list[float]
+    """The harvest rate: relevant pages / pages, as they are judged now; None when nothing is judged."""
+    harvest_per_request: float | None
+    """Relevant pages / requests."""
+    recent_harvest: float | None
+    """The share of relevant pages among the latest 500 of this run, as they were judged when they were fetched."""
+    recent_harvests: list[float]
+    """The recent harvest after each 50 pages, the latest last."""
     outcomes: dict[str, int]
     counters: dict[str, int]
     strategy: str
@@ -88,9 +100,8 @@ class Counters:
         """How far the crawl has come by its own plan; `advance` changes it."""
         self._has_advanced = False
         self._recent: deque[float] = deque()  # when the latest pages were stored
-        self._relevances: deque[float] = deque(maxlen=HARVEST_WINDOW_PAGES)
-        self._harvest_steps: deque[float] = deque(maxlen=60)
-        self._step_pages = 0
+        self._latest: deque[bool] = deque(maxlen=RECENT_PAGES)  # whether they were relevant
+        self._recent_harvests: deque[float] = deque(maxlen=60)
         self.judged = 0
         """Pages that were judged in this run ..."""
         self.relevant = 0
@@ -136,11 +147,9 @@ class Counters:
             if relevance >= RELEVANT:
                 self.relevant += 1
                 self.add(FOUND)
-            self._relevances.append(relevance)
-            self._step_pages += 1
-            if self._step_pages >= 50:
-                self._step_pages = 0
-                self._harvest_steps.append(self.harvest or 0.0)
+            self._latest.append(relevance >= RELEVANT)
+            if self.judged % RECENT_STEP_PAGES == 0:
+                self._recent_harvests.append(self.recent_harvest or 0.0)
 
     @property
     def pages(self) -> int:
@@ -148,14 +157,14 @@ class Counters:
         return self.counts["pages"]
 
     @property
-    def harvest(self) -> float | None:
-        """Mean relevance of the latest pages; None when nothing is judged."""
-        return sum(self._relevances) / len(self._relevances) if self._relevances else None
+    def recent_harvest(self) -> float | None:
+        """The share of relevant pages among the latest, as judged when they were fetched; None: nothing is judged."""
+        return sum(self._latest) / len(self._latest) if self._latest else None
 
     @property
-    def harvest_history(self) -> list[float]:
-        """The harvest rate after each 50 pages, the latest last."""
-        return list(self._harvest_steps)
+    def recent_harvests(self) -> list[float]:
+        """The recent harvest after each 50 pages, the latest last."""
+        return list(self._recent_harvests)
 
     def pages_per_s(self) -> float:
         """Pages stored a second, over the last seconds."""

@@ -1,9 +1,9 @@
 """The watcher: notices when a crawl stagnates, starves a topic or drifts, and ends it when a limit says so.
 
-The harvest rate is watched in memory, at every turn of the loop: over many pages, to see whether it has fallen
-(`harvest`), and over few, to see soon whether the crawl finds nothing any more, or never did (`dry`). What needs the
-database is surveyed now and then in a thread: which topics starve, whether accepted pages still resemble the examples,
-how much there may be left to find.
+The recent harvest, of the latest pages as they were judged when fetched, is watched in memory, at every turn of the
+loop: over many pages, to see whether it has fallen (`harvest`), and over few, to see soon whether the crawl finds
+nothing any more, or never did (`dry`). What needs the database is surveyed now and then in a thread: which topics
+starve, whether accepted pages still resemble the examples, how much there may be left to find.
 
 Each finding is reported once, and again only after it was over: a crawl close to a threshold does not repeat itself.
 When the watcher has ended the crawl, it reports nothing more.
@@ -192,13 +192,13 @@ class Watcher(BackgroundTask):
         least = self._limits.min_harvest
         if least and rate < least:
             self._end_crawl(
-                f"harvest rate {rate:.3g} of the last {pages:,} pages is below {least:g} (limits.min_harvest)",
+                f"recent harvest {rate:.3g} of the last {pages:,} pages is below {least:g} (limits.min_harvest)",
                 remedies.crawl_with("to go on", limits__min_harvest=least / 2),
             )
         best = self._harvest.best
         fallen, risen = self._harvest.has_fallen(rate, pages), rate > RISEN_SHARE * best
         if self._reported.is_news("harvest", is_so=fallen, is_over=risen):
-            text = f"harvest fell to {rate:.2f} of the last {pages:,} pages, from {best:.2f} at its best"
+            text = f"recent harvest fell to {rate:.2f} of the last {pages:,} pages, from {best:.2f} at its best"
             self._fall = self._fall or _Fall("harvest", text)
 
     def _watch_latest(self, rate: float, pages: int, relevant: int) -> None:

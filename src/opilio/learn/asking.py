@@ -21,7 +21,6 @@ from opilio.errors import InputError
 from opilio.learn.feedback import make_counterexample, make_example
 from opilio.learn.questions import (
     SCORE_STEPS,
-    UNCERTAIN_WITHIN,
     Candidate,
     QuestionAnswer,
     QuestionReason,
@@ -33,6 +32,7 @@ from opilio.learn.questions import (
 from opilio.learn.training_data import recording_changes, undo_changes_at
 from opilio.learn.training_state import KEYWORDS
 from opilio.model import RELEVANT
+from opilio.model.visit import BORDERLINE_WITHIN
 from opilio.settings import Settings
 from opilio.store import Store, user_questions
 from opilio.store.training import ARCHETYPE
@@ -99,7 +99,7 @@ def find_candidates(store: Store, hierarchy: Hierarchy) -> Candidates:
     candidates: list[Candidate] = []
     counts: dict[int, dict[int, int]] = {}
     takes_others = len(hierarchy.good) == 1
-    least = RELEVANT - UNCERTAIN_WITHIN if takes_others else RELEVANT
+    least = RELEVANT - BORDERLINE_WITHIN if takes_others else RELEVANT
     for kcid in sorted(hierarchy.good):
         below = set(hierarchy.nodes) if takes_others else hierarchy.below(kcid)
         has_own = kcid != ROOT or hierarchy.start == ABOVE_ROOT  # the root of a tree has no examples of its own

@@ -8,19 +8,18 @@ the words that they have more often than relevant pages (`off_topic_terms`).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from opilio.analyze.terms import Vocabulary, tokenize
+from opilio.analyze.terms import ENGLISH_STOP_WORDS
 from opilio.learn import remedies
 from opilio.learn.remedies import Remedy
 from opilio.store import Store, terms
 from opilio.store.census import Chosen, count_around, count_by_host, count_by_topic, count_queued, latest_pages
-from opilio.store.pages import documents
+from opilio.store.topics import CountedTopics, TopicCount, counted_topics
 from opilio.topics import find_topic, hierarchy_of
 from opilio.topics.hierarchy import ROOT, Hierarchy, Mark
 
@@ -149,7 +148,6 @@ MIN_SCORE = 2.0
 MIN_PAGES = 3
 """A word of fewer pages says more about those pages than about the neighbourhood."""
 _RANKED = 60  # words looked at: some are no words to show
-_SPELLED_PAGES = 40
 LATEST_PAGES = 1000
 """Pages that count as the latest, by default."""
 SAMPLE_PAGES = 500
@@ -186,17 +184,18 @@ def take_census(
     below = None if topic is None else sorted(hierarchy.below(find_topic(records, topic).kcid))
     chosen = Chosen(below, last_pages)
     by_topic = count_by_topic(store, chosen)
-    pages, relevant = (sum(row[n] for row in by_topic.values()) for n in (0, 1))
+    counted = counted_topics(records, {kcid: TopicCount(*counts) for kcid, counts in by_topic.items()})
     counts = {kcid: count for kcid, count in by_topic.items() if kcid is not None}
     waiting = count_queued(store)
     starving = [share.kcid for share in starving_topics(shares(store, hierarchy, waiting, last_pages))]
     mark = propose_mark(hierarchy, _around(hierarchy, count_around(store, chosen)))
     unwanted, wanted = (latest_pages(store, chosen, relevant=side, limit=SAMPLE_PAGES) for side in (False, True))
     census: dict[str, Any] = {
-        "pages": pages, "relevant": relevant, "untaken": by_topic.get(None, (0, 0))[0], "last_pages": last_pages,
+        "pages": counted.all.pages, "relevant": counted.all.relevant, "untaken": counted.others.pages,
+        "last_pages": last_pages,
         "topic": topic,
         "waiting": sum(waiting.values()),
-        "topics": _topics(hierarchy, counts, waiting, starving),
+        "topics": _topics(counted, waiting, starving),
         "hosts": [host._asdict() for host in count_by_host(store, chosen, TOP_HOSTS)],
         "instead": off_topic_terms(store, unwanted, wanted),
         "nearby": _nearby(hierarchy, counts),
@@ -235,15 +234,16 @@ def starving_topics(all_shares: Iterable[TopicShare], below_share: float = STARV
     return [t for t in topics if t.found < below_share * found and t.waiting < below_share * waiting]
 
 
-def _topics(
-    hierarchy: Hierarchy, counts: Mapping[int, tuple[int, int]], waiting: Mapping[int, int], starving: Iterable[int]
-) -> list[dict[str, Any]]:
-    found = []
-    for kcid, node in hierarchy.nodes.items():
-        pages, relevant = counts.get(kcid, (0, 0))
-        row = {"topic": name_of(hierarchy, kcid), "mark": node.mark.value, "pages": pages, "relevant": relevant}
-        found.append({**row, "waiting": waiting.get(kcid, 0), "starves": kcid in set(starving)})
-    return sorted(found, key=lambda topic: (-int(topic["pages"]), str(topic["topic"])))
+def _topics(counted: CountedTopics, waiting: Mapping[int, int], starving: Iterable[int]) -> list[dict[str, Any]]:
+    hierarchy, hungry = counted.hierarchy, set(starving)
+    found = [
+        {
+            "topic": name_of(hierarchy, kcid), **hierarchy.described(kcid), **counted.figures(kcid),
+            "waiting": waiting.get(kcid, 0), "starves": kcid in hungry,
+        }
+        for kcid in hierarchy.nodes
+    ]  # fmt: skip
+    return sorted(found, key=lambda topic: (-topic["own_pages"], topic["topic"]))
 
 
 def _nearby(hierarchy: Hierarchy, counts: Mapping[int, tuple[int, int]]) -> list[dict[str, Any]]:
@@ -258,9 +258,9 @@ def _nearby(hierarchy: Hierarchy, counts: Mapping[int, tuple[int, int]]) -> list
 def _where(hierarchy: Hierarchy, kcid: int) -> str:
     node = hierarchy.nodes[kcid]
     if node.mark is Mark.PATH:
-        return "above a good topic"
+        return "above a wanted topic"
     beside = any(hierarchy.nodes[good].parent == node.parent for good in hierarchy.good)
-    return "beside a good topic" if beside else "elsewhere"
+    return "beside a wanted topic" if beside else "elsewhere"
 
 
 def _around(hierarchy: Hierarchy, rows: Iterable[tuple[int, int, int]]) -> dict[int, dict[int, int]]:
@@ -282,7 +282,7 @@ def off_topic_terms(
 ) -> list[dict[str, Any]]:
     """The words most over-represented in the pages `unwanted` against `wanted`, both oids, the clearest first.
 
-    Words are spelled as most pages have them where texts are kept, and stems where they are not.
+    Words are whole where texts are kept, and stems where they are not.
     """
     if not unwanted:
         return []
@@ -293,16 +293,19 @@ def off_topic_terms(
     scores = odds_scores(here, there, len(unwanted), len(wanted))
     clear = np.flatnonzero((scores >= MIN_SCORE) & (here >= MIN_PAGES))
     best = clear[np.lexsort((tids[clear], -scores[clear]))][:_RANKED]
-    stems = terms.stems(store, tids[best].tolist())
-    shown = [n for n in best.tolist() if len(stems.get(int(tids[n]), "")) > 2 and stems[int(tids[n])].isalpha()][:top]
-    spelled = _spelled(store, [int(tids[n]) for n in shown], unwanted[:_SPELLED_PAGES])
+    words = terms.whole_words(store, tids[best].tolist())
+    shown = [n for n in best.tolist() if _is_shown(words.get(int(tids[n]), ""))][:top]
     return [
         {
-            "word": spelled.get(int(tids[n])) or stems[int(tids[n])], "score": round(float(scores[n]), 2),
+            "word": words[int(tids[n])], "score": round(float(scores[n]), 2),
             "unwanted_pages": int(here[n]), "wanted_pages": int(there[n]),
         }
         for n in shown
     ]  # fmt: skip
+
+
+def _is_shown(word: str) -> bool:
+    return len(word) > 2 and word.isalpha() and word not in ENGLISH_STOP_WORDS
 
 
 def odds_scores(here: Values, there: Values, here_pages: int, there_pages: int) -> Values:
@@ -318,19 +321,3 @@ def odds_scores(here: Values, there: Values, here_pages: int, there_pages: int) 
         variance = variance + 1.0 / (have + yes) + 1.0 / (pages - have + no)
     scores: Values = odds / np.sqrt(variance)
     return scores
-
-
-def _spelled(store: Store, tids: Sequence[int], oids: Sequence[int]) -> dict[int, str]:
-    """The commonest word behind each stem in some pages."""
-    vocabulary, wanted = Vocabulary(), np.array(tids, np.uint64)
-    counts: dict[int, Counter[bytes]] = {tid: Counter() for tid in tids}
-    for _, title, language, text in documents(store, oids).values():
-        words = tokenize(f"{title}\n{text or ''}")
-        numbers = vocabulary.numbers(words, language) & np.uint64(0xFFFFFFFF)
-        for place in np.flatnonzero(np.isin(numbers, wanted)).tolist():
-            counts[int(numbers[place])][words[place]] += 1
-    return {
-        tid: min(found, key=lambda word: (-found[word], word)).decode("utf-8", "replace")
-        for tid, found in counts.items()
-        if found
-    }

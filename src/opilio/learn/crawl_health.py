@@ -214,5 +214,5 @@ def check_health(store: Store, waiting: Mapping[int, int], last_pages: int, has_
         starving=starving_topics(found),
         similarities=measure_drift(store, hierarchy) if has_terms else [],
         recall=estimate_recall(store),
-        found=census.count_relevant(store),
+        found=store.load_figures().relevant,
     )

@@ -6,12 +6,14 @@ by the pages that link to it, and by the words of these links.
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, replace
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from opilio.analyze.terms import spellings, term_of
 from opilio.classify import Explanation, KeywordJudge, Model, QueryJudge, Step
 from opilio.classify.cosine import CosineJudge
 from opilio.errors import InputError
@@ -22,13 +24,14 @@ from opilio.store import Store
 from opilio.store.links import anchors_to, count_links_to, links_to, path_to
 from opilio.store.offers import offers_of
 from opilio.store.pages import known_url, page_for_explanation
-from opilio.store.terms import neighbour_terms
+from opilio.store.terms import neighbour_terms, whole_words
 from opilio.topics import TopicRecord, hierarchy_of
 
 QUERY = "query"  # the classifier that judges until there is a model
 COSINE = "cosine"  # judges by keywords until then
 MAX_LINKS = 20
 MAX_REASONS = 12
+_STEMS = re.compile(r"((?:\w+: )?)(#\d+|[^\W\d_]\w*(?: \w+)*)")
 
 
 def current_model(store: Store, version: int = 0, classifier: str = QUERY) -> Model:
@@ -69,7 +72,7 @@ def explain_page(store: Store, url: str, model: Model) -> dict[str, Any] | None:
     explanation = model.explain(item)
     if page.agreed == [DIRECTORY] and page.kcid is not None and page.model_version == model.version:
         explanation = replace(explanation, judgement=accepted_by_directory(explanation.judgement, page.kcid))
-    return _explained(store, explanation, page.title or "") | {
+    return _explained(store, explanation, page.title or "", page.text, page.language or "") | {
         "stored": {"relevance": page.relevance, "topic": topic, "model_version": page.model_version},
         "way": path,
         "offered": offers_of(store, path[0]["url"]),
@@ -82,7 +85,7 @@ def explain(
     """Explain a text, or the stored page of a URL when no text is given. Without a model, `classifier` judges."""
     model = current_model(store, version, classifier)
     if text:
-        return _explained(store, model.explain(TextReader().read(title, text, url=url)), title)
+        return _explained(store, model.explain(TextReader().read(title, text, url=url)), title, text)
     if not url:
         raise InputError("no text found in it", "Give a file with text, or a URL of the collection.")
     explained = explain_page(store, url, model)
@@ -91,11 +94,34 @@ def explain(
     return explained
 
 
-def _explained(store: Store, explanation: Explanation, title: str) -> dict[str, Any]:
+def _explained(store: Store, explanation: Explanation, title: str, text: str, language: str = "") -> dict[str, Any]:
     paths = _paths(store)
     judgement = msgspec.structs.asdict(explanation.judgement)
     judgement["topic"] = paths.get(explanation.judgement.topic, "")
-    return {"title": title, "judgement": judgement, "steps": [_step(step, paths) for step in explanation.steps]}
+    steps = [_step(step, paths) for step in explanation.steps]
+    reasons = [reason for step in steps for reason in step["reasons"]]
+    spelled = _whole_words(store, [reason["feature"] for reason in reasons], f"{title}\n{text}", language)
+    for reason in reasons:
+        reason["feature"] = spelled[reason["feature"]]
+    return {"title": title, "judgement": judgement, "steps": steps}
+
+
+def _whole_words(store: Store, features: list[str], text: str, language: str) -> dict[str, str]:
+    """Features as people read them: stems become the words that the page writes, or else other pages of the collection.
+
+    A feature is one or more stems, perhaps after a prefix: 'anchor: mine'. What is none of these stays as it is.
+    """
+    stems = {stem: int(stem[1:]) & 0xFFFFFFFF if stem.startswith("#") else term_of(stem)
+             for feature in features if (found := _STEMS.fullmatch(feature)) for stem in found[2].split()}  # fmt: skip
+    terms = set(stems.values())
+    words = spellings([(text, language)], terms)
+    words |= whole_words(store, terms - words.keys())
+    return {
+        feature: found[1] + " ".join(words.get(stems[stem], stem) for stem in found[2].split())
+        if (found := _STEMS.fullmatch(feature))
+        else feature
+        for feature in features
+    }
 
 
 def _step(step: Step, paths: dict[int, str]) -> dict[str, Any]:

@@ -27,12 +27,11 @@ from types import MappingProxyType
 
 from opilio.analyze.sketch import jaccard
 from opilio.model import RELEVANT
+from opilio.model.visit import BORDERLINE_WITHIN
 
 ROUND_SIZE = 5
 ROUND_SHARE = 4
 """A round has at least one in so many of the questions in all: more questions make larger rounds, not later ones."""
-UNCERTAIN_WITHIN = 0.25
-"""A page is uncertain when its relevance is at most this far from the threshold."""
 SIMILAR_WITHIN = 0.05
 """Two pages have a similar relevance when they differ by at most this much."""
 SCORE_STEPS = 100
@@ -204,7 +203,7 @@ def _alternating(
     """
     sure = sorted((page for page in pages if page.relevance >= RELEVANT), key=_by_rank)
     uncertain = sorted(
-        (page for page in pages if abs(page.relevance - RELEVANT) <= UNCERTAIN_WITHIN),
+        (page for page in pages if abs(page.relevance - RELEVANT) <= BORDERLINE_WITHIN),
         key=lambda page: (abs(page.relevance - RELEVANT), page.oid),
     )
     both = [(sure, QuestionReason.SURE), (uncertain, QuestionReason.UNCERTAIN)]

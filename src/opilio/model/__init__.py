@@ -5,7 +5,7 @@ form (`url.py`). The engine gives a URL to a worker as a *lease*; the worker ret
 with its outcome (`outcome.py`) and, for a page, the *document* extracted from its bytes and the *judgement* on it.
 
 A URL is always in one of five states and changes only along the transitions in `state.py`. The reason why a model was
-trained is a fixed value too (`training.py`).
+trained is a fixed value too (`training.py`). What a crawl has found is counted in `Figures` (`state.py`).
 
 Records are immutable and know nothing of network, disk or time. They are msgspec structs, so that a worker process can
 send them to the engine in one compact message.
@@ -15,6 +15,7 @@ from opilio.model.outcome import Outcome, OutcomeKind
 from opilio.model.state import (
     TRANSITIONS,
     CrawlProgress,
+    Figures,
     IllegalTransition,
     Phase,
     UrlState,
@@ -44,6 +45,7 @@ __all__ = [
     "CrawlProgress",
     "Document",
     "Fetch",
+    "Figures",
     "HostReport",
     "IllegalTransition",
     "Judgement",

@@ -126,6 +126,35 @@ class Phase(StrEnum):
 
 
 @dataclass(frozen=True)
+class Figures:
+    """What a crawl has fetched and found, as its pages are judged now: the view `figures` of the database."""
+
+    pages: int = 0
+    """Stored."""
+    judged: int = 0
+    relevant: int = 0
+    requests: int = 0
+    """All that were sent: also for robots.txt and sitemaps, and those that failed."""
+
+    @property
+    def harvest(self) -> float | None:
+        """The harvest rate: the share of the pages that is relevant; None when nothing is judged."""
+        return self.relevant / self.pages if self.judged else None
+
+    @property
+    def harvest_per_request(self) -> float | None:
+        """Relevant pages for each request; None when nothing is judged."""
+        return self.relevant / self.requests if self.judged and self.requests else None
+
+    def plus(self, other: Figures) -> Figures:
+        """Both together."""
+        return Figures(
+            self.pages + other.pages, self.judged + other.judged, self.relevant + other.relevant,
+            self.requests + other.requests,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
 class CrawlProgress:
     """How far a crawl has come by its own plan. Stored in the table `progress`."""
 

@@ -13,19 +13,18 @@ A cluster becomes a subtopic (`split_topic`) that is learned from the cluster's 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from opilio.analyze.terms import Vocabulary, tokenize
+from opilio.analyze.terms import ENGLISH_STOP_WORDS
 from opilio.errors import InputError
 from opilio.learn.feedback import make_example
 from opilio.learn.training_data import apply
 from opilio.store import Store
-from opilio.store.pages import ShortText, oid_of, relevant_of, short_texts
-from opilio.store.terms import cosines, document_frequencies_of, stems, term_columns
+from opilio.store.pages import oid_of, relevant_of, short_texts
+from opilio.store.terms import cosines, document_frequencies_of, term_columns, whole_words
 from opilio.store.topics import next_kcid
 from opilio.store.training import example_pages
 from opilio.topics import add_topic, find_topic, hierarchy_of
@@ -198,13 +197,14 @@ def _described(
     chosen = sorted({oid for oids in central for oid in oids})
     pages = short_texts(store, chosen, _READ_CHARS)
     tids = sorted({int(sample.tids[n]) for columns in best for n in columns})
-    words = stems(store, tids) | _words(list(pages.values()), tids)
+    words = whole_words(store, tids)
     examples = example_pages(store, kcid)
     described = []
     for columns, found, oids in zip(best, members, central, strict=True):
         if not found.oids:
             continue
         terms = [words[int(sample.tids[n])] for n in columns if int(sample.tids[n]) in words]
+        terms = [word for word in terms if word not in ENGLISH_STOP_WORDS]
         described.append(
             {
                 "name": ", ".join(terms[:NAME_WORDS]) or "unnamed", "terms": terms, "pages": len(found.oids),
@@ -217,19 +217,6 @@ def _described(
             }
         )  # fmt: skip
     return sorted(described, key=lambda cluster: -cluster["pages"])
-
-
-def _words(pages: Sequence[ShortText], tids: list[int]) -> dict[int, str]:
-    """For each stem the word that the pages write most often."""
-    wanted, vocabulary = set(tids), Vocabulary()
-    counted: dict[int, Counter[str]] = {}
-    for page in pages:
-        words = tokenize(page.text)
-        numbers = (vocabulary.numbers(words, page.language) & 0xFFFFFFFF).tolist() if words else []
-        for word, tid in zip(words, numbers, strict=True):
-            if tid in wanted:
-                counted.setdefault(tid, Counter())[word.decode("utf-8", "replace")] += 1
-    return {tid: min(counts, key=lambda word: (-counts[word], word)) for tid, counts in counted.items()}
 
 
 def split_topic(store: Store, topic: str, clusters: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -7,15 +7,17 @@ that is not stored, what is known is shown.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 
+from opilio.analyze.terms import ENGLISH_STOP_WORDS
 from opilio.errors import InputError
 from opilio.learn import explain as explain_stored
 from opilio.learn import explain_link
 from opilio.learn.remedies import from_json
 from opilio.learn.training_state import expected_precision
+from opilio.model import Figures
 from opilio.search.review import checked_precision
 from opilio.search.snippets import summary_of
 from opilio.store import Store, links
@@ -39,11 +41,12 @@ from opilio.store.pages import (
     same_pages,
     sites_of_topics,
 )
-from opilio.store.topics import TopicCount, count_pages
+from opilio.store.topics import CountedTopics, count_topics
 from opilio.store.training import TopicExample, examples_of_topic
-from opilio.topics import Hierarchy, Mark, TopicRecord, find_topic, hierarchy_of
+from opilio.store.writer import read_figures
+from opilio.topics import Mark, find_topic
 from opilio.topics.hierarchy import ROOT
-from opilio.topics.tree import OTHERS
+from opilio.topics.tree import OFF_TOPIC, OTHERS
 
 MAX_NEIGHBOURS = 12
 """Neighbours on each side."""
@@ -72,58 +75,19 @@ EXAMPLES = 50
 KEYWORDS = 40
 
 
-class CountedTopics(NamedTuple):
-    """The topics of a collection with their pages."""
-
-    records: dict[int, TopicRecord]
-    hierarchy: Hierarchy
-    own: dict[int, TopicCount]
-    """Pages that went to the topic itself."""
-    below: dict[int, TopicCount]
-    """... and to it or a topic below it."""
-    others: TopicCount
-    """Pages that no topic took."""
-
-    @property
-    def all(self) -> TopicCount:
-        """All pages."""
-        return self.below[ROOT].plus(self.others)
-
-    def summary(self, kcid: int) -> dict[str, Any]:
-        """One topic as plain values, without those below it."""
-        record, own, below = self.records[kcid], self.own.get(kcid, TopicCount()), self.below[kcid]
-        return {
-            "topic": record.path, "name": record.name, "mark": self.hierarchy.nodes[kcid].mark.value,
-            "wanted": self.hierarchy.is_wanted(kcid), "pages": below.pages, "relevant": below.relevant,
-            "new": below.new_relevant, "own_pages": own.pages, "own_relevant": own.relevant,
-        }  # fmt: skip
-
-    def tree(self, kcid: int = ROOT) -> dict[str, Any]:
-        """A topic with those below it in `children`, in the order of their names."""
-        children = sorted(self.hierarchy.children(kcid), key=lambda child: self.records[child].name.casefold())
-        return self.summary(kcid) | {"children": [self.tree(child) for child in children]}
+def summary(counted: CountedTopics, kcid: int) -> dict[str, Any]:
+    """One topic as plain values, without those below it."""
+    record = counted.records[kcid]
+    return {
+        "topic": record.path, "name": record.name, **counted.hierarchy.described(kcid),
+        "wanted": counted.hierarchy.is_wanted(kcid), **counted.figures(kcid), "new": counted.below[kcid].new_relevant,
+    }  # fmt: skip
 
 
-def count_topics(
-    records: list[TopicRecord], read: duckdb.DuckDBPyConnection, days: int = 1, since_s: float | None = None
-) -> CountedTopics:
-    """Count the pages of each topic."""
-    hierarchy = hierarchy_of(records)
-    counts = count_pages(read, days, since_s)
-    own = {kcid: count for kcid, count in counts.items() if kcid is not None}
-    others = counts.get(None, TopicCount())
-    below: dict[int, TopicCount] = {}
-    _add_up(hierarchy, own, ROOT, below)
-    return CountedTopics({record.kcid: record for record in records}, hierarchy, own, below, others)
-
-
-def _add_up(hierarchy: Hierarchy, own: Mapping[int, TopicCount], kcid: int, below: dict[int, TopicCount]) -> TopicCount:
-    """Fill `below` for a topic and all below it; topics lie at most 30 below each other."""
-    total = own.get(kcid, TopicCount())
-    for child in hierarchy.children(kcid):
-        total = total.plus(_add_up(hierarchy, own, child, below))
-    below[kcid] = total
-    return total
+def tree(counted: CountedTopics, kcid: int = ROOT) -> dict[str, Any]:
+    """A topic with those below it in `children`, in the order of their names."""
+    children = sorted(counted.hierarchy.children(kcid), key=lambda child: counted.records[child].name.casefold())
+    return summary(counted, kcid) | {"children": [tree(counted, child) for child in children]}
 
 
 def portal(store: Store, days: int = 1, since_s: float | None = None) -> dict[str, Any]:
@@ -150,13 +114,14 @@ def portal(store: Store, days: int = 1, since_s: float | None = None) -> dict[st
         best = _chosen(known, found, goods)
         texts = page_openings(read, [page.oid for page in best], OPENING_CHARS)
         until, since = new_period(read, days, since_s)
+        figures = read_figures(read)
         run, notices, growth = last_run(read), latest_notices(read, NOTICES), growth_parts(read, GROWTH_PARTS)
     return {
-        "tree": counted.tree(),
+        "tree": tree(counted),
         "others": counted.others.pages,
         "found": _found(sites) | {"precision": _precision(store, counted)},
         "wanted": [
-            counted.summary(good)
+            summary(counted, good)
             | {
                 "best": [_best(known[page.oid], page, texts[page.oid]) for page in best if page.good == good],
                 **_sites([site for site in sites if site.good == good]),
@@ -170,7 +135,7 @@ def portal(store: Store, days: int = 1, since_s: float | None = None) -> dict[st
             "relevant": counted.all.new_relevant, "best": [known[oid] for oid in new],
         },
         "growth": [{"pages": pages, "relevant": relevant} for pages, relevant in growth],
-        "crawl": _crawl(run, counted.all, running=not store.read_only),
+        "crawl": _crawl(run, figures, running=not store.read_only),
         "notices": [
             notice._asdict() | {"remedies": from_json(notice.remedies, str(store.path.parent))} for notice in notices
         ],
@@ -244,14 +209,12 @@ def _linked(known: Mapping[int, dict[str, Any]], pages: Iterable[LinkedPage]) ->
     return found
 
 
-def _crawl(run: LastRun, count: TopicCount, *, running: bool) -> dict[str, Any]:
+def _crawl(run: LastRun, figures: Figures, *, running: bool) -> dict[str, Any]:
     """How the crawl stands."""
     return run._asdict() | {
-        "running": running,
-        "pages": count.pages,
-        "relevant": count.relevant,
-        "harvest": count.relevance / count.judged if count.judged else None,
-    }
+        "running": running, "pages": figures.pages, "relevant": figures.relevant, "requests": figures.requests,
+        "harvest": figures.harvest, "harvest_per_request": figures.harvest_per_request,
+    }  # fmt: skip
 
 
 def topic_pages(
@@ -284,11 +247,11 @@ def topic_pages(
         linked = [] if is_others else best_linked(read, kcid, LINKED)
         known = describe(read, [one.oid for one in found] + [one.oid for one in linked])
         examples, examples_total = ([], 0) if is_others else examples_of_topic(read, kcid, EXAMPLES)
-    count = counted.others if is_others else (counted.own.get(kcid, TopicCount()) if own else counted.below[kcid])
+    count = counted.others if is_others else (counted.own if own else counted.below)[kcid]
     total = count.relevant if relevant else count.pages
     return {
         "about": _others(counted) if is_others else _about(counted, kcid, examples, examples_total),
-        "tree": counted.tree(), "others": counted.others.pages, "order": order, "orders": list(ORDERS), "own": own,
+        "tree": tree(counted), "others": counted.others.pages, "order": order, "orders": list(ORDERS), "own": own,
         "relevant": relevant, "page": page, "last_page": max(1, -(-total // per_page)), "total": total,
         "results": [known[one.oid] | one._asdict() for one in found], "scored": bool(linked),
         **_linked(known, linked),
@@ -298,12 +261,12 @@ def topic_pages(
 def _about(counted: CountedTopics, kcid: int, examples: list[TopicExample], total: int) -> dict[str, Any]:
     record = counted.records[kcid]
     above = [counted.records[number] for number in counted.hierarchy.line(kcid)[:-1]]
-    return counted.summary(kcid) | {
+    return summary(counted, kcid) | {
         "above": [{"name": higher.name, "topic": higher.path} for higher in above],
-        "keywords": list(dict.fromkeys(record.keywords))[:KEYWORDS],
+        "keywords": [word for word in dict.fromkeys(record.keywords) if word not in ENGLISH_STOP_WORDS][:KEYWORDS],
         "description": record.description,
         "subtopics": [
-            counted.summary(child)
+            summary(counted, child)
             for child in sorted(counted.hierarchy.children(kcid), key=lambda child: counted.records[child].path)
         ],
         "examples": [example._asdict() for example in examples],
@@ -314,7 +277,8 @@ def _about(counted: CountedTopics, kcid: int, examples: list[TopicExample], tota
 def _others(counted: CountedTopics) -> dict[str, Any]:
     """What stands in the place of a topic for pages that none took."""
     return {
-        "topic": OTHERS, "name": OTHERS, "mark": Mark.NULL.value, "wanted": False, "pages": counted.others.pages,
+        "topic": OTHERS, "name": OTHERS, "mark": Mark.NULL.value, "mark_words": OFF_TOPIC,
+        "wanted": False, "pages": counted.others.pages,
         "relevant": counted.others.relevant, "new": counted.others.new_relevant, "own_pages": counted.others.pages,
         "own_relevant": counted.others.relevant, "above": [], "keywords": [], "description": "", "subtopics": [],
         "examples": [], "examples_total": 0,

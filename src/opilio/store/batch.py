@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from opilio.model import CrawlProgress, Judgement
+from opilio.model import RELEVANT, CrawlProgress, Figures, Judgement
 
 TIME = pa.timestamp("us")
 _FLAG, _TEXT, _LONG_TEXT, _BLOB = pa.bool_(), pa.string(), pa.large_string(), pa.binary()
@@ -383,6 +383,14 @@ class Batch:
 
     def __bool__(self) -> bool:
         return bool(self.counters or self.replaced or self.progress) or any(len(rows) for _, rows in self.tables())
+
+    def figures(self) -> Figures:
+        """What it adds to the figures of the collection. A page that it replaces is judged again: that is not known."""
+        rows, replaced = self.pages, set(self.replaced)
+        new = [relevance for oid, relevance in zip(rows.oid, rows.relevance, strict=True) if oid not in replaced]
+        judged = [relevance for relevance in new if relevance is not None]
+        relevant = sum(relevance >= RELEVANT for relevance in judged)
+        return Figures(len(new), len(judged), relevant, len(self.visits))
 
     def tables(self) -> Iterator[tuple[str, Rows]]:
         """The tables with their names, in the order in which they are written."""

@@ -9,23 +9,19 @@ from typing import Any, NamedTuple
 from opilio.store.database import Store
 from opilio.topics.hierarchy import ROOT
 
-# A page is of no topic when the root took it, unless the root is what is wanted.
+# What no topic took is below the root.
 _CHOSEN = f"""
     WITH chosen AS (
-        SELECT p.oid, p.kcid, coalesce(p.relevance >= 0.5, FALSE) AS relevant, p.visited,
-               p.kcid IN (SELECT kcid FROM topics) AND (p.kcid <> {ROOT} OR coalesce(p.relevance >= 0.5, FALSE))
-               AS taken
-        FROM pages p
-        WHERE $topics IS NULL OR p.kcid IN (SELECT unnest($topics::SMALLINT[])) OR p.oid IN (
-            SELECT c.oid FROM crawl c JOIN pages q ON q.oid = c.parent
-            WHERE q.kcid IN (SELECT unnest($topics::SMALLINT[])) AND (q.kcid <> {ROOT} OR q.relevance >= 0.5)
+        SELECT p.oid, p.kcid, p.relevant, p.visited
+        FROM page_topics p
+        WHERE $topics IS NULL OR coalesce(p.kcid, {ROOT}) IN (SELECT unnest($topics::SMALLINT[])) OR p.oid IN (
+            SELECT c.oid FROM crawl c JOIN page_topics q ON q.oid = c.parent
+            WHERE q.kcid IN (SELECT unnest($topics::SMALLINT[]))
         )
         ORDER BY p.visited DESC, p.oid DESC LIMIT $last
     )
 """
-_BY_TOPIC = f"""
-    {_CHOSEN} SELECT CASE WHEN taken THEN kcid END AS topic, count(*), count(*) FILTER (relevant) FROM chosen GROUP BY 1
-"""
+_BY_TOPIC = f"{_CHOSEN} SELECT kcid, count(*), count(*) FILTER (relevant) FROM chosen GROUP BY 1"
 _BY_HOST = f"""
     {_CHOSEN} SELECT h.host, h.domain, count(*), count(*) FILTER (relevant)
     FROM chosen JOIN crawl c USING (oid) JOIN hosts h USING (sid) GROUP BY ALL ORDER BY 3 DESC, 1 LIMIT $limit
@@ -34,10 +30,9 @@ _LATEST = f"{_CHOSEN} SELECT oid FROM chosen WHERE relevant = $relevant ORDER BY
 _AROUND = f"""
     {_CHOSEN} SELECT q.kcid, p.kcid, count(*)
     FROM chosen p JOIN crawl c USING (oid) JOIN pages q ON q.oid = c.parent
-    WHERE p.taken AND NOT p.relevant AND q.relevance >= 0.5 GROUP BY ALL
+    WHERE p.kcid IS NOT NULL AND NOT p.relevant AND q.relevance >= 0.5 GROUP BY ALL
 """
 _QUEUED = "SELECT topic, count(*) FROM crawl WHERE state = 'waiting' GROUP BY topic"
-_RELEVANT = "SELECT count(*) FROM pages WHERE relevance >= 0.5"
 
 _ACCEPTED = """
     WITH accepted AS (
@@ -115,11 +110,6 @@ def latest_pages(store: Store, chosen: Chosen, *, relevant: bool, limit: int) ->
 def count_queued(store: Store) -> dict[int, int]:
     """How many URLs are queued, by topic."""
     return dict(store.query(_QUEUED, max_rows=2**16).rows)
-
-
-def count_relevant(store: Store) -> int:
-    """Stored pages that are relevant."""
-    return int(store.query(_RELEVANT).rows[0][0])
 
 
 # -- drift

@@ -40,6 +40,7 @@ class Store:
         self._writer = StoreWriter(self._file)
         reader = StoreReader(self._file, self._writer.fold_journal)
         loader = Loader(reader)
+        self.load_figures = self._writer.load_figures
         self.query = reader.query
         self.stream = reader.stream
         self.reading = reader.snapshot

@@ -75,7 +75,6 @@ _HOSTS = """
 
 _REASON = "SELECT coalesce(reason, 'it was killed') FROM runs ORDER BY run DESC LIMIT 1"
 _HOST_STATES = "SELECT state, count(*) FROM hosts GROUP BY state"
-_MEAN_RELEVANCE = "SELECT avg(relevance) FROM pages"
 _QUEUED = """
     SELECT CASE WHEN t.path = '' THEN t.name ELSE t.path END, count(c.oid) FROM topics t
     LEFT JOIN crawl c ON c.topic = t.kcid AND c.state = 'waiting' GROUP BY t.kcid, 1 ORDER BY t.kcid
@@ -220,7 +219,6 @@ class StoredFigures:
     """Why it ended."""
     hosts: dict[str, int]
     """Hosts by state."""
-    mean_relevance: float | None
     queued: dict[str, int]
     """Queued URLs by topic."""
     notices: list[dict[str, str]]
@@ -234,7 +232,6 @@ def stored_figures(store: Store, max_notices: int) -> StoredFigures:
     return StoredFigures(
         reason=reasons[0][0] if reasons else "never crawled",
         hosts=dict(store.query(_HOST_STATES).rows),
-        mean_relevance=store.query(_MEAN_RELEVANCE).rows[0][0],
         queued=dict(store.query(_QUEUED).rows),
         notices=[dict(zip(("kind", "text", "remedy", "remedies"), notice, strict=True)) for notice in notices],
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
+from opilio.analyze.terms import spellings
 from opilio.features.classifier_input import SIGNIFICANT_STEMS
 from opilio.model import RELEVANT
 from opilio.store.database import Store
@@ -21,6 +22,7 @@ if TYPE_CHECKING:  # it takes a tenth of a second to import
 MAX_COUNTED_PAGES = 100_000
 """Document frequencies are counted in at most this many pages, spread evenly: more would not change an idf by much."""
 _MAX_ROWS = 2**24
+_WRITING_PAGES, _WRITTEN_CHARS = 3, 20_000  # of each term, and read of each page
 
 _FREQUENCIES = """
     SELECT tid, count(*)::INTEGER AS df FROM terms WHERE oid % $1 = 0 AND oid IN (SELECT oid FROM pages) GROUP BY tid
@@ -43,6 +45,15 @@ _COMPARED = """
     SELECT tid, count(*) FILTER (oid IN (SELECT unnest($1::BIGINT[]))),
            count(*) FILTER (oid IN (SELECT unnest($2::BIGINT[])))
     FROM terms WHERE oid IN (SELECT unnest($1::BIGINT[] || $2::BIGINT[])) GROUP BY tid ORDER BY tid
+"""
+# The pages that write each term most often.
+_WRITERS = """
+    WITH best AS (
+        SELECT tid, unnest(max_by(oid, freq, $2)) AS oid FROM terms
+        WHERE tid IN (SELECT unnest($1::UINTEGER[])) GROUP BY tid
+    )
+    SELECT coalesce(p.title, '') || ' ' || left(p.text, $3), coalesce(p.language, '') FROM pages p
+    WHERE p.text IS NOT NULL AND p.oid IN (SELECT oid FROM best)
 """
 _STEMS = "SELECT tid, min(term) FROM lexicon WHERE tid IN (SELECT unnest($1::UINTEGER[])) GROUP BY tid"
 # The most frequent terms of each page that links to some page or is linked from it.
@@ -138,6 +149,15 @@ def compare_terms(store: Store, here: Sequence[int], there: Sequence[int]) -> tu
 def stems(store: Store, tids: Sequence[int]) -> dict[int, str]:
     """The stems behind some terms."""
     return dict(store.query(_STEMS, [list(tids)], max_rows=_MAX_ROWS).rows)
+
+
+def whole_words(store: Store, tids: Collection[int]) -> dict[int, str]:
+    """The words behind some terms, for people: of each the whole word that is written most often in the pages that have
+    the term most often; the stem where the texts of pages are not kept."""
+    if not tids:
+        return {}
+    texts = store.query(_WRITERS, [list(tids), _WRITING_PAGES, _WRITTEN_CHARS], max_rows=_MAX_ROWS).rows
+    return stems(store, list(tids)) | spellings(texts, tids)
 
 
 # -- the terms of pages

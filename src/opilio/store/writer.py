@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from opilio.errors import StoreError
+from opilio.model import Figures
 from opilio.settings import MIB
 from opilio.store import link_history
 from opilio.store.batch import Batch
@@ -78,6 +79,15 @@ class StoreWriter:
                     self._cursor.execute("INSERT INTO progress VALUES (?, ?, ?, ?, ?, ?)", values)
             self.journal_rows += len(batch.changes)
             self._next_seq += len(batch.changes)
+
+    def load_figures(self) -> Figures:
+        """The figures of the collection. They do not depend on the journal, so it is not folded for them."""
+        with self._file.turn:
+            self._file.check_open()
+            try:
+                return read_figures(self._cursor)
+            except duckdb.Error as error:
+                raise store_error(self._file.path, error, "read") from error
 
     def _write_table(self, name: str, table: pa.Table) -> None:
         target = {"urls": "crawl", "changes": "crawl_changes"}.get(name, name)
@@ -184,6 +194,12 @@ class StoreWriter:
         with suppress(StoreError):  # no room: the journal stays, and is folded when the store is opened
             self.fold_journal()
         self._cursor.close()
+
+
+def read_figures(cursor: duckdb.DuckDBPyConnection) -> Figures:
+    """The figures of the collection, in the snapshot of a cursor."""
+    [row] = cursor.execute("SELECT pages, judged, relevant, requests FROM figures").fetchall()
+    return Figures(*row)
 
 
 def log_limit_bytes(database_bytes: int) -> int:

@@ -86,10 +86,10 @@ def _line(records: Sequence[TopicRecord], topic: TopicRecord) -> list[int]:
 
 
 _MARKED = {
-    Mark.GOOD: "good",
-    Mark.SUBSUMED: "covered by a good topic above (subsumed)",
-    Mark.PATH: "only on the path to a good topic (path)",
-    Mark.NULL: "not wanted (null)",
+    Mark.GOOD: "wanted",
+    Mark.SUBSUMED: "part of a wanted topic above",
+    Mark.PATH: "only on the way to a wanted topic",
+    Mark.NULL: "not wanted",
 }
 
 

@@ -29,6 +29,14 @@ class Mark(StrEnum):
     NULL = "null"
 
 
+_WORDS = {
+    Mark.GOOD: "wanted",
+    Mark.PATH: "on the way",
+    Mark.SUBSUMED: "part of a wanted topic",
+    Mark.NULL: "not wanted",
+}
+
+
 @dataclass(frozen=True)
 class Node:
     """One topic."""
@@ -49,6 +57,16 @@ class Hierarchy:
         self._children: dict[int, tuple[int, ...]] = {}
         for node in self.nodes.values():
             self._children[node.parent] = (*self._children.get(node.parent, ()), node.kcid)
+
+    def described(self, kcid: int) -> dict[str, str]:
+        """The mark of a topic, and the same in the words that people read."""
+        mark, words = self.nodes[kcid].mark, _WORDS[self.nodes[kcid].mark]
+        if mark is Mark.SUBSUMED:
+            above = self.nodes[self.nodes[kcid].parent]
+            while above.mark is not Mark.GOOD:
+                above = self.nodes[above.parent]
+            words = f"part of {above.path or above.name}"
+        return {"mark": mark.value, "mark_words": words}
 
     @property
     def start(self) -> int:

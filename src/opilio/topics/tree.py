@@ -14,6 +14,8 @@ from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node, mar
 SEPARATOR = " / "
 OTHERS = "OTHERS"
 """The name for pages that no topic accepts. No topic may have it."""
+OFF_TOPIC = "off topic"
+"""What people read in its place."""
 ROOT_NAME = "everything"
 MAX_TOPICS = 32_000
 """Topic numbers are stored in 16 bits."""
@@ -107,6 +109,12 @@ class TopicTree:
         self.topics.append(Topic(kcid, parent, name, path, words_of(name)))
         self._by_path[path] = kcid
         return kcid
+
+    def name_after(self, collection: str) -> None:
+        """Name the root after its collection, where it is the only topic and no input has named it."""
+        root, name = self.topics[ROOT], clean_name(collection)
+        if len(self.topics) == 1 and root.name == ROOT_NAME and name and name != OTHERS:
+            root.name = name
 
     def find(self, path: str) -> Topic | None:
         """The topic with exactly this path."""

@@ -17,8 +17,8 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
-from opilio.model.visit import RELEVANT
-from opilio.topics.tree import OTHERS
+from opilio.model.visit import RELEVANT, certainty
+from opilio.topics.tree import OFF_TOPIC, OTHERS
 from opilio.web.access import Reading, Render
 from opilio.web.front import front_values
 from opilio.web.security import Security
@@ -50,7 +50,7 @@ class DrawnPage:
     y: int
     label: str
     tooltip: str
-    """What a screen reader says: the whole title, topic and relevance."""
+    """What a screen reader says: the whole title, the topic, and how sure that is."""
     look: str
     """same, other, low or unknown: its class in the sheet."""
     url: str
@@ -133,8 +133,8 @@ def _node(page: dict[str, Any], near: dict[str, Any], x: int, y: int, side: int)
 def _told(page: dict[str, Any]) -> str:
     if not page["stored"]:
         return f"{title_of(page)} (not stored: {page['outcome'] or page['state']})"
-    relevance = "" if page["relevance"] is None else f", relevance {page['relevance']:.2f}"
-    return f"{title_of(page)} ({page['topic']}{relevance})"
+    topic, certain = OFF_TOPIC if page["topic"] == OTHERS else page["topic"], certainty(page["relevance"])
+    return f"{title_of(page)} ({certain if topic == certain else f'{topic}, {certain}'})"
 
 
 def _edge(start: DrawnPage, end: DrawnPage, words: str) -> Edge:

@@ -278,11 +278,11 @@ def draw_growth(growth: Sequence[dict[str, int]]) -> list[Spark]:
         pages, so_far = pages + part["pages"], so_far + part["relevant"]
         grown.append((pages / total, so_far / relevant))
         shares.append(((pages - part["pages"] / 2) / total, part["relevant"] / part["pages"]))
-    share, last = 100 * relevant / total, growth[-1]
-    latest = f"{100 * last['relevant'] / last['pages']:.0f} % of the latest {last['pages']:,}"
+    share, last = relevant / total, growth[-1]
+    latest = f"{last['relevant'] / last['pages']:.1%} of the latest {last['pages']:,}"
     return [
         _spark("Growth", f"{relevant:,} relevant pages of {total:,} fetched", grown),
-        _spark("Harvest", f"{share:.0f} % relevant in all, {latest}", shares),
+        _spark("Harvest", f"{share:.1%} of all pages are relevant, {latest}", shares),
     ]
 
 

@@ -12,6 +12,8 @@ from fastapi import Request
 from starlette.responses import HTMLResponse
 
 import opilio
+from opilio.model.visit import certainty
+from opilio.topics.tree import OFF_TOPIC, OTHERS
 from opilio.web.front import letter, tone
 from opilio.web.security import Security
 
@@ -30,7 +32,10 @@ def environment() -> jinja2.Environment:
     made.filters |= {
         "number": lambda value: f"{value:,}",
         "percent": lambda value: f"{value:.0%}",
+        "rate": lambda value: "-" if value is None else f"{value:.1%}",
         "score": lambda value: "" if value is None else f"{value:.2f}",
+        "topic": lambda topic: OFF_TOPIC if topic in ("", OTHERS) else topic,
+        "certainty": certainty,
         "sentence": lambda text: text[:1].upper() + text[1:],
         "when": when,
         "outside": outside,

@@ -23,7 +23,6 @@ from opilio.crawl import Collection
 from opilio.crawl.bookmark_check import check_bookmarks
 from opilio.crawl.operations.client import is_running
 from opilio.crawl.operations.context import address_of
-from opilio.crawl.status import FOUND
 from opilio.errors import CollectionBusy, CollectionError, InputError, OpilioError
 from opilio.settings import SYSTEMS, Settings, override, parse_assignment, to_toml
 from opilio.topics import ExampleKind, bookmark_folders, read_taxonomy
@@ -150,8 +149,7 @@ def _figures(shelf: Shelf, name: str) -> dict[str, Any]:
         return report | {"trouble": "in use by another process"}
     except OpilioError as error:  # it must not hide the others
         return report | {"trouble": error.message}
-    relevant = status.counters.get(FOUND, 0)
-    return report | {"running": status.running, "pages": status.pages, "relevant": relevant, "hosts": status.hosts}
+    return report | {name: getattr(status, name) for name in ("running", "pages", "relevant", "hosts")}
 
 
 @router.post("/api/c/{name}/crawl", tags=["crawl"])

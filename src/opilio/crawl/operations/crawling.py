@@ -51,14 +51,16 @@ def _(crawl: LiveCrawl) -> Status:
 def stored_status(folder: Path, settings: Settings, store: Store) -> Status:
     """The figures that the last crawl left in the database."""
     counters = Counters(store.load_counters(), store.load_progress())
-    found = stored_figures(store, MAX_NOTICES)
+    found, figures = stored_figures(store, MAX_NOTICES), store.load_figures()
     next_due = upcoming(store, settings.revisit, time.time()) if settings.revisit.keep_fresh else Upcoming()
     return Status(
-        folder=str(folder), running=False, pages=counters.pages, fetched_bytes=counters.counts["bytes"],
+        folder=str(folder), running=False, pages=figures.pages, fetched_bytes=counters.counts["bytes"],
         urls=store.count_rows("crawl"), waiting=store.waiting_count(), hot=0, in_flight=0,
         hosts=sum(found.hosts.values()), slow_hosts=found.hosts.get("slow", 0), bad_hosts=found.hosts.get("bad", 0),
-        elapsed_s=counters.counts["elapsed_ms"] / 1000, pages_per_s=0.0, harvest=found.mean_relevance,
-        harvest_history=[], outcomes=counters.outcomes(), counters=counters.shown(), phase=counters.progress.phase,
+        elapsed_s=counters.counts["elapsed_ms"] / 1000, pages_per_s=0.0, relevant=figures.relevant,
+        requests=figures.requests, harvest=figures.harvest, harvest_per_request=figures.harvest_per_request,
+        recent_harvest=None, recent_harvests=[],
+        outcomes=counters.outcomes(), counters=counters.shown(), phase=counters.progress.phase,
         strategy=settings.frontier.strategy, order_by=settings.frontier.order_by, topics=found.queued,
         reason=found.reason, model=describe(store.load_models(), settings),
         notices=[one | {"remedies": from_json(one["remedies"], str(folder))} for one in found.notices],

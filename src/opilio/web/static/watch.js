@@ -9,6 +9,7 @@
 
   const number = (value) => Math.round(value).toLocaleString("en");
   const percent = (value) => (value === null ? "–" : `${Math.round(100 * value)}%`);
+  const rate = (value) => (value === null ? "-" : `${(100 * value).toFixed(1)}%`);
   const duration = (s) => {
     if (s < 120) return `${Math.round(s)} s`;
     if (s < 7200) return `${Math.round(s / 60)} min`;
@@ -20,7 +21,8 @@
     return `${(bytes / 1000 ** step).toFixed(step ? 1 : 0)} ${units[step]}`;
   };
   const SHOWN = {
-    pages: number, waiting: number, in_flight: number, hosts: number, recall: percent, harvest: percent,
+    pages: number, waiting: number, in_flight: number, hosts: number, recall: percent, harvest: rate,
+    relevant: number, harvest_per_request: rate, recent_harvest: rate,
     pages_per_s: (value) => value.toFixed(1), fetched_bytes: size, elapsed_s: duration,
     limit: (value) => value, eta_s: (value) => (value === null ? "" : `, reached in about ${duration(value)}`),
     model: (value) => value || "nothing yet",
@@ -68,7 +70,7 @@
     const fetched = { label: "pages fetched", show: whole, unit: "pages" };
     charts.lines(document.getElementById("harvest"), {
       x: fetched, y: share, marks: marks("pages"),
-      lines: [line("mean relevance", (point) => point.relevance), line("share of relevant pages", (point) => point.relevant)],
+      lines: [line("mean relevance", (point) => point.relevance), line("harvest rate", (point) => point.relevant)],
     });
     charts.lines(document.getElementById("shares"), {
       x: fetched, y: { ...share, max: undefined }, marks: [],
