@@ -154,9 +154,9 @@ class JsonLines(Silence):
             print_json("progress", status)
 
 
-def print_json(event: str, status: Status) -> None:
+def print_json(event: str, status: Status, **more: Any) -> None:
     """One event as a line of JSON."""
-    sys.stdout.write(json.dumps({"event": event, **dataclasses.asdict(status)}) + "\n")
+    sys.stdout.write(json.dumps({"event": event, **dataclasses.asdict(status), **more}) + "\n")
     sys.stdout.flush()
 
 
@@ -181,6 +181,19 @@ def next_visit(status: Status) -> str:
     wait_s = status.next_due_s - time.time()
     due = f", {status.due_pages:,} due" if status.due_pages else ""
     return f"{one_line(status.next_due_url)} {f'in {show_duration(wait_s)}' if wait_s > 0 else 'now'}{due}"
+
+
+def dead_seed_lines(folder: str, report: dict[str, Any]) -> list[str]:
+    """The seeds that gave no page, by outcome, with the first of each; nothing when all gave one."""
+    if not report["dead"]:
+        return []
+    lines = [f"  seeds without a page: {report['dead']:,} of {report['seeds']:,}"]
+    for kind in report["outcomes"]:
+        lines.append(f"    {kind['outcome']} {kind['count']:,}: {kind['meaning']}")
+        lines += [f"      {one_line(one['url'])}" for one in kind["urls"]]
+    if any(kind["count"] > len(kind["urls"]) for kind in report["outcomes"]):
+        lines.append(f"    all of them: opilio sql {quote(folder)} --question dead-seeds")
+    return lines
 
 
 def summary(status: Status) -> str:

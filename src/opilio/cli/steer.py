@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from opilio.cli import one_line
-from opilio.cli.display import summary
+from opilio.cli.display import dead_seed_lines, summary
 from opilio.cli.operations import Called, operation_command
 from opilio.crawl import Collection, Status
 from opilio.crawl.operations import crawling
@@ -44,6 +44,8 @@ def status(called: Called, now: Status) -> None:
         click.echo(f"  now: {now.pages_per_s:.1f} pages/s, {requests}, order: {order}")
     if len(now.topics) > 1:
         click.echo("  waiting by topic: " + ", ".join(f"{one_line(name)} {n:,}" for name, n in now.topics.items()))
+    for line in dead_seed_lines(str(called.folder), Collection(called.folder).dead_seeds()):
+        click.echo(line)
 
 
 @click.command()
