@@ -1,4 +1,5 @@
-"""Nothing fails silently: seeds that give no page are named, with the reason, wherever a user looks."""
+"""Nothing fails silently: seeds that give no page are named, with the reason, wherever a user looks; and `opilio explain`
+says what became of any URL."""
 
 import json
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ import pytest
 from command_line import call
 from fetch_servers import WebServer, closed_port, html, make_certificate, reply
 from opilio import Collection
+from opilio.model import Outcome
 from web_portal import Portal
 
 DEAD = {
@@ -29,7 +31,7 @@ def served(tmp_path: Path) -> Iterator[tuple[list[str], list[str]]]:
     """The options that lead a crawl to a server with dead pages, without retries; and the dead seeds."""
     routes = {
         "/robots.txt": reply(b"User-agent: *\nDisallow: /private/\n", Content_Type="text/plain"),
-        "/": PAGE, "/gone": reply(status="404 Not Found"), "/lost": reply(status="410 Gone"),
+        "/": PAGE, "/copy": PAGE, "/gone": reply(status="404 Not Found"), "/lost": reply(status="410 Gone"),
         "/moved": reply(status="301 Moved Permanently", Location="http://a.test/lost"),
     }  # fmt: skip
     _, context = make_certificate(tmp_path, "other.test")
@@ -105,3 +107,43 @@ def test_hosts_of_the_own_network_are_fetched_once_they_are_allowed(tmp_path: Pa
         allowed = call(*command)
     assert allowed.returncode == 0
     assert Collection(tmp_path / "c").status().pages == 1
+
+
+def test_explain_knows_every_url_that_the_crawl_has_met(tmp_path: Path, served: tuple[list[str], list[str]]) -> None:
+    """Of a URL of each outcome: what became of it, also when it is spelled with another scheme, another slash at its end,
+    or a fragment. One that was never seen is refused, with the nearest known URLs."""
+    options, dead = served
+    (tmp_path / "seeds.txt").write_text(
+        "\n".join([*dead, "http://a.test/", "http://a.test/copy", "http://b.invalid/q"])
+    )
+    folder = tmp_path / "c"
+    assert call("crawl", folder, "--seeds", tmp_path / "seeds.txt", *options).returncode == 0
+    queued = "UPDATE crawl SET state = 'waiting', outcome = NULL, priority = 0.25 WHERE url LIKE '%/q'"
+    call("sql", folder, "--write", queued)
+    collection = Collection(folder)
+    met = collection.sql("SELECT url, state, outcome FROM crawl").rows
+    assert {outcome for _, _, outcome in met} >= {"robots", "http-4xx", "bad-host", "ok", "redirect", None}
+    for url, state, outcome in met:
+        other = "https" if url.startswith("http:") else "http"
+        spelled = f"{other}://{url.partition('://')[2].removesuffix('/')}#part"
+        shown = call("explain", folder, spelled)
+        assert shown.returncode == 0, (spelled, shown.stderr)
+        known = collection.explain_link(spelled)
+        assert (known["url"], known["state"], known["outcome"]) == (url, state, outcome)
+        first, said = call("explain", folder, url, "--link").stdout.splitlines()[:2]
+        assert first == url
+        if outcome != "ok":
+            assert said in shown.stdout
+        if state == "waiting":
+            assert said == "  queued, priority 0.250"
+        elif known["redirected_to"]:
+            assert said == "  redirected to http://a.test/lost"
+        elif known["duplicate_of"]:
+            assert said == f"  duplicate ({outcome}) of {known['duplicate_of']}"
+        elif outcome == "ok":
+            assert said == "  its page is stored"
+        else:
+            assert f"({outcome}): {Outcome(outcome).meaning}" in said
+    unseen = call("explain", folder, "http://a.test/gnoe")
+    assert unseen.returncode == 1 and "http://a.test/gnoe: this crawl has never seen it" in unseen.stderr
+    assert "http://a.test/gone" in unseen.stderr.splitlines()[1].split()
