@@ -51,49 +51,6 @@ contact_url = "https://example.org/crawler"
 ```
 """
 
-# Settings that share the comment of the one before them, or whose name says it all.
-OUTCOME_WORDS = {
-    Outcome.OK: "The page was fetched, read and stored.",
-    Outcome.NOT_MODIFIED: "A recrawl found the page as it was.",
-    Outcome.REDIRECT: "Answered by a redirect; its target is a URL of its own (table `redirects`).",
-    Outcome.ROBOTS: "robots.txt forbids it, could not be reached (5xx), or asks for a longer delay than we wait.",
-    Outcome.NOINDEX: "The page asks not to be kept (meta tag or X-Robots-Tag). Its links are followed.",
-    Outcome.LOCKED: "Its domain is in `scope.locked_domains`.",
-    Outcome.OUT_OF_SCOPE: "Its domain is not in `scope.only_domains`, or not one of the seeds'.",
-    Outcome.TOO_DEEP: "More links from a seed than `limits.max_depth`.",
-    Outcome.HOST_LIMIT: "Its host has given `limits.max_pages_per_host` pages.",
-    Outcome.URL_TOO_LONG: "The URL or its host name is too long. Only counted: it gets no row in `crawl`.",
-    Outcome.TRAP: "The URL looks like one of endlessly many (section `traps` of the settings).",
-    Outcome.EVICTED: "The worst of too many waiting URLs (`frontier.max_queued`).",
-    Outcome.BAD_HOST: "Its host failed `fetch.host_tries` times in a row.",
-    Outcome.PRIVATE_ADDRESS: "Its host has a loopback, private or reserved address.",
-    Outcome.WRONG_TYPE: "Not of a type in `fetch.accept`, by its header or by its bytes.",
-    Outcome.TOO_LARGE: "Larger than `fetch.accept` allows for its type.",
-    Outcome.BOMB: "A small body that unfolds to more than the limit of its type.",
-    Outcome.TOO_MANY_REDIRECTS: "More redirects in a row than `fetch.max_redirects`.",
-    Outcome.NOT_FOLLOWED: "Only pages link to it whose links the strategy does not follow. Queued once another page "
-    "does, or once such a page is judged relevant.",
-    Outcome.ELSEWHERE: "Another part of a collection that was divided has it (`opilio split`). Not asked for.",
-    Outcome.DUP_IP_PATH: "Same address and path as a page of a host that proved to be an alias. Not asked for.",
-    Outcome.DUP_IP_SIZE: "Same address and size as a page we have, and (by default) the same text.",
-    Outcome.DUP_CONTENT: "Same visible text as a page we have.",
-    Outcome.DUP_NEAR: "Nearly the same text as a page we have. Its links are followed.",
-    Outcome.DUP_SUFFIX: "Same name with another suffix as a page of the same host. Not asked for.",
-    Outcome.DUP_CANONICAL: "Its canonical link names a page we have.",
-    Outcome.DNS_FAILED: "The name of its host could not be resolved.",
-    Outcome.CONNECT_FAILED: "No connection to its host, or to the proxy.",
-    Outcome.TLS_FAILED: "No secure connection: a certificate or protocol error.",
-    Outcome.TIMED_OUT: "Too slow to connect, too long silent, or too long in all.",
-    Outcome.BROKEN: "The connection ended in the middle, or the answer was not HTTP.",
-    Outcome.BAD_ENCODING: "The body is not in the Content-Encoding its header names.",
-    Outcome.BAD_REDIRECT: "A redirect without a usable Location.",
-    Outcome.CLIENT_ERROR: "Status 4xx other than 429.",
-    Outcome.TOO_MANY_REQUESTS: "Status 429. Retry-After is honoured up to `fetch.max_backoff_s`.",
-    Outcome.SERVER_ERROR: "Status 5xx.",
-    Outcome.WORKER_LOST: "The worker process that had it ended.",
-    Outcome.UNREADABLE: "Fetched, but it could not be analysed; `visits.detail` says why.",
-}
-
 
 def settings_page() -> str:
     """Each section of crawl.toml with its keys."""
@@ -162,7 +119,8 @@ def cli_page() -> str:
     lines = [
         "# Commands", "", NOTE, "",
         "An error is one line and a `hint:` line with the next step, and exit code 1; a wrong call exits with 2, an "
-        "interrupted command with 130. A crawl that ends by a limit or by `opilio stop` exits with 0.", "",
+        "interrupted command with 130. A crawl that ends by a limit or by `opilio stop` exits with 0, and with 1 if no "
+        "page is stored.", "",
         "Aliases: " + ", ".join(f"`opilio {alias}` is `opilio {name}`" for alias, name in cli_aliases().items()) + ".",
         "",
         "Bash completes commands, options and folders with this line in `~/.bashrc` (`zsh_source` and `fish_source` "
@@ -240,7 +198,7 @@ def outcomes_page() -> str:
         for outcome in Outcome:
             if outcome.kind is kind:
                 marks = [("yes" if mark else "") for mark in (outcome.may_retry, outcome.blames_host)]
-                words = OUTCOME_WORDS[outcome]
+                words = outcome.meaning
                 lines.append(f"| `{outcome.value}` | {words} | {outcome.final_state.value} | {marks[0]} | {marks[1]} |")
         lines.append("")
     return "\n".join(lines)

@@ -64,7 +64,7 @@ def test_why_a_link_waits(make_collection: MakeCollection) -> None:
     [[links, pages]] = collection.sql(f"SELECT count(*), count(DISTINCT oid_src) FROM links WHERE oid_dst = {oid}").rows
     assert (told["links"], told["pages"]) == (links, pages)
     assert told["best"][0]["url"].startswith("http://")
-    with pytest.raises(InputError, match="not known"):
+    with pytest.raises(InputError, match="never seen"):
         collection.explain_link("http://directory.test/no-such-page")
 
 

@@ -191,6 +191,7 @@ READINGS: dict[str, dict[str, Any]] = {
     "series": {"points": 7},
     "hosts": {"top": 3},
     "census": {"last_pages": 20},
+    "dead_seeds": {},
     "peer_topics": {},
 }
 CHANGES = (

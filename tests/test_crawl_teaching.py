@@ -10,12 +10,15 @@ from typing import Any
 import pytest
 
 from conftest import TAUGHT_TOPICS, MakeTaught
-from opilio import Collection
+from opilio import Collection, learn
 from opilio.crawl.phases import Phases
+from opilio.crawl.status import Status
 from opilio.errors import InputError, QueryError, SettingsError
 from opilio.lab.local_web import LocalServer
 from opilio.learn import training_data
 from opilio.model import RELEVANT, TrainingReason
+from opilio.process import Child
+from opilio.settings import Settings
 from running_crawls import LEARNING, crawl_beside, ends, phases_of, wait_for, wait_until
 from webs import Page, Web
 
@@ -50,6 +53,30 @@ def test_bookmarks_become_judgements(classifier: str, make_taught: MakeTaught, s
     right = sum(url in web.pages and web.pages[url].topic == topic for url, topic in found)
     assert len(found) >= 15
     assert right / len(found) > 0.5, "by chance it would be less than a quarter"
+
+
+@pytest.mark.parametrize("max_pages", [1, 60])
+def test_the_first_training_is_prepared_while_its_examples_are_fetched(
+    max_pages: int, make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process starts once a request has ended and before all examples are there, and no other is prepared; that of a
+    crawl that ends before it can train is ended with it."""
+    collection = make_taught(run__workers=1, limits__max_pages=max_pages)
+    prepared: list[tuple[Child, int]] = []
+    seen: list[Status] = []
+    prepare_training = learn.prepare_training
+
+    def prepare(settings: Settings) -> Child:
+        child = prepare_training(settings)
+        prepared.append((child, seen[-1].pages))
+        return child
+
+    monkeypatch.setattr(learn, "prepare_training", prepare)
+    collection.crawl(on_tick=seen.append)
+    assert versions(collection) == ([1] if max_pages > 1 else [])
+    [(child, pages)] = prepared
+    assert pages < len(collection.examples())
+    assert child.process.poll() is not None
 
 
 def test_what_is_fetched_before_there_is_a_judge(make_taught: MakeTaught) -> None:

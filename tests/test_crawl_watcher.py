@@ -26,6 +26,7 @@ from opilio.crawl.watcher import STEPS, Harvest, Reported, Watcher
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
 from opilio.lab.local_web import LocalServer
 from opilio.learn.remedies import from_json
+from opilio.model import Outcome
 from opilio.settings import Settings, override
 from opilio.store import Store
 
@@ -39,19 +40,22 @@ def store(tmp_path: Path) -> Iterator[Store]:
 class Scene:
     """A watcher of a made-up crawl, with all that it says."""
 
-    def __init__(self, store: Store, **changes: float) -> None:
+    def __init__(self, store: Store, **changes: float | str) -> None:
         changed = {f"limits.{name}": value for name, value in changes.items()}
         settings = override(Settings(), {"learn.synchronous": True, **changed})
         scope = ScopeFilter(settings.scope, frozenset())
         ledger = Ledger(Duplicates(settings.duplicates, bands), Counters())
         frontier = Frontier(settings, make_strategy(settings.frontier), scope, ledger, (FUNDS, GARDENING))
         self.absorber = Absorber(settings, frontier, ledger)
-        self.commits = 0
+        self.commits = self.pauses = 0
         self.reasons: list[str] = []
-        self.watcher = Watcher(settings, store, self.absorber, self._commit, self.reasons.append)
+        self.watcher = Watcher(settings, store, self.absorber, self._commit, self.reasons.append, self._pause)
 
     async def _commit(self) -> None:
         self.commits += 1
+
+    def _pause(self) -> None:
+        self.pauses += 1
 
     def judge(self, *pages: bool) -> None:
         """Pages come one by one; the watcher looks after each, and may finish what it begins."""
@@ -142,6 +146,41 @@ def test_a_crawl_that_finds_nothing_any_more(store: Store, found: tuple[int, ...
     operations = [remedy["operation"] for remedy in notice["remedies"]]
     assert operations[0] == "mark" and operations[-2:] == ["stop", "census"]
     assert scene.watcher.falls == 1, "the crawl asks its user"
+
+
+@pytest.mark.parametrize("choice", ["go-on", "pause", "stop"])
+def test_a_dry_crawl_does_what_its_user_chose(store: Store, choice: str) -> None:
+    """limits.when_dry: it goes on, waits with a notice that proposes to resume it, or ends with the reason."""
+    scene = Scene(mutual_funds().fill(store), when_dry=choice)
+    scene.judge(*hundreds(24, 6, 1, 0, 0))
+    [notice] = scene.absorber.ledger.notices
+    assert notice["kind"] == ("end" if choice == "stop" else "dry")
+    assert scene.pauses == (choice == "pause")
+    assert ("resume" in [remedy["operation"] for remedy in notice["remedies"]]) == (choice == "pause")
+    if choice == "stop":
+        [reason] = scene.reasons
+        assert reason.startswith("hardly any relevant page is found any more") and "limits.when_dry" in reason
+        assert notice["remedies"][0]["arguments"] == {"settings": {"limits.when_dry": "go-on"}}
+    else:
+        assert not scene.reasons
+
+
+def test_a_network_that_is_gone_is_noticed_soon(store: Store) -> None:
+    """When the first requests reach no server, or later many in a row, there is one notice until one is answered; dead
+    hosts among others are nothing new, and a request that was never sent says nothing."""
+    dead, fine, unsent = Outcome.DNS_FAILED, Outcome.CLIENT_ERROR, Outcome.PRIVATE_ADDRESS
+
+    def kinds(*outcomes: Outcome) -> list[str]:
+        scene = Scene(store)
+        for outcome in outcomes:
+            scene.absorber.counters.request(outcome)
+            scene.watcher.look()
+        return scene.said
+
+    assert kinds(unsent, dead, Outcome.TIMED_OUT, dead, Outcome.TLS_FAILED) == []
+    assert kinds(unsent, *[dead] * 20) == ["network"]
+    assert kinds(fine, *[dead] * 40, fine, *[dead] * 40) == []
+    assert kinds(fine, *[dead] * 60, fine, *[dead] * 60) == ["network", "network"]
 
 
 def test_a_crawl_that_recovers_can_be_dry_again(store: Store) -> None:

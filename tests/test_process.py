@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from opilio.errors import InputError, OpilioError
-from opilio.process import NICENESS, Channel, call, end_with_parent, start
+from opilio.process import NICENESS, Channel, call, end_with_parent, prepare, start
 
 HERE = "test_process"
 pytestmark = pytest.mark.usefixtures("cold_processes")
@@ -42,6 +42,11 @@ def hang(channel: Channel) -> None:
 def add(one: int, other: int) -> int:
     """A function to be called in a child."""
     return one + other
+
+
+def who_has(module: str) -> tuple[int, bool]:
+    """The process, and whether a module is loaded there."""
+    return os.getpid(), module in sys.modules
 
 
 def refuse() -> None:
@@ -146,6 +151,18 @@ def test_calls() -> None:
     assert caught.value.hint == "like that"
     with pytest.raises(OpilioError, match=r"vanish\(\) ended early"):
         call(vanish)
+
+
+def test_a_prepared_child_has_imported_what_a_call_needs() -> None:
+    """The call is answered by the child that was started before, and by no other; its modules are there already."""
+    child = prepare("wave")
+    assert call(who_has, "wave", prepared=child) == (child.process.pid, True)
+    assert child.process.poll() is not None, "it serves one call"
+    pid, has_it = call(who_has, "wave")
+    assert (pid != child.process.pid, has_it) == (True, False)
+    unused = prepare("wave")
+    unused.close()
+    assert is_gone(unused.process.pid)
 
 
 def test_the_package_is_light() -> None:

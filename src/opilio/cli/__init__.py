@@ -53,7 +53,7 @@ _SECTIONS = {  # the commands by task, in the order in which a user needs them
             "opilio.cli.portal:serve", "Serve the portal: browse, search, train and watch in a browser."
         ),
         "search": CommandEntry("opilio.cli.search:search", "Search the stored pages."),
-        "explain": CommandEntry("opilio.cli.teach:explain", "Explain how a page was judged."),
+        "explain": CommandEntry("opilio.cli.teach:explain", "Explain how a page was judged, or what became of a URL."),
         "census": CommandEntry("opilio.cli.distill:census", "Show the topics of the pages, and what to do about it."),
         "distill": CommandEntry(
             "opilio.cli.distill:distill", "Find hubs and authorities, store their scores, and list the best.", "hubs"

@@ -10,14 +10,15 @@ from typing import Any
 
 import click
 
-from opilio.cli.display import DURATION, SIZE, JsonLines, LogLines, Silence, print_json, summary
+from opilio.cli.display import DURATION, SIZE, JsonLines, LogLines, Silence, dead_seed_lines, print_json, summary
 from opilio.cli.portal import PORT, portal_alongside, stay
 from opilio.cluster.workers import check_ray, on_ray
-from opilio.crawl import Collection
-from opilio.errors import InputError
+from opilio.crawl import Collection, Status
+from opilio.errors import CollectionError, InputError
 from opilio.learn.asking import asks
 from opilio.learn.hits import TAKEN_HITS
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
+from opilio.model import Outcome
 from opilio.process import INTERRUPTED
 from opilio.settings import SYSTEMS, Settings, load, override, parse_assignment
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
@@ -128,11 +129,7 @@ def crawl(
     opilio crawl owls --examples owls.txt --system bingo             (as in the paper)
     opilio crawl birds --ray 127.0.0.1:6379                          (workers on all machines of a Ray cluster)
     """
-    changes = {_SHORT[name]: value for name, value in short.items() if value is not None}
-    if "limits.max_bytes" in changes:
-        changes["limits.max_bytes"] = int(changes["limits.max_bytes"])
-    if short.get("order_by") and not short.get("strategy"):
-        changes["frontier.strategy"] = "sql"
+    changes = _changes_of(short)
     if no_questions:
         changes["learn.questions"] = 0
     if yes:
@@ -153,20 +150,35 @@ def crawl(
         asks_in = folder if asks(collection.settings) else None
         with make_display(quiet=quiet, as_json=as_json, asks_in=asks_in) as display:
             status = collection.crawl(on_tick=display.tick, retry_failed=retry_failed, recrawl=recrawl, workers=workers)
+        dead = collection.dead_seeds()
         if as_json:
-            print_json("end", status)
+            print_json("end", status, dead_seeds=dead)
         else:
-            click.echo(summary(status))
+            click.echo("\n".join([summary(status), *dead_seed_lines(str(folder), dead)]))
         if status.interrupted:
             sys.exit(INTERRUPTED)
         if portal_process is not None:
             stay(portal_process)
-        elif not quiet and not as_json:
-            place = quote(str(folder))
-            click.echo(
-                f"\nLook:  opilio serve {place}    (the portal, in a browser)\n       opilio search {place} WORDS"
-            )
-            click.echo(f"       opilio status {place}\n       opilio export {place} pages.parquet")
+    if not status.pages or status.reached_nothing:
+        raise CollectionError(*_why_nothing(folder, status, dead))
+    if portal is None and not quiet and not as_json:
+        _show_next_steps(folder)
+
+
+def _changes_of(short: dict[str, Any]) -> dict[str, Any]:
+    """What the options with names of their own set."""
+    changes = {_SHORT[name]: value for name, value in short.items() if value is not None}
+    if "limits.max_bytes" in changes:
+        changes["limits.max_bytes"] = int(changes["limits.max_bytes"])
+    if short.get("order_by") and not short.get("strategy"):
+        changes["frontier.strategy"] = "sql"
+    return changes
+
+
+def _show_next_steps(folder: Path) -> None:
+    place = quote(str(folder))
+    click.echo(f"\nLook:  opilio serve {place}    (the portal, in a browser)\n       opilio search {place} WORDS")
+    click.echo(f"       opilio status {place}\n       opilio export {place} pages.parquet")
 
 
 def _open_or_create(
@@ -203,6 +215,29 @@ def _open_or_create(
     if changes:
         collection.change_settings(changes)
     return collection
+
+
+def _why_nothing(folder: Path, status: Status, dead: dict[str, Any]) -> tuple[str, str]:
+    """What to say when a crawl stored nothing, or reached no server; and what to do about the most frequent reason."""
+    place = quote(str(folder))
+    if not status.pages and not dead["dead"]:
+        return f"{folder}: no page was stored", f"`opilio status {place}` shows how far the crawl came."
+    if status.pages:
+        said, outcomes = "no server was reached", [Outcome.CONNECT_FAILED]
+    else:
+        names = ", ".join(f"{one['outcome']} {one['count']:,}" for one in dead["outcomes"])
+        said = f"no page was stored; {dead['dead']:,} of {dead['seeds']:,} seeds failed: {names}"
+        outcomes = [Outcome(one["outcome"]) for one in dead["outcomes"]]
+    again = f"opilio crawl {place} --retry-failed"
+    hints = {
+        Outcome.TLS_FAILED: f"To trust any certificate: {again} --set fetch.verify_tls=false",
+        Outcome.PRIVATE_ADDRESS: f"For hosts of your own network: {again} --set fetch.allow_private_addresses=true",
+    }
+    if outcomes[0] in hints:
+        return f"{folder}: {said}", hints[outcomes[0]]
+    if outcomes[0].is_unreachable:
+        return f"{folder}: {said}", f"Check the network and the addresses, then: {again}"
+    return f"{folder}: {said}", f"Start from other pages as well: opilio crawl {place} --seeds FILE"
 
 
 def _warn_without_contact(settings: Settings) -> None:

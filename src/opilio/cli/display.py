@@ -154,9 +154,9 @@ class JsonLines(Silence):
             print_json("progress", status)
 
 
-def print_json(event: str, status: Status) -> None:
+def print_json(event: str, status: Status, **more: Any) -> None:
     """One event as a line of JSON."""
-    sys.stdout.write(json.dumps({"event": event, **dataclasses.asdict(status)}) + "\n")
+    sys.stdout.write(json.dumps({"event": event, **dataclasses.asdict(status), **more}) + "\n")
     sys.stdout.flush()
 
 
@@ -194,6 +194,19 @@ def found_words(status: Status) -> str:
 def recent_words(status: Status) -> str:
     """The recent harvest, which is another figure than the harvest rate."""
     return f"recent harvest {status.recent_harvest or 0:.1%} of the latest pages, as judged when fetched"
+
+
+def dead_seed_lines(folder: str, report: dict[str, Any]) -> list[str]:
+    """The seeds that gave no page, by outcome, with the first of each; nothing when all gave one."""
+    if not report["dead"]:
+        return []
+    lines = [f"  seeds without a page: {report['dead']:,} of {report['seeds']:,}"]
+    for kind in report["outcomes"]:
+        lines.append(f"    {kind['outcome']} {kind['count']:,}: {kind['meaning']}")
+        lines += [f"      {one_line(one['url'])}" for one in kind["urls"]]
+    if any(kind["count"] > len(kind["urls"]) for kind in report["outcomes"]):
+        lines.append(f"    all of them: opilio sql {quote(folder)} --question dead-seeds")
+    return lines
 
 
 def summary(status: Status) -> str:

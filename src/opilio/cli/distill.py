@@ -7,17 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from opilio.cli import one_line
 from opilio.cli.operations import Called, operation_command
+from opilio.cli.tables import print_table
 from opilio.crawl import Collection
 from opilio.crawl.operations import crawling
 from opilio.distill import METHODS, STORED_METHODS
 
 BAR_CELLS = 24
+_FIGURES = ("pages", "relevant", "itself", "waiting")
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
@@ -53,44 +52,32 @@ def census(called: Called, report: dict[str, Any]) -> None:
 
 def _show_topics(report: dict[str, Any]) -> None:
     rows = [topic for topic in report["topics"] if topic["pages"] or topic["waiting"] or topic["mark"] == "good"]
-    table = _table("topic", "mark", "pages", "relevant", "itself", "waiting", "")
+    lines = []
     most = max([report["untaken"], *(topic["own_pages"] for topic in rows)], default=0)
     for topic in rows:
         mark = topic["mark_words"] + (", starves" if topic["starves"] else "")
         figures = (f"{topic[name]:,}" for name in ("pages", "relevant", "own_pages", "waiting"))
-        table.add_row(Text(one_line(topic["topic"])), Text(one_line(mark)), *figures, bar(topic["own_pages"], most))
+        lines.append([one_line(topic["topic"]), one_line(mark), *figures, bar(topic["own_pages"], most)])
     untaken = f"{report['untaken']:,}"
-    table.add_row("off topic", "", untaken, "", untaken, "", bar(report["untaken"], most))
-    _print(table)
+    lines.append(["off topic", "", untaken, "", untaken, "", bar(report["untaken"], most)])
+    print_table(("topic", "mark", *_FIGURES, ""), lines, right=_FIGURES)
 
 
 def _show_hosts(hosts: list[dict[str, Any]]) -> None:
     if hosts:
         click.echo()
-        table = _table("host", "pages", "relevant", "")
-        for host in hosts:
-            figures = (f"{host[name]:,}" for name in ("pages", "relevant"))
-            table.add_row(Text(one_line(host["host"])), *figures, bar(host["pages"], hosts[0]["pages"]))
-        _print(table)
+        most = hosts[0]["pages"]
+        figures = ("pages", "relevant")
+        rows = [
+            [one_line(host["host"]), *(f"{host[n]:,}" for n in figures), bar(host["pages"], most)] for host in hosts
+        ]
+        print_table(("host", *figures, ""), rows, right=figures)
 
 
 def bar(value: int, most: int) -> str:
     """A bar whose length is the share of the largest value."""
     eighths = round(8 * BAR_CELLS * value / most) if most else 0
     return _EIGHTHS[8] * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
-
-
-def _table(*names: str) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in names:
-        table.add_column(
-            name, justify="right" if name in ("pages", "relevant", "itself", "waiting") else "left", overflow="fold"
-        )
-    return table
-
-
-def _print(table: Table) -> None:
-    Console(markup=False, highlight=False).print(table)
 
 
 @click.command()
@@ -142,10 +129,6 @@ def _show(report: dict[str, Any]) -> None:
 
 
 def _show_pages(pages: list[dict[str, Any]]) -> None:
-    table = Table(box=None, show_header=False, pad_edge=False)
-    table.add_column(justify="right")
-    table.add_column(overflow="fold")
     for page in pages:
         title = one_line(page["title"]) or ("(not fetched)" if page["state"] != "fetched" else "(no title)")
-        table.add_row(f"{page['score']:.4f}", Text(f"{title}\n{one_line(page['url'])}"))
-    Console(markup=False, highlight=False).print(table)
+        click.echo(f"{page['score']:.4f}  {title}\n        {one_line(page['url'])}")

@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from opilio.cli import one_line
+from opilio.cli.tables import print_table
 from opilio.parts.shared import SharedReport
 from opilio.parts.split import PartReport
 
@@ -94,15 +92,12 @@ def merge(target: Path, folders: tuple[Path, ...], train: bool, as_json: bool) -
 def _show(reports: Sequence[PartReport], *, all_figures: bool) -> None:
     figures = ["pages", "urls", "waiting"] + (["elsewhere", "links", "warc_files"] if all_figures else [])
     has_topics = any(report.topic for report in reports)
-    table = Table(box=None, pad_edge=False)
-    for name in ["collection", *(["topic"] if has_topics else [])]:
-        table.add_column(name, overflow="fold")
-    for name in figures:
-        table.add_column(name.replace("_", " "), justify="right")
+    right = [name.replace("_", " ") for name in figures]
+    rows = []
     for report in reports:
-        topic = [Text(one_line(report.topic) or "(all others)")] if has_topics else []
-        table.add_row(Text(one_line(report.name)), *topic, *(f"{getattr(report, name):,}" for name in figures))
-    Console().print(table)
+        topic = [one_line(report.topic) or "(all others)"] if has_topics else []
+        rows.append([one_line(report.name), *topic, *(f"{getattr(report, name):,}" for name in figures)])
+    print_table(["collection", *(["topic"] if has_topics else []), *right], rows, right=right)
 
 
 @click.command()

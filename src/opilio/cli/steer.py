@@ -13,13 +13,11 @@ from shlex import quote
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from opilio.cli import one_line
-from opilio.cli.display import summary
+from opilio.cli.display import dead_seed_lines, summary
 from opilio.cli.operations import Called, operation_command
+from opilio.cli.tables import print_table
 from opilio.crawl import Collection, Status
 from opilio.crawl.operations import crawling
 from opilio.errors import CollectionBusy, InputError
@@ -44,6 +42,8 @@ def status(called: Called, now: Status) -> None:
         click.echo(f"  now: {now.pages_per_s:.1f} pages/s, {requests}, order: {order}")
     if len(now.topics) > 1:
         click.echo("  waiting by topic: " + ", ".join(f"{one_line(name)} {n:,}" for name, n in now.topics.items()))
+    for line in dead_seed_lines(str(called.folder), Collection(called.folder).dead_seeds()):
+        click.echo(line)
 
 
 @click.command()
@@ -112,12 +112,7 @@ def _show(result: Result, form: str) -> None:
 
 def show_table(result: Result) -> None:
     """Print rows as a table, as wide as the terminal."""
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in result.columns:
-        table.add_column(name, overflow="fold")
-    for row in result.rows:
-        table.add_row(*(Text(_cell(value)) for value in row))
-    Console(markup=False, highlight=False).print(table)
+    print_table([_cell(name) for name in result.columns], [[_cell(value) for value in row] for row in result.rows])
 
 
 def _cell(value: Any) -> str:

@@ -10,15 +10,14 @@ from shlex import quote
 from typing import Any
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from opilio.cli import one_line
 from opilio.cli.operations import Called, operation_command
+from opilio.cli.tables import print_table
 from opilio.crawl import Collection
 from opilio.crawl.operations import training
 from opilio.crawl.operations.client import is_running
+from opilio.model import Outcome, OutcomeKind
 from opilio.model.visit import RELEVANT, certainty
 from opilio.store.training import HIT
 from opilio.topics import describe_marks
@@ -44,13 +43,12 @@ def topics() -> None:
 @operation_command(training.topics, name="list")
 def list_(called: Called, found: list[dict[str, Any]]) -> None:
     """Show the topic tree: what is wanted, examples, and the pages found of each topic with all below it."""
-    table = Table(box=None, pad_edge=False)
-    for name in ("topic", "mark", "examples", "negatives", "pages", "relevant"):
-        table.add_column(name, justify="left" if name in ("topic", "mark") else "right")
-    for topic in found:
-        figures = (f"{topic[name]:,}" for name in ("examples", "negatives", "pages", "relevant"))
-        table.add_row(Text(one_line(topic["topic"])), Text(one_line(topic["mark_words"])), *figures)
-    Console().print(table)
+    figures = ("examples", "negatives", "pages", "relevant")
+    rows = [
+        [one_line(topic["topic"]), one_line(topic["mark_words"]), *(f"{topic[name]:,}" for name in figures)]
+        for topic in found
+    ]
+    print_table(("topic", "mark", *figures), rows, right=figures)
 
 
 topics.add_command(list_)
@@ -184,20 +182,24 @@ def propose(folder: Path, file: Path) -> None:
 )
 @AS_JSON
 def explain(folder: Path, target: str, version: int, link: bool, as_json: bool) -> None:
-    """Explain how a page was judged. TARGET is the URL of a stored page, or any file.
+    """Explain how a page was judged, or what became of a URL. TARGET is a URL that the crawl has met, or any file.
 
     Shows the topic path and confidence, the votes of the feature spaces with their expected precision, the terms for
-    and against each topic, which metrics agreed, and the links that led the crawl to the page. With --link: which pages
-    link to it with which words and, while a crawl with the strategy `evidence` runs, how its priority is computed.
+    and against each topic, which metrics agreed, and the links that led the crawl to the page. Of a URL whose page is
+    not stored: whether it is queued, failed or was refused, and why; with or without a slash at its end, http or https.
+    With --link: which pages link to it with which words and, while a crawl with the strategy `evidence` runs, how its
+    priority is computed.
     """
     collection = Collection(folder)
     report = collection.explain_link(target) if link else collection.explain(target, version=version)
     if as_json:
         click.echo(json.dumps(report))
         return
-    if link:
+    if "judgement" not in report:
         _show_link(report)
         return
+    if "asked" in report:
+        click.echo(_what_became(report["asked"]))
     _show_judgement(report)
     for step in report["steps"]:
         _show_step(step)
@@ -209,9 +211,31 @@ def explain(folder: Path, target: str, version: int, link: bool, as_json: bool) 
             click.echo(f"  {'  ' * min(number, 20)}{one_line(step['url'])}{said}")
 
 
+def _what_became(report: dict[str, Any]) -> str:
+    """What became of a URL, in lines."""
+    said = [one_line(report["url"])]
+    outcome = Outcome(report["outcome"]) if report["outcome"] else None
+    if report["state"] == "waiting":
+        said.append(f"queued, priority {report['priority']:.3f}")
+    elif report["redirected_to"]:
+        said.append(f"redirected to {one_line(report['redirected_to'])}")
+    elif report["duplicate_of"]:
+        said.append(f"duplicate ({report['outcome']}) of {one_line(report['duplicate_of'])}")
+    elif outcome is not None and outcome.kind is OutcomeKind.STORED:
+        said.append("its page is stored")
+    elif outcome is not None:
+        kind = "failed" if outcome.kind is OutcomeKind.FAILED else "not stored"
+        said.append(f"{kind} ({outcome}): {outcome.meaning}")
+    if report["requested"] and report["requested"] not in ("ok", "redirect"):
+        status = f", status {report['status']}" if report["status"] else ""
+        what = f"tries {report['tries']}, the latest" if report["tries"] else "the request for robots.txt"
+        detail = f" ({one_line(report['detail'])})" if report["detail"] else ""
+        said.append(f"{what}: {report['requested']}{status}{detail}")
+    return "\n  ".join(said)
+
+
 def _show_link(report: dict[str, Any]) -> None:
-    outcome = f" ({report['outcome']})" if report["outcome"] else ""
-    click.echo(f"{one_line(report['url'])}: {report['state']}{outcome}, priority {report['priority']:.3f}")
+    click.echo(_what_became(report))
     _show_offers(report["offered"])
     click.echo(f"{report['links']:,} links from {report['pages']:,} pages lead to it")
     for name, part in sorted(report["parts"].items(), key=lambda item: -abs(item[1])):
@@ -303,18 +327,17 @@ def _when(time_s: float) -> str:
 
 
 def _show_models(found: list[dict[str, Any]]) -> None:
-    table = Table(box=None, pad_edge=False)
-    for name in ("model", "trained", "classifier", "examples", "judged", "relevant", "exp. precision", "reason"):
-        table.add_column(name, justify="left" if name in ("trained", "classifier", "reason") else "right")
+    right = ("model", "examples", "judged", "relevant", "precision")
+    rows = []
     for model in found:
         when = _when(model["created_s"])
         precision = "-" if model["expected_precision"] is None else f"{model['expected_precision']:.2f}"
         figures = (f"{model[name]:,}" for name in ("documents", "pages", "relevant"))
-        table.add_row(
-            str(model["version"]), when, model["classifier"], *figures, precision, Text(one_line(model["reason"]))
-        )
+        rows.append([str(model["version"]), when, model["classifier"], *figures, precision, one_line(model["reason"])])
     if found:
-        Console().print(table)
+        columns = ("model", "trained", "classifier", "examples", "judged", "relevant", "precision", "reason")
+        print_table(columns, rows, right=right)
+        click.echo("precision: as the model expects it")
     else:
         click.echo("no model yet: pages are judged by keywords, or not at all")
 

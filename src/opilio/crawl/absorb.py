@@ -84,6 +84,7 @@ class Absorber:
         self.counters.add("requests", len(visits))
         self.counters.add("bytes", sum([visit.fetch.received_bytes for visit in visits]))
         for place, visit in enumerate(visits):
+            self.counters.request(visit.fetch.outcome)
             self._absorb[visit.lease.kind](visit, now_s + place * VISIT_SPACING_S)
         self._discovery.queue_pending()
         self.frontier.tiers.reprioritise()

@@ -435,6 +435,7 @@ class Collection:
     lock_host = method(crawling.lock_host)
     unlock_host = method(crawling.unlock_host)
     boost_host = method(crawling.boost_host)
+    dead_seeds = method(crawling.dead_seeds)
 
     peer_topics = method(federation.peer_topics)
     take_offers = method(federation.take_offers)

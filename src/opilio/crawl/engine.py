@@ -81,9 +81,9 @@ class Engine:
         self.distiller = Distiller(
             settings, store, absorber, commit, self.teacher.link_contexts, lambda: self.teacher.is_busy
         )
-        self.watcher = Watcher(settings, store, absorber, commit, self.end)
-        self.asker = Asker(settings, store, absorber, commit, self.teacher, self.watcher, answerer)
         self.steering = Steering(store, absorber, commit, self._refill_ended)
+        self.watcher = Watcher(settings, store, absorber, commit, self.end, self.steering.pause)
+        self.asker = Asker(settings, store, absorber, commit, self.teacher, self.watcher, answerer)
         self.phases = Phases(
             settings, store, absorber, self.teacher, self.distiller, lambda: self.elapsed_s, self.order_by_settings,
             self.end,
@@ -199,7 +199,8 @@ class Engine:
                 task.look()
             await self.commit()
             if self._has_nothing_to_do() and not self._find_queued():
-                self.reason = "frontier empty: every URL found was fetched or rejected"
+                all_ended = "every URL found was fetched or rejected" if self.counters.pages else "no page was stored"
+                self.reason = f"frontier empty: {all_ended}"
 
     def _has_nothing_to_do(self) -> bool:
         is_empty = not self.frontier.in_flight and not self.frontier.waiting and not self.refills.is_running
@@ -352,4 +353,5 @@ class Engine:
             due_pages=self.refresher.upcoming.due,
             next_due_url=self.refresher.upcoming.next_url,
             next_due_s=self.refresher.upcoming.next_s,
+            reached_nothing=0 < counters.requests == counters.unreached,
         )

@@ -89,6 +89,8 @@ class Status:
     """The stored page that is due first."""
     next_due_s: float | None = None
     """When it is due, in seconds since the epoch."""
+    reached_nothing: bool = False
+    """Whether this run sent requests and none of them reached a server."""
 
 
 class Counters:
@@ -106,6 +108,10 @@ class Counters:
         """Pages that were judged in this run ..."""
         self.relevant = 0
         """... and those of them that were relevant."""
+        self.requests = 0
+        """Requests sent in this run ..."""
+        self.unreached = 0
+        """... and how many of the latest, in a row, reached no server."""
         self._changed: set[str] = set()
 
     def add(self, name: str, n: int = 1) -> None:
@@ -134,6 +140,13 @@ class Counters:
     def outcome(self, outcome: Outcome) -> None:
         """Count the outcome of a settled URL."""
         self.add(f"outcome:{outcome.value}")
+
+    def request(self, outcome: Outcome) -> None:
+        """Count a request, and whether it reached a server; one that was never sent says nothing."""
+        if outcome in (Outcome.PRIVATE_ADDRESS, Outcome.WORKER_LOST):
+            return
+        self.requests += 1
+        self.unreached = self.unreached + 1 if outcome.is_unreachable else 0
 
     def page(self, relevance: float | None) -> None:
         """Count a stored page."""

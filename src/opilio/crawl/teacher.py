@@ -46,7 +46,7 @@ from opilio.learn.training_state import (
     why_nothing_is_learned,
 )
 from opilio.model import TrainingCause, TrainingReason
-from opilio.process import OnStart
+from opilio.process import Child, OnStart
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.judgements import relevant_directories
@@ -93,6 +93,8 @@ class Teacher(BackgroundTask):
         self._cause: TrainingCause | None = None
         self._slot = TaskSlot(self._end)
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._prepared: Child | None = None
+        """The process of the first training, started while its examples are fetched: importing takes it seconds."""
         self._listeners: list[asyncio.Future[int]] = []
         self._drawn = self._found
         self._directories_due_pages = 0
@@ -155,6 +157,8 @@ class Teacher(BackgroundTask):
         self._release_links()
         if self._slot.is_busy:
             return
+        if self._cause is not None and not self.version and self._prepared is None and self._has_fetched():
+            self._prepared = learn.prepare_training(self._settings)
         if self._cause is None and self._late and self._came_late():
             self._cause = TrainingCause(TrainingReason.EXAMPLES)
         if self._cause is not None and time.monotonic() < self._quiet_until_s:
@@ -175,6 +179,10 @@ class Teacher(BackgroundTask):
             self._drawn = self._found
             if self.version and self._settings.classify.classifier == OASIS:
                 self._slot.start(self._redraw())
+
+    def _has_fetched(self) -> bool:
+        """Whether the first request has ended: until then the workers start, and need the processors."""
+        return self._absorber.counters.requests > 0 or not self._awaited()
 
     def _release_links(self) -> None:
         """Hold links back no longer when the examples still to come are queued in the database, along with them."""
@@ -310,6 +318,8 @@ class Teacher(BackgroundTask):
         is set."""
         self._cause, self._has_ended = None, True
         await self._slot.finish(at_once, self._cancel)
+        if self._prepared is not None:
+            self._prepared.close()
         if (
             self._absorber.pages_of_older_models_seen and not self._slot.is_cancelled
         ):  # the last pages, under way when the model came
@@ -342,8 +352,9 @@ class Teacher(BackgroundTask):
         training = await asyncio.to_thread(
             learn.with_crawled_pages, self._store, self._settings, known, self._has_started
         )
+        prepared, self._prepared = self._prepared, None
         trained = await asyncio.to_thread(
-            learn.train_in_process, training, self._settings, self.version + 1, self._has_started
+            learn.train_in_process, training, self._settings, self.version + 1, self._has_started, prepared
         )
         self._processes.clear()
         await self._hand_out(trained, cause, taught)

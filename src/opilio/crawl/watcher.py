@@ -1,4 +1,5 @@
-"""The watcher: notices when a crawl stagnates, starves a topic or drifts, and ends it when a limit says so.
+"""The watcher: notices when a crawl reaches no server, stagnates, starves a topic or drifts, and ends it when a limit
+says so.
 
 The recent harvest, of the latest pages as they were judged when fetched, is watched in memory, at every turn of the
 loop: over many pages, to see whether it has fallen (`harvest`), and over few, to see soon whether the crawl finds
@@ -52,6 +53,10 @@ REST = 10.0
 SHOWN_WORDS = 6
 NOTICED_REMEDIES = 3
 """A notice has so many remedies of the census, the best ones."""
+FIRST_UNREACHED = 5
+"""No server is reached when the first so many requests of a run all fail to reach one ..."""
+UNREACHED = 50
+"""... or later so many in a row: on the web some hosts are dead, but not so many at once."""
 
 
 @dataclass(frozen=True)
@@ -132,15 +137,17 @@ class Watcher(BackgroundTask):
         absorber: Absorber,
         commit: Callable[[], Awaitable[None]],
         stop: Callable[[str], None],
+        pause: Callable[[], object],
     ) -> None:
         """`commit` writes all that was absorbed, so that it can be read; `stop` ends the crawl, for a reason,
-        unless it ends already."""
+        unless it ends already; `pause` has it wait for the user."""
         self._settings = settings
         self._limits = settings.limits
         self._store = store
         self._absorber = absorber
         self._commit = commit
         self._stop = stop
+        self._pause = pause
         self._folder = str(store.path.parent)
         self._harvest = Harvest(settings.limits.harvest_pages)
         self._latest = Harvest(min(DRY_PAGES, settings.limits.harvest_pages))
@@ -162,8 +169,9 @@ class Watcher(BackgroundTask):
         return self._settings.learn.synchronous and self._slot.is_busy
 
     def look(self) -> None:
-        """Watch the harvest, and start a survey when it is time."""
+        """Watch the network and the harvest, and start a survey when it is time."""
         counters = self._absorber.counters
+        self._watch_network(counters.requests, counters.unreached)
         self._watch(counters.judged, counters.relevant)
         if self._has_ended_crawl or self._slot.is_busy:
             return
@@ -178,6 +186,16 @@ class Watcher(BackgroundTask):
     def _cancel(self) -> None:
         self._slot.is_cancelled = True
         self._store.cancel_queries()
+
+    # -- the network
+
+    def _watch_network(self, requests: int, unreached: int) -> None:
+        is_so = unreached >= (FIRST_UNREACHED if unreached == requests else UNREACHED)
+        if self._reported.is_news("network", is_so=is_so, is_over=not unreached):
+            which = "all requests" if unreached == requests else "the latest requests"
+            remedy = remedies.retry_failed("when the network works again, end this crawl and fetch again what failed")
+            text = f"no server is reached: {which} ({unreached:,}) failed before an answer came"
+            self._absorber.notice("network", text, remedies=[remedy.described(self._folder)])
 
     # -- the harvest
 
@@ -215,6 +233,11 @@ class Watcher(BackgroundTask):
             barren = harvest.barren_pages
             few = f"none of the last {barren:,} pages is" if barren >= pages else f"{rate:.0%} of the last {pages} are"
             text = f"hardly any relevant page is found any more: {few} relevant, against {harvest.best:.0%} at its best"
+        if self._limits.when_dry == "stop":
+            self._end_crawl(f"{text} (limits.when_dry)", remedies.crawl_with("to go on", limits__when_dry="go-on"))
+            return
+        if self._limits.when_dry == "pause":
+            self._pause()
         self._fall = _Fall("dry", text)
 
     def _end_crawl(self, reason: str, to_go_on: Remedy) -> None:
@@ -263,6 +286,8 @@ class Watcher(BackgroundTask):
 
     def _remedies_for(self, kind: str, census: dict[str, Any]) -> list[dict[str, Any]]:
         stopping = [remedies.stop("end the crawl; what it found is kept")] if kind == "dry" else []
+        if stopping and self._limits.when_dry == "pause":
+            stopping.insert(0, remedies.resume("let it go on; it is paused until then"))
         others = [one.described(self._folder) for one in (*stopping, remedies.see_census())]
         return [*census["remedies"][:NOTICED_REMEDIES], *others]
 

@@ -62,7 +62,16 @@ if TYPE_CHECKING:
         rejudge_directories,
     )
     from opilio.learn.strategy_history import prepare_from, prepare_strategy, read_rejudged, replay_pages
-    from opilio.learn.trainer import TrainedModel, gather, propose, redraw, store_model, train, train_in_process
+    from opilio.learn.trainer import (
+        TrainedModel,
+        gather,
+        prepare_training,
+        propose,
+        redraw,
+        store_model,
+        train,
+        train_in_process,
+    )
     from opilio.learn.training_state import check_guard, check_settings
 
 __all__ = [
@@ -93,6 +102,7 @@ __all__ = [
     "page_text",
     "prepare_from",
     "prepare_strategy",
+    "prepare_training",
     "propose",
     "read_rejudged",
     "redraw",
@@ -157,6 +167,7 @@ _MODULES = {
     "read_rejudged": "strategy_history",
     "replay_pages": "strategy_history",
     "TrainedModel": "trainer",
+    "prepare_training": "trainer",
     "propose": "trainer",
     "redraw": "trainer",
     "store_model": "trainer",

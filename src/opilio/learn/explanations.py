@@ -23,7 +23,7 @@ from opilio.learn.training_state import KEYWORDS
 from opilio.store import Store
 from opilio.store.links import anchors_to, count_links_to, links_to, path_to
 from opilio.store.offers import offers_of
-from opilio.store.pages import known_url, page_for_explanation
+from opilio.store.pages import known_spelling, known_url, last_request, nearest_urls, page_for_explanation
 from opilio.store.terms import neighbour_terms, whole_words
 from opilio.topics import TopicRecord, hierarchy_of
 
@@ -32,6 +32,7 @@ COSINE = "cosine"  # judges by keywords until then
 MAX_LINKS = 20
 MAX_REASONS = 12
 _STEMS = re.compile(r"((?:\w+: )?)(#\d+|[^\W\d_]\w*(?: \w+)*)")
+MAX_NEAREST = 3
 
 
 def current_model(store: Store, version: int = 0, classifier: str = QUERY) -> Model:
@@ -74,6 +75,7 @@ def explain_page(store: Store, url: str, model: Model) -> dict[str, Any] | None:
         explanation = replace(explanation, judgement=accepted_by_directory(explanation.judgement, page.kcid))
     return _explained(store, explanation, page.title or "", page.text, page.language or "") | {
         "stored": {"relevance": page.relevance, "topic": topic, "model_version": page.model_version},
+        "url": page.url,
         "way": path,
         "offered": offers_of(store, path[0]["url"]),
     }
@@ -82,16 +84,21 @@ def explain_page(store: Store, url: str, model: Model) -> dict[str, Any] | None:
 def explain(
     store: Store, *, url: str, title: str, text: str, version: int = 0, classifier: str = QUERY
 ) -> dict[str, Any]:
-    """Explain a text, or the stored page of a URL when no text is given. Without a model, `classifier` judges."""
+    """Explain a text, or the stored page of a URL when no text is given. Without a model, `classifier` judges.
+
+    Of a URL whose page is not stored, what became of it (`explain_link`). One that was redirected, or repeats another
+    page, stands for the page that is stored; then `asked` has what became of the URL itself.
+    """
     model = current_model(store, version, classifier)
     if text:
         return _explained(store, model.explain(TextReader().read(title, text, url=url)), title, text)
     if not url:
         raise InputError("no text found in it", "Give a file with text, or a URL of the collection.")
-    explained = explain_page(store, url, model)
+    address = known_address(store, url)
+    explained, itself = explain_page(store, address, model), explain_link(store, address)
     if explained is None:
-        raise InputError(f"{url}: not a page of this collection", "Save the page and explain the file, or crawl it.")
-    return explained
+        return itself
+    return explained if explained["url"] == address else explained | {"asked": itself}
 
 
 def _explained(store: Store, explanation: Explanation, title: str, text: str, language: str = "") -> dict[str, Any]:
@@ -139,15 +146,26 @@ def _paths(store: Store) -> dict[int, str]:
     return {topic.kcid: topic.path or topic.name for topic in store.load_topics()}
 
 
+def known_address(store: Store, url: str) -> str:
+    """The URL under which the crawl knows an address, in whichever spelling."""
+    found = known_spelling(store, url)
+    if found is None:
+        nearest = nearest_urls(store, url, MAX_NEAREST)
+        hint = f"The nearest that it knows: {' '.join(nearest)}" if nearest else "It knows no URL yet."
+        raise InputError(f"{url}: this crawl has never seen it", hint)
+    return found
+
+
 def explain_link(store: Store, url: str) -> dict[str, Any]:
     """What the database knows of a URL, fetched or not."""
+    url = known_address(store, url)
     known = known_url(store, url)
-    if known is None:
-        raise InputError(f"{url}: not known to this collection", "Give a URL that a page of it links to.")
+    assert known is not None, "its spelling is known"
     links, pages = count_links_to(store, known.oid)
     return {
         "url": url,
         **known._asdict(),
+        **last_request(store, known.oid)._asdict(),
         "links": links,
         "pages": pages,
         "best": [link._asdict() for link in links_to(store, known.oid, MAX_LINKS)],

@@ -2,7 +2,8 @@
 
 A remedy is the name of an operation on the collection with its arguments (`crawl/operations`), and a reason. From this
 one declaration the terminal shows a command, the portal a button or a link, and a notice keeps it in the database.
-One remedy is no operation of the table: `crawl` continues the crawl with other settings, as `Collection.crawl` does.
+One remedy is no operation of the table: `crawl` continues the crawl, with other settings or fetching again what failed,
+as `Collection.crawl` does.
 An argument that only the user knows, such as the URL of an example, is None.
 """
 
@@ -84,6 +85,11 @@ def stop(why: str) -> Remedy:
     return Remedy(why, "stop")
 
 
+def resume(why: str) -> Remedy:
+    """Resume a paused crawl."""
+    return Remedy(why, "resume")
+
+
 def see_census() -> Remedy:
     """See what was found instead."""
     return Remedy("see what the crawl finds instead", "census")
@@ -93,6 +99,11 @@ def crawl_with(why: str, **settings: Any) -> Remedy:
     """Continue the crawl with other settings; `section__name` stands for `section.name`."""
     named = {name.replace("__", "."): value for name, value in settings.items()}
     return Remedy(why, CRAWL, {"settings": named})
+
+
+def retry_failed(why: str) -> Remedy:
+    """Continue the crawl, and fetch again what failed."""
+    return Remedy(why, CRAWL, {"settings": {}, "retry_failed": True})
 
 
 # -- how it is shown
@@ -128,10 +139,12 @@ def _crawl_words(folder: str, given: Mapping[str, Any]) -> list[str]:
     for name, value in given["settings"].items():
         is_order = name == "frontier.strategy"
         words += ["--strategy", str(value)] if is_order else ["--set", f"{name}={_given(name, value)}"]
-    return words
+    return [*words, "--retry-failed"] if given.get("retry_failed") else words
 
 
 def _crawl_label(given: Mapping[str, Any]) -> str:
+    if given.get("retry_failed"):
+        return "Fetch again what failed"
     settings = ((name.partition(".")[2], _given(name, value)) for name, value in given["settings"].items())
     return "Continue with " + ", ".join(f"{name} {value}" for name, value in settings)
 
@@ -151,6 +164,7 @@ _SHOWN: dict[str, _Shown] = {
         lambda given: f"Order by {given['strategy']}",
     ),
     "stop": _plain("stop", "Stop the crawl"),
+    "resume": _plain("resume", "Resume the crawl"),
     "census": _plain("census", "See the census"),
     CRAWL: _Shown(_crawl_words, _crawl_label),
 }

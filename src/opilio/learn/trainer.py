@@ -28,7 +28,7 @@ from opilio.features.classifier_input import ClassifierInput, TextReader
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
 from opilio.model import TrainingCause
 from opilio.model.training import CALIBRATED
-from opilio.process import NICENESS, OnStart, call
+from opilio.process import NICENESS, Child, OnStart, call, prepare
 from opilio.settings import Settings, to_toml
 from opilio.store import Batch, Store
 from opilio.store.links import anchors_to
@@ -65,13 +65,25 @@ def train(training: TrainingSet, settings: Settings, version: int) -> TrainedMod
     return TrainedModel(version, name, len(training.examples), json.dumps(_estimates(judge)), model.to_bytes())
 
 
+def prepare_training(settings: Settings) -> Child:
+    """Start the process of a training ahead of time: its imports take much longer than a first model of few examples
+    (`bench/speed/start.py`)."""
+    return prepare(__name__, *(["sklearn.svm"] if settings.classify.classifier == "svm" else []))
+
+
 def train_in_process(
-    training: TrainingSet, settings: Settings, version: int, on_start: OnStart = lambda process: None
+    training: TrainingSet,
+    settings: Settings,
+    version: int,
+    on_start: OnStart = lambda process: None,
+    prepared: Child | None = None,
 ) -> TrainedModel:
-    """The same in a process of its own. Blocks the calling thread only."""
+    """The same in a process of its own, the `prepared` one if there is one. Blocks the calling thread only."""
     # A crawl waits for its first model; later ones take what it leaves of the processors.
     niceness = NICENESS if version > 1 else 0
-    trained: TrainedModel = call(train, training, settings, version, niceness=niceness, on_start=on_start)
+    trained: TrainedModel = call(
+        train, training, settings, version, niceness=niceness, on_start=on_start, prepared=prepared
+    )
     return trained
 
 

@@ -69,6 +69,16 @@ class Outcome(StrEnum):
         return _KIND[self]
 
     @property
+    def meaning(self) -> str:
+        """What it means, in one or two sentences."""
+        return _MEANING[self]
+
+    @property
+    def is_unreachable(self) -> bool:
+        """Whether no server could be reached: it has said nothing, not even no."""
+        return self in _UNREACHABLE
+
+    @property
     def may_retry(self) -> bool:
         """Whether another attempt may succeed."""
         return self in _RETRY
@@ -114,3 +124,45 @@ def _kind(outcome: Outcome) -> OutcomeKind:
 _KIND = {outcome: _kind(outcome) for outcome in Outcome}
 _BLAMES_HOST = frozenset({Outcome.DNS_FAILED, Outcome.CONNECT_FAILED, Outcome.TIMED_OUT})
 _RETRY = _BLAMES_HOST | {Outcome.BROKEN, Outcome.TOO_MANY_REQUESTS, Outcome.SERVER_ERROR, Outcome.WORKER_LOST}
+_UNREACHABLE = _BLAMES_HOST | {Outcome.TLS_FAILED}
+_MEANING = {
+    Outcome.OK: "The page was fetched, read and stored.",
+    Outcome.NOT_MODIFIED: "A recrawl found the page as it was.",
+    Outcome.REDIRECT: "Answered by a redirect; its target is a URL of its own (table `redirects`).",
+    Outcome.ROBOTS: "robots.txt forbids it, could not be reached (5xx), or asks for a longer delay than we wait.",
+    Outcome.NOINDEX: "The page asks not to be kept (meta tag or X-Robots-Tag). Its links are followed.",
+    Outcome.LOCKED: "Its domain is in `scope.locked_domains`.",
+    Outcome.OUT_OF_SCOPE: "Its domain is not in `scope.only_domains`, or not one of the seeds'.",
+    Outcome.TOO_DEEP: "More links from a seed than `limits.max_depth`.",
+    Outcome.HOST_LIMIT: "Its host has given `limits.max_pages_per_host` pages.",
+    Outcome.URL_TOO_LONG: "The URL or its host name is too long. Only counted: it gets no row in `crawl`.",
+    Outcome.TRAP: "The URL looks like one of endlessly many (section `traps` of the settings).",
+    Outcome.EVICTED: "The worst of too many waiting URLs (`frontier.max_queued`).",
+    Outcome.BAD_HOST: "Its host failed `fetch.host_tries` times in a row.",
+    Outcome.PRIVATE_ADDRESS: "Its host has a loopback, private or reserved address.",
+    Outcome.WRONG_TYPE: "Not of a type in `fetch.accept`, by its header or by its bytes.",
+    Outcome.TOO_LARGE: "Larger than `fetch.accept` allows for its type.",
+    Outcome.BOMB: "A small body that unfolds to more than the limit of its type.",
+    Outcome.TOO_MANY_REDIRECTS: "More redirects in a row than `fetch.max_redirects`.",
+    Outcome.NOT_FOLLOWED: "Only pages link to it whose links the strategy does not follow. Queued once another page "
+    "does, or once such a page is judged relevant.",
+    Outcome.ELSEWHERE: "Another part of a collection that was divided has it (`opilio split`). It is not fetched.",
+    Outcome.DUP_IP_PATH: "Same address and path as a page of a host that proved to be an alias. It is not fetched.",
+    Outcome.DUP_IP_SIZE: "Same address and size as a page we have, and (by default) the same text.",
+    Outcome.DUP_CONTENT: "Same visible text as a page we have.",
+    Outcome.DUP_NEAR: "Nearly the same text as a page we have. Its links are followed.",
+    Outcome.DUP_SUFFIX: "Same name with another suffix as a page of the same host. It is not fetched.",
+    Outcome.DUP_CANONICAL: "Its canonical link names a page we have.",
+    Outcome.DNS_FAILED: "The name of its host could not be resolved.",
+    Outcome.CONNECT_FAILED: "No connection to its host, or to the proxy.",
+    Outcome.TLS_FAILED: "No secure connection: a certificate or protocol error.",
+    Outcome.TIMED_OUT: "Too slow to connect, too long silent, or too long in all.",
+    Outcome.BROKEN: "The connection ended in the middle, or the answer was not HTTP.",
+    Outcome.BAD_ENCODING: "The body is not in the Content-Encoding its header names.",
+    Outcome.BAD_REDIRECT: "A redirect without a usable Location.",
+    Outcome.CLIENT_ERROR: "Status 4xx other than 429.",
+    Outcome.TOO_MANY_REQUESTS: "Status 429. Retry-After is honoured up to `fetch.max_backoff_s`.",
+    Outcome.SERVER_ERROR: "Status 5xx.",
+    Outcome.WORKER_LOST: "The worker process that had it ended.",
+    Outcome.UNREADABLE: "Fetched, but it could not be analysed; `visits.detail` says why.",
+}

@@ -55,6 +55,29 @@ def clean(url: str) -> str:
     return url
 
 
+def spellings(url: str) -> list[str]:
+    """A URL in normal form, then others that people take for the same: with or without a slash at the end of its path,
+    by http or by https, with or without `www.`; the most similar first."""
+    address, question, query = url.partition("?")
+    slashed = address[:-1] if address.endswith("/") else f"{address}/"
+    found = [url]
+    if slashed.count("/") >= 3:  # not the slash after the host
+        found.append(slashed + question + query)
+    found += [other_scheme(one) for one in found]
+    return found + [_other_host(one) for one in found]
+
+
+def other_scheme(url: str) -> str:
+    """A URL with https in place of http, or the other way round."""
+    scheme, _, rest = url.partition("://")
+    return f"{'http' if scheme == 'https' else 'https'}://{rest}"
+
+
+def _other_host(url: str) -> str:
+    scheme, _, rest = url.partition("://")
+    return f"{scheme}://{rest[4:] if rest.startswith('www.') else f'www.{rest}'}"
+
+
 def url_key(url: str) -> int:
     """The 64-bit key by which a URL in normal form is recognised."""
     return xxhash.xxh3_64_intdigest(url.encode())

@@ -9,7 +9,8 @@ child process. `start` starts every one of them in the same way (`child.py`):
 
 The child runs `python -P -m opilio.process`, imports the module from where its parent imports, and calls the function
 with its end of the channel. It leads a process group of its own, so Ctrl-C reaches the parent only. `call` is the short
-form for one function call whose result is wanted.
+form for one function call whose result is wanted; `prepare` starts its child ahead of time, so that it has imported
+what it needs when the call comes.
 
 A channel is a pair of connected sockets (`channel.py`). A message is its length in eight bytes, then its bytes; what
 the bytes mean (msgpack or pickle) is up to the two ends. Both ends are ours: nothing that was fetched is ever
@@ -38,7 +39,7 @@ from opilio.process.interpreter import (
 
 if TYPE_CHECKING:
     from opilio.process.channel import Channel, frame, read_message
-    from opilio.process.child import NICENESS, Child, OnStart, call, end_with_parent, start
+    from opilio.process.child import NICENESS, Child, OnStart, call, end_with_parent, prepare, start
 
 __all__ = [
     "INTERRUPTED",
@@ -53,6 +54,7 @@ __all__ = [
     "frame",
     "let_interrupt_exit",
     "loader",
+    "prepare",
     "read_message",
     "start",
     "use_one_thread",
@@ -60,7 +62,7 @@ __all__ = [
 
 _MODULES = {
     **dict.fromkeys(("Channel", "frame", "read_message"), "channel"),
-    **dict.fromkeys(("NICENESS", "Child", "OnStart", "call", "end_with_parent", "start"), "child"),
+    **dict.fromkeys(("NICENESS", "Child", "OnStart", "call", "end_with_parent", "prepare", "start"), "child"),
 }
 
 __getattr__ = loader(__name__, _MODULES)

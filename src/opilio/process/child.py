@@ -98,19 +98,26 @@ def _environment(base: Mapping[str, str]) -> dict[str, str]:
     return {**SINGLE_THREADED, **base, "PYTHONPATH": os.pathsep.join(filter(None, folders))}
 
 
+def prepare(*modules: str) -> Child:
+    """Start a child for a later `call`, which imports some modules meanwhile."""
+    return start("opilio.process.child:answer_call", *modules)
+
+
 def call(
     function: Callable[..., Any],
     *arguments: Any,
     niceness: int = 0,
     on_start: OnStart = lambda process: None,
+    prepared: Child | None = None,
 ) -> Any:
     """The result of a function that is called in a child of its own; an OpilioError that it raises is raised here.
 
-    The function is a public one of a module; arguments and result can be pickled. Blocks the calling thread only.
+    The function is a public one of a module; arguments and result can be pickled. Blocks the calling thread only. The
+    child is the `prepared` one, or a new one; it serves this call alone.
     """
     import pickle  # noqa: PLC0415  (most processes do not need it)
 
-    child = start("opilio.process.child:answer_call")
+    child = prepared or prepare()
     try:
         on_start(child.process)
         with contextlib.suppress(ConnectionError):  # when the child is gone, the answer is empty
@@ -140,11 +147,13 @@ def main(arguments: Sequence[str]) -> None:
     function(Channel(socket.socket(fileno=int(descriptor))), *rest)
 
 
-def answer_call(channel: Channel) -> None:
-    """Call the function that `call` names."""
+def answer_call(channel: Channel, *modules: str) -> None:
+    """Import modules, then call the function that `call` names."""
     import pickle  # noqa: PLC0415
 
     end_with_parent(channel)
+    for module in modules:
+        importlib.import_module(module)
     message = channel.receive()
     if not message:
         return

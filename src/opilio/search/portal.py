@@ -32,6 +32,7 @@ from opilio.store.pages import (
     describe,
     find_page,
     find_url,
+    known_spelling,
     new_pages,
     new_period,
     page_facts,
@@ -290,14 +291,15 @@ def page(store: Store, url: str, explain: bool = True) -> dict[str, Any]:
 
     A URL that was redirected, or found to be a duplicate, stands for the page that is stored. Plain values.
     """
+    address = known_spelling(store, url) or url
     with store.reading() as read:
-        oid = find_page(read, url)
+        oid = find_page(read, address)
         if oid is not None:
             stored = _stored(read, oid)
     if oid is None:
-        return {"asked": url, "stored": False, "known": _known(store, url)}
+        return {"asked": url, "stored": False, "known": _known(store, address)}
     topics = [record.path for record in store.load_topics() if record.path]
-    why = _why(store, url) if explain else {"why": None, "why_not": ""}
+    why = _why(store, address) if explain else {"why": None, "why_not": ""}
     return {"asked": url, **stored, "topics": topics, **why}
 
 

@@ -28,6 +28,7 @@ from opilio.settings.systems import SYSTEMS
 
 FILE_NAME = "crawl.toml"
 _CHOICES = {
+    ("limits", "when_dry"): ("go-on", "pause", "stop"),
     ("duplicates", "ip_path"): ("learn", "trust", "off"),
     ("duplicates", "ip_size"): ("verify", "trust", "off"),
     ("frontier", "distill_method"): ("weighted", "hits", "focus"),

@@ -44,6 +44,9 @@ class LimitSettings:
     min_harvest: float = 0.0
     # Number of latest pages over which the harvest rate is measured.
     harvest_pages: int = 1000
+    # What the crawl does when it finds hardly anything any more (notice `dry`): `go-on` only reports it, `pause` waits
+    # until you resume or stop it, `stop` ends it.
+    when_dry: str = "go-on"
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import duckdb
 
-from opilio.model import RELEVANT, host_of, url_key
+from opilio.model import RELEVANT, host_of, registered_domain, url_key
+from opilio.model.url import spellings
 from opilio.store.database import Store
 from opilio.topics.hierarchy import ROOT
 from opilio.topics.tree import OTHERS
@@ -22,6 +23,35 @@ IS_ACCEPTED = f"(p.kcid IN (SELECT kcid FROM topics) AND (p.kcid <> {ROOT} OR p.
 _MAX_ROWS = 2**20
 
 _KNOWN = "SELECT oid, state, outcome, depth, relevance, priority FROM crawl WHERE key = $1 AND url = $2"
+_SPELLED = """
+    SELECT c.url FROM crawl c
+    JOIN (SELECT unnest($1::VARCHAR[]) AS url, unnest($2::UBIGINT[]) AS key) s USING (key, url)
+"""
+_LAST_REQUEST = """
+    WITH latest AS (
+        SELECT oid, arg_max(outcome, visited) AS outcome, arg_max(detail, visited) AS detail,
+               arg_max(status, visited) AS status
+        FROM visits WHERE oid IN ($1, (SELECT -1 - sid FROM crawl WHERE oid = $1)) GROUP BY oid
+    )
+    SELECT c.numtries, coalesce(own.outcome, host.outcome, ''), coalesce(own.detail, host.detail, ''),
+           coalesce(own.status, host.status, 0),
+           (SELECT t.url FROM redirects r JOIN crawl t ON t.oid = r.oid_dst WHERE r.oid_src = c.oid
+            ORDER BY r.rowid DESC LIMIT 1),
+           (SELECT t.url FROM duplicates d JOIN crawl t ON t.oid = d.of_oid WHERE d.oid = c.oid
+            ORDER BY d.rowid DESC LIMIT 1)
+    FROM crawl c LEFT JOIN latest own ON own.oid = c.oid LEFT JOIN latest host ON host.oid = -1 - c.sid
+    WHERE c.oid = $1
+"""
+# Of the same domain if the crawl knows it, else of the hosts with the most similar names.
+_NEAREST = """
+    WITH near AS (
+        SELECT sid FROM hosts
+        ORDER BY domain = $domain DESC, jaro_winkler_similarity(host, $host) DESC, sid LIMIT 20
+    )
+    SELECT c.url FROM crawl c JOIN hosts h USING (sid)
+    WHERE c.sid IN (FROM near) AND (h.domain = $domain OR NOT EXISTS (FROM hosts WHERE domain = $domain))
+    ORDER BY jaro_winkler_similarity(c.url, $url) DESC, c.oid LIMIT $most
+"""
 _OID = "SELECT p.oid FROM crawl c JOIN pages p USING (oid) WHERE c.url = $1"
 _TEXT = "SELECT p.oid, coalesce(p.title, ''), p.text FROM crawl c JOIN pages p USING (oid) WHERE c.url = $1"
 # The page of a URL, of where it was redirected to, or of the page it is a duplicate of.
@@ -227,6 +257,19 @@ class KnownUrl(NamedTuple):
     priority: float
 
 
+class LastRequest(NamedTuple):
+    """What came of the latest request for a URL; for the robots.txt of its host while it was not requested itself."""
+
+    tries: int
+    requested: str
+    """The outcome of that request; empty: there was none."""
+    detail: str
+    status: int
+    redirected_to: str | None
+    duplicate_of: str | None
+    """The page that it repeats."""
+
+
 class PageText(NamedTuple):
     """A stored page with its visible text."""
 
@@ -262,6 +305,25 @@ def known_url(store: Store, url: str) -> KnownUrl | None:
     """What is known of a URL (in normal form); None when the crawl has never seen it."""
     rows = store.query(_KNOWN, [url_key(url), url]).rows
     return KnownUrl(*rows[0]) if rows else None
+
+
+def known_spelling(store: Store, url: str) -> str | None:
+    """The URL under which the crawl knows an address, such as with a slash at its end; None: it has never seen it."""
+    candidates = spellings(url)
+    rows = store.query(_SPELLED, [candidates, [url_key(one) for one in candidates]]).rows
+    return min((found for (found,) in rows), key=candidates.index, default=None)
+
+
+def nearest_urls(store: Store, url: str, most: int) -> list[str]:
+    """Known URLs that look most like an unknown one."""
+    host = host_of(url)
+    given = {"url": url, "host": host, "domain": registered_domain(host), "most": most}
+    return [found for (found,) in store.query(_NEAREST, given, max_rows=most).rows]
+
+
+def last_request(store: Store, oid: int) -> LastRequest:
+    """What came of the requests for a known URL."""
+    return LastRequest(*store.query(_LAST_REQUEST, [oid]).rows[0])
 
 
 def oid_of(store: Store, url: str) -> int | None:

@@ -48,6 +48,38 @@ class ReadyQuestion:
     """Whether it changes rows: then it is shown, and run only by somebody who may."""
 
 
+DEAD_SEEDS = """\
+WITH RECURSIVE led AS (
+    SELECT seeds.url AS seed, crawl.oid, 0 AS hops FROM seeds JOIN crawl USING (url)
+    UNION
+    SELECT led.seed, redirects.oid_dst, led.hops + 1
+    FROM led JOIN redirects ON redirects.oid_src = led.oid
+    WHERE led.hops < 20
+),
+ended AS (
+    SELECT led.seed, any_value(seeds.title) AS title, arg_max(led.oid, led.hops) AS oid
+    FROM led JOIN seeds ON seeds.url = led.seed
+    GROUP BY led.seed
+),
+dead AS (
+    SELECT ended.*, crawl.outcome, CASE WHEN crawl.numtries = 0 THEN -1 - crawl.sid ELSE crawl.oid END AS asked
+    FROM ended JOIN crawl USING (oid)
+    WHERE crawl.state IN ('failed', 'dropped') AND crawl.outcome NOT LIKE '%duplicate%'
+),
+latest AS (
+    SELECT oid, arg_max(outcome, visited) AS outcome, arg_max(detail, visited) AS detail,
+           arg_max(status, visited) AS status
+    FROM visits
+    WHERE oid IN (SELECT asked FROM dead)
+    GROUP BY oid
+)
+SELECT dead.seed AS url, dead.title,
+       CASE WHEN dead.outcome IN ('bad-host', 'robots')
+                 AND latest.outcome NOT IN ('ok', 'http-4xx', 'too-many-redirects')
+            THEN latest.outcome ELSE dead.outcome END AS outcome,
+       coalesce(nullif(detail, ''), CASE WHEN status >= 400 THEN 'status ' || status END, '') AS detail
+FROM dead LEFT JOIN latest ON latest.oid = dead.asked
+ORDER BY outcome, url"""
 QUESTIONS = (
     ReadyQuestion(
         "harvest-per-minute",
@@ -251,6 +283,13 @@ ORDER BY from_then, links DESC, from_topic, to_topic""",
         "What became of every URL",
         "How many URLs wait, were fetched, failed or were refused, and why.",
         "SELECT state, outcome, count(*) AS urls FROM crawl GROUP BY ALL ORDER BY urls DESC",
+    ),
+    ReadyQuestion(
+        "dead-seeds",
+        "Seeds and bookmarks that gave no page",
+        "Which of the URLs that you gave could not be fetched or were refused, and why. Redirects are followed; when "
+        "the robots.txt of its host could not be fetched, the reason is that of this request.",
+        DEAD_SEEDS,
     ),
     ReadyQuestion(
         "best-hosts",

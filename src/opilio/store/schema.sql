@@ -309,7 +309,7 @@ CREATE TABLE link_scores (
 -- What the crawl had to say: phases, models refused, harvest that fell, topics that starve.
 CREATE TABLE notices (
     noticed TIMESTAMP NOT NULL,
-    kind    VARCHAR NOT NULL,      -- phase, archetypes, model, harvest, dry, topic, drift, steering, revisit, search, end
+    kind    VARCHAR NOT NULL,      -- phase, archetypes, model, network, harvest, dry, topic, drift, steering, revisit, search, end
     kcid    SMALLINT,              -- NULL: the crawl as a whole
     text    VARCHAR NOT NULL,
     remedy  VARCHAR,               -- what can be done, in words

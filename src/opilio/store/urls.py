@@ -19,6 +19,7 @@ import pyarrow as pa
 from opilio.model import Outcome, UrlState
 from opilio.store.database import Store
 from opilio.store.links import BOILERPLATE
+from opilio.store.questions import DEAD_SEEDS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,13 +50,18 @@ def _stored(state: UrlState) -> UrlState:
     return state
 
 
+_NO_ROBOTS = "(robots_status = 0 OR robots_status >= 500)"  # of a host: its robots.txt could not be fetched
 RETRY_FAILED = change_states(
     (UrlState.FAILED, UrlState.DROPPED),
     UrlState.WAITING,
     "numtries = 0, not_before = NULL",
-    where=f"state = '{UrlState.FAILED}' OR outcome = '{Outcome.BAD_HOST}'",
+    where=f"""
+        state = '{UrlState.FAILED}' OR outcome IN ('{Outcome.BAD_HOST}', '{Outcome.PRIVATE_ADDRESS}')
+        OR outcome = '{Outcome.ROBOTS}' AND sid IN (SELECT sid FROM hosts WHERE {_NO_ROBOTS})
+    """,
 )
-"""Requeues what failed, and what was dropped because its host was given up."""
+"""Requeues what failed, and what was dropped because its host was given up, has a private address or did not give its
+robots.txt."""
 
 _HOST_FAILED = ", ".join(f"'{outcome}'" for outcome in Outcome if outcome.blames_host)
 _GIVEN_UP = f"(outcome = '{Outcome.BAD_HOST}' OR state = '{UrlState.FAILED}' AND outcome IN ({_HOST_FAILED}))"
@@ -130,7 +136,9 @@ def reopen(where: str) -> str:
     return change_states((UrlState.DROPPED,), UrlState.WAITING, "outcome = NULL", where=where)
 
 
-_RETRY_HOSTS = "UPDATE hosts SET state = 'ok', failures = 0, met = NULL, robots_status = NULL WHERE state <> 'ok'"
+_RETRY_HOSTS = f"""
+    UPDATE hosts SET state = 'ok', failures = 0, met = NULL, robots_status = NULL WHERE state <> 'ok' OR {_NO_ROBOTS}
+"""
 _QUEUED_OF_HOSTS = "SELECT oid, topic FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
 _LOCKED_OF_HOSTS = """
     SELECT oid, topic, oid IN (SELECT oid FROM pages)
@@ -275,7 +283,7 @@ class PageSketch(NamedTuple):
 
 
 def retry_failed(store: Store) -> None:
-    """Queue the URLs that failed, and those of hosts that were given up."""
+    """Queue the URLs that failed, and those of hosts that could not be contacted."""
     store.query(RETRY_FAILED, write=True)
     store.query(_RETRY_HOSTS, write=True)
 
@@ -338,6 +346,25 @@ def claim(store: Store, urls: Sequence[str]) -> list[tuple[int, int]]:
         oids, topics = zip(*found, strict=True)
         store.query(CLAIM, [list(oids), list(topics)], write=True)
     return found
+
+
+class DeadSeed(NamedTuple):
+    """A seed that gave no page."""
+
+    url: str
+    title: str | None
+    outcome: str
+    detail: str
+
+
+def dead_seeds(store: Store) -> list[DeadSeed]:
+    """The seeds that could not be fetched or were refused, by outcome; redirects are followed."""
+    return [DeadSeed(*row) for row in _rows(store, DEAD_SEEDS)]
+
+
+def count_seeds(store: Store) -> int:
+    """How many different URLs the user gave to start from."""
+    return int(store.query("SELECT count(DISTINCT url) FROM seeds").rows[0][0])
 
 
 class UnfollowedPage(NamedTuple):

@@ -42,12 +42,16 @@ _STARTED: list[subprocess.Popen[bytes]] = []
 router = APIRouter()
 
 
-def start_crawl(folder: Path) -> None:
-    """Start or continue a crawl; returns when it answers. Its output goes to crawl.log in the folder."""
+def start_crawl(folder: Path, *, retry_failed: bool = False) -> None:
+    """Start or continue a crawl; returns when it answers. Its output goes to crawl.log in the folder.
+
+    With `retry_failed` it fetches URLs again that failed.
+    """
     _STARTED[:] = [process for process in _STARTED if process.poll() is None]
     if is_running(folder):
         raise CollectionError("a crawl runs here already", "Watch it, or stop it first.")
     command = [sys.executable, "-m", "opilio", "crawl", str(folder), "--quiet"]
+    command += ["--retry-failed"] if retry_failed else []
     with (folder / LOG).open("ab") as log:
         start = log.tell()
         process = subprocess.Popen(

@@ -45,14 +45,15 @@ SHOWN_MARKS = 40
 SHOWN_TOPICS = 100
 SHOWN_HOSTS = 8  # of each kind
 SHOWN_NOTICES = 3
+SHOWN_SEEDS = 10  # dead ones, of each outcome
 TITLES = {
-    "harvest": "The harvest fell", "dry": "The crawl finds hardly anything", "topic": "A topic starves",
-    "drift": "A topic drifts", "end": "The crawl has ended",
+    "network": "No server is reached", "harvest": "The harvest fell", "dry": "The crawl finds hardly anything",
+    "topic": "A topic starves", "drift": "A topic drifts", "end": "The crawl has ended",
 }  # fmt: skip
 """Headings of notices, by kind."""
 REMEDY_SETTINGS = frozenset({
     "learn.retrain_after", "frontier.strategy", "frontier.tunnel_steps", "frontier.explore_share",
-    "limits.min_harvest", "limits.recall",
+    "limits.min_harvest", "limits.recall", "limits.when_dry",
 })  # fmt: skip
 """The settings that a remedy may change."""
 
@@ -183,7 +184,7 @@ def watch(request: Request, name: str, collection: Reading, pages: Render) -> HT
         request, "watch.html", name=name, place="watch", status=status, census=census, topics=shown[:SHOWN_TOPICS],
         hidden_topics=len(census["topics"]) - len(shown[:SHOWN_TOPICS]), hosts=hosts,
         marks=[{**mark, "remedies": state.shown(mark["remedies"])} for mark in marks[:SHOWN_MARKS]],
-        outcomes=by_kind(status.outcomes),
+        outcomes=by_kind(status.outcomes), dead=collection.dead_seeds(SHOWN_SEEDS),
         notices=[
             {**one, "title": TITLES.get(one["kind"], one["kind"]), "remedies": state.shown(one["remedies"])}
             for one in notices_of_run(marks)
@@ -284,9 +285,11 @@ class RemedyState:
     def _state(self, remedy: Mapping[str, Any]) -> str:
         operation, given = remedy["operation"], remedy["arguments"]
         if operation == CRAWL:
-            return self._state_of_crawl(given["settings"])
+            return self._state_of_crawl(given["settings"], retries=given.get("retry_failed", False))
         if operation == "stop":
             return "now" if self.status.running else "done"
+        if operation == "resume":
+            return "now" if self.status.paused else "done"
         if operation == "mark":
             is_wanted = self.marks.get(given["topic"]) in ("good", "subsumed")
             return "done" if is_wanted == given["good"] else "now"
@@ -294,7 +297,7 @@ class RemedyState:
             return "done" if self.status.strategy == given["strategy"] else "now"
         return "now"
 
-    def _state_of_crawl(self, settings: Mapping[str, Any]) -> str:
+    def _state_of_crawl(self, settings: Mapping[str, Any], *, retries: bool) -> str:
         """Settings cannot be changed while a crawl runs."""
         if None in settings.values():
             return "by hand"
@@ -302,7 +305,7 @@ class RemedyState:
             return "later"
         now = dataclasses.asdict(self.settings)
         parts = (name.split(".") for name in settings)
-        return "done" if all(now[s][n] == settings[f"{s}.{n}"] for s, n in parts) else "now"
+        return "done" if not retries and all(now[s][n] == settings[f"{s}.{n}"] for s, n in parts) else "now"
 
 
 def carry_out(collection: Collection, operation: str, arguments: Mapping[str, Any]) -> str:
@@ -312,7 +315,7 @@ def carry_out(collection: Collection, operation: str, arguments: Mapping[str, An
         if not settings.keys() <= REMEDY_SETTINGS:
             raise InputError("a remedy cannot change these settings", "Use `opilio crawl FOLDER --set`.")
         collection.change_settings(settings)
-        start_crawl(collection.folder)
+        start_crawl(collection.folder, retry_failed=bool(arguments.get("retry_failed")))
         return "the crawl goes on"
     if operation not in _DONE:
         raise InputError(f"{operation!r} is no remedy", "`opilio census FOLDER` shows those there are.")
@@ -325,6 +328,7 @@ _DONE: dict[str, Callable[[Mapping[str, Any], Any], str]] = {
     "train": lambda _, version: f"model {version} is in use now",
     "policy": lambda given, running: f"ordered by {given['strategy']}{'' if running else ' from the next crawl on'}",
     "stop": lambda _, running: "stopping" if running else "no crawl runs",
+    "resume": lambda _, running: "the crawl goes on" if running else "no crawl runs",
 }
 """The remedies that are one operation, and what is said when it is done."""
 
@@ -335,7 +339,7 @@ _DONE: dict[str, Callable[[Mapping[str, Any], Any], str]] = {
 class RemedyBody(BaseModel):
     """A remedy of a notice or of the census: an operation with its arguments."""
 
-    operation: Literal["mark", "train", "policy", "stop", "crawl"]
+    operation: Literal["mark", "train", "policy", "stop", "resume", "crawl"]
     arguments: dict[str, Any] = Field(default={}, description="As the notice or the census has them.")
 
 

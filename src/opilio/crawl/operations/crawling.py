@@ -24,7 +24,7 @@ from opilio.learn.training_state import describe
 from opilio.model import Outcome
 from opilio.settings import ScopeSettings, Settings, override
 from opilio.settings.files import changing, write_settings
-from opilio.store import Store
+from opilio.store import Store, urls
 from opilio.store.history import stored_figures
 from opilio.store.revisits import Upcoming, upcoming
 from opilio.store.user_questions import count_questions
@@ -117,6 +117,32 @@ def census(at: Context, last_pages: int = 0, topic: str | None = None) -> dict[s
         strategy=at.settings.frontier.strategy if is_running else "",
     )
     return learn.take_census(store, last_pages, topic or None, state)
+
+
+@operation(
+    READS,
+    rest=Route("GET", "dead-seeds", "crawl"),
+    about={"top": Meta(ge=0, le=10_000, description="How many URLs of each outcome are named.")},
+)
+def dead_seeds(at: Context, top: int = 3) -> dict[str, Any]:
+    """The seeds and bookmarks that gave no page: how many of all (`dead` of `seeds`), and by outcome which (`outcomes`:
+    outcome, what it means, how many, and the first `top` of them with details)."""
+    found: dict[str, list[urls.DeadSeed]] = {}
+    for seed in urls.dead_seeds(at.store):
+        found.setdefault(seed.outcome, []).append(seed)
+    return {
+        "seeds": urls.count_seeds(at.store),
+        "dead": sum(map(len, found.values())),
+        "outcomes": [
+            {
+                "outcome": outcome,
+                "meaning": Outcome(outcome).meaning,
+                "count": len(seeds),
+                "urls": [{"url": one.url, "title": one.title or "", "detail": one.detail} for one in seeds[:top]],
+            }
+            for outcome, seeds in sorted(found.items(), key=lambda item: -len(item[1]))
+        ],
+    }
 
 
 # -- pausing and stopping

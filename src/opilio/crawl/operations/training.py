@@ -255,7 +255,10 @@ async def _(crawl: LiveCrawl, version: int) -> int:
 def explain(client: OperationClient, target: str, *, version: int = 0) -> dict[str, Any]:
     """Why a page or a file is judged as it is: topic, confidence, votes, terms for and against, the path to it.
 
-    `target` is the URL of a stored page, or a file; `version` is that of a model, the newest by default.
+    `target` is a URL, in any usual spelling, or a file; `version` is that of a model, the newest by default. Of a URL
+    whose page is not stored, what became of it: `state` (waiting, fetched, failed, dropped), `outcome`, `priority`,
+    `redirected_to`, `duplicate_of`, and what else `explain_link` returns. An error names the nearest URLs to one that
+    the crawl has never seen.
     """
     path = Path(target)
     if "://" not in target and path.is_file():
@@ -263,7 +266,9 @@ def explain(client: OperationClient, target: str, *, version: int = 0) -> dict[s
 
         document = read_file(path)
         return client.call(_explain, "", title=document.title, text=document.text, version=version)
-    return client.call(_explain, address_of(target, "Give a file, or a URL of the collection."), version=version)
+    address = address_of(target, "Give a file, or a URL of the collection.")
+    explained = client.call(_explain, address, version=version)
+    return explained if "judgement" in explained else client.call(explain_link, explained["url"])
 
 
 @operation(READS)
