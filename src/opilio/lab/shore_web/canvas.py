@@ -37,10 +37,9 @@ def curve(points: Points, steps: int = 10, *, closed: bool = False) -> npt.NDArr
     ends = (knots[-1:], knots[:2]) if closed else (knots[:1], knots[-1:])
     knots = np.concatenate([ends[0], knots, ends[1]])
     t = np.linspace(0, 1, steps, endpoint=False)[:, None]
-    pieces = []
-    for a, b, c, d in zip(knots, knots[1:], knots[2:], knots[3:], strict=False):
-        pieces.append(0.5 * (2 * b + (c - a) * t + (2 * a - 5 * b + 4 * c - d) * t**2 + (3 * b - a - 3 * c + d) * t**3))
-    return np.concatenate([*pieces, knots[-2:-1]])
+    a, b, c, d = (knots[place : len(knots) - 3 + place, None] for place in range(4))
+    line = 0.5 * (2 * b + (c - a) * t + (2 * a - 5 * b + 4 * c - d) * t**2 + (3 * b - a - 3 * c + d) * t**3)
+    return np.concatenate([line.reshape(-1, 2), knots[-2:-1]])
 
 
 def ellipse(x: float, y: float, rx: float, ry: float, turn: float = 0.0) -> npt.NDArray[np.float64]:
@@ -142,7 +141,9 @@ class Canvas:
         box = self._box(x, y, x, y, radius)
         if box is not None:
             left, top, xs, ys = box
-            near = np.clip(1 - np.hypot(xs - x * self.height_px, ys - y * self.height_px) / (radius * self.height_px), 0, 1)
+            near = np.clip(
+                1 - np.hypot(xs - x * self.height_px, ys - y * self.height_px) / (radius * self.height_px), 0, 1
+            )
             self._blend(left, top, near * near, paint, opacity)
 
     def png(self) -> bytes:
@@ -200,7 +201,7 @@ class Canvas:
         x1, y1 = min(self.width_px, int(right * size + rim) + 1), min(size, int(bottom * size + rim) + 1)
         if x0 >= x1 or y0 >= y1:
             return None
-        return x0, y0, np.arange(x0, x1)[None, :] + 0.5, np.arange(y0, y1)[:, None] + 0.5
+        return x0, y0, np.arange(x0 + 0.5, x1)[None, :], np.arange(y0 + 0.5, y1)[:, None]
 
     def _blend(self, left: int, top: int, cover: npt.NDArray[np.float64], paint: Colour, opacity: float) -> None:
         rows, columns = cover.shape

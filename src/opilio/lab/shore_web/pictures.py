@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable
+from itertools import pairwise
 
 import numpy as np
 
@@ -87,7 +88,9 @@ def _sea(canvas: Canvas, rng: random.Random, top: float, near: Colour, far: Colo
         shift, waves = rng.uniform(0, 6), 14 - 9 * depth
         xs = np.linspace(0, canvas.width, 60)
         ys = level + (0.004 + 0.018 * depth) * np.sin(xs * waves + shift) * (1 + 0.3 * np.sin(xs * 2.3 + shift))
-        canvas.fill([(-0.1, 1.1), (-0.1, level), *zip(xs, ys, strict=True), (canvas.width + 0.1, 1.1)], mix(far, near, depth))
+        canvas.fill(
+            [(-0.1, 1.1), (-0.1, level), *zip(xs, ys, strict=True), (canvas.width + 0.1, 1.1)], mix(far, near, depth)
+        )
 
 
 def _ground(canvas: Canvas, rng: random.Random, level: float, paint: Colour, rough: float = 0.02) -> None:
@@ -127,7 +130,10 @@ def _orb_web(canvas: Canvas, rng: random.Random) -> None:
     spokes = rng.randint(17, 24)
     angles = [2 * math.pi * (spoke + rng.uniform(-0.2, 0.2)) / spokes for spoke in range(spokes)]
     reach = [0.42 + 0.1 * math.sin(angle) ** 2 * rng.uniform(0.4, 1) for angle in angles]
-    far = [(x + 1.5 * length * math.cos(a), y + 1.5 * length * math.sin(a)) for a, length in zip(angles, reach, strict=True)]
+    far = [
+        (x + 1.5 * length * math.cos(a), y + 1.5 * length * math.sin(a))
+        for a, length in zip(angles, reach, strict=True)
+    ]
     canvas.strokes([[(x, y), end] for end in far], 0.003, silk, 0.75)
     turns, threads, drops = 17, [], []
     for turn in range(2, turns + 1):
@@ -170,7 +176,10 @@ def _harvestman(canvas: Canvas, rng: random.Random) -> None:
     _ground(canvas, rng, 0.86, ground)
     for _ in range(26):
         stone = rng.uniform(0, canvas.width), rng.uniform(0.9, 1.0)
-        canvas.fill(ellipse(*stone, rng.uniform(0.01, 0.04), rng.uniform(0.006, 0.016)), mix(ground, _INK, rng.uniform(0.05, 0.3)))
+        canvas.fill(
+            ellipse(*stone, rng.uniform(0.01, 0.04), rng.uniform(0.006, 0.016)),
+            mix(ground, _INK, rng.uniform(0.05, 0.3)),
+        )
     x, y = _MIDDLE + rng.uniform(-0.1, 0.1), rng.uniform(0.5, 0.58)
     body = rng.choice([colour("#7a4a2a"), colour("#5d5348"), colour("#a3683a"), colour("#8c7b5f")])
     canvas.fill(ellipse(x, 0.9, 0.2, 0.016), _INK, 0.2)
@@ -184,7 +193,10 @@ def _harvestman(canvas: Canvas, rng: random.Random) -> None:
         canvas.stroke(curve([hip, knee, shin, foot], 9), 0.0105, mix(body, _INK, 0.65), end_width=0.004)
         canvas.disc(*knee, 0.0085, _INK)
     canvas.fill(ellipse(x, y, 0.075, 0.052), body)
-    canvas.fill(curve([(x - 0.05, y - 0.02), (x, y - 0.043), (x + 0.05, y - 0.02), (x, y + 0.035)], closed=True), mix(body, _INK, 0.45))
+    canvas.fill(
+        curve([(x - 0.05, y - 0.02), (x, y - 0.043), (x + 0.05, y - 0.02), (x, y + 0.035)], closed=True),
+        mix(body, _INK, 0.45),
+    )
     canvas.disc(x, y - 0.05, 0.016, mix(body, _INK, 0.4))
     for side in (-1, 1):
         canvas.disc(x + side * 0.009, y - 0.054, 0.0055, _INK)
@@ -200,7 +212,9 @@ def _jumper(canvas: Canvas, rng: random.Random) -> None:
         for leg in range(4):
             knee = (x + side * (0.3 + 0.07 * leg), y - 0.06 + 0.06 * leg)
             foot = (x + side * (0.27 + 0.1 * leg), y + 0.27 - 0.02 * leg)
-            canvas.stroke(curve([(x + side * 0.1, y + 0.06), knee, foot], 7), 0.055, mix(fur, _INK, 0.1 * leg), end_width=0.03)
+            canvas.stroke(
+                curve([(x + side * 0.1, y + 0.06), knee, foot], 7), 0.055, mix(fur, _INK, 0.1 * leg), end_width=0.03
+            )
     canvas.fill(ellipse(x, y, 0.21, 0.185), fur)
     for tone in (0.0, 0.15, 0.3, 0.45):
         hairs = []
@@ -215,7 +229,12 @@ def _jumper(canvas: Canvas, rng: random.Random) -> None:
             canvas.disc(*eye, size, colour("#11161a"))
             canvas.disc(eye[0], eye[1] + size * 0.15, size * 0.75, colour("#23404a"))
             canvas.disc(eye[0] - size * 0.3, eye[1] - size * 0.35, size * 0.25, _STAR)
-        canvas.stroke(curve([(x + side * 0.06, y + 0.12), (x + side * 0.1, y + 0.19), (x + side * 0.05, y + 0.23)]), 0.05, mix(fur, _MOON, 0.75), end_width=0.035)
+        canvas.stroke(
+            curve([(x + side * 0.06, y + 0.12), (x + side * 0.1, y + 0.19), (x + side * 0.05, y + 0.23)]),
+            0.05,
+            mix(fur, _MOON, 0.75),
+            end_width=0.035,
+        )
 
 
 # -- moths
@@ -248,13 +267,27 @@ def _moth_at(canvas: Canvas, x: float, y: float, size: float, rng: random.Random
             canvas.fill(curve(outline, closed=True), paint, opacity)
 
     hind: list[Point] = [(0.04, 0.02), (0.45, 0.08), (0.66 * span, 0.3), (0.55, drop), (0.28, drop * 0.98), (0.08, 0.4)]
-    fore: list[Point] = [(0.04, -0.1), (0.4, -0.3), (0.8 * span, -0.48), (0.98 * span, -0.44), (0.84 * span, -0.08), (0.5, 0.12), (0.1, 0.1)]
+    fore: list[Point] = [
+        (0.04, -0.1),
+        (0.4, -0.3),
+        (0.8 * span, -0.48),
+        (0.98 * span, -0.44),
+        (0.84 * span, -0.08),
+        (0.5, 0.12),
+        (0.1, 0.1),
+    ]
     wing(hind, mix(base, dark, 0.25))
     wing(hind, mix(base, accent, 0.7), 0.86)
     wing(hind, mix(base, light, 0.4), 0.62)
     wing(fore, mix(base, dark, 0.5))
     wing(fore, base, 0.955)
-    for shrink, paint in ((0.83, light), (0.79, base), (0.6, dark), (0.565, mix(base, light, 0.55)), (0.34, mix(base, dark, 0.35))):
+    for shrink, paint in (
+        (0.83, light),
+        (0.79, base),
+        (0.6, dark),
+        (0.565, mix(base, light, 0.55)),
+        (0.34, mix(base, dark, 0.35)),
+    ):
         wing(fore, paint, shrink)
     has_eyes = rng.random() < 0.55
     for side in (-1, 1):
@@ -265,7 +298,14 @@ def _moth_at(canvas: Canvas, x: float, y: float, size: float, rng: random.Random
             if has_eyes:
                 canvas.disc(*spot, size * r * 0.4, _INK)
                 canvas.disc(spot[0] - size * 0.01, spot[1] - size * 0.015, size * r * 0.14, _STAR)
-        feeler = curve([(x + side * size * 0.04, y - size * 0.24), (x + side * size * 0.16, y - size * 0.42), (x + side * size * 0.34, y - size * 0.5)], 8)
+        feeler = curve(
+            [
+                (x + side * size * 0.04, y - size * 0.24),
+                (x + side * size * 0.16, y - size * 0.42),
+                (x + side * size * 0.34, y - size * 0.5),
+            ],
+            8,
+        )
         canvas.stroke(feeler, size * 0.02, dark, end_width=size * 0.01)
         if not slender:
             teeth = []
@@ -275,7 +315,9 @@ def _moth_at(canvas: Canvas, x: float, y: float, size: float, rng: random.Random
             canvas.strokes(teeth, size * 0.01, dark)
     canvas.fill(ellipse(x, y + size * 0.2, size * 0.085, size * 0.34), mix(base, dark, 0.4))
     levels = [y + size * (0.12 + 0.08 * band) for band in range(5)]
-    canvas.strokes([[(x - size * 0.06, level), (x + size * 0.06, level)] for level in levels], size * 0.022, mix(light, base, 0.3))
+    canvas.strokes(
+        [[(x - size * 0.06, level), (x + size * 0.06, level)] for level in levels], size * 0.022, mix(light, base, 0.3)
+    )
     canvas.fill(ellipse(x, y - size * 0.1, size * 0.11, size * 0.16), mix(light, base, 0.45))
     canvas.disc(x, y - size * 0.25, size * 0.06, dark)
 
@@ -295,14 +337,19 @@ def _hawkmoth(canvas: Canvas, rng: random.Random) -> None:
         canvas.stroke(curve([(x, 1.05), (x + 0.04 * stem, 0.85), top]), 0.014, colour("#4f6b3f"), end_width=0.008)
         for petal in range(5):
             angle = 2 * math.pi * petal / 5 + stem
-            canvas.fill(ellipse(top[0] + 0.055 * math.cos(angle), top[1] + 0.055 * math.sin(angle), 0.05, 0.028, angle), colour("#efe3ea"))
+            canvas.fill(
+                ellipse(top[0] + 0.055 * math.cos(angle), top[1] + 0.055 * math.sin(angle), 0.05, 0.028, angle),
+                colour("#efe3ea"),
+            )
         canvas.disc(*top, 0.022, _LAMP)
     _moth_at(canvas, canvas.width * 0.42, 0.5, rng.uniform(0.55, 0.62), rng, slender=True)
 
 
 def _caterpillar(canvas: Canvas, rng: random.Random) -> None:
     _twig(canvas, rng, (-0.05, 0.72), (canvas.width + 0.05, 0.62), colour("#7b634a"))
-    skin, band = rng.choice([("#8fae4b", "#f1e08a"), ("#40464f", "#d97b3d"), ("#c9a46a", "#5b3d28"), ("#9cc0a0", "#b0506a")])
+    skin, band = rng.choice(
+        [("#8fae4b", "#f1e08a"), ("#40464f", "#d97b3d"), ("#c9a46a", "#5b3d28"), ("#9cc0a0", "#b0506a")]
+    )
     count = 13
     for place in range(count):
         along = place / (count - 1)
@@ -330,7 +377,14 @@ def _lamp(canvas: Canvas, rng: random.Random) -> None:
     canvas.disc(x, 0.3, 0.055, colour("#fffbe6"))
     for _ in range(11):
         angle, far = rng.uniform(0, 2 * math.pi), rng.uniform(0.18, 0.5)
-        _moth_at(canvas, x + far * 1.3 * math.cos(angle), 0.48 + far * 0.75 * math.sin(angle), rng.uniform(0.045, 0.1), rng, slender=rng.random() < 0.3)
+        _moth_at(
+            canvas,
+            x + far * 1.3 * math.cos(angle),
+            0.48 + far * 0.75 * math.sin(angle),
+            rng.uniform(0.045, 0.1),
+            rng,
+            slender=rng.random() < 0.3,
+        )
     _ground(canvas, rng, 0.93, colour("#141a14"))
 
 
@@ -350,14 +404,40 @@ def _lighthouse(canvas: Canvas, rng: random.Random) -> None:
     if night:
         for side, tilt in ((-1, rng.uniform(-0.1, 0.06)), (1, rng.uniform(-0.06, 0.1))):
             for spread, opacity in ((0.17, 0.18), (0.1, 0.24), (0.05, 0.3)):
-                canvas.fill([(x, lamp), (x + side * 1.7, lamp + tilt - spread), (x + side * 1.7, lamp + tilt + spread)], _LAMP, opacity)
+                canvas.fill(
+                    [(x, lamp), (x + side * 1.7, lamp + tilt - spread), (x + side * 1.7, lamp + tilt + spread)],
+                    _LAMP,
+                    opacity,
+                )
     else:
         canvas.disc(canvas.width - x, 0.3, 0.09, colour("#fff3cf"))
-    _sea(canvas, rng, 0.7, colour("#12263f") if night else colour("#2f6d84"), colour("#3c5f86") if night else colour("#8fb7b8"))
+    _sea(
+        canvas,
+        rng,
+        0.7,
+        colour("#12263f") if night else colour("#2f6d84"),
+        colour("#3c5f86") if night else colour("#8fb7b8"),
+    )
     rock = colour("#20242c") if night else colour("#5d5a55")
-    cliff = [(x + u, v) for u, v in ((-0.42, 1.05), (-0.34, 0.9), (-0.24, 0.86), (-0.16, 0.79), (0.0, 0.775), (0.17, 0.8), (0.24, 0.88), (0.37, 0.93), (0.44, 1.05))]
+    cliff = [
+        (x + u, v)
+        for u, v in (
+            (-0.42, 1.05),
+            (-0.34, 0.9),
+            (-0.24, 0.86),
+            (-0.16, 0.79),
+            (0.0, 0.775),
+            (0.17, 0.8),
+            (0.24, 0.88),
+            (0.37, 0.93),
+            (0.44, 1.05),
+        )
+    ]
     canvas.fill([(u, v + rng.uniform(-0.015, 0.015)) for u, v in cliff], rock)
-    white, band = colour("#f5efe2"), rng.choice([colour("#b5372f"), colour("#26445f"), colour("#2d2b2a"), colour("#c06a2b")])
+    white, band = (
+        colour("#f5efe2"),
+        rng.choice([colour("#b5372f"), colour("#26445f"), colour("#2d2b2a"), colour("#c06a2b")]),
+    )
 
     def edge(share: float, side: int) -> Point:
         return x + side * (wide + (narrow - wide) * share), foot + (top - foot) * share
@@ -368,13 +448,33 @@ def _lighthouse(canvas: Canvas, rng: random.Random) -> None:
         low, high = place / bands, (place + 1) / bands
         rise = 0.5 / bands if kind == "spiral" else 0.0
         if kind != "plain" or place == 0:
-            canvas.fill([edge(low, -1), edge(high, -1), edge(min(1, high + rise), 1), edge(min(1, low + rise), 1)], band)
+            canvas.fill(
+                [edge(low, -1), edge(high, -1), edge(min(1, high + rise), 1), edge(min(1, low + rise), 1)], band
+            )
     canvas.fill([edge(0, 1), edge(1, 1), (x + narrow * 0.35, top), (x + wide * 0.3, foot)], _INK, 0.22)
     for share in (0.25, 0.5, 0.75):
         u, v = edge(share, 0)
-        canvas.fill([(u - 0.011, v), (u + 0.011, v), (u + 0.011, v - 0.034), (u - 0.011, v - 0.034)], _LAMP if night else _INK)
-    canvas.fill([(x - narrow * 1.5, top), (x + narrow * 1.5, top), (x + narrow * 1.35, top + 0.022), (x - narrow * 1.35, top + 0.022)], _INK)
-    canvas.fill([(x - narrow * 0.72, top), (x + narrow * 0.72, top), (x + narrow * 0.72, top - 0.085), (x - narrow * 0.72, top - 0.085)], mix(_LAMP, white, 0.3) if night else colour("#bcd3d6"))
+        canvas.fill(
+            [(u - 0.011, v), (u + 0.011, v), (u + 0.011, v - 0.034), (u - 0.011, v - 0.034)], _LAMP if night else _INK
+        )
+    canvas.fill(
+        [
+            (x - narrow * 1.5, top),
+            (x + narrow * 1.5, top),
+            (x + narrow * 1.35, top + 0.022),
+            (x - narrow * 1.35, top + 0.022),
+        ],
+        _INK,
+    )
+    canvas.fill(
+        [
+            (x - narrow * 0.72, top),
+            (x + narrow * 0.72, top),
+            (x + narrow * 0.72, top - 0.085),
+            (x - narrow * 0.72, top - 0.085),
+        ],
+        mix(_LAMP, white, 0.3) if night else colour("#bcd3d6"),
+    )
     for bar in (-0.7, -0.25, 0.25, 0.7):
         canvas.stroke([(x + bar * narrow, top), (x + bar * narrow, top - 0.085)], 0.006, _INK)
     canvas.fill(curve([(x - narrow * 0.95, top - 0.083), (x, top - 0.16), (x + narrow * 0.95, top - 0.083)], 6), band)
@@ -393,7 +493,12 @@ def _lens(canvas: Canvas, rng: random.Random) -> None:
         v = row * 0.056
         half = 0.33 * math.sqrt(max(0.05, 1 - (row / 10.5) ** 2))
         slant = 0.012 * (1 if row > 0 else -1) * min(1, abs(row))
-        prism = [(x - half, y + v - 0.02 - slant), (x + half, y + v - 0.02 - slant), (x + half * 0.96, y + v + 0.02), (x - half * 0.96, y + v + 0.02)]
+        prism = [
+            (x - half, y + v - 0.02 - slant),
+            (x + half, y + v - 0.02 - slant),
+            (x + half * 0.96, y + v + 0.02),
+            (x - half * 0.96, y + v + 0.02),
+        ]
         canvas.fill(prism, mix(colour(edge), colour(glass), 0.75 - 0.05 * abs(row)))
         canvas.stroke([prism[0], prism[1]], 0.004, _STAR, 0.7)
     for ring in range(5):
@@ -402,7 +507,15 @@ def _lens(canvas: Canvas, rng: random.Random) -> None:
     canvas.disc(x, y, 0.05, colour("#fffbe0"))
     for ray in range(10):
         angle = rng.uniform(-0.25, 0.25) + (math.pi if ray % 2 else 0)
-        canvas.stroke([(x + 0.4 * math.cos(angle), y + 0.4 * math.sin(angle)), (x + 1.2 * math.cos(angle), y + 1.2 * math.sin(angle))], 0.012, _LAMP, 0.25)
+        canvas.stroke(
+            [
+                (x + 0.4 * math.cos(angle), y + 0.4 * math.sin(angle)),
+                (x + 1.2 * math.cos(angle), y + 1.2 * math.sin(angle)),
+            ],
+            0.012,
+            _LAMP,
+            0.25,
+        )
 
 
 # -- tides and shores
@@ -418,7 +531,9 @@ def _moon_tide(canvas: Canvas, rng: random.Random) -> None:
         v = 0.62 + 0.023 * row
         half = (0.03 + 0.012 * row) * rng.uniform(0.5, 1.2)
         shift = rng.uniform(-0.02, 0.02) * (1 + row * 0.15)
-        canvas.stroke([(x + shift - half, v), (x + shift + half, v)], 0.007, _MOON, 0.15 + 0.5 * phase * rng.uniform(0.5, 1))
+        canvas.stroke(
+            [(x + shift - half, v), (x + shift + half, v)], 0.007, _MOON, 0.15 + 0.5 * phase * rng.uniform(0.5, 1)
+        )
 
 
 def _waves(canvas: Canvas, rng: random.Random) -> None:
@@ -435,7 +550,9 @@ def _waves(canvas: Canvas, rng: random.Random) -> None:
         crest = list(zip(xs, ys, strict=True))
         canvas.fill([*crest, (canvas.width + 0.1, 1.1), (-0.1, 1.1)], mix(mix(deep, foam, 0.45), deep, row / 4))
         canvas.stroke(crest, 0.009 + 0.002 * row, foam, 0.9)
-        canvas.dots([(rng.uniform(0, canvas.width), level + rng.uniform(0.02, 0.08), 0.004, 0.7) for _ in range(12)], foam)
+        canvas.dots(
+            [(rng.uniform(0, canvas.width), level + rng.uniform(0.02, 0.08), 0.004, 0.7) for _ in range(12)], foam
+        )
 
 
 def _pool(canvas: Canvas, rng: random.Random) -> None:
@@ -452,7 +569,11 @@ def _pool(canvas: Canvas, rng: random.Random) -> None:
     for _ in range(2):
         _starfish(canvas, rng.uniform(0.2, canvas.width - 0.2), rng.uniform(0.4, 0.8), rng.uniform(0.13, 0.19), rng)
     for _ in range(2):
-        x, y, flesh = rng.uniform(0.2, canvas.width - 0.2), rng.uniform(0.5, 0.9), colour(rng.choice(("#b8394a", "#4f9a6b", "#d08a3a")))
+        x, y, flesh = (
+            rng.uniform(0.2, canvas.width - 0.2),
+            rng.uniform(0.5, 0.9),
+            colour(rng.choice(("#b8394a", "#4f9a6b", "#d08a3a"))),
+        )
         angles = [2 * math.pi * arm / 22 + rng.uniform(-0.1, 0.1) for arm in range(22)]
         tips = [(x + 0.13 * math.cos(angle), y + 0.1 * math.sin(angle)) for angle in angles]
         canvas.strokes([[(x, y), tip] for tip in tips], 0.018, mix(flesh, _STAR, 0.25))
@@ -465,7 +586,9 @@ def _pool(canvas: Canvas, rng: random.Random) -> None:
         x, y, size = rng.uniform(0.05, canvas.width - 0.05), rng.uniform(0.01, 0.08), rng.uniform(0.025, 0.045)
         canvas.disc(x, y, size, colour("#b5a98e"))
         ribs = [math.pi * rib / 4 for rib in range(8)]
-        canvas.strokes([[(x, y), (x + size * math.cos(a), y + size * math.sin(a))] for a in ribs], 0.004, colour("#7d725b"))
+        canvas.strokes(
+            [[(x, y), (x + size * math.cos(a), y + size * math.sin(a))] for a in ribs], 0.004, colour("#7d725b")
+        )
 
 
 def _starfish(canvas: Canvas, x: float, y: float, size: float, rng: random.Random) -> None:
@@ -506,7 +629,11 @@ def _lichen(canvas: Canvas, rng: random.Random) -> None:
         spread = [(rng.uniform(0, canvas.width), rng.uniform(0, 1)) for _ in range(210)]
         canvas.dots([(x, y, rng.uniform(0.002, 0.009), rng.uniform(0.05, 0.3)) for x, y in spread], grain)
     for _ in range(rng.randint(1, 3)):
-        crack = [(rng.uniform(0, canvas.width), -0.05), (rng.uniform(0, canvas.width), 0.5), (rng.uniform(0, canvas.width), 1.05)]
+        crack = [
+            (rng.uniform(0, canvas.width), -0.05),
+            (rng.uniform(0, canvas.width), 0.5),
+            (rng.uniform(0, canvas.width), 1.05),
+        ]
         canvas.stroke(curve(crack), 0.008, mix(rock, _INK, 0.5), end_width=0.003)
     paints = ["#e0a526", "#b9c3a4", "#7c8f62", "#e3dfc8", "#c9752d", "#9fb08c"]
     rng.shuffle(paints)
@@ -549,11 +676,17 @@ def _moss(canvas: Canvas, rng: random.Random) -> None:
     greens = [colour(text) for text in ("#38562c", "#557a35", "#7d9c42", "#a3b955")]
     for layer in range(4):
         level, green = 0.55 + 0.13 * layer, greens[layer]
-        hills = [(x, level + 0.09 * math.sin(x * 4 + layer * 2) * rng.uniform(0.4, 1)) for x in np.linspace(-0.1, canvas.width + 0.1, 8)]
+        hills = [
+            (x, level + 0.09 * math.sin(x * 4 + layer * 2) * rng.uniform(0.4, 1))
+            for x in np.linspace(-0.1, canvas.width + 0.1, 8)
+        ]
         line = curve(hills, 16)
         canvas.fill([*line, (canvas.width + 0.1, 1.1), (-0.1, 1.1)], green)
         for tone in (0.1, 0.3, 0.5):
-            tufts = [[(x, y + 0.01), (x + rng.uniform(-0.014, 0.014), y - rng.uniform(0.015, 0.035))] for x, y in line[rng.randrange(2) :: 2]]
+            tufts = [
+                [(x, y + 0.01), (x + rng.uniform(-0.014, 0.014), y - rng.uniform(0.015, 0.035))]
+                for x, y in line[rng.randrange(2) :: 2]
+            ]
             canvas.strokes(tufts, 0.009, mix(green, greens[-1], tone))
         for x, y in line[rng.randint(3, 6) :: rng.randint(5, 9)] if layer else ():
             lean, tall = rng.uniform(-0.05, 0.05), rng.uniform(0.13, 0.24)
@@ -571,27 +704,44 @@ def _moss(canvas: Canvas, rng: random.Random) -> None:
 
 _FIGURES: dict[str, tuple[tuple[Point, ...], tuple[tuple[int, int], ...]]] = {
     "orion": (
-        ((0.30, 0.14), (0.66, 0.18), (0.44, 0.50), (0.50, 0.48), (0.56, 0.455), (0.38, 0.86), (0.72, 0.80), (0.47, 0.05)),
+        (
+            (0.30, 0.14),
+            (0.66, 0.18),
+            (0.44, 0.50),
+            (0.50, 0.48),
+            (0.56, 0.455),
+            (0.38, 0.86),
+            (0.72, 0.80),
+            (0.47, 0.05),
+        ),
         ((0, 1), (0, 2), (1, 4), (2, 3), (3, 4), (2, 5), (4, 6), (5, 6), (0, 7), (1, 7)),
     ),
     "plough": (
         ((0.02, 0.28), (0.2, 0.3), (0.34, 0.4), (0.48, 0.46), (0.53, 0.66), (0.86, 0.68), (0.88, 0.4)),
         ((0, 1), (1, 2), (2, 3), (3, 4), (4, 5), (5, 6), (6, 3)),
     ),
-    "cassiopeia": (((0.08, 0.34), (0.28, 0.68), (0.5, 0.42), (0.7, 0.7), (0.93, 0.3)), ((0, 1), (1, 2), (2, 3), (3, 4))),
+    "cassiopeia": (
+        ((0.08, 0.34), (0.28, 0.68), (0.5, 0.42), (0.7, 0.7), (0.93, 0.3)),
+        ((0, 1), (1, 2), (2, 3), (3, 4)),
+    ),
     "swan": (
         ((0.5, 0.06), (0.48, 0.34), (0.46, 0.6), (0.44, 0.94), (0.16, 0.26), (0.32, 0.34), (0.68, 0.42), (0.9, 0.6)),
         ((0, 1), (1, 2), (2, 3), (4, 5), (5, 1), (1, 6), (6, 7)),
     ),
-    "lyre": (((0.52, 0.1), (0.62, 0.3), (0.44, 0.34), (0.5, 0.8), (0.68, 0.74)), ((0, 1), (0, 2), (2, 1), (2, 3), (3, 4), (4, 1))),
-}  # fmt: skip
+    "lyre": (
+        ((0.52, 0.1), (0.62, 0.3), (0.44, 0.34), (0.5, 0.8), (0.68, 0.74)),
+        ((0, 1), (0, 2), (2, 1), (2, 3), (3, 4), (4, 1)),
+    ),
+}
 
 
 def _milky_way(canvas: Canvas, rng: random.Random) -> None:
     tilt = rng.uniform(0.5, 1.1)
     for _ in range(40):
         along = rng.uniform(-0.2, 1.8)
-        canvas.glow(along, 0.9 - tilt * along * 0.6 + rng.uniform(-0.08, 0.08), rng.uniform(0.08, 0.2), colour("#cdd5f5"), 0.1)
+        canvas.glow(
+            along, 0.9 - tilt * along * 0.6 + rng.uniform(-0.08, 0.08), rng.uniform(0.08, 0.2), colour("#cdd5f5"), 0.1
+        )
     places = [(along, 0.9 - tilt * along * 0.6) for along in (rng.uniform(-0.1, 1.7) for _ in range(160))]
     canvas.dots([(x, y + rng.gauss(0, 0.08), 0.0018, rng.uniform(0.3, 0.9)) for x, y in places], _STAR)
 
@@ -605,7 +755,9 @@ def _constellation(canvas: Canvas, rng: random.Random) -> None:
     placed = []
     for u, v in stars:
         dx, dy = (u - 0.5) * 0.92, (v - 0.5) * 0.86
-        placed.append((left + 0.45 + dx * math.cos(turn) - dy * math.sin(turn), 0.5 + dx * math.sin(turn) + dy * math.cos(turn)))
+        placed.append(
+            (left + 0.45 + dx * math.cos(turn) - dy * math.sin(turn), 0.5 + dx * math.sin(turn) + dy * math.cos(turn))
+        )
     for first, second in lines:
         canvas.stroke([placed[first], placed[second]], 0.004, colour("#9fb3e6"), 0.7)
     for x, y in placed:
@@ -628,7 +780,12 @@ def _telescope(canvas: Canvas, rng: random.Random) -> None:
     canvas.stroke([tube[1], (tube[1][0] + 0.05 * along[0], tube[1][1] + 0.05 * along[1])], 0.105, hill)
     canvas.stroke([tube[0], (tube[0][0] - 0.06 * along[0], tube[0][1] - 0.06 * along[1])], 0.04, hill)
     person = x - 0.36
-    canvas.fill(curve([(person - 0.07, 0.9), (person - 0.06, 0.66), (person, 0.6), (person + 0.06, 0.66), (person + 0.08, 0.9)], 8), hill)
+    canvas.fill(
+        curve(
+            [(person - 0.07, 0.9), (person - 0.06, 0.66), (person, 0.6), (person + 0.06, 0.66), (person + 0.08, 0.9)], 8
+        ),
+        hill,
+    )
     canvas.disc(person + 0.02, 0.56, 0.045, hill)
 
 
@@ -636,14 +793,34 @@ def _planet(canvas: Canvas, rng: random.Random) -> None:
     canvas.sky(colour("#070a18"), colour("#10162e"))
     _stars(canvas, rng, 80)
     x, y, radius = _MIDDLE, 0.5, rng.uniform(0.19, 0.24)
-    bands = [colour(text) for text in rng.choice([("#e6cf9f", "#cfa873", "#f1e3c0", "#b98a58"), ("#d9c7a8", "#efe3c6", "#c4a983", "#e6d6b0"), ("#cf8f5a", "#e5c49a", "#a8623c", "#f0d9b8")])]
+    bands = [
+        colour(text)
+        for text in rng.choice(
+            [
+                ("#e6cf9f", "#cfa873", "#f1e3c0", "#b98a58"),
+                ("#d9c7a8", "#efe3c6", "#c4a983", "#e6d6b0"),
+                ("#cf8f5a", "#e5c49a", "#a8623c", "#f0d9b8"),
+            ]
+        )
+    ]
     ringed, tilt = rng.random() < 0.5, rng.uniform(-0.4, 0.4)
 
     def ring(front: bool) -> None:
         angle = np.linspace(0, math.pi, 50) + (0 if front else math.pi)
         for far, width, paint in ((1.55, 0.03, bands[1]), (1.78, 0.035, bands[2]), (2.02, 0.022, bands[0])):
             u, v = far * radius * np.cos(angle), far * radius * 0.26 * np.sin(angle)
-            canvas.stroke(list(zip(x + u * math.cos(tilt) - v * math.sin(tilt), y + u * math.sin(tilt) + v * math.cos(tilt), strict=True)), width, paint, 0.85)
+            canvas.stroke(
+                list(
+                    zip(
+                        x + u * math.cos(tilt) - v * math.sin(tilt),
+                        y + u * math.sin(tilt) + v * math.cos(tilt),
+                        strict=True,
+                    )
+                ),
+                width,
+                paint,
+                0.85,
+            )
 
     if ringed:
         ring(front=False)
@@ -653,7 +830,14 @@ def _planet(canvas: Canvas, rng: random.Random) -> None:
         half = math.sqrt(1 - v * v) * 0.94
         thick = rng.uniform(0.5, 1.3) * radius / 11
         ends = [(-half * radius, v * radius), (half * radius, v * radius)]
-        canvas.stroke([(x + a * math.cos(tilt) - b * math.sin(tilt), y + a * math.sin(tilt) + b * math.cos(tilt)) for a, b in ends], thick, rng.choice(bands))
+        canvas.stroke(
+            [
+                (x + a * math.cos(tilt) - b * math.sin(tilt), y + a * math.sin(tilt) + b * math.cos(tilt))
+                for a, b in ends
+            ],
+            thick,
+            rng.choice(bands),
+        )
     for step in range(12):
         canvas.ring(x, y, radius * (1.02 - 0.012 * step), radius * 0.03, colour("#070a18"), 0.2 * (1 - step / 12))
     if ringed:
@@ -668,8 +852,11 @@ def _meteor(canvas: Canvas, rng: random.Random) -> None:
     x, y = canvas.width * rng.uniform(0.55, 0.9), rng.uniform(0.02, 0.15)
     for _ in range(rng.randint(4, 7)):
         angle, near, long = rng.uniform(1.7, 3.0), rng.uniform(0.15, 0.6), rng.uniform(0.15, 0.4)
-        points = [(x + (near + long * step / 12) * math.cos(angle), y + (near + long * step / 12) * math.sin(angle) * 0.8) for step in range(13)]
-        for step, (a, b) in enumerate(zip(points, points[1:], strict=False)):
+        points = [
+            (x + (near + long * step / 12) * math.cos(angle), y + (near + long * step / 12) * math.sin(angle) * 0.8)
+            for step in range(13)
+        ]
+        for step, (a, b) in enumerate(pairwise(points)):
             canvas.stroke([a, b], 0.002 + 0.0007 * step, _STAR, 0.1 + 0.07 * step)
         canvas.glow(*points[-1], 0.05, _STAR, 0.9)
     dark = colour("#060a10")
@@ -684,7 +871,16 @@ def _meteor(canvas: Canvas, rng: random.Random) -> None:
 
 def _tiles(canvas: Canvas, rng: random.Random) -> None:
     """A pattern of tiles, for pages that are about none of this."""
-    paints = [colour(text) for text in rng.choice([("#e4b363", "#ef6461", "#e8e9eb", "#313638"), ("#264653", "#2a9d8f", "#e9c46a", "#e76f51"), ("#606c38", "#fefae0", "#dda15e", "#bc6c25")])]
+    paints = [
+        colour(text)
+        for text in rng.choice(
+            [
+                ("#e4b363", "#ef6461", "#e8e9eb", "#313638"),
+                ("#264653", "#2a9d8f", "#e9c46a", "#e76f51"),
+                ("#606c38", "#fefae0", "#dda15e", "#bc6c25"),
+            ]
+        )
+    ]
     side = 1 / rng.choice((3, 4, 5))
     for row in range(round(1 / side)):
         for column in range(int(canvas.width / side) + 1):
@@ -701,14 +897,27 @@ def _tiles(canvas: Canvas, rng: random.Random) -> None:
 
 
 MOTIFS: dict[str, Motif] = {
-    "orb-web": _orb_web, "harvestman": _harvestman, "jumper": _jumper,
-    "moth": _moth, "hawkmoth": _hawkmoth, "caterpillar": _caterpillar, "lamp": _lamp,
-    "lighthouse": _lighthouse, "lens": _lens,
-    "moon-tide": _moon_tide, "waves": _waves, "pool": _pool, "shell": _shell,
-    "lichen": _lichen, "moss": _moss,
-    "constellation": _constellation, "telescope": _telescope, "planet": _planet, "meteor": _meteor,
+    "orb-web": _orb_web,
+    "harvestman": _harvestman,
+    "jumper": _jumper,
+    "moth": _moth,
+    "hawkmoth": _hawkmoth,
+    "caterpillar": _caterpillar,
+    "lamp": _lamp,
+    "lighthouse": _lighthouse,
+    "lens": _lens,
+    "moon-tide": _moon_tide,
+    "waves": _waves,
+    "pool": _pool,
+    "shell": _shell,
+    "lichen": _lichen,
+    "moss": _moss,
+    "constellation": _constellation,
+    "telescope": _telescope,
+    "planet": _planet,
+    "meteor": _meteor,
     "tiles": _tiles,
-}  # fmt: skip
+}
 
 
 # -- icons: a sign that can be told apart at 16 pixels
@@ -719,7 +928,9 @@ def _sign_web(canvas: Canvas, paint: Colour, ground: Colour) -> None:
         angle = math.pi * spoke / 4
         canvas.stroke([(0.5, 0.5), (0.5 + 0.44 * math.cos(angle), 0.5 + 0.44 * math.sin(angle))], 0.04, paint)
     for far in (0.2, 0.36):
-        corners = [(0.5 + far * math.cos(math.pi * spoke / 4), 0.5 + far * math.sin(math.pi * spoke / 4)) for spoke in range(9)]
+        corners = [
+            (0.5 + far * math.cos(math.pi * spoke / 4), 0.5 + far * math.sin(math.pi * spoke / 4)) for spoke in range(9)
+        ]
         canvas.stroke(corners, 0.04, paint)
 
 
@@ -758,7 +969,10 @@ def _sign_leaf(canvas: Canvas, paint: Colour, ground: Colour) -> None:
 
 
 def _sign_star(canvas: Canvas, paint: Colour, ground: Colour) -> None:
-    corners = [(0.5 + far * math.sin(math.pi * place / 4), 0.5 - far * math.cos(math.pi * place / 4)) for place, far in enumerate((0.45, 0.13) * 4)]
+    corners = [
+        (0.5 + far * math.sin(math.pi * place / 4), 0.5 - far * math.cos(math.pi * place / 4))
+        for place, far in enumerate((0.45, 0.13) * 4)
+    ]
     canvas.fill(corners, paint)
 
 
@@ -773,6 +987,13 @@ def _sign_tiles(canvas: Canvas, paint: Colour, ground: Colour) -> None:
 
 
 _SIGNS: dict[str, Callable[[Canvas, Colour, Colour], None]] = {
-    "web": _sign_web, "harvestman": _sign_harvestman, "moth": _sign_moth, "lighthouse": _sign_lighthouse,
-    "waves": _sign_waves, "leaf": _sign_leaf, "star": _sign_star, "moon": _sign_moon, "tiles": _sign_tiles,
-}  # fmt: skip
+    "web": _sign_web,
+    "harvestman": _sign_harvestman,
+    "moth": _sign_moth,
+    "lighthouse": _sign_lighthouse,
+    "waves": _sign_waves,
+    "leaf": _sign_leaf,
+    "star": _sign_star,
+    "moon": _sign_moon,
+    "tiles": _sign_tiles,
+}
