@@ -25,7 +25,9 @@ from opilio.web.publishing import publish
 MARK = "made-by-opilio-demo"
 SITE = "site"
 _BEST = """
-    SELECT round(relevance, 3) AS relevance, topic, title, url FROM collection ORDER BY relevance DESC LIMIT 8
+    SELECT round(relevance, 3) AS relevance, topic, title, url FROM collection
+    WHERE relevance >= 0.5 AND url NOT IN (SELECT name FROM training)
+    QUALIFY row_number() OVER (PARTITION BY topic ORDER BY relevance DESC, url) <= 2 ORDER BY topic, relevance DESC
 """
 _CENSUS = """
     SELECT coalesce(nullif(topic, ''), 'OTHERS (none of them)') AS topic, count(*) AS pages,
@@ -131,7 +133,7 @@ def _show(collection: Collection, site: Path, search: str) -> None:
     """The results, and where to look next."""
     click.echo("\nPages by topic:")
     show_table(collection.sql(_CENSUS))
-    click.echo("\nThe best of them:")
+    click.echo("\nThe best of them, bookmarks left out:")
     show_table(collection.sql(_BEST))
     publish(collection, site, name="demo", pages_per_topic=25)
     target = quote(str(collection.folder))

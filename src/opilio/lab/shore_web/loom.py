@@ -34,6 +34,11 @@ SITEMAPS = ("springtide.test", "darksky.test", "estran.test")
 DRAFTS = ("orbweb.test", "fieldnotes.test", "strandgut.test")
 MIRRORED = "orbweb.test"
 GONE_HOST = "gone.test"
+# Hosts without pages of their own: how the directory names them, and under which topic.
+_OTHER_ADDRESSES = {
+    hosts.MIRROR_HOST: ("Orb and Thread (mirror)", TOPICS["spiders"]),
+    hosts.OLD_HOST: ("The Lamp Room (old address)", TOPICS["lighthouses"]),
+}
 
 
 def weave() -> LocalWeb:
@@ -207,6 +212,9 @@ class _Loom:
             items = [link(f"http://{site.host}/", f"{site.name} ({site.language})") for site in own]
             if not topic:
                 items += [link(f"http://{site.host}/", site.name) for site in NOISE_SITES.values()]
+            items += [
+                link(f"http://{host}/", label) for host, (label, about) in _OTHER_ADDRESSES.items() if about == topic
+            ]
             items.append(link(self._dead(f"http://{GONE_HOST}/{_slug(topic or 'rest')}/"), "A page that has moved"))
             title = topic or "Everything else"
             page = ShorePage(f"{base}/{_slug(title)}/", f"Sites: {title}", f"<h1>{title}</h1>\n{bullet_list(items)}")
@@ -269,13 +277,17 @@ class _Loom:
             self.pages[front.url] = WebPage(
                 front.url, front.body.replace(b"</main>", mention, 1), front.topic, front.title
             )
+        self.redirects[f"http://{hosts.RING_HOST}/next/{hosts.MIRROR_HOST}"] = (302, f"http://{MIRRORED}/")
         start = f"http://{MIRRORED}/"
-        for url in [url for url in self.pages if url.startswith(start) and "/drafts/" not in url]:
+        for url in [url for url in self.pages if url.startswith(start)]:
             copy = url.replace(MIRRORED, hosts.MIRROR_HOST, 1)
             page = self.pages[url]
-            self.pages[copy] = WebPage(copy, page.body, page.topic, page.title)
+            body = page.body.replace(MIRRORED.encode(), hosts.MIRROR_HOST.encode())
+            self.pages[copy] = WebPage(copy, body, page.topic, page.title)
             self.copies[copy] = url
-        self.files[f"http://{hosts.MIRROR_HOST}/robots.txt"] = (TEXT, b"User-agent: *\nDisallow: /drafts/\n")
+        for url in [url for url in self.files if url.startswith(start)]:
+            self.files[url.replace(MIRRORED, hosts.MIRROR_HOST, 1)] = self.files[url]
+        self.noindex |= {copy for copy, url in self.copies.items() if url in self.noindex}
         for url in [url for url in self.pages if url.startswith("http://lamproom.test/")]:
             self.redirects[url.replace("lamproom.test", hosts.OLD_HOST, 1)] = (301, url)
 

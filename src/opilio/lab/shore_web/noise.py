@@ -209,8 +209,8 @@ def _scores(site: str, rng: random.Random) -> Iterator[NoisePage]:
         sky = rng.choice(("heavy rain", "bright sun", "a stiff wind"))
         cause = rng.choice(("corner", "free kick", "long throw", "mistake by the keeper"))
         main = (
-            f"<table>{rows}</table>\n<p>{home} met {away} in {sky} before {rng.randint(80, 900)} spectators. The final score was {ours} to {theirs}; the first goal fell in minute "
-            f"{rng.randint(2, 88)} after a {cause}. "
+            f"<table>{rows}</table>\n<p>{home} met {away} in {sky} before {rng.randint(80, 900)} spectators. "
+            f"The final score was {ours} to {theirs}; the first goal fell in minute {rng.randint(2, 88)} by a {cause}. "
             f"The referee showed {rng.randint(1, 6)} yellow cards.</p>"
         )
         yield NoisePage(site, f"/season/day-{day}.html", f"Results of match day {day}", main)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from html import escape
 
 from opilio.lab.local_web.frame import bullet_list, link
-from opilio.lab.shore_web.sites import LEGAL_HOST, WORDS, Website
+from opilio.lab.shore_web.sites import DIRECTORY_HOST, LEGAL_HOST, LINKS_HOST, PLANET_HOST, RING_HOST, WORDS, Website
 from opilio.lab.shore_web.texts import Article
 
 FIRST_YEAR, YEARS = 2009, 16
@@ -20,6 +20,16 @@ header,footer{padding:1rem 6vw;background:var(--site);color:#fff}header a,footer
 main{max-width:40rem;margin:2rem auto;padding:0 1rem}aside{font-size:.85em;border-top:1px solid #ccc}
 figure{margin:0 0 1.5rem}img{max-width:100%;height:auto;border-radius:4px}figcaption{font-size:.8em;color:#666}
 """.strip()
+# At the bottom of every page.
+_SMALL_PRINT = (
+    (f"http://{DIRECTORY_HOST}/", "Directory"),
+    (f"http://{LINKS_HOST}/", "Links"),
+    (f"http://{RING_HOST}/", "Ring"),
+    (f"http://{PLANET_HOST}/", "Planet"),
+    (f"http://{LEGAL_HOST}/imprint.html", "Imprint"),
+    (f"http://{LEGAL_HOST}/privacy.html", "Privacy"),
+    (f"http://{LEGAL_HOST}/terms.html", "Terms"),
+)
 _LINK = re.compile(r"\[([^\]]+)\]\(([a-z0-9-]+)\)")
 
 
@@ -87,10 +97,7 @@ def framed(site: Website, page: ShorePage, ring: str) -> bytes:
     menu = " &middot; ".join(
         link(path, words[name]) for name, path in ((("home", site.index), ("about", "/about.html")))
     )
-    small = " &middot; ".join(
-        link(f"http://{LEGAL_HOST}/{name}.html", label)
-        for name, label in (("imprint", "Imprint"), ("privacy", "Privacy"), ("terms", "Terms"))
-    )
+    small = " &middot; ".join(link(url, label) for url, label in _SMALL_PRINT)
     return f"""<!DOCTYPE html>
 <html lang="{site.language}">
 <head>
