@@ -217,5 +217,5 @@ def _make_room(folder: Path) -> None:
 @click.command(context_settings={"ignore_unknown_options": True, "help_option_names": []})
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def localweb(arguments: tuple[str, ...]) -> None:
-    """Serve the local web of the demo on loopback, for your own crawls (--port, --latency, --size)."""
+    """Serve the web of `demo --web documentation` on loopback, for your own crawls (--port, --latency, --size)."""
     raise SystemExit(serve_local_web(list(arguments)))
