@@ -15,7 +15,7 @@ $(READY): pyproject.toml
 
 setup: $(READY)  ## install Opilio and its tools into .venv
 
-demo: $(READY)   ## crawl a local web from a bookmark file, offline, and say where to look
+demo: $(READY)   ## crawl a small web from a bookmark file, offline, and say where to look
 	$(BIN)/opilio demo
 
 # Pages are tested in a real browser. Where there is none, Debian's is installed, which takes the rights to do so.

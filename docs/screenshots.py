@@ -1,7 +1,8 @@
 """Pictures of the portal for these pages, taken by a real browser.
 
-    python docs/screenshots.py FOLDER          a folder with one collection, such as the demo's: demo
-    python docs/screenshots.py --notice        a notice of a crawl that has found all there is, on a web made for it
+    python docs/screenshots.py FOLDER [NAME...]   a folder with one collection, such as the demo's: demo; all pictures,
+                                                  or those named, such as `portal` and `search`
+    python docs/screenshots.py --notice           a notice of a crawl that has found all there is, on a web made for it
 
 Needs the packages of `dev` and a Chromium. Writes docs/img/*.png.
 """
@@ -42,7 +43,7 @@ def views(portal: Portal) -> dict[str, str]:
         "portal": f"{base}/",
         "topic": f"{base}/topic?topic={quote(topic)}",
         "page": f"{base}/page?url={quote(best)}",
-        "search": f"{base}/search?q={quote('compress file')}",
+        "search": f"{base}/search?q={quote('moon light')}",
         "crawl": f"{base}/watch",
         "teach": f"{base}/teach",
         "clusters": f"{base}/clusters?topic={quote(topic)}",
@@ -52,11 +53,13 @@ def views(portal: Portal) -> dict[str, str]:
     }
 
 
-def take(browser: Browser, portal: Portal, *, dark: bool, phone: bool) -> None:
-    """All views in one form."""
+def take(browser: Browser, portal: Portal, names: list[str], *, dark: bool, phone: bool) -> None:
+    """The views of these names, or all, in one form."""
     scheme, size = ("dark" if dark else "light"), (PHONE if phone else DESKTOP)
     page = signed_in(browser, portal.address, viewport=size, color_scheme=scheme)
     for name, path in views(portal).items():
+        if names and name not in names:
+            continue
         page.goto(portal.address + path)
         page.wait_for_timeout(SETTLE_MS)
         page.screenshot(path=str(IMAGES / f"{name}-{scheme}-{'phone' if phone else 'desktop'}.png"))
@@ -91,7 +94,7 @@ def main() -> None:
     with Portal(Path(sys.argv[1])) as portal, chromium() as browser:
         for dark in (False, True):
             for phone in (False, True):
-                take(browser, portal, dark=dark, phone=phone)
+                take(browser, portal, sys.argv[2:], dark=dark, phone=phone)
 
 
 if __name__ == "__main__":

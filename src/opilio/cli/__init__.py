@@ -95,7 +95,7 @@ _SECTIONS = {  # the commands by task, in the order in which a user needs them
     },
     "Lab": {
         "demo": CommandEntry("opilio.cli.demo:demo", "Run a demonstration on this machine, offline."),
-        "localweb": CommandEntry("opilio.cli.demo:localweb", "Serve the web of the demo for your own crawls."),
+        "localweb": CommandEntry("opilio.cli.demo:localweb", "Serve a web of documentation for your own crawls."),
         "record": CommandEntry("opilio.cli.lab:record", "Record a web on which crawls can be repeated and compared."),
         "replay": CommandEntry("opilio.cli.lab:replay", "Serve a recorded web on this machine."),
         "evaluate": CommandEntry("opilio.cli.lab:evaluate", "Compare strategies on recorded webs."),
@@ -177,7 +177,7 @@ def cli() -> None:
     Watch:     opilio status birds        (from another terminal, while it runs)
     Query:     opilio sql birds "SELECT url, title FROM collection ORDER BY relevance DESC LIMIT 10"
     Export:    opilio export birds pages.parquet
-    Try it:    opilio demo                (offline, on a web made from the documentation on this machine)
+    Try it:    opilio demo                (offline, on a small web that comes with Opilio)
 
     A name in brackets is an alias: `opilio info birds` is `opilio status birds`.
     """

@@ -1,4 +1,4 @@
-"""A real web on this machine, for the demo, the tests and the benchmarks.
+"""A real web on this machine, for the tests, the benchmarks and `opilio demo --web documentation`.
 
 It is made of text every machine already has: the documentation of the installed Python and its packages. Nothing of it
 is in the repository, nothing is downloaded. Its invariants:

@@ -122,7 +122,9 @@ def error_response(status: int, why: str) -> PreparedResponse:
 def responses_of(web: LocalWeb, *, gzip: bool) -> dict[str, PreparedResponse]:
     """All answers by `host/path`."""
     start = len("http://")
-    table = {url[start:]: PreparedResponse(200, HTML, page.body, gzip=gzip) for url, page in web.pages.items()}
+    table = {
+        url[start:]: PreparedResponse(200, page.content_type, page.body, gzip=gzip) for url, page in web.pages.items()
+    }
     for url, (content_type, body) in web.files.items():
         table[url[start:]] = PreparedResponse(200, content_type, body, gzip=gzip)
     for url, (status, target) in web.redirects.items():

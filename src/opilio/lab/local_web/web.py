@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 
 from opilio.errors import InputError
+from opilio.lab.webs.server import HTML
 
 
 @dataclass(frozen=True)
@@ -17,6 +18,7 @@ class WebPage:
     body: bytes
     topic: str
     title: str
+    content_type: str = HTML
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,7 @@ class LocalWeb:
     pages: dict[str, WebPage]
     # URL -> status and URL.
     redirects: dict[str, tuple[int, str]]
-    # robots.txt and sitemap.xml by URL: content type and body.
+    # robots.txt, sitemap.xml, feeds and pictures by URL: content type and body.
     files: dict[str, tuple[str, bytes]]
     # Exact copies (mirror) and near copies (print views): URL -> URL of the original.
     copies: dict[str, str]
@@ -38,6 +40,8 @@ class LocalWeb:
     # For each topic its pages, the best seeds first.
     ranked: dict[str, list[str]]
     seed: int = 0
+    # Addresses that pages link to on purpose although nothing is there.
+    dead: frozenset[str] = frozenset()
     # The file this web was read from or written to, for other processes to load it.
     cache_file: Path | None = field(default=None, compare=False)
 
