@@ -6,7 +6,8 @@ by the pages that link to it, and by the words of these links.
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -19,9 +20,9 @@ from opilio.features.classifier_input import TextReader
 from opilio.learn.directories import DIRECTORY, accepted_by_directory
 from opilio.learn.training_state import KEYWORDS
 from opilio.store import Store
-from opilio.store.links import anchors_to, count_links_to, links_to, path_to
+from opilio.store.links import anchors_to, count_links_to, links_to, paths_to
 from opilio.store.offers import offers_of
-from opilio.store.pages import known_url, page_for_explanation
+from opilio.store.pages import known_url, pages_for_explanation
 from opilio.store.terms import neighbour_terms
 from opilio.topics import TopicRecord, hierarchy_of
 
@@ -29,6 +30,7 @@ QUERY = "query"  # the classifier that judges until there is a model
 COSINE = "cosine"  # judges by keywords until then
 MAX_LINKS = 20
 MAX_REASONS = 12
+TEXT_NOT_KEPT = "Set store.text = true before you crawl."
 
 
 def current_model(store: Store, version: int = 0, classifier: str = QUERY) -> Model:
@@ -54,62 +56,68 @@ def keyword_model(topics: list[TopicRecord], classifier: str = QUERY) -> Model:
     return Model(0, QUERY, QueryJudge(given))
 
 
-def explain_page(store: Store, url: str, model: Model) -> dict[str, Any] | None:
-    """Explain a stored page, with the path by which the crawl came to it; None when it is not stored."""
-    page = page_for_explanation(store, url)
-    if page is None:
-        return None
-    if page.text is None:
-        raise InputError(f"{page.url}: its text is not kept", "Set store.text = true before you crawl.")
-    anchors = anchors_to(store, [page.oid]).get(page.oid, [])
-    near = np.array(neighbour_terms(store, [page.oid]).get(page.oid, ()), np.uint32)
-    item = TextReader().read(page.title or "", page.text, page.language or "", page.url, anchors, near)
-    topic = "" if page.kcid is None else _paths(store).get(page.kcid, "")
-    path = [step._asdict() for step in path_to(store, page.oid)]
-    explanation = model.explain(item)
-    if page.agreed == [DIRECTORY] and page.kcid is not None and page.model_version == model.version:
-        explanation = replace(explanation, judgement=accepted_by_directory(explanation.judgement, page.kcid))
-    return _explained(store, explanation, page.title or "") | {
-        "stored": {"relevance": page.relevance, "topic": topic, "model_version": page.model_version},
-        "way": path,
-        "offered": offers_of(store, path[0]["url"]),
-    }
+def explain_pages(store: Store, urls: Sequence[str], version: int = 0, classifier: str = QUERY) -> dict[str, Any]:
+    """By URL, the explanation of each page whose text is stored, with the path by which the crawl came to it."""
+    model = current_model(store, version, classifier)
+    pages = {url: page for url, page in pages_for_explanation(store, urls).items() if page.text is not None}
+    oids = sorted({page.oid for page in pages.values()})
+    anchors, near, paths = anchors_to(store, oids), neighbour_terms(store, oids), paths_to(store, oids)
+    offers = offers_of(store, [path[0].url for path in paths.values()])
+    names, reader = _names(store), TextReader()
+    found: dict[str, Any] = {}
+    for url, page in pages.items():
+        item = reader.read(
+            page.title or "", page.text or "", page.language or "", page.url, anchors.get(page.oid, []),
+            np.array(near.get(page.oid, ()), np.uint32),
+        )  # fmt: skip
+        explanation = model.explain(item)
+        if page.agreed == [DIRECTORY] and page.kcid is not None and page.model_version == model.version:
+            explanation = replace(explanation, judgement=accepted_by_directory(explanation.judgement, page.kcid))
+        topic = "" if page.kcid is None else names.get(page.kcid, "")
+        found[url] = _explained(names, explanation, page.title or "") | {
+            "stored": {"relevance": page.relevance, "topic": topic, "model_version": page.model_version},
+            "way": [step._asdict() for step in paths[page.oid]],
+            "offered": offers[paths[page.oid][0].url],
+        }
+    return found
 
 
 def explain(
     store: Store, *, url: str, title: str, text: str, version: int = 0, classifier: str = QUERY
 ) -> dict[str, Any]:
     """Explain a text, or the stored page of a URL when no text is given. Without a model, `classifier` judges."""
-    model = current_model(store, version, classifier)
     if text:
-        return _explained(store, model.explain(TextReader().read(title, text, url=url)), title)
+        model = current_model(store, version, classifier)
+        return _explained(_names(store), model.explain(TextReader().read(title, text, url=url)), title)
     if not url:
         raise InputError("no text found in it", "Give a file with text, or a URL of the collection.")
-    explained = explain_page(store, url, model)
-    if explained is None:
-        raise InputError(f"{url}: not a page of this collection", "Save the page and explain the file, or crawl it.")
-    return explained
+    explained = explain_pages(store, [url], version, classifier)
+    if explained:
+        return next(iter(explained.values()))
+    if page := pages_for_explanation(store, [url]).get(url):
+        raise InputError(f"{page.url}: its text is not kept", TEXT_NOT_KEPT)
+    raise InputError(f"{url}: not a page of this collection", "Save the page and explain the file, or crawl it.")
 
 
-def _explained(store: Store, explanation: Explanation, title: str) -> dict[str, Any]:
-    paths = _paths(store)
+def _explained(names: dict[int, str], explanation: Explanation, title: str) -> dict[str, Any]:
     judgement = msgspec.structs.asdict(explanation.judgement)
-    judgement["topic"] = paths.get(explanation.judgement.topic, "")
-    return {"title": title, "judgement": judgement, "steps": [_step(step, paths) for step in explanation.steps]}
+    judgement["topic"] = names.get(explanation.judgement.topic, "")
+    return {"title": title, "judgement": judgement, "steps": [_step(step, names) for step in explanation.steps]}
 
 
-def _step(step: Step, paths: dict[int, str]) -> dict[str, Any]:
+def _step(step: Step, names: dict[int, str]) -> dict[str, Any]:
     return {
-        "topic": paths.get(step.topic, str(step.topic)),
+        "topic": names.get(step.topic, str(step.topic)),
         "confidence": step.confidence,
         "taken": step.taken,
         "votes": dict(step.votes),
-        "estimates": {space: asdict(estimate) for space, estimate in step.estimates.items()},
-        "reasons": [asdict(reason) for reason in step.reasons[:MAX_REASONS]],
+        "estimates": {space: dict(vars(estimate)) for space, estimate in step.estimates.items()},
+        "reasons": [dict(vars(reason)) for reason in step.reasons[:MAX_REASONS]],
     }
 
 
-def _paths(store: Store) -> dict[int, str]:
+def _names(store: Store) -> dict[int, str]:
+    """The topics by number: the path of each, or the name of the root."""
     return {topic.kcid: topic.path or topic.name for topic in store.load_topics()}
 
 
@@ -126,5 +134,5 @@ def explain_link(store: Store, url: str) -> dict[str, Any]:
         "pages": pages,
         "best": [link._asdict() for link in links_to(store, known.oid, MAX_LINKS)],
         "parts": {},
-        "offered": offers_of(store, url),
+        "offered": offers_of(store, [url])[url],
     }
