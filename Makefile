@@ -56,6 +56,7 @@ bench: $(READY)  ## speed against peers, quick form (full: python -m bench.speed
 	$(BIN)/python -m bench.speed.scoring --quick
 	$(BIN)/python -m bench.speed.retraining --quick
 	$(BIN)/python -m bench.speed.search --quick
+	$(BIN)/python -m bench.speed.publish --quick
 	$(BIN)/python -m bench.speed.cluster --quick
 	$(BIN)/python -m bench.speed.encoder --quick
 

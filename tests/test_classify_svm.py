@@ -353,7 +353,7 @@ def test_reasons_are_the_parts_of_the_vote() -> None:
     judge = trained(training_of(ALONE, {0}, words={0: (1,)}), ("terms",))
     features = judge._features(page((1,), 500))
     panel = judge._competitions[-1].panels[0]
-    assert sum(panel.parts(features[0], 0).values()) + panel.biases[0] == pytest.approx(
+    assert panel.parts(features[0], 0).values.sum() + panel.biases[0] == pytest.approx(
         panel.votes(features[0])[0], abs=1e-5
     )
 

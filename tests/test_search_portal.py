@@ -293,10 +293,12 @@ def test_new_pages_can_be_those_since_a_moment(account: Account, store: Store) -
 
 
 def test_hubs_and_authorities_of_the_front_are_the_highest_scores(account: Account, store: Store) -> None:
-    """Of equal ones the earlier; a score of nothing is none."""
+    """Of equal ones the earlier; a score of nothing is none; a page that is not relevant is left out."""
     front = portal(store)
-    hubs = sorted((p for p in account.pages if p.hub), key=lambda p: (-p.hub, p.oid))[:8]
-    best = sorted((p for p in account.pages if p.authority), key=lambda p: (-p.authority, p.oid))[:8]
+    relevant = [p for p in account.pages if (p.relevance or 0) >= 0.5]
+    hubs = sorted((p for p in relevant if p.hub), key=lambda p: (-p.hub, p.oid))[:8]
+    best = sorted((p for p in relevant if p.authority), key=lambda p: (-p.authority, p.oid))[:8]
+    assert len(relevant) < len(account.pages) and hubs
     assert oids(front["hubs"]) == [p.oid for p in hubs]
     assert oids(front["authorities"]) == [p.oid for p in best]
 

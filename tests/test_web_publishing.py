@@ -3,9 +3,11 @@
 import html
 import json
 import re
+from email.utils import parsedate_to_datetime
 from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
@@ -16,11 +18,14 @@ from conftest import MakeCollection
 from opilio import Collection
 from opilio.cli import cli
 from opilio.errors import InputError
+from opilio.web import publishing
 from opilio.web.front import headline
-from opilio.web.publishing import MARKER, file_name, publish, script_json
+from opilio.web.publishing import MARKER, file_name, publish
+from opilio.web.site_index import UNSPACED, SiteIndex, script_json, words_of
 from search_pages import Page, make_collection
 
 PER_TOPIC = 8
+ATOM, SITEMAP = "{http://www.w3.org/2005/Atom}", "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +58,10 @@ class Links(HTMLParser):
         self.forbidden += [f"{tag} {name}" for name in values if name.startswith("on") or name == "style"]
         if tag == "script" and "src" not in values:
             self.forbidden.append("a script in the page")
-        if tag in ("form", "button", "iframe", "object", "base"):
+        if tag in ("button", "iframe", "object", "base"):
             self.forbidden.append(tag)
+        if tag == "form":
+            self.loaded.append(values["action"])
         if values.get("http-equiv", "").lower() == "content-security-policy":
             self.policy = values["content"]
         for name in ("src", "href"):
@@ -104,8 +111,8 @@ def test_the_front_of_a_site_shows_what_the_live_one_does(site: Path, collection
 
 
 def test_a_title_that_is_a_script_stays_text(site: Path) -> None:
-    """In pages and in the index that the search loads."""
-    texts = [path.read_text(encoding="utf-8") for path in (*site.rglob("*.html"), *site.rglob("*.js"))]
+    """In pages, in feeds, and in the index that the search loads."""
+    texts = [path.read_text(encoding="utf-8") for end in ("html", "js", "xml") for path in site.rglob(f"*.{end}")]
     assert not any("<script>alert" in text for text in texts)
     assert any("alert(" in text for text in texts)
 
@@ -119,8 +126,9 @@ def test_json_in_a_script_cannot_end_it() -> None:
 
 
 def test_a_browser_reads_and_searches_a_site_from_files(site: Path) -> None:
-    """No server, no network: from the front to a page; the search finds by title, address and topic, and a title that
-    is a script does not run."""
+    """No server, no network: from the front to a page; the search finds by title, address and topic, in whatever form
+    a word is typed, shows where it stands, loads no more of the index than it needs, and a title that is a script does
+    not run."""
     with chromium() as browser:
         page = browser.new_context(offline=True).new_page()
         page.on("pageerror", lambda error: pytest.fail(f"a script failed: {error}"))
@@ -132,11 +140,109 @@ def test_a_browser_reads_and_searches_a_site_from_files(site: Path) -> None:
         page.get_by_role("navigation").get_by_role("link", name="data compression").click()
         page.locator(".results .title").first.click()
         assert page.locator("svg.drawing, p.quiet").count()
-        page.get_by_role("link", name="Search").click()
+        page.fill("#find", "Compressions")
+        page.press("#find", "Enter")
+        page.locator("#found mark").first.wait_for()
+        assert page.url.endswith("search.html?q=Compressions") and page.input_value("#words") == "Compressions"
+        assert all("compression" in text.lower() for text in page.locator("#found mark").all_inner_texts())
+        loaded = page.locator("head script[src^='search/']").evaluate_all(
+            "all => all.map((one) => one.getAttribute('src'))"
+        )
+        assert len(loaded) < len(list((site / "search").rglob("*.js")))
         page.fill("#words", "ALERT compression")
+        page.wait_for_function("document.querySelector('#found .title')?.textContent.includes('alert(')")
         assert SCRIPT in page.locator("#found .title").first.inner_text()
         page.locator("#found .title").first.click()
         assert SCRIPT in page.get_by_role("heading", level=1).inner_text()
+
+
+def test_the_search_ranks_texts_and_titles_as_bm25_does(tmp_path: Path) -> None:
+    """A word that stands only in texts is found; a page that is about it, or has it in the title, comes first; plurals,
+    beginnings, accents and scripts without blanks count as the word; no page with all words: those with the most."""
+    texts = {
+        "hill": ("Etna", "A mountain. " * 40 + "Its lava is black."),
+        "flow": ("Rivers of fire", "Lava flows and lava cools. A flow of lava is hot."),
+        "title": ("Lava", "It flows from a crater, and cools into rock."),
+        "none": ("Owls", "The owl flies at night over the café."),
+        "many": ("Mountains", "Volcanoes are mountains: 東京 has one, 火山 is the word."),
+    }
+    index = SiteIndex(tmp_path)
+    for name, (title, text) in texts.items():
+        page = {"title": title, "url": f"http://x.test/{name}", "file": f"{name}.html", "topic": "", "topic_file": ""}
+        index.add(page, title, text, page["url"], text)
+    index.finish()
+    (tmp_path / "published.js").write_bytes(publishing.asset("published.js"))
+    (tmp_path / "search.html").write_text(
+        "<meta charset=utf-8><input id=words><p id=count></p><ol id=found></ol><p id=more></p>"
+        "<script src=published.js></script>", "utf-8",
+    )  # fmt: skip
+    questions = {
+        "lava": ["title", "flow", "hill"], "LAVAS": ["title", "flow", "hill"], "volcano": ["many"], "volc": ["many"],
+        "owls night": ["none"], "cafe": ["none"], "火山": ["many"], "mountain": ["many", "hill"], "constructor": [],
+        "lava owl crater": ["title"], "flow lava cool": ["flow", "title"], "": [],
+    }  # fmt: skip
+    folded = [
+        "Straße ÉTÉ naïve",
+        "x_y-z 3½ ﬁne",
+        "東京タワー A東B 京",
+        "İstanbul ΣΟΦΟΣ",
+        "한국어 ไทย",
+        "\U0001d518nicode ́e",
+    ]
+    with chromium() as browser:
+        page = browser.new_context(offline=True).new_page()
+        page.on("pageerror", lambda error: pytest.fail(f"a script failed: {error}"))
+        page.goto((tmp_path / "search.html").as_uri())
+        asked = page.evaluate(
+            """async (questions) => Promise.all(questions.map(async (text) => {
+                 const found = await find(text);
+                 return (await Promise.all(found.pages.map((page) => load(`pages/${page}`)))).map((page) => page.file);
+               }))""",
+            list(questions),
+        )
+        assert dict(zip(questions, asked, strict=True)) == {
+            q: [f"{n}.html" for n in names] for q, names in questions.items()
+        }
+        page.fill("#words", "lava owl")
+        page.get_by_text("No page has all of these words").wait_for()
+        page.fill("#words", "black lava")
+        page.wait_for_function("document.querySelectorAll('#found li').length === 1")
+        assert page.locator("#found .snippet").inner_text().startswith("… ")
+        assert page.locator("#found mark").all_inner_texts() == ["lava", "black"]
+        found = page.evaluate("([texts, unspaced]) => texts.map((text) => wordsOf(text, unspaced))", [folded, UNSPACED])
+    assert found == [words_of(text) for text in folded]
+
+
+def test_feeds_sitemap_and_previews(collection: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The feeds have the newest relevant pages with their addresses and summaries, as XML that parses whatever a title
+    has in it; the sitemap lists every page of the site, in several files if need be, and only where the site has an
+    address; every page has a title and a description for previews."""
+    monkeypatch.setattr(publishing, "SITEMAP_URLS", 10)
+    with pytest.raises(InputError, match="not the address of a site"):
+        publish(collection, tmp_path / "site", name="x", base_url="ftp://example.org")
+    target = tmp_path / "site"
+    publish(collection, target, name="Birds & \x07<bees>", pages_per_topic=PER_TOPIC, base_url="https://example.org/b")
+    listed = [page for topic in collection.portal()["tree"]["children"] for page in
+              collection.topic_pages(topic["topic"], relevant=True, per_page=PER_TOPIC)["results"]]  # fmt: skip
+    atom = ElementTree.parse(target / "atom.xml").getroot()
+    rss = ElementTree.parse(target / "rss.xml").getroot()
+    links = [entry.find(f"{ATOM}link").get("href") for entry in atom.iter(f"{ATOM}entry")]  # type: ignore[union-attr]
+    assert links == [item.findtext("link") for item in rss.iter("item")]
+    newest = max(page["visited"] for page in listed)
+    assert links and atom.findtext(f"{ATOM}updated") == f"{newest.replace(' ', 'T')}Z"
+    times = [parsedate_to_datetime(item.findtext("pubDate") or "") for item in rss.iter("item")]
+    assert times == sorted(times, reverse=True) and times[0].strftime("%Y-%m-%d %H:%M:%S") == newest
+    assert SCRIPT in [item.findtext("title") for item in rss.iter("item")]
+    maps = [one.text for one in ElementTree.parse(target / "sitemap.xml").getroot().iter(f"{SITEMAP}loc")]
+    assert len(maps) > 1
+    urls = [loc.text for one in maps for loc in
+            ElementTree.parse(target / str(one).rpartition("/")[2]).getroot().iter(f"{SITEMAP}loc")]  # fmt: skip
+    files = {path.relative_to(target).as_posix() for path in target.rglob("*.html")} - {"index.html"}
+    assert sorted(urls) == sorted(["https://example.org/b/", *(f"https://example.org/b/{file}" for file in files)])
+    text = (target / "index.html").read_text("utf-8")
+    assert '<meta property="og:title" content="Birds &amp; \x07&lt;bees&gt;">' in text
+    assert f'<meta property="og:description" content="{headline(collection.portal())}">' in text
+    assert '<meta property="og:url" content="https://example.org/b/">' in text
 
 
 def test_publishing_again_replaces_the_site_and_nothing_else(collection: Collection, tmp_path: Path) -> None:

@@ -127,9 +127,9 @@ class Filling:
         sid, relevance = self.sids[host], judgement.relevance
         cut = int(self.rng.integers(0, max(1, len(document.text))))
         text = f"{document.text[cut:]} {document.text[:cut]}"
-        key, content_hash = self.rng.integers(1, 2**63, 2).tolist()
+        url, content_hash = f"http://{host}/{number}.html", int(self.rng.integers(1, 2**63))
         batch.urls.add(
-            oid, f"http://{host}/{number}.html", key, sid, judgement.topic, 2, None, 0, "fetched", "ok", 1, relevance,
+            oid, url, url_key(url), sid, judgement.topic, 2, None, 0, "fetched", "ok", 1, relevance,
             relevance, 0.0, now_s, now_s,
         )  # fmt: skip
         batch.pages.add(

@@ -141,11 +141,10 @@ class Panel:
         votes: Numbers = values @ self.weights.take(rows, axis=0) + self.biases
         return votes
 
-    def parts(self, page: PageFeatures, column: int) -> dict[int, float]:
+    def parts(self, page: PageFeatures, column: int) -> Vector:
         """What each feature of a page contributes to the vote for one topic."""
         rows, values = self._here(page)
-        added = values * self.weights[rows, column]
-        return dict(zip(self.ids[rows].tolist(), added.tolist(), strict=True))
+        return Vector(self.ids[rows], values * self.weights[rows, column].astype(np.float64))
 
     def _here(self, page: PageFeatures) -> tuple[npt.NDArray[Any], npt.NDArray[np.float32]]:
         if self.rows is None:
@@ -368,7 +367,7 @@ class SvmTree:
         result = stage.result
         votes: dict[str, float] = {}
         estimates: dict[str, Estimate] = {}
-        parts: dict[int, float] = {}
+        parts = [Vector(np.zeros(0, np.uint64), np.zeros(0))]
         for row, number in enumerate(self.voting_spaces):
             estimate = result.competition.estimates[row][column]
             if estimate is not None:
@@ -378,14 +377,17 @@ class SvmTree:
                 continue
             votes[self.settings.spaces[number]] = vote
             share = float(result.decisions.shares[row, column])
-            for feature, part in result.competition.panels[row].parts(features[row], column).items():
-                parts[feature] = parts.get(feature, 0.0) + share * part
-        strongest = sorted(parts, key=lambda feature: (-abs(parts[feature]), feature))[:MAX_REASONS]
+            part = result.competition.panels[row].parts(features[row], column)
+            parts.append(Vector(part.ids, share * part.values))
+        ids, places = np.unique(np.concatenate([part.ids for part in parts]), return_inverse=True)
+        sums = np.bincount(places, np.concatenate([part.values for part in parts]), len(ids))
+        strongest = np.lexsort((ids, -np.abs(sums)))[:MAX_REASONS]
+        reasons = zip(ids[strongest].tolist(), sums[strongest].tolist(), strict=True)
         return Step(
             topic=result.topics[column],
             confidence=float(result.decisions.confidences[column]),
             taken=column == stage.taken,
             votes=votes,
             estimates=estimates,
-            reasons=tuple(Reason(names.get(f, f"#{f}"), parts[f]) for f in strongest if parts[f] != 0.0),
+            reasons=tuple(Reason(names.get(f, f"#{f}"), weight) for f, weight in reasons if weight != 0.0),
         )

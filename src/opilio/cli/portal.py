@@ -129,26 +129,30 @@ def stay(process: subprocess.Popen[bytes]) -> None:
 @click.option("--pages-per-topic", type=click.IntRange(1, 1000), default=100, show_default=True,
               help="Publish at most this many pages of each topic, the best first.")  # fmt: skip
 @click.option("--name", default="", help="Title of the site; by default the name of FOLDER.")
+@click.option("--base-url", default="", help="Address at which the site will be: adds a sitemap and complete links.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written as one JSON object.")
-def publish(folder: Path, target: Path, pages_per_topic: int, name: str, as_json: bool) -> None:
+def publish(folder: Path, target: Path, pages_per_topic: int, name: str, base_url: str, as_json: bool) -> None:
     """Write the portal of FOLDER to the new folder TARGET, as a static site.
 
-    The site has the topics, their best pages with text and the reasons for their judgement, hubs and authorities, and a
-    search over titles, addresses and topics. Open TARGET/index.html, or copy TARGET to any web host. A site from an
-    earlier call is replaced in one step; a folder that was not made by this command is never touched. The texts of
-    pages belong to their authors: publish only what you may.
+    The site has the topics, their best pages with text and the reasons for their judgement, hubs and authorities, a
+    full-text search that runs in the browser, and feeds (rss.xml, atom.xml) of the newest pages. Open
+    TARGET/index.html, or copy TARGET to any web host. A site from an earlier call is replaced in one step; a folder
+    that was not made by this command is never touched. The texts of pages belong to their authors: publish only what
+    you may.
 
     \b
     opilio publish birds site
     opilio publish birds site --pages-per-topic 20 --name "Birds of the north"
+    opilio publish birds site --base-url https://example.org/birds/
     """
     from opilio.web.publishing import publish as write_site  # noqa: PLC0415
 
     shown_name = name or folder.absolute().name
     progress = _Progress()
     written = write_site(
-        Collection(folder), target, name=shown_name, pages_per_topic=pages_per_topic, progress=progress.tell
-    )
+        Collection(folder), target, name=shown_name, pages_per_topic=pages_per_topic, base_url=base_url,
+        progress=progress.tell,
+    )  # fmt: skip
     if as_json:
         click.echo(json.dumps({"index": str(target.absolute() / "index.html"), **written}))
     else:

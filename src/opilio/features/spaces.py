@@ -125,9 +125,11 @@ class Pairs:
     def names(self, item: ClassifierInput, terms: Mapping[int, str]) -> dict[int, str]:
         """Both stems in alphabetical order: 'data mine'."""
         low, high = self._pairs(item.stems)
+        ids, places = np.unique(pair_ids(low, high), return_index=True)
+        stems = {stem: _stem_name(stem, terms) for stem in _distinct(item.stems.tolist())}
         return {
-            number: " ".join(sorted((_stem_name(one, terms), _stem_name(other, terms))))
-            for number, one, other in zip(pair_ids(low, high).tolist(), low.tolist(), high.tolist(), strict=True)
+            number: " ".join(sorted((stems[one], stems[other])))
+            for number, one, other in zip(ids.tolist(), low[places].tolist(), high[places].tolist(), strict=True)
         }
 
     def _pairs(self, stems: Stems) -> tuple[Ids, Ids]:

@@ -7,7 +7,8 @@ by the pages that link to it, and by the words of these links.
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -21,9 +22,9 @@ from opilio.features.classifier_input import TextReader
 from opilio.learn.directories import DIRECTORY, accepted_by_directory
 from opilio.learn.training_state import KEYWORDS
 from opilio.store import Store
-from opilio.store.links import anchors_to, count_links_to, links_to, path_to
+from opilio.store.links import anchors_to, count_links_to, links_to, paths_to
 from opilio.store.offers import offers_of
-from opilio.store.pages import known_spelling, known_url, last_request, nearest_urls, page_for_explanation
+from opilio.store.pages import known_spelling, known_url, last_request, nearest_urls, pages_for_explanation
 from opilio.store.terms import neighbour_terms, whole_words
 from opilio.topics import TopicRecord, hierarchy_of
 
@@ -33,6 +34,7 @@ MAX_LINKS = 20
 MAX_REASONS = 12
 _STEMS = re.compile(r"((?:\w+: )?)(#\d+|[^\W\d_]\w*(?: \w+)*)")
 MAX_NEAREST = 3
+TEXT_NOT_KEPT = "Set store.text = true before you crawl."
 
 
 def current_model(store: Store, version: int = 0, classifier: str = QUERY) -> Model:
@@ -58,27 +60,32 @@ def keyword_model(topics: list[TopicRecord], classifier: str = QUERY) -> Model:
     return Model(0, QUERY, QueryJudge(given))
 
 
-def explain_page(store: Store, url: str, model: Model) -> dict[str, Any] | None:
-    """Explain a stored page, with the path by which the crawl came to it; None when it is not stored."""
-    page = page_for_explanation(store, url)
-    if page is None:
-        return None
-    if page.text is None:
-        raise InputError(f"{page.url}: its text is not kept", "Set store.text = true before you crawl.")
-    anchors = anchors_to(store, [page.oid]).get(page.oid, [])
-    near = np.array(neighbour_terms(store, [page.oid]).get(page.oid, ()), np.uint32)
-    item = TextReader().read(page.title or "", page.text, page.language or "", page.url, anchors, near)
-    topic = "" if page.kcid is None else _paths(store).get(page.kcid, "")
-    path = [step._asdict() for step in path_to(store, page.oid)]
-    explanation = model.explain(item)
-    if page.agreed == [DIRECTORY] and page.kcid is not None and page.model_version == model.version:
-        explanation = replace(explanation, judgement=accepted_by_directory(explanation.judgement, page.kcid))
-    return _explained(store, explanation, page.title or "", page.text, page.language or "") | {
-        "stored": {"relevance": page.relevance, "topic": topic, "model_version": page.model_version},
-        "url": page.url,
-        "way": path,
-        "offered": offers_of(store, path[0]["url"]),
-    }
+def explain_pages(store: Store, urls: Sequence[str], version: int = 0, classifier: str = QUERY) -> dict[str, Any]:
+    """By URL, the explanation of each page whose text is stored, with the path by which the crawl came to it."""
+    model = current_model(store, version, classifier)
+    pages = {url: page for url, page in pages_for_explanation(store, urls).items() if page.text is not None}
+    oids = sorted({page.oid for page in pages.values()})
+    anchors, near, paths = anchors_to(store, oids), neighbour_terms(store, oids), paths_to(store, oids)
+    offers = offers_of(store, [path[0].url for path in paths.values()])
+    names, reader = _names(store), TextReader()
+    found: dict[str, Any] = {}
+    for url, page in pages.items():
+        item = reader.read(
+            page.title or "", page.text or "", page.language or "", page.url, anchors.get(page.oid, []),
+            np.array(near.get(page.oid, ()), np.uint32),
+        )  # fmt: skip
+        explanation = model.explain(item)
+        if page.agreed == [DIRECTORY] and page.kcid is not None and page.model_version == model.version:
+            explanation = replace(explanation, judgement=accepted_by_directory(explanation.judgement, page.kcid))
+        topic = "" if page.kcid is None else names.get(page.kcid, "")
+        found[url] = _explained(names, explanation, page.title or "") | {
+            "stored": {"relevance": page.relevance, "topic": topic, "model_version": page.model_version},
+            "url": page.url,
+            "way": [step._asdict() for step in paths[page.oid]],
+            "offered": offers[paths[page.oid][0].url],
+        }
+    _spell_out(store, [(found[url], page.text or "", page.language or "") for url, page in pages.items()])
+    return found
 
 
 def explain(
@@ -89,60 +96,64 @@ def explain(
     Of a URL whose page is not stored, what became of it (`explain_link`). One that was redirected, or repeats another
     page, stands for the page that is stored; then `asked` has what became of the URL itself.
     """
-    model = current_model(store, version, classifier)
     if text:
-        return _explained(store, model.explain(TextReader().read(title, text, url=url)), title, text)
+        model = current_model(store, version, classifier)
+        explained = _explained(_names(store), model.explain(TextReader().read(title, text, url=url)), title)
+        _spell_out(store, [(explained, text, "")])
+        return explained
     if not url:
         raise InputError("no text found in it", "Give a file with text, or a URL of the collection.")
     address = known_address(store, url)
-    explained, itself = explain_page(store, address, model), explain_link(store, address)
-    if explained is None:
-        return itself
-    return explained if explained["url"] == address else explained | {"asked": itself}
+    itself = explain_link(store, address)
+    if page := explain_pages(store, [address], version, classifier).get(address):
+        return dict(page) if page["url"] == address else page | {"asked": itself}
+    if page := pages_for_explanation(store, [address]).get(address):
+        raise InputError(f"{page.url}: its text is not kept", TEXT_NOT_KEPT)
+    return itself
 
 
-def _explained(store: Store, explanation: Explanation, title: str, text: str, language: str = "") -> dict[str, Any]:
-    paths = _paths(store)
+def _explained(names: dict[int, str], explanation: Explanation, title: str) -> dict[str, Any]:
     judgement = msgspec.structs.asdict(explanation.judgement)
-    judgement["topic"] = paths.get(explanation.judgement.topic, "")
-    steps = [_step(step, paths) for step in explanation.steps]
-    reasons = [reason for step in steps for reason in step["reasons"]]
-    spelled = _whole_words(store, [reason["feature"] for reason in reasons], f"{title}\n{text}", language)
-    for reason in reasons:
-        reason["feature"] = spelled[reason["feature"]]
-    return {"title": title, "judgement": judgement, "steps": steps}
+    judgement["topic"] = names.get(explanation.judgement.topic, "")
+    return {"title": title, "judgement": judgement, "steps": [_step(step, names) for step in explanation.steps]}
 
 
-def _whole_words(store: Store, features: list[str], text: str, language: str) -> dict[str, str]:
-    """Features as people read them: stems become the words that the page writes, or else other pages of the collection.
+def _spell_out(store: Store, explained: Sequence[tuple[dict[str, Any], str, str]]) -> None:
+    """Write the features of explanations as people read them; each comes with the text of its page and its language.
 
-    A feature is one or more stems, perhaps after a prefix: 'anchor: mine'. What is none of these stays as it is.
+    Stems become the words that the page writes, or else other pages of the collection. A feature is one or more stems,
+    perhaps after a prefix: 'anchor: mine'. What is none of these stays as it is.
     """
-    stems = {stem: int(stem[1:]) & 0xFFFFFFFF if stem.startswith("#") else term_of(stem)
-             for feature in features if (found := _STEMS.fullmatch(feature)) for stem in found[2].split()}  # fmt: skip
-    terms = set(stems.values())
-    words = spellings([(text, language)], terms)
-    words |= whole_words(store, terms - words.keys())
-    return {
-        feature: found[1] + " ".join(words.get(stems[stem], stem) for stem in found[2].split())
-        if (found := _STEMS.fullmatch(feature))
-        else feature
-        for feature in features
-    }
+    spelled = []
+    for one, text, language in explained:
+        reasons = [reason for step in one["steps"] for reason in step["reasons"]]
+        stems = {stem: int(stem[1:]) & 0xFFFFFFFF if stem.startswith("#") else term_of(stem)
+                 for reason in reasons if (found := _STEMS.fullmatch(reason["feature"]))
+                 for stem in found[2].split()}  # fmt: skip
+        words = spellings([(f"{one['title']}\n{text}", language)], set(stems.values()))
+        spelled.append((reasons, stems, words))
+    others = whole_words(store, {term for _, stems, words in spelled for term in stems.values() if term not in words})
+    for reasons, stems, own in spelled:
+        words = others | own
+        for reason in reasons:
+            if found := _STEMS.fullmatch(reason["feature"]):
+                parts = (words.get(stems[stem], stem) for stem in found[2].split())
+                reason["feature"] = found[1] + " ".join(parts)
 
 
-def _step(step: Step, paths: dict[int, str]) -> dict[str, Any]:
+def _step(step: Step, names: dict[int, str]) -> dict[str, Any]:
     return {
-        "topic": paths.get(step.topic, str(step.topic)),
+        "topic": names.get(step.topic, str(step.topic)),
         "confidence": step.confidence,
         "taken": step.taken,
         "votes": dict(step.votes),
-        "estimates": {space: asdict(estimate) for space, estimate in step.estimates.items()},
-        "reasons": [asdict(reason) for reason in step.reasons[:MAX_REASONS]],
+        "estimates": {space: dict(vars(estimate)) for space, estimate in step.estimates.items()},
+        "reasons": [dict(vars(reason)) for reason in step.reasons[:MAX_REASONS]],
     }
 
 
-def _paths(store: Store) -> dict[int, str]:
+def _names(store: Store) -> dict[int, str]:
+    """The topics by number: the path of each, or the name of the root."""
     return {topic.kcid: topic.path or topic.name for topic in store.load_topics()}
 
 
@@ -170,5 +181,5 @@ def explain_link(store: Store, url: str) -> dict[str, Any]:
         "pages": pages,
         "best": [link._asdict() for link in links_to(store, known.oid, MAX_LINKS)],
         "parts": {},
-        "offered": offers_of(store, url),
+        "offered": offers_of(store, [url])[url],
     }

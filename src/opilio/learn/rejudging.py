@@ -39,7 +39,7 @@ from opilio.store.judgements import (
     unaccepted_in,
 )
 from opilio.store.links import parent_anchors
-from opilio.store.pages import page_for_explanation
+from opilio.store.pages import pages_for_explanation
 from opilio.store.probes import bulk_probe, known_pages, single_probe, whole_pages
 from opilio.store.terms import parent_terms
 from opilio.topics import hierarchy_of
@@ -269,7 +269,7 @@ def judge_page(
     With `in_database`, a Bayes tree judges by SingleProbe (Focus 2.1.3): each term of the page is looked up in the
     database, node by node. A page of which the database has not all terms is judged by its text.
     """
-    model_bytes, found = store.load_model(), page_for_explanation(store, url)
+    model_bytes, found = store.load_model(), pages_for_explanation(store, [url]).get(url)
     if not model_bytes:
         raise InputError("there is no model yet", "Train one: opilio topics train FOLDER")
     if found is None:

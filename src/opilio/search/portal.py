@@ -13,8 +13,8 @@ import duckdb
 
 from opilio.analyze.terms import ENGLISH_STOP_WORDS
 from opilio.errors import InputError
-from opilio.learn import explain as explain_stored
 from opilio.learn import explain_link
+from opilio.learn.explanations import TEXT_NOT_KEPT, explain_pages
 from opilio.learn.remedies import from_json
 from opilio.learn.training_state import expected_precision
 from opilio.model import Figures
@@ -30,7 +30,7 @@ from opilio.store.pages import (
     best_linked,
     best_of_topics,
     describe,
-    find_page,
+    find_pages,
     find_url,
     known_spelling,
     new_pages,
@@ -110,7 +110,7 @@ def portal(store: Store, days: int = 1, since_s: float | None = None) -> dict[st
         found = best_of_topics(read, _within(counted, goods), CANDIDATES)
         sites = sites_of_topics(read, _within(counted, sorted(counted.hierarchy.good)))
         new = new_pages(read, days, NEW, since_s)
-        linked = best_linked(read, ROOT, LINKED)
+        linked = best_linked(read, ROOT, LINKED, relevant=True)
         known = describe(read, [page.oid for page in found] + [page.oid for page in linked] + new)
         best = _chosen(known, found, goods)
         texts = page_openings(read, [page.oid for page in best], OPENING_CHARS)
@@ -245,7 +245,7 @@ def topic_pages(
             read, kcid, topics, order=order, accepted=not is_others, relevant=relevant, limit=per_page,
             offset=(page - 1) * per_page,
         )  # fmt: skip
-        linked = [] if is_others else best_linked(read, kcid, LINKED)
+        linked = [] if is_others else best_linked(read, kcid, LINKED, relevant=relevant)
         known = describe(read, [one.oid for one in found] + [one.oid for one in linked])
         examples, examples_total = ([], 0) if is_others else examples_of_topic(read, kcid, EXAMPLES)
     count = counted.others if is_others else (counted.own if own else counted.below)[kcid]
@@ -291,40 +291,46 @@ def page(store: Store, url: str, explain: bool = True) -> dict[str, Any]:
 
     A URL that was redirected, or found to be a duplicate, stands for the page that is stored. Plain values.
     """
-    address = known_spelling(store, url) or url
+    [found] = pages(store, [url], explain)
+    return found
+
+
+def pages(store: Store, urls: list[str], explain: bool = True) -> list[dict[str, Any]]:
+    """What `page` returns, for each URL, by a few queries for all of them."""
     with store.reading() as read:
-        oid = find_page(read, address)
-        if oid is not None:
-            stored = _stored(read, oid)
-    if oid is None:
-        return {"asked": url, "stored": False, "known": _known(store, address)}
+        oids = find_pages(read, urls)
+    addresses = {url: url if url in oids else known_spelling(store, url) or url for url in urls}
+    with store.reading() as read:
+        oids = find_pages(read, list(addresses.values()))
+        stored = _stored(read, sorted(set(oids.values())))
     topics = [record.path for record in store.load_topics() if record.path]
-    why = _why(store, address) if explain else {"why": None, "why_not": ""}
-    return {"asked": url, **stored, "topics": topics, **why}
+    explained = explain_pages(store, list(oids)) if explain and oids else {}
+    found = []
+    for url in urls:
+        address = addresses[url]
+        if address not in oids:
+            found.append({"asked": url, "stored": False, "known": _known(store, address)})
+            continue
+        why = explained.get(address)
+        why_not = f"{url}: its text is not kept. {TEXT_NOT_KEPT}" if explain and why is None else ""
+        found.append({"asked": url, **stored[oids[address]], "topics": topics, "why": why, "why_not": why_not})
+    return found
 
 
-def pages(store: Store, urls: list[str]) -> list[dict[str, Any]]:
-    """What `page` returns, for each URL."""
-    return [page(store, url) for url in urls]
-
-
-def _stored(read: duckdb.DuckDBPyConnection, oid: int) -> dict[str, Any]:
-    near = _neighbours(read, oid)
+def _stored(read: duckdb.DuckDBPyConnection, oids: list[int]) -> dict[int, dict[str, Any]]:
+    near = _neighbours(read, oids, MAX_NEIGHBOURS)
+    facts, judgements = page_facts(read, oids, MAX_TEXT_CHARS), page_judgements(read, oids)
+    same = same_pages(read, oids, MAX_SAME)
     return {
-        **near["page"],
-        **page_facts(read, oid, MAX_TEXT_CHARS),
-        "judgements": page_judgements(read, oid),
-        "same": same_pages(read, oid, MAX_SAME),
-        "neighbours": near,
+        oid: {
+            **near[oid]["page"],
+            **facts[oid],
+            "judgements": judgements[oid],
+            "same": same[oid],
+            "neighbours": near[oid],
+        }
+        for oid in oids
     }
-
-
-def _why(store: Store, url: str) -> dict[str, Any]:
-    """The explanation of the newest model, or why there is none."""
-    try:
-        return {"why": explain_stored(store, url=url, title="", text=""), "why_not": ""}
-    except InputError as error:  # its text is not kept
-        return {"why": None, "why_not": f"{error.message}. {error.hint}"}
 
 
 def _known(store: Store, url: str) -> dict[str, Any] | None:
@@ -340,16 +346,19 @@ def neighbours(store: Store, url: str, most: int = MAX_NEIGHBOURS) -> dict[str, 
         oid = find_url(read, url)
         if oid is None:
             raise InputError(f"{url}: not known to this collection", "Give a URL that a page of it links to.")
-        return _neighbours(read, oid, most)
+        return _neighbours(read, [oid], most)[oid]
 
 
-def _neighbours(read: duckdb.DuckDBPyConnection, oid: int, most: int = MAX_NEIGHBOURS) -> dict[str, Any]:
-    linking, linked = links.neighbours(read, oid, most)
-    known = describe(read, [oid, *(near.oid for near in (*linking, *linked))])
+def _neighbours(read: duckdb.DuckDBPyConnection, oids: list[int], most: int) -> dict[int, dict[str, Any]]:
+    linking, linked = links.neighbours(read, oids, most)
+    known = describe(read, [*oids, *(near.oid for side in (linking, linked) for all in side.values() for near in all)])
     return {
-        "page": known[oid],
-        "from": [known[near.oid] | {"anchor": near.anchor} for near in linking],
-        "from_total": linking[0].total if linking else 0,
-        "to": [known[near.oid] | {"anchor": near.anchor} for near in linked],
-        "to_total": linked[0].total if linked else 0,
+        oid: {
+            "page": known[oid],
+            "from": [known[near.oid] | {"anchor": near.anchor} for near in linking[oid]],
+            "from_total": linking[oid][0].total if linking[oid] else 0,
+            "to": [known[near.oid] | {"anchor": near.anchor} for near in linked[oid]],
+            "to_total": linked[oid][0].total if linked[oid] else 0,
+        }
+        for oid in oids
     }

@@ -25,7 +25,7 @@ MAX_ANCHORS = 50
 _CHUNK_ROWS = 1_000_000
 
 _ANCHORS = f"""
-    SELECT oid_dst, list(anchor)[:{MAX_ANCHORS}] FROM links
+    SELECT oid_dst, list(anchor ORDER BY rowid)[:{MAX_ANCHORS}] FROM links
     WHERE oid_dst IN (SELECT unnest($1::BIGINT[])) AND anchor <> '' GROUP BY oid_dst
 """
 # Of several links on a page, the first that has any words.
@@ -44,27 +44,30 @@ _LINKS_FROM = """
     WHERE l.oid_src IN (SELECT unnest($1::BIGINT[])) ORDER BY l.oid_src, l.position
 """
 _COUNT_TO = "SELECT count(*), count(DISTINCT oid_src) FROM links WHERE oid_dst = $1"
-_PATH = """
-    WITH RECURSIVE way(oid, url, parent, depth, steps) AS (
-        SELECT oid, url, parent, depth, 0 FROM crawl WHERE oid = $1
+_PATHS = """
+    WITH RECURSIVE way(target, oid, url, parent, steps) AS (
+        SELECT oid, oid, url, parent, 0 FROM crawl WHERE oid IN (SELECT unnest($1::BIGINT[]))
         UNION ALL
-        SELECT c.oid, c.url, c.parent, c.depth, w.steps + 1
+        SELECT w.target, c.oid, c.url, c.parent, w.steps + 1
         FROM way w JOIN crawl c ON c.oid = w.parent WHERE w.steps < 100
     )
-    SELECT w.url, arg_min(l.anchor, l.rowid) FROM way w
+    SELECT w.target, w.url, arg_min(l.anchor, l.rowid) FROM way w
     LEFT JOIN links l ON l.oid_src = w.parent AND l.oid_dst = w.oid
-    GROUP BY w.steps, w.url
+    GROUP BY w.target, w.steps, w.url
     ORDER BY w.steps DESC
 """
 # Of several links between the same two pages the first one's words are shown. Stored pages come before others.
 _AROUND = """
     WITH near AS (
-        SELECT {far} AS oid, arg_min(coalesce(l.anchor, ''), l.rowid) AS anchor FROM links l
-        WHERE {here} = $oid AND {far} <> $oid GROUP BY 1
+        SELECT {here} AS here, {far} AS oid, arg_min(coalesce(l.anchor, ''), l.rowid) AS anchor FROM links l
+        WHERE {here} IN (SELECT unnest($oids::BIGINT[])) AND {far} <> {here} GROUP BY 1, 2
     )
-    SELECT oid, anchor, count(*) OVER ()
-    FROM near JOIN crawl c USING (oid) LEFT JOIN pages p USING (oid)
-    ORDER BY p.oid IS NULL, coalesce(p.relevance, c.relevance) DESC, oid LIMIT $most
+    SELECT n.here, n.oid, n.anchor, count(*) OVER (PARTITION BY n.here),
+           row_number() OVER (
+               PARTITION BY n.here ORDER BY p.oid IS NULL, coalesce(p.relevance, c.relevance) DESC, n.oid
+           ) AS place
+    FROM near n JOIN crawl c ON c.oid = n.oid LEFT JOIN pages p ON p.oid = n.oid
+    QUALIFY place <= $most ORDER BY place
 """
 _FROM = _AROUND.format(far="l.oid_src", here="l.oid_dst")
 _TO = _AROUND.format(far="l.oid_dst", here="l.oid_src")
@@ -182,16 +185,25 @@ def count_links_to(store: Store, oid: int) -> tuple[int, int]:
     return links, pages
 
 
-def path_to(store: Store, oid: int) -> list[PathStep]:
-    """The pages by which the crawl came to a URL, from a seed to the URL itself."""
-    return [PathStep(url, anchor or "") for url, anchor in store.query(_PATH, [oid]).rows]
+def paths_to(store: Store, oids: Sequence[int]) -> dict[int, list[PathStep]]:
+    """The pages by which the crawl came to each of some URLs, from a seed to the URL itself."""
+    paths: dict[int, list[PathStep]] = {oid: [] for oid in oids}
+    for oid, url, anchor in store.query(_PATHS, [list(oids)], max_rows=2**20).rows:
+        paths[oid].append(PathStep(url, anchor or ""))
+    return paths
 
 
-def neighbours(cursor: duckdb.DuckDBPyConnection, oid: int, limit: int) -> tuple[list[Neighbour], list[Neighbour]]:
-    """The best pages that link to a URL, and those that it links to."""
-    asked = {"oid": oid, "most": limit}
-    linking, linked = cursor.execute(_FROM, asked).fetchall(), cursor.execute(_TO, asked).fetchall()
-    return [Neighbour(*row) for row in linking], [Neighbour(*row) for row in linked]
+def neighbours(
+    cursor: duckdb.DuckDBPyConnection, oids: Sequence[int], limit: int
+) -> tuple[dict[int, list[Neighbour]], dict[int, list[Neighbour]]]:
+    """The best pages that link to each of some URLs, and those that it links to."""
+    asked = {"oids": list(oids), "most": limit}
+    linking: dict[int, list[Neighbour]] = {oid: [] for oid in oids}
+    linked: dict[int, list[Neighbour]] = {oid: [] for oid in oids}
+    for sql, found in ((_FROM, linking), (_TO, linked)):
+        for oid, *near, _ in cursor.execute(sql, asked).fetchall():
+            found[oid].append(Neighbour(*near))
+    return linking, linked
 
 
 # -- the whole graph

@@ -8,7 +8,10 @@ from typing import Any
 from opilio.model import url_key
 from opilio.store.database import Store
 
-_OFFERS_OF = "SELECT peer, relevance FROM offers WHERE incoming AND url = $1 ORDER BY offered, rowid"
+_OFFERS_OF = """
+    SELECT url, peer, relevance FROM offers WHERE incoming AND url IN (SELECT unnest($1::VARCHAR[]))
+    ORDER BY offered, rowid
+"""
 _SINCE = """
     SELECT count(*) FROM offers WHERE incoming AND peer = $1 AND offered >= make_timestamp(($2 * 1e6)::BIGINT)
 """
@@ -27,9 +30,12 @@ _INCOMING = "SELECT url, topic, relevance FROM offers WHERE incoming ORDER BY of
 _FORWARDED = "SELECT url FROM offers WHERE peer = $1 AND url IN (SELECT unnest($2::VARCHAR[]))"
 
 
-def offers_of(store: Store, url: str) -> list[dict[str, Any]]:
-    """The collections that offered a URL, each with the relevance that it expected."""
-    return [{"peer": peer, "relevance": relevance} for peer, relevance in store.query(_OFFERS_OF, [url]).rows]
+def offers_of(store: Store, urls: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """By URL, the collections that offered it, each with the relevance that it expected."""
+    found: dict[str, list[dict[str, Any]]] = {url: [] for url in urls}
+    for url, peer, relevance in store.query(_OFFERS_OF, [list(urls)]).rows:
+        found[url].append({"peer": peer, "relevance": relevance})
+    return found
 
 
 def count_offers_since(store: Store, peer: str, since_s: float) -> int:

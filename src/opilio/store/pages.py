@@ -54,26 +54,27 @@ _NEAREST = """
 """
 _OID = "SELECT p.oid FROM crawl c JOIN pages p USING (oid) WHERE c.url = $1"
 _TEXT = "SELECT p.oid, coalesce(p.title, ''), p.text FROM crawl c JOIN pages p USING (oid) WHERE c.url = $1"
-# The page of a URL, of where it was redirected to, or of the page it is a duplicate of.
-_FOLLOWED = """
-    WITH RECURSIVE way(oid, hops) AS (
-        SELECT oid, 0 FROM crawl WHERE {url}
+# The pages of some URLs, of where each was redirected to, or of the page it is a duplicate of.
+_FOUND = """
+    WITH RECURSIVE way(asked, oid, hops) AS (
+        SELECT url, oid, 0 FROM crawl
+        WHERE key IN (SELECT unnest($keys::UBIGINT[])) AND url IN (SELECT unnest($urls::VARCHAR[]))
         UNION ALL
-        SELECT coalesce(r.oid_dst, d.of_oid), w.hops + 1
+        SELECT w.asked, coalesce(r.oid_dst, d.of_oid), w.hops + 1
         FROM way w LEFT JOIN redirects r ON r.oid_src = w.oid LEFT JOIN duplicates d ON d.oid = w.oid
         WHERE w.hops < 25 AND coalesce(r.oid_dst, d.of_oid) IS NOT NULL
-    )
+    ),
+    found AS (SELECT asked, arg_min(oid, hops) AS oid FROM way WHERE oid IN (SELECT oid FROM pages) GROUP BY asked)
 """
+_FIND = f"{_FOUND} SELECT asked, oid FROM found"
 _EXPLAINED = f"""
-    {_FOLLOWED.format(url="url = ?")}
-    SELECT p.oid, c.url, p.title, p.language, p.text, p.relevance, p.kcid, p.model_version,
-           (SELECT last(j.agreed ORDER BY j.rowid) FROM judgements j
-            WHERE j.oid = p.oid AND j.model_version = p.model_version)
-    FROM way w JOIN pages p USING (oid) JOIN crawl c USING (oid) ORDER BY w.hops LIMIT 1
-"""
-_FIND = f"""
-    {_FOLLOWED.format(url="key = $1 AND url = $2")}
-    SELECT w.oid FROM way w JOIN pages p USING (oid) ORDER BY w.hops LIMIT 1
+    {_FOUND},
+    said AS (
+        SELECT oid, model_version, last(agreed ORDER BY rowid) AS agreed FROM judgements
+        WHERE oid IN (SELECT oid FROM found) GROUP BY ALL
+    )
+    SELECT f.asked, p.oid, c.url, p.title, p.language, p.text, p.relevance, p.kcid, p.model_version, s.agreed
+    FROM found f JOIN pages p USING (oid) JOIN crawl c USING (oid) LEFT JOIN said s USING (oid, model_version)
 """
 _JUDGED = """
     SELECT p.oid, p.kcid, coalesce(last(j.accepted ORDER BY j.rowid), p.relevance >= 0.5, FALSE)
@@ -117,31 +118,36 @@ _RELEVANT_SHUFFLED = """
 """
 
 _FACTS = """
-    SELECT p.status, coalesce(p.content_type, ''), coalesce(p.charset, ''), p.body_bytes, p.received_bytes,
+    SELECT p.oid, p.status, coalesce(p.content_type, ''), coalesce(p.charset, ''), p.body_bytes, p.received_bytes,
            coalesce(p.ip, ''), coalesce(p.last_modified, ''), coalesce(p.canonical, ''), p.model_version,
            p.text IS NOT NULL, left(coalesce(p.main_text, ''), $2),
            left(coalesce(p.text, ''), $2), length(coalesce(p.text, '')),
            coalesce(p.warc_file, ''), p.warc_offset, p.warc_bytes, c.depth, h.host, coalesce(p.cut, false)
-    FROM pages p JOIN crawl c USING (oid) LEFT JOIN hosts h USING (sid) WHERE p.oid = $1
+    FROM pages p JOIN crawl c USING (oid) LEFT JOIN hosts h USING (sid)
+    WHERE p.oid IN (SELECT unnest($1::BIGINT[]))
 """
 _FACT_NAMES = (
-    "status", "content_type", "charset", "body_bytes", "received_bytes", "ip", "last_modified", "canonical",
+    "oid", "status", "content_type", "charset", "body_bytes", "received_bytes", "ip", "last_modified", "canonical",
     "model_version", "has_text", "main_text", "text", "text_chars", "warc_file", "warc_offset", "warc_bytes", "depth",
     "host", "cut",
 )  # fmt: skip
 _JUDGEMENTS = f"""
-    SELECT j.model_version, CASE WHEN j.accepted THEN coalesce(nullif(t.path, ''), t.name, '') ELSE '{OTHERS}' END,
+    SELECT j.oid, j.model_version,
+           CASE WHEN j.accepted THEN coalesce(nullif(t.path, ''), t.name, '') ELSE '{OTHERS}' END,
            j.relevance, j.confidence, coalesce(j.agreed, []), j.undoubted, strftime(m.created, '{DATE}')
     FROM judgements j LEFT JOIN topics t USING (kcid) LEFT JOIN models m ON m.version = j.model_version
-    WHERE j.oid = $1 ORDER BY j.rowid
+    WHERE j.oid IN (SELECT unnest($1::BIGINT[])) ORDER BY j.rowid
 """
 _JUDGEMENT_NAMES = ("model_version", "topic", "relevance", "confidence", "agreed", "undoubted", "trained")
 _SAME = """
-    SELECT c.url, d.step FROM duplicates d JOIN crawl c ON c.oid = d.oid WHERE d.of_oid = $1
-    UNION ALL
-    SELECT c.url, 'redirect ' || coalesce(r.status, 0) FROM redirects r JOIN crawl c ON c.oid = r.oid_src
-    WHERE r.oid_dst = $1
-    ORDER BY 1 LIMIT $2
+    WITH same AS (
+        SELECT of_oid AS page, oid, step FROM duplicates
+        UNION ALL
+        SELECT oid_dst, oid_src, 'redirect ' || coalesce(status, 0) FROM redirects
+    )
+    SELECT s.page, c.url, s.step FROM same s JOIN crawl c ON c.oid = s.oid
+    WHERE s.page IN (SELECT unnest($1::BIGINT[]))
+    QUALIFY row_number() OVER (PARTITION BY s.page ORDER BY c.url) <= $2 ORDER BY c.url
 """
 
 _DESCRIBED = f"""
@@ -228,10 +234,13 @@ _SCORES = f"""
     )
 """
 _LINKED = f"""
-    WITH {_SCORES}
-    (SELECT 'hubs', oid, hub FROM scores WHERE hub > 0 ORDER BY hub DESC, oid LIMIT $limit)
+    WITH {_SCORES},
+    shown AS (
+        FROM scores WHERE NOT $relevant OR oid IN (SELECT oid FROM pages WHERE relevance >= {RELEVANT})
+    )
+    (SELECT 'hubs', oid, hub FROM shown WHERE hub > 0 ORDER BY hub DESC, oid LIMIT $limit)
     UNION ALL
-    (SELECT 'authorities', oid, authority FROM scores WHERE authority > 0 ORDER BY authority DESC, oid LIMIT $limit)
+    (SELECT 'authorities', oid, authority FROM shown WHERE authority > 0 ORDER BY authority DESC, oid LIMIT $limit)
 """
 _OF_TOPICS = f"""
     WITH {_LATEST_JUDGEMENTS}, {_SCORES}
@@ -344,16 +353,19 @@ def verdict_on(store: Store, url: str) -> PageVerdict | None:
     return PageVerdict(*rows[0]) if rows else None
 
 
-def page_for_explanation(store: Store, url: str) -> PageForExplanation | None:
-    """The stored page of a URL, of where it was redirected to, or of the page that it is a duplicate of."""
-    rows = store.query(_EXPLAINED, [url]).rows
-    return PageForExplanation(*rows[0]) if rows else None
+def pages_for_explanation(store: Store, urls: Sequence[str]) -> dict[str, PageForExplanation]:
+    """By URL, the stored page of it, of where it was redirected to, or of the page that it is a duplicate of."""
+    rows = store.query(_EXPLAINED, _asked(urls), max_rows=len(urls)).rows
+    return {row[0]: PageForExplanation(*row[1:]) for row in rows}
 
 
-def find_page(cursor: duckdb.DuckDBPyConnection, url: str) -> int | None:
-    """The same, its number alone."""
-    rows = cursor.execute(_FIND, [url_key(url), url]).fetchall()
-    return int(rows[0][0]) if rows else None
+def find_pages(cursor: duckdb.DuckDBPyConnection, urls: Sequence[str]) -> dict[str, int]:
+    """The same, their numbers alone."""
+    return dict(cursor.execute(_FIND, _asked(urls)).fetchall())
+
+
+def _asked(urls: Sequence[str]) -> dict[str, Any]:
+    return {"keys": [url_key(url) for url in urls], "urls": list(urls)}
 
 
 def find_url(cursor: duckdb.DuckDBPyConnection, url: str) -> int | None:
@@ -362,21 +374,28 @@ def find_url(cursor: duckdb.DuckDBPyConnection, url: str) -> int | None:
     return int(rows[0][0]) if rows else None
 
 
-def page_facts(cursor: duckdb.DuckDBPyConnection, oid: int, max_text_chars: int) -> dict[str, Any]:
-    """What was received for a stored page, its texts, and where its record lies."""
-    [facts] = cursor.execute(_FACTS, [oid, max_text_chars]).fetchall()
-    return dict(zip(_FACT_NAMES, facts, strict=True))
+def page_facts(
+    cursor: duckdb.DuckDBPyConnection, oids: Sequence[int], max_text_chars: int
+) -> dict[int, dict[str, Any]]:
+    """What was received for some stored pages, their texts, and where the record of each lies."""
+    rows = cursor.execute(_FACTS, [list(oids), max_text_chars]).fetchall()
+    return {row[0]: dict(zip(_FACT_NAMES, row, strict=True)) for row in rows}
 
 
-def page_judgements(cursor: duckdb.DuckDBPyConnection, oid: int) -> list[dict[str, Any]]:
-    """All judgements of a page, oldest first."""
-    rows = cursor.execute(_JUDGEMENTS, [oid]).fetchall()
-    return [dict(zip(_JUDGEMENT_NAMES, row, strict=True)) for row in rows]
+def page_judgements(cursor: duckdb.DuckDBPyConnection, oids: Sequence[int]) -> dict[int, list[dict[str, Any]]]:
+    """All judgements of some pages, oldest first."""
+    found: dict[int, list[dict[str, Any]]] = {oid: [] for oid in oids}
+    for oid, *row in cursor.execute(_JUDGEMENTS, [list(oids)]).fetchall():
+        found[oid].append(dict(zip(_JUDGEMENT_NAMES, row, strict=True)))
+    return found
 
 
-def same_pages(cursor: duckdb.DuckDBPyConnection, oid: int, limit: int) -> list[dict[str, str]]:
-    """The URLs that were redirected to a page, or found to be duplicates of it, and by which step."""
-    return [{"url": url, "step": step} for url, step in cursor.execute(_SAME, [oid, limit]).fetchall()]
+def same_pages(cursor: duckdb.DuckDBPyConnection, oids: Sequence[int], limit: int) -> dict[int, list[dict[str, str]]]:
+    """The URLs that were redirected to each of some pages, or found to be duplicates of it, and by which step."""
+    found: dict[int, list[dict[str, str]]] = {oid: [] for oid in oids}
+    for oid, url, step in cursor.execute(_SAME, [list(oids), limit]).fetchall():
+        found[oid].append({"url": url, "step": step})
+    return found
 
 
 # -- several pages
@@ -580,9 +599,12 @@ def new_period(
     return until, since
 
 
-def best_linked(cursor: duckdb.DuckDBPyConnection, kcid: int, limit: int) -> list[LinkedPage]:
-    """The best hubs and authorities of a topic, or of all wanted topics for the root; best first."""
-    rows = cursor.execute(_LINKED, {"kcid": kcid, "limit": limit}).fetchall()
+def best_linked(cursor: duckdb.DuckDBPyConnection, kcid: int, limit: int, *, relevant: bool) -> list[LinkedPage]:
+    """The best hubs and authorities of a topic, or of all wanted topics for the root; best first.
+
+    `relevant` leaves out what is not a relevant page: a hub may be about something else, and need not be fetched.
+    """
+    rows = cursor.execute(_LINKED, {"kcid": kcid, "limit": limit, "relevant": relevant}).fetchall()
     return [LinkedPage(*row) for row in rows]
 
 

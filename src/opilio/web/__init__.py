@@ -8,8 +8,8 @@ REST routes that call one operation are derived from the table of operations (`a
 the other routes: `start.py` (start page, sign-in, new collections), `browsing.py` (topics and pages), `finding.py`
 (search), `watching.py` (the crawl), `teaching.py` (training data and models), `asking.py` (questions of the crawl),
 `reviewing.py` (clusters and reviews), `console.py` (SQL), `peering.py` (what other servers of a federation ask for).
-`publishing.py` writes a portal as files. `federated.py` and `federation_pages.py` are another application: one search
-over several collections.
+`publishing.py` writes a portal as files, and `site_index.py` the index that its search reads. `federated.py` and
+`federation_pages.py` are another application: one search over several collections.
 
 Invariants: reading needs no permission (the server listens on loopback). Everything that changes state goes through the
 REST API, or through a plain form where a page works without JavaScript. It needs the token that `opilio serve` prints:

@@ -4,37 +4,51 @@ The templates are those of the live portal; links between pages are relative (`S
 everything that needs a server is left out. Files are named by hashes, so no foreign title or address becomes the name
 of a file. Every page has a Content-Security-Policy that allows it to load the files of the site and nothing else.
 
+A site has a search over the texts of its pages (`site_index.py`), feeds of its newest pages, and tags for social
+previews. Where the address of the site is known (`base_url`), links in these are complete, and there is a sitemap.
+
 A site is written to a temporary folder and then moved into place, so readers see the old site or the new one.
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime
+import email.utils
 import hashlib
 import json
+import re
 import secrets
 import shutil
+import uuid
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
-
-import jinja2
+from urllib.parse import urlsplit
 
 import opilio
 from opilio.errors import InputError
+from opilio.model import RELEVANT
 from opilio.search.portal import LINKED, PER_PAGE
+from opilio.search.snippets import summary_of
 from opilio.web.browsing import page_values
 from opilio.web.front import front_values
 from opilio.web.pages import asset, environment
+from opilio.web.site_index import SiteIndex
 
 MARKER = "opilio-site.json"
 """This file marks a folder that was made here: only such a folder is replaced."""
 PAGES_PER_TOPIC = 100
-READ_PAGES = 20
+READ_PAGES = 100
 """How many pages are read at a time."""
+DISTILLED = 100
+"""Hubs, and authorities, among which those of the front are looked for when no crawl stored any."""
 FILES = ("opilio.css", "opilio.svg", "published.js")
-SCRIPT_SIGNS = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-MAX_TITLE_CHARS = 200
+FEED_PAGES = 50
+SITEMAP_URLS = 50_000
+"""As many as sitemaps.org allows in one file."""
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 Progress = Callable[[int, int], None]
 
@@ -97,41 +111,92 @@ def file_name(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:20]
 
 
+@dataclass(frozen=True)
+class Card:
+    """What a link to one of the pages of a site shows in a chat or a social network."""
+
+    title: str
+    description: str = ""
+
+
+@dataclass(frozen=True)
+class FeedEntry:
+    """A page in the feeds."""
+
+    url: str
+    title: str
+    summary: str
+    topic: str
+    visited: str
+    path: str
+    """Its page in the site."""
+
+    @property
+    def rfc3339(self) -> str:
+        """When it was fetched, as Atom wants it."""
+        return f"{self.visited.replace(' ', 'T')}Z"
+
+    @property
+    def rfc822(self) -> str:
+        """... and as RSS wants it."""
+        time = datetime.datetime.fromisoformat(self.visited).replace(tzinfo=datetime.UTC)
+        return email.utils.format_datetime(time, usegmt=True)
+
+
 def publish(
     collection: Browsed,
     target: Path | str,
     *,
     name: str,
     pages_per_topic: int = PAGES_PER_TOPIC,
+    base_url: str = "",
     progress: Progress = lambda done, total: None,
 ) -> dict[str, int]:
     """Write the portal of a collection to the folder `target`; how many topics and pages are in it.
 
-    Topics with relevant pages are published, each with its best `pages_per_topic`. `progress` is called with the number
-    of files written and the total. An existing folder is replaced if it was made by this function, else refused.
+    Topics with relevant pages are published, each with its best `pages_per_topic`. `base_url` is where the site will
+    be: then it has a sitemap, and previews with pictures. `progress` is called with the number of files written and the
+    total. An existing folder is replaced if it was made by this function, else refused.
     """
+    base_url = _checked_base(base_url)
     with _replacing(Path(target).resolve()) as folder:  # follow a symbolic link: the site may be elsewhere
-        site = _Site(collection, folder, name, pages_per_topic)
+        site = _Site(collection, folder, name, pages_per_topic, base_url)
         return site.write(progress)
+
+
+def _checked_base(url: str) -> str:
+    """The address of a site, with a slash at its end; '' when none is given."""
+    if not url:
+        return ""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise InputError(f"{url}: not the address of a site", "Give one such as https://example.org/birds/.")
+    return url if url.endswith("/") else f"{url}/"
 
 
 class _Site:
     """Writes the files of one site."""
 
-    def __init__(self, collection: Browsed, folder: Path, name: str, pages_per_topic: int) -> None:
+    def __init__(self, collection: Browsed, folder: Path, name: str, pages_per_topic: int, base_url: str) -> None:
         self._collection, self._folder, self._name, self._most = collection, folder, name, pages_per_topic
+        self._base_url = base_url
         self._environment = environment()
+        self._environment.filters["xml"] = lambda text: _NOT_XML.sub(" ", text)
+        self._index = SiteIndex(folder)
+        self._feed: list[FeedEntry] = []
+        self._written: list[tuple[str, str]] = []
+        """Every page of the site with the time of its content, '' for now: for the sitemap."""
         self._front = collection.portal()
         if not self._front["hubs"] and not self._front["authorities"]:  # no crawl kept a link analysis
-            best = collection.distill(top=LINKED)
-            self._front |= {"hubs": best["hubs"], "authorities": best["authorities"]}
+            best = collection.distill(top=DISTILLED)
+            for kind in ("hubs", "authorities"):
+                relevant = [page for page in best[kind] if page["relevance"] >= RELEVANT and page["state"] == "fetched"]
+                self._front[kind] = relevant[:LINKED]
         self._topics: dict[str, str] = {}
         self._named: dict[str, str] = {}
         """The files of topics by all that lists call them: the root has no path, and goes by its name."""
         self._lists: dict[str, dict[str, Any]] = {}
         self._pages: dict[str, str] = {}
-        self._found: dict[str, dict[str, Any]] = {}
-        """Every page of a list by its address, as the first list has it."""
 
     def write(self, progress: Progress) -> dict[str, int]:
         """Read the lists first: they decide what is published, and so what can be linked to."""
@@ -154,8 +219,13 @@ class _Site:
         for start in range(0, len(urls), READ_PAGES):
             progress(len(self._topics) + start, total)
             self._write_pages(urls[start : start + READ_PAGES])
-        self._write("index.html", "portal.html", "", **front_values(self._front), since_visit=False)
-        self._write("search.html", "published_search.html", "")
+        front = front_values(self._front)
+        card = Card(self._name, front["headline"])
+        self._write("index.html", "portal.html", "", card, **front, since_visit=False)
+        self._write("search.html", "published_search.html", "", Card(f"Search {self._name}"))
+        self._index.finish()
+        self._write_feeds()
+        self._write_sitemap()
         self._write_assets()
         progress(total, total)
         return {"topics": len(self._topics), "pages": len(self._pages)}
@@ -169,7 +239,6 @@ class _Site:
         self._topics[node["topic"]] = file_name(node["topic"])
         for page in report["results"]:
             self._pages.setdefault(page["url"], f"{file_name(page['url'])}.html")
-            self._found.setdefault(page["url"], page)
 
     def _write_list(self, topic: str) -> None:
         report = self._lists[topic]
@@ -177,38 +246,69 @@ class _Site:
         for number in range(1, last + 1):
             part = {"results": results[(number - 1) * PER_PAGE : number * PER_PAGE], "page": number, "last_page": last}
             path = f"topics/{numbered(self._topics[topic], number)}"
-            self._write(path, "topic.html", "../", **(report | part), analysed=False)
+            about = report["about"]
+            card = Card(about["name"], about["description"] or f"{about['relevant']:,} relevant pages")
+            self._write(path, "topic.html", "../", card, **(report | part), analysed=False)
 
     def _write_pages(self, urls: list[str]) -> None:
         for url, report in zip(urls, self._collection.pages(urls), strict=True):
             if not report["stored"]:
                 raise InputError(f"{url}: it was removed while the site was written", "Publish again.")
-            self._write(f"pages/{self._pages[url]}", "page.html", "../", **page_values(report))
+            self._write_page(report, f"pages/{self._pages[url]}")
 
-    def _write(self, path: str, template: str, to_top: str, **values: Any) -> None:
-        shown = {
-            "name": self._name, "place": "", "base": "published_base.html", "live": False, "choices": (),
-            "links": SiteLinks(to_top, self._named, self._pages),
+    def _write_page(self, report: dict[str, Any], path: str) -> None:
+        url, title, topic = report["url"], report["title"], report["topic"]
+        summary = summary_of(title, report["description"], report["main_text"] or report["text"])
+        self._write(path, "page.html", "../", Card(title or url, summary), report["visited"], **page_values(report))
+        topic_file = self._named.get(topic, "")
+        result = {
+            "title": title, "url": url, "file": self._pages[url], "topic": topic,
+            "topic_file": topic_file and f"{topic_file}.html",
         }  # fmt: skip
-        text = _rendered(self._environment, template, {**shown, **values})
+        self._index.add(result, title, report["text"], f"{url} {topic}", report["main_text"] or report["text"])
+        self._feed.append(FeedEntry(url, title or url, summary, topic, report["visited"], path))
+
+    def _write(self, path: str, template: str, to_top: str, card: Card, visited: str = "", **values: Any) -> None:
+        shown: dict[str, Any] = {
+            "name": self._name, "place": "", "base": "published_base.html", "live": False, "choices": (),
+            "links": SiteLinks(to_top, self._named, self._pages), "card": card, "base_url": self._base_url,
+            "path": "" if path == "index.html" else path,
+        }  # fmt: skip
+        self._render(path, template, {**shown, **values})
+        self._written.append((shown["path"], visited))
+
+    def _render(self, path: str, template: str, values: dict[str, Any]) -> None:
+        text = self._environment.get_template(template).render(values)
         (self._folder / path).write_text(text, encoding="utf-8", errors="replace")
+
+    def _write_feeds(self) -> None:
+        """The pages of the site that were fetched last, newest first."""
+        newest = sorted(self._feed, key=lambda entry: (entry.visited, entry.url), reverse=True)[:FEED_PAGES]
+        values = {
+            "name": self._name, "base_url": self._base_url, "entries": newest,
+            "identity": self._base_url or uuid.uuid5(uuid.NAMESPACE_URL, f"opilio:{self._name}").urn,
+        }  # fmt: skip
+        self._render("rss.xml", "published_rss.xml", values)
+        self._render("atom.xml", "published_atom.xml", values)
+
+    def _write_sitemap(self) -> None:
+        """The addresses of all pages, in several files where there are too many for one."""
+        if not self._base_url:
+            return
+        values: dict[str, Any] = {"base_url": self._base_url, "files": []}
+        starts = range(0, len(self._written), SITEMAP_URLS)
+        if len(starts) > 1:
+            values["files"] = [f"sitemap-{number}.xml" for number in range(1, len(starts) + 1)]
+            self._render("sitemap.xml", "published_sitemap.xml", values | {"pages": []})
+        for start, file in zip(starts, values["files"] or ["sitemap.xml"], strict=True):
+            pages = self._written[start : start + SITEMAP_URLS]
+            self._render(file, "published_sitemap.xml", values | {"files": [], "pages": pages})
 
     def _write_assets(self) -> None:
         for name in FILES:
             (self._folder / name).write_bytes(asset(name))
-        places = {topic: place for place, topic in enumerate(self._named)}
-        rows = [
-            [page["title"][:MAX_TITLE_CHARS], url, places.get(page["topic"], -1), self._pages[url]]
-            for url, page in self._found.items()
-        ]
-        index = {"topics": [[topic, f"{name}.html"] for topic, name in self._named.items()], "pages": rows}
-        (self._folder / "search-index.js").write_text(f"window.opilioIndex = {script_json(index)};\n", "utf-8")
         about = {"made_by": "opilio publish", "version": opilio.__version__, "name": self._name}
         (self._folder / MARKER).write_text(json.dumps(about) + "\n", "utf-8")
-
-
-def _rendered(made: jinja2.Environment, template: str, values: dict[str, Any]) -> str:
-    return made.get_template(template).render(values)
 
 
 def _with_pages(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -217,12 +317,6 @@ def _with_pages(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield node
         for child in node["children"]:
             yield from _with_pages(child)
-
-
-def script_json(value: Any) -> str:
-    """JSON that is safe inside a script, whatever texts are in it."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return "".join(SCRIPT_SIGNS.get(sign, sign) for sign in text).encode("utf-8", "replace").decode()
 
 
 @contextlib.contextmanager

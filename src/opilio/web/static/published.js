@@ -1,52 +1,193 @@
-// Searching a published portal: all words must be in the title, the address or the topic; titles count most.
+// Searching a published portal. The index is a folder of small scripts, which are loaded when a search needs them:
+// scripts load from a disk too. Each calls opilioPart; site_index.py writes them, and says what is in them.
 "use strict";
 
-const MAX_SHOWN = 50;
-const index = window.opilioIndex;
-const fold = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
-const rows = index.pages.map(([title, url, topic, file]) => ({
-  title, url, file, topic: index.topics[topic] || ["", ""], inTitle: fold(title), inUrl: fold(url),
-  inTopic: fold((index.topics[topic] || [""])[0]),
-}));
+const SHOWN = 10, LEAD_CHARS = 60, SNIPPET_CHARS = 240, MIN_PREFIX_CHARS = 3;
+const parts = new Map();
 
-function scoreOf(row, words) {
-  let score = 0;
-  for (const word of words) {
-    const found = (row.inTitle.includes(word) ? 4 : 0) + (row.inTopic.includes(word) ? 2 : 0) + (row.inUrl.includes(word) ? 1 : 0);
-    if (!found) return 0;
-    score += found;
+window.opilioPart = (name, value) => parts.get(name).resolve(value);
+
+function load(name) {
+  if (!parts.has(name)) {
+    const part = {};
+    part.value = new Promise((resolve, reject) => Object.assign(part, { resolve, reject }));
+    parts.set(name, part);
+    const script = document.createElement("script");
+    script.src = `search/${name}.js`;
+    script.onerror = () => part.reject(new Error(`search/${name}.js cannot be loaded`));
+    document.head.append(script);
   }
-  return score;
+  return parts.get(name).value;
 }
 
-function link(text, to, name) {
-  const made = document.createElement("a");
-  made.textContent = text;
-  made.href = to;
-  made.className = name;
+// -- words, as site_index.words_of has them
+
+const fold = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLowerCase();
+
+function wordsOf(text, unspaced) {
+  const run = new RegExp(`[${unspaced}]+|(?:(?![${unspaced}])[\\p{L}\\p{N}])+`, "gu");
+  return [...fold(text).matchAll(run)].flatMap(([word]) => {
+    if (word.length < 2 || !new RegExp(`[${unspaced}]`).test(word)) return [word];
+    return [...word.slice(1)].map((_, at) => word.slice(at, at + 2));
+  });
+}
+
+// A word in other forms: singular and plural. Longer words that begin with it are found anyway.
+function formsOf(word) {
+  const forms = [word.replace(/ies$/, "y"), word.replace(/es$/, ""), word.replace(/s$/, ""), word.replace(/y$/, "ies")];
+  return new Set(forms.filter((form) => form !== word && form.length >= MIN_PREFIX_CHARS));
+}
+
+// -- finding
+
+// The numbers of the parts of the vocabulary that may have a word, or longer ones that begin with it.
+function partsWith(word, first, isPrefix) {
+  let at = 0;
+  while (at + 1 < first.length && first[at + 1] <= word) at++;
+  const found = [at];
+  while (isPrefix && at + 1 < first.length && first[at + 1].startsWith(word)) found.push(++at);
+  return found;
+}
+
+// The scores of the pages that have a word, and the words of the vocabulary that count as it.
+async function pagesWith(word, index) {
+  const forms = formsOf(word), scores = new Map(), matched = [];
+  const isPrefix = word.length >= MIN_PREFIX_CHARS;
+  const numbers = new Set(partsWith(word, index.first, isPrefix));
+  for (const form of forms) partsWith(form, index.first, false).forEach((number) => numbers.add(number));
+  const loaded = await Promise.all([...numbers].map((number) => load(`words/${number}`)));
+  for (const [term, ...postings] of loaded.flat()) {
+    const isForm = term === word || forms.has(term);
+    if (!isForm && !(isPrefix && term.startsWith(word))) continue;
+    matched.push(term);
+    const share = isForm ? 1 : (word.length / term.length) ** 2;  // the longer a word is, the less it is the same one
+    for (let at = 0; at < postings.length; at += 2) {
+      scores.set(postings[at], (scores.get(postings[at]) || 0) + share * postings[at + 1]);
+    }
+  }
+  return { scores, matched };
+}
+
+// Pages by score, best first: those that have all words, or if there are none, those that have some.
+async function find(text) {
+  const index = await load("index");
+  const words = [...new Set(wordsOf(text, index.unspaced))];
+  const found = await Promise.all(words.map((word) => pagesWith(word, index)));
+  const total = new Map(), hits = new Map();
+  for (const { scores } of found) {
+    for (const [page, score] of scores) {
+      total.set(page, (total.get(page) || 0) + score);
+      hits.set(page, (hits.get(page) || 0) + 1);
+    }
+  }
+  const most = Math.max(0, ...hits.values());
+  const pages = [...total].filter(([page]) => hits.get(page) === most);
+  pages.sort((one, other) => other[1] - one[1] || one[0] - other[0]);
+  return {
+    words, index, pages: pages.map(([page]) => page), isAll: most === words.length,
+    matched: new Set(found.flatMap(({ matched }) => matched)),
+  };
+}
+
+// -- showing
+
+// The places of words of a text that match: [start, end, ...].
+function matchesIn(text, found) {
+  const { unspaced } = found.index;
+  const run = new RegExp(`[${unspaced}]+|(?:(?![${unspaced}])[\\p{L}\\p{N}\\p{M}])+`, "gu");
+  const places = [];
+  for (const match of text.matchAll(run)) {
+    if (wordsOf(match[0], unspaced).some((word) => found.matched.has(word))) {
+      places.push([match.index, match.index + match[0].length]);
+    }
+  }
+  return places;
+}
+
+// The window of a text with the most matches: pieces of text, each with whether it matches.
+function snippet(text, found) {
+  const places = matchesIn(text, found);
+  let best = 0, most = 0;
+  places.forEach(([start], at) => {
+    let count = 0;
+    while (at + count < places.length && places[at + count][1] <= start + SNIPPET_CHARS - LEAD_CHARS) count++;
+    if (count > most) [best, most] = [start, count];
+  });
+  const begin = best > LEAD_CHARS ? text.indexOf(" ", best - LEAD_CHARS) + 1 || best : 0;
+  let end = Math.min(text.length, begin + SNIPPET_CHARS);
+  if (end < text.length && text.lastIndexOf(" ", end) > begin) end = text.lastIndexOf(" ", end);
+  return [...(begin ? [["… ", false]] : []), ...pieces(text, begin, end, places), ...(end < text.length ? [[" …", false]] : [])];
+}
+
+function pieces(text, begin, end, places) {
+  const made = [];
+  let at = begin;
+  for (const [start, stop] of places) {
+    if (start < at || stop > end) continue;
+    made.push([text.slice(at, start), false], [text.slice(start, stop), true]);
+    at = stop;
+  }
+  return [...made, [text.slice(at, end), false]];
+}
+
+function element(tag, name, ...content) {
+  const made = document.createElement(tag);
+  if (name) made.className = name;
+  made.append(...content);
   return made;
 }
 
-function shown(row) {
-  const item = document.createElement("li");
-  const address = document.createElement("div");
-  address.className = "address";
-  address.textContent = row.url;
-  item.append(link(row.title || row.url, "pages/" + row.file, "title"), address);
-  if (row.topic[0]) item.append(link(row.topic[0], "topics/" + row.topic[1], "quiet"));
+function link(to, name, ...content) {
+  const made = element("a", name, ...content);
+  made.href = to;
+  return made;
+}
+
+const marked = (some) => some.map(([text, isMatch]) => (isMatch ? element("mark", "", text) : text));
+
+function shown(page, found) {
+  const title = page.title || page.url;
+  const item = element("li", "", link(`pages/${page.file}`, "title", ...marked(pieces(title, 0, title.length, matchesIn(title, found)))));
+  item.append(element("div", "address", page.url));
+  if (page.text) item.append(element("p", "snippet", ...marked(snippet(page.text, found))));
+  if (page.topic) item.append(element("div", "quiet", page.topic_file ? link(`topics/${page.topic_file}`, "", page.topic) : page.topic));
   return item;
 }
 
-function search(text) {
-  const words = fold(text).split(/\s+/).filter(Boolean);
-  const scored = words.length ? rows.map((row) => [scoreOf(row, words), row]).filter(([score]) => score) : [];
-  scored.sort((one, other) => other[0] - one[0]);
-  const most = scored.length > MAX_SHOWN ? `, the best ${MAX_SHOWN} shown` : "";
-  document.getElementById("count").textContent = words.length ? `${scored.length} pages${most}` : `${rows.length} pages can be searched`;
-  document.getElementById("found").replaceChildren(...scored.slice(0, MAX_SHOWN).map(([, row]) => shown(row)));
+let asked = 0;
+
+async function search(text) {
+  const mine = ++asked;
+  const found = await find(text);
+  if (mine !== asked) return;  // the reader has typed on
+  const count = found.pages.length, all = found.index.pages;
+  const pages = `${count.toLocaleString("en")} ${count === 1 ? "page" : "pages"}`;
+  document.getElementById("count").textContent = !found.words.length
+    ? `${all.toLocaleString("en")} pages can be searched: their titles, texts, addresses and topics.`
+    : !count ? "No page has any of these words." : found.isAll ? `${pages}.` : `No page has all of these words; ${pages} ${count === 1 ? "has" : "have"} some.`;
+  const list = document.getElementById("found"), more = document.getElementById("more");
+  list.replaceChildren();
+  more.replaceChildren();
+  await showMore(found, 0, mine);
+}
+
+async function showMore(found, from, mine) {
+  const loaded = await Promise.all(found.pages.slice(from, from + SHOWN).map((page) => load(`pages/${page}`)));
+  if (mine !== asked) return;
+  document.getElementById("found").append(...loaded.map((page) => shown(page, found)));
+  const left = found.pages.length - from - SHOWN;
+  const button = element("button", "", `Show ${Math.min(SHOWN, left)} more`);
+  button.type = "button";
+  button.addEventListener("click", () => showMore(found, from + SHOWN, mine));
+  document.getElementById("more").replaceChildren(...(left > 0 ? [button] : []));
+}
+
+function fail(error) {
+  document.getElementById("count").textContent = error.message;
 }
 
 const field = document.getElementById("words");
-field.addEventListener("input", () => search(field.value));
+field.value = new URLSearchParams(location.search).get("q") || "";
+field.addEventListener("input", () => search(field.value).catch(fail));
 field.focus();
-search(field.value);
+search(field.value).catch(fail);
