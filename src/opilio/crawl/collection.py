@@ -36,7 +36,7 @@ from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.operations import Operation, asking, browse, crawling, database, federation, reviewing, training
 from opilio.crawl.operations.client import OperationClient, is_running
 from opilio.crawl.phases import phase_at_start, strategy_in
-from opilio.crawl.restore import recover_pages, reopen, restore
+from opilio.crawl.restore import Recovery, reopen, restore
 from opilio.crawl.shipping import check_url
 from opilio.crawl.status import Counters, Status
 from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Workers
@@ -287,7 +287,7 @@ class Collection:
         scope = ScopeFilter(self.settings.scope, frozenset(map(_domain_of, store.load_seeds())))
         reopened = reopen(store, self.settings.limits, scope)
         absorber = self._absorber(store, scope, settings)
-        restore(store, absorber)
+        restore(store, absorber, self.folder / WARC_FOLDER)
         learner = absorber.frontier.learner
         if learner is not None:
             learn.prepare_from(store, settings, learner)
@@ -353,7 +353,7 @@ class Collection:
         return Absorber(settings, Frontier(settings, strategy, scope, ledger, topics), ledger)
 
     def _recover(self, store: Store, absorber: Absorber, setup: WorkerSetup) -> None:
-        count = recover_pages(store, absorber, setup, self.folder / WARC_FOLDER, time.time())
+        count = Recovery(store, absorber, setup, self.folder / WARC_FOLDER).run()
         if count:
             absorber.counters.add("pages recovered from WARC files", count)
 

@@ -25,7 +25,7 @@ import re
 import time
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,7 +36,11 @@ from opilio.errors import StoreError
 from opilio.settings import GIB
 
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+NOT_MODIFIED_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+OUTCOME_FIELD = "Opilio-Outcome"
+"""In the record of a response that was not kept whole: its outcome, so that the record alone tells what came of it."""
 REMEMBERED_PAYLOADS = 50_000
+WARC_PATTERN = "*.warc.gz"
 COMPRESSION_LEVEL = 1  # level 3 makes HTML 7 % smaller in 2.5 times the time; level 1 of zlib takes four times as long
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _PIECE_BYTES = 64 * 2**10
@@ -61,6 +65,20 @@ class _Seen(NamedTuple):
     record_id: str
 
 
+class RecordNote(NamedTuple):
+    """What a record says of its response beside the bytes."""
+
+    truncated: str = ""
+    """Why only the beginning of the response is there, as WARC-Truncated says it: length, time, disconnect, ..."""
+    outcome: str = ""
+    """The outcome of a response that was refused or broke off: only its head is there."""
+    unchanged_since_s: float = 0.0
+    """When the page was fetched that the server says has not changed (status 304); 0: the response is no such."""
+
+
+WHOLE = RecordNote()
+
+
 class WarcRecords(NamedTuple):
     """A request and its response, ready to be appended to a file."""
 
@@ -76,10 +94,10 @@ class RecordMaker:
         self._payloads: OrderedDict[bytes, _Seen] = OrderedDict()
 
     def make(
-        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes, *,
-        cut: bool = False,
+        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes,
+        note: RecordNote = WHOLE,
     ) -> WarcRecords:  # fmt: skip
-        """The records of a response and of the request that caused it; `cut`: `raw_body` is only a beginning."""
+        """The records of a response and of the request that caused it."""
         target, date = _header_value(url), _warc_date(started_s)
         digest = hashlib.sha1(raw_body, usedforsecurity=False).digest()
         seen = self._payloads.get(digest) if raw_body else None
@@ -87,9 +105,13 @@ class RecordMaker:
         common = [("WARC-Target-URI", target), ("WARC-Date", date)]
         if ip:
             common.append(("WARC-IP-Address", _header_value(ip)))
-        head = archived_head(raw_head, len(raw_body))
-        truncated = [("WARC-Truncated", "length")] if cut else []
-        response = _response(record_id, [*common, *truncated], head, raw_body, digest, seen)
+        head = archived_head(raw_head, len(raw_body), is_whole=not note.truncated)
+        fields = common + [("WARC-Truncated", note.truncated)] * bool(note.truncated)
+        fields += [(OUTCOME_FIELD, note.outcome)] * bool(note.outcome)
+        if note.unchanged_since_s:
+            response = _not_modified(record_id, fields, head, target, note.unchanged_since_s)
+        else:
+            response = _response(record_id, fields, head, raw_body, digest, seen)
         request = b""
         if request_head:
             concurrent = [*common, ("WARC-Concurrent-To", record_id)]
@@ -184,11 +206,11 @@ class WarcWriter:
         self._maker = RecordMaker()
 
     def write(
-        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes, *,
-        cut: bool = False,
+        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes,
+        note: RecordNote = WHOLE,
     ) -> WarcPlace:  # fmt: skip
         """Write a response with the request that caused it; the place of the response record."""
-        records = self._maker.make(url, ip, started_s, request_head, raw_head, raw_body, cut=cut)
+        records = self._maker.make(url, ip, started_s, request_head, raw_head, raw_body, note)
         try:
             return self._files.append(records)
         except StoreError:
@@ -204,8 +226,11 @@ class WarcWriter:
         self._files.close()
 
 
-def archived_head(raw_head: bytes, body_bytes: int) -> bytes:
-    """An HTTP head that fits the body as archived: no chunking, the true length, CRLF line ends, one blank line."""
+def archived_head(raw_head: bytes, body_bytes: int, *, is_whole: bool = True) -> bytes:
+    """An HTTP head that fits the body as archived: no chunking, the true length, CRLF line ends, one blank line.
+
+    The length that a server gave for a body that is not whole is kept under another name.
+    """
     lines = [line.rstrip(b"\r") for line in raw_head.split(b"\n")]
     kept = [lines[0] or b"HTTP/1.1 200 OK"]
     has_length = False
@@ -219,6 +244,7 @@ def archived_head(raw_head: bytes, body_bytes: int) -> bytes:
             kept.append(line)
         elif not has_length:
             has_length = True
+            kept += [] if is_whole else [b"X-Archive-Orig-" + line]
             kept.append(b"Content-Length: %d" % body_bytes)
     if not has_length and body_bytes:
         kept.append(b"Content-Length: %d" % body_bytes)
@@ -240,6 +266,19 @@ def _response(
         ("WARC-Refers-To-Date", seen.date),
     ]
     return _record("revisit", record_id, fields, content_type, head)
+
+
+def _not_modified(
+    record_id: str, common: list[tuple[str, str]], head: bytes, target: str, unchanged_since_s: float
+) -> bytes:
+    """A revisit record: the server says that the page is the one that was fetched before."""
+    fields = [
+        *common,
+        ("WARC-Profile", NOT_MODIFIED_PROFILE),
+        ("WARC-Refers-To-Target-URI", target),
+        ("WARC-Refers-To-Date", _warc_date(unchanged_since_s)),
+    ]
+    return _record("revisit", record_id, fields, "application/http;msgtype=response", head)
 
 
 def _warcinfo(name: str, user_agent: str) -> bytes:
@@ -307,6 +346,8 @@ class WarcRecord(NamedTuple):
     length: int
     cut: bool = False
     """Only the beginning of the body is there (WARC-Truncated)."""
+    outcome: str = ""
+    """The outcome of a response that was refused or broke off: only its head is there."""
 
 
 class _Member(NamedTuple):
@@ -322,21 +363,44 @@ class _Member(NamedTuple):
         return self.fields.get("warc-type", "")
 
 
-def recover(path: Path, from_offset: int = 0) -> Iterator[WarcRecord]:
+class Payloads:
+    """The bodies in some files, by their digests. The files are read when the first revisit needs a body."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+        self._places: dict[str, tuple[Path, int]] | None = None
+
+    def body(self, digest: str) -> bytes | None:
+        """The body with this digest; None when no intact record has it."""
+        if self._places is None:
+            self._places = {}
+            for path in self._paths:
+                with _Mapped(path) as data:
+                    for member in _members(data, 0):
+                        if member.kind == "response":
+                            self._places[member.fields.get("warc-payload-digest", "")] = (path, member.offset)
+        if digest not in self._places:
+            return None
+        path, offset = self._places[digest]
+        with _Mapped(path) as data:
+            parsed = _parse(_inflate(data, offset)[1])
+        return parsed[1].partition(b"\r\n\r\n")[2] if parsed else None
+
+
+def recover(path: Path, from_offset: int = 0, payloads: Payloads | None = None) -> Iterator[WarcRecord]:
     """Every intact response after `from_offset`. Damaged bytes are stepped over.
 
-    A revisit is given with the body it refers to when that stands in the same file; else it is left out.
+    A revisit is given with the body it refers to, when that is in this file or among the `payloads`; else it is left
+    out. Of a page that the server says has not changed, the head alone is given.
     """
-    bodies: dict[str, tuple[int, int]] | None = None
+    payloads = payloads or Payloads([path])
     with _Mapped(path) as data:
         for member in _members(data, from_offset):
             if member.kind not in ("response", "revisit"):
                 continue
             head, _, body = member.block.partition(b"\r\n\r\n")
-            if member.kind == "revisit":
-                if bodies is None:
-                    bodies = _payload_places(data)
-                found = _body_of(data, bodies.get(member.fields.get("warc-payload-digest", "")))
+            if member.kind == "revisit" and member.fields.get("warc-profile") != NOT_MODIFIED_PROFILE:
+                found = payloads.body(member.fields.get("warc-payload-digest", ""))
                 if found is None:
                     continue
                 body = found
@@ -349,6 +413,7 @@ def recover(path: Path, from_offset: int = 0) -> Iterator[WarcRecord]:
                 member.offset,
                 member.length,
                 "warc-truncated" in member.fields,
+                member.fields.get(OUTCOME_FIELD.lower(), ""),
             )
 
 
@@ -434,22 +499,6 @@ def _parse(plain: bytes) -> tuple[dict[str, str], bytes] | None:
     if not length.isdigit() or len(rest) < int(length):
         return None
     return fields, rest[: int(length)]
-
-
-def _payload_places(data: mmap.mmap | bytes) -> dict[str, tuple[int, int]]:
-    """Where each payload of the file stands, by its digest."""
-    places = {}
-    for member in _members(data, 0):
-        if member.kind == "response":
-            places[member.fields.get("warc-payload-digest", "")] = (member.offset, member.length)
-    return places
-
-
-def _body_of(data: mmap.mmap | bytes, place: tuple[int, int] | None) -> bytes | None:
-    if place is None:
-        return None
-    parsed = _parse(_inflate(data, place[0])[1])
-    return parsed[1].partition(b"\r\n\r\n")[2] if parsed else None
 
 
 def _seconds(date: str) -> float:
