@@ -36,7 +36,7 @@ from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.operations import Operation, asking, browse, crawling, database, federation, reviewing, training
 from opilio.crawl.operations.client import OperationClient, is_running
 from opilio.crawl.phases import phase_at_start, strategy_in
-from opilio.crawl.restore import Recovery, reopen, restore
+from opilio.crawl.restore import OnProgress, Recovery, reopen, restore
 from opilio.crawl.shipping import check_url
 from opilio.crawl.status import Counters, Status
 from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Workers
@@ -356,6 +356,21 @@ class Collection:
         count = Recovery(store, absorber, setup, self.folder / WARC_FOLDER).run()
         if count:
             absorber.counters.add("pages recovered from WARC files", count)
+
+    def read_archive(self, store: Store, on_progress: OnProgress) -> int:
+        """Take in all responses that only WARC files have, without a crawl; how many visits to pages there were."""
+        settings = override(self.settings, {"frontier.strategy": "best-first"})  # which needs nothing but the pages
+        scope = ScopeFilter(settings.scope, frozenset(map(_domain_of, store.load_seeds())))
+        absorber = self._absorber(store, scope, settings)
+        folder = self.folder / WARC_FOLDER
+        restore(store, absorber, folder)
+        self._offer_seeds(store, absorber)
+        url = settings.store.warc_url
+        moved = [Path(url).expanduser()] if url and "://" not in url else []
+        count = Recovery(store, absorber, self._worker_setup(store, settings), folder, *moved).run(on_progress)
+        absorber.counters.add("pages recovered from WARC files", count)
+        store.write(absorber.swap_batch())
+        return count
 
     @staticmethod
     def _offer_seeds(store: Store, absorber: Absorber) -> None:

@@ -116,8 +116,8 @@ class Recovery:
     collection did) is lost with the old database. Such a URL becomes a seed.
     """
 
-    def __init__(self, store: Store, absorber: Absorber, setup: WorkerSetup, warc_folder: Path) -> None:
-        self._store, self._absorber, self._setup, self._folder = store, absorber, setup, warc_folder
+    def __init__(self, store: Store, absorber: Absorber, setup: WorkerSetup, *warc_folders: Path) -> None:
+        self._store, self._absorber, self._setup, self._folders = store, absorber, setup, warc_folders
         self._frontier, self._ledger = absorber.frontier, absorber.ledger
         self._ends = store.load_warc_ends()
         self._rebuilds = not self._ends
@@ -127,7 +127,7 @@ class Recovery:
 
     def run(self, on_progress: OnProgress = lambda doing, done, steps: None) -> int:
         """Take in all of them, some at a time; how many visits to pages there were."""
-        paths = sorted(self._folder.glob(WARC_PATTERN))
+        paths = sorted(path for folder in self._folders for path in folder.glob(WARC_PATTERN))
         total = sum(max(0, path.stat().st_size - self._ends.get(path.name, 0)) for path in paths)
         done = 0
         for some in _pieces(self._unknown_records(paths)):

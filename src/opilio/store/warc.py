@@ -25,7 +25,7 @@ import re
 import time
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -37,6 +37,7 @@ from opilio.settings import GIB
 
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 NOT_MODIFIED_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+RESPONSES = ("response", "revisit")
 OUTCOME_FIELD = "Opilio-Outcome"
 """In the record of a response that was not kept whole: its outcome, so that the record alone tells what came of it."""
 REMEMBERED_PAYLOADS = 50_000
@@ -363,6 +364,72 @@ class _Member(NamedTuple):
         return self.fields.get("warc-type", "")
 
 
+class WarcPiece(NamedTuple):
+    """A part of a file: a record, or bytes that are none."""
+
+    offset: int
+    length: int
+    kind: str = ""
+    """The type of the record; '': these bytes are no intact record."""
+    url: str = ""
+    fields: Mapping[str, str] = {}
+    """The header of the record, with lower-case names."""
+    status: int = 0
+    """Of the HTTP response in it."""
+    content_type: str = ""
+    """The same."""
+
+
+def inspect(path: Path) -> Iterator[WarcPiece]:
+    """The parts of a file, from its first byte to its last. A record with a wrong digest is no intact one."""
+    end = 0
+    with _Mapped(path) as data:
+        for member in _members(data, 0):
+            if not _has_right_digest(member):
+                continue
+            if member.offset > end:
+                yield WarcPiece(end, member.offset - end)
+            end = member.offset + member.length
+            fields, status, content_type = member.fields, 0, ""
+            if member.kind in RESPONSES:
+                lines = member.block.partition(b"\r\n\r\n")[0].split(b"\r\n")
+                words = lines[0].split()
+                status = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+                types = [line for line in lines if line.lower().startswith(b"content-type:")]
+                content_type = types[0].partition(b":")[2].decode("latin-1").strip() if types else ""
+            yield WarcPiece(
+                member.offset,
+                member.length,
+                member.kind,
+                fields.get("warc-target-uri", ""),
+                fields,
+                status,
+                content_type,
+            )
+        if len(data) > end:
+            yield WarcPiece(end, len(data) - end)
+
+
+def _has_right_digest(member: _Member) -> bool:
+    stated = member.fields.get("warc-block-digest", "")
+    return not stated.startswith("sha1:") or stated == _base32(
+        hashlib.sha1(member.block, usedforsecurity=False).digest()
+    )
+
+
+def copy_pieces(path: Path, pieces: Iterable[WarcPiece], target: Path) -> dict[int, int]:
+    """Write some parts of a file to a new one; where each is there, by where it was."""
+    moved: dict[int, int] = {}
+    with path.open("rb") as source, target.open("wb") as file:
+        for piece in pieces:
+            source.seek(piece.offset)
+            moved[piece.offset] = file.tell()
+            file.write(source.read(piece.length))
+        file.flush()
+        os.fsync(file.fileno())
+    return moved
+
+
 class Payloads:
     """The bodies in some files, by their digests. The files are read when the first revisit needs a body."""
 
@@ -396,7 +463,7 @@ def recover(path: Path, from_offset: int = 0, payloads: Payloads | None = None) 
     payloads = payloads or Payloads([path])
     with _Mapped(path) as data:
         for member in _members(data, from_offset):
-            if member.kind not in ("response", "revisit"):
+            if member.kind not in RESPONSES:
                 continue
             head, _, body = member.block.partition(b"\r\n\r\n")
             if member.kind == "revisit" and member.fields.get("warc-profile") != NOT_MODIFIED_PROFILE:
