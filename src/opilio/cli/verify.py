@@ -22,8 +22,9 @@ def verify(folder: Path, as_json: bool) -> None:
     """Check whether the files of the collection FOLDER are intact and agree with each other.
 
     Every block of the database is read, every WARC record is compared with its digest, and every file of the search
-    index with its checksum; rows must refer to rows that exist, counters must equal tables, each page must have its WARC
-    record, and the index must have each page. Nothing is changed. While a crawl runs, some of this cannot be checked.
+    index with its checksum. Rows must refer to rows that exist, counters must equal tables, each page must have its
+    WARC record, and the index must have each page. Nothing is changed. While a crawl runs, some of this cannot be
+    checked.
 
     The exit code is 1 if anything is wrong. `opilio repair` mends it.
 

@@ -55,6 +55,7 @@ from opilio.settings.files import changing, write_settings
 from opilio.store import Store, urls
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.store.loader import SeedRecord
+from opilio.store.warc import warc_elsewhere
 from opilio.topics.inputs import read_inputs
 
 WARC_FOLDER = "warc"
@@ -365,9 +366,8 @@ class Collection:
         folder = self.folder / WARC_FOLDER
         restore(store, absorber, folder)
         self._offer_seeds(store, absorber)
-        url = settings.store.warc_url
-        moved = [Path(url).expanduser()] if url and "://" not in url else []
-        count = Recovery(store, absorber, self._worker_setup(store, settings), folder, *moved).run(on_progress)
+        folders = [place for place in (folder, warc_elsewhere(settings.store)) if place is not None]
+        count = Recovery(store, absorber, self._worker_setup(store, settings), *folders).run(on_progress)
         absorber.counters.add("pages recovered from WARC files", count)
         store.write(absorber.swap_batch())
         return count

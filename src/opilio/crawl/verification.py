@@ -44,7 +44,7 @@ from opilio.store.invariants import (
     warc_names,
 )
 from opilio.store.salvage import DatabaseCopy, missing_tables, reading_file, unreadable
-from opilio.store.warc import RESPONSES, WARC_PATTERN, WarcPiece, inspect
+from opilio.store.warc import RESPONSES, WARC_PATTERN, WarcPiece, inspect, warc_elsewhere
 
 WARC_FOLDER = "warc"
 MAX_EXAMPLES = 5
@@ -220,9 +220,8 @@ class Verifier:
 
     def _elsewhere(self, name: str) -> Path | None:
         """A file that was moved to another folder (`store.warc_url`)."""
-        url = self.settings.store.warc_url
-        path = Path(url).expanduser() / name
-        return path if url and "://" not in url and path.is_file() else None
+        folder = warc_elsewhere(self.settings.store)
+        return folder / name if folder is not None and (folder / name).is_file() else None
 
     # -- the index
 

@@ -33,7 +33,7 @@ from isal import igzip
 
 from opilio import __version__
 from opilio.errors import StoreError
-from opilio.settings import GIB
+from opilio.settings import GIB, StoreSettings
 
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 NOT_MODIFIED_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
@@ -48,6 +48,12 @@ _PIECE_BYTES = 64 * 2**10
 MAX_RECORD_BYTES = 256 * 2**20  # far above any body we accept; a bound on what damaged bytes can make us hold
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def warc_elsewhere(settings: StoreSettings) -> Path | None:
+    """The folder to which finished WARC files are moved; None: they stay, or go to a storage that is no folder."""
+    url = settings.warc_url
+    return Path(url).expanduser() if url and "://" not in url else None
 
 
 class WarcPlace(NamedTuple):
