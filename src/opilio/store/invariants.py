@@ -87,7 +87,16 @@ INVARIANTS = (
         """,
     ),
     Invariant("every URL has its host", _unknown("crawl", "sid", "sid", "hosts")),
-    Invariant("every topic has its parent", _unknown("topics", "pcid", "kcid", "topics")),
+    Invariant(
+        "every topic has its parent",
+        _unknown("topics", "pcid", "kcid", "topics"),
+        "places of topics in the tree, which are below the root now",
+        (
+            """
+            UPDATE topics SET pcid = CASE WHEN kcid <> 0 THEN 0 END WHERE pcid NOT IN (SELECT kcid FROM topics)
+            """,
+        ),
+    ),
     Invariant("every page has its URL", _unknown("pages", "oid"), "pages without a URL", (_delete("pages", "oid"),)),
     Invariant(
         "no page is stored twice",

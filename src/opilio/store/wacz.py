@@ -139,7 +139,7 @@ def _line(piece: WarcPiece, name: str) -> str:
     facts = {
         "url": piece.url,
         "mime": "warc/revisit" if piece.kind == "revisit" else piece.content_type.partition(";")[0].strip() or "-",
-        "status": str(piece.status), "digest": digest, "length": str(piece.length), "offset": str(piece.offset),
+        "status": str(piece.status or "-"), "digest": digest, "length": str(piece.length), "offset": str(piece.offset),
         "filename": name,
     }  # fmt: skip
     timestamp = re.sub(r"\D", "", piece.fields.get("warc-date", ""))[:14]

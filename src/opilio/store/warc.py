@@ -47,6 +47,7 @@ _GZIP_MAGIC = b"\x1f\x8b\x08"
 _PIECE_BYTES = 64 * 2**10
 MAX_RECORD_BYTES = 256 * 2**20  # far above any body we accept; a bound on what damaged bytes can make us hold
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -116,7 +117,7 @@ class RecordMaker:
         fields = common + [("WARC-Truncated", note.truncated)] * bool(note.truncated)
         fields += [(OUTCOME_FIELD, note.outcome)] * bool(note.outcome)
         if note.unchanged_since_s:
-            response = _not_modified(record_id, fields, head, target, note.unchanged_since_s)
+            response = _not_modified(record_id, fields, target, note.unchanged_since_s)
         else:
             response = _response(record_id, fields, head, raw_body, digest, seen)
         request = b""
@@ -275,17 +276,18 @@ def _response(
     return _record("revisit", record_id, fields, content_type, head)
 
 
-def _not_modified(
-    record_id: str, common: list[tuple[str, str]], head: bytes, target: str, unchanged_since_s: float
-) -> bytes:
-    """A revisit record: the server says that the page is the one that was fetched before."""
+def _not_modified(record_id: str, common: list[tuple[str, str]], target: str, unchanged_since_s: float) -> bytes:
+    """A revisit record: the server says that the page is the one that was fetched before.
+
+    It has no block, as the standard allows: pywb would replay a head of status 304 in place of the page.
+    """
     fields = [
         *common,
         ("WARC-Profile", NOT_MODIFIED_PROFILE),
         ("WARC-Refers-To-Target-URI", target),
         ("WARC-Refers-To-Date", _warc_date(unchanged_since_s)),
     ]
-    return _record("revisit", record_id, fields, "application/http;msgtype=response", head)
+    return _record("revisit", record_id, fields, "application/http;msgtype=response", b"")
 
 
 def _warcinfo(name: str, user_agent: str) -> bytes:
@@ -330,7 +332,8 @@ def _record_id() -> str:
 
 
 def _warc_date(at_s: float) -> str:
-    return datetime.datetime.fromtimestamp(at_s, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    """A time as WARC writes it, rounded as the database rounds it: the date of a record is that of its page."""
+    return (_EPOCH + datetime.timedelta(microseconds=round(at_s * 1e6))).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _write_error(path: Path, error: OSError) -> StoreError:
@@ -472,7 +475,9 @@ def recover(path: Path, from_offset: int = 0, payloads: Payloads | None = None) 
             if member.kind not in RESPONSES:
                 continue
             head, _, body = member.block.partition(b"\r\n\r\n")
-            if member.kind == "revisit" and member.fields.get("warc-profile") != NOT_MODIFIED_PROFILE:
+            if member.fields.get("warc-profile") == NOT_MODIFIED_PROFILE:
+                head = head or b"HTTP/1.1 304 Not Modified"
+            elif member.kind == "revisit":
                 found = payloads.body(member.fields.get("warc-payload-digest", ""))
                 if found is None:
                     continue
