@@ -165,7 +165,7 @@ def test_a_crawl_that_resumes_knows_where_redirects_lead(tmp_path: Path) -> None
     absorber = crawl("evidence", together=True, max_turns=-1)
     ledger = absorber.ledger = Ledger(Duplicates(absorber.settings.duplicates, bands), Counters())
     with Store.open(collection.folder) as store:
-        restore(store, absorber)
+        restore(store, absorber, tmp_path / "warc")
         oids = {url: oid for oid, url in store.query("SELECT oid, url FROM crawl").rows}
     first, moved, moved_again, last = (oids[web.url(place)] for place in range(4))
     assert [ledger.is_stored(oid) for oid in (first, moved, moved_again, last)] == [True, False, False, True]

@@ -23,7 +23,7 @@ from opilio.crawl.operations import crawling
 from opilio.errors import CollectionBusy, InputError
 from opilio.settings import SYSTEMS, Settings, defaults_of, differences, own_settings, to_toml
 from opilio.store import Result
-from opilio.store.export import STDOUT
+from opilio.store.export import FORMATS, STDOUT
 from opilio.store.questions import QUESTIONS
 from opilio.store.questions import question as find_question
 
@@ -157,11 +157,12 @@ def policy(folder: Path, order: str | None, strategy: str | None, n: int | None)
     help="Columns, separated by commas; by default the ten most useful ones.",
 )
 @click.option("--where", default="", help="SQL condition: \"relevance > 0.2 AND language = 'en'\".")
-@click.option("--format", "form", type=click.Choice(["jsonl", "csv", "parquet"]), help="Default: by TARGET's suffix.")
+@click.option("--format", "form", type=click.Choice(FORMATS), help="Default: by TARGET's suffix.")
 def export(folder: Path, target: str, columns: str, where: str, form: str | None) -> None:
     """Write the pages of FOLDER to TARGET: .jsonl, .csv or .parquet; `-` with --format writes to standard output.
 
-    The rows are those of the view `collection`. The original responses are in FOLDER/warc, as WARC 1.1.
+    The rows are those of the view `collection`. The original responses are in FOLDER/warc, as WARC 1.1. A TARGET that
+    ends with .wacz gets all of them in one file, with an index, for replay by pywb or ReplayWeb.page.
     """
     names = [name.strip() for name in columns.split(",") if name.strip()]
     collection = Collection(folder)

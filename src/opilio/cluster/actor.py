@@ -23,7 +23,7 @@ from opilio.crawl.worker import Worker
 from opilio.errors import OpilioError
 from opilio.model import Lease
 from opilio.process import collect_rarely
-from opilio.store.warc import RecordMaker, WarcPlace
+from opilio.store.warc import RecordMaker, RecordNote, WarcPlace
 
 FLUSH_S = 0.01  # parcels are sent together that are ready within this time: a call costs as much as a small page
 FLUSH_PARCELS = 32
@@ -39,9 +39,16 @@ class _Record:
         self.data = b""
 
     def write(
-        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes, *, cut: bool
+        self,
+        url: str,
+        ip: str,
+        started_s: float,
+        request_head: bytes,
+        raw_head: bytes,
+        raw_body: bytes,
+        note: RecordNote,
     ) -> WarcPlace:
-        records = self._maker.make(url, ip, started_s, request_head, raw_head, raw_body, cut=cut)
+        records = self._maker.make(url, ip, started_s, request_head, raw_head, raw_body, note)
         self.data = records.data
         return WarcPlace("", records.response_at, len(records.data) - records.response_at)
 

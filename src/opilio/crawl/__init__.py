@@ -20,7 +20,8 @@ caller opens the database (`operations/client.py`).
 
 Invariants: decisions are made in one process and without I/O; what waits (network, database, user) never blocks them.
 After kill -9 at any moment the next crawl rebuilds its memory from the tables, takes in the pages that only the WARC
-files have (`restore.py`), and continues.
+files have (`restore.py`), and continues. `verification.py` checks that all files of a collection are intact and agree,
+and `repair.py` makes them so.
 
 A worker process does not import the engine and starts quickly; so the names below are loaded on first use.
 """

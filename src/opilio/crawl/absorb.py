@@ -89,11 +89,6 @@ class Absorber:
         self._discovery.queue_pending()
         self.frontier.tiers.reprioritise()
 
-    def absorb_page(self, url: QueuedUrl, visit: Visit, now_s: float) -> None:
-        """Take in the visit of a page that is no longer in the frontier."""
-        self._absorb_page(url, visit, now_s)
-        self._discovery.queue_pending()
-
     def _absorb_lease(self, visit: Visit, now_s: float) -> None:
         fetch = visit.fetch
         url = self.frontier.ended(visit.lease, fetch.outcome, now_s, fetch.retry_after_s)

@@ -36,7 +36,7 @@ from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.operations import Operation, asking, browse, crawling, database, federation, reviewing, training
 from opilio.crawl.operations.client import OperationClient, is_running
 from opilio.crawl.phases import phase_at_start, strategy_in
-from opilio.crawl.restore import recover_pages, reopen, restore
+from opilio.crawl.restore import OnProgress, Recovery, reopen, restore
 from opilio.crawl.shipping import check_url
 from opilio.crawl.status import Counters, Status
 from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Workers
@@ -55,6 +55,7 @@ from opilio.settings.files import changing, write_settings
 from opilio.store import Store, urls
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.store.loader import SeedRecord
+from opilio.store.warc import warc_elsewhere
 from opilio.topics.inputs import read_inputs
 
 WARC_FOLDER = "warc"
@@ -288,7 +289,7 @@ class Collection:
         scope = ScopeFilter(self.settings.scope, frozenset(map(_domain_of, store.load_seeds())))
         reopened = reopen(store, self.settings.limits, scope)
         absorber = self._absorber(store, scope, settings)
-        restore(store, absorber)
+        restore(store, absorber, self.folder / WARC_FOLDER)
         learner = absorber.frontier.learner
         if learner is not None:
             learn.prepare_from(store, settings, learner)
@@ -354,9 +355,23 @@ class Collection:
         return Absorber(settings, Frontier(settings, strategy, scope, ledger, topics), ledger)
 
     def _recover(self, store: Store, absorber: Absorber, setup: WorkerSetup) -> None:
-        count = recover_pages(store, absorber, setup, self.folder / WARC_FOLDER, time.time())
+        count = Recovery(store, absorber, setup, self.folder / WARC_FOLDER).run()
         if count:
             absorber.counters.add("pages recovered from WARC files", count)
+
+    def read_archive(self, store: Store, on_progress: OnProgress) -> int:
+        """Take in all responses that only WARC files have, without a crawl; how many visits to pages there were."""
+        settings = override(self.settings, {"frontier.strategy": "best-first"})  # which needs nothing but the pages
+        scope = ScopeFilter(settings.scope, frozenset(map(_domain_of, store.load_seeds())))
+        absorber = self._absorber(store, scope, settings)
+        folder = self.folder / WARC_FOLDER
+        restore(store, absorber, folder)
+        self._offer_seeds(store, absorber)
+        folders = [place for place in (folder, warc_elsewhere(settings.store)) if place is not None]
+        count = Recovery(store, absorber, self._worker_setup(store, settings), *folders).run(on_progress)
+        absorber.counters.add("pages recovered from WARC files", count)
+        store.write(absorber.swap_batch())
+        return count
 
     @staticmethod
     def _offer_seeds(store: Store, absorber: Absorber) -> None:

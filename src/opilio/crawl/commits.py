@@ -25,6 +25,7 @@ from opilio.model import Figures
 from opilio.settings import FrontierSettings, StoreSettings
 from opilio.store import Batch, Store
 from opilio.store import urls as stored_urls
+from opilio.store.urls import Validators
 
 OVERDUE = 4  # a batch that is this many times as large as it should be is waited for
 ALL_RETRIES_S = 253_370_764_800.0  # the year 9999: a refill may bring any URL; retries in memory are left out anyway
@@ -204,17 +205,17 @@ class Refills:
     def _may_queue(self, oid: int) -> bool:
         return self._absorber.ledger.is_open(oid) and not self._frontier.is_taken(oid)
 
-    def _validators(self, oids: list[int]) -> dict[int, tuple[str, str]]:
-        """ETag and Last-Modified of pages that are fetched again."""
+    def _validators(self, oids: list[int]) -> dict[int, Validators]:
+        """What makes requests for pages that are fetched again conditional."""
         wanted = [oid for oid in oids if oid in self._absorber.ledger.recrawls]
         return stored_urls.validators(self._store, wanted)
 
     def _from_row(
-        self, row: Any, validators: dict[int, tuple[str, str]], contexts: dict[int, tuple[str, bytes]]
+        self, row: Any, validators: dict[int, Validators], contexts: dict[int, tuple[str, bytes]]
     ) -> QueuedUrl:
         host = self._frontier.hosts[row.sid]
         url = QueuedUrl(row.oid, row.url, host, row.topic, row.depth, row.relevance, row.hops, row.numtries)
         url.priority = row.priority
-        url.etag, url.last_modified = validators.get(row.oid, ("", ""))
+        url.etag, url.last_modified, url.stored_s = validators.get(row.oid, Validators())
         url.anchor, url.neighbours = contexts.get(row.oid, ("", b""))
         return url

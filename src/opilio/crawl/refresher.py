@@ -210,7 +210,7 @@ class Refresher(BackgroundTask):
             host = frontier.hosts[page.sid]
             url = QueuedUrl(page.oid, page.url, host, topic, page.depth, page.relevance, page.hops)
             url.priority = FIRST_PRIORITY - place
-            url.etag, url.last_modified = page.etag, page.last_modified
+            url.etag, url.last_modified, url.stored_s = page.etag, page.last_modified, page.stored_s
             url.anchor, url.neighbours = contexts.get(page.oid, ("", b""))
             ledger.reopen(page.oid)
             ledger.recrawls.add(page.oid)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,27 +15,38 @@ from opilio.crawl.absorb import Absorber
 from opilio.crawl.messages import WorkerSetup
 from opilio.fetch.robots import RobotsRules
 from opilio.frontier import ABSENT, Frontier, HostState, QueuedUrl, ScopeFilter
-from opilio.model import HostReport, Lease, normalize, stored_code, url_key
-from opilio.settings import LimitSettings
+from opilio.model import HostReport, Lease, Outcome, UrlState, Visit, host_of, normalize, stored_code, url_key
+from opilio.model.url import path_of
+from opilio.settings import MIB, LimitSettings
 from opilio.store import Store, WarcRecord, recover, truncate_torn
 from opilio.store.census import count_queued
 from opilio.store.links import merge_steps
 from opilio.store.loader import STATES
 from opilio.store.urls import (
+    QueuedRow,
     hosts_dropped_by_scope,
     page_sketches,
-    queued_url,
+    queued_urls,
     recrawled_urls,
     requeue_dropped,
     trap_like_urls,
     unfollowed_urls,
 )
+from opilio.store.warc import WARC_PATTERN, Payloads
+from opilio.topics.hierarchy import ROOT
 
 if TYPE_CHECKING:
     from opilio.crawl.worker import Worker
 
+OnProgress = Callable[[str, int, int], object]
+"""Is told what is done now, and how much of how much."""
+ROBOTS_PATH = "/robots.txt"
+SEED_SOURCE = "WARC files"
+PIECE_RECORDS, PIECE_BYTES = 250, 32 * MIB
+"""Responses that are taken in between two commits: by their number, or by the size of their bodies."""
 
-def restore(store: Store, absorber: Absorber) -> None:
+
+def restore(store: Store, absorber: Absorber, warc_folder: Path) -> None:
     """Fill frontier, duplicates and counts from the database."""
     _hosts(store, absorber.frontier, absorber.settings.user_agent)
     absorber.ledger.stored_hosts = len(absorber.frontier.hosts)
@@ -47,7 +58,8 @@ def restore(store: Store, absorber: Absorber) -> None:
     for url, sid in trap_like_urls(store):
         frontier.traps.count(url, sid)
     waiting = count_queued(store)
-    if store.count_rows("runs"):  # URLs offered before the first refill stay cold: see recover_pages
+    if store.count_rows("runs") or any(warc_folder.glob(WARC_PATTERN)):
+        # URLs that are offered before the first refill stay cold: `Recovery` may take them out of the database.
         waiting = dict.fromkeys(frontier.tiers.queues, 0) | waiting
     frontier.tiers.set_cold_counts(waiting)
     absorber.ledger.recrawls.update(recrawled_urls(store))
@@ -95,63 +107,153 @@ def _pages(store: Store, absorber: Absorber) -> None:
         absorber.ledger.duplicates.restore(oid, sid, url, ip, size, content_hash, shingles or b"")
 
 
-def recover_pages(store: Store, absorber: Absorber, setup: WorkerSetup, warc_folder: Path, now_s: float) -> int:
-    """Take in the pages whose WARC record was written but whose batch was not committed. Returns how many.
+class Recovery:
+    """Takes in the responses that only WARC files have, in the order of time, as if they had just come.
 
-    So a crash loses no page that was written, and none of them is fetched again.
+    After a crash these are the last ones: those whose batch was not committed. So a crash loses no page that was
+    written, and none of them is fetched again. A database that knows of none of the files is new: then everything is
+    taken in. What the crawl knew of a URL but the files do not tell (that the user named it, that a sitemap or another
+    collection did) is lost with the old database. Such a URL becomes a seed.
     """
-    worker: Worker | None = None
-    recovered = 0
-    for path, record in _unknown_records(store, warc_folder):
+
+    def __init__(self, store: Store, absorber: Absorber, setup: WorkerSetup, *warc_folders: Path) -> None:
+        self._store, self._absorber, self._setup, self._folders = store, absorber, setup, warc_folders
+        self._frontier, self._ledger = absorber.frontier, absorber.ledger
+        self._ends = store.load_warc_ends()
+        self._rebuilds = not self._ends
+        self._reader: Worker | None = None
+        self._visited: set[int] = set()
+        self._rows: dict[int, QueuedRow] = {}
+
+    def run(self, on_progress: OnProgress = lambda doing, done, steps: None) -> int:
+        """Take in all of them, some at a time; how many visits to pages there were."""
+        paths = sorted(path for folder in self._folders for path in folder.glob(WARC_PATTERN))
+        total = sum(max(0, path.stat().st_size - self._ends.get(path.name, 0)) for path in paths)
+        done = 0
+        for some in _pieces(self._unknown_records(paths)):
+            self._commit()
+            self._rows = queued_urls(self._store, [oid for _, record in some if (oid := self._oid(record)) != ABSENT])
+            for path, record in some:
+                self._take(path, record)
+                done += record.length
+            on_progress("reading WARC files", min(done, total), total)
+        self._commit()
+        return len(self._visited)
+
+    def _commit(self) -> None:
+        batch = self._absorber.swap_batch()
+        if batch:
+            self._store.write(batch)
+
+    def _unknown_records(self, paths: Sequence[Path]) -> Iterator[tuple[Path, WarcRecord]]:
+        """The records that the database does not know of; torn ends are cut off."""
+        files: list[Iterator[tuple[Path, WarcRecord]]] = []
+        payloads = Payloads(paths)
+        for path in paths:
+            known_end = self._ends.get(path.name, 0)
+            truncate_torn(path, known_end)
+            files.append(zip(itertools.repeat(path), recover(path, known_end, payloads), strict=False))
+        # In order of time over all files, so that a page comes before the pages that it led to.
+        yield from heapq.merge(*files, key=lambda found: found[1].date_s)
+
+    def _oid(self, record: WarcRecord) -> int:
         url = normalize(record.url)
-        oid = absorber.frontier.known.get(url_key(url)) if url else ABSENT
-        if oid == ABSENT or not absorber.ledger.is_open(oid):
-            continue
-        worker = worker or _reader(setup)
-        queued = _taken_out(store, absorber, oid)
-        lease = Lease(oid, url, attempt=queued.numtries + 1)
-        absorber.ledger.leased(queued)  # it was under way when the crawl crashed
-        visit = worker.read_again(lease, record.ip, record.date_s, record.raw_head, record.raw_body, cut=record.cut)
+        return self._frontier.known.get(url_key(url)) if url else ABSENT
+
+    def _take(self, path: Path, record: WarcRecord) -> None:
+        """Take in one response, unless it is of no use."""
+        url, oid = normalize(record.url), self._oid(record)
+        if not url or (self._rebuilds and oid == ABSENT and self._take_contact(path, url, record)):
+            return
+        if not self._wants(oid):
+            return
+        visit = self._read(Lease(oid, url), path, record)
+        is_page = visit.document is not None or visit.fetch.outcome is Outcome.REDIRECT
+        if oid == ABSENT:
+            if not is_page:  # nothing that a page is known to have led to, and no page
+                return
+            oid = self._absorber.offer(url, parent=-1, depth=0, relevance=1.0, topic=ROOT, now_s=record.date_s)
+            if oid == ABSENT:
+                return
+            self._ledger.batch.seeds.add(url, ROOT, SEED_SOURCE, "", record.date_s)
+        if visit.fetch.outcome is Outcome.NOT_MODIFIED and not self._has_page(oid):  # the page itself is lost
+            return
+        lease = self._frontier.lease_page(self._taken_out(oid))
+        self._visited.add(oid)
+        self._absorber.absorb(msgspec.structs.replace(visit, lease=lease), record.date_s)
+
+    def _wants(self, oid: int) -> bool:
+        """Whether another response of a URL changes anything."""
+        if oid == ABSENT:
+            return self._rebuilds
+        if self._ledger.is_open(oid) or not self._rebuilds:
+            return self._ledger.is_open(oid)
+        state = self._ledger.states[oid]
+        is_untried = state is UrlState.DROPPED and oid not in self._visited
+        return self._has_page(oid) or state is UrlState.FAILED or is_untried
+
+    def _has_page(self, oid: int) -> bool:
+        return self._ledger.is_stored(oid) or oid in self._ledger.recrawls
+
+    def _take_contact(self, path: Path, url: str, record: WarcRecord) -> bool:
+        """Take in the robots.txt or a sitemap of a host, if the response is one."""
+        host = self._frontier.host(host_of(url), url[: url.index(":")])
+        sitemap = next((lease for lease in host.pending_sitemaps if lease.url == url), None)
+        if sitemap is not None:
+            lease = self._frontier.lease_sitemap(host, sitemap)
+        elif path_of(url) == ROBOTS_PATH:
+            lease = self._frontier.lease_contact(host)
+        else:
+            return False
+        self._absorber.absorb(self._read(lease, path, record), record.date_s)
+        return True
+
+    def _read(self, lease: Lease, path: Path, record: WarcRecord) -> Visit:
+        if self._reader is None:
+            from opilio.crawl.worker import Worker  # noqa: PLC0415  (the engine reads pages itself only after a crash)
+
+            self._reader = Worker(self._setup, archive=False)
+        visit = self._reader.read_again(lease, record)
         fetch = msgspec.structs.replace(
             visit.fetch, warc_file=path.name, warc_offset=record.offset, warc_bytes=record.length
         )
-        absorber.absorb_page(queued, msgspec.structs.replace(visit, fetch=fetch), now_s)
-        recovered += 1
-    return recovered
+        return msgspec.structs.replace(visit, fetch=fetch)
+
+    def _taken_out(self, oid: int) -> QueuedUrl:
+        """Take a URL out of the frontier, where it waits in the database or for another try; or reopen it."""
+        tiers, new = self._frontier.tiers, self._ledger.batch.urls
+        again = tiers.retries.remove(oid)
+        if again is not None:
+            return again
+        if new.oid and oid >= new.oid[0]:  # oids are dense
+            at = oid - new.oid[0]
+            row = QueuedRow(
+                new.url[at], new.sid[at], new.topic[at], new.depth[at], new.relevance[at], new.hops[at], 0,
+                new.priority[at],
+            )  # fmt: skip
+        else:
+            row = self._rows.get(oid) or queued_urls(self._store, [oid])[oid]
+        numtries = row.numtries
+        if self._ledger.is_open(oid):
+            tiers.forget_cold(row.topic)
+        else:
+            self._ledger.reopen(oid)
+            numtries = 0
+        host = self._frontier.hosts[row.sid]
+        queued = QueuedUrl(oid, row.url, host, row.topic, row.depth, row.relevance, row.hops, numtries)
+        queued.priority = row.priority
+        return queued
 
 
-def _unknown_records(store: Store, warc_folder: Path) -> Iterator[tuple[Path, WarcRecord]]:
-    """The records of WARC files that the database does not know of; torn ends are cut off."""
-    ends = store.load_warc_ends()
-    files: list[Iterator[tuple[Path, WarcRecord]]] = []
-    for path in sorted(warc_folder.glob("*.warc.gz")):
-        known_end = ends.get(path.name, 0)
-        truncate_torn(path, known_end)
-        files.append(zip(itertools.repeat(path), recover(path, known_end), strict=False))
-    # In order of time over all files, so that a page comes before the pages that it led to.
-    yield from heapq.merge(*files, key=lambda found: found[1].date_s)
-
-
-def _reader(setup: WorkerSetup) -> Worker:
-    from opilio.crawl.worker import Worker  # noqa: PLC0415  (the engine reads pages itself only after a crash)
-
-    return Worker(setup, archive=False)
-
-
-def _taken_out(store: Store, absorber: Absorber, oid: int) -> QueuedUrl:
-    """Take a queued URL out of the frontier. It waits for another try, or is in the open batch or the database."""
-    frontier = absorber.frontier
-    again = frontier.tiers.retries.remove(oid)
-    if again is not None:
-        return again
-    new = absorber.ledger.batch.urls
-    if new.oid and oid >= new.oid[0]:  # oids are dense
-        at = oid - new.oid[0]
-        url, sid, topic, depth = new.url[at], new.sid[at], new.topic[at], new.depth[at]
-        relevance, hops, numtries, priority = new.relevance[at], new.hops[at], 0, new.priority[at]
-    else:
-        url, sid, topic, depth, relevance, hops, numtries, priority = queued_url(store, oid)
-    frontier.tiers.forget_cold(topic)
-    queued = QueuedUrl(oid, url, frontier.hosts[sid], topic, depth, relevance, hops, numtries)
-    queued.priority = priority
-    return queued
+def _pieces(records: Iterator[tuple[Path, WarcRecord]]) -> Iterator[list[tuple[Path, WarcRecord]]]:
+    """The records, some at a time."""
+    piece: list[tuple[Path, WarcRecord]] = []
+    held_bytes = 0
+    for path, record in records:
+        piece.append((path, record))
+        held_bytes += len(record.raw_body)
+        if len(piece) >= PIECE_RECORDS or held_bytes >= PIECE_BYTES:
+            yield piece
+            piece, held_bytes = [], 0
+    if piece:
+        yield piece

@@ -15,18 +15,27 @@ from opilio.analyze import Analyzer, Content, Extractor, Failure
 from opilio.crawl.messages import WorkerSetup
 from opilio.errors import StoreError
 from opilio.fetch import Client, Response, Transport, contact_host, parse_sitemap
+from opilio.fetch.robots import report_of
 from opilio.fetch.transport import replay
 from opilio.model import Document, Fetch, Judgement, Lease, LeaseKind, Outcome, Visit
 from opilio.settings import ClassifySettings, Settings, from_table
-from opilio.store.warc import WarcPlace, WarcWriter
+from opilio.store.warc import RecordNote, WarcPlace, WarcRecord, WarcWriter
 
 # Responses that were read to their end; of others (too large, wrong type, broken off) only the head is there.
 _COMPLETE = frozenset(
     {
-        *(Outcome.OK, Outcome.NOT_MODIFIED, Outcome.REDIRECT, Outcome.BAD_REDIRECT),
+        *(Outcome.OK, Outcome.NOT_MODIFIED, Outcome.REDIRECT, Outcome.BAD_REDIRECT, Outcome.TOO_MANY_REDIRECTS),
         *(Outcome.CLIENT_ERROR, Outcome.TOO_MANY_REQUESTS, Outcome.SERVER_ERROR),
     }
 )
+_TRUNCATED = {
+    Outcome.TOO_LARGE: "length",
+    Outcome.BOMB: "length",
+    Outcome.TIMED_OUT: "time",
+    Outcome.BROKEN: "disconnect",
+}
+"""Why the body of a response is missing, as WARC names it; that of other responses: unspecified."""
+_OUTCOMES = frozenset(Outcome)
 
 
 class PageJudge:
@@ -55,9 +64,16 @@ class Archive(Protocol):
     """Where responses of the web are kept as they came."""
 
     def write(
-        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes, *, cut: bool
+        self,
+        url: str,
+        ip: str,
+        started_s: float,
+        request_head: bytes,
+        raw_head: bytes,
+        raw_body: bytes,
+        note: RecordNote,
     ) -> WarcPlace:
-        """Keep a response with its request; `cut`: only the beginning of its body is there."""
+        """Keep a response with its request."""
         ...
 
 
@@ -156,11 +172,17 @@ class Worker:
             stems=b"",
         )
 
-    def read_again(
-        self, lease: Lease, ip: str, started_s: float, raw_head: bytes, raw_body: bytes, *, cut: bool
-    ) -> Visit:
+    def read_again(self, lease: Lease, record: WarcRecord) -> Visit:
         """Make a visit of a response that was recorded."""
-        return self.read(lease, replay(lease, ip, started_s, raw_head, raw_body, self.settings, cut=cut))
+        response = replay(
+            lease, record.ip, record.date_s, record.raw_head, record.raw_body, self.settings, cut=record.cut
+        )
+        if record.outcome in _OUTCOMES:  # its body was not kept
+            detail = "as its WARC record says"
+            return Visit(lease, msgspec.structs.replace(response.fetch, outcome=Outcome(record.outcome), detail=detail))
+        if lease.kind is LeaseKind.HOST:
+            return Visit(lease, response.fetch, host=report_of(response.fetch, response.body, lease.url, self.settings))
+        return self._sitemap(lease, response) if lease.kind is LeaseKind.SITEMAP else self.read(lease, response)
 
     def _sitemap(self, lease: Lease, response: Response) -> Visit:
         if response.fetch.outcome is not Outcome.OK:
@@ -178,14 +200,18 @@ class Worker:
 
 
 def _archive(lease: Lease, response: Response, archive: Archive | None) -> Response:
-    """Write a complete response to the archive before anything else is done with it."""
+    """Write a response to the archive before anything else is done with it; of one that was refused, its head."""
     fetch = response.fetch
-    if archive is None or fetch.outcome not in _COMPLETE or not response.raw_head:
+    if archive is None or not fetch.status or not response.raw_head:
         return response
+    note = RecordNote("length" if fetch.cut else "")
+    if fetch.outcome not in _COMPLETE:
+        note = RecordNote(_TRUNCATED.get(fetch.outcome, "unspecified"), fetch.outcome)
+    elif fetch.outcome is Outcome.NOT_MODIFIED:
+        note = RecordNote(unchanged_since_s=lease.stored_s)
     file, offset, size = archive.write(
-        lease.url, fetch.ip, fetch.started_s, response.request_head, response.raw_head, response.raw_body,
-        cut=fetch.cut,
-    )  # fmt: skip
+        lease.url, fetch.ip, fetch.started_s, response.request_head, response.raw_head, response.raw_body, note
+    )
     return response._replace(fetch=msgspec.structs.replace(fetch, warc_file=file, warc_offset=offset, warc_bytes=size))
 
 

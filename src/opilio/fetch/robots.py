@@ -111,10 +111,11 @@ async def contact_host(client: Transport, lease: Lease, settings: Settings) -> t
     if fetch.outcome is Outcome.REDIRECT:
         detail = f"robots.txt is redirected more than {MAX_ROBOTS_REDIRECTS} times"
         fetch = msgspec.structs.replace(fetch, outcome=Outcome.TOO_MANY_REDIRECTS, detail=detail)
-    return response._replace(fetch=fetch), _report(fetch, response.body, lease.url, settings)
+    return response._replace(fetch=fetch), report_of(fetch, response.body, lease.url, settings)
 
 
-def _report(fetch: Fetch, body: bytes, url: str, settings: Settings) -> HostReport:
+def report_of(fetch: Fetch, body: bytes, url: str, settings: Settings) -> HostReport:
+    """What a host says about itself, by the last response to a request for its robots.txt."""
     if fetch.outcome is Outcome.OK:
         return _read(fetch.status, body, url, settings)
     reached = fetch.outcome in _UNAVAILABLE or fetch.outcome is Outcome.SERVER_ERROR

@@ -13,8 +13,10 @@ import pycurl
 
 from opilio.fetch.headers import raw_head, retry_after_s
 from opilio.fetch.transfer import BodyLimits, Ending, Transfer
-from opilio.model import Fetch, Lease, Outcome, normalize
+from opilio.model import Fetch, Lease, LeaseKind, Outcome, normalize
 from opilio.settings import Settings
+
+MAX_SITEMAP_BYTES = 50 * 2**20  # sitemaps.org
 
 
 class Response(NamedTuple):
@@ -45,6 +47,15 @@ class Transport(Protocol):
 
     async def aclose(self) -> None:
         """Close connections and cancel open requests."""
+
+
+def body_limits(settings: Settings) -> dict[LeaseKind, BodyLimits]:
+    """Which bodies are accepted, by what is fetched."""
+    return {
+        LeaseKind.PAGE: BodyLimits(accept=settings.fetch.accept, cut_text_bytes=settings.fetch.cut_bytes),
+        LeaseKind.HOST: BodyLimits(max_bytes=settings.robots.max_bytes, cut=True),
+        LeaseKind.SITEMAP: BodyLimits(max_bytes=MAX_SITEMAP_BYTES),
+    }
 
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
@@ -145,7 +156,7 @@ def replay(
     lease: Lease, ip: str, started_s: float, raw_head: bytes, raw_body: bytes, settings: Settings, *, cut: bool = False
 ) -> Response:
     """The response for a recorded head and body, checked as if it had just been received; `cut`: it is a beginning."""
-    transfer = Transfer(BodyLimits(accept=settings.fetch.accept, cut_text_bytes=settings.fetch.cut_bytes))
+    transfer = Transfer(body_limits(settings)[lease.kind])
     for line in raw_head.splitlines(keepends=True):
         transfer.on_header(line)
     if raw_body and transfer.rejection is None:

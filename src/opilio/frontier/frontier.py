@@ -179,10 +179,9 @@ class Frontier:
         max_age_s = self.settings.robots.max_age_s
         if not host.contacted_s or (self.settings.robots.obey and host.contacted_s + max_age_s < now_s):
             queue.park(lane)
-            host.in_first_contact = True
-            return self._lease(host, Lease.first_contact(host.sid, host.scheme, host.name))
+            return self.lease_contact(host)
         if host.pending_sitemaps:
-            return self._lease(host, host.pending_sitemaps.popleft())
+            return self.lease_sitemap(host, host.pending_sitemaps[0])
         max_pages = self.settings.limits.max_pages_per_host
         if max_pages and host.pages + host.leased_pages >= max_pages:
             if host.pages >= max_pages:
@@ -200,12 +199,27 @@ class Frontier:
             tiers.hand_over(url, twin)
             tiers.drop(url, outcome)
             return None
-        host.leased_pages += 1
+        return self.lease_page(url)
+
+    def lease_page(self, url: QueuedUrl) -> Lease:
+        """Lease a URL that is in no queue."""
+        url.host.leased_pages += 1
         self.leased[url.oid] = url
         self._listener.leased(url)
         lease = Lease(
-            url.oid, url.url, LeaseKind.PAGE, url.etag, url.last_modified, url.numtries + 1, url.anchor, url.neighbours
-        )
+            url.oid, url.url, LeaseKind.PAGE, url.etag, url.last_modified, url.numtries + 1, url.anchor, url.neighbours,
+            url.stored_s,
+        )  # fmt: skip
+        return self._lease(url.host, lease)
+
+    def lease_contact(self, host: Host) -> Lease:
+        """Lease the robots.txt of a host."""
+        host.in_first_contact = True
+        return self._lease(host, Lease.first_contact(host.sid, host.scheme, host.name))
+
+    def lease_sitemap(self, host: Host, lease: Lease) -> Lease:
+        """Lease a sitemap of a host: one of those that are pending."""
+        host.pending_sitemaps.remove(lease)
         return self._lease(host, lease)
 
     def _wants_too_long_a_delay(self, host: Host) -> bool:

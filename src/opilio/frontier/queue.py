@@ -24,7 +24,7 @@ class QueuedUrl:
     """A URL that is queued to be fetched."""
 
     __slots__ = ("anchor", "depth", "entry", "etag", "has_left", "hops", "host", "last_modified", "neighbours",
-                 "numtries", "oid", "priority", "relevance", "sought", "steps", "topic", "url")  # fmt: skip
+                 "numtries", "oid", "priority", "relevance", "sought", "steps", "stored_s", "topic", "url")  # fmt: skip
 
     def __init__(
         self, oid: int, url: str, host: Host, topic: int, depth: int, relevance: float, hops: int = 0, numtries: int = 0
@@ -44,6 +44,7 @@ class QueuedUrl:
         self.entry: Rank | None = None  # its valid entry in a lane's heap: others have former priorities
         self.etag = ""
         self.last_modified = ""
+        self.stored_s = 0.0  # when the page that is stored was fetched
         self.anchor = ""
         self.neighbours = b""
 

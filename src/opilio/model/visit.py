@@ -109,6 +109,8 @@ class Lease(_Record, frozen=True):
     """The anchor text of the link that led here."""
     neighbours: bytes = b""
     """Hash codes (uint32 little-endian) of significant stems of the page that the link was found on."""
+    stored_s: float = 0.0
+    """When the page that is stored was fetched; 0: none is."""
 
     @classmethod
     def first_contact(cls, sid: int, scheme: str, host: str) -> Lease:

@@ -127,7 +127,7 @@ class Columns:
                 facts["hosts"] = {int(sid): host for sid, host in facts["hosts"].items()}
                 rest = {name: arrays[name] for name in ("bands", "tids", "numbers", "pages_with")}
                 return cls({name: arrays[name] for name in _TYPES}, **rest, **facts)
-        except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile):
+        except (OSError, ValueError, KeyError, TypeError, EOFError, SyntaxError, RuntimeError, zipfile.BadZipFile):
             return None
 
 

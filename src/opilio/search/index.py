@@ -15,8 +15,11 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import gc
+import json
 import re
 import shutil
+import tempfile
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
@@ -33,6 +36,7 @@ from opilio.search.columns import FILE_NAME, Columns
 FOLDER = "index"
 WORDS = "words"
 LOCK = "lock"
+META = "meta.json"
 MAX_WORD_BYTES = 60
 WRITER_BYTES = 32 * 2**20
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
@@ -154,6 +158,37 @@ def open_words(folder: Path) -> tuple[Any, Columns]:
     (place / WORDS).mkdir()
     tantivy.Index(SCHEMA, path=str(place / WORDS))
     return _opened(place), Columns()
+
+
+def index_defects(folder: Path) -> list[str]:
+    """What is wrong with the files of an index, in words: each file is compared with its own checksum."""
+    place = folder / FOLDER
+    columns = Columns.load(place)
+    defects = [] if columns is not None else [f"{FILE_NAME} cannot be read"]
+    files = [path for path in sorted((place / WORDS).glob("*")) if path.suffix != ".json" and path.stat().st_size]
+    defects += [f"{path.name} does not match its checksum" for path in files if not _has_right_checksum(path)]
+    try:
+        with reading(), tempfile.TemporaryDirectory() as scratch:
+            tantivy.Index(SCHEMA, path=scratch)
+            empty, found = (json.loads((at / META).read_bytes()) for at in (Path(scratch), place / WORDS))
+            if any(empty[name] != found[name] for name in ("schema", "index_settings")):
+                defects.append(f"{META} does not describe an index of ours")
+            searcher = _opened(place).searcher()
+            if columns is not None and searcher.num_docs != len(columns):
+                defects.append(f"it has the words of {searcher.num_docs:,} pages, and columns of {len(columns):,}")
+    except (DamagedIndex, KeyError, TypeError, AttributeError) as error:
+        defects.append(f"it cannot be opened: {error}")
+    return defects
+
+
+def _has_right_checksum(path: Path) -> bool:
+    """Whether the bytes of a file of tantivy's match the checksum in its footer."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[-8:-4], "little")
+    try:
+        return bool(json.loads(data[-8 - size : -8])["crc"] == zlib.crc32(data[: -8 - size]))
+    except (ValueError, KeyError, TypeError):
+        return False
 
 
 def discard_index(folder: Path) -> None:

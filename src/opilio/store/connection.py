@@ -6,6 +6,7 @@ import os
 import threading
 from contextlib import suppress
 from pathlib import Path
+from shlex import quote
 
 import duckdb
 
@@ -89,8 +90,7 @@ def store_error(path: Path, error: BaseException, doing: str) -> StoreError | Co
     if doing == "open":
         return StoreError(
             f"{path}: cannot be read as a database; it is damaged or of another kind ({text})",
-            "The WARC files still hold every page. Restore a copy of collection.duckdb and collection.duckdb.wal, or "
-            "move both away and start a new crawl in the folder.",
+            f"The WARC files still hold every page. Bring all of it back: opilio repair {quote(str(path.parent))}",
         )
     return StoreError(f"{path}: could not {doing}: {text}", "What was written before is safe; start the crawl again.")
 

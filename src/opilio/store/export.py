@@ -1,4 +1,4 @@
-"""Exporting pages: JSON Lines, CSV or Parquet, piece by piece, however many there are.
+"""Exporting pages: JSON Lines, CSV or Parquet, piece by piece, however many there are; and all of it as WACZ.
 
 The rows are those of the view `collection`. A file appears under its name only when it is complete. A CSV file has
 text that anybody may have written: a spreadsheet may take a cell that begins with `=` for a formula, so open it as
@@ -21,6 +21,7 @@ import pyarrow.parquet
 
 from opilio.errors import InputError, QueryError
 from opilio.store.database import Store
+from opilio.store.wacz import write_wacz
 
 DEFAULT_COLUMNS = (
     "url", "visited", "status", "content_type", "language", "title", "description", "main_text", "relevance", "topic",
@@ -74,7 +75,8 @@ class _Parquet:
 
 
 _SINKS: dict[str, Callable[[BinaryIO, pa.Schema], _Sink]] = {"jsonl": _JsonLines, "csv": _Csv, "parquet": _Parquet}
-FORMATS = tuple(_SINKS)
+WACZ = "wacz"
+FORMATS = (*_SINKS, WACZ)
 
 
 def export_pages(
@@ -85,17 +87,23 @@ def export_pages(
     columns: Sequence[str] = DEFAULT_COLUMNS,
     where: str = "",
     oids: Sequence[int] | None = None,
+    warc_elsewhere: Path | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> int:
     """Write the pages that `where` admits to the file `target`, or to standard output for `-`; how many there were.
 
-    With `oids`, only these pages.
+    With `oids`, only these pages. `warc_elsewhere` is the folder to which WARC files were moved, for a WACZ.
     """
     name = format_name or (Path(target).suffix.lstrip(".").lower() if target != STDOUT else "jsonl")
-    if name not in _SINKS:
+    if name not in FORMATS:
         raise InputError(f"{target}: unknown format {name!r}", f"Choose one of: {', '.join(FORMATS)}.")
-    if target == STDOUT and name == "parquet":
-        raise InputError("Parquet cannot be written to standard output", "Name a file.")
+    if target == STDOUT and name in ("parquet", WACZ):
+        raise InputError(f"{name} cannot be written to standard output", "Name a file.")
+    if name == WACZ:
+        if where or tuple(columns) != DEFAULT_COLUMNS or oids is not None:
+            raise InputError("a WACZ holds the whole collection", "Leave out --columns and --where.")
+        with _opened(target) as file:
+            return write_wacz(store, file, warc_elsewhere)
     if oids is None:
         pieces = store.stream(_sql(store, columns, where))
     else:

@@ -50,6 +50,14 @@ WARC_END = "warc_end:"
 """Before the name of a WARC file in `meta.name`: the value is where the last record ends that was read. A part of a
 collection notes this, because a file has the records of all parts, and the visits of one part do not show it."""
 
+WARC_ENDS = f"""
+    SELECT name, max(known_end) FROM (
+        SELECT warc_file AS name, warc_offset + warc_bytes AS known_end FROM visits WHERE warc_file <> ''
+        UNION ALL
+        SELECT name[{len(WARC_END) + 1}:], value::BIGINT FROM meta WHERE starts_with(name, '{WARC_END}')
+    ) GROUP BY name ORDER BY name
+"""
+
 
 class HostRecord(NamedTuple):
     """A host as it was last written; times in seconds since the epoch, 0.0 for never."""
@@ -216,14 +224,7 @@ class Loader:
 
     def load_warc_ends(self) -> dict[str, int]:
         """For each WARC file, the offset after the last record that is in the database, or in that of another part."""
-        sql = f"""
-            SELECT name, max(known_end) FROM (
-                SELECT warc_file AS name, warc_offset + warc_bytes AS known_end FROM visits WHERE warc_file <> ''
-                UNION ALL
-                SELECT name[{len(WARC_END) + 1}:], value::BIGINT FROM meta WHERE starts_with(name, '{WARC_END}')
-            ) GROUP BY name ORDER BY name
-        """
-        return {name: int(end) for name, end in self._reader.query(sql, max_rows=2**20).rows}
+        return {name: int(end) for name, end in self._reader.query(WARC_ENDS, max_rows=2**20).rows}
 
     def count_rows(self, table: str) -> int:
         """Rows of a table of the schema."""

@@ -24,7 +24,7 @@ from opilio.store.database import Store
 
 _DUE = f"""
     WITH known AS (
-        SELECT c.*, p.etag, p.last_modified, coalesce(h.score, 0) AS hub,
+        SELECT c.*, p.etag, p.last_modified, p.visited, coalesce(h.score, 0) AS hub,
                c.lastvisited + to_microseconds((1e6 * CASE WHEN c.state = '{UrlState.FAILED}' THEN $max_s
                    ELSE least($max_s, greatest($min_s, coalesce(
                        r.change_interval_s,
@@ -38,7 +38,7 @@ _DUE = f"""
 """
 _DUE_PAGES = f"""{_DUE}
     SELECT oid, url, sid, topic, depth, hops, relevance, outcome, epoch(lastvisited), coalesce(etag, ''),
-           coalesce(last_modified, '')
+           coalesce(last_modified, ''), epoch(visited)
     FROM known WHERE epoch(due) <= $now_s ORDER BY hub DESC, relevance DESC, due, oid LIMIT $limit
 """
 _UPCOMING = f"""{_DUE}
@@ -62,6 +62,8 @@ class DuePage(NamedTuple):
     lastvisited_s: float
     etag: str
     last_modified: str
+    stored_s: float
+    """When the stored page was fetched."""
 
 
 class Upcoming(NamedTuple):

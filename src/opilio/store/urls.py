@@ -164,7 +164,8 @@ _ELSEWHERE = f"""
     WHERE c.outcome = '{Outcome.ELSEWHERE}' AND c.url IN (SELECT unnest(?::VARCHAR[]))
 """
 _VALIDATORS = """
-    SELECT oid, arg_max(etag, visited), arg_max(last_modified, visited)
+    SELECT oid, coalesce(arg_max(etag, visited), ''), coalesce(arg_max(last_modified, visited), ''),
+           epoch(max(visited))
     FROM pages WHERE oid IN (SELECT unnest(?)) GROUP BY oid
 """
 _QUEUED = "SELECT oid, topic FROM crawl WHERE state = 'waiting'"
@@ -195,7 +196,10 @@ _PAGE_SKETCHES = """
 """
 _BY_SCOPE = "('locked-domain', 'out-of-scope')"
 _HOSTS_DROPPED = f"SELECT DISTINCT sid, host FROM hosts JOIN crawl USING (sid) WHERE outcome IN {_BY_SCOPE}"
-_QUEUED_URL = "SELECT url, sid, topic, depth, relevance, hops, numtries, priority FROM crawl WHERE oid = ?"
+_QUEUED_URLS = """
+    SELECT oid, url, sid, topic, depth, relevance, hops, numtries, priority
+    FROM crawl WHERE oid IN (SELECT unnest(?::BIGINT[]))
+"""
 # What the best hubs link to and nobody has tried, and those among the hubs themselves. Redirects are not followed: what
 # was redirected has been tried.
 _FROM_HUBS = f"""
@@ -253,6 +257,15 @@ class QueuedRow(NamedTuple):
     hops: int
     numtries: int
     priority: float
+
+
+class Validators(NamedTuple):
+    """What makes the request for a stored page conditional; '' where the server gave nothing."""
+
+    etag: str = ""
+    last_modified: str = ""
+    stored_s: float = 0.0
+    """When the stored page was fetched."""
 
 
 class UrlOutcome(NamedTuple):
@@ -398,12 +411,12 @@ def unfollowed_urls(store: Store) -> Iterator[int]:
 # -- for refills and resuming
 
 
-def validators(store: Store, oids: Sequence[int]) -> dict[int, tuple[str, str]]:
-    """ETag and Last-Modified of stored pages, '' where the server gave none."""
+def validators(store: Store, oids: Sequence[int]) -> dict[int, Validators]:
+    """What makes requests for stored pages conditional."""
     if not oids:
         return {}
     rows = store.query(_VALIDATORS, [list(oids)], max_rows=len(oids)).rows
-    return {oid: (etag or "", last_modified or "") for oid, etag, last_modified in rows}
+    return {oid: Validators(*values) for oid, *values in rows}
 
 
 def all_queued(store: Store) -> Iterator[tuple[int, int]]:
@@ -455,9 +468,9 @@ def url_outcomes(store: Store, max_pages: int) -> list[UrlOutcome]:
     return [UrlOutcome(*row) for row in _rows(store, _OUTCOMES, [max_pages])]
 
 
-def queued_url(store: Store, oid: int) -> QueuedRow:
-    """A URL by its number."""
-    return QueuedRow(*store.query(_QUEUED_URL, [oid]).rows[0])
+def queued_urls(store: Store, oids: Sequence[int]) -> dict[int, QueuedRow]:
+    """URLs by their numbers."""
+    return {oid: QueuedRow(*values) for oid, *values in _rows(store, _QUEUED_URLS, [list(oids)])} if oids else {}
 
 
 def links_by_url(store: Store) -> Iterator[pa.RecordBatch]:

@@ -25,7 +25,7 @@ import re
 import time
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,16 +33,28 @@ from isal import igzip
 
 from opilio import __version__
 from opilio.errors import StoreError
-from opilio.settings import GIB
+from opilio.settings import GIB, StoreSettings
 
 REVISIT_PROFILE = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+NOT_MODIFIED_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+RESPONSES = ("response", "revisit")
+OUTCOME_FIELD = "Opilio-Outcome"
+"""In the record of a response that was not kept whole: its outcome, so that the record alone tells what came of it."""
 REMEMBERED_PAYLOADS = 50_000
+WARC_PATTERN = "*.warc.gz"
 COMPRESSION_LEVEL = 1  # level 3 makes HTML 7 % smaller in 2.5 times the time; level 1 of zlib takes four times as long
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _PIECE_BYTES = 64 * 2**10
 MAX_RECORD_BYTES = 256 * 2**20  # far above any body we accept; a bound on what damaged bytes can make us hold
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def warc_elsewhere(settings: StoreSettings) -> Path | None:
+    """The folder to which finished WARC files are moved; None: they stay, or go to a storage that is no folder."""
+    url = settings.warc_url
+    return Path(url).expanduser() if url and "://" not in url else None
 
 
 class WarcPlace(NamedTuple):
@@ -61,6 +73,20 @@ class _Seen(NamedTuple):
     record_id: str
 
 
+class RecordNote(NamedTuple):
+    """What a record says of its response beside the bytes."""
+
+    truncated: str = ""
+    """Why only the beginning of the response is there, as WARC-Truncated says it: length, time, disconnect, ..."""
+    outcome: str = ""
+    """The outcome of a response that was refused or broke off: only its head is there."""
+    unchanged_since_s: float = 0.0
+    """When the page was fetched that the server says has not changed (status 304); 0: the response is no such."""
+
+
+WHOLE = RecordNote()
+
+
 class WarcRecords(NamedTuple):
     """A request and its response, ready to be appended to a file."""
 
@@ -76,10 +102,10 @@ class RecordMaker:
         self._payloads: OrderedDict[bytes, _Seen] = OrderedDict()
 
     def make(
-        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes, *,
-        cut: bool = False,
+        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes,
+        note: RecordNote = WHOLE,
     ) -> WarcRecords:  # fmt: skip
-        """The records of a response and of the request that caused it; `cut`: `raw_body` is only a beginning."""
+        """The records of a response and of the request that caused it."""
         target, date = _header_value(url), _warc_date(started_s)
         digest = hashlib.sha1(raw_body, usedforsecurity=False).digest()
         seen = self._payloads.get(digest) if raw_body else None
@@ -87,9 +113,13 @@ class RecordMaker:
         common = [("WARC-Target-URI", target), ("WARC-Date", date)]
         if ip:
             common.append(("WARC-IP-Address", _header_value(ip)))
-        head = archived_head(raw_head, len(raw_body))
-        truncated = [("WARC-Truncated", "length")] if cut else []
-        response = _response(record_id, [*common, *truncated], head, raw_body, digest, seen)
+        head = archived_head(raw_head, len(raw_body), is_whole=not note.truncated)
+        fields = common + [("WARC-Truncated", note.truncated)] * bool(note.truncated)
+        fields += [(OUTCOME_FIELD, note.outcome)] * bool(note.outcome)
+        if note.unchanged_since_s:
+            response = _not_modified(record_id, fields, target, note.unchanged_since_s)
+        else:
+            response = _response(record_id, fields, head, raw_body, digest, seen)
         request = b""
         if request_head:
             concurrent = [*common, ("WARC-Concurrent-To", record_id)]
@@ -184,11 +214,11 @@ class WarcWriter:
         self._maker = RecordMaker()
 
     def write(
-        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes, *,
-        cut: bool = False,
+        self, url: str, ip: str, started_s: float, request_head: bytes, raw_head: bytes, raw_body: bytes,
+        note: RecordNote = WHOLE,
     ) -> WarcPlace:  # fmt: skip
         """Write a response with the request that caused it; the place of the response record."""
-        records = self._maker.make(url, ip, started_s, request_head, raw_head, raw_body, cut=cut)
+        records = self._maker.make(url, ip, started_s, request_head, raw_head, raw_body, note)
         try:
             return self._files.append(records)
         except StoreError:
@@ -204,8 +234,11 @@ class WarcWriter:
         self._files.close()
 
 
-def archived_head(raw_head: bytes, body_bytes: int) -> bytes:
-    """An HTTP head that fits the body as archived: no chunking, the true length, CRLF line ends, one blank line."""
+def archived_head(raw_head: bytes, body_bytes: int, *, is_whole: bool = True) -> bytes:
+    """An HTTP head that fits the body as archived: no chunking, the true length, CRLF line ends, one blank line.
+
+    The length that a server gave for a body that is not whole is kept under another name.
+    """
     lines = [line.rstrip(b"\r") for line in raw_head.split(b"\n")]
     kept = [lines[0] or b"HTTP/1.1 200 OK"]
     has_length = False
@@ -219,6 +252,7 @@ def archived_head(raw_head: bytes, body_bytes: int) -> bytes:
             kept.append(line)
         elif not has_length:
             has_length = True
+            kept += [] if is_whole else [b"X-Archive-Orig-" + line]
             kept.append(b"Content-Length: %d" % body_bytes)
     if not has_length and body_bytes:
         kept.append(b"Content-Length: %d" % body_bytes)
@@ -240,6 +274,20 @@ def _response(
         ("WARC-Refers-To-Date", seen.date),
     ]
     return _record("revisit", record_id, fields, content_type, head)
+
+
+def _not_modified(record_id: str, common: list[tuple[str, str]], target: str, unchanged_since_s: float) -> bytes:
+    """A revisit record: the server says that the page is the one that was fetched before.
+
+    It has no block, as the standard allows: pywb would replay a head of status 304 in place of the page.
+    """
+    fields = [
+        *common,
+        ("WARC-Profile", NOT_MODIFIED_PROFILE),
+        ("WARC-Refers-To-Target-URI", target),
+        ("WARC-Refers-To-Date", _warc_date(unchanged_since_s)),
+    ]
+    return _record("revisit", record_id, fields, "application/http;msgtype=response", b"")
 
 
 def _warcinfo(name: str, user_agent: str) -> bytes:
@@ -284,7 +332,8 @@ def _record_id() -> str:
 
 
 def _warc_date(at_s: float) -> str:
-    return datetime.datetime.fromtimestamp(at_s, datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    """A time as WARC writes it, rounded as the database rounds it: the date of a record is that of its page."""
+    return (_EPOCH + datetime.timedelta(microseconds=round(at_s * 1e6))).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _write_error(path: Path, error: OSError) -> StoreError:
@@ -307,6 +356,8 @@ class WarcRecord(NamedTuple):
     length: int
     cut: bool = False
     """Only the beginning of the body is there (WARC-Truncated)."""
+    outcome: str = ""
+    """The outcome of a response that was refused or broke off: only its head is there."""
 
 
 class _Member(NamedTuple):
@@ -322,21 +373,112 @@ class _Member(NamedTuple):
         return self.fields.get("warc-type", "")
 
 
-def recover(path: Path, from_offset: int = 0) -> Iterator[WarcRecord]:
+class WarcPiece(NamedTuple):
+    """A part of a file: a record, or bytes that are none."""
+
+    offset: int
+    length: int
+    kind: str = ""
+    """The type of the record; '': these bytes are no intact record."""
+    url: str = ""
+    fields: Mapping[str, str] = {}
+    """The header of the record, with lower-case names."""
+    status: int = 0
+    """Of the HTTP response in it."""
+    content_type: str = ""
+    """The same."""
+
+
+def inspect(path: Path) -> Iterator[WarcPiece]:
+    """The parts of a file, from its first byte to its last. A record with a wrong digest is no intact one."""
+    end = 0
+    with _Mapped(path) as data:
+        for member in _members(data, 0):
+            if not _has_right_digest(member):
+                continue
+            if member.offset > end:
+                yield WarcPiece(end, member.offset - end)
+            end = member.offset + member.length
+            fields, status, content_type = member.fields, 0, ""
+            if member.kind in RESPONSES:
+                lines = member.block.partition(b"\r\n\r\n")[0].split(b"\r\n")
+                words = lines[0].split()
+                status = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+                types = [line for line in lines if line.lower().startswith(b"content-type:")]
+                content_type = types[0].partition(b":")[2].decode("latin-1").strip() if types else ""
+            yield WarcPiece(
+                member.offset,
+                member.length,
+                member.kind,
+                fields.get("warc-target-uri", ""),
+                fields,
+                status,
+                content_type,
+            )
+        if len(data) > end:
+            yield WarcPiece(end, len(data) - end)
+
+
+def _has_right_digest(member: _Member) -> bool:
+    stated = member.fields.get("warc-block-digest", "")
+    return not stated.startswith("sha1:") or stated == _base32(
+        hashlib.sha1(member.block, usedforsecurity=False).digest()
+    )
+
+
+def copy_pieces(path: Path, pieces: Iterable[WarcPiece], target: Path) -> dict[int, int]:
+    """Write some parts of a file to a new one; where each is there, by where it was."""
+    moved: dict[int, int] = {}
+    with path.open("rb") as source, target.open("wb") as file:
+        for piece in pieces:
+            source.seek(piece.offset)
+            moved[piece.offset] = file.tell()
+            file.write(source.read(piece.length))
+        file.flush()
+        os.fsync(file.fileno())
+    return moved
+
+
+class Payloads:
+    """The bodies in some files, by their digests. The files are read when the first revisit needs a body."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+        self._places: dict[str, tuple[Path, int]] | None = None
+
+    def body(self, digest: str) -> bytes | None:
+        """The body with this digest; None when no intact record has it."""
+        if self._places is None:
+            self._places = {}
+            for path in self._paths:
+                with _Mapped(path) as data:
+                    for member in _members(data, 0):
+                        if member.kind == "response":
+                            self._places[member.fields.get("warc-payload-digest", "")] = (path, member.offset)
+        if digest not in self._places:
+            return None
+        path, offset = self._places[digest]
+        with _Mapped(path) as data:
+            parsed = _parse(_inflate(data, offset)[1])
+        return parsed[1].partition(b"\r\n\r\n")[2] if parsed else None
+
+
+def recover(path: Path, from_offset: int = 0, payloads: Payloads | None = None) -> Iterator[WarcRecord]:
     """Every intact response after `from_offset`. Damaged bytes are stepped over.
 
-    A revisit is given with the body it refers to when that stands in the same file; else it is left out.
+    A revisit is given with the body it refers to, when that is in this file or among the `payloads`; else it is left
+    out. Of a page that the server says has not changed, the head alone is given.
     """
-    bodies: dict[str, tuple[int, int]] | None = None
+    payloads = payloads or Payloads([path])
     with _Mapped(path) as data:
         for member in _members(data, from_offset):
-            if member.kind not in ("response", "revisit"):
+            if member.kind not in RESPONSES:
                 continue
             head, _, body = member.block.partition(b"\r\n\r\n")
-            if member.kind == "revisit":
-                if bodies is None:
-                    bodies = _payload_places(data)
-                found = _body_of(data, bodies.get(member.fields.get("warc-payload-digest", "")))
+            if member.fields.get("warc-profile") == NOT_MODIFIED_PROFILE:
+                head = head or b"HTTP/1.1 304 Not Modified"
+            elif member.kind == "revisit":
+                found = payloads.body(member.fields.get("warc-payload-digest", ""))
                 if found is None:
                     continue
                 body = found
@@ -349,6 +491,7 @@ def recover(path: Path, from_offset: int = 0) -> Iterator[WarcRecord]:
                 member.offset,
                 member.length,
                 "warc-truncated" in member.fields,
+                member.fields.get(OUTCOME_FIELD.lower(), ""),
             )
 
 
@@ -434,22 +577,6 @@ def _parse(plain: bytes) -> tuple[dict[str, str], bytes] | None:
     if not length.isdigit() or len(rest) < int(length):
         return None
     return fields, rest[: int(length)]
-
-
-def _payload_places(data: mmap.mmap | bytes) -> dict[str, tuple[int, int]]:
-    """Where each payload of the file stands, by its digest."""
-    places = {}
-    for member in _members(data, 0):
-        if member.kind == "response":
-            places[member.fields.get("warc-payload-digest", "")] = (member.offset, member.length)
-    return places
-
-
-def _body_of(data: mmap.mmap | bytes, place: tuple[int, int] | None) -> bytes | None:
-    if place is None:
-        return None
-    parsed = _parse(_inflate(data, place[0])[1])
-    return parsed[1].partition(b"\r\n\r\n")[2] if parsed else None
 
 
 def _seconds(date: str) -> float:

@@ -9,9 +9,10 @@ from typing import Any
 
 from opilio.crawl.operations.client import OperationClient, caller_operation
 from opilio.crawl.operations.context import Context, LiveCrawl
-from opilio.crawl.operations.declaration import READS, SQL_TIMEOUT_S, WRITES, Meta, Route, operation
+from opilio.crawl.operations.declaration import LONG_TIMEOUT_S, READS, SQL_TIMEOUT_S, WRITES, Meta, Route, operation
 from opilio.store import Result, export_pages
 from opilio.store.export import DEFAULT_COLUMNS
+from opilio.store.warc import warc_elsewhere
 
 
 @caller_operation(WRITES)
@@ -63,10 +64,19 @@ def tables(at: Context) -> list[dict[str, Any]]:
     return questions.list_tables(at.store)
 
 
-@operation(READS, about={"format_name": Meta(description="jsonl, csv or parquet; by default as the suffix says.")})
+@operation(
+    READS,
+    timeout_s=LONG_TIMEOUT_S,
+    about={"format_name": Meta(description="jsonl, csv, parquet or wacz; by default as the suffix says.")},
+)
 def export(
     at: Context, target: Path | str, format_name: str = "", *, columns: Sequence[str] = (), where: str = ""
 ) -> int:
-    """Write the pages to a file; its suffix decides the format: .jsonl, .csv or .parquet. Returns how many pages."""
+    """Write the pages to a file; its suffix decides the format: .jsonl, .csv or .parquet. Returns how many pages.
+
+    A .wacz file holds the whole collection, with its WARC files, for the programs of web archives.
+    """
     path = at.output_file(target)
-    return export_pages(at.store, path, format_name, columns=list(columns) or list(DEFAULT_COLUMNS), where=where)
+    names = list(columns) or list(DEFAULT_COLUMNS)
+    elsewhere = warc_elsewhere(at.settings.store)
+    return export_pages(at.store, path, format_name, columns=names, where=where, warc_elsewhere=elsewhere)

@@ -39,6 +39,7 @@ from opilio.model import RELEVANT, host_of, normalize
 from opilio.model.url import path_of
 from opilio.store import Store
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
+from opilio.store.warc import OUTCOME_FIELD
 
 MAX_BODY_BYTES = 64 * 2**20
 _ROBOTS = "/robots.txt"
@@ -359,6 +360,8 @@ def _skip(stream: BinaryIO, length: int) -> None:
 
 
 def _answer(record: _Record) -> Iterator[RecordedAnswer]:
+    if OUTCOME_FIELD.lower() in record.fields:  # only the head is there: the crawl refused it, or it broke off
+        return
     content_type = record.fields.get("content-type", "")
     head, body = b"", record.block
     if record.fields["warc-type"] == "resource":

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 
-from opilio.fetch.client import MAX_SITEMAP_BYTES
-from opilio.fetch.transfer import STOP, BodyLimits, Transfer
-from opilio.fetch.transport import Response, response_of
+from opilio.fetch.transfer import STOP, Transfer
+from opilio.fetch.transport import Response, body_limits, response_of
 from opilio.lab.webs.loopback import ADDRESS
 from opilio.lab.webs.recorded import RecordedWeb
 from opilio.lab.webs.recording import NOT_RECORDED, head_of
@@ -25,11 +24,7 @@ class RecordedTransport:
         settings = settings or Settings()
         self.web = web
         self._obey_robots = settings.robots.obey
-        self._terms = {
-            LeaseKind.PAGE: BodyLimits(accept=settings.fetch.accept, cut_text_bytes=settings.fetch.cut_bytes),
-            LeaseKind.HOST: BodyLimits(max_bytes=settings.robots.max_bytes, cut=True),
-            LeaseKind.SITEMAP: BodyLimits(max_bytes=MAX_SITEMAP_BYTES),
-        }
+        self._terms = body_limits(settings)
 
     async def fetch(self, lease: Lease) -> Response:
         """The recorded answer; see `Transport.fetch`."""
