@@ -59,8 +59,8 @@ def test_bookmarks_become_judgements(classifier: str, make_taught: MakeTaught, s
 def test_the_first_training_is_prepared_while_its_examples_are_fetched(
     max_pages: int, make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its process starts once a request has ended and before all examples are there, and no other is prepared; that of a
-    crawl that ends before it can train is ended with it."""
+    """Its process starts before all examples are there, and no other is prepared; that of a crawl that ends before it can
+    train is ended with it."""
     collection = make_taught(run__workers=1, limits__max_pages=max_pages)
     prepared: list[tuple[Child, int]] = []
     seen: list[Status] = []
@@ -68,7 +68,7 @@ def test_the_first_training_is_prepared_while_its_examples_are_fetched(
 
     def prepare(settings: Settings) -> Child:
         child = prepare_training(settings)
-        prepared.append((child, seen[-1].pages))
+        prepared.append((child, seen[-1].pages if seen else 0))
         return child
 
     monkeypatch.setattr(learn, "prepare_training", prepare)

@@ -135,7 +135,7 @@ def shared(first: Path, second: Path, relevant: bool, limit: int, as_json: bool)
     for page in pages[: limit or None]:
         mark = "relevant in both" if page.relevant and page.other_relevant else "shared"
         other = f" = {one_line(page.other_url)}" if page.other_url != page.url else ""
-        click.echo(f"  {mark}: {one_line(page.title) or '(no title)'}  {one_line(page.url)}{other}")
+        click.echo(f"  {mark}: {one_line(page.title) or '(no title)'}\n    {one_line(page.url)}{other}")
     if 0 < limit < len(pages):
         click.echo(f"  and {len(pages) - limit:,} more: --limit 0 lists all")
 

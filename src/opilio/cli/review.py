@@ -130,7 +130,7 @@ def clusters(folder: Path, topic: str, k: int, search: str, split: bool, as_json
         click.echo(f"{one_line(cluster['name'])}: {cluster['pages']:,} pages, homogeneity {cluster['homogeneity']:.2f}")
         click.echo(f"    {one_line(', '.join(cluster['terms']))}")
         for page in cluster["central"][:SHOWN_PAGES]:
-            click.echo(f"    {page['cosine']:.2f}  {one_line(page['title'])}  {one_line(page['url'])}")
+            click.echo(f"    {page['cosine']:.2f}  {one_line(page['title'])}\n          {one_line(page['url'])}")
     if made:
         click.echo(f"made {len(made)} subtopics: {one_line('; '.join(made))}")
         click.echo(when_learned(folder))

@@ -77,6 +77,8 @@ def _padded(text: str, width: int, is_right: bool) -> str:
 
 def _wrapped(text: str, width: int) -> list[str]:
     """A text in lines of at most `width`, broken between words only."""
+    if cell_len(text) <= width:
+        return [text]
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines[-1] else word

@@ -351,5 +351,6 @@ def _show_comparison(report: dict[str, Any]) -> None:
     )
     for page in report["changed"]:
         click.echo(
-            f"  {page['first']:.3f} -> {page['second']:.3f}  {one_line(page['title'] or '')}  {one_line(page['url'])}"
+            f"  {page['first']:.3f} -> {page['second']:.3f}  {one_line(page['title'] or '')}\n"
+            f"    {one_line(page['url'])}"
         )

@@ -157,7 +157,7 @@ class Teacher(BackgroundTask):
         self._release_links()
         if self._slot.is_busy:
             return
-        if self._cause is not None and not self.version and self._prepared is None and self._has_fetched():
+        if self._cause is not None and not self.version and self._prepared is None:
             self._prepared = learn.prepare_training(self._settings)
         if self._cause is None and self._late and self._came_late():
             self._cause = TrainingCause(TrainingReason.EXAMPLES)
@@ -179,10 +179,6 @@ class Teacher(BackgroundTask):
             self._drawn = self._found
             if self.version and self._settings.classify.classifier == OASIS:
                 self._slot.start(self._redraw())
-
-    def _has_fetched(self) -> bool:
-        """Whether the first request has ended: until then the workers start, and need the processors."""
-        return self._absorber.counters.requests > 0 or not self._awaited()
 
     def _release_links(self) -> None:
         """Hold links back no longer when the examples still to come are queued in the database, along with them."""
