@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from opilio import Collection
 from opilio.crawl.extra_urls import FROM_BACK_LINKS, FROM_PATHS, folders_above
+from opilio.distill import back_links
 from opilio.distill.back_links import MAX_BACK_LINKS, BackLinks
 from opilio.errors import InputError, SettingsError
 from opilio.lab.webs import RecordedWeb
@@ -107,6 +109,68 @@ def test_back_links_of_many_pages_and_of_one(tmp_path: Path) -> None:
     assert known.to("http://star.test/") == [f"http://fan{i}.test/" for i in range(MAX_BACK_LINKS)]
     expected = list(dict.fromkeys(source for source, target in rows if target == "http://t7.test/"))
     assert known.to("http://t7.test/") == expected
+
+
+def write_graph(folder: Path, names: list[str], edges: list[tuple[int, int]], *, packed: bool = False) -> Path:
+    """A web graph as Common Crawl publishes it; `packed`: in pieces, each in a gz file of a folder."""
+    vertices = [f"{number}\t{name}\t1\n" for number, name in enumerate(names)]
+    lines = [f"{source}\t{target}\n" for source, target in edges]
+    folder.mkdir()
+    for kind, all_ in (("vertices", vertices), ("edges", lines)):
+        if not packed:
+            (folder / f"cc-main-host-{kind}.txt").write_text("".join(all_))
+            continue
+        (folder / kind).mkdir()
+        for part in range(2):
+            with gzip.open(folder / kind / f"part-{part}.txt.gz", "wt") as file:
+                file.writelines(all_[part::2])
+    return folder
+
+
+HOSTS = ["org.birds", "org.birds.www", "com.far", "de.trams", "com.far.sub"]
+EDGES = [(2, 1), (4, 1), (3, 1), (1, 1), (2, 3), (0, 3)]
+TO_BIRDS = ["http://far.com/", "http://trams.de/", "http://sub.far.com/"]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_web_graph_gives_back_links(tmp_path: Path, packed: bool) -> None:
+    """Hosts backwards as in Common Crawl, hosts as they are, and URLs; a host stands for its home page, by http or
+    https, and does not link to itself."""
+    graph = BackLinks.load(write_graph(tmp_path / "cc", HOSTS, EDGES, packed=packed))
+    plain = [".".join(reversed(name.split("."))) for name in HOSTS]
+    same = BackLinks.load(write_graph(tmp_path / "plain", plain, EDGES, packed=packed))
+    urls = [f"http://{name}/x?a=1" for name in plain]
+    pages = BackLinks.load(write_graph(tmp_path / "urls", urls, EDGES, packed=packed))
+    for known in (graph, same):
+        assert known.to("http://www.birds.org/") == known.to("https://www.birds.org/") == TO_BIRDS
+        assert known.to("http://trams.de/") == ["http://birds.org/", "http://far.com/"]
+        assert known.to("http://www.birds.org/owl.html") == known.to("http://far.com/") == []
+    assert pages.to("http://www.birds.org/x?a=1") == [f"{url}x?a=1" for url in TO_BIRDS]
+
+
+def test_of_a_large_graph_only_known_hosts_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Links to other hosts take no memory; a graph that knows none of the hosts is no error."""
+    monkeypatch.setattr(back_links, "WHOLE_GRAPH_BYTES", 10)
+    names = [*HOSTS, *(f"org.other{n}" for n in range(2000))]
+    edges = [*EDGES, *((n, 5 + n) for n in range(2000)), *((5 + n, 1) for n in range(2000))]
+    folder = write_graph(tmp_path / "cc", names, edges)
+    known = BackLinks.load(folder, ["www.birds.org:8080", "unknown.org"])
+    assert known.to("http://www.birds.org/")[:3] == TO_BIRDS
+    assert known.to("http://trams.de/") == [] and len(known) == 2 * 1000
+    nothing = BackLinks.load(folder, ["unknown.org"])
+    assert len(nothing) == 0 and nothing.to("http://www.birds.org/") == []
+    assert not nothing.has_targets(np.array([1, 2], np.uint64)).any()
+
+
+def test_a_bad_graph_is_told(tmp_path: Path) -> None:
+    """A folder without such files, and files with other lines: each is named, with a hint."""
+    (tmp_path / "empty").mkdir()
+    write_graph(tmp_path / "words", ["org.a", "org.b"], [(0, 1)])
+    (tmp_path / "words" / "cc-main-host-edges.txt").write_text("a\tb\n")
+    for name, says in (("empty", "neither a collection nor a web graph"), ("words", "cannot be read as a web graph")):
+        with pytest.raises(InputError, match=says) as told:
+            BackLinks.load(tmp_path / name)
+        assert told.value.hint and name in told.value.message
 
 
 BAD = {
@@ -225,6 +289,21 @@ def test_back_links_find_what_nothing_links_to(crawl: Callable[..., Collection],
     collection = crawl(frontier__back_links=str(tmp_path / "links.csv"))
     assert urls_of(collection) == PLAIN | set(TO_OWL) | {"http://new.test/"}
     assert collection.status().counters[FROM_BACK_LINKS] == 2
+
+
+def test_a_crawl_and_its_link_analysis_use_a_web_graph(
+    crawl: Callable[..., Collection], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a large graph too: the hosts that link to a relevant home page are tried, and their links count."""
+    monkeypatch.setattr(back_links, "WHOLE_GRAPH_BYTES", 10)
+    names = ["test.birds", "test.seed", "test.out", "test.elsewhere", "test.other"]
+    edges = [(2, 1), (3, 1), (3, 0), (4, 0), (3, 4)]
+    graph = write_graph(tmp_path / "graph", names, edges)
+    collection = crawl(frontier__back_links=str(graph))
+    assert "http://out.test/" in urls_of(collection) and "http://other.test/" not in urls_of(collection)
+    without = {row["url"] for row in crawl("plain").distill(method="hits")["authorities"]}
+    found = {row["url"] for row in collection.distill(method="hits")["authorities"]}
+    assert "http://seed.test/" in found - without
 
 
 def test_another_collection_serves_as_back_links(crawl: Callable[..., Collection], tmp_path: Path) -> None:

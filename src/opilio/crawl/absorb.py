@@ -70,6 +70,10 @@ class Absorber:
         """Known links from outside the crawl, if the settings name any."""
         return self._discovery.sources.back_links
 
+    def load_back_links(self) -> None:
+        """Read them before anything is fetched, so that what is wrong with them is known then."""
+        _ = self.back_links
+
     def swap_batch(self) -> Batch:
         """The batch to be written now; a new one is open."""
         self._discovery.queue_pending()

@@ -299,6 +299,7 @@ class Collection:
             absorber.counters.add("URLs taken up again after a limit was raised", reopened)
         self._offer_seeds(store, absorber)
         admit_pending(store, absorber)
+        absorber.load_back_links()
         if self.settings.store.warc:
             self._recover(store, absorber, setup)
         collect_rarely()

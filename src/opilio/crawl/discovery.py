@@ -49,7 +49,7 @@ class Discovery:
         self._frontier = frontier
         self._ledger = ledger
         self._counters = ledger.counters
-        self.sources = Sources(settings.frontier)
+        self.sources = Sources(settings.frontier, lambda: [host.name for host in frontier.hosts])
         self._pending: list[tuple[Sequence[int], Sequence[NewUrl], float]] = []
         """Of pages whose links have yet to be scored: where they lead, the new URLs among them, and the time."""
 

@@ -6,7 +6,8 @@ limits and robots rules apply to them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,9 +34,16 @@ class ExtraUrl(NamedTuple):
 class Sources:
     """The sources of URLs that the settings ask for."""
 
-    def __init__(self, settings: FrontierSettings) -> None:
+    def __init__(self, settings: FrontierSettings, known_hosts: Callable[[], Iterable[str]] = list) -> None:
+        """`known_hosts` gives the names of the hosts that the crawl knows, to which back-links may lead."""
         self._truncates = settings.truncate_paths
-        self.back_links = BackLinks.load(Path(settings.back_links)) if settings.back_links else None
+        self._path = settings.back_links
+        self._known_hosts = known_hosts
+
+    @functools.cached_property
+    def back_links(self) -> BackLinks | None:
+        """Known links from outside the crawl, if the settings name any; read at the first call."""
+        return BackLinks.load(Path(self._path), self._known_hosts()) if self._path else None
 
     def around(self, url: str) -> Iterator[ExtraUrl]:
         """The URLs that are worth a try because of a relevant page."""

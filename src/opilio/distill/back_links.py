@@ -3,15 +3,21 @@
 BINGO finds the predecessors of its pages by querying a large unfocused web database. Here they come from what the user
 has (`frontier.back_links`). The frontier tries such pages (`crawl/extra_urls.py`); link analysis counts their links,
 whether the crawl ever fetches them or not (`with_back_links`).
+
+A web graph, as Common Crawl publishes them, is a folder with files of vertices (`id<TAB>name`) and of edges
+(`from<TAB>to`). A name is a URL, or a host, which stands for its home page; Common Crawl writes hosts backwards
+(`org.example.www`). Of a graph that is too large for memory, only links to known hosts are kept: it is read through
+once for the vertices of these, once for their edges, and once for the vertices where those begin.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import glob
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import duckdb
 import numpy as np
@@ -20,7 +26,8 @@ import pyarrow as pa
 from opilio.distill.graph import WebGraph, ends_of, firsts
 from opilio.errors import CollectionBusy, InputError
 from opilio.model import host_of, normalize, url_key
-from opilio.model.url import registered_domain
+from opilio.model.url import host_name, is_top_level, registered_domain
+from opilio.settings import MIB
 from opilio.store import Store
 from opilio.store.connection import FILE_NAME
 from opilio.store.links import host_names, url_keys, url_texts
@@ -46,8 +53,44 @@ _READERS = {
 }
 _FORM_HINT = (
     "Give the columns source and target: a CSV or TSV file with a header, JSON Lines, Parquet, or the folder of "
-    "another collection."
+    "another collection or of a web graph."
 )
+WHOLE_GRAPH_BYTES = 32 * MIB
+"""A web graph whose files of edges take no more than this is read whole, some 100 MB in memory."""
+_GRAPH_MEMORY = "1GB"  # for DuckDB, which uses the disk beyond it
+_SAMPLE_NAMES = 1000
+_GRAPH_FILES = (".txt", ".tsv", ".csv", ".gz")
+_GRAPH_CSV = "delim = '\t', header = false, all_varchar = true, quote = '', escape = '', comment = ''"
+# `reversed` hosts are read backwards. What has a scheme is a URL.
+_HOST = """
+    CASE WHEN name LIKE 'http%://%' THEN regexp_extract(name, '^https?://([^/:?#]+)', 1)
+         WHEN $reversed THEN array_to_string(list_reverse(string_split(name, '.')), '.')
+         ELSE name END
+"""
+_VERTICES = f"SELECT column0::BIGINT AS id, column1 AS name FROM read_csv($vertices, {_GRAPH_CSV})"
+_GRAPH_TARGETS = f"""
+    CREATE TEMP TABLE targets AS
+    SELECT id, name, {_HOST} AS host FROM ({_VERTICES}) WHERE $whole OR lower({_HOST}) IN (SELECT host FROM known)
+"""
+_GRAPH_EDGES = f"""
+    CREATE TEMP TABLE edges AS
+    SELECT column0::BIGINT AS source, column1::BIGINT AS target FROM read_csv($edges, {_GRAPH_CSV})
+    WHERE column0 <> column1 AND column1::BIGINT IN (SELECT id FROM targets)
+    QUALIFY row_number() OVER (PARTITION BY column1 ORDER BY column0::BIGINT) <= {_LOOK_AT_ROWS}
+"""
+_GRAPH_LINKS = f"""
+    WITH sources AS (
+        SELECT id, if(name LIKE 'http%://%', name, 'http://' || {_HOST} || '/') AS url
+        FROM ({_VERTICES}) WHERE id IN (SELECT source FROM edges)
+    ),
+    ends AS (
+        SELECT id, unnest(CASE WHEN name LIKE 'http%://%' THEN [name]
+                               ELSE ['http://' || host || '/', 'https://' || host || '/'] END) AS url
+        FROM targets
+    )
+    SELECT s.url AS source, t.url AS target
+    FROM edges e JOIN sources s ON s.id = e.source JOIN ends t ON t.id = e.target ORDER BY e.target, e.source
+"""
 
 
 class BackLinks:
@@ -62,24 +105,38 @@ class BackLinks:
         return len(self._keys)
 
     @classmethod
-    def load(cls, path: Path) -> BackLinks:
-        """The links of a file or of another collection. Raises an InputError when there are none in it."""
+    def load(cls, path: Path, known_hosts: Iterable[str] = ()) -> BackLinks:
+        """The links of a file, of a web graph or of another collection; of a large graph those to known hosts.
+
+        Raises an InputError when there are none in it.
+        """
         keys: list[npt.NDArray[np.uint64]] = []
         sources: list[pa.Array] = []
-        for piece in _read(path):
+        is_large = False
+        if _is_graph(path):
+            graph = _GraphFiles.of(path)
+            is_large, pieces = graph.is_large, graph.read(known_hosts)
+        else:
+            pieces = _read(path)
+        for piece in pieces:
             targets = piece.column("target").dictionary_encode()
             key, is_url = _keys(targets.dictionary.to_pylist())
             places = targets.indices.to_numpy(zero_copy_only=False)
             keys.append(key[places][is_url[places]])
             sources.append(piece.column("source").dictionary_encode().filter(pa.array(is_url[places])))
         together = np.concatenate([np.zeros(0, np.uint64), *keys])
-        if not len(together):
+        if not len(together) and not is_large:  # a large graph may know none of these hosts yet
             raise InputError(f"{path}: no links between web pages in it", _FORM_HINT)
         order = np.argsort(together, kind="stable")
-        return cls(together[order], pa.chunked_array(sources).unify_dictionaries().combine_chunks().take(order))
+        strings = pa.dictionary(pa.int32(), pa.string())
+        return cls(
+            together[order], pa.chunked_array(sources, strings).unify_dictionaries().combine_chunks().take(order)
+        )
 
     def has_targets(self, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.bool_]:
         """Which of some URLs, given by their keys, have any links."""
+        if not len(self._keys):
+            return np.zeros(len(keys), np.bool_)
         places = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.asarray(self._keys[places] == keys)
 
@@ -123,6 +180,66 @@ def _read(path: Path) -> Iterator[pa.RecordBatch]:
             raise InputError(f"{path}: no columns source and target in it", _FORM_HINT) from None
         said = str(error).strip().splitlines()[0]
         raise InputError(f"{path}: cannot be read as back-links: {said}", _FORM_HINT) from None
+
+
+def _is_graph(path: Path) -> bool:
+    return path.is_dir() and not (path / FILE_NAME).is_file()
+
+
+class _GraphFiles(NamedTuple):
+    """The files of a web graph."""
+
+    folder: Path
+    vertices: list[Path]
+    edges: list[Path]
+
+    @classmethod
+    def of(cls, folder: Path) -> _GraphFiles:
+        """Those of a folder and the folders in it, by their names: `vertices` or `edges` is part of each path."""
+        found: dict[str, list[Path]] = {"vertices": [], "edges": []}
+        for file in sorted(file for file in folder.rglob("*") if file.is_file() and file.suffix in _GRAPH_FILES):
+            for kind, files in found.items():
+                if kind in str(file.relative_to(folder)).lower():
+                    files.append(file)
+        if not all(found.values()):
+            raise InputError(
+                f"{folder}: neither a collection nor a web graph",
+                "A web graph has files with `vertices` and with `edges` in their names (.txt or .txt.gz).",
+            )
+        return cls(folder, **found)
+
+    @property
+    def is_large(self) -> bool:
+        """Whether there are too many edges for memory."""
+        return sum(file.stat().st_size for file in self.edges) > WHOLE_GRAPH_BYTES
+
+    def read(self, known_hosts: Iterable[str]) -> Iterator[pa.RecordBatch]:
+        """The links as URLs; of a large graph, those to known hosts."""
+        known = pa.table({"host": pa.array(sorted({host_name(host) for host in known_hosts}), pa.string())})
+        edges = {"edges": [glob.escape(str(file)) for file in self.edges]}
+        vertices = {"vertices": [glob.escape(str(file)) for file in self.vertices]}
+        try:
+            with tempfile.TemporaryDirectory() as spilled, duckdb.connect() as connection:
+                connection.execute(f"SET memory_limit = '{_GRAPH_MEMORY}'; SET temp_directory = '{spilled}'")
+                connection.register("known", known)
+                sample = connection.execute(f"{_VERTICES} LIMIT {_SAMPLE_NAMES}", vertices).fetchall()
+                named = {**vertices, "reversed": _are_reversed([name for _, name in sample])}
+                connection.execute(_GRAPH_TARGETS, {**named, "whole": not self.is_large})
+                connection.execute(_GRAPH_EDGES, edges)
+                yield from connection.sql(_GRAPH_LINKS, params=named).to_arrow_reader(_CHUNK_ROWS)
+        except (duckdb.Error, UnicodeDecodeError) as error:
+            said = str(error).strip().splitlines()[0]
+            raise InputError(
+                f"{self.folder}: cannot be read as a web graph: {said}",
+                "A line of vertices is a number, a tab and a host or URL; a line of edges is two of these numbers.",
+            ) from None
+
+
+def _are_reversed(names: list[str]) -> bool:
+    """Whether hosts are written backwards, as Common Crawl does: unless more of them end with a top-level domain than
+    begin with one."""
+    labels = [name.lower().split(".") for name in names if name and "://" not in name and "." in name]
+    return sum(is_top_level(parts[-1]) for parts in labels) <= sum(is_top_level(parts[0]) for parts in labels)
 
 
 def _read_collection(folder: Path) -> Iterator[pa.RecordBatch]:

@@ -116,3 +116,8 @@ def registered_domain(host: str) -> str:
     if name.startswith("[") or name.replace(".", "").isdigit():
         return name
     return _suffixes().privatesuffix(name) or name
+
+
+def is_top_level(label: str) -> bool:
+    """Whether a label is a top-level domain, such as `org`."""
+    return _suffixes().publicsuffix(f"x.{label}", accept_unknown=False) is not None

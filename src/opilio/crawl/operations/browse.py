@@ -12,7 +12,6 @@ from opilio.crawl.operations.context import Context, LiveCrawl, address_of
 from opilio.crawl.operations.declaration import LONG_TIMEOUT_S, READS, WRITES, Meta, Route, operation
 from opilio.errors import CollectionBusy, InputError, StoreError
 from opilio.learn.training_state import wanted_topics
-from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.connection import FILE_NAME
 from opilio.topics import find_topic
@@ -263,7 +262,7 @@ def _distill(at: Context, topic: str | None, method: str, top: int, base: list[i
         method,
         options=options,
         base=base,
-        back_links=_back_links(at.settings, method),
+        back_links=_back_links(at, method),
     )
     return links.listing(at.store, scores, top)
 
@@ -287,7 +286,7 @@ def analyse_links(at: Context, topic: str | None = None, method: str = "", top: 
         frontier.hub_percentile,
         method=method,
         options=links.DistillOptions(rho=frontier.distill_rho),
-        back_links=_back_links(at.settings, method),
+        back_links=_back_links(at, method),
     )
     assert found is not None, "nobody cancels it"
     links.save_scores(at.store, found.by_topic, found.overall)
@@ -325,12 +324,17 @@ def _listed(store: Store, found: Analysis, topic: str | None, top: int) -> dict[
     return links.listing(store, scores, top)
 
 
-def _back_links(settings: Settings, method: str) -> BackLinks | None:
+def _back_links(at: Context, method: str) -> BackLinks | None:
     """Known links from outside, if the settings name any and the method counts them."""
     from opilio.distill import BackLinks  # noqa: PLC0415
+    from opilio.store.links import host_names  # noqa: PLC0415
 
-    path = settings.frontier.back_links
-    return BackLinks.load(Path(path)) if path and method in ("weighted", "hits") else None
+    path = at.settings.frontier.back_links
+    if not path or method not in ("weighted", "hits"):
+        return None
+    with at.store.reading() as cursor:
+        hosts = [name for _, name, _ in host_names(cursor)]
+    return BackLinks.load(Path(path), hosts)
 
 
 def search_hits(client: OperationClient, question: str, topic: str) -> list[int]:
