@@ -56,7 +56,7 @@ OUTCOME_WORDS = {
     Outcome.OK: "The page was fetched, read and stored.",
     Outcome.NOT_MODIFIED: "A recrawl found the page as it was.",
     Outcome.REDIRECT: "Answered by a redirect; its target is a URL of its own (table `redirects`).",
-    Outcome.ROBOTS: "robots.txt forbids it, could not be reached (5xx), or asks for a longer delay than we wait.",
+    Outcome.ROBOTS: "robots.txt forbids it, or asks for a longer delay than we wait.",
     Outcome.NOINDEX: "The page asks not to be kept (meta tag or X-Robots-Tag). Its links are followed.",
     Outcome.LOCKED: "Its domain is in `scope.locked_domains`.",
     Outcome.OUT_OF_SCOPE: "Its domain is not in `scope.only_domains`, or not one of the seeds'.",
@@ -65,7 +65,6 @@ OUTCOME_WORDS = {
     Outcome.URL_TOO_LONG: "The URL or its host name is too long. Only counted: it gets no row in `crawl`.",
     Outcome.TRAP: "The URL looks like one of endlessly many (section `traps` of the settings).",
     Outcome.EVICTED: "The worst of too many waiting URLs (`frontier.max_queued`).",
-    Outcome.BAD_HOST: "Its host failed `fetch.host_tries` times in a row.",
     Outcome.PRIVATE_ADDRESS: "Its host has a loopback, private or reserved address.",
     Outcome.WRONG_TYPE: "Not of a type in `fetch.accept`, by its header or by its bytes.",
     Outcome.TOO_LARGE: "Larger than `fetch.accept` allows for its type.",
@@ -229,8 +228,10 @@ def outcomes_page() -> str:
         "# Outcomes", "", NOTE, "",
         "What became of a URL. `crawl.outcome` holds the last word about a URL, `visits.outcome` that of each request; "
         "the summary of a crawl counts them by family. *Retry*: the URL is asked for again, at most `fetch.max_tries` "
-        "times in all, after a growing wait. *Blames the host*: the host becomes `slow`, and `bad` after "
-        "`fetch.host_tries` such outcomes in a row. *State* is `crawl.state` once it is the last word.", "",
+        "times in all, after a growing wait. *Blames the host*: the origin (http or https on a host) becomes `slow`, "
+        "and `bad` after `fetch.host_tries` such outcomes in a row; the URLs of a bad origin get the outcome of its "
+        "last failure (`origins.problem`), also those that were never asked for. *State* is `crawl.state` once it is "
+        "the last word.", "",
         "```sql", "SELECT outcome, any_value(detail) AS example, count(*) AS requests",
         "FROM visits GROUP BY outcome ORDER BY requests DESC", "```", "",
     ]  # fmt: skip

@@ -13,8 +13,8 @@ import click
 from opilio.cli.display import DURATION, SIZE, JsonLines, LogLines, Silence, print_json, summary
 from opilio.cli.portal import PORT, portal_alongside, stay
 from opilio.cluster.workers import check_ray, on_ray
-from opilio.crawl import Collection
-from opilio.errors import InputError
+from opilio.crawl import Collection, Status
+from opilio.errors import InputError, OpilioError
 from opilio.learn.asking import asks
 from opilio.learn.hits import TAKEN_HITS
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
@@ -157,8 +157,7 @@ def crawl(
             print_json("end", status)
         else:
             click.echo(summary(status))
-        if status.interrupted:
-            sys.exit(INTERRUPTED)
+        _fail_when_cut_short(status)
         if portal_process is not None:
             stay(portal_process)
         elif not quiet and not as_json:
@@ -167,6 +166,16 @@ def crawl(
                 f"\nLook:  opilio serve {place}    (the portal, in a browser)\n       opilio search {place} WORDS"
             )
             click.echo(f"       opilio status {place}\n       opilio export {place} pages.parquet")
+
+
+def _fail_when_cut_short(status: Status) -> None:
+    """End the command with an error when the crawl did not end by itself."""
+    if status.interrupted:
+        sys.exit(INTERRUPTED)
+    if status.no_network:
+        raise OpilioError(
+            status.reason, "Nothing is lost. Check the connection, then run the same command again: the crawl goes on."
+        )
 
 
 def _open_or_create(

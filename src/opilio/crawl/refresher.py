@@ -27,7 +27,7 @@ from opilio.frontier import HostState, QueuedUrl
 from opilio.model import Outcome, UrlState
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.revisits import DuePage, Upcoming, due_pages, upcoming
+from opilio.store.revisits import DuePage, OriginKey, Upcoming, due_pages, upcoming
 from opilio.store.urls import FIRST_PRIORITY
 from opilio.topics.hierarchy import ROOT
 
@@ -99,7 +99,7 @@ class Refresher(BackgroundTask):
         if self._should_distill:
             await self._distiller.distill_now(raises=False)
         now_s, settings = time.time(), self._settings.revisit
-        without = [host.sid for host in self._absorber.frontier.hosts if host.rejection or host.state is HostState.BAD]
+        without = self._closed_origins()
         pages = await asyncio.to_thread(due_pages, self._store, settings, now_s, self._room(), without)
         contexts = await asyncio.to_thread(self._link_contexts, [page.oid for page in pages])
         urls = self._reopen(pages, contexts)
@@ -108,6 +108,13 @@ class Refresher(BackgroundTask):
             self._push(urls)
         self.upcoming = await asyncio.to_thread(upcoming, self._store, settings, now_s, without)
         self._look_at_s = time.monotonic() + self._wait_s(now_s, bool(urls))
+
+    def _closed_origins(self) -> list[OriginKey]:
+        """The origins from which nothing can be fetched now."""
+        hosts = self._absorber.frontier.hosts
+        rejected = [(host.sid, scheme) for host in hosts if host.rejection for scheme in ("http", "https")]
+        bad = [(host.sid, one.scheme) for host in hosts for one in host.origins.values() if one.state is HostState.BAD]
+        return rejected + bad
 
     @property
     def _is_idle(self) -> bool:

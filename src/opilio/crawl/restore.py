@@ -15,7 +15,7 @@ from opilio.crawl.absorb import Absorber
 from opilio.crawl.messages import WorkerSetup
 from opilio.fetch.robots import RobotsRules
 from opilio.frontier import ABSENT, Frontier, HostState, QueuedUrl, ScopeFilter
-from opilio.model import HostReport, Lease, normalize, stored_code, url_key
+from opilio.model import HostReport, Lease, Outcome, normalize, stored_code, url_key
 from opilio.settings import LimitSettings
 from opilio.store import Store, WarcRecord, recover, truncate_torn
 from opilio.store.census import count_queued
@@ -63,19 +63,18 @@ def _hosts(store: Store, frontier: Frontier, user_agent: str) -> None:
     for record in store.load_hosts():
         host = frontier.host(record.host)
         host.ip = record.ip or ""
-        frontier.host_states[host.state] -= 1
-        host.state = HostState(record.state)
-        frontier.host_states[host.state] += 1
-        host.failures, host.pages, host.bytes, host.requests = (
-            record.failures, record.pages, record.bytes, record.requests,
-        )  # fmt: skip
-        host.crawl_delay_s = record.crawl_delay_s
+        host.pages, host.bytes, host.requests = record.pages, record.bytes, record.requests
         host.next_s = record.next_visit_s
-        if record.robots_status is not None:
-            host.contacted_s = record.met_s
-            host.robots_status = record.robots_status
-            report = HostReport(record.robots_status, record.robots or "", record.crawl_delay_s)
-            host.rules = RobotsRules(report, user_agent)
+    for found in store.load_origins():
+        origin = frontier.hosts[found.sid].origin(found.scheme)
+        problem = Outcome(found.problem) if found.problem else None
+        origin.change(HostState(found.state), found.failures, problem)
+        origin.crawl_delay_s = found.crawl_delay_s
+        if found.robots_status is not None:
+            origin.contacted_s = found.met_s
+            origin.robots_status = found.robots_status
+            report = HostReport(found.robots_status, found.robots or "", found.crawl_delay_s)
+            origin.rules = RobotsRules(report, user_agent)
 
 
 def _urls(store: Store, absorber: Absorber) -> None:

@@ -23,6 +23,7 @@ from opilio.settings import FetchSettings, Settings
 MAX_IDLE_CONNECTIONS = 1024
 MAX_SITEMAP_BYTES = 50 * 2**20  # sitemaps.org
 MAX_ADDRESSES_TRIED = 3
+MAX_PROBE_BYTES = 1024  # that something comes is all that matters
 _SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl does not name
 
 
@@ -131,6 +132,7 @@ class Client:
             LeaseKind.PAGE: BodyLimits(accept=fetching.accept, cut_text_bytes=fetching.cut_bytes),
             LeaseKind.HOST: BodyLimits(max_bytes=settings.robots.max_bytes, cut=True),
             LeaseKind.SITEMAP: BodyLimits(max_bytes=MAX_SITEMAP_BYTES),
+            LeaseKind.PROBE: BodyLimits(max_bytes=MAX_PROBE_BYTES, cut=True),
         }
         self._headers = _standing_headers(settings)
         self._multi: Any = pycurl.AsyncCurlMulti()
@@ -143,6 +145,8 @@ class Client:
     async def fetch(self, lease: Lease) -> Response:
         """Make one request; see `Transport.fetch`."""
         start = TransferStart(time.time(), time.monotonic())
+        if lease.kind is LeaseKind.PROBE:
+            self._resolver.forget(host_name(host_of(lease.url)))
         endpoints, refusal = await self._endpoints(lease.url)
         if refusal is not None:
             return Response(_record(start, *refusal))

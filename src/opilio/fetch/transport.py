@@ -40,7 +40,8 @@ class Transport(Protocol):
         """Make one request. Raises no exception for what the web does; a redirect is an outcome and is not followed.
 
         For a lease of the kind HOST, the body is cut at the size limit of robots.txt; if robots.txt is not obeyed, only
-        the host name is resolved. For a lease of the kind SITEMAP, any type is accepted.
+        the host name is resolved. For a lease of the kind SITEMAP, any type is accepted. For one of the kind PROBE, the
+        host name is looked up again, whatever is cached, and the body is cut.
         """
 
     async def aclose(self) -> None:

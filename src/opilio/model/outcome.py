@@ -34,7 +34,6 @@ class Outcome(StrEnum):
     URL_TOO_LONG = "url-too-long"
     TRAP = "trap"
     EVICTED = "evicted"
-    BAD_HOST = "bad-host"
     PRIVATE_ADDRESS = "private-address"
     WRONG_TYPE = "wrong-type"
     TOO_LARGE = "too-large"
@@ -75,8 +74,17 @@ class Outcome(StrEnum):
 
     @property
     def blames_host(self) -> bool:
-        """Whether this outcome makes its host `slow` and, if repeated, `bad`."""
+        """Whether this outcome makes its origin `slow` and, if repeated, `bad`."""
         return self in _BLAMES_HOST
+
+    @property
+    def tells_rules(self) -> bool:
+        """Whether a request for robots.txt that ended so tells what may be fetched.
+
+        A file that is not there allows everything. Any other end means "unreachable" in the words of RFC 9309: nothing
+        may be fetched until a later request tells more.
+        """
+        return self in _TELLS_RULES
 
     @property
     def final_state(self) -> UrlState:
@@ -113,4 +121,7 @@ def _kind(outcome: Outcome) -> OutcomeKind:
 
 _KIND = {outcome: _kind(outcome) for outcome in Outcome}
 _BLAMES_HOST = frozenset({Outcome.DNS_FAILED, Outcome.CONNECT_FAILED, Outcome.TIMED_OUT})
+_TELLS_RULES = frozenset(
+    {Outcome.OK, Outcome.CLIENT_ERROR, Outcome.BAD_REDIRECT, Outcome.TOO_MANY_REDIRECTS}
+)  # status 429 does not: it asks us to come back later
 _RETRY = _BLAMES_HOST | {Outcome.BROKEN, Outcome.TOO_MANY_REQUESTS, Outcome.SERVER_ERROR, Outcome.WORKER_LOST}

@@ -159,6 +159,9 @@ class FetchSettings:
     backoff_s: float = 5.0
     # Longest delay before another attempt. A URL whose Retry-After is longer than this fails.
     max_backoff_s: float = 600.0
+    # When no host answers any more, the network counts as down: the crawl pauses, and ends after this time if it is not
+    # back. No host is blamed and no URL is lost meanwhile. 0: the crawl ends at once.
+    outage_wait_s: float = 600.0
     # Sent as User-Agent, followed by `contact_url` in parentheses.
     user_agent: str = "Opilio/0.1"
     # Where site owners can reach you. Set this before you crawl other people's sites.

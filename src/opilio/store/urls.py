@@ -49,13 +49,18 @@ def _stored(state: UrlState) -> UrlState:
     return state
 
 
-RETRY_FAILED = change_states(
-    (UrlState.FAILED, UrlState.DROPPED),
+RETRY_FAILED = change_states((UrlState.FAILED,), UrlState.WAITING, "numtries = 0, not_before = NULL", where="true")
+"""Requeues what failed, by itself or with its host."""
+
+_PASSING = ", ".join(f"'{outcome}'" for outcome in Outcome if outcome.may_retry)
+_GIVEN_UP = f"SELECT sid, scheme FROM origins WHERE state = 'bad' AND problem IN ({_PASSING})"
+RETRY_GIVEN_UP = change_states(
+    (UrlState.FAILED,),
     UrlState.WAITING,
     "numtries = 0, not_before = NULL",
-    where=f"state = '{UrlState.FAILED}' OR outcome = '{Outcome.BAD_HOST}'",
+    where=f"outcome IN ({_PASSING}) AND (sid, split_part(url, ':', 1)) IN ({_GIVEN_UP})",
 )
-"""Requeues what failed, and what was dropped because its host was given up."""
+"""Requeues what failed with an origin that was given up because it did not answer, or answered that it cannot now."""
 
 RECRAWL = change_states(
     (UrlState.FETCHED,),
@@ -118,7 +123,10 @@ def reopen(where: str) -> str:
     return change_states((UrlState.DROPPED,), UrlState.WAITING, "outcome = NULL", where=where)
 
 
-_RETRY_HOSTS = "UPDATE hosts SET state = 'ok', failures = 0, met = NULL, robots_status = NULL WHERE state <> 'ok'"
+_RETRY_ORIGINS = """
+    UPDATE origins SET state = 'ok', failures = 0, problem = NULL, met = NULL, robots_status = NULL WHERE state <> 'ok'
+"""
+_RETRY_ONCE = f"UPDATE origins SET state = 'slow', failures = ? WHERE state = 'bad' AND problem IN ({_PASSING})"
 _QUEUED_OF_HOSTS = "SELECT oid, topic FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
 _LOCKED_OF_HOSTS = """
     SELECT oid, topic, oid IN (SELECT oid FROM pages)
@@ -258,9 +266,19 @@ class PageSketch(NamedTuple):
 
 
 def retry_failed(store: Store) -> None:
-    """Queue the URLs that failed, and those of hosts that were given up."""
+    """Queue the URLs that failed, by themselves or with their hosts."""
     store.query(RETRY_FAILED, write=True)
-    store.query(_RETRY_HOSTS, write=True)
+    store.query(_RETRY_ORIGINS, write=True)
+
+
+def retry_given_up(store: Store, host_tries: int) -> None:
+    """Give origins that did not answer another chance: queue their URLs. One more failure gives them up again.
+
+    "Unreachable" forbids a crawl for now, not for ever (RFC 9309), and it may have been our network that was down.
+    """
+    if store.query(f"SELECT count(*) FROM ({_GIVEN_UP})").rows[0][0]:
+        store.query(RETRY_GIVEN_UP, write=True)
+        store.query(_RETRY_ONCE, [host_tries - 1], write=True)
 
 
 def recrawl(store: Store) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from opilio.fetch.client import MAX_SITEMAP_BYTES
+from opilio.fetch.client import MAX_PROBE_BYTES, MAX_SITEMAP_BYTES
 from opilio.fetch.transfer import STOP, BodyLimits, Transfer
 from opilio.fetch.transport import Response, response_of
 from opilio.lab.webs.loopback import ADDRESS
@@ -29,6 +29,7 @@ class RecordedTransport:
             LeaseKind.PAGE: BodyLimits(accept=settings.fetch.accept, cut_text_bytes=settings.fetch.cut_bytes),
             LeaseKind.HOST: BodyLimits(max_bytes=settings.robots.max_bytes, cut=True),
             LeaseKind.SITEMAP: BodyLimits(max_bytes=MAX_SITEMAP_BYTES),
+            LeaseKind.PROBE: BodyLimits(max_bytes=MAX_PROBE_BYTES, cut=True),
         }
 
     async def fetch(self, lease: Lease) -> Response:
