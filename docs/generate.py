@@ -187,8 +187,10 @@ def outcomes_page() -> str:
         "# Outcomes", "", NOTE, "",
         "What became of a URL. `crawl.outcome` holds the last word about a URL, `visits.outcome` that of each request; "
         "the summary of a crawl counts them by family. *Retry*: the URL is asked for again, at most `fetch.max_tries` "
-        "times in all, after a growing wait. *Blames the host*: the host becomes `slow`, and `bad` after "
-        "`fetch.host_tries` such outcomes in a row. *State* is `crawl.state` once it is the last word.", "",
+        "times in all, after a growing wait. *Blames the host*: the origin (http or https on a host) becomes `slow`, "
+        "and `bad` after `fetch.host_tries` such outcomes in a row; the URLs of a bad origin get the outcome of its "
+        "last failure (`origins.problem`), also those that were never asked for. *State* is `crawl.state` once it is "
+        "the last word.", "",
         "```sql", "SELECT outcome, any_value(detail) AS example, count(*) AS requests",
         "FROM visits GROUP BY outcome ORDER BY requests DESC", "```", "",
     ]  # fmt: skip

@@ -83,7 +83,7 @@ class Web:
             "hosts": [
                 {
                     "sid": sid, "host": f"h{sid}.org", "domain": domain, "ip": self.ips[sid] if self.ips else None,
-                    "state": "ok", "failures": 0, "pages": 0, "bytes": 0, "requests": 0, "crawl_delay_s": 0.0,
+                    "pages": 0, "bytes": 0, "requests": 0,
                 }
                 for sid, domain in enumerate(self.domains)
             ],

@@ -46,6 +46,8 @@ class WebServer:
         self.connections = 0
         self.port = 0
         self._tls = tls
+        self._server: asyncio.Server | None = None
+        self._open: set[asyncio.StreamWriter] = set()
         self._loop = asyncio.new_event_loop()
         self._ready = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -70,20 +72,34 @@ class WebServer:
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
         self._loop.set_exception_handler(lambda loop, context: None)  # cut connections are what we are here for
-        server = self._loop.run_until_complete(
-            asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._tls, backlog=1024)
-        )
-        self.port = server.sockets[0].getsockname()[1]
+        self._loop.run_until_complete(self._listen())
         self._ready.set()
         self._loop.run_forever()
-        server.close()
+        if self._server is not None:
+            self._server.close()
         for task in asyncio.all_tasks(self._loop):
             task.cancel()
         self._loop.run_until_complete(asyncio.sleep(0))
         self._loop.close()
 
+    async def _listen(self) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self._tls, backlog=1024)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _deafen(self) -> None:
+        if self._server is not None:
+            self._server.close()
+        for writer in list(self._open):
+            reset(writer)
+
+    def switch(self, *, on: bool) -> None:
+        """Refuse connections from now on and cut those that are open, or listen again on the same port."""
+        work = self._listen() if on else self._deafen()
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(5)
+
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
+        self._open.add(writer)
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -97,6 +113,7 @@ class WebServer:
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
+            self._open.discard(writer)
             writer.close()
 
 
@@ -113,7 +130,7 @@ class DnsServer:
     def __init__(self, zone: dict[str, tuple[int, list[str]]], silent: bool = False) -> None:
         self.zone = zone
         self.asked: list[tuple[str, str]] = []
-        self._silent = silent
+        self.silent = silent
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.bind(("127.0.0.1", 0))
         self._socket.settimeout(0.1)
@@ -143,7 +160,7 @@ class DnsServer:
             name = query.question[0].name.to_text(omit_final_dot=True).lower()
             kind = dns.rdatatype.to_text(query.question[0].rdtype)
             self.asked.append((name, kind))
-            if not self._silent:
+            if not self.silent:
                 self._socket.sendto(self._answer(query, name, kind).to_wire(), peer)
 
     def _answer(self, query: Any, name: str, kind: str) -> Any:

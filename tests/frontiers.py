@@ -43,7 +43,7 @@ def contact_hosts(frontier: Frontier, now_s: float) -> None:
     """Let every host be contacted, so that the next leases are pages."""
     for lease in frontier.take(now_s, 1000):
         assert lease.kind is LeaseKind.HOST
-        frontier.host(host_of(lease.url)).contacted_s = now_s
+        frontier.origin(lease.url).contacted_s = now_s
         frontier.ended(lease, Outcome.OK, now_s)
 
 

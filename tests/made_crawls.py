@@ -81,11 +81,11 @@ class MadeCrawl:
                 counts = Counter(number for number in numbers.tolist() if number)
                 terms += [{"oid": oid, "tid": tid, "freq": freq} for tid, freq in counts.items()]
         hosts = sorted({page.host for page in self.pages})
-        zeros = dict.fromkeys(("failures", "pages", "bytes", "requests", "crawl_delay_s"), 0)
+        zeros = dict.fromkeys(("pages", "bytes", "requests"), 0)
         return {
             "crawl": crawl, "pages": pages, "terms": terms,
             "lexicon": [{"tid": tid, "term": term} for tid, term in lexicon.items()],
-            "hosts": [{"sid": n, "host": f"h{n}.org", "domain": f"h{n}.org", "state": "ok", **zeros} for n in hosts],
+            "hosts": [{"sid": n, "host": f"h{n}.org", "domain": f"h{n}.org", **zeros} for n in hosts],
             "topics": [
                 {"kcid": n, "pcid": parent, "name": path.split("/")[-1] or "everything", "path": path, "type": mark}
                 for n, parent, path, mark in self.topics

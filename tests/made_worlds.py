@@ -126,13 +126,21 @@ def _urls(draw: random.Random, sites: Sequence[str], kcids: Sequence[int], count
         "crawl": crawl,
         "hosts": [
             {
-                "sid": sid, "host": host, "domain": host, "ip": "192.0.2.1", "state": "ok", "failures": 0,
-                "robots_status": 200, "crawl_delay_s": 0.5, "met": at(900 + later_s), "next_visit": at(990 + later_s),
+                "sid": sid, "host": host, "domain": host, "ip": "192.0.2.1", "next_visit": at(990 + later_s),
                 **told[sid],
             }
             for sid, host in enumerate(hosts)
         ],
-        "robots": [{"sid": sid, "visited": at(900 + later_s), "text": host} for sid, host in enumerate(hosts)],
+        "origins": [
+            {
+                "sid": sid, "scheme": scheme, "state": "ok", "failures": 0, "robots_status": 200, "crawl_delay_s": 0.5,
+                "met": at(900 + later_s),
+            }
+            for sid, _ in enumerate(hosts) for scheme in ("http", "https")
+        ],
+        "robots": [
+            {"sid": sid, "scheme": "http", "visited": at(900 + later_s), "text": host} for sid, host in enumerate(hosts)
+        ],
     }  # fmt: skip
 
 

@@ -27,7 +27,8 @@ def add_url(
 
 def add_host(batch: Batch, sid: int, pages: int = 0) -> None:
     """A host."""
-    batch.hosts.add(sid, f"host{sid}.test", "host.test", None, "ok", 0, pages, 0, 0, None, 0.0, 0.0, 0.0)
+    batch.hosts.add(sid, f"host{sid}.test", "host.test", None, pages, 0, 0, 0.0)
+    batch.origins.add(sid, "http", "ok", 0, None, None, 0.0, 0.0)
 
 
 def add_page(
@@ -55,7 +56,7 @@ def filled(store: Store) -> Store:
         batch.terms.add(oid, ids.tobytes(), np.array([5, 1, 2], "<u2").tobytes())
     for sid in range(4):
         add_host(batch, sid, pages=sid)
-        batch.robots.add(sid, NOW_S, "User-agent: *\nDisallow:")
+        batch.robots.add(sid, "http", NOW_S, "User-agent: *\nDisallow:")
     batch.lexicon.add(1, "cycl")
     batch.lexicon.add(1, "cycl")
     batch.redirects.add(12, 13, 301)

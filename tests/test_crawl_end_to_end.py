@@ -87,7 +87,10 @@ def test_delays_seen_from_the_server(make_collection: MakeCollection) -> None:
         )
         collection.crawl()
         log = server.requests()
-    delays = {host: float(seconds) for host, seconds in collection.sql("SELECT host, crawl_delay_s FROM hosts").rows}
+    delays = {
+        host: float(seconds)
+        for host, seconds in collection.sql("SELECT host, crawl_delay_s FROM hosts JOIN origins USING (sid)").rows
+    }
     assert max(delays.values()) > 0.05
     assert max(Counter(request.host for request in log if delays[request.host] > 0.05).values()) > 3
     ended: dict[str, float] = {}

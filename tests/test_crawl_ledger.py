@@ -41,7 +41,7 @@ def test_a_duplicate_is_rejected_before_its_lease() -> None:
     absorber.ledger.duplicates.restore(99, 0, "http://c.example/x.html", "1.2.3.4", 10, 5, b"")
     oid = absorber.offer("http://c.example/x.htm", parent=-1, depth=1, relevance=1.0, topic=0, now_s=1.0)
     for host in absorber.frontier.hosts:
-        host.contacted_s = 1.0
+        host.origin("http").contacted_s = 1.0
     leases = absorber.frontier.take(2.0, 10)
     assert sorted(lease.oid for lease in leases if lease.kind is LeaseKind.PAGE) == [0, 1, 2]
     batch = absorber.ledger.batch
@@ -55,7 +55,7 @@ def test_a_stored_url_that_is_reopened_is_a_recrawl() -> None:
     ledger = absorber.ledger
     queued = {url.oid: url for queue in absorber.frontier.tiers.queues.values() for url in queue}
     for host in absorber.frontier.hosts:
-        host.contacted_s = 1.0
+        host.origin("http").contacted_s = 1.0
     assert [lease.oid for lease in absorber.frontier.take(2.0, 1)] == [0]
     ledger.settle(queued[0], Outcome.OK, 3.0, 0.9)
     assert ledger.is_stored(0) and queued[0].relevance == 0.9

@@ -154,7 +154,7 @@ def test_sharp_focus() -> None:
     add(5, "a.test", 2, steps=1)
     add(6, "a.test", 2, steps=2)
     for host in frontier.hosts:
-        host.contacted_s = 1.0
+        host.origin("http").contacted_s = 1.0
     assert [lease.oid for lease in frontier.take(2.0, 10)] == [4, 1, 5, 0]
     assert frontier.waiting == 3
     page = QueuedUrl(9, "http://a.test/9", frontier.host("a.test"), 2, 1, 0.5)

@@ -249,7 +249,7 @@ def test_when_pages_are_due(store: Store) -> None:
     due = [one.oid for one in due_pages(store, settings, NOW_S + DAY_S + 5, 10)]
     assert due == [2, 1, 0], "the best hubs first; what failed comes after the longest interval"
     assert [one.oid for one in due_pages(store, settings, NOW_S + 31 * DAY_S, 10)][-1] == 3
-    assert due_pages(store, settings, NOW_S + DAY_S + 5, 10, without=[0]) == []
+    assert due_pages(store, settings, NOW_S + DAY_S + 5, 10, without=[(0, "http")]) == []
     batch = Batch()
     batch.revisits.add(0, NOW_S + 10 * DAY_S, None)
     batch.revisits.add(1, NOW_S + 10 * DAY_S, 4711)

@@ -74,7 +74,7 @@ def test_rules_delay_and_sitemaps() -> None:
     [
         (reply(status="404 Not Found"), 404, Outcome.CLIENT_ERROR, True),
         (reply(status="403 Forbidden"), 403, Outcome.CLIENT_ERROR, True),
-        (reply(status="429 Slow"), 429, Outcome.TOO_MANY_REQUESTS, True),
+        (reply(status="429 Slow"), 429, Outcome.TOO_MANY_REQUESTS, False),  # it asks us to come back later
         (reply(status="500 Oops"), 500, Outcome.SERVER_ERROR, False),
         (reply(status="503 Busy"), 503, Outcome.SERVER_ERROR, False),
         (reply(status="302 Found"), 302, Outcome.BAD_REDIRECT, True),

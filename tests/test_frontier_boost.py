@@ -82,7 +82,7 @@ def test_a_batch_under_way_is_left_alone() -> None:
     """Best-N-First: a URL that is part of the batch keeps its place in it, and is asked for once."""
     frontier = filled("best-n-first", [0.9, 0.8, 0.7, 0.6], **{"frontier.n": 2})
     for host in frontier.hosts:
-        host.contacted_s = 1.0
+        host.origin("http").contacted_s = 1.0
     [first] = frontier.take(1.0, 1)
     frontier.tiers.raise_urls({0: 1.0, 1: 1.0, 3: 1.0})
     order = [first.oid]

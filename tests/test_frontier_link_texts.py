@@ -13,7 +13,7 @@ from opilio.crawl import collection
 from opilio.errors import SettingsError
 from opilio.frontier import Host, QueuedUrl, evidence_strategy
 from opilio.frontier.evidence_strategy import AllEvidence
-from opilio.frontier.hosts import Domain
+from opilio.frontier.hosts import Domain, HostState
 from opilio.frontier.link_texts import MAX_POINTS, TextSimilarity, link_text
 from opilio.frontier.link_words import WordOdds
 from opilio.frontier.strategies import RejudgedPages
@@ -22,7 +22,7 @@ from opilio.model import Document, Judgement, Link, Region
 from opilio.settings import Settings
 from webs import Page, Web
 
-HOST = Host(0, "a.org", "http", Domain())
+HOST = Host(0, "a.org", Domain(), dict.fromkeys(HostState, 0))
 VECTORS = {"heron": (1.0, 0.0), "egret": (0.9, 0.3), "lathe": (-1.0, 0.0), "chisel": (-0.9, 0.3), "ridge": (0.0, 1.0)}
 KNOWN = [("heron", 1.0), ("lathe", 0.0)]
 

@@ -33,7 +33,13 @@ def test_caps_and_delays_are_never_broken(
     hosts = [f"h{i}.d{i % 3}.example" for i in range(8)]
     total = 60
     for oid in range(total):
-        add(frontier, oid, f"http://{rng.choice(hosts)}/{oid}", rng.random(), depth=rng.randrange(4))
+        add(
+            frontier,
+            oid,
+            f"{rng.choice(['http', 'https'])}://{rng.choice(hosts)}/{oid}",
+            rng.random(),
+            depth=rng.randrange(4),
+        )
     now_s, under_way, done = 100.0, [], []
     open_hosts: Counter[str] = Counter()
     last_end: dict[str, float] = {}
@@ -52,7 +58,7 @@ def test_caps_and_delays_are_never_broken(
             open_hosts[host] -= 1
             last_end[host] = now_s
             if lease.kind is LeaseKind.HOST:
-                frontier.host(host).contacted_s = now_s
+                frontier.origin(lease.url).contacted_s = now_s
             else:
                 done.append(lease.oid)
             frontier.ended(lease, Outcome.OK, now_s)
@@ -78,7 +84,10 @@ def test_the_best_url_whose_host_may_be_asked() -> None:
 
 
 def test_a_host_turns_slow_then_bad_and_its_urls_are_dropped() -> None:
-    """Three failures in a row give a host up for the rest of the crawl (N6); one success forgives."""
+    """Three failures in a row give a host up for the rest of the crawl (N6); one success forgives.
+
+    The URLs get the outcome of the last failure, which is why they cannot be had.
+    """
     frontier, dropped = make_frontier({"fetch.host_delay_s": 0.0, "fetch.backoff_s": 1.0})
     for oid in range(5):
         add(frontier, oid, f"http://a.example/{oid}")
@@ -96,7 +105,7 @@ def test_a_host_turns_slow_then_bad_and_its_urls_are_dropped() -> None:
         now_s += 100.0
     add(frontier, 9, "http://a.example/9")
     assert frontier.take(now_s, 5) == []
-    assert (9, Outcome.BAD_HOST) in dropped
+    assert (9, Outcome.TIMED_OUT) in dropped
 
 
 def test_retry_after_is_waited_for() -> None:
@@ -125,10 +134,34 @@ def test_robots_rules_and_long_delays_refuse() -> None:
         add(frontier, oid, f"http://a.example/{oid}")
     add(frontier, 4, "http://b.example/4")
     contact_hosts(frontier, 1.0)
-    frontier.host("a.example").rules = OnlyEven()
-    frontier.host("b.example").crawl_delay_s = 1e6
+    frontier.origin("http://a.example/").rules = OnlyEven()
+    frontier.origin("http://b.example/").crawl_delay_s = 1e6
     assert sorted(lease.oid for lease in frontier.take(2.0, 10)) == [0, 2]
     assert sorted(dropped) == [(1, Outcome.ROBOTS), (3, Outcome.ROBOTS), (4, Outcome.ROBOTS)]
+
+
+def test_origins_fail_alone_and_wait_together() -> None:
+    """https that is given up takes nothing from http on the same host; their requests keep one delay, the longer."""
+    frontier, dropped = make_frontier({"fetch.host_delay_s": 1.0, "fetch.backoff_s": 1.0})
+    add(frontier, 0, "https://a.example/0", 0.9)
+    add(frontier, 1, "http://a.example/1", 0.5)
+    now_s = 0.0
+    for _ in range(3):
+        [lease] = frontier.take(now_s, 5)
+        assert lease.url == "https://a.example/robots.txt"
+        frontier.ended(lease, Outcome.SERVER_ERROR, now_s)
+        assert frontier.take(now_s + 0.9, 5) == []
+        now_s += 10.0
+    [lease] = frontier.take(now_s, 5)
+    assert dropped == [(0, Outcome.SERVER_ERROR)]
+    assert lease.url == "http://a.example/robots.txt"
+    frontier.origin(lease.url).contacted_s = now_s
+    frontier.origin("https://a.example/").crawl_delay_s = 5.0
+    frontier.ended(lease, Outcome.CLIENT_ERROR, now_s)
+    assert frontier.take(now_s + 4.9, 5) == []
+    assert [lease.oid for lease in frontier.take(now_s + 5.0, 5)] == [1]
+    host = frontier.host("a.example")
+    assert (host.state, frontier.host_states[HostState.OK], frontier.host_states[HostState.BAD]) == ("ok", 1, 0)
 
 
 def test_pages_per_host_are_limited_exactly() -> None:

@@ -19,7 +19,7 @@ from opilio.features.classifier_input import ClassifierInput
 from opilio.features.word_vectors import stem_vectors
 from opilio.frontier import Host, QueuedUrl
 from opilio.frontier.evidence_strategy import AllEvidence
-from opilio.frontier.hosts import Domain
+from opilio.frontier.hosts import Domain, HostState
 from opilio.frontier.link_words import MAX_POINTS, SLOTS, EmbeddingSimilarity, WordOdds, WordVectors
 from opilio.frontier.strategies import KnownDocument, RejudgedPages
 from opilio.learn.strategy_history import documents_of
@@ -29,7 +29,7 @@ from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node
 from webs import Page, Web
 
 NO_WORDS = np.zeros(0, np.uint32)
-HOST = Host(0, "a.org", "http", Domain())
+HOST = Host(0, "a.org", Domain(), dict.fromkeys(HostState, 0))
 
 
 @pytest.fixture(autouse=True)

@@ -47,7 +47,7 @@ def store_waiting(store: Store, frontier: Frontier, urls: list[QueuedUrl]) -> No
         batch.urls.add(url.oid, url.url, url_key(url.url), url.host.sid, url.topic, url.depth, None, 0, "waiting", None,
                        0, url.relevance, url.priority, 0.0, 1.0, 0.0)  # fmt: skip
     for host in frontier.hosts:
-        batch.hosts.add(host.sid, host.name, host.domain_name, None, "ok", 0, 0, 0, 0, None, 0.0, 0.0, 0.0)
+        batch.hosts.add(host.sid, host.name, host.domain_name, None, 0, 0, 0, 0.0)
     store.write(batch)
 
 
@@ -276,6 +276,6 @@ def test_a_batch_that_is_rejected_as_a_whole_gives_way_to_the_next() -> None:
     for oid in range(12):
         add(frontier, oid, f"http://h{oid}.example/{oid}", relevance=1 - oid / 100)
     for host in frontier.hosts:
-        host.contacted_s = 1.0
+        host.origin("http").contacted_s = 1.0
     assert sorted(lease.oid for lease in frontier.take(2.0, 12)) == [8, 9, 10, 11]
     assert sorted(oid for oid, _ in listener.drops) == list(range(8))

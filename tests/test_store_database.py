@@ -18,7 +18,7 @@ from opilio.errors import QueryError, StoreError
 from opilio.model import UrlState
 from opilio.store import Batch, Store, writer
 from opilio.store.connection import FRAGMENTS
-from opilio.store.loader import STATES, HostRecord, TopicRecord
+from opilio.store.loader import STATES, HostRecord, OriginRecord, TopicRecord
 from store_rows import NOW_S, add_host, add_page, add_url, filled
 
 
@@ -141,21 +141,25 @@ def test_a_batch_that_fails_midway_leaves_nothing(store: Store) -> None:
 
 
 def test_hosts_topics_and_counters_are_replaced(store: Store) -> None:
-    """The latest word on a host, a topic or a counter counts, with robots.txt kept when only counts change."""
+    """The latest word on a host, an origin, a topic or a counter counts; robots.txt is kept when only counts change."""
     filled(store)
     batch = Batch()
-    batch.hosts.add(2, "host2.test", "host.test", "192.0.2.9", "slow", 2, 5, 6, 7, 200, 1.5, NOW_S, NOW_S + 1)
+    batch.hosts.add(2, "host2.test", "host.test", "192.0.2.9", 5, 6, 7, NOW_S + 1)
+    batch.origins.add(2, "http", "slow", 2, "timed-out", 200, 1.5, NOW_S)
+    batch.origins.add(2, "https", "ok", 0, None, None, 0.0, 0.0)
     add_host(batch, 9)
     batch.topics.add(3, 0, "gardens", "/gardens", "good", ["rose"], "")
     batch.counters.update({"links dropped": 9, "new": 1})
     store.write(batch)
     hosts = {host.sid: host for host in store.load_hosts()}
     robots = "User-agent: *\nDisallow:"
-    assert hosts[2] == HostRecord(
-        2, "host2.test", "host.test", "192.0.2.9", "slow", 2, 5, 6, 7, 200, 1.5, NOW_S, NOW_S + 1, robots
-    )
+    assert hosts[2] == HostRecord(2, "host2.test", "host.test", "192.0.2.9", 5, 6, 7, NOW_S + 1)
     assert len(hosts) == 5
-    assert hosts[9].robots is None
+    assert [origin for origin in store.load_origins() if origin.sid in (2, 9)] == [
+        OriginRecord(2, "http", "slow", 2, "timed-out", 200, 1.5, NOW_S, robots),
+        OriginRecord(2, "https", "ok", 0, None, None, 0.0, 0.0, None),
+        OriginRecord(9, "http", "ok", 0, None, None, 0.0, 0.0, None),
+    ]
     assert store.load_topics()[3] == TopicRecord(3, 0, "gardens", "/gardens", "good", ["rose"], "")
     assert store.load_counters() == {"links dropped": 9, "new": 1}
 

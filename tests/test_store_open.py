@@ -18,7 +18,7 @@ import pytest
 from opilio.crawl.status import Counters
 from opilio.errors import CollectionBusy, CollectionError, StoreError
 from opilio.model import CrawlProgress, Phase
-from opilio.store import Batch, Store, schema
+from opilio.store import Batch, Store, schema, urls
 from opilio.store.connection import FILE_NAME
 from store_rows import add_url, filled
 
@@ -381,6 +381,62 @@ def test_undoubted_pages_are_known_after_the_migration(tmp_path: Path) -> None:
     assert found == [(0, True), (1, False), (2, None)]
 
 
+def test_hosts_of_an_older_collection_become_origins(tmp_path: Path) -> None:
+    """What was known of a host belongs to the scheme that was asked; one that was given up, or whose robots.txt could
+    not be read, has its true problem, and so have its URLs, which the next run tries again."""
+    with schema_5(tmp_path / "old") as old:
+        now = "TIMESTAMP '2026-01-01'"
+        old.execute(
+            f"""
+            INSERT INTO hosts VALUES
+                (0, 'ok.test', 'ok.test', '192.0.2.1', 'ok', 0, 5, 9, 7, 200, 2.5, {now}, {now}),
+                (1, 'dead.test', 'dead.test', NULL, 'bad', 3, 0, 0, 3, NULL, 0, NULL, {now}),
+                (2, 'busy.test', 'busy.test', NULL, 'ok', 0, 0, 0, 1, 503, 0, {now}, {now}),
+                (3, 'tls.test', 'tls.test', NULL, 'ok', 0, 0, 0, 1, 0, 0, {now}, {now});
+            INSERT INTO robots VALUES (0, {now}, 'Disallow: /x');
+            INSERT INTO visits (oid, visited, kind, outcome) VALUES
+                (-1, {now}, 'host', 'ok'), (-2, {now}, 'host', 'dns-failed'), (-3, {now}, 'host', 'http-5xx'),
+                (-4, {now}, 'host', 'tls-failed');
+            INSERT INTO counters VALUES ('outcome:bad-host', 1), ('outcome:robots', 3);
+            """
+        )
+        for oid, (sid, url, outcome) in enumerate(
+            [
+                (0, "https://ok.test/x", "robots"),
+                (1, "http://dead.test/", "bad-host"),
+                (2, "http://busy.test/", "robots"),
+                (3, "https://tls.test/", "robots"),
+            ]
+        ):
+            old.execute(
+                "INSERT INTO crawl (oid, url, key, sid, topic, depth, hops, state, outcome, numtries, relevance, "
+                "priority) VALUES (?, ?, ?, ?, 0, 0, 0, 'dropped', ?, 0, 0, 0)",
+                [oid, url, oid, sid, outcome],
+            )
+    with Store.open(tmp_path / "old") as store:
+        origins = [(o.scheme, o.state, o.problem, o.robots_status, o.robots) for o in store.load_origins()]
+        assert origins == [
+            ("https", "ok", None, 200, "Disallow: /x"),
+            ("http", "bad", "dns-failed", None, None),
+            ("http", "bad", "http-5xx", None, None),
+            ("https", "bad", "tls-failed", None, None),
+        ]
+        ends = "SELECT state, outcome FROM crawl ORDER BY oid"
+        failures = [("failed", "dns-failed"), ("failed", "http-5xx"), ("failed", "tls-failed")]
+        assert store.query(ends).rows == [("dropped", "robots"), *failures]
+        counted = {f"outcome:{outcome}": 1 for outcome in ("robots", "dns-failed", "http-5xx", "tls-failed")}
+        assert store.load_counters() == counted
+        assert [host.requests for host in store.load_hosts()] == [7, 3, 1, 1]
+        urls.retry_given_up(store, 3)
+        assert [state for state, _ in store.query(ends).rows] == ["dropped", "waiting", "waiting", "failed"]
+        assert [(o.state, o.failures) for o in store.load_origins()] == [
+            ("ok", 0),
+            ("slow", 2),
+            ("slow", 2),
+            ("bad", 0),
+        ]
+
+
 def test_migrations_are_numbered_without_gaps() -> None:
     """Two branches that add the same number are noticed here."""
     assert [step.version for step in schema.migrations()] == list(range(1, len(schema.migrations()) + 1))
@@ -392,7 +448,7 @@ def test_a_reopened_store_can_carry_its_log_over(tmp_path: Path) -> None:
     with Store.open(tmp_path / "c") as store:
         for pages in range(3):  # rows that are changed, not only appended
             batch = Batch()
-            batch.hosts.add(0, "a.example", "a.example", None, "ok", 0, pages, 0, 0, None, 0.0, 0.0, 0.0)
+            batch.hosts.add(0, "a.example", "a.example", None, pages, 0, 0, 0.0)
             store.write(batch)
         log = store.path.with_name(store.path.name + ".wal")
         assert log.stat().st_size > 0

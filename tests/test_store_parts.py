@@ -150,8 +150,8 @@ def _check_hosts(sources: list[dict[str, Counter[Any]]], both: dict[str, Counter
     names = {row[1] for source in sources for row in source["hosts"]}
     assert {row[1] for row in both["hosts"]} == names and len(both["hosts"]) == len(names)
     alone = names - {row[1] for row in sources[1]["hosts"]}
-    counts = {row[1]: row[6:9] for row in sources[0]["hosts"]}
-    assert all(row[6:9] == counts[row[1]] for row in both["hosts"] if row[1] in alone)
+    counts = {row[1]: row[4:7] for row in sources[0]["hosts"]}
+    assert all(row[4:7] == counts[row[1]] for row in both["hosts"] if row[1] in alone)
 
 
 def test_a_copy_adds_nothing(tmp_path: Path) -> None:

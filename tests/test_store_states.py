@@ -20,7 +20,7 @@ ROWS = [
     (FETCHED, Outcome.OK),
     (FETCHED, Outcome.REDIRECT),
     (FAILED, Outcome.CONNECT_FAILED),
-    (DROPPED, Outcome.BAD_HOST),
+    (FAILED, Outcome.TLS_FAILED),
     (DROPPED, Outcome.LOCKED),
     (DROPPED, Outcome.ELSEWHERE),
     (DROPPED, Outcome.TOO_DEEP),
@@ -124,10 +124,9 @@ def test_retrying_and_crawling_again(store: Store) -> None:
     """Failed URLs and those of hosts that were given up are requeued; by a recrawl, those whose page is stored."""
     assert changed(store, urls.RETRY_FAILED) == {
         (FAILED, Outcome.CONNECT_FAILED, WAITING),
-        (DROPPED, Outcome.BAD_HOST, WAITING),
+        (FAILED, Outcome.TLS_FAILED, WAITING),
     }
-    store.query("UPDATE crawl SET state = 'failed' WHERE oid = 3", write=True)
-    store.query("UPDATE crawl SET state = 'dropped' WHERE oid = 4", write=True)
+    store.query("UPDATE crawl SET state = 'failed' WHERE oid IN (3, 4)", write=True)
     assert changed(store, urls.RECRAWL) == {(FETCHED, Outcome.OK, WAITING)}
 
 

@@ -122,7 +122,8 @@ class Web:
                 host, now_s = host_of(url), START_S + page.day * DAY_S
                 if host not in sids:
                     sids[host] = len(sids)
-                    batch.hosts.add(sids[host], host, host, "", "ok", 0, 1, 1, 1, 404, 0.0, now_s, now_s)
+                    batch.hosts.add(sids[host], host, host, "", 1, 1, 1, now_s)
+                    batch.origins.add(sids[host], "http", "ok", 0, None, 404, 0.0, now_s)
                 if not replace:
                     batch.urls.add(
                         oid, url, url_key(url), sids[host], page.kcid, 0, None, 0, "fetched", "ok", 1, page.relevance,

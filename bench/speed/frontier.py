@@ -88,7 +88,7 @@ def take_urls(absorber: Absorber, count: int) -> float:
             break
         for lease in leases:
             if lease.kind is LeaseKind.HOST:
-                frontier.hosts[-1 - lease.oid].contacted_s = now_s
+                frontier.origin(lease.url).contacted_s = now_s
             else:
                 taken += 1
             frontier.ended(lease, Outcome.OK, now_s)

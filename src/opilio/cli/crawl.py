@@ -14,7 +14,7 @@ from opilio.cli.display import DURATION, SIZE, JsonLines, LogLines, Silence, dea
 from opilio.cli.portal import PORT, portal_alongside, stay
 from opilio.cluster.workers import check_ray, on_ray
 from opilio.crawl import Collection, Status
-from opilio.errors import CollectionError, InputError
+from opilio.errors import CollectionError, InputError, OpilioError
 from opilio.learn.asking import asks
 from opilio.learn.hits import TAKEN_HITS
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
@@ -155,8 +155,7 @@ def crawl(
             print_json("end", status, dead_seeds=dead)
         else:
             click.echo("\n".join([summary(status), *dead_seed_lines(str(folder), dead)]))
-        if status.interrupted:
-            sys.exit(INTERRUPTED)
+        _fail_when_cut_short(status)
         if portal_process is not None:
             stay(portal_process)
     if not status.pages or status.reached_nothing:
@@ -179,6 +178,16 @@ def _show_next_steps(folder: Path) -> None:
     place = quote(str(folder))
     click.echo(f"\nLook:  opilio serve {place}    (the portal, in a browser)\n       opilio search {place} WORDS")
     click.echo(f"       opilio status {place}\n       opilio export {place} pages.parquet")
+
+
+def _fail_when_cut_short(status: Status) -> None:
+    """End the command with an error when the crawl did not end by itself."""
+    if status.interrupted:
+        sys.exit(INTERRUPTED)
+    if status.no_network:
+        raise OpilioError(
+            status.reason, "Nothing is lost. Check the connection, then run the same command again: the crawl goes on."
+        )
 
 
 def _open_or_create(

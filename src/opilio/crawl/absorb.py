@@ -3,8 +3,8 @@
 Plain code without I/O: visits in, changed frontier and a filled batch out. `Absorber` decides what becomes of a page.
 It has the `Ledger` (the state of each URL, and the open batch), `Discovery` (URLs that were found) and `FirstContact`.
 
-First contact with a host is its robots.txt: it is requested before the first page of the host, and again when it is out
-of date. The sitemaps that it names follow, one at a time, in the turns of the host's URLs.
+First contact with an origin (http or https on a host) is its robots.txt: it is requested before the first page of the
+origin, and again when it is out of date. The sitemaps that it names follow, one at a time, in the turns of its URLs.
 """
 
 from __future__ import annotations
@@ -93,6 +93,24 @@ class Absorber:
         self._discovery.queue_pending()
         self.frontier.tiers.reprioritise()
 
+    def absorb_probe(self, visit: Visit, now_s: float) -> None:
+        """Take in a request that was made only to see whether a host answers."""
+        self.counters.add("requests")
+        self.ledger.recorder.add_visit(self.ledger.batch, visit.lease, visit.fetch)
+        self.frontier.put_back(visit.lease, now_s)
+
+    def put_back(self, visits: Sequence[Visit], now_s: float) -> None:
+        """Take in visits that failed because the network was down: no host is blamed, and no URL loses a try."""
+        ledger = self.ledger
+        self.counters.add("requests", len(visits))
+        self.counters.add("requests made while no host answered", len(visits))
+        for visit in visits:
+            ledger.recorder.add_visit(ledger.batch, visit.lease, visit.fetch)
+            url = self.frontier.put_back(visit.lease, now_s)
+            if url is not None:
+                ledger.put_back(url)
+            ledger.changed_hosts.add(self.frontier.origin(visit.lease.url).host.sid)
+
     def _absorb_lease(self, visit: Visit, now_s: float) -> None:
         fetch = visit.fetch
         url = self.frontier.ended(visit.lease, fetch.outcome, now_s, fetch.retry_after_s)
@@ -130,7 +148,7 @@ class Absorber:
     def _retries(self, url: QueuedUrl, fetch: Fetch, now_s: float) -> bool:
         """Queue a URL for another try, if it may have one."""
         fetching = self.settings.fetch
-        if url.numtries >= fetching.max_tries or url.host.state is HostState.BAD:
+        if url.numtries >= fetching.max_tries or url.origin.state is HostState.BAD:
             return False
         if fetch.retry_after_s > fetching.max_backoff_s:
             return False
@@ -255,42 +273,38 @@ class FirstContact:
         """How often a visit to robots.txt or a sitemap was lost, by its URL."""
 
     def absorb_host(self, visit: Visit, now_s: float) -> None:
-        """Take in what a host says about itself."""
-        host = self._frontier.hosts[visit.lease.sid]
-        report, fetch = visit.host, visit.fetch
+        """Take in what an origin says about itself. Unless it says something, it is contacted again until it is bad."""
+        origin = self._frontier.origin(visit.lease.url)
+        host, report, fetch = origin.host, visit.host, visit.fetch
         ledger = self._ledger
         ledger.changed_hosts.add(host.sid)
         ledger.recorder.add_visit(ledger.batch, visit.lease, fetch)
-        if self._was_lost(visit):  # which says nothing about the host: it is contacted again
+        if self._was_lost(visit):  # which says nothing about the origin: it is contacted again
             self._frontier.ended(visit.lease, fetch.outcome, now_s, self._settings.fetch.backoff_s)
             return
-        if fetch.outcome is Outcome.PRIVATE_ADDRESS:
-            host.rejection = fetch.outcome
-            host.contacted_s = now_s
-        elif report is not None and not fetch.outcome.blames_host:  # else it is contacted again, until it is `bad`
+        if report is not None and fetch.outcome.tells_rules:
             host.ip = fetch.ip
-            host.robots_status = report.robots_status
-            host.crawl_delay_s = report.crawl_delay_s
-            host.contacted_s = now_s
-            host.rules = RobotsRules(report, self._settings.user_agent)
-            ledger.batch.robots.add(host.sid, now_s, report.robots)
-            self._plan_sitemaps(host.sid, report.sitemaps)
-        outcome = fetch.outcome if fetch.outcome.blames_host else Outcome.OK
-        if report is None and outcome is Outcome.OK and host.rejection is None:
-            outcome = Outcome.CONNECT_FAILED  # the worker could not even try: counted, so that it is not tried for ever
-        self._frontier.ended(visit.lease, outcome, now_s)
+            origin.robots_status = report.robots_status
+            origin.crawl_delay_s = report.crawl_delay_s
+            origin.contacted_s = now_s
+            origin.rules = RobotsRules(report, self._settings.user_agent)
+            ledger.batch.robots.add(host.sid, origin.scheme, now_s, report.robots)
+            self._plan_sitemaps(host.domain_name, report.sitemaps)
+        elif fetch.outcome is Outcome.WORKER_LOST:  # too often: it may be the cause
+            origin.give_up(fetch.outcome)
+        self._frontier.ended(visit.lease, fetch.outcome, now_s, fetch.retry_after_s)
 
     def absorb_sitemap(self, visit: Visit, now_s: float) -> None:
         """Offer the URLs of a sitemap, or request the sitemaps that it names."""
         self._frontier.ended(visit.lease, visit.fetch.outcome, now_s, visit.fetch.retry_after_s)
         self._ledger.recorder.add_visit(self._ledger.batch, visit.lease, visit.fetch)
         if self._was_lost(visit):
-            self._frontier.host(host_of(visit.lease.url)).pending_sitemaps.append(visit.lease)
+            self._frontier.origin(visit.lease.url).pending_sitemaps.append(visit.lease)
             return
         if visit.sitemap_is_index:
-            host = self._frontier.host(visit.lease.url.split("/")[2])
-            if len(host.pending_sitemaps) < MAX_SITEMAPS_PER_HOST:
-                self._plan_sitemaps(host.sid, visit.sitemap_urls)
+            origin = self._frontier.origin(visit.lease.url)
+            if len(origin.pending_sitemaps) < MAX_SITEMAPS_PER_HOST:
+                self._plan_sitemaps(origin.host.domain_name, visit.sitemap_urls)
             return
         for url in visit.sitemap_urls:
             self._ledger.counters.add("sitemap urls")
@@ -303,13 +317,11 @@ class FirstContact:
         self._lost[visit.lease.url] += 1
         return self._lost[visit.lease.url] <= MAX_LOST
 
-    def _plan_sitemaps(self, sid: int, urls: list[str]) -> None:
+    def _plan_sitemaps(self, domain_name: str, urls: list[str]) -> None:
         if not self._settings.robots.sitemaps:
             return
-        host = self._frontier.hosts[sid]
         for url in urls[:MAX_SITEMAPS_PER_HOST]:
-            if registered_domain(url.split("/")[2]) == host.domain_name:
+            if registered_domain(host_of(url)) == domain_name:
                 self._sitemaps += 1
-                self._frontier.host(host_of(url), url[: url.index(":")]).pending_sitemaps.append(
-                    Lease(SITEMAP_OID - self._sitemaps, url, LeaseKind.SITEMAP)
-                )
+                lease = Lease(SITEMAP_OID - self._sitemaps, url, LeaseKind.SITEMAP)
+                self._frontier.origin(url).pending_sitemaps.append(lease)

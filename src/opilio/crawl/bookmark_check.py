@@ -25,7 +25,6 @@ MAX_HOSTS = 32
 MAX_REDIRECTS = 5
 MAX_TIME_S = 120.0
 """A preview that takes longer is of no use; the crawl looks at the rest."""
-SERVER_ERROR = 500
 _GONE = frozenset({Outcome.CLIENT_ERROR, Outcome.DNS_FAILED, Outcome.CONNECT_FAILED, Outcome.BAD_REDIRECT})
 
 
@@ -110,7 +109,7 @@ class _Check:
     async def _host(self, scheme: str, host: str, urls: list[str]) -> dict[str, CheckedBookmark]:
         async with self._hosts:
             contact = await self._worker.visit(Lease.first_contact(0, scheme, host))
-            if contact.host is None or contact.host.robots_status == 0 or contact.host.robots_status >= SERVER_ERROR:
+            if contact.host is None or not contact.fetch.outcome.tells_rules:
                 return {url: self._say(url, contact.fetch.outcome, contact.fetch.detail) for url in urls}
             rules = RobotsRules(contact.host, self._settings.user_agent)
             delay_s = max(self._settings.fetch.host_delay_s, contact.host.crawl_delay_s)

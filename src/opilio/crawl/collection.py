@@ -228,6 +228,7 @@ class Collection:
                 )
             if retry_failed:
                 urls.retry_failed(store)
+            urls.retry_given_up(store, self.settings.fetch.host_tries)
             if recrawl:
                 urls.recrawl(store)
             return uvloop.run(self._run(store, on_tick, transport, workers, answerer))

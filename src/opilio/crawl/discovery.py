@@ -60,7 +60,7 @@ class Discovery:
         if not self._is_open(oid):
             self._counters.add("links to known URLs")
             return oid
-        host = self._frontier.host(host_of(url), url[: url.index(":")])
+        host = self._frontier.host(host_of(url))
         found = QueuedUrl(self._ledger.next_oid, url, host, topic, depth, relevance)
         new: list[NewUrl] = []
         oid = self._take_up(found, oid, key, parent, new)

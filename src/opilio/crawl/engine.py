@@ -24,6 +24,7 @@ from opilio.crawl.distiller import Distiller
 from opilio.crawl.forgetting import Forgetting
 from opilio.crawl.forwarder import Forwarder
 from opilio.crawl.indexer import Indexer
+from opilio.crawl.outage import OutageWatch
 from opilio.crawl.phases import Phases, phase_at_start, settings_in
 from opilio.crawl.refresher import Refresher
 from opilio.crawl.shipping import Shipper
@@ -81,6 +82,7 @@ class Engine:
         self.distiller = Distiller(
             settings, store, absorber, commit, self.teacher.link_contexts, lambda: self.teacher.is_busy
         )
+        self.outage = OutageWatch(settings, absorber, workers, self._now_s, self.end)
         self.steering = Steering(store, absorber, commit, self._refill_ended)
         self.watcher = Watcher(settings, store, absorber, commit, self.end, self.steering.pause)
         self.asker = Asker(settings, store, absorber, commit, self.teacher, self.watcher, answerer)
@@ -93,12 +95,13 @@ class Engine:
         )
         self.refresher = Refresher(
             settings, store, absorber, commit, self.distiller, self.teacher.link_contexts, self._find_queued,
-            self.steering.take_up_hosts,
+            self.steering.take_up_origins,
         )  # fmt: skip
         self.background_tasks: list[BackgroundTask] = [
             self.teacher,
             self.distiller,
             self.watcher,
+            self.outage,
             self.asker,
             self.phases,
             self.steering,
@@ -184,7 +187,7 @@ class Engine:
             if visit.fatal:
                 raise StoreError(visit.fatal, "What is committed is safe: make room, then crawl on.")
         if visits:
-            self.absorber.absorb_all(visits, self._now_s())
+            self.outage.absorb(visits)
 
     async def _check_end(self) -> None:
         limits = self.settings.limits
@@ -218,6 +221,7 @@ class Engine:
 
     async def _finish_requests(self, on_tick: Callable[[Status], object]) -> None:
         """Absorb what is under way, so that no response is lost."""
+        self.outage.stop()
         deadline_s = time.monotonic() + GRACE_S
         while self.frontier.in_flight and time.monotonic() < deadline_s and not self._stop_now.is_set():
             await self._absorb_visits()
@@ -237,7 +241,9 @@ class Engine:
     @property
     def elapsed_s(self) -> float:
         """Seconds of crawling, earlier runs included and pauses left out."""
-        return self._elapsed_before_s + time.monotonic() - self._started_s - self.steering.paused_s
+        return (
+            self._elapsed_before_s + time.monotonic() - self._started_s - self.steering.paused_s - self.outage.paused_s
+        )
 
     # -- control
 
@@ -348,6 +354,7 @@ class Engine:
             phase=counters.progress.phase,
             interrupted=self._is_interrupted,
             paused=self.steering.pauses_fetching,
+            no_network=self.outage.has_ended_crawl or (not self.reason and self.outage.pauses_fetching),
             boosts=dict(frontier.boosts),
             questions=self.asker.open,
             due_pages=self.refresher.upcoming.due,

@@ -23,7 +23,7 @@ from opilio.model import Outcome, UrlState, UrlStates
 from opilio.store import Batch
 
 MAX_NOTICES = 20
-_WAITING, _LEASED, _DROPPED = UrlState.WAITING, UrlState.LEASED, UrlState.DROPPED  # looked up for every URL
+_WAITING, _LEASED = UrlState.WAITING, UrlState.LEASED  # looked up for every URL
 
 
 class Ledger:
@@ -100,7 +100,7 @@ class Ledger:
     def register(self, sid: int, rejection: Outcome | None) -> None:
         """Give the next oid to a new URL on a host."""
         self.sids.append(sid)
-        self.states.append(_WAITING if rejection is None else _DROPPED)
+        self.states.append(_WAITING if rejection is None else rejection.final_state)
         if rejection is Outcome.NOT_FOLLOWED:
             self.states.note_not_followed(len(self.states) - 1)
 
@@ -179,6 +179,10 @@ class Ledger:
     def leased(self, url: QueuedUrl) -> None:
         """A queued URL goes to a worker."""
         self.states.change(url.oid, _LEASED)
+
+    def put_back(self, url: QueuedUrl) -> None:
+        """A leased URL is queued again, as if it had not been leased."""
+        self.states.change(url.oid, _WAITING)
 
     def dropped(self, url: QueuedUrl, outcome: Outcome) -> None:
         """A queued URL will not be fetched."""

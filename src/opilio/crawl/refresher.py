@@ -5,7 +5,7 @@ With `revisit.keep_fresh` a crawl does not end when no URL is queued. The refres
 new URLs, revisits are at most `revisit.share` of the latest requests. They are requests like all others: polite,
 conditional, and committed with the batches. New links that they bring are queued as always.
 
-A host that was given up as bad is tried again after `revisit.bad_host_s`, first by one URL. If it responds, all its
+An origin that was given up as bad is tried again after `revisit.bad_host_s`, first by one URL. If it responds, all its
 URLs that were given up are queued again. If it fails, it is bad again, and tried again after twice the time.
 
 A page that is queued again is waiting in the database, too, before it is leased. So a crawl that is killed takes it up
@@ -27,11 +27,11 @@ from opilio.crawl.background import BackgroundTask, TaskSlot
 from opilio.crawl.commits import LinkContexts
 from opilio.crawl.distiller import Distiller
 from opilio.errors import describe_error
-from opilio.frontier import Host, HostState, QueuedUrl
+from opilio.frontier import HostState, Origin, QueuedUrl
 from opilio.model import Outcome, UrlState
 from opilio.settings import Settings
 from opilio.store import Store
-from opilio.store.revisits import DuePage, Upcoming, due_pages, upcoming
+from opilio.store.revisits import DuePage, OriginKey, Upcoming, due_pages, upcoming
 from opilio.store.urls import FIRST_PRIORITY
 from opilio.topics.hierarchy import ROOT
 
@@ -78,11 +78,11 @@ class Refresher(BackgroundTask):
         distiller: Distiller,
         link_contexts: LinkContexts,
         find_queued: Callable[[], object],
-        take_up_hosts: Callable[[Sequence[int], int], Awaitable[None]],
+        take_up_origins: Callable[[Sequence[OriginKey], int], Awaitable[None]],
     ) -> None:
         """`commit` writes all that was absorbed; `link_contexts` gives those of URLs, for the classifier; `find_queued`
         takes up URLs that the user has queued by SQL, for which a crawl looks when nothing else is left;
-        `take_up_hosts` queues URLs of hosts that were given up with them, a number of each."""
+        `take_up_origins` queues URLs of origins that were given up with them, a number of each."""
         self._settings = settings
         self._store = store
         self._absorber = absorber
@@ -90,9 +90,9 @@ class Refresher(BackgroundTask):
         self._distiller = distiller
         self._link_contexts = link_contexts
         self._find_queued = find_queued
-        self._take_up_hosts = take_up_hosts
-        self._on_probation: set[int] | None = None
-        """Hosts that were bad and are tried again; None before the first look."""
+        self._take_up_origins = take_up_origins
+        self._on_probation: set[OriginKey] | None = None
+        """Origins that were bad and are tried again; None before the first look."""
         self._slot = TaskSlot(self._end)
         self._look_at_s = 0.0
         self._queued: set[int] = set()
@@ -131,8 +131,8 @@ class Refresher(BackgroundTask):
         if self._should_distill:
             await self._distiller.distill_now(raises=False)
         now_s, settings = time.time(), self._settings.revisit
-        await self._retry_hosts(now_s)
-        without = [host.sid for host in self._absorber.frontier.hosts if host.rejection or host.state is HostState.BAD]
+        await self._retry_origins(now_s)
+        without = self._closed_origins()
         pages = await asyncio.to_thread(due_pages, self._store, settings, now_s, self._room(), without)
         contexts = await asyncio.to_thread(self._link_contexts, [page.oid for page in pages])
         urls = self._reopen(pages, contexts)
@@ -142,30 +142,37 @@ class Refresher(BackgroundTask):
         self.upcoming = await asyncio.to_thread(upcoming, self._store, settings, now_s, without)
         self._look_at_s = time.monotonic() + self._wait_s(now_s, bool(urls))
 
-    async def _retry_hosts(self, now_s: float) -> None:
-        """Try bad hosts again whose time has come, and queue the URLs of those that respond again."""
-        frontier, fetching = self._absorber.frontier, self._settings.fetch
-        tried, responding = [], []
+    async def _retry_origins(self, now_s: float) -> None:
+        """Try bad origins again whose time has come, and queue the URLs of those that respond again."""
+        frontier, host_tries = self._absorber.frontier, self._settings.fetch.host_tries
+        tried, responding, on_probation = [], [], set()
         for host in frontier.hosts:
-            if host.rejection is not None:
-                continue
-            if host.state is HostState.BAD and now_s >= self._retry_s(host):
-                frontier.give_another_chance(host)
-                self._absorber.ledger.changed_hosts.add(host.sid)
-                tried.append(host.sid)
-            elif host.state is HostState.OK and (self._on_probation is None or host.sid in self._on_probation):
-                responding.append(host.sid)  # in the first look all: the last run may have ended in between
-        self._on_probation = {
-            host.sid for host in frontier.hosts if host.state is HostState.SLOW and host.failures >= fetching.host_tries
-        }
-        for sids, limit in ((tried, 1), (responding, ALL_URLS)):
-            if sids:
-                await self._take_up_hosts(sids, limit)
+            for origin in host.origins.values() if host.rejection is None else ():
+                key = (host.sid, origin.scheme)
+                if origin.state is HostState.BAD and now_s >= self._retry_s(origin):
+                    origin.change(HostState.SLOW, max(origin.failures, host_tries), origin.problem)
+                    self._absorber.ledger.changed_hosts.add(host.sid)
+                    tried.append(key)
+                elif origin.state is HostState.OK and (self._on_probation is None or key in self._on_probation):
+                    responding.append(key)  # in the first look all: the last run may have ended in between
+                if origin.state is HostState.SLOW and origin.failures >= host_tries:
+                    on_probation.add(key)
+        self._on_probation = on_probation
+        for keys, limit in ((tried, 1), (responding, ALL_URLS)):
+            if keys:
+                await self._take_up_origins(keys, limit)
 
-    def _retry_s(self, host: Host) -> float:
-        """When a bad host is tried again."""
-        settings, failures = self._settings.revisit, host.failures - self._settings.fetch.host_tries
-        return host.next_s + min(settings.max_s, settings.bad_host_s * 2.0 ** min(max(0, failures), 64))
+    def _retry_s(self, origin: Origin) -> float:
+        """When a bad origin is tried again."""
+        settings, failures = self._settings.revisit, origin.failures - self._settings.fetch.host_tries
+        return origin.host.next_s + min(settings.max_s, settings.bad_host_s * 2.0 ** min(max(0, failures), 64))
+
+    def _closed_origins(self) -> list[OriginKey]:
+        """The origins from which nothing can be fetched now."""
+        hosts = self._absorber.frontier.hosts
+        rejected = [(host.sid, scheme) for host in hosts if host.rejection for scheme in ("http", "https")]
+        bad = [(host.sid, one.scheme) for host in hosts for one in host.origins.values() if one.state is HostState.BAD]
+        return rejected + bad
 
     @property
     def _is_idle(self) -> bool:

@@ -15,7 +15,7 @@ from opilio.crawl.absorb import Absorber
 from opilio.crawl.messages import WorkerSetup
 from opilio.fetch.robots import RobotsRules
 from opilio.frontier import ABSENT, Frontier, HostState, QueuedUrl, ScopeFilter
-from opilio.model import HostReport, Lease, Outcome, UrlState, Visit, host_of, normalize, stored_code, url_key
+from opilio.model import HostReport, Lease, Outcome, UrlState, Visit, normalize, stored_code, url_key
 from opilio.model.url import path_of
 from opilio.settings import MIB, LimitSettings
 from opilio.store import Store, WarcRecord, recover, truncate_torn
@@ -75,19 +75,18 @@ def _hosts(store: Store, frontier: Frontier, user_agent: str) -> None:
     for record in store.load_hosts():
         host = frontier.host(record.host)
         host.ip = record.ip or ""
-        frontier.host_states[host.state] -= 1
-        host.state = HostState(record.state)
-        frontier.host_states[host.state] += 1
-        host.failures, host.pages, host.bytes, host.requests = (
-            record.failures, record.pages, record.bytes, record.requests,
-        )  # fmt: skip
-        host.crawl_delay_s = record.crawl_delay_s
+        host.pages, host.bytes, host.requests = record.pages, record.bytes, record.requests
         host.next_s = record.next_visit_s
-        if record.robots_status is not None:
-            host.contacted_s = record.met_s
-            host.robots_status = record.robots_status
-            report = HostReport(record.robots_status, record.robots or "", record.crawl_delay_s)
-            host.rules = RobotsRules(report, user_agent)
+    for found in store.load_origins():
+        origin = frontier.hosts[found.sid].origin(found.scheme)
+        problem = Outcome(found.problem) if found.problem else None
+        origin.change(HostState(found.state), found.failures, problem)
+        origin.crawl_delay_s = found.crawl_delay_s
+        if found.robots_status is not None:
+            origin.contacted_s = found.met_s
+            origin.robots_status = found.robots_status
+            report = HostReport(found.robots_status, found.robots or "", found.crawl_delay_s)
+            origin.rules = RobotsRules(report, user_agent)
 
 
 def _urls(store: Store, absorber: Absorber) -> None:
@@ -196,13 +195,13 @@ class Recovery:
         return self._ledger.is_stored(oid) or oid in self._ledger.recrawls
 
     def _take_contact(self, path: Path, url: str, record: WarcRecord) -> bool:
-        """Take in the robots.txt or a sitemap of a host, if the response is one."""
-        host = self._frontier.host(host_of(url), url[: url.index(":")])
-        sitemap = next((lease for lease in host.pending_sitemaps if lease.url == url), None)
+        """Take in the robots.txt or a sitemap of an origin, if the response is one."""
+        origin = self._frontier.origin(url)
+        sitemap = next((lease for lease in origin.pending_sitemaps if lease.url == url), None)
         if sitemap is not None:
-            lease = self._frontier.lease_sitemap(host, sitemap)
+            lease = self._frontier.lease_sitemap(origin, sitemap)
         elif path_of(url) == ROBOTS_PATH:
-            lease = self._frontier.lease_contact(host)
+            lease = self._frontier.lease_contact(origin)
         else:
             return False
         self._absorber.absorb(self._read(lease, path, record), record.date_s)

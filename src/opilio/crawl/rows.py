@@ -29,7 +29,7 @@ def add_url(batch: Batch, url: QueuedUrl, key: int, parent: int, found_s: float,
     rows.depth.append(min(url.depth, MAX_DEPTH))
     rows.parent.append(parent if parent >= 0 else None)
     rows.hops.append(url.hops)
-    rows.state.append(UrlState.WAITING if rejection is None else UrlState.DROPPED)
+    rows.state.append(UrlState.WAITING if rejection is None else rejection.final_state)
     rows.outcome.append(rejection)
     rows.numtries.append(0)
     rows.relevance.append(url.relevance)
@@ -105,12 +105,15 @@ def add_links(batch: Batch, source: QueuedUrl, links: Sequence[Link], oids: Sequ
 
 
 def add_host(batch: Batch, host: Host) -> None:
-    """A host as it is now."""
+    """A host with its origins as they are now."""
     batch.hosts.add(
-        host.sid, host.name, host.domain_name, host.ip or None, host.state, host.failures, host.pages, host.bytes,
-        host.requests, host.robots_status if host.contacted_s else None, host.crawl_delay_s, host.contacted_s,
-        host.next_s,
-    )  # fmt: skip
+        host.sid, host.name, host.domain_name, host.ip or None, host.pages, host.bytes, host.requests, host.next_s
+    )
+    for origin in host.origins.values():
+        batch.origins.add(
+            host.sid, origin.scheme, origin.state, origin.failures, origin.problem,
+            origin.robots_status if origin.contacted_s else None, origin.crawl_delay_s, origin.contacted_s,
+        )  # fmt: skip
 
 
 class VisitRecorder(Protocol):
@@ -155,5 +158,5 @@ class VisitRecorder(Protocol):
         ...  # pragma: no cover
 
     def add_host(self, batch: Batch, host: Host) -> None:
-        """A host is new or has changed."""
+        """A host is new or has changed, or one of its origins has."""
         ...  # pragma: no cover

@@ -77,6 +77,8 @@ class Status:
     """Whether a signal ended it."""
     paused: bool = False
     """Whether the user has paused it: requests under way are finished, and no new ones are sent."""
+    no_network: bool = False
+    """Whether it waits because no host answers, or ended because none did for too long."""
     boosts: dict[str, float] = field(default_factory=dict)
     """Hosts that get their turn sooner, subdomains included, and by what factor."""
     questions: int = 0

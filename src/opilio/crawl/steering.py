@@ -26,6 +26,7 @@ from opilio.model import Judgement, Outcome, UrlState, host_of, normalize
 from opilio.model.url import host_name
 from opilio.settings import ScopeSettings
 from opilio.store import Store
+from opilio.store.revisits import OriginKey
 from opilio.store.urls import (
     UnfollowedPage,
     claim,
@@ -35,7 +36,7 @@ from opilio.store.urls import (
     follow_links_of,
     requeue_pages,
     requeue_unlocked,
-    take_up_hosts,
+    take_up_origins,
     unfollowed_pages,
 )
 
@@ -165,11 +166,11 @@ class Steering(BackgroundTask):
             again = await asyncio.to_thread(requeue_pages, self._store, oids)
             self._reopen([(oid, topic, True) for oid, topic in again], FOUND_AGAIN)
 
-    async def take_up_hosts(self, sids: Sequence[int], limit: int) -> None:
-        """Queue what was given up together with some hosts, at most `limit` URLs of each."""
+    async def take_up_origins(self, origins: Sequence[OriginKey], limit: int) -> None:
+        """Queue what was given up together with some origins, at most `limit` URLs of each."""
         async with self._changing():
             await self._commit()
-            again = await asyncio.to_thread(take_up_hosts, self._store, sids, limit)
+            again = await asyncio.to_thread(take_up_origins, self._store, origins, limit)
             self._reopen(again, TAKEN_UP)
 
     async def follow_links(self, strategy: Strategy) -> int:

@@ -125,6 +125,8 @@ class Worker:
             response, report = await contact_host(self._transport, lease, self.settings)
             return Visit(lease, _archive(lease, response, archive).fetch, host=report)
         response = await self._transport.fetch(lease)
+        if lease.kind is LeaseKind.PROBE:
+            return Visit(lease, response.fetch)
         response = _archive(lease, response, archive)
         if lease.kind is LeaseKind.SITEMAP:
             return self._sitemap(lease, response)

@@ -138,6 +138,8 @@ class Client:
     async def fetch(self, lease: Lease) -> Response:
         """Make one request; see `Transport.fetch`."""
         start = TransferStart(time.time(), time.monotonic())
+        if lease.kind is LeaseKind.PROBE:
+            self._resolver.forget(host_name(host_of(lease.url)))
         endpoints, refusal = await self._endpoints(lease.url)
         if refusal is not None:
             return Response(_record(start, *refusal))

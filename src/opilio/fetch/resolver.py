@@ -23,13 +23,14 @@ import pycares
 
 from opilio.errors import SettingsError
 
-NEGATIVE_TTL_S = 5.0  # how long a failed lookup is cached
+NEGATIVE_TTL_S = 5.0  # how long it is cached that a name has no address
 MIN_TTL_S = 1.0  # an answer with TTL 0 must outlive the requests that wait for it
 ROUNDS = 2  # how often each server is tried
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 MAX_ROUTES = 10_000  # hosts whose route is cached; matching the patterns again costs microseconds
 PROXY_SCHEMES = ("http://", "https://", "socks5h://")
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052: the last four bytes are an IPv4 address
+_ANSWERS = (pycares.errno.ARES_ENOTFOUND, pycares.errno.ARES_ENODATA)  # other errors: no server has answered
 _NO_SORT = 1 << 7  # ARES_AI_NOSORT: sorting opens a socket for each address
 
 
@@ -75,6 +76,10 @@ class Resolver:
         self._cache.move_to_end(name)
         return answer
 
+    def forget(self, name: str) -> None:
+        """Look up a name again, whatever is cached."""
+        self._cache.pop(name, None)
+
     async def resolve(self, name: str) -> DnsAnswer:
         """The addresses of `name`."""
         known = self.cached(name)
@@ -115,7 +120,7 @@ class Resolver:
     def _answered(self, name: str, result: Any, error: int | None) -> None:
         if result is None:
             reason = pycares.errno.strerror(error) if error is not None else "no answer"
-            self._remember(name, DnsAnswer((), str(reason)), NEGATIVE_TTL_S)
+            self._remember(name, DnsAnswer((), str(reason)), NEGATIVE_TTL_S if error in _ANSWERS else 0.0)
             return
         nodes = sorted(result.nodes, key=lambda node: bool(node.family != socket.AF_INET))
         addresses = tuple(dict.fromkeys(node.addr[0].decode("ascii") for node in nodes))

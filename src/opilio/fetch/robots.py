@@ -1,4 +1,4 @@
-"""robots.txt (RFC 9309): the first contact with a host, which fetches it, and the rules that it sets for us."""
+"""robots.txt (RFC 9309): the first contact with an origin, which fetches it, and the rules that it sets for us."""
 
 from __future__ import annotations
 
@@ -15,15 +15,12 @@ from opilio.settings import Settings
 MAX_ANSWERS = 10_000  # answers cached for one host
 MAX_ROBOTS_REDIRECTS = 5  # RFC 9309, 2.3.1.2
 MAX_SITEMAPS = 100  # of one robots.txt
+TOO_MANY_REQUESTS = 429
 
 _LINE = re.compile(r"\s*([a-z -]+?)\s*:\s*([^#]*)", re.IGNORECASE)
 _AGENT_NAMES = frozenset({"user-agent", "useragent", "user agent"})
 _SITE_WIDE = frozenset({"sitemap", "sitemaps", "site-map", "host"})
 _TOKEN = re.compile(r"[a-z0-9_-]+|\*", re.IGNORECASE)
-_UNAVAILABLE = frozenset(
-    {Outcome.CLIENT_ERROR, Outcome.TOO_MANY_REQUESTS, Outcome.BAD_REDIRECT, Outcome.TOO_MANY_REDIRECTS}
-)
-"""Outcomes that mean "unavailable" in the words of RFC 9309: everything is allowed."""
 
 
 def product_token(user_agent: str) -> str:
@@ -69,19 +66,19 @@ def _relevant(text: str, token: str) -> str:
 
 
 class RobotsRules:
-    """Which URLs of one host we may fetch, by the result of fetching its robots.txt."""
+    """Which URLs of one origin we may fetch, by the result of fetching its robots.txt."""
 
     def __init__(self, report: HostReport, user_agent: str) -> None:
         status = report.robots_status
         self._token = product_token(user_agent)
         self._rules = parse_robots(report.robots, user_agent) if 200 <= status < 300 and report.robots else None
         # RFC 9309: unavailable (4xx, or too many redirects) allows everything; unreachable (5xx, no answer) forbids
-        # everything. -1: robots.txt is not obeyed.
-        self._otherwise = status < 0 or 200 <= status < 500
+        # everything, until it is reached. -1: robots.txt is not obeyed.
+        self._otherwise = status < 0 or (200 <= status < 500 and status != TOO_MANY_REQUESTS)
         self._answers: dict[str, bool] = {}
 
     def allows(self, url: str) -> bool:
-        """Whether `url`, a URL of this host in normal form, may be fetched."""
+        """Whether `url`, a URL of this origin in normal form, may be fetched."""
         if self._rules is None:
             return self._otherwise
         path = path_of(url)
@@ -118,8 +115,8 @@ def report_of(fetch: Fetch, body: bytes, url: str, settings: Settings) -> HostRe
     """What a host says about itself, by the last response to a request for its robots.txt."""
     if fetch.outcome is Outcome.OK:
         return _read(fetch.status, body, url, settings)
-    reached = fetch.outcome in _UNAVAILABLE or fetch.outcome is Outcome.SERVER_ERROR
-    return HostReport(robots_status=fetch.status if reached else 0)
+    is_answer = fetch.outcome.tells_rules or fetch.outcome in (Outcome.SERVER_ERROR, Outcome.TOO_MANY_REQUESTS)
+    return HostReport(robots_status=fetch.status if is_answer else 0)
 
 
 def _read(status: int, body: bytes, url: str, settings: Settings) -> HostReport:

@@ -17,6 +17,7 @@ from opilio.model import Fetch, Lease, LeaseKind, Outcome, normalize
 from opilio.settings import Settings
 
 MAX_SITEMAP_BYTES = 50 * 2**20  # sitemaps.org
+MAX_PROBE_BYTES = 1024  # that something comes is all that matters
 
 
 class Response(NamedTuple):
@@ -42,7 +43,8 @@ class Transport(Protocol):
         """Make one request. Raises no exception for what the web does; a redirect is an outcome and is not followed.
 
         For a lease of the kind HOST, the body is cut at the size limit of robots.txt; if robots.txt is not obeyed, only
-        the host name is resolved. For a lease of the kind SITEMAP, any type is accepted.
+        the host name is resolved. For a lease of the kind SITEMAP, any type is accepted. For one of the kind PROBE, the
+        host name is looked up again, whatever is cached, and the body is cut.
         """
 
     async def aclose(self) -> None:
@@ -55,6 +57,7 @@ def body_limits(settings: Settings) -> dict[LeaseKind, BodyLimits]:
         LeaseKind.PAGE: BodyLimits(accept=settings.fetch.accept, cut_text_bytes=settings.fetch.cut_bytes),
         LeaseKind.HOST: BodyLimits(max_bytes=settings.robots.max_bytes, cut=True),
         LeaseKind.SITEMAP: BodyLimits(max_bytes=MAX_SITEMAP_BYTES),
+        LeaseKind.PROBE: BodyLimits(max_bytes=MAX_PROBE_BYTES, cut=True),
     }
 
 

@@ -16,10 +16,11 @@ The states of a URL (`opilio.model.state` has the table of allowed changes):
   standing crawl.
 
 The story. A link that was found is looked up by the key of its URL (`arrays.py`) and screened: scope and traps
-(`filters.py`), depth, a bad host. A URL that passes is queued in its topic's queue, in the lane of its host
+(`filters.py`), depth, a bad origin. A URL that passes is queued in its topic's queue, in the lane of its origin
 (`queue.py`), with the priority that the strategy gives it. `Frontier.take` (`frontier.py`) takes turns between topics,
-and in each topic leases the best URL whose host is ready (`hosts.py`): first the host's robots.txt, then its sitemaps,
-then pages. Just before the lease, robots rules and duplicates (`duplicates.py`) may still reject the URL.
+and in each topic leases the best URL whose host is ready (`hosts.py`): first the robots.txt of its origin (http and
+https of one host are two origins), then its sitemaps, then pages. Just before the lease, robots rules and duplicates
+(`duplicates.py`) may still reject the URL.
 
 Queues are bounded. `Tiers` (`tiers.py`) keeps the best URLs of each topic in memory, the hot ones; the others are cold,
 in the table `crawl` only. When a hot queue is full its worst fifth is spilled; when it runs low, one SQL query in the
@@ -39,7 +40,7 @@ from opilio.frontier.duplicates import Duplicates, UrlAliases
 from opilio.frontier.evidence_strategy import AllEvidence
 from opilio.frontier.filters import ScopeFilter, TrapGuard, covering
 from opilio.frontier.frontier import Frontier
-from opilio.frontier.hosts import Host, HostState
+from opilio.frontier.hosts import Host, HostState, Origin
 from opilio.frontier.queue import QueuedUrl
 from opilio.frontier.strategies import (
     DatabaseStrategy,
@@ -69,6 +70,7 @@ __all__ = [
     "LinkTextStrategy",
     "NoListener",
     "Oasis",
+    "Origin",
     "QueuedUrl",
     "RecentKeys",
     "ScopeFilter",

@@ -10,11 +10,12 @@ import numpy as np
 
 from opilio.frontier.arrays import RecentKeys
 from opilio.frontier.filters import ScopeFilter, TrapGuard
-from opilio.frontier.hosts import Host, HostState, HostTable, delay_s
+from opilio.frontier.hosts import Host, HostState, HostTable, Origin, blame, delay_s
 from opilio.frontier.queue import Lane, QueuedUrl, TopicQueue
 from opilio.frontier.strategies import LearningStrategy, Strategy
 from opilio.frontier.tiers import FrontierListener, NoListener, Tiers
 from opilio.model import Lease, LeaseKind, Outcome, host_of
+from opilio.model.url import scheme_of
 from opilio.settings import Settings
 
 if TYPE_CHECKING:  # it takes a tenth of a second to import
@@ -50,9 +51,13 @@ class Frontier:
         """The oid of every URL that was ever found, by its key."""
         self.traps = TrapGuard(settings.traps)
 
-    def host(self, name: str, scheme: str = "http") -> Host:
+    def host(self, name: str) -> Host:
         """The host of that name, created when it is new."""
-        return self._table.get(name, scheme)
+        return self._table.get(name)
+
+    def origin(self, url: str) -> Origin:
+        """The origin of a URL, created when it is new."""
+        return self._table.get(host_of(url)).origin(scheme_of(url))
 
     @property
     def in_flight(self) -> int:
@@ -104,14 +109,15 @@ class Frontier:
 
         Unless it `counts`, it leaves the room for others that limits of traps give.
         """
-        host = self._table.get(host_of(url), url[: url.index(":")])
+        origin = self.origin(url)
+        host = origin.host
         rejection = host.rejection or self.traps.rejection(url, host.sid, counts=counts)
         if rejection is None:
             max_depth = self.settings.limits.max_depth
             if max_depth and depth > max_depth:
                 return host, Outcome.TOO_DEEP
-            if host.state is HostState.BAD:
-                return host, Outcome.BAD_HOST
+            if origin.state is HostState.BAD:
+                return host, origin.problem
         return host, rejection
 
     def add_topic(self, topic: int) -> None:
@@ -163,25 +169,25 @@ class Frontier:
         return min((time_s for time_s in times if time_s is not None), default=None)
 
     def _take_from(self, queue: TopicQueue, lane: Lane, now_s: float) -> Lease | None:
-        host, tiers = lane.host, self.tiers
+        origin, host, tiers = lane.origin, lane.origin.host, self.tiers
         if host.rejection is not None:
             tiers.drop_lane(queue, lane, host.rejection)
             return None
-        if host.state is HostState.BAD:
-            tiers.drop_lane(queue, lane, Outcome.BAD_HOST)
+        if origin.state is HostState.BAD and origin.problem is not None:
+            tiers.drop_lane(queue, lane, origin.problem)
             return None
-        if self._wants_too_long_a_delay(host):
+        if self._wants_too_long_a_delay(origin):
             tiers.drop_lane(queue, lane, Outcome.ROBOTS)
             return None
-        if not self._table.is_ready(host, now_s):
+        if not self._table.is_ready(origin, now_s):
             queue.park(lane)
             return None
         max_age_s = self.settings.robots.max_age_s
-        if not host.contacted_s or (self.settings.robots.obey and host.contacted_s + max_age_s < now_s):
+        if not origin.contacted_s or (self.settings.robots.obey and origin.contacted_s + max_age_s < now_s):
             queue.park(lane)
-            return self.lease_contact(host)
-        if host.pending_sitemaps:
-            return self.lease_sitemap(host, host.pending_sitemaps[0])
+            return self.lease_contact(origin)
+        if origin.pending_sitemaps:
+            return self.lease_sitemap(origin, origin.pending_sitemaps[0])
         max_pages = self.settings.limits.max_pages_per_host
         if max_pages and host.pages + host.leased_pages >= max_pages:
             if host.pages >= max_pages:
@@ -190,7 +196,7 @@ class Frontier:
                 queue.park(lane)  # the requests under way decide
             return None
         url = tiers.pop(queue, lane)
-        if host.rules is not None and not host.rules.allows(url.url):
+        if origin.rules is not None and not origin.rules.allows(url.url):
             tiers.drop(url, Outcome.ROBOTS)
             return None
         found = self._listener.duplicate(url)
@@ -212,38 +218,67 @@ class Frontier:
         )  # fmt: skip
         return self._lease(url.host, lease)
 
-    def lease_contact(self, host: Host) -> Lease:
-        """Lease the robots.txt of a host."""
-        host.in_first_contact = True
-        return self._lease(host, Lease.first_contact(host.sid, host.scheme, host.name))
+    def lease_contact(self, origin: Origin) -> Lease:
+        """Lease the robots.txt of an origin."""
+        origin.in_first_contact = True
+        return self._lease(origin.host, Lease.first_contact(origin.host.sid, origin.scheme, origin.host.name))
 
-    def lease_sitemap(self, host: Host, lease: Lease) -> Lease:
-        """Lease a sitemap of a host: one of those that are pending."""
-        host.pending_sitemaps.remove(lease)
-        return self._lease(host, lease)
+    def lease_sitemap(self, origin: Origin, lease: Lease) -> Lease:
+        """Lease a sitemap of an origin: one of those that are pending."""
+        origin.pending_sitemaps.remove(lease)
+        return self._lease(origin.host, lease)
 
-    def _wants_too_long_a_delay(self, host: Host) -> bool:
-        """Whether a host's robots.txt demands a longer delay than we are ready to wait for."""
+    def _wants_too_long_a_delay(self, origin: Origin) -> bool:
+        """Whether an origin's robots.txt demands a longer delay than we are ready to wait for."""
         fetching = self.settings.fetch
-        return delay_s(host, fetching) > max(fetching.max_crawl_delay_s, fetching.host_delay_s)
+        return origin.crawl_delay_s > max(fetching.max_crawl_delay_s, fetching.host_delay_s)
 
     def _lease(self, host: Host, lease: Lease) -> Lease:
         self._table.begin(host)
         return lease
 
+    def probe(self, origin: Origin, oid: int, now_s: float, held: int = 0, held_s: float = 0.0) -> Lease | None:
+        """The lease that finds out whether an origin answers; None when it may not be asked now.
+
+        `held` requests to its host have failed, the last at `held_s`, and were not reported by `ended` so far.
+        """
+        host = origin.host
+        free_s = max(host.next_s, held_s + delay_s(host, self.settings.fetch) if held else 0.0)
+        if host.rejection is not None or host.in_flight > held or now_s < free_s:
+            return None
+        return self._lease(host, Lease(oid, f"{origin}/robots.txt", LeaseKind.PROBE))
+
     # -- requests end
 
     def ended(self, lease: Lease, outcome: Outcome, now_s: float, retry_after_s: float = 0.0) -> QueuedUrl | None:
-        """A lease came back: free its host. Returns the URL of a page lease, None for a host or a sitemap."""
-        url = self.leased.pop(lease.oid, None) if lease.kind is LeaseKind.PAGE else None
-        host = url.host if url is not None else self.host(host_of(lease.url))
+        """A lease came back: rate its origin and free its host. Returns the URL of a page lease, else None."""
+        url, origin = self._returned(lease)
+        blame(origin, outcome, self.settings.fetch, is_contact=lease.kind is LeaseKind.HOST)
+        self._table.end(origin, now_s, retry_after_s)
+        return url
+
+    def put_back(self, lease: Lease, now_s: float) -> QueuedUrl | None:
+        """A lease came back that says nothing about its host: what it was for, unless it was a probe, is queued again.
+
+        Returns the URL of a page lease, else None.
+        """
+        url, origin = self._returned(lease)
+        self._table.end(origin, now_s)
         if url is not None:
-            host.leased_pages -= 1
+            self.tiers.push(url)
+        elif lease.kind is LeaseKind.SITEMAP:
+            origin.pending_sitemaps.appendleft(lease)
+        return url
+
+    def _returned(self, lease: Lease) -> tuple[QueuedUrl | None, Origin]:
+        url = self.leased.pop(lease.oid, None) if lease.kind is LeaseKind.PAGE else None
+        origin = url.origin if url is not None else self.origin(lease.url)
+        if url is not None:
+            origin.host.leased_pages -= 1
             self.tiers.batch.discard(url.oid)
         if lease.kind is LeaseKind.HOST:
-            host.in_first_contact = False
-        self._table.end(host, outcome, now_s, retry_after_s)
-        return url
+            origin.in_first_contact = False
+        return url, origin
 
     # -- the user steers
 
@@ -251,16 +286,12 @@ class Frontier:
         """Lock these domains and no others: hosts now locked, whose URLs in memory are dropped, and hosts now free."""
         closed, opened = self._table.lock(domains)
         for host in closed:
-            self.tiers.drop_host(host.sid, Outcome.LOCKED)
+            self.tiers.drop_host(host, Outcome.LOCKED)
         sids = {host.sid for host in closed}
         for url in [url for url in self.tiers.retries.urls if url.host.sid in sids]:
             self.tiers.retries.remove(url.oid)
             self.tiers.drop(url, Outcome.LOCKED)
         return closed, opened
-
-    def give_another_chance(self, host: Host) -> None:
-        """Try a bad host once more."""
-        self._table.give_another_chance(host)
 
     def boost(self, name: str, factor: float) -> list[Host]:
         """Let a host, and all below it, have their turn sooner: all queued URLs are reordered."""

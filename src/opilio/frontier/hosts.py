@@ -1,8 +1,12 @@
 """Hosts and their politeness: pure decisions about when a host may be fetched from next.
 
-A host is ready when it is not bad, has a free place (`per_host`; one when a delay is set, so that the delay counts from
-the end of one request to the start of the next), its registered domain has one (`per_domain`), and its next allowed
-time has come. Every request counts, robots.txt and sitemaps included.
+A host is a name with its port; http and https on it are two *origins*. Each origin has its own robots.txt, its own
+failures and state. Politeness is the host's: it has one clock, one count of open requests and the longest delay that
+one of its origins asks for, so that a site is not fetched from twice as fast because it has two origins.
+
+A host is ready when it has a free place (`per_host`; one when a delay is set, so that the delay counts from the end of
+one request to the start of the next), its registered domain has one (`per_domain`), and its next allowed time has come.
+Every request counts, robots.txt and sitemaps included.
 
 `HostTable` has all hosts of a crawl. It knows how busy they are, which are ready, and when to wake the others.
 """
@@ -11,7 +15,8 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from typing import Protocol
 
@@ -22,15 +27,18 @@ from opilio.settings import FetchSettings
 
 
 class HostState(StrEnum):
-    """What the crawl thinks of a host (BINGO 4.2)."""
+    """What the crawl thinks of an origin or of a host (BINGO 4.2), the best first."""
 
     OK = "ok"
     SLOW = "slow"
     BAD = "bad"
 
 
+_BY_QUALITY = list(HostState)
+
+
 class Rules(Protocol):
-    """What a host's robots.txt allows; the engine passes it in."""
+    """What an origin's robots.txt allows; the engine passes it in."""
 
     def allows(self, url: str) -> bool:
         """Whether the URL may be fetched."""
@@ -55,73 +63,126 @@ class Domain:
         self.waiting: deque[Host] = deque()  # hosts that need nothing but a place in the domain
 
 
+class Origin:
+    """http or https on a host: what its robots.txt says, and whether it works. Changed only in the engine's loop."""
+
+    __slots__ = (
+        "contacted_s", "crawl_delay_s", "failures", "host", "in_first_contact", "pending_sitemaps", "problem",
+        "robots_status", "rules", "scheme", "state",
+    )  # fmt: skip
+
+    def __init__(self, host: Host, scheme: str) -> None:
+        self.host = host
+        self.scheme = scheme
+        self.state = HostState.OK  # `change` keeps the counts right
+        self.failures = 0  # in a row
+        self.problem: Outcome | None = None  # the outcome of the latest of them
+        self.crawl_delay_s = 0.0
+        self.robots_status = 0
+        self.rules: Rules | None = None
+        self.contacted_s = 0.0  # when robots.txt was last read; 0: never
+        self.in_first_contact = False
+        self.pending_sitemaps: deque[Lease] = deque()
+
+    def __str__(self) -> str:
+        return f"{self.scheme}://{self.host.name}"
+
+    def change(self, state: HostState, failures: int, problem: Outcome | None) -> None:
+        """Rate the origin."""
+        with self.host.counted():
+            self.state, self.failures, self.problem = state, failures, problem
+
+    def give_up(self, problem: Outcome) -> None:
+        """Fetch nothing more from it."""
+        self.change(HostState.BAD, self.failures, problem)
+
+
 class Host:
     """One host (name and port) and all the frontier knows about it. Changed only in the engine's loop."""
 
     __slots__ = (
-        "boost", "bytes", "contacted_s", "crawl_delay_s", "domain", "domain_name", "failures", "in_domain_queue",
-        "in_first_contact", "in_flight", "in_timer", "ip", "leased_pages", "name", "next_s", "pages", "parked",
-        "pending_sitemaps", "rejection", "requests", "robots_status", "rules", "scheme", "sid", "state",
+        "boost", "bytes", "domain", "domain_name", "in_domain_queue", "in_flight", "in_timer", "ip", "leased_pages",
+        "name", "next_s", "origins", "pages", "parked", "rejection", "requests", "sid", "states",
     )  # fmt: skip
 
-    def __init__(self, sid: int, name: str, scheme: str, domain: Domain) -> None:
+    def __init__(self, sid: int, name: str, domain: Domain, states: dict[HostState, int]) -> None:
         self.sid = sid
         self.name = name
-        self.scheme = scheme
         self.domain = domain
         self.domain_name = registered_domain(name)
+        self.origins: dict[str, Origin] = {}  # by scheme
+        self.states = states  # how many hosts are in each state
         self.ip = ""
-        self.state = HostState.OK
-        self.failures = 0  # in a row
         self.pages = 0
         self.leased_pages = 0  # counted against the limit of pages per host
         self.requests = 0
         self.bytes = 0
         self.in_flight = 0
         self.next_s = 0.0
-        self.crawl_delay_s = 0.0
-        self.robots_status = 0
-        self.rules: Rules | None = None
-        self.contacted_s = 0.0  # when robots.txt was last read; 0: never
-        self.in_first_contact = False
         self.rejection: Outcome | None = None  # why nothing may be fetched from this host
         self.boost = 1.0  # how much more the priorities of its URLs count
-        self.pending_sitemaps: deque[Lease] = deque()
         self.parked: list[Parked] = []  # lanes that wait until the host is ready
         self.in_timer = False
         self.in_domain_queue = False  # whether it waits for a place in its domain
+        states[self.state] += 1
+
+    def origin(self, scheme: str) -> Origin:
+        """The origin of that scheme, created when it is new."""
+        origin = self.origins.get(scheme)
+        if origin is None:
+            with self.counted():
+                origin = self.origins[scheme] = Origin(self, scheme)
+        return origin
+
+    @property
+    def state(self) -> HostState:
+        """That of its best origin: a host is bad when nothing can be fetched from it."""
+        return min((origin.state for origin in self.origins.values()), key=_BY_QUALITY.index, default=HostState.OK)
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Keep the counts by state right while an origin is changed."""
+        self.states[self.state] -= 1
+        yield
+        self.states[self.state] += 1
 
 
 def delay_s(host: Host, fetching: FetchSettings) -> float:
-    """Seconds between two requests to `host`: our setting, or what its robots.txt demands when that is more."""
-    return max(fetching.host_delay_s, host.crawl_delay_s)
+    """Seconds between two requests to `host`: our setting, or what a robots.txt of it demands when that is more."""
+    return max(fetching.host_delay_s, *(origin.crawl_delay_s for origin in host.origins.values()), 0.0)
 
 
-def places(host: Host, fetching: FetchSettings) -> int:
-    """Requests that may be open to `host` at once."""
-    if delay_s(host, fetching) > 0 or host.state is HostState.SLOW or host.in_first_contact or not host.contacted_s:
+def places(origin: Origin, fetching: FetchSettings) -> int:
+    """Requests that may be open to the host of `origin`, at most, when one to `origin` follows."""
+    if origin.state is HostState.SLOW or origin.in_first_contact or not origin.contacted_s:
         return 1
-    return fetching.per_host
+    return 1 if delay_s(origin.host, fetching) > 0 else fetching.per_host
 
 
-def next_fetch_s(host: Host, ended_s: float, fetching: FetchSettings) -> float:
-    """When the next request may follow one that ended at `ended_s`. Failures in a row double the delay."""
-    wait_s = min(delay_s(host, fetching), max(fetching.max_crawl_delay_s, fetching.host_delay_s))
-    if host.failures:
-        wait_s = max(wait_s, min(fetching.backoff_s * 2 ** (host.failures - 1), fetching.max_backoff_s))
+def next_fetch_s(origin: Origin, ended_s: float, fetching: FetchSettings) -> float:
+    """When the next request to a host may follow one to `origin` that ended at `ended_s`.
+
+    Failures in a row double the delay.
+    """
+    wait_s = min(delay_s(origin.host, fetching), max(fetching.max_crawl_delay_s, fetching.host_delay_s))
+    if origin.failures:
+        wait_s = max(wait_s, min(fetching.backoff_s * 2 ** (origin.failures - 1), fetching.max_backoff_s))
     return ended_s + wait_s
 
 
-def blame(host: Host, outcome: Outcome, fetching: FetchSettings) -> None:
-    """Count an outcome for or against the host: `slow` after a failure, `bad` after `host_tries` in a row."""
-    if outcome is Outcome.WORKER_LOST:  # which says nothing about the host
+def blame(origin: Origin, outcome: Outcome, fetching: FetchSettings, *, is_contact: bool = False) -> None:
+    """Count an outcome for or against an origin: `slow` after a failure, `bad` after `host_tries` in a row.
+
+    A first contact (`is_contact`) that does not tell the rules is a failure; one that no retry can mend ends it.
+    """
+    if outcome is Outcome.WORKER_LOST:  # which says nothing about the origin
         return
-    if outcome.blames_host:
-        host.failures += 1
-        host.state = HostState.BAD if host.failures >= fetching.host_tries else HostState.SLOW
-    elif host.state is not HostState.BAD:
-        host.failures = 0
-        host.state = HostState.OK
+    if outcome.blames_host or (is_contact and not outcome.tells_rules):
+        failures = origin.failures + 1
+        is_bad = failures >= fetching.host_tries or not outcome.may_retry
+        origin.change(HostState.BAD if is_bad else HostState.SLOW, failures, outcome)
+    elif origin.failures and origin.state is not HostState.BAD:
+        origin.change(HostState.OK, 0, None)
 
 
 WAKE_HOSTS = 8  # hosts woken for one free place in their domain: a domain of 10,000 hosts must not wake them all
@@ -142,18 +203,15 @@ class HostTable:
         self.boosts: dict[str, float] = {}
         """Factors by which the priorities of hosts, and of all hosts below them, count for more."""
 
-    def get(self, name: str, scheme: str = "http") -> Host:
+    def get(self, name: str) -> Host:
         """The host of that name, created when it is new."""
         host = self._by_name.get(name)
         if host is None:
             domain = self._domains.setdefault(registered_domain(name), Domain())
-            host = self._by_name[name] = Host(len(self.hosts), name, scheme, domain)
+            host = self._by_name[name] = Host(len(self.hosts), name, domain, self.states)
             host.rejection = self._scope.rejection(name)
             host.boost = self._boost_of(host)
             self.hosts.append(host)
-            self.states[host.state] += 1
-        if scheme == "https":
-            host.scheme = scheme
         return host
 
     def lock(self, domains: Iterable[str]) -> tuple[list[Host], list[Host]]:
@@ -165,7 +223,8 @@ class HostTable:
             if host.rejection is before:
                 continue
             if host.rejection is Outcome.LOCKED:
-                host.pending_sitemaps.clear()
+                for origin in host.origins.values():
+                    origin.pending_sitemaps.clear()
                 closed.append(host)
             elif host.rejection is None:
                 opened.append(host)
@@ -184,9 +243,10 @@ class HostTable:
     def _boost_of(self, host: Host) -> float:
         return self.boosts.get(covering(host_name(host.name), self.boosts), 1.0) if self.boosts else 1.0
 
-    def is_ready(self, host: Host, now_s: float) -> bool:
-        """Whether a request to `host` may be sent now; if not, the host is woken when it may."""
-        if host.in_flight >= places(host, self._fetching):
+    def is_ready(self, origin: Origin, now_s: float) -> bool:
+        """Whether a request to `origin` may be sent now; if not, its host is woken when it may."""
+        host = origin.host
+        if host.in_flight >= places(origin, self._fetching):
             return False  # woken when its request ends
         if host.next_s > now_s:
             if not host.in_timer:
@@ -207,25 +267,17 @@ class HostTable:
         host.domain.in_flight += 1
         self.in_flight += 1
 
-    def end(self, host: Host, outcome: Outcome, now_s: float, retry_after_s: float) -> None:
-        """A request to a host ended: rate the host by its outcome, and wake what waited for the free place."""
-        self.states[host.state] -= 1
-        blame(host, outcome, self._fetching)
-        self.states[host.state] += 1
+    def end(self, origin: Origin, now_s: float, retry_after_s: float = 0.0) -> None:
+        """A request to an origin ended, and the origin was rated: set the clock, and wake what waited for the place."""
+        host = origin.host
         host.in_flight -= 1
         host.domain.in_flight -= 1
         self.in_flight -= 1
-        host.next_s = max(host.next_s, next_fetch_s(host, now_s, self._fetching))
+        host.next_s = max(host.next_s, next_fetch_s(origin, now_s, self._fetching))
         if retry_after_s:
             host.next_s = max(host.next_s, now_s + min(retry_after_s, self._fetching.max_backoff_s))
         _wake_lanes(host)
         self._wake_domain(host.domain)
-
-    def give_another_chance(self, host: Host) -> None:
-        """Try a bad host once more: its next failure makes it bad again, any other outcome makes it good."""
-        self.states[host.state] -= 1
-        host.state = HostState.SLOW
-        self.states[host.state] += 1
 
     def wake(self, now_s: float) -> None:
         """Wake the hosts whose time has come."""

@@ -1,8 +1,8 @@
-"""The hot queues: the part of the frontier that is in memory, one queue per topic, one lane per host in it.
+"""The hot queues: the part of the frontier that is in memory, one queue per topic, one lane per origin in it.
 
-A lane is a heap of queued URLs of one topic on one host. A queue keeps the lanes whose host is ready in a heap by their
-best URL; lanes of busy hosts are parked at the host and come back when it is ready. So the best URL whose host is ready
-is found in logarithmic time, however many hosts there are.
+A lane is a heap of queued URLs of one topic on one origin. A queue keeps the lanes whose host is ready in a heap by
+their best URL; lanes of busy hosts are parked at the host and come back when it is ready. So the best URL whose host is
+ready is found in logarithmic time, however many hosts there are.
 
 Invariants: a URL is in at most one lane; a lane that is not empty is either ready (in its queue's heap) or parked (at
 its host), never both.
@@ -14,7 +14,8 @@ import heapq
 from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
-from opilio.frontier.hosts import Host
+from opilio.frontier.hosts import Host, Origin
+from opilio.model.url import scheme_of
 
 LIFT = 0.001  # added to a priority for each 1 that a boost is above 1: else no factor would raise 0
 Rank: TypeAlias = "tuple[float, int, QueuedUrl]"  # oids differ, so URLs are never compared
@@ -49,6 +50,11 @@ class QueuedUrl:
         self.neighbours = b""
 
     @property
+    def origin(self) -> Origin:
+        """http or https on its host."""
+        return self.host.origin(scheme_of(self.url))
+
+    @property
     def turn(self) -> float:
         """The priority with the boost of the host."""
         boost = self.host.boost
@@ -73,12 +79,12 @@ def _counts(rank: Rank) -> bool:
 
 
 class Lane:
-    """The queued URLs of one topic on one host, best first."""
+    """The queued URLs of one topic on one origin, best first."""
 
-    __slots__ = ("heap", "host", "is_parked", "queue", "stamp")
+    __slots__ = ("heap", "is_parked", "origin", "queue", "stamp")
 
-    def __init__(self, host: Host, queue: TopicQueue) -> None:
-        self.host = host
+    def __init__(self, origin: Origin, queue: TopicQueue) -> None:
+        self.origin = origin
         self.queue = queue
         self.heap: list[Rank] = []
         self.is_parked = False
@@ -97,7 +103,7 @@ class TopicQueue:
 
     def __init__(self, topic: int) -> None:
         self.topic = topic
-        self.lanes: dict[int, Lane] = {}
+        self.lanes: dict[Origin, Lane] = {}
         self.count = 0
         self._ready: list[tuple[Rank, int, Lane]] = []
         self._stamps = 0
@@ -107,9 +113,10 @@ class TopicQueue:
 
     def push(self, url: QueuedUrl, rank: Rank | None = None) -> None:
         """Add a URL, in its own rank or another one; its lane becomes ready unless it is parked."""
-        lane = self.lanes.get(url.host.sid)
+        origin = url.origin
+        lane = self.lanes.get(origin)
         if lane is None:
-            lane = self.lanes[url.host.sid] = Lane(url.host, self)
+            lane = self.lanes[origin] = Lane(origin, self)
         heap = lane.heap
         was_first = heap[0] if heap else None
         url.entry = rank or url.rank
@@ -133,7 +140,7 @@ class TopicQueue:
             url.priority = priority
             host = url.host
             url.entry = rank = (-priority if host.boost == 1.0 else -boosted(priority, host.boost), url.oid, url)
-            lanes[host.sid].heap.append(rank)
+            lanes[url.origin].heap.append(rank)
         self._ready.clear()
         for lane in self.lanes.values():
             heapq.heapify(lane.heap)
@@ -167,7 +174,7 @@ class TopicQueue:
         """Take a lane out of the ready heap until its host is ready; the host wakes it."""
         lane.is_parked = True
         lane.stamp = 0
-        lane.host.parked.append(lane)
+        lane.origin.host.parked.append(lane)
 
     def pop(self, lane: Lane) -> QueuedUrl:
         """Remove the best URL of a ready lane; the lane stays ready for the next."""
@@ -210,7 +217,7 @@ class TopicQueue:
         for lane in self.lanes.values():
             lane.heap.clear()
             lane.stamp = 0
-        self.lanes = {sid: lane for sid, lane in self.lanes.items() if lane.is_parked}
+        self.lanes = {origin: lane for origin, lane in self.lanes.items() if lane.is_parked}
         self._ready.clear()
         self.count = 0
 
@@ -225,5 +232,5 @@ class TopicQueue:
 
     def _forget(self, lane: Lane) -> None:
         """An empty lane that is not parked need not be remembered."""
-        if not lane.is_parked and self.lanes.get(lane.host.sid) is lane:
-            del self.lanes[lane.host.sid]
+        if not lane.is_parked and self.lanes.get(lane.origin) is lane:
+            del self.lanes[lane.origin]

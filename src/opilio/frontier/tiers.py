@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from opilio.frontier.hosts import Host
 from opilio.frontier.queue import Lane, QueuedUrl, TopicQueue
 from opilio.frontier.strategies import DatabaseStrategy, LearningStrategy, Strategy
 from opilio.model import Outcome, OutcomeKind
@@ -432,7 +433,7 @@ class Tiers:
         return url
 
     def drop_lane(self, queue: TopicQueue, lane: Lane, outcome: Outcome) -> None:
-        """Drop all URLs of a host that nothing more is fetched from."""
+        """Drop all URLs of an origin that nothing more is fetched from."""
         for url in list(lane):
             queue.drop(url)
             self._hot.pop(url.oid, None)
@@ -440,11 +441,12 @@ class Tiers:
         lane.heap.clear()
         queue.make_ready(lane)
 
-    def drop_host(self, sid: int, outcome: Outcome) -> None:
+    def drop_host(self, host: Host, outcome: Outcome) -> None:
         """Drop all URLs of a host in the hot queues."""
         for queue in (*self.queues.values(), *self._pool.values()):
-            if sid in queue.lanes:
-                self.drop_lane(queue, queue.lanes[sid], outcome)
+            for origin in host.origins.values():
+                if origin in queue.lanes:
+                    self.drop_lane(queue, queue.lanes[origin], outcome)
 
     def hand_over(self, source: QueuedUrl, target: QueuedUrl | int) -> None:
         """A URL leads to another one, which takes over all that is known of it: a redirect, or a duplicate.
@@ -461,9 +463,10 @@ class Tiers:
                 self._move([url], self.strategy.priorities([url]))
 
     def drop(self, url: QueuedUrl, outcome: Outcome) -> None:
-        """A URL that is in no queue any more will not be fetched."""
+        """A URL that is in no queue any more will not be fetched. Why not says nothing of its page."""
         self.batch.discard(url.oid)
-        self.settle(url.oid, outcome, None)
+        if self.learner is not None:
+            self.learner.settle(url.oid, None)
         self._listener.dropped(url, outcome)
 
     def settle(self, oid: int, outcome: Outcome, relevance: float | None) -> None:

@@ -21,7 +21,7 @@ from opilio.classify import TrainingSet
 from opilio.features.encoder import load_text_vectors
 from opilio.features.word_vectors import stem_vectors
 from opilio.frontier import Host, LearningStrategy, LinkTextStrategy, QueuedUrl, UrlAliases
-from opilio.frontier.hosts import Domain
+from opilio.frontier.hosts import Domain, HostState
 from opilio.frontier.link_words import SLOTS, WordOdds
 from opilio.frontier.strategies import KnownDocument, RejudgedPages, Rejudging
 from opilio.learn.trainer import gather
@@ -44,7 +44,7 @@ MAX_PAGES = 5_000
 """Pages that are replayed: the latest. Each takes one to two milliseconds, and older ones are forgotten anyway."""
 CHUNK_PAGES = 250
 
-_NOWHERE = Host(0, "nowhere", "http", Domain())
+_NOWHERE = Host(0, "nowhere", Domain(), dict.fromkeys(HostState, 0))
 _EMPTY = Document("", "", "", "", "", "", [], b"", b"", [], 0, b"")
 
 

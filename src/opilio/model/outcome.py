@@ -34,7 +34,6 @@ class Outcome(StrEnum):
     URL_TOO_LONG = "url-too-long"
     TRAP = "trap"
     EVICTED = "evicted"
-    BAD_HOST = "bad-host"
     PRIVATE_ADDRESS = "private-address"
     WRONG_TYPE = "wrong-type"
     TOO_LARGE = "too-large"
@@ -85,8 +84,17 @@ class Outcome(StrEnum):
 
     @property
     def blames_host(self) -> bool:
-        """Whether this outcome makes its host `slow` and, if repeated, `bad`."""
+        """Whether this outcome makes its origin `slow` and, if repeated, `bad`."""
         return self in _BLAMES_HOST
+
+    @property
+    def tells_rules(self) -> bool:
+        """Whether a request for robots.txt that ended so tells what may be fetched.
+
+        A file that is not there allows everything. Any other end means "unreachable" in the words of RFC 9309: nothing
+        may be fetched until a later request tells more.
+        """
+        return self in _TELLS_RULES
 
     @property
     def final_state(self) -> UrlState:
@@ -123,13 +131,16 @@ def _kind(outcome: Outcome) -> OutcomeKind:
 
 _KIND = {outcome: _kind(outcome) for outcome in Outcome}
 _BLAMES_HOST = frozenset({Outcome.DNS_FAILED, Outcome.CONNECT_FAILED, Outcome.TIMED_OUT})
+_TELLS_RULES = frozenset(
+    {Outcome.OK, Outcome.CLIENT_ERROR, Outcome.BAD_REDIRECT, Outcome.TOO_MANY_REDIRECTS}
+)  # status 429 does not: it asks us to come back later
 _RETRY = _BLAMES_HOST | {Outcome.BROKEN, Outcome.TOO_MANY_REQUESTS, Outcome.SERVER_ERROR, Outcome.WORKER_LOST}
 _UNREACHABLE = _BLAMES_HOST | {Outcome.TLS_FAILED}
 _MEANING = {
     Outcome.OK: "The page was fetched, read and stored.",
     Outcome.NOT_MODIFIED: "A recrawl found the page as it was.",
     Outcome.REDIRECT: "Answered by a redirect; its target is a URL of its own (table `redirects`).",
-    Outcome.ROBOTS: "robots.txt forbids it, could not be reached (5xx), or asks for a longer delay than we wait.",
+    Outcome.ROBOTS: "robots.txt forbids it, or asks for a longer delay than we wait.",
     Outcome.NOINDEX: "The page asks not to be kept (meta tag or X-Robots-Tag). Its links are followed.",
     Outcome.LOCKED: "Its domain is in `scope.locked_domains`.",
     Outcome.OUT_OF_SCOPE: "Its domain is not in `scope.only_domains`, or not one of the seeds'.",
@@ -138,7 +149,6 @@ _MEANING = {
     Outcome.URL_TOO_LONG: "The URL or its host name is too long. Only counted: it gets no row in `crawl`.",
     Outcome.TRAP: "The URL looks like one of endlessly many (section `traps` of the settings).",
     Outcome.EVICTED: "The worst of too many waiting URLs (`frontier.max_queued`).",
-    Outcome.BAD_HOST: "Its host failed `fetch.host_tries` times in a row.",
     Outcome.PRIVATE_ADDRESS: "Its host has a loopback, private or reserved address.",
     Outcome.WRONG_TYPE: "Not of a type in `fetch.accept`, by its header or by its bytes.",
     Outcome.TOO_LARGE: "Larger than `fetch.accept` allows for its type.",

@@ -25,7 +25,7 @@ class UrlState(StrEnum):
     FETCHED = "fetched"
     """Its page is stored, or it was redirected, or its page has not changed."""
     FAILED = "failed"
-    """The web did not give it to us, and no further try is allowed."""
+    """The web did not give it to us, and no further try is allowed; or its host was given up before a try."""
     DROPPED = "dropped"
     """We chose not to fetch or not to keep it: robots.txt, limits, duplicates, traps, eviction."""
 
@@ -84,7 +84,7 @@ class UrlStates:
         return self._codes[oid] == _NOT_FOLLOWED
 
     def append(self, state: UrlState) -> None:
-        """Add the URL with the next oid, which is new: waiting, or dropped at once."""
+        """Add the URL with the next oid, which is new: waiting, or settled at once."""
         self._codes.append(_CODES[state])
 
     def note_not_followed(self, oid: int) -> None:

@@ -90,6 +90,16 @@ def host_of(url: str) -> str:
     return url[start:] if end < 0 else url[start:end]
 
 
+def scheme_of(url: str) -> str:
+    """`http` or `https`, of a URL in normal form."""
+    return "https" if url.startswith("https:") else "http"
+
+
+def origin_of(url: str) -> str:
+    """Scheme and host of a URL in normal form: `https://example.org`."""
+    return url[: url.index("/", url.index("//") + 2)]
+
+
 def path_of(url: str) -> str:
     """Path and query of a URL in normal form."""
     start = url.find("/", url.index("//") + 2)

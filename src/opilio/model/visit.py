@@ -62,8 +62,10 @@ class LeaseKind(StrEnum):
 
     PAGE = "page"
     HOST = "host"
-    """First contact with a host: resolve its name and read its robots.txt."""
+    """First contact with an origin: resolve the name of its host and read its robots.txt."""
     SITEMAP = "sitemap"
+    PROBE = "probe"
+    """Does a host answer? Its name is looked up again, and robots.txt is requested, whatever it says."""
 
 
 class LinkKind(StrEnum):
@@ -98,8 +100,8 @@ class Lease(_Record, frozen=True):
     """One request that the engine gives to a worker."""
 
     oid: int
-    """The number of the URL. A first contact has -1 - sid, and a sitemap one below -2^40: they are no URLs of the
-    crawl."""
+    """The number of the URL. A first contact has -1 - sid, a sitemap one below -2^40 and a probe one below -2^41: they
+    are no URLs of the crawl."""
     url: str
     kind: LeaseKind = LeaseKind.PAGE
     etag: str = ""
@@ -114,7 +116,7 @@ class Lease(_Record, frozen=True):
 
     @classmethod
     def first_contact(cls, sid: int, scheme: str, host: str) -> Lease:
-        """The lease of a host's robots.txt."""
+        """The lease of an origin's robots.txt."""
         return cls(-1 - sid, f"{scheme}://{host}/robots.txt", LeaseKind.HOST)
 
     @property
@@ -180,7 +182,7 @@ class Document(_Record, frozen=True):
 
 
 class HostReport(_Record, frozen=True):
-    """The result of the first contact with a host: its robots.txt."""
+    """The result of the first contact with an origin: its robots.txt."""
 
     robots_status: int
     """HTTP status of robots.txt, 0 if it could not be fetched, -1 if robots.txt is not obeyed."""

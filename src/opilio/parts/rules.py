@@ -67,7 +67,7 @@ FINISH_HOSTS = """
     ),
     latest AS (
         SELECT DISTINCT ON (sid) * FROM staged_hosts
-        ORDER BY sid, greatest(met, next_visit) DESC NULLS LAST, met DESC NULLS LAST, place
+        ORDER BY sid, next_visit DESC NULLS LAST, place
     )
     SELECT l.* EXCLUDE (place) REPLACE (
         a.pages AS pages, a.bytes AS bytes, a.requests AS requests, a.next_visit AS next_visit)
@@ -75,6 +75,12 @@ FINISH_HOSTS = """
     UPDATE joined.hosts SET pages = greatest(hosts.pages - e.pages, 0), bytes = greatest(hosts.bytes - e.bytes, 0),
         requests = greatest(hosts.requests - e.requests, 0)
     FROM host_excess e WHERE e.sid = hosts.sid
+"""
+# An origin comes from the crawl that read its robots.txt last.
+FINISH_ORIGINS = """
+    INSERT INTO joined.origins
+    SELECT DISTINCT ON (sid, scheme) * EXCLUDE (place) FROM staged_origins
+    ORDER BY sid, scheme, met DESC NULLS LAST, failures DESC, place
 """
 # Links of pages that no source has stored come from every source that knows them.
 MAPPED_LINKS = """
@@ -285,6 +291,12 @@ RULES: Mapping[str, TableRule] = {
         "hosts", DIVIDE_HOSTS, FINISH_HOSTS, replaced="n.new AS sid",
         joins="JOIN source_hosts n ON n.old = t.sid",
     ),
+    "origins": _staged(
+        "origins",
+        "INSERT INTO part.origins SELECT o.* REPLACE (n.rowid AS sid) FROM whole.origins o"
+        " JOIN part_hosts n USING (sid) ORDER BY n.rowid, o.scheme",
+        FINISH_ORIGINS, replaced="n.new AS sid", joins="JOIN source_hosts n ON n.old = t.sid",
+    ),
     "crawl": TableRule(
         DIVIDE_CRAWL,
         JOIN_CRAWL,
@@ -297,7 +309,7 @@ RULES: Mapping[str, TableRule] = {
         "INSERT INTO part.robots SELECT r.* REPLACE (n.rowid AS sid) FROM whole.robots r JOIN part_hosts n USING (sid)"
         " ORDER BY r.rowid",
         "INSERT INTO joined.robots SELECT * EXCLUDE (place) FROM ("
-        "SELECT sid, visited, text, min(place) AS place FROM staged_robots GROUP BY ALL"
+        "SELECT sid, scheme, visited, text, min(place) AS place FROM staged_robots GROUP BY ALL"
         ") ORDER BY visited NULLS FIRST, place",
         replaced="n.new AS sid", joins="JOIN source_hosts n ON n.old = t.sid",
     ),

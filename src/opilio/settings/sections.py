@@ -118,9 +118,9 @@ class FrontierSettings:
     hubs_first: int = 0
     # Also try the parent folders of a relevant page (for http://a.org/x/y/z.html: /x/y/, /x/ and /).
     truncate_paths: bool = False
-    # A file of known links (CSV, TSV, JSONL or Parquet with the columns `source` and `target`), the folder of a web graph
-    # (files of vertices and edges, as Common Crawl has them), or another collection: pages that link to a relevant page
-    # are tried too, and link analysis counts their links. Empty: none.
+    # A file of known links (CSV, TSV, JSONL or Parquet with the columns `source` and `target`), the folder of a web
+    # graph (files of vertices and edges, as Common Crawl has them), or another collection: pages that link to a
+    # relevant page are tried too, and link analysis counts their links. Empty: none.
     back_links: str = ""
 
 
@@ -165,6 +165,9 @@ class FetchSettings:
     backoff_s: float = 5.0
     # Longest delay before another attempt. A URL whose Retry-After is longer than this fails.
     max_backoff_s: float = 600.0
+    # When no host answers any more, the network counts as down: the crawl pauses, and ends after this time if it is not
+    # back. No host is blamed and no URL is lost meanwhile. 0: the crawl ends at once.
+    outage_wait_s: float = 600.0
     # Sent as User-Agent, followed by `contact_url` in parentheses.
     user_agent: str = "Opilio/0.1"
     # Where site owners can reach you. Set this before you crawl other people's sites.

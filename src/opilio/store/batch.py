@@ -117,15 +117,24 @@ class HostRows(Rows):
     host: list[str] = _column(_TEXT)
     domain: list[str] = _column(_TEXT)
     ip: list[str | None] = _column(_TEXT)
-    state: list[str] = _column(_TEXT)
-    failures: list[int] = _column(_INT32)
     pages: list[int] = _column(_INT32)
     bytes: list[int] = _column(_INT64)
     requests: list[int] = _column(_INT32)
+    next_visit: list[float] = _column(TIME)
+
+
+@dataclass(slots=True)
+class OriginRows(Rows):
+    """New or changed origins; each sid and scheme at most once in a batch."""
+
+    sid: list[int] = _column(_INT32)
+    scheme: list[str] = _column(_TEXT)
+    state: list[str] = _column(_TEXT)
+    failures: list[int] = _column(_INT32)
+    problem: list[str | None] = _column(_TEXT)
     robots_status: list[int | None] = _column(_INT16)
     crawl_delay_s: list[float] = _column(_FLOAT)
     met: list[float] = _column(TIME)
-    next_visit: list[float] = _column(TIME)
 
 
 @dataclass(slots=True)
@@ -133,6 +142,7 @@ class RobotsRows(Rows):
     """Texts of robots.txt."""
 
     sid: list[int] = _column(_INT32)
+    scheme: list[str] = _column(_TEXT)
     visited: list[float] = _column(TIME)
     text: list[str] = _column(_LONG_TEXT)
 
@@ -355,6 +365,7 @@ class Batch:
     followed: FollowedRows = field(default_factory=FollowedRows)
     changes: ChangeRows = field(default_factory=ChangeRows)
     hosts: HostRows = field(default_factory=HostRows)
+    origins: OriginRows = field(default_factory=OriginRows)
     robots: RobotsRows = field(default_factory=RobotsRows)
     pages: PageRows = field(default_factory=PageRows)
     links: LinkRows = field(default_factory=LinkRows)

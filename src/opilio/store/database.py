@@ -49,6 +49,7 @@ class Store:
         self.check_order_by = reader.check_order_by
         self.load_urls = loader.load_urls
         self.load_hosts = loader.load_hosts
+        self.load_origins = loader.load_origins
         self.load_topics = loader.load_topics
         self.load_seeds = loader.load_seeds
         self.load_training = loader.load_training

@@ -56,15 +56,21 @@ _NOTICES = """
     SELECT noticed, kind, text, coalesce(remedy, ''), coalesce(remedies, '') FROM notices
     ORDER BY noticed DESC, rowid DESC LIMIT ?
 """
-_HOSTS = """
-    WITH waits AS (SELECT sid, count(*) AS waiting FROM crawl WHERE state = 'waiting' GROUP BY sid),
+_BEST_STATE = "CASE WHEN bool_or(state = 'ok') THEN 'ok' WHEN bool_or(state = 'slow') THEN 'slow' ELSE 'bad' END"
+_HOSTS = f"""
+    WITH rated AS (  -- a host is as good as its better origin
+        SELECT sid, {_BEST_STATE} AS state, max(failures) AS failures, max(crawl_delay_s) AS crawl_delay_s
+        FROM origins GROUP BY sid
+    ),
+    waits AS (SELECT sid, count(*) AS waiting FROM crawl WHERE state = 'waiting' GROUP BY sid),
     shown AS (
-        SELECT h.*, coalesce(w.waiting, 0) AS waiting,
+        SELECT h.*, coalesce(r.state, 'ok') AS state, coalesce(r.failures, 0) AS failures,
+               coalesce(r.crawl_delay_s, 0) AS crawl_delay_s, coalesce(w.waiting, 0) AS waiting,
                row_number() OVER (ORDER BY h.pages DESC, h.sid) AS by_pages,
                row_number() OVER (ORDER BY coalesce(w.waiting, 0) DESC, h.sid) AS by_waiting,
-               CASE WHEN h.state <> 'ok' THEN row_number() OVER (ORDER BY h.state = 'ok', h.failures DESC, h.sid) END
-               AS by_failures
-        FROM hosts h LEFT JOIN waits w USING (sid)
+               CASE WHEN r.state <> 'ok' THEN row_number() OVER (
+                   ORDER BY coalesce(r.state, 'ok') = 'ok', r.failures DESC, h.sid) END AS by_failures
+        FROM hosts h LEFT JOIN rated r USING (sid) LEFT JOIN waits w USING (sid)
         QUALIFY by_pages <= $top OR by_waiting <= $top OR by_failures <= $top
     )
     SELECT s.host, s.state, s.failures, s.pages, s.requests, s.bytes, s.waiting, s.crawl_delay_s,
@@ -74,7 +80,10 @@ _HOSTS = """
 """
 
 _REASON = "SELECT coalesce(reason, 'it was killed') FROM runs ORDER BY run DESC LIMIT 1"
-_HOST_STATES = "SELECT state, count(*) FROM hosts GROUP BY state"
+_HOST_STATES = f"""
+    SELECT coalesce(o.state, 'ok'), count(*)
+    FROM hosts LEFT JOIN (SELECT sid, {_BEST_STATE} AS state FROM origins GROUP BY sid) o USING (sid) GROUP BY 1
+"""
 _QUEUED = """
     SELECT CASE WHEN t.path = '' THEN t.name ELSE t.path END, count(c.oid) FROM topics t
     LEFT JOIN crawl c ON c.topic = t.kcid AND c.state = 'waiting' GROUP BY t.kcid, 1 ORDER BY t.kcid

@@ -66,15 +66,23 @@ class HostRecord(NamedTuple):
     host: str
     domain: str
     ip: str | None
-    state: str
-    failures: int
     pages: int
     bytes: int
     requests: int
+    next_visit_s: float
+
+
+class OriginRecord(NamedTuple):
+    """http or https of a host as it was last written, with its latest robots.txt."""
+
+    sid: int
+    scheme: str
+    state: str
+    failures: int
+    problem: str | None
     robots_status: int | None
     crawl_delay_s: float
     met_s: float
-    next_visit_s: float
     robots: str | None
 
 
@@ -141,17 +149,28 @@ class Loader:
             yield {name: piece.column(name).to_numpy(zero_copy_only=False) for name in piece.schema.names}
 
     def load_hosts(self) -> Iterator[HostRecord]:
-        """All hosts, ascending by sid, each with its latest robots.txt."""
+        """All hosts, ascending by sid."""
         sql = """
-            SELECT sid, host, domain, ip, state, failures, pages, bytes, requests, robots_status, crawl_delay_s,
-                   coalesce(epoch(met), 0.0), coalesce(epoch(next_visit), 0.0), latest.text
-            FROM hosts
-            LEFT JOIN (SELECT sid, arg_max(text, rowid) AS text FROM robots GROUP BY sid) latest USING (sid)
-            ORDER BY sid
+            SELECT sid, host, domain, ip, pages, bytes, requests, coalesce(epoch(next_visit), 0.0)
+            FROM hosts ORDER BY sid
         """
         for piece in self._reader.stream(sql):
             for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
                 yield HostRecord(*row)
+
+    def load_origins(self) -> Iterator[OriginRecord]:
+        """All origins, each with its latest robots.txt."""
+        sql = """
+            SELECT sid, scheme, state, failures, problem, robots_status, crawl_delay_s, coalesce(epoch(met), 0.0),
+                   latest.text
+            FROM origins
+            LEFT JOIN (SELECT sid, scheme, arg_max(text, rowid) AS text FROM robots GROUP BY ALL) latest
+                USING (sid, scheme)
+            ORDER BY sid, scheme
+        """
+        for piece in self._reader.stream(sql):
+            for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
+                yield OriginRecord(*row)
 
     def load_topics(self) -> list[TopicRecord]:
         """All topics, ascending by kcid."""

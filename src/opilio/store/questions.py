@@ -67,19 +67,16 @@ dead AS (
     WHERE crawl.state IN ('failed', 'dropped') AND crawl.outcome NOT LIKE '%duplicate%'
 ),
 latest AS (
-    SELECT oid, arg_max(outcome, visited) AS outcome, arg_max(detail, visited) AS detail,
-           arg_max(status, visited) AS status
+    SELECT oid, arg_max(detail, visited) AS detail, arg_max(status, visited) AS status
     FROM visits
     WHERE oid IN (SELECT asked FROM dead)
     GROUP BY oid
 )
 SELECT dead.seed AS url, dead.title,
-       CASE WHEN dead.outcome IN ('bad-host', 'robots')
-                 AND latest.outcome NOT IN ('ok', 'http-4xx', 'too-many-redirects')
-            THEN latest.outcome ELSE dead.outcome END AS outcome,
+       dead.outcome,
        coalesce(nullif(detail, ''), CASE WHEN status >= 400 THEN 'status ' || status END, '') AS detail
 FROM dead LEFT JOIN latest ON latest.oid = dead.asked
-ORDER BY outcome, url"""
+ORDER BY dead.outcome, url"""
 QUESTIONS = (
     ReadyQuestion(
         "harvest-per-minute",

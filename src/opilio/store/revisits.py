@@ -33,7 +33,8 @@ _DUE = f"""
         FROM crawl c JOIN pages p USING (oid) LEFT JOIN revisits r USING (oid) LEFT JOIN hubs h USING (oid)
         WHERE (c.state = '{UrlState.FETCHED}' AND c.outcome IN ('{Outcome.OK}', '{Outcome.NOT_MODIFIED}')
                OR c.state = '{UrlState.FAILED}')
-          AND c.lastvisited IS NOT NULL AND c.sid NOT IN (SELECT unnest($without::INTEGER[]))
+          AND c.lastvisited IS NOT NULL
+          AND (c.sid, split_part(c.url, ':', 1)) NOT IN (SELECT unnest($sids::INTEGER[]), unnest($schemes::VARCHAR[]))
     )
 """
 _DUE_PAGES = f"""{_DUE}
@@ -46,6 +47,10 @@ _UPCOMING = f"""{_DUE}
            epoch(min(due) FILTER (epoch(due) > $now_s))
     FROM known
 """
+
+
+OriginKey = tuple[int, str]
+"""An origin: the sid of its host, and its scheme."""
 
 
 class DuePage(NamedTuple):
@@ -80,20 +85,20 @@ class Upcoming(NamedTuple):
 
 
 def due_pages(
-    store: Store, settings: RevisitSettings, now_s: float, limit: int, without: Sequence[int] = ()
+    store: Store, settings: RevisitSettings, now_s: float, limit: int, without: Sequence[OriginKey] = ()
 ) -> list[DuePage]:
-    """The pages that are due, best hubs first; none of the hosts `without`."""
+    """The pages that are due, best hubs first; none of the origins `without`."""
     values = {**_values(settings, now_s, without), "limit": limit}
     return [DuePage(*row) for row in store.query(_DUE_PAGES, values, max_rows=limit).rows] if limit > 0 else []
 
 
-def upcoming(store: Store, settings: RevisitSettings, now_s: float, without: Sequence[int] = ()) -> Upcoming:
+def upcoming(store: Store, settings: RevisitSettings, now_s: float, without: Sequence[OriginKey] = ()) -> Upcoming:
     """How many pages are due, and which is next."""
     return Upcoming(*store.query(_UPCOMING, _values(settings, now_s, without)).rows[0])
 
 
-def _values(settings: RevisitSettings, now_s: float, without: Sequence[int]) -> dict[str, object]:
+def _values(settings: RevisitSettings, now_s: float, without: Sequence[OriginKey]) -> dict[str, object]:
     return {
         "first_s": settings.first_s, "min_s": settings.min_s, "max_s": settings.max_s, "now_s": now_s,
-        "without": list(without),
+        "sids": [sid for sid, _ in without], "schemes": [scheme for _, scheme in without],
     }  # fmt: skip

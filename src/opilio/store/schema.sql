@@ -53,20 +53,28 @@ CREATE TABLE hosts (
     host          VARCHAR NOT NULL,
     domain        VARCHAR NOT NULL,  -- registered domain
     ip            VARCHAR,
-    state         VARCHAR NOT NULL,  -- 'ok'; 'slow' after a failure; 'bad': given up for the rest of the crawl
-    failures      INTEGER NOT NULL,  -- in a row
     pages         INTEGER NOT NULL,  -- stored
     bytes         BIGINT NOT NULL,   -- received
     requests      INTEGER NOT NULL,
-    robots_status SMALLINT,          -- HTTP status of robots.txt; 0: no answer; -1: not obeyed; NULL: not yet asked
-    crawl_delay_s FLOAT NOT NULL,
-    met           TIMESTAMP,         -- when its robots.txt was read
-    next_visit    TIMESTAMP          -- not to be asked before
+    next_visit    TIMESTAMP          -- no request before
 );
 
--- The text of robots.txt, apart from hosts because hosts change with every batch and this does not. The latest counts.
+-- One row per origin: http or https on a host. Each has its own robots.txt and its own failures.
+CREATE TABLE origins (
+    sid           INTEGER NOT NULL,  -- its host
+    scheme        VARCHAR NOT NULL,  -- http or https
+    state         VARCHAR NOT NULL,  -- 'ok'; 'slow' after a failure; 'bad': given up until the next run
+    failures      INTEGER NOT NULL,  -- in a row
+    problem       VARCHAR,           -- outcome of the latest of them; NULL: none
+    robots_status SMALLINT,          -- HTTP status of robots.txt; -1: not obeyed; NULL: not read yet
+    crawl_delay_s FLOAT NOT NULL,
+    met           TIMESTAMP          -- when its robots.txt was read
+);
+
+-- The text of robots.txt, apart from origins because these change with every batch and this does not. The latest counts.
 CREATE TABLE robots (
     sid     INTEGER NOT NULL,
+    scheme  VARCHAR NOT NULL,
     visited TIMESTAMP,
     text    VARCHAR NOT NULL
 );
@@ -156,7 +164,7 @@ CREATE TABLE lexicon (
 CREATE TABLE visits (
     oid            BIGINT NOT NULL,
     visited        TIMESTAMP NOT NULL,
-    kind           VARCHAR NOT NULL,   -- page, host (robots.txt) or sitemap
+    kind           VARCHAR NOT NULL,   -- page, host (robots.txt), sitemap or probe (does any host answer?)
     outcome        VARCHAR NOT NULL,
     status         SMALLINT,
     detail         VARCHAR,
@@ -309,7 +317,8 @@ CREATE TABLE link_scores (
 -- What the crawl had to say: phases, models refused, harvest that fell, topics that starve.
 CREATE TABLE notices (
     noticed TIMESTAMP NOT NULL,
-    kind    VARCHAR NOT NULL,      -- phase, archetypes, model, network, harvest, dry, topic, drift, steering, revisit, search, end
+    kind    VARCHAR NOT NULL,      -- phase, archetypes, model, harvest, dry, topic, drift, steering, revisit, search,
+                                   -- network, end
     kcid    SMALLINT,              -- NULL: the crawl as a whole
     text    VARCHAR NOT NULL,
     remedy  VARCHAR,               -- what can be done, in words

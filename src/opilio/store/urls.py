@@ -50,28 +50,27 @@ def _stored(state: UrlState) -> UrlState:
     return state
 
 
-_NO_ROBOTS = "(robots_status = 0 OR robots_status >= 500)"  # of a host: its robots.txt could not be fetched
-RETRY_FAILED = change_states(
-    (UrlState.FAILED, UrlState.DROPPED),
+RETRY_FAILED = change_states((UrlState.FAILED,), UrlState.WAITING, "numtries = 0, not_before = NULL", where="true")
+"""Requeues what failed, by itself or with its host."""
+
+_PASSING = ", ".join(f"'{outcome}'" for outcome in Outcome if outcome.may_retry)
+_GIVEN_UP = f"SELECT sid, scheme FROM origins WHERE state = 'bad' AND problem IN ({_PASSING})"
+RETRY_GIVEN_UP = change_states(
+    (UrlState.FAILED,),
     UrlState.WAITING,
     "numtries = 0, not_before = NULL",
-    where=f"""
-        state = '{UrlState.FAILED}' OR outcome IN ('{Outcome.BAD_HOST}', '{Outcome.PRIVATE_ADDRESS}')
-        OR outcome = '{Outcome.ROBOTS}' AND sid IN (SELECT sid FROM hosts WHERE {_NO_ROBOTS})
-    """,
+    where=f"outcome IN ({_PASSING}) AND (sid, split_part(url, ':', 1)) IN ({_GIVEN_UP})",
 )
-"""Requeues what failed, and what was dropped because its host was given up, has a private address or did not give its
-robots.txt."""
+"""Requeues what failed with an origin that was given up because it did not answer, or answered that it cannot now."""
 
-_HOST_FAILED = ", ".join(f"'{outcome}'" for outcome in Outcome if outcome.blames_host)
-_GIVEN_UP = f"(outcome = '{Outcome.BAD_HOST}' OR state = '{UrlState.FAILED}' AND outcome IN ({_HOST_FAILED}))"
+_HOST_FAILED = ", ".join(f"'{outcome}'" for outcome in Outcome if outcome.blames_host or outcome.may_retry)
 TAKE_UP = change_states(
-    (UrlState.FAILED, UrlState.DROPPED),
+    (UrlState.FAILED,),
     UrlState.WAITING,
     f"numtries = 0, not_before = NULL, outcome = CASE WHEN oid IN (SELECT oid FROM pages) THEN '{Outcome.OK}' END",
-    where=f"{_GIVEN_UP} AND oid IN (SELECT unnest(?::BIGINT[]))",
+    where=f"outcome IN ({_HOST_FAILED}) AND oid IN (SELECT unnest(?::BIGINT[]))",
 )
-"""Requeues URLs that were given up together with their host, by their oids."""
+"""Requeues URLs that were given up together with their origin, by their oids."""
 
 RECRAWL = change_states(
     (UrlState.FETCHED,),
@@ -136,18 +135,22 @@ def reopen(where: str) -> str:
     return change_states((UrlState.DROPPED,), UrlState.WAITING, "outcome = NULL", where=where)
 
 
-_RETRY_HOSTS = f"""
-    UPDATE hosts SET state = 'ok', failures = 0, met = NULL, robots_status = NULL WHERE state <> 'ok' OR {_NO_ROBOTS}
+_RETRY_ORIGINS = """
+    UPDATE origins SET state = 'ok', failures = 0, problem = NULL, met = NULL, robots_status = NULL WHERE state <> 'ok'
 """
+_RETRY_ONCE = f"UPDATE origins SET state = 'slow', failures = ? WHERE state = 'bad' AND problem IN ({_PASSING})"
 _QUEUED_OF_HOSTS = "SELECT oid, topic FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
 _LOCKED_OF_HOSTS = """
     SELECT oid, topic, oid IN (SELECT oid FROM pages)
     FROM crawl WHERE state = 'dropped' AND outcome = 'locked-domain' AND sid IN (SELECT unnest(?::INTEGER[]))
 """
-_GIVEN_UP_OF_HOSTS = f"""
+_GIVEN_UP_OF_ORIGINS = f"""
     SELECT oid, topic, oid IN (SELECT oid FROM pages) AS is_stored
-    FROM crawl WHERE state IN ('failed', 'dropped') AND {_GIVEN_UP} AND sid IN (SELECT unnest($1::INTEGER[]))
-    QUALIFY row_number() OVER (PARTITION BY sid ORDER BY is_stored DESC, relevance DESC, oid) <= $2
+    FROM crawl
+    WHERE state = 'failed' AND outcome IN ({_HOST_FAILED})
+      AND (sid, split_part(url, ':', 1)) IN (SELECT unnest($1::INTEGER[]), unnest($2::VARCHAR[]))
+    QUALIFY row_number() OVER (PARTITION BY sid, split_part(url, ':', 1)
+                               ORDER BY is_stored DESC, relevance DESC, oid) <= $3
 """
 _STORED = f"""
     SELECT oid, topic FROM crawl
@@ -296,9 +299,19 @@ class PageSketch(NamedTuple):
 
 
 def retry_failed(store: Store) -> None:
-    """Queue the URLs that failed, and those of hosts that could not be contacted."""
+    """Queue the URLs that failed, by themselves or with their hosts."""
     store.query(RETRY_FAILED, write=True)
-    store.query(_RETRY_HOSTS, write=True)
+    store.query(_RETRY_ORIGINS, write=True)
+
+
+def retry_given_up(store: Store, host_tries: int) -> None:
+    """Give origins that did not answer another chance: queue their URLs. One more failure gives them up again.
+
+    "Unreachable" forbids a crawl for now, not for ever (RFC 9309), and it may have been our network that was down.
+    """
+    if store.query(f"SELECT count(*) FROM ({_GIVEN_UP})").rows[0][0]:
+        store.query(RETRY_GIVEN_UP, write=True)
+        store.query(_RETRY_ONCE, [host_tries - 1], write=True)
 
 
 def recrawl(store: Store) -> None:
@@ -331,12 +344,13 @@ def requeue_unlocked(store: Store, sids: Sequence[int]) -> list[tuple[int, int, 
     return found
 
 
-def take_up_hosts(store: Store, sids: Sequence[int], limit: int) -> list[tuple[int, int, bool]]:
-    """Queue what was given up together with some hosts, at most `limit` URLs of each, stored pages first.
+def take_up_origins(store: Store, origins: Sequence[tuple[int, str]], limit: int) -> list[tuple[int, int, bool]]:
+    """Queue what was given up together with some origins, at most `limit` URLs of each, stored pages first.
 
     Returns oid and topic of each URL, and whether its page is stored.
     """
-    found = [(oid, topic, stored) for oid, topic, stored in _rows(store, _GIVEN_UP_OF_HOSTS, [list(sids), limit])]
+    given = [[sid for sid, _ in origins], [scheme for _, scheme in origins], limit]
+    found = [(oid, topic, stored) for oid, topic, stored in _rows(store, _GIVEN_UP_OF_ORIGINS, given)]
     if found:
         store.query(TAKE_UP, [[oid for oid, _, _ in found]], write=True)
     return found

@@ -39,7 +39,7 @@ FROM incoming WHERE crawl.oid = incoming.oid
 """
 # Tables whose rows are replaced; all others are appended to.
 _OF_HISTORY = ("links", "revisits")  # what is stored of them depends on what was there before (`link_history.py`)
-_REPLACED_BY = {"hosts": "sid", "topics": "kcid", "counters": "name"}
+_REPLACED_BY = {"hosts": ("sid",), "origins": ("sid", "scheme"), "topics": ("kcid",), "counters": ("name",)}
 
 
 class StoreWriter:
@@ -211,9 +211,9 @@ def log_limit_bytes(database_bytes: int) -> int:
     return min(MAX_LOG_BYTES, max(MIN_LOG_BYTES, database_bytes // 4))
 
 
-def _merge_sql(table: str, key: str, columns: list[str]) -> str:
+def _merge_sql(table: str, key: tuple[str, ...], columns: list[str]) -> str:
     return f"""
-        MERGE INTO {table} USING incoming ON {table}.{key} = incoming.{key}
-        WHEN MATCHED THEN UPDATE SET {", ".join(f"{name} = incoming.{name}" for name in columns if name != key)}
+        MERGE INTO {table} USING incoming ON {" AND ".join(f"{table}.{name} = incoming.{name}" for name in key)}
+        WHEN MATCHED THEN UPDATE SET {", ".join(f"{name} = incoming.{name}" for name in columns if name not in key)}
         WHEN NOT MATCHED THEN INSERT ({", ".join(columns)}) VALUES ({", ".join(f"incoming.{n}" for n in columns)})
     """
