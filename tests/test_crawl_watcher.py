@@ -26,7 +26,6 @@ from opilio.crawl.watcher import STEPS, Harvest, Reported, Watcher
 from opilio.frontier import Duplicates, Frontier, ScopeFilter, make_strategy
 from opilio.lab.local_web import LocalServer
 from opilio.learn.remedies import from_json
-from opilio.model import Outcome
 from opilio.settings import Settings, override
 from opilio.store import Store
 
@@ -163,24 +162,6 @@ def test_a_dry_crawl_does_what_its_user_chose(store: Store, choice: str) -> None
         assert notice["remedies"][0]["arguments"] == {"settings": {"limits.when_dry": "go-on"}}
     else:
         assert not scene.reasons
-
-
-def test_a_network_that_is_gone_is_noticed_soon(store: Store) -> None:
-    """When the first requests reach no server, or later many in a row, there is one notice until one is answered; dead
-    hosts among others are nothing new, and a request that was never sent says nothing."""
-    dead, fine, unsent = Outcome.DNS_FAILED, Outcome.CLIENT_ERROR, Outcome.PRIVATE_ADDRESS
-
-    def kinds(*outcomes: Outcome) -> list[str]:
-        scene = Scene(store)
-        for outcome in outcomes:
-            scene.absorber.counters.request(outcome)
-            scene.watcher.look()
-        return scene.said
-
-    assert kinds(unsent, dead, Outcome.TIMED_OUT, dead, Outcome.TLS_FAILED) == []
-    assert kinds(unsent, *[dead] * 20) == ["network"]
-    assert kinds(fine, *[dead] * 40, fine, *[dead] * 40) == []
-    assert kinds(fine, *[dead] * 60, fine, *[dead] * 60) == ["network", "network"]
 
 
 def test_a_crawl_that_recovers_can_be_dry_again(store: Store) -> None:

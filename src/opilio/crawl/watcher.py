@@ -53,10 +53,6 @@ REST = 10.0
 SHOWN_WORDS = 6
 NOTICED_REMEDIES = 3
 """A notice has so many remedies of the census, the best ones."""
-FIRST_UNREACHED = 5
-"""No server is reached when the first so many requests of a run all fail to reach one ..."""
-UNREACHED = 50
-"""... or later so many in a row: on the web some hosts are dead, but not so many at once."""
 
 
 @dataclass(frozen=True)
@@ -169,9 +165,8 @@ class Watcher(BackgroundTask):
         return self._settings.learn.synchronous and self._slot.is_busy
 
     def look(self) -> None:
-        """Watch the network and the harvest, and start a survey when it is time."""
+        """Watch the harvest, and start a survey when it is time."""
         counters = self._absorber.counters
-        self._watch_network(counters.requests, counters.unreached)
         self._watch(counters.judged, counters.relevant)
         if self._has_ended_crawl or self._slot.is_busy:
             return
@@ -186,16 +181,6 @@ class Watcher(BackgroundTask):
     def _cancel(self) -> None:
         self._slot.is_cancelled = True
         self._store.cancel_queries()
-
-    # -- the network
-
-    def _watch_network(self, requests: int, unreached: int) -> None:
-        is_so = unreached >= (FIRST_UNREACHED if unreached == requests else UNREACHED)
-        if self._reported.is_news("network", is_so=is_so, is_over=not unreached):
-            which = "all requests" if unreached == requests else "the latest requests"
-            remedy = remedies.retry_failed("when the network works again, end this crawl and fetch again what failed")
-            text = f"no server is reached: {which} ({unreached:,}) failed before an answer came"
-            self._absorber.notice("network", text, remedies=[remedy.described(self._folder)])
 
     # -- the harvest
 
