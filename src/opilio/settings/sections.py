@@ -115,9 +115,9 @@ class FrontierSettings:
     hubs_first: int = 0
     # Also try the parent folders of a relevant page (for http://a.org/x/y/z.html: /x/y/, /x/ and /).
     truncate_paths: bool = False
-    # A file of known links (CSV, TSV, JSONL or Parquet with the columns `source` and `target`), the folder of a web graph
-    # (files of vertices and edges, as Common Crawl has them), or another collection: pages that link to a relevant page
-    # are tried too, and link analysis counts their links. Empty: none.
+    # A file of known links (CSV, TSV, JSONL or Parquet with the columns `source` and `target`), the folder of a web
+    # graph (files of vertices and edges, as Common Crawl has them), or another collection: pages that link to a
+    # relevant page are tried too, and link analysis counts their links. Empty: none.
     back_links: str = ""
 
 
