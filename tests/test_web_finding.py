@@ -1,5 +1,6 @@
 """The search page, and the same by the API."""
 
+import struct
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,10 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from browser import chromium, signed_in
+from opilio.analyze.terms import term_ids
+from opilio.search.query import parse
+from opilio.store import Batch, Store
+from opilio.web.finding import SearchBody
 from search_pages import Page, make_collection
 from web_portal import Portal
 
@@ -20,13 +25,24 @@ PAGES = [
     Page(COPY, "Kites"),
     Page(COPY, "Kites again"),
     *(Page(f"finch number {n}", f"Finch {n}") for n in range(25)),
-]
+    *(Page(f"kestrel {'falcon tower church' if n % 2 else 'meadow mouse vole'} {n}", f"Kestrel {n}", relevance=0.9,
+           links=((30, "a"), (31, "b")) if n > 1 else ()) for n in range(10)),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
     place: Path = tmp_path_factory.mktemp("portal")
     make_collection(place / "birds", PAGES)
+    batch = Batch()
+    for oid, page in enumerate(PAGES):  # clusters are found by stored terms
+        tids = sorted({tid for word in page.text.split() for tid in term_ids(word)})
+        batch.terms.add(oid, struct.pack(f"<{len(tids)}I", *tids), struct.pack(f"<{len(tids)}H", *[1] * len(tids)))
+        for word in page.text.split():
+            for tid in term_ids(word):
+                batch.lexicon.add(tid, word)
+    with Store.open(place / "birds") as store:
+        store.write(batch)
     with Portal(place) as portal:
         yield portal
 
@@ -94,6 +110,40 @@ def test_facets_copies_and_pages_are_links(portal: Portal) -> None:
     assert "page 2 of 3" in page
     assert 'rel="next" href="/c/birds/search?q=finch&amp;page=3"' in page
     assert 'start="11"' in page
+
+
+def test_a_search_result_leads_to_its_hubs_and_clusters(portal: Portal) -> None:
+    """The page of results has links to the hubs and authorities, and to the clusters, of all pages that match, with
+    the filters of the search; both pages take the options of the API and say what is wrong."""
+    _, page = portal.get("/c/birds/search", q="kestrel", topic="Birds", lang="en")
+    search = "kestrel topic:Birds lang:en"
+    query = "search=kestrel%20topic%3ABirds%20lang%3Aen"
+    assert f'href="/c/birds/distill?{query}"' in page and f'href="/c/birds/clusters?{query}"' in page
+    status, found = portal.get("/api/c/birds/distill", search=search, method="hits", top=2)
+    assert status == 200
+    assert {one["title"] for one in found["authorities"]} == {"Kestrel 0", "Kestrel 1"}
+    status, page = portal.get("/c/birds/distill", search=search, method="hits", top=2)
+    assert status == 200 and page.count('class="count"') == len(found["hubs"]) + 2 == 4
+    assert "Kestrel 0" in page and "Finch" not in page
+    status, found = portal.get("/api/c/birds/clusters", search=search, k=2)
+    assert status == 200, found
+    assert (found["pages"], len(found["clusters"])) == (10, 2)
+    status, page = portal.get("/c/birds/clusters", search=search, k=2)
+    assert status == 200 and all(one["name"] in page for one in found["clusters"])
+    assert "10 <a href" in page and "Make these subtopics" not in page, "only who is signed in makes subtopics"
+    for wrong in ({"search": "nothinglikethis"}, {"search": '"owl'}, {"search": "owl", "method": "guess"}):
+        status, page = portal.get("/c/birds/distill", **wrong)
+        assert status == 400 and 'class="bad"' in page
+    assert portal.get("/c/birds/distill")[0] == portal.get("/c/birds/clusters")[0] == 200
+
+
+def test_a_question_has_all_filters() -> None:
+    """As words: values with spaces in quotes, of which they have none themselves, several of a kind, and days."""
+    asked = SearchBody(q="owl OR hawk", topic=["Birds / Owls", 'A "b"'], host=["a.org"], since="2024-01-31")
+    assert asked.question == 'owl OR hawk topic:"Birds / Owls" topic:"A  b " host:a.org since:2024-01-31'
+    assert [(one.name, one.value) for one in parse(asked.question).filters][:2] == [
+        ("topic", "Birds / Owls"), ("topic", "A  b ")
+    ]  # fmt: skip
 
 
 def test_the_empty_page_explains(portal: Portal) -> None:

@@ -34,7 +34,7 @@ def paths(portal: Portal) -> list[str]:
         url = collection.sql("SELECT url FROM collection ORDER BY relevance DESC LIMIT 1").rows[0][0]
     topic = quote(TAUGHT_TOPICS[0])
     inside = [
-        "/", f"/topic?topic={topic}", f"/page?url={quote(url)}", "/search?q=data", "/search", "/watch", "/teach",
+        "/", f"/topic?topic={topic}", f"/page?url={quote(url)}", "/search?q=data", "/search", "/distill?search=data", "/watch", "/teach",
         f"/clusters?topic={topic}&k=2", f"/review?topic={topic}", "/sql", f"/sql?sql={quote('FROM harvest')}",
     ]  # fmt: skip
     return ["/collections", "/new", "/login", "/api", "/nothing", *(f"/c/docs{path}" for path in inside)]

@@ -100,7 +100,7 @@ def _changes(count: int) -> str:
 
 @click.command()
 @FOLDER
-@click.argument("topic")
+@click.argument("topic", default="")
 @click.option("--k", default=0, show_default=True, help="How many clusters; 0: as many as the entropy suggests.")
 @click.option(
     "--search", default="", metavar="QUESTION", help="Only the pages of the topic that match, relevant or not."
@@ -108,12 +108,13 @@ def _changes(count: int) -> str:
 @click.option("--split", is_flag=True, help="Make each cluster a subtopic, with its most central pages as examples.")
 @AS_JSON
 def clusters(folder: Path, topic: str, k: int, search: str, split: bool, as_json: bool) -> None:
-    """Find clusters among the pages of a TOPIC, and make subtopics of them. Also while a crawl runs.
+    """Find clusters among the pages of a TOPIC, by default of all, and make subtopics. Also while a crawl runs.
 
     \b
     opilio clusters birds Owls
     opilio clusters birds Owls --k 4
     opilio clusters birds Owls --search nest
+    opilio clusters birds --search "host:example.org nest"
     opilio clusters birds Owls --k 4 --split
     opilio topics train birds                  (then pages are assigned to the subtopics)
     """

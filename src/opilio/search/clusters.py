@@ -76,18 +76,18 @@ def find_clusters(
     records = store.load_topics()
     record = find_topic(records, topic)
     oids = relevant_of(store, sorted(hierarchy_of(records).below(record.kcid))) if among is None else list(among)
-    pages = len(oids)
-    _check(f"{topic!r} has {pages} relevant pages" if among is None else f"{pages} pages were found", pages, k, k_max)
+    pages, name = len(oids), record.path or record.name
+    _check(f"{name!r} has {pages} relevant pages" if among is None else f"{pages} pages were found", pages, k, k_max)
     sample = _sample(store, oids[:SAMPLE_PAGES])
     most = min(k_max, sample.rows.shape[0] // 2)
     if sample.rows.shape[1] < 2 or most < max(2, k):
-        raise InputError(f"the pages of {topic!r} have too few words in common", "Crawl on, or look at another topic.")
+        raise InputError(f"the pages of {name!r} have too few words in common", "Crawl on, or look at another topic.")
     tried = {size: fit(sample.rows, size) for size in ([k] if k else range(2, most + 1))}
     bits = {size: impurity_bits(sample.rows, found.labels, size) for size, found in tried.items()}
     chosen = min(bits, key=lambda size: bits[size])
     members = _assign(store, sample, tried[chosen].centres, oids)
     return {
-        "topic": record.path or record.name, "pages": pages, "k": chosen, "chosen": not k, "k_max": most,
+        "topic": name, "pages": pages, "k": chosen, "chosen": not k, "k_max": most,
         "sampled": len(sample.oids), "bits_by_k": {str(size): round(float(found), 2) for size, found in bits.items()},
         "left_out": pages - sum(len(found.oids) for found in members),
         "clusters": _described(store, sample, tried[chosen].centres, members, record.kcid),

@@ -11,12 +11,14 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
+from opilio.distill import DEFAULT_METHOD, METHODS
+from opilio.errors import InputError
 from opilio.model.visit import RELEVANT, certainty
 from opilio.topics.tree import OFF_TOPIC, OTHERS
 from opilio.web.access import Reading, Render
@@ -244,6 +246,30 @@ def _paths(node: dict[str, Any]) -> Iterator[str]:
     for child in node["children"]:
         yield child["topic"]
         yield from _paths(child)
+
+
+@router.get("/c/{name}/distill", include_in_schema=False)
+def distill(
+    request: Request,
+    name: str,
+    collection: Reading,
+    pages: Render,
+    search: str = "",
+    topic: str = "",
+    method: str = DEFAULT_METHOD,
+    top: Annotated[int, Query(ge=1, le=1000)] = 20,
+) -> HTMLResponse:
+    """The hubs and authorities of a search result or a topic, as they are now."""
+    found, trouble = None, ""
+    if search or topic:
+        try:
+            found = collection.distill(topic or None, method, top, search=search)
+        except InputError as error:
+            trouble = f"{error.message}. {error.hint}"
+    return pages.render(
+        request, "distill.html", 400 if trouble else 200, **_shown(name), search=search, topic=topic, method=method,
+        top=top, topics=collection.topics(), methods=METHODS, found=found, trouble=trouble,
+    )  # fmt: skip
 
 
 @router.get("/c/{name}/page", include_in_schema=False)

@@ -59,6 +59,13 @@ class SearchBody(BaseModel):
         """Whether there is nothing to search for."""
         return self.copies_of is None and not any(getattr(self, name) for name in ("q", *FACETS, "since", "before"))
 
+    @property
+    def question(self) -> str:
+        """The question with all filters in it, as commands and the API take it."""
+        filters = [(name, one) for name in FACETS for one in getattr(self, name)]
+        filters += [(name, getattr(self, name)) for name in ("since", "before") if getattr(self, name)]
+        return " ".join([*filter(None, [self.q]), *(_as_filter(name, value) for name, value in filters)])
+
     def request(self) -> dict[str, Any]:
         """The arguments of `Collection.search` besides the question."""
         return {**self.model_dump(exclude={"q", *RANKINGS}), "weights": self.weights}
@@ -79,6 +86,12 @@ class SearchBody(BaseModel):
         values = getattr(self, facet)
         changed = [one for one in values if one != value] if value in values else [*values, value]
         return self.link(**{facet: changed})
+
+
+def _as_filter(name: str, value: str) -> str:
+    """A filter in the language of questions; a value in quotes has no quotes itself."""
+    plain = value.replace('"', " ")
+    return f'{name}:"{plain}"' if set(plain) & set(" ()") else f"{name}:{plain}"
 
 
 @router.get("/c/{name}/search", include_in_schema=False)

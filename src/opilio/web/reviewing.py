@@ -41,18 +41,18 @@ class Split(BaseModel):
 
 @router.get("/c/{name}/clusters", include_in_schema=False)
 def clusters_page(
-    request: Request, name: str, collection: Reading, pages: Render, topic: str = "", k: int = 0
+    request: Request, name: str, collection: Reading, pages: Render, topic: str = "", k: int = 0, search: str = ""
 ) -> HTMLResponse:
-    """The clusters of a topic as cards."""
+    """The clusters of a topic, or of a search result, as cards."""
     found, trouble = None, ""
-    if topic:
+    if topic or search:
         try:
-            found = collection.clusters(topic, k)
+            found = collection.clusters(topic, k, search=search)
         except OpilioError as error:
             trouble = f"{error.message}. {error.hint}"
     return pages.render(
         request, "clusters.html", name=name, place="clusters", topics=collection.topics(), topic=topic, k=k,
-        found=found, trouble=trouble,
+        search=search, found=found, trouble=trouble,
     )  # fmt: skip
 
 

@@ -62,12 +62,15 @@ def forget_changes(at: Context, version: int) -> int:
     timeout_s=CLUSTER_TIMEOUT_S,
     rest=Route("GET", "clusters", "clusters"),
     about={
+        "topic": Meta(description="A topic and all below it; empty: all topics."),
         "k": Meta(description="How many clusters; 0: as many as the entropy suggests."),
         "search": Meta(description="A question: cluster the pages of the topic that match it."),
     },
 )
-def clusters(client: OperationClient, topic: str, k: int = 0, *, search: str = "") -> dict[str, Any]:
-    """The clusters of the pages of a topic: names, terms, most central pages. With `k` 0 their number is chosen.
+def clusters(client: OperationClient, topic: str = "", k: int = 0, *, search: str = "") -> dict[str, Any]:
+    """The clusters of the pages of a topic, by default of all: names, terms, most central pages.
+
+    With `k` 0 their number is chosen.
 
     With `search`, the clusters of the pages of the topic that match a question, whether they are relevant or not.
     """
