@@ -17,7 +17,7 @@ from opilio.crawl import Collection
 from opilio.crawl.operations import crawling
 from opilio.distill import METHODS, STORED_METHODS
 
-BAR_CELLS = 24
+BAR_CELLS = 12
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
