@@ -314,15 +314,17 @@ def test_why_models_were_trained_becomes_data(tmp_path: Path) -> None:
 
 
 def test_the_progress_of_a_crawl_leaves_the_counters(tmp_path: Path) -> None:
-    """What version 5 counted to decide by is in a table of its own; all that is shown stays, one count under a plainer name."""
+    """What version 5 counted to decide by is in a table of its own; all that is shown stays, two counts under plainer names."""
     counted = {
-        "phase": 2, "rounds of archetypes": 3, "pages relevant when fetched before the last round of archetypes": 40,
+        "phase": 2, "rounds of archetypes": 3, "pages judged relevant before the last round of archetypes": 40,
         "looks for pages about other things": 4, "pages at the latest link analysis": 50, "pages": 120,
     }  # fmt: skip
     with schema_5(tmp_path / "c") as old:
         old.executemany("INSERT INTO counters VALUES (?, ?)", [list(one) for one in counted.items()])
     shown = {
-        name.replace("looks for pages about other things", "rounds of mined negatives"): n
+        name.replace("looks for pages about other things", "rounds of mined negatives").replace(
+            "judged relevant", "relevant when fetched"
+        ): n
         for name, n in counted.items()
     }
     with Store.open(tmp_path / "c") as store:

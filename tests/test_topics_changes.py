@@ -66,12 +66,12 @@ def test_marks_narrow_in_one_step() -> None:
         "Money / Banks": "null", "Sport": "null",
     }  # fmt: skip
     assert describe_marks({record.path: record.type for record in change.changed}) == (
-        "'Money / Investment' is good now; 'Money' is only on the path to a good topic (path) now; "
-        "'Money / Banks' is not wanted (null) now"
+        "'Money / Investment' is wanted now; 'Money' is only on the way to a wanted topic now; "
+        "'Money / Banks' is not wanted now"
     )
     assert describe_marks({}) == ""
     many = describe_marks({f"t{n}": "null" for n in range(7)})
-    assert many == "'t0', 't1', 't2', 't3', 't4' and 2 more are not wanted (null) now"
+    assert many == "'t0', 't1', 't2', 't3', 't4' and 2 more are not wanted now"
 
 
 def test_a_part_of_a_good_topic_is_left_out_in_one_step() -> None:
