@@ -170,15 +170,21 @@ def test_a_page_that_fails_stays_and_is_tried_again(collection: Collection, serv
 
 def test_a_bad_host_is_tried_again(collection: Collection, server: WebServer) -> None:
     """A host that does not respond any more is given up, and tried again by one request at a time, after twice as long
-    each time. Once it responds, all its pages are visited again, and a new link is followed."""
+    each time. Once it responds, all its pages are visited again, and a new link is followed. Another host answers all
+    the time, so that the network cannot be to blame."""
+    server.routes["/b"] = page(WORDS["/b"], "http://owls.test/o")
     good, tries = dict(server.routes), []
+    server.routes["/o"] = page("owls")
 
-    async def fail(_: bytes, __: Any, ___: Any) -> None:
+    async def fail(request: bytes, _: Any, writer: asyncio.StreamWriter) -> None:
+        if b"Host: owls.test" in request:
+            writer.write(good["/robots.txt"])
+            return
         tries.append(time.monotonic())
         await asyncio.sleep(5)
 
     def is_back() -> bool:
-        if not tries and {"/a", "/b"} <= set(server.paths()):
+        if not tries and {"/a", "/b", "/o"} <= set(server.paths()):
             server.routes.update(dict.fromkeys(good, fail))
         elif len(tries) >= 5 and server.routes["/"] is fail:
             server.requests.clear()
