@@ -8,7 +8,8 @@ topics. Of each run:
 - `first_request_s`: from the start of the command to the first request at the server, by the server's log;
 - `first_model_s`: from the arrival of the last of the 20 examples to the moment at which the workers have the model;
 - `stages_s`: where that time goes;
-- `longest_pause_s`: the longest time for which the engine's loop had no turn, training and re-judging included.
+- `longest_pause_s`: the longest time for which the engine's loop had no turn, training and re-judging included;
+- `longest_busy_s`: the most CPU time that the loop's own thread took for one turn, whatever else the machine does.
 
 Medians over the repeats; the last line is JSON.
 """
@@ -64,12 +65,13 @@ class Probe:
         """Nothing is under way."""
 
     async def _watch_pauses(self) -> None:
-        longest_s = 0.0
+        longest_s = busy_s = 0.0
         while True:
-            before_s = time.monotonic()
+            before_s, used_s = time.monotonic(), time.thread_time()
             await asyncio.sleep(TURN_S)
             longest_s = max(longest_s, time.monotonic() - before_s - TURN_S)
-            self._notes["longest_pause_s"] = round(longest_s, 3)
+            busy_s = max(busy_s, time.thread_time() - used_s)
+            self._notes |= {"longest_pause_s": round(longest_s, 3), "longest_busy_s": round(busy_s, 3)}
 
 
 def time_stages(notes: dict[str, Any]) -> None:
@@ -156,7 +158,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory(prefix="opilio-bench-") as folder:
                 runs.append(measure(server, Path(folder), options.pages))
                 print(json.dumps(runs[-1]), flush=True)
-    names = ("first_request_s", "first_model_s", "longest_pause_s")
+    names = ("first_request_s", "first_model_s", "longest_pause_s", "longest_busy_s")
     medians = {name: statistics.median(run[name] for run in runs) for name in names}
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
     print(json.dumps({"bench": "start", **medians, "runs": runs, "machine": machine}))
