@@ -6,6 +6,7 @@ by the pages that link to it, and by the words of these links.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -17,11 +18,12 @@ from opilio.classify.cosine import CosineJudge
 from opilio.errors import InputError
 from opilio.features.classifier_input import TextReader
 from opilio.learn.directories import DIRECTORY, accepted_by_directory
+from opilio.learn.feedback import feedback_given
 from opilio.learn.training_state import KEYWORDS
 from opilio.store import Store
 from opilio.store.links import anchors_to, count_links_to, links_to, path_to
 from opilio.store.offers import offers_of
-from opilio.store.pages import known_url, page_for_explanation
+from opilio.store.pages import documents, known_url, page_for_explanation
 from opilio.store.terms import neighbour_terms
 from opilio.topics import TopicRecord, hierarchy_of
 
@@ -71,9 +73,29 @@ def explain_page(store: Store, url: str, model: Model) -> dict[str, Any] | None:
         explanation = replace(explanation, judgement=accepted_by_directory(explanation.judgement, page.kcid))
     return _explained(store, explanation, page.title or "") | {
         "stored": {"relevance": page.relevance, "topic": topic, "model_version": page.model_version},
+        "said": feedback_given(store, [page.url]).get(page.url),
         "way": path,
         "offered": offers_of(store, path[0]["url"]),
     }
+
+
+def words_for(store: Store, urls: Mapping[int, str], model: Model, limit: int) -> dict[int, list[str]]:
+    """By oid: the words that spoke most for the topic that took a page; `urls` are those of the pages by oid.
+
+    What `explain_page` says, for several pages at once and no more. Pages whose text is not kept are left out.
+    """
+    oids = sorted(urls)
+    anchors, neighbours, reader = anchors_to(store, oids), neighbour_terms(store, oids), TextReader()
+    found = {}
+    for page in documents(store, oids).values():
+        if page.text is None:
+            continue
+        near = np.array(neighbours.get(page.oid, ()), np.uint32)
+        item = reader.read(page.title, page.text, page.language, urls[page.oid], anchors.get(page.oid, []), near)
+        taken = [step for step in model.explain(item).steps if step.taken]
+        reasons = sorted(taken[-1].reasons, key=lambda reason: -reason.weight) if taken else []
+        found[page.oid] = [reason.feature for reason in reasons if reason.weight > 0.0][:limit]
+    return found
 
 
 def explain(
@@ -106,6 +128,7 @@ def _step(step: Step, paths: dict[int, str]) -> dict[str, Any]:
         "votes": dict(step.votes),
         "estimates": {space: asdict(estimate) for space, estimate in step.estimates.items()},
         "reasons": [asdict(reason) for reason in step.reasons[:MAX_REASONS]],
+        "missing": list(step.missing),
     }
 
 

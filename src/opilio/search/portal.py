@@ -14,8 +14,10 @@ import duckdb
 from opilio.errors import InputError
 from opilio.learn import explain as explain_stored
 from opilio.learn import explain_link
+from opilio.learn.explanations import current_model, words_for
 from opilio.learn.remedies import from_json
 from opilio.learn.training_state import expected_precision
+from opilio.model import host_of
 from opilio.search.review import checked_precision
 from opilio.search.snippets import summary_of
 from opilio.store import Store, links
@@ -30,6 +32,7 @@ from opilio.store.pages import (
     describe,
     find_page,
     find_url,
+    latest_finds,
     new_pages,
     new_period,
     page_facts,
@@ -59,6 +62,8 @@ OPENING_CHARS = 4000
 """Of the text of a page, to find a sentence that says what it is about."""
 SITES = 8
 """Sites of a topic by name."""
+FIND_REASONS = 5
+"""Words that spoke for a find."""
 GROWTH_PARTS = 25
 MAX_TOPICS = 24
 """Wanted topics of which it shows any: those with the most relevant pages."""
@@ -252,6 +257,26 @@ def _crawl(run: LastRun, count: TopicCount, *, running: bool) -> dict[str, Any]:
         "relevant": count.relevant,
         "harvest": count.relevance / count.judged if count.judged else None,
     }
+
+
+def finds(store: Store, limit: int, classifier: str) -> list[dict[str, Any]]:
+    """The relevant pages that were fetched last, without what the user gave: each with a sentence about it, and the
+    words that spoke for it. `classifier` judges where there is no model. Plain values."""
+    with store.reading() as read:
+        oids = latest_finds(read, limit)
+        known = describe(read, oids)
+        texts = page_openings(read, oids, OPENING_CHARS)
+    urls = {oid: known[oid]["url"] for oid in oids}
+    words = words_for(store, urls, current_model(store, classifier=classifier), FIND_REASONS) if oids else {}
+    return [
+        known[oid]
+        | {
+            "host": host_of(urls[oid]),
+            "summary": summary_of(known[oid]["title"], known[oid]["description"], texts.get(oid, "")),
+            "reasons": words.get(oid, []),
+        }
+        for oid in oids
+    ]
 
 
 def topic_pages(
