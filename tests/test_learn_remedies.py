@@ -22,7 +22,7 @@ EVERY = [
     remedies.mark_good("Business/Mutual Funds", "want it"), remedies.answer_questions(), remedies.train(1),
     remedies.train(3), remedies.order_by("evidence", "all of it"), remedies.stop("enough"), remedies.see_census(),
     remedies.crawl_with("to go on", limits__min_harvest=0.025), remedies.crawl_with("to go on", limits__recall=0),
-    remedies.resume("go on"), remedies.retry_failed("once more"), back_links("few are queued"), *low_harvest("Funds", found_any=True),
+    remedies.resume("go on"), back_links("few are queued"), *low_harvest("Funds", found_any=True),
 ]  # fmt: skip
 
 

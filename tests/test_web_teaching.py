@@ -122,7 +122,7 @@ def test_changes_need_the_token(portal: Portal) -> None:
 def test_the_feedback_form_escapes_and_is_for_those_who_signed_in() -> None:
     """An address of a stranger stays an attribute; without a session there is no form."""
     form, evil = environment().get_template("feedback.html"), 'http://x/"><script>alert(1)</script>'
-    given = {"name": "a b", "result": {"url": evil, "topic": TOPIC}}
+    given = {"name": "a b", "result": {"url": evil, "topic": TOPIC}, "given": {}, "csrf": "x", "here": "/c/a%20b/"}
     shown = form.render(**given, signed_in=True, topics=[TOPIC, OTHER])
     assert "<script>" not in shown and "/api/c/a%20b/feedback" in shown
     assert f"<option>{OTHER}</option>" in shown and f"<option>{TOPIC}</option>" not in shown

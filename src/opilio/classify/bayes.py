@@ -30,7 +30,16 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import msgspec
 import numpy as np
 
-from opilio.classify.judge import BELOW_RELEVANT, CLASSIFIERS, Explanation, Reason, Step, TrainingSet
+from opilio.classify.judge import (
+    BELOW_RELEVANT,
+    CLASSIFIERS,
+    MAX_MISSING,
+    Explanation,
+    Reason,
+    Step,
+    TrainingSet,
+    strongest,
+)
 from opilio.errors import InputError
 from opilio.features.classifier_input import ClassifierInput
 from opilio.features.spaces import Vector, make_space
@@ -114,10 +123,24 @@ class BayesNode:
         if not siblings:
             return {}
         rows, counts = self.rows(page)
+        added = counts * self._lead(rows, child)
+        return dict(zip(self.features[rows].tolist(), added.tolist(), strict=True))
+
+    def missing(self, page: Vector, child: int) -> list[int]:
+        """The features that would speak for a child and that the page lacks, the strongest first."""
+        if len(self.children) < 2:
+            return []
+        rows = np.setdiff1d(np.arange(len(self.features)), self.rows(page)[0])
+        lead = self._lead(rows, child)
+        order = np.argsort(-lead, kind="stable")
+        return [int(tid) for tid in self.features[rows[order[lead[order] > 0.0]]]]
+
+    def _lead(self, rows: npt.NDArray[np.intp], child: int) -> Floats:
+        """By feature: log theta of a child, less the mean over its siblings."""
         logtheta = self.logtheta[rows]
         own = logtheta[:, self.children.index(child)]
-        added = counts * (own - (logtheta.sum(axis=1) - own) / siblings)
-        return dict(zip(self.features[rows].tolist(), added.tolist(), strict=True))
+        lead: Floats = own - (logtheta.sum(axis=1) - own) / (len(self.children) - 1)
+        return lead
 
     def known(self) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
         """The cells (feature, child) of `logtheta` with a count above 0, where log(1 + count) is at least log 2."""
@@ -283,7 +306,7 @@ class BayesTree:
         line = self.hierarchy.line(judgement.topic) if judgement.accepted else []
         names = self._space.names(item, self.names)
         way = [pcid for pcid in (self.hierarchy.start, *line) if pcid in self.nodes]
-        steps = [step for pcid in way for step in _steps(self.nodes[pcid], descent.page, line, names)]
+        steps = [step for pcid in way for step in _steps(self.nodes[pcid], descent.page, line, names, self.names)]
         return Explanation(judgement, tuple(steps))
 
     def log_probabilities(self, item: ClassifierInput) -> dict[int, float]:
@@ -379,15 +402,22 @@ def _check_examples(hierarchy: Hierarchy, nodes: Sequence[BayesNode]) -> None:
         )
 
 
-def _steps(node: BayesNode, page: Vector, line: Sequence[int], names: Mapping[int, str]) -> list[Step]:
+def _steps(
+    node: BayesNode, page: Vector, line: Sequence[int], names: Mapping[int, str], stems: Mapping[int, str]
+) -> list[Step]:
+    """A step for each topic below a node; `names` are those of the page's features, `stems` of all the tree knows."""
     logpr = dict(zip(node.children, node.log_probabilities(page).tolist(), strict=True))
     steps = []
     for topic in (kcid for kcid in node.children if kcid >= ROOT):
         odds = logpr[topic] - _log_sum(logpr, [kcid for kcid in node.children if kcid != topic])
         confidence = max(-MAX_LOG_ODDS, min(MAX_LOG_ODDS, odds))
-        ranked = sorted(node.weights(page, topic).items(), key=lambda item: (-abs(item[1]), item[0]))
-        reasons = tuple(Reason(names[tid], weight) for tid, weight in ranked[:REASONS] if weight)
-        steps.append(Step(topic, confidence, topic in line, votes={SPACE: confidence}, reasons=reasons))
+        parts = node.weights(page, topic)
+        reasons = tuple(Reason(names[tid], parts[tid]) for tid in strongest(parts, REASONS))
+        lacks = () if topic in line else node.missing(page, topic)
+        missing = tuple(stems[tid] for tid in lacks if tid in stems)[:MAX_MISSING]
+        steps.append(
+            Step(topic, confidence, topic in line, votes={SPACE: confidence}, reasons=reasons, missing=missing)
+        )
     return steps
 
 

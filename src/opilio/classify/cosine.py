@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from opilio.analyze.terms import term_ids
-from opilio.classify.judge import CLASSIFIERS, Explanation, Reason, Step, TrainingSet
+from opilio.classify.judge import CLASSIFIERS, MAX_MISSING, Explanation, Reason, Step, TrainingSet
 from opilio.errors import InputError
 from opilio.features.classifier_input import ClassifierInput
 from opilio.model import RELEVANT, Judgement
@@ -101,7 +101,9 @@ class CosineJudge:
             reasons = tuple(Reason(self._words.get(term, f"#{term}"), part) for term, part in parts[:SHOWN_REASONS])
             taken = judgement.accepted and judgement.topic == profile.topic
             over = cosine - profile.accepted_from
-            steps.append(Step(profile.topic, over, taken, {METRIC: cosine}, reasons=reasons))
+            lacks = sorted(profile.vector.keys() - page.keys(), key=lambda term: (-profile.vector[term], term))
+            missing = () if taken else tuple(self._words[term] for term in lacks if term in self._words)[:MAX_MISSING]
+            steps.append(Step(profile.topic, over, taken, {METRIC: cosine}, reasons=reasons, missing=missing))
         return Explanation(judgement, tuple(steps))
 
     def to_bytes(self) -> bytes:

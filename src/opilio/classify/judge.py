@@ -105,7 +105,9 @@ class Step:
     """The confidence by feature space or metric; those that abstained are missing."""
     estimates: Mapping[str, Estimate] = field(default_factory=dict)
     reasons: tuple[Reason, ...] = ()
-    """The strongest features, by the absolute value of their weight."""
+    """The strongest features, by the absolute value of their weight; both sides are there if both have any."""
+    missing: tuple[str, ...] = ()
+    """Of a topic that did not take the page: the words that speak most for it and that the page lacks."""
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,18 @@ class Explanation:
 
     judgement: Judgement
     steps: tuple[Step, ...]
+
+
+def strongest(parts: Mapping[int, float], limit: int) -> list[int]:
+    """The features with the greatest weights, for or against; half of the places are kept for each side.
+
+    A page that is refused has many words for a topic: they must not hide what speaks against it.
+    """
+    ranked = sorted((feature for feature in parts if parts[feature]), key=lambda one: (-abs(parts[one]), one))
+    sides = [[one for one in ranked if (parts[one] > 0.0) is side] for side in (True, False)]
+    kept = {one for side in sides for one in side[: limit // 2]}
+    rest = [one for one in ranked if one not in kept][: limit - len(kept)]
+    return [one for one in ranked if one in kept or one in rest]
 
 
 class Judge(Protocol):
@@ -151,6 +165,8 @@ class Estimating(Protocol):
         ...  # pragma: no cover
 
 
+MAX_MISSING = 8
+"""Words that an explanation names as missing."""
 BELOW_RELEVANT = float(np.nextafter(np.float32(RELEVANT), np.float32(0)))
 """The largest relevance below `RELEVANT`, also when stored in 32 bits."""
 CLASSIFIERS: Registry[type[Judge]] = Registry("classifiers")

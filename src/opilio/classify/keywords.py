@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from opilio.analyze.terms import term_ids
-from opilio.classify.judge import CLASSIFIERS, Explanation, Reason, Step, TrainingSet
+from opilio.classify.judge import CLASSIFIERS, MAX_MISSING, Explanation, Reason, Step, TrainingSet
 from opilio.features.classifier_input import ClassifierInput
 from opilio.model import RELEVANT, Judgement
 from opilio.settings import Settings
@@ -77,7 +77,11 @@ class KeywordJudge:
             reasons = [Reason(words.get(term, f"#{term}"), float(part)) for term, part in parts if part]
             reasons.sort(key=lambda reason: -reason.weight)
             taken = judgement.accepted and topic == judgement.topic
-            steps.append(Step(topic, float(cosine), taken, {METRIC: float(cosine)}, reasons=tuple(reasons)))
+            lacks = np.flatnonzero((self._weights[row] > 0.0) & (found == 0.0))
+            missing = () if taken else tuple(words[term] for term in self._terms[lacks].tolist())[:MAX_MISSING]
+            steps.append(
+                Step(topic, float(cosine), taken, {METRIC: float(cosine)}, reasons=tuple(reasons), missing=missing)
+            )
         return Explanation(judgement, tuple(steps))
 
     def to_bytes(self) -> bytes:
@@ -161,7 +165,10 @@ class QueryJudge:
             found = [Reason(spelled.get(term, f"#{term}"), in_text + in_title) for term, in_text, in_title in parts]
             reasons = tuple(sorted((one for one in found if one.weight), key=lambda reason: -reason.weight))
             taken = accepted and topic == best
-            steps.append(Step(topic, relevance[topic], taken, {METRIC: relevance[topic]}, reasons=reasons))
+            missing = () if taken else tuple(one.feature for one in found if not one.weight)[:MAX_MISSING]
+            steps.append(
+                Step(topic, relevance[topic], taken, {METRIC: relevance[topic]}, reasons=reasons, missing=missing)
+            )
         return Explanation(judgement, tuple(steps))
 
     def to_bytes(self) -> bytes:

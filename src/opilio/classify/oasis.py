@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 
 from opilio.classify.collocations import SIZES, PlacedWords, words_of
-from opilio.classify.judge import CLASSIFIERS, Explanation, Reason, Step, TrainingSet
+from opilio.classify.judge import CLASSIFIERS, MAX_MISSING, Explanation, Reason, Step, TrainingSet
 from opilio.classify.oasis_filter import (
     Element,
     ElementCount,
@@ -292,12 +292,18 @@ class OasisFilter:
         look = self._scores(words)
         judgement = self._judgement(look)
         found = self._found(words)
+        terms_here = next(iter(self._metrics.hits(words)))
+        present = set(zip(terms_here.topics.tolist(), terms_here.elements.tolist(), strict=True))
         steps = []
         for place, topic in enumerate(self.filters):
             taken = judgement.accepted and judgement.topic == topic.kcid
             votes = self._votes(look, place)
             reasons = (*self._measured(look, place), *found.get(place, ()))
-            steps.append(Step(topic.kcid, float(look.stronger[place]) - 1.0, taken, votes, reasons=reasons))
+            terms = enumerate(topic.elements.of_size(1))
+            lacks = (element.words for number, element in terms if (place, number) not in present)
+            missing = () if taken else tuple(itertools.islice(lacks, MAX_MISSING))
+            confidence = float(look.stronger[place]) - 1.0
+            steps.append(Step(topic.kcid, confidence, taken, votes, reasons=reasons, missing=missing))
         steps.sort(key=lambda step: (not step.taken, -step.confidence))
         return Explanation(judgement, tuple(steps))
 

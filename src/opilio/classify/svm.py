@@ -36,7 +36,17 @@ from opilio.classify.decision import (
     rule_of,
     walk,
 )
-from opilio.classify.judge import CLASSIFIERS, Estimate, Example, Explanation, Reason, Step, TrainingSet
+from opilio.classify.judge import (
+    CLASSIFIERS,
+    MAX_MISSING,
+    Estimate,
+    Example,
+    Explanation,
+    Reason,
+    Step,
+    TrainingSet,
+    strongest,
+)
 from opilio.classify.svm_training import Plane, TrainedPlanes, train_tree, weigh
 from opilio.classify.xi_alpha import quality
 from opilio.features.classifier_input import ClassifierInput
@@ -80,6 +90,11 @@ class SpaceView:
         self._weights = idf.idf(np.concatenate((self._ids, _not_in(self._ids))))
         self._chosen_places = np.full(len(self._weights), _NOT_CHOSEN)
         self._chosen_places[np.searchsorted(self._ids, chosen)] = np.arange(len(chosen))
+
+    def usual(self, ids: Ids) -> Numbers:
+        """How usual features are: the square root of the share of pages that have them, up to a factor."""
+        found: Numbers = np.ones(len(ids)) if self.space.dense else np.exp(-self._idf.idf(ids) / 2)
+        return found
 
     def features_of(self, item: ClassifierInput) -> PageFeatures:
         """The chosen features of a page, weighted as by `Idf.weigh`: relative to the length of the whole vector."""
@@ -236,7 +251,9 @@ class SvmTree:
         for view in self._views.values():
             names.update(view.space.names(item, self.trained.stems))
         steps = [
-            self._step(stage, column, features, names) for stage in stages for column in range(len(stage.result.topics))
+            self._step(stage, column, features, names, frozenset(item.stems.tolist()))
+            for stage in stages
+            for column in range(len(stage.result.topics))
         ]
         return Explanation(self._judgement(stages), tuple(steps))
 
@@ -363,11 +380,12 @@ class SvmTree:
         column: int,
         features: Sequence[PageFeatures],
         names: Mapping[int, str],
+        stems: frozenset[int],
     ) -> Step:
         result = stage.result
         votes: dict[str, float] = {}
         estimates: dict[str, Estimate] = {}
-        parts = [Vector(np.zeros(0, np.uint64), np.zeros(0))]
+        found = [Vector(np.zeros(0, np.uint64), np.zeros(0))]
         for row, number in enumerate(self.voting_spaces):
             estimate = result.competition.estimates[row][column]
             if estimate is not None:
@@ -378,16 +396,32 @@ class SvmTree:
             votes[self.settings.spaces[number]] = vote
             share = float(result.decisions.shares[row, column])
             part = result.competition.panels[row].parts(features[row], column)
-            parts.append(Vector(part.ids, share * part.values))
-        ids, places = np.unique(np.concatenate([part.ids for part in parts]), return_inverse=True)
-        sums = np.bincount(places, np.concatenate([part.values for part in parts]), len(ids))
-        strongest = np.lexsort((ids, -np.abs(sums)))[:MAX_REASONS]
-        reasons = zip(ids[strongest].tolist(), sums[strongest].tolist(), strict=True)
+            found.append(Vector(part.ids, share * part.values))
+        ids, places = np.unique(np.concatenate([part.ids for part in found]), return_inverse=True)
+        sums = np.bincount(places, np.concatenate([part.values for part in found]), len(ids))
+        order = np.lexsort((ids, -np.abs(sums)))
+        first = np.concatenate([order[sums[order] > 0.0][:MAX_REASONS], order[sums[order] < 0.0][:MAX_REASONS]])
+        parts = dict(zip(ids[first].tolist(), sums[first].tolist(), strict=True))
         return Step(
             topic=result.topics[column],
             confidence=float(result.decisions.confidences[column]),
             taken=column == stage.taken,
             votes=votes,
             estimates=estimates,
-            reasons=tuple(Reason(names.get(f, f"#{f}"), weight) for f, weight in reasons if weight != 0.0),
+            reasons=tuple(Reason(names.get(f, f"#{f}"), parts[f]) for f in strongest(parts, MAX_REASONS)),
+            missing=() if column == stage.taken else self._missing(result.competition, column, stems),
         )
+
+    def _missing(self, competition: Competition, column: int, stems: frozenset[int]) -> tuple[str, ...]:
+        """The words that would have spoken most for a topic, and that a page with these stems does not have.
+
+        A rare word may weigh much because one example has it: only usual words are worth naming.
+        """
+        found: dict[int, float] = {}
+        for view, panel in zip(self._views.values(), competition.panels, strict=True):
+            rows = np.flatnonzero((panel.weights[:, column] > 0.0) & (panel.ids < TERMS_END))
+            gains = panel.weights[rows, column] * view.usual(panel.ids[rows])
+            for word, gain in zip(panel.ids[rows].tolist(), gains.tolist(), strict=True):
+                if word not in stems and word in self.trained.stems:
+                    found[word] = found.get(word, 0.0) + gain
+        return tuple(self.trained.stems[word] for word in strongest(found, MAX_MISSING))

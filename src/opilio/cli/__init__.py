@@ -43,6 +43,7 @@ _SECTIONS = {  # the commands by task, in the order in which a user needs them
         "pause": CommandEntry("opilio.cli.steer:pause", "Pause the running crawl."),
         "resume": CommandEntry("opilio.cli.steer:resume", "Resume a paused crawl."),
         "policy": CommandEntry("opilio.cli.steer:policy", "Change the order in which URLs are fetched."),
+        "limits": CommandEntry("opilio.cli.steer:limits", "Change when the crawl ends, also while it runs."),
         "host": CommandEntry("opilio.cli.steer:host", "Lock a host, unlock it, or boost it."),
         "settings": CommandEntry(
             "opilio.cli.steer:settings", "Show the settings of a collection, or all defaults.", "config"
@@ -75,7 +76,9 @@ _SECTIONS = {  # the commands by task, in the order in which a user needs them
             "opilio.cli.archetypes:archetypes",
             "List the pages that a crawl chose to learn from; confirm, reject, trim.",
         ),
-        "clusters": CommandEntry("opilio.cli.review:clusters", "Find clusters in a topic, and make subtopics of them."),
+        "clusters": CommandEntry(
+            "opilio.cli.review:clusters", "Find clusters in a topic; accept, reject or split them."
+        ),
         "review": CommandEntry(
             "opilio.cli.review:review", "Judge a sample of a topic to estimate precision and recall."
         ),

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from opilio.cli import one_line
-from opilio.cli.teach import when_learned
+from opilio.cli.teach import show_effect, when_learned
 from opilio.crawl import Collection
 from opilio.crawl.operations.client import is_running
 from opilio.errors import InputError
@@ -47,13 +47,15 @@ def feedback(
 ) -> None:
     """Say that a page is relevant, that it is not, or to which TOPIC it belongs; without a URL, list pending changes.
 
+    Feedback spreads: training also re-judges similar pages, and says how many left a topic or joined it.
+
     A running crawl learns from feedback at once. Otherwise changes are pending until a model is trained.
 
     \b
     opilio feedback birds https://owls.example/barn-owl relevant
     opilio feedback birds https://shop.example/owl-mugs irrelevant
     opilio feedback birds https://ducks.example/eider "Birds / Ducks"
-    opilio feedback birds                      (changes that no model has learned yet)
+    opilio feedback birds                      (changes not learned yet; what the latest feedback changed elsewhere)
     opilio topics train birds                  (learn them, and re-judge all pages)
     opilio models birds --compare 1 2          (see what that changed)
     opilio feedback birds --undo 1             (undo them; then: opilio models birds --use 1)
@@ -92,6 +94,7 @@ def _show_feedback(collection: Collection, as_json: bool) -> None:
     for change in waits["changes"]:
         named = one_line(change["title"] or change["name"])
         click.echo(f"  {change['change']}: {one_line(change['topic'])}{f': {named}' if named else ''}")
+    show_effect(collection)
 
 
 def _changes(count: int) -> str:
@@ -106,9 +109,22 @@ def _changes(count: int) -> str:
     "--search", default="", metavar="QUESTION", help="Only the pages of the topic that match, relevant or not."
 )
 @click.option("--split", is_flag=True, help="Make each cluster a subtopic, with its most central pages as examples.")
+@click.option(
+    "--accept", multiple=True, metavar="CLUSTER",
+    help="Make all pages of a cluster examples: its number or name. May be repeated.",
+)  # fmt: skip
+@click.option(
+    "--reject", multiple=True, metavar="CLUSTER",
+    help="Make all pages of a cluster counter-examples: its number or name. May be repeated.",
+)  # fmt: skip
 @AS_JSON
-def clusters(folder: Path, topic: str, k: int, search: str, split: bool, as_json: bool) -> None:
-    """Find clusters among the pages of a TOPIC, by default of all, and make subtopics. Also while a crawl runs.
+def clusters(
+    folder: Path, topic: str, k: int, search: str, split: bool, accept: tuple[str, ...], reject: tuple[str, ...],
+    as_json: bool,
+) -> None:  # fmt: skip
+    """Find clusters among the pages of a TOPIC, by default of all. Make them subtopics, or accept or reject them.
+
+    Also while a crawl runs. Clusters are numbered in the order of the list. Give the same --k as for the list.
 
     \b
     opilio clusters birds Owls
@@ -116,25 +132,49 @@ def clusters(folder: Path, topic: str, k: int, search: str, split: bool, as_json
     opilio clusters birds Owls --search nest
     opilio clusters birds --search "host:example.org nest"
     opilio clusters birds Owls --k 4 --split
-    opilio topics train birds                  (then pages are assigned to the subtopics)
+    opilio clusters birds Owls --k 4 --reject 2 --accept 1
+    opilio topics train birds                  (learn it, and re-judge all pages)
     """
+    if split and (accept or reject):
+        raise click.UsageError("--split goes with neither --accept nor --reject")
     collection = Collection(folder)
     found = collection.clusters(topic, k, search=search)
+    chosen = [
+        (_cluster(found["clusters"], one), verdict)
+        for given, verdict in ((accept, "relevant"), (reject, "irrelevant"))
+        for one in given
+    ]
     made = collection.split_topic(topic, found["clusters"]) if split else []
+    said = [collection.feedback_on_pages(one["oids"], verdict, topic)["said"] for one, verdict in chosen]
     if as_json:
-        click.echo(json.dumps({**found, "made": made}))
+        click.echo(json.dumps({**found, "made": made, "said": said}))
+        return
+    if said:
+        click.echo("\n".join(map(one_line, said)))
+        click.echo(when_learned(folder))
         return
     kind = "matching" if search else "relevant"
     why = ", the number of the least entropy" if found["chosen"] else ""
     click.echo(f"{one_line(found['topic'])}: {found['pages']:,} {kind} pages in {found['k']} clusters{why}")
-    for cluster in found["clusters"]:
-        click.echo(f"{one_line(cluster['name'])}: {cluster['pages']:,} pages, homogeneity {cluster['homogeneity']:.2f}")
+    for number, cluster in enumerate(found["clusters"], 1):
+        named = f"{number}. {one_line(cluster['name'])}"
+        click.echo(f"{named}: {cluster['pages']:,} pages, homogeneity {cluster['homogeneity']:.2f}")
         click.echo(f"    {one_line(', '.join(cluster['terms']))}")
         for page in cluster["central"][:SHOWN_PAGES]:
             click.echo(f"    {page['cosine']:.2f}  {one_line(page['title'])}\n          {one_line(page['url'])}")
     if made:
         click.echo(f"made {len(made)} subtopics: {one_line('; '.join(made))}")
         click.echo(when_learned(folder))
+
+
+def _cluster(found: list[dict[str, Any]], given: str) -> dict[str, Any]:
+    """The cluster of a number, as the list has it, or of a name."""
+    for number, cluster in enumerate(found, 1):
+        if given in (str(number), cluster["name"]):
+            return cluster
+    raise InputError(
+        f"there is no cluster {given!r}", f"Give a number from 1 to {len(found)}, or a name from the list."
+    )
 
 
 @click.command()

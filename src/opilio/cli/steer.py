@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from opilio.cli import one_line
-from opilio.cli.display import dead_seed_lines, summary
+from opilio.cli.display import DURATION, dead_seed_lines, summary
 from opilio.cli.operations import Called, operation_command
 from opilio.cli.tables import print_table
 from opilio.crawl import Collection, Status
@@ -145,6 +145,32 @@ def policy(folder: Path, order: str | None, strategy: str | None, n: int | None)
         return
     chosen = "sql" if order else strategy or "best-n-first"
     running = collection.policy(chosen, order or "", n or 0)
+    click.echo("changed; the running crawl follows it now" if running else "changed; the next crawl follows it")
+
+
+@click.command()
+@FOLDER
+@click.option("--max-pages", type=click.IntRange(0), help="Pages to store, with those there are; 0: no limit.")
+@click.option("--more-pages", type=click.IntRange(1), help="So many pages more than there are now.")
+@click.option("--max-time", type=DURATION, help="Crawling time, earlier runs included: 90s, 15m, 8h; 0: no limit.")
+def limits(folder: Path, max_pages: int | None, more_pages: int | None, max_time: float | None) -> None:
+    """Change when the crawl ends, at once when one runs. Without options, the limits are shown.
+
+    \b
+    opilio limits birds --more-pages 1000
+    opilio limits birds --max-pages 0 --max-time 2h
+    """
+    collection = Collection(folder)
+    if max_pages is not None and more_pages is not None:
+        raise InputError("give --max-pages or --more-pages, not both")
+    if more_pages is not None:
+        max_pages = collection.status().pages + more_pages
+    if max_pages is None and max_time is None:
+        now = collection.settings.limits
+        click.echo(f"pages: {f'{now.max_pages:,}' if now.max_pages else 'no limit'}")
+        click.echo(f"time: {f'{now.max_time_s:g} s' if now.max_time_s else 'no limit'}")
+        return
+    running = collection.change_limits(max_pages, max_time)
     click.echo("changed; the running crawl follows it now" if running else "changed; the next crawl follows it")
 
 

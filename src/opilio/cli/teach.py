@@ -116,6 +116,17 @@ def train(folder: Path, keep_judgements: bool, yes: bool) -> None:
     for url in sorted(_hits_taken(collection) - before):
         click.echo(f"example from now on: {one_line(url)}")
     click.echo(f"model {version} trained")
+    show_effect(collection, version)
+
+
+def show_effect(collection: Collection, version: int = 0) -> None:
+    """Say what a model changed among the other pages; by default the newest that learned from the user."""
+    effect = collection.model_effect(version)
+    if effect is None:
+        return
+    command = f"opilio models {quote(str(collection.folder))} --compare {effect['first']} {effect['second']}"
+    which = f"; which: {command}" if effect["topics"] else ""
+    click.echo(f"with model {effect['second']}, {one_line(effect['said'])}{which}")
 
 
 def _hits_taken(collection: Collection) -> set[str]:
@@ -265,6 +276,10 @@ def _show_judgement(report: dict[str, Any]) -> None:
     if judgement["agreed"]:
         every = " (all that voted)" if judgement["undoubted"] else ""
         click.echo(f"agreed: {', '.join(judgement['agreed'])}{every}")
+    if report.get("said"):
+        said = report["said"]
+        side = "an example" if said["verdict"] == "relevant" else "a counter-example"
+        click.echo(f"you said {said['verdict']}: it is {side} of {one_line(said['topic'])}")
     stored = report.get("stored")
     if stored and stored["model_version"] not in (None, judgement["model_version"]):
         click.echo(f"stored: relevance {stored['relevance']:.2f}, by model {stored['model_version']}")
@@ -285,6 +300,8 @@ def _show_step(step: dict[str, Any]) -> None:
         if reasons:
             said = ", ".join(f"{one_line(reason['feature'])} {reason['weight']:+.3f}" for reason in reasons)
             click.echo(f"     {label}: {said}")
+    if step["missing"]:
+        click.echo(f"     missing, words of the topic that the page lacks: {one_line(', '.join(step['missing']))}")
 
 
 @click.command()

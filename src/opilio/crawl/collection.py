@@ -391,6 +391,7 @@ class Collection:
     page = method(browse.page)
     pages = method(browse.pages)
     neighbours = method(browse.neighbours)
+    finds = method(browse.finds)
     distill = method(browse.distill)
     analyse_links = method(browse.analyse_links)
 
@@ -417,6 +418,7 @@ class Collection:
     refused_models = method(training.refused_models)
     compare_models = method(training.compare_models)
     compare_topics = method(training.compare_topics)
+    model_effect = method(training.model_effect)
     use_model = method(training.use_model)
     explain = method(training.explain)
     explain_link = method(training.explain_link)
@@ -428,6 +430,9 @@ class Collection:
     undo_answer = method(asking.undo_answer)
 
     feedback = method(reviewing.feedback)
+    feedback_on_pages = method(reviewing.feedback_on_pages)
+    undo_feedback = method(reviewing.undo_feedback)
+    feedback_given = method(reviewing.feedback_given)
     pending = method(reviewing.pending)
     forget_changes = method(reviewing.forget_changes)
     clusters = method(reviewing.clusters)
@@ -449,6 +454,7 @@ class Collection:
     resume = method(crawling.resume)
     stop = method(crawling.stop)
     policy = method(crawling.policy)
+    change_limits = method(crawling.change_limits)
     lock_host = method(crawling.lock_host)
     unlock_host = method(crawling.unlock_host)
     boost_host = method(crawling.boost_host)

@@ -7,7 +7,7 @@ by the pages that link to it, and by the words of these links.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,11 +20,12 @@ from opilio.classify.cosine import CosineJudge
 from opilio.errors import InputError
 from opilio.features.classifier_input import TextReader
 from opilio.learn.directories import DIRECTORY, accepted_by_directory
+from opilio.learn.feedback import feedback_given
 from opilio.learn.training_state import KEYWORDS
 from opilio.store import Store
 from opilio.store.links import anchors_to, count_links_to, links_to, paths_to
 from opilio.store.offers import offers_of
-from opilio.store.pages import known_spelling, known_url, last_request, nearest_urls, pages_for_explanation
+from opilio.store.pages import documents, known_spelling, known_url, last_request, nearest_urls, pages_for_explanation
 from opilio.store.terms import neighbour_terms, whole_words
 from opilio.topics import TopicRecord, hierarchy_of
 
@@ -66,6 +67,7 @@ def explain_pages(store: Store, urls: Sequence[str], version: int = 0, classifie
     pages = {url: page for url, page in pages_for_explanation(store, urls).items() if page.text is not None}
     oids = sorted({page.oid for page in pages.values()})
     anchors, near, paths = anchors_to(store, oids), neighbour_terms(store, oids), paths_to(store, oids)
+    said = feedback_given(store, [page.url for page in pages.values()])
     offers = offers_of(store, [path[0].url for path in paths.values()])
     names, reader = _names(store), TextReader()
     found: dict[str, Any] = {}
@@ -81,11 +83,32 @@ def explain_pages(store: Store, urls: Sequence[str], version: int = 0, classifie
         found[url] = _explained(names, explanation, page.title or "") | {
             "stored": {"relevance": page.relevance, "topic": topic, "model_version": page.model_version},
             "url": page.url,
+            "said": said.get(page.url),
             "way": [step._asdict() for step in paths[page.oid]],
             "offered": offers[paths[page.oid][0].url],
         }
     _spell_out(store, [(found[url], page.text or "", page.language or "") for url, page in pages.items()])
     return found
+
+
+def words_for(store: Store, urls: Mapping[int, str], model: Model, limit: int) -> dict[int, list[str]]:
+    """By oid: the words that spoke most for the topic that took a page; `urls` are those of the pages by oid.
+
+    What `explain_pages` says, and no more. Pages whose text is not kept are left out.
+    """
+    oids = sorted(urls)
+    anchors, neighbours, reader = anchors_to(store, oids), neighbour_terms(store, oids), TextReader()
+    explained: dict[int, dict[str, Any]] = {}
+    texts = {page.oid: page for page in documents(store, oids).values() if page.text is not None}
+    for oid, page in texts.items():
+        near = np.array(neighbours.get(oid, ()), np.uint32)
+        item = reader.read(page.title, page.text or "", page.language, urls[oid], anchors.get(oid, []), near)
+        taken = [step for step in model.explain(item).steps if step.taken]
+        reasons = sorted(taken[-1].reasons, key=lambda reason: -reason.weight) if taken else []
+        chosen = [dict(vars(reason)) for reason in reasons if reason.weight > 0.0][:limit]
+        explained[oid] = {"title": page.title, "steps": [{"reasons": chosen, "missing": []}]}
+    _spell_out(store, [(one, texts[oid].text or "", texts[oid].language) for oid, one in explained.items()])
+    return {oid: [reason["feature"] for reason in one["steps"][0]["reasons"]] for oid, one in explained.items()}
 
 
 def explain(
@@ -126,19 +149,25 @@ def _spell_out(store: Store, explained: Sequence[tuple[dict[str, Any], str, str]
     """
     spelled = []
     for one, text, language in explained:
-        reasons = [reason for step in one["steps"] for reason in step["reasons"]]
-        stems = {stem: int(stem[1:]) & 0xFFFFFFFF if stem.startswith("#") else term_of(stem)
-                 for reason in reasons if (found := _STEMS.fullmatch(reason["feature"]))
-                 for stem in found[2].split()}  # fmt: skip
-        words = spellings([(f"{one['title']}\n{text}", language)], set(stems.values()))
-        spelled.append((reasons, stems, words))
-    others = whole_words(store, {term for _, stems, words in spelled for term in stems.values() if term not in words})
-    for reasons, stems, own in spelled:
+        features = [reason["feature"] for step in one["steps"] for reason in step["reasons"]]
+        features += [word for step in one["steps"] for word in step["missing"]]
+        parts = [stem for feature in features if (found := _STEMS.fullmatch(feature)) for stem in found[2].split()]
+        stems = {one: int(one[1:]) & 0xFFFFFFFF if one.startswith("#") else term_of(one) for one in parts}
+        spelled.append((one, stems, spellings([(f"{one['title']}\n{text}", language)], set(stems.values()))))
+    others = whole_words(store, {term for _, stems, own in spelled for term in stems.values() if term not in own})
+    for one, stems, own in spelled:
         words = others | own
-        for reason in reasons:
-            if found := _STEMS.fullmatch(reason["feature"]):
-                parts = (words.get(stems[stem], stem) for stem in found[2].split())
-                reason["feature"] = found[1] + " ".join(parts)
+        known = {stem: words.get(term, stem) for stem, term in stems.items()}
+        for step in one["steps"]:
+            for reason in step["reasons"]:
+                reason["feature"] = _spelled(reason["feature"], known)
+            step["missing"] = [_spelled(word, known) for word in step["missing"]]
+
+
+def _spelled(feature: str, words: Mapping[str, str]) -> str:
+    """A feature with whole words, which are given by stem."""
+    found = _STEMS.fullmatch(feature)
+    return found[1] + " ".join(words[stem] for stem in found[2].split()) if found else feature
 
 
 def _step(step: Step, names: dict[int, str]) -> dict[str, Any]:
@@ -149,6 +178,7 @@ def _step(step: Step, names: dict[int, str]) -> dict[str, Any]:
         "votes": dict(step.votes),
         "estimates": {space: dict(vars(estimate)) for space, estimate in step.estimates.items()},
         "reasons": [dict(vars(reason)) for reason in step.reasons[:MAX_REASONS]],
+        "missing": list(step.missing),
     }
 
 

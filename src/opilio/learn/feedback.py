@@ -11,11 +11,14 @@ What the user says of a page stands when it is re-judged, whatever a model says 
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from opilio.errors import InputError
+from opilio.learn.training_data import recording_changes, undo_changes_at
 from opilio.store import Store, training
-from opilio.store.pages import verdict_on
+from opilio.store.pages import verdict_on, verdicts_on
 from opilio.store.training import CONFIRMED, REJECTED
 from opilio.topics import Mark, TopicRecord, find_topic, hierarchy_of
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy
@@ -47,7 +50,66 @@ def give_feedback(store: Store, url: str, verdict: str, topic: str | None = None
         make_example(store, hierarchy, kcid, page.url, page.oid)
     path = _shown(records, kcid)
     role = "a counter-example" if verdict == IRRELEVANT else "an example"
-    return {"url": page.url, "topic": path, "positive": verdict != IRRELEVANT, "said": f"{role} of {path} from now on"}
+    said = f"{role} of {path} from now on"
+    return {"url": page.url, "topic": path, "verdict": verdict, "positive": verdict != IRRELEVANT, "said": said}
+
+
+def give_feedback_on_pages(store: Store, oids: Sequence[int], verdict: str, topic: str | None = None) -> dict[str, Any]:
+    """Say the same of many pages, such as those of a cluster. Pages of which it cannot be said are left out.
+
+    Returns how many `pages` learn it, and a sentence.
+    """
+    if verdict not in (RELEVANT, IRRELEVANT):
+        raise InputError(f"{verdict!r} cannot be said of many pages", f"Say {RELEVANT} or {IRRELEVANT}.")
+    records = store.load_topics()
+    hierarchy, found = hierarchy_of(records), verdicts_on(store, oids)
+    named = None if not topic else find_topic(records, topic).kcid
+    documents = store.load_training()
+    taught = {record.name for record in documents} | {record.oid for record in documents if record.oid is not None}
+    topics: Counter[int] = Counter()
+    for url, said in found.items():
+        page = _Page(url, said.oid, said.kcid if said.accepted else None)
+        try:
+            kcid = (_refusing if verdict == IRRELEVANT else _of_own_topic)(hierarchy, page, named)
+        except InputError:
+            continue
+        if not {page.url, page.oid} & taught:
+            training.add_page_example(store, kcid, page.url, REJECTED if verdict == IRRELEVANT else CONFIRMED)
+        elif verdict == IRRELEVANT:
+            make_counterexample(store, hierarchy, kcid, page.url, page.oid)
+        else:
+            make_example(store, hierarchy, kcid, page.url, page.oid)
+        topics[kcid] += 1
+    if not topics:
+        raise InputError("none of these pages is in a topic", "Name the topic that is meant.")
+    role = "counter-example" if verdict == IRRELEVANT else "example"
+    parts = [
+        f"{count:,} {role}{'s' if count != 1 else ''} of {_shown(records, kcid)}"
+        for kcid, count in topics.most_common()
+    ]
+    return {"pages": topics.total(), "verdict": verdict, "said": f"{', '.join(parts)} from now on"}
+
+
+def feedback_given(store: Store, urls: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """By URL: what the user has said of some pages and no later word replaces, and the moment to undo it by."""
+    paths = {record.kcid: record.path or record.name for record in store.load_topics()}
+    return {
+        url: {
+            "verdict": RELEVANT if given.positive else IRRELEVANT,
+            "topic": paths.get(given.kcid, ""),
+            "moment_us": given.moment_us,
+        }
+        for url, given in training.given_feedback(store, urls).items()
+    }
+
+
+def undo_feedback(store: Store, moment_us: int, url: str = "") -> dict[str, Any]:
+    """Undo what the user said at a moment; with `url`, of this page only. Returns how many documents that restores."""
+    with recording_changes(store):
+        restored = undo_changes_at(store, moment_us, url)
+    if not restored:
+        raise InputError("there is nothing to undo", "Reload the page: it may have been undone already.")
+    return {"restored": restored, "said": "undone" if restored == 1 else f"undone for {restored:,} pages"}
 
 
 def make_example(store: Store, hierarchy: Hierarchy, kcid: int, url: str, oid: int, *, source: str = CONFIRMED) -> None:
@@ -92,6 +154,13 @@ def _taking(hierarchy: Hierarchy, page: _Page, named: int | None, verdict: str) 
     if kcid == ROOT and hierarchy.start != ABOVE_ROOT:
         raise InputError("the root has topics, and no examples of its own", "Name the topic below it.")
     return kcid
+
+
+def _of_own_topic(hierarchy: Hierarchy, page: _Page, named: int | None) -> int:
+    """The topic that one of many relevant pages becomes an example of: its own if it is the named one or below it."""
+    if page.taken_by is not None and (named is None or page.taken_by in hierarchy.below(named)):
+        return page.taken_by
+    return _taking(hierarchy, page, named, RELEVANT)
 
 
 def _refusing(hierarchy: Hierarchy, page: _Page, named: int | None) -> int:

@@ -10,8 +10,10 @@ from typing import Any
 from opilio.classify import Model
 from opilio.errors import InputError
 from opilio.learn.trainer import TrainedModel
+from opilio.model import TrainingReason
 from opilio.model.training import CALIBRATED
 from opilio.store import Store, judgements
+from opilio.topics import hierarchy_of
 
 MAX_CHANGED, MAX_MOVED = 20, 50
 
@@ -106,6 +108,42 @@ def compare_topics(store: Store, first: int, second: int) -> dict[str, Any]:
     ]
     changed = sum(pages for a, b, pages in flows if a != b)
     return {**compared, "topics": topics, "moved": moved, "moved_pages": changed}
+
+
+def model_effect(store: Store, version: int = 0) -> dict[str, Any] | None:
+    """What a model changed elsewhere: of the pages about which the user has said nothing, how many left the wanted
+    topics and how many joined them, compared with the model before it. None when there is nothing to compare.
+
+    By default that of the newest model that learned from the user. Plain values; `said` is a sentence.
+    """
+    known = sorted(judgements.judged_counts(store))
+    if not version:
+        taught = (TrainingReason.FEEDBACK, TrainingReason.REQUESTED, TrainingReason.CHANGED, TrainingReason.REUSED)
+        versions = [model.version for model in store.load_models() if model.cause.reason in taught]
+        version = versions[0] if versions else 0
+    before = max((one for one in known if 0 < one < version), default=0)
+    if version not in known or not before:
+        return None
+    hierarchy = hierarchy_of(store.load_topics())
+    flows = judgements.moved_elsewhere(store, before, version)
+    topics = []
+    for good in sorted(hierarchy.good, key=lambda kcid: hierarchy.nodes[kcid].path):
+        inside, node = hierarchy.below(good), hierarchy.nodes[good]
+        left = sum(pages for a, b, pages in flows if a in inside and b not in inside)
+        joined = sum(pages for a, b, pages in flows if a not in inside and b in inside)
+        if left or joined:
+            topics.append({"topic": node.path or node.name, "left": left, "joined": joined})
+    return {"first": before, "second": version, "topics": topics, "said": _effect_in_words(topics)}
+
+
+def _effect_in_words(topics: list[dict[str, Any]]) -> str:
+    """Such as `12 other pages left owls, 3 joined; 1 other page joined hawks`."""
+    parts = []
+    for one in topics:
+        first, *more = ((one[verb], verb) for verb in ("left", "joined") if one[verb])
+        other = f"{first[0]:,} other page{'s' if first[0] != 1 else ''} {first[1]} {one['topic']}"
+        parts.append(", ".join([other, *(f"{count:,} {verb}" for count, verb in more)]))
+    return "; ".join(parts) or "no other page changed its topic"
 
 
 def _path(paths: dict[int, str], kcid: int | None) -> str | None:

@@ -101,11 +101,6 @@ def crawl_with(why: str, **settings: Any) -> Remedy:
     return Remedy(why, CRAWL, {"settings": named})
 
 
-def retry_failed(why: str) -> Remedy:
-    """Continue the crawl, and fetch again what failed."""
-    return Remedy(why, CRAWL, {"settings": {}, "retry_failed": True})
-
-
 # -- how it is shown
 
 
@@ -139,12 +134,10 @@ def _crawl_words(folder: str, given: Mapping[str, Any]) -> list[str]:
     for name, value in given["settings"].items():
         is_order = name == "frontier.strategy"
         words += ["--strategy", str(value)] if is_order else ["--set", f"{name}={_given(name, value)}"]
-    return [*words, "--retry-failed"] if given.get("retry_failed") else words
+    return words
 
 
 def _crawl_label(given: Mapping[str, Any]) -> str:
-    if given.get("retry_failed"):
-        return "Fetch again what failed"
     settings = ((name.partition(".")[2], _given(name, value)) for name, value in given["settings"].items())
     return "Continue with " + ", ".join(f"{name} {value}" for name, value in settings)
 

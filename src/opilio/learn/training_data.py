@@ -248,11 +248,15 @@ def undo_changes(store: Store, version: int) -> int:
     return restored
 
 
-def undo_changes_at(store: Store, moment_us: int) -> int:
-    """Undo what the user changed at one moment, except documents that were changed since; how many that concerned."""
-    later = {(kcid, name) for kcid, name, _ in training.changes_since(store, moment_us)}
+def undo_changes_at(store: Store, moment_us: int, name: str = "") -> int:
+    """Undo what the user changed at one moment, except documents that were changed since; how many that concerned.
+
+    With `name`, only the changes of the document of this name.
+    """
+    later = {(kcid, of) for kcid, of, _ in training.changes_since(store, moment_us)}
     changed = _before(store, moment_us - 1)
-    return _restore(store, {key: row for key, row in changed.items() if key not in later})
+    mine = {key: row for key, row in changed.items() if key not in later and name in ("", key[1])}
+    return _restore(store, mine)
 
 
 def _restore(store: Store, rows: Mapping[ExampleKey, ExampleRow | None]) -> int:

@@ -214,6 +214,7 @@ def _described(
                     for oid, cosine in zip(oids, found.cosines, strict=False) if oid in pages
                 ],
                 "examples": [examples[oid] for oid in found.oids if oid in examples],
+                "oids": found.oids,
             }
         )  # fmt: skip
     return sorted(described, key=lambda cluster: -cluster["pages"])

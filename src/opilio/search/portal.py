@@ -14,10 +14,10 @@ import duckdb
 from opilio.analyze.terms import ENGLISH_STOP_WORDS
 from opilio.errors import InputError
 from opilio.learn import explain_link
-from opilio.learn.explanations import TEXT_NOT_KEPT, explain_pages
+from opilio.learn.explanations import TEXT_NOT_KEPT, current_model, explain_pages, words_for
 from opilio.learn.remedies import from_json
 from opilio.learn.training_state import expected_precision
-from opilio.model import Figures
+from opilio.model import Figures, host_of
 from opilio.search.review import checked_precision
 from opilio.search.snippets import summary_of
 from opilio.store import Store, links
@@ -33,6 +33,7 @@ from opilio.store.pages import (
     find_pages,
     find_url,
     known_spelling,
+    latest_finds,
     new_pages,
     new_period,
     page_facts,
@@ -63,6 +64,8 @@ OPENING_CHARS = 4000
 """Of the text of a page, to find a sentence that says what it is about."""
 SITES = 8
 """Sites of a topic by name."""
+FIND_REASONS = 5
+"""Words that spoke for a find."""
 GROWTH_PARTS = 25
 MAX_TOPICS = 24
 """Wanted topics of which it shows any: those with the most relevant pages."""
@@ -216,6 +219,26 @@ def _crawl(run: LastRun, figures: Figures, *, running: bool) -> dict[str, Any]:
         "running": running, "pages": figures.pages, "relevant": figures.relevant, "requests": figures.requests,
         "harvest": figures.harvest, "harvest_per_request": figures.harvest_per_request,
     }  # fmt: skip
+
+
+def finds(store: Store, limit: int, classifier: str) -> list[dict[str, Any]]:
+    """The relevant pages that were fetched last, without what the user gave: each with a sentence about it, and the
+    words that spoke for it. `classifier` judges where there is no model. Plain values."""
+    with store.reading() as read:
+        oids = latest_finds(read, limit)
+        known = describe(read, oids)
+        texts = page_openings(read, oids, OPENING_CHARS)
+    urls = {oid: known[oid]["url"] for oid in oids}
+    words = words_for(store, urls, current_model(store, classifier=classifier), FIND_REASONS) if oids else {}
+    return [
+        known[oid]
+        | {
+            "host": host_of(urls[oid]),
+            "summary": summary_of(known[oid]["title"], known[oid]["description"], texts.get(oid, "")),
+            "reasons": words.get(oid, []),
+        }
+        for oid in oids
+    ]
 
 
 def topic_pages(

@@ -120,6 +120,12 @@ _MOVED = f"""
     FROM ({_BOTH_TOPICS}) JOIN crawl c USING (oid) LEFT JOIN pages p USING (oid)
     WHERE kcid_first IS DISTINCT FROM kcid_second ORDER BY abs(first - second) DESC, oid LIMIT $3
 """
+# Training documents are left out: they are where the user put them.
+_MOVED_ELSEWHERE = f"""
+    SELECT kcid_first, kcid_second, count(*) FROM ({_BOTH_TOPICS}) JOIN crawl c USING (oid)
+    WHERE kcid_first IS DISTINCT FROM kcid_second AND c.url NOT IN (SELECT name FROM training WHERE kind = 'url')
+    GROUP BY ALL
+"""
 _REFUSED = "SELECT epoch(noticed), text FROM notices WHERE kind = 'model' ORDER BY noticed DESC, rowid DESC"
 
 
@@ -275,6 +281,11 @@ def disagreements(store: Store, first: int, second: int, limit: int) -> list[Dis
 def topic_flows(store: Store, first: int, second: int) -> list[tuple[int | None, int | None, int]]:
     """How many pages went from which topic of one model to which of another; None is OTHERS."""
     return store.query(_FLOWS, [first, second], max_rows=2**20).rows
+
+
+def moved_elsewhere(store: Store, first: int, second: int) -> list[tuple[int | None, int | None, int]]:
+    """How many pages about which the user has said nothing went from which topic to which other; None is OTHERS."""
+    return store.query(_MOVED_ELSEWHERE, [first, second], max_rows=2**20).rows
 
 
 def moved_pages(store: Store, first: int, second: int, limit: int) -> list[MovedPage]:

@@ -81,6 +81,11 @@ _JUDGED = """
     FROM crawl c JOIN pages p USING (oid) LEFT JOIN judgements j ON j.oid = p.oid AND j.model_version = p.model_version
     WHERE c.url = $1 GROUP BY p.oid, p.kcid, p.relevance
 """
+_JUDGED_PAGES = """
+    SELECT c.url, p.oid, p.kcid, coalesce(last(j.accepted ORDER BY j.rowid), p.relevance >= 0.5, FALSE)
+    FROM crawl c JOIN pages p USING (oid) LEFT JOIN judgements j ON j.oid = p.oid AND j.model_version = p.model_version
+    WHERE p.oid IN (SELECT unnest($1::BIGINT[])) GROUP BY c.url, p.oid, p.kcid, p.relevance ORDER BY p.oid
+"""
 _OIDS_OF_URLS = "SELECT oid FROM crawl WHERE url IN (SELECT unnest($1::VARCHAR[]))"
 _TITLES = """
     SELECT c.url, p.title FROM crawl c JOIN pages p USING (oid) WHERE c.url IN (SELECT unnest($1::VARCHAR[]))
@@ -212,6 +217,12 @@ _NEW = f"""
     SELECT p.oid FROM pages p JOIN crawl c USING (oid)
     WHERE p.visited > ({NEW_SINCE}) AND p.relevance >= {RELEVANT}
     ORDER BY c.depth = 0, p.relevance DESC, p.visited DESC, p.oid LIMIT $limit
+"""
+_LATEST_FINDS = f"""
+    SELECT p.oid FROM pages p JOIN crawl c USING (oid)
+    WHERE p.relevance >= {RELEVANT} AND {IS_ACCEPTED} AND c.depth > 0
+      AND c.url NOT IN (SELECT name FROM training WHERE kind = 'url' AND source IN ('given', 'added'))
+    ORDER BY p.visited DESC, p.oid DESC LIMIT $limit
 """
 _SINCE = f"SELECT strftime(max(visited), '{DATE}'), strftime(({NEW_SINCE}), '{DATE}') FROM pages"
 _OPENINGS = """
@@ -351,6 +362,12 @@ def verdict_on(store: Store, url: str) -> PageVerdict | None:
     """The stored page of a URL with what its latest judgement says."""
     rows = store.query(_JUDGED, [url]).rows
     return PageVerdict(*rows[0]) if rows else None
+
+
+def verdicts_on(store: Store, oids: Sequence[int]) -> dict[str, PageVerdict]:
+    """The same for several pages by their numbers; by URL."""
+    rows = store.query(_JUDGED_PAGES, [list(oids)], max_rows=_MAX_ROWS).rows
+    return {row[0]: PageVerdict(*row[1:]) for row in rows}
 
 
 def pages_for_explanation(store: Store, urls: Sequence[str]) -> dict[str, PageForExplanation]:
@@ -589,6 +606,11 @@ def new_pages(cursor: duckdb.DuckDBPyConnection, days: int, limit: int, since_s:
     """The most relevant pages of the last days of crawling, or since a moment."""
     asked = {"days": days, "limit": limit, "since_s": since_s}
     return [oid for (oid,) in cursor.execute(_NEW, asked).fetchall()]
+
+
+def latest_finds(cursor: duckdb.DuckDBPyConnection, limit: int) -> list[int]:
+    """The relevant pages that were fetched last, without what the user gave."""
+    return [oid for (oid,) in cursor.execute(_LATEST_FINDS, {"limit": limit}).fetchall()]
 
 
 def new_period(

@@ -82,6 +82,12 @@ _MARK_CHANGES = """
     SELECT kcid, first(before ORDER BY taught, rowid) FROM lessons
     WHERE taught > make_timestamp($1::BIGINT) AND name = '' GROUP BY kcid ORDER BY kcid
 """
+_GIVEN = """
+    SELECT t.name, t.kcid, t.positive, epoch_us(max(l.taught))
+    FROM training t LEFT JOIN lessons l ON l.name = t.name AND l.kcid = t.kcid
+    WHERE t.kind = 'url' AND t.source IN ($confirmed, $rejected) AND t.name IN (SELECT unnest($urls::VARCHAR[]))
+    GROUP BY t.name, t.kcid, t.positive ORDER BY max(l.taught) NULLS FIRST
+"""
 _DELETE_CHANGES = "DELETE FROM lessons WHERE taught > make_timestamp($1::BIGINT) AND name <> ''"
 
 
@@ -223,6 +229,23 @@ def record_change(store: Store, at_us: int, kcid: int, name: str, before: str | 
 def changes_since(store: Store, since_us: int) -> list[tuple[int, str, str | None]]:
     """The changes of documents after a moment, oldest first: topic, name, and the row before as JSON."""
     return store.query(_CHANGES, [since_us], max_rows=_MAX_ROWS).rows
+
+
+class GivenFeedback(NamedTuple):
+    """What the user has said of a page: that it is about a topic, or that it is not."""
+
+    url: str
+    kcid: int
+    positive: bool
+    moment_us: int | None
+    """When that was recorded; None: it was not."""
+
+
+def given_feedback(store: Store, urls: Sequence[str]) -> dict[str, GivenFeedback]:
+    """By URL: what the user has said of some pages; the latest counts."""
+    given = {"urls": list(urls), "confirmed": CONFIRMED, "rejected": REJECTED}
+    rows = store.query(_GIVEN, given, max_rows=_MAX_ROWS).rows
+    return {row[0]: GivenFeedback(*row) for row in rows}
 
 
 def mark_changes_since(store: Store, since_us: int) -> list[tuple[int, str]]:

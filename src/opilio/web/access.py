@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Annotated
+from urllib.parse import parse_qs, quote
 
 import anyio
 from fastapi import Depends, Request
+from starlette.responses import RedirectResponse
 
 from opilio.crawl import Collection
 from opilio.web.pages import Pages
@@ -65,6 +67,18 @@ def allowed(request: Request) -> None:
     """Refuse a request that is not allowed to change anything."""
     security: Security = request.app.state.security
     security.check_change(request)
+
+
+def form_fields(body: bytes) -> dict[str, str]:
+    """The fields of a form that a browser without JavaScript sends; of several values of one field, the last."""
+    return {key: values[-1] for key, values in parse_qs(body.decode("utf-8", "replace")).items()}
+
+
+def way_back(name: str, given: Mapping[str, str], otherwise: str) -> RedirectResponse:
+    """Where such a form leads: back to the page of the collection on which it is."""
+    here = f"/c/{quote(name, safe='')}/"
+    back = given.get("back", "")
+    return RedirectResponse(back if back.startswith(here) else here + otherwise, 303)
 
 
 async def _reading(request: Request, name: str) -> AsyncIterator[Collection]:

@@ -6,7 +6,7 @@ page and the answer in its body, is sent to the address of the page itself, and 
 
 from __future__ import annotations
 
-from urllib.parse import parse_qs, quote
+from urllib.parse import quote
 
 import anyio.to_thread
 from fastapi import APIRouter, Request
@@ -16,7 +16,7 @@ from opilio.crawl import Collection
 from opilio.crawl.operations.client import is_running
 from opilio.errors import InputError
 from opilio.learn.asking import asks
-from opilio.web.access import Reading, Render, Writing
+from opilio.web.access import Reading, Render, Writing, form_fields
 
 SHOWN_ANSWERS = 50
 UNDO = "undo"
@@ -39,7 +39,7 @@ def questions_page(request: Request, name: str, collection: Reading, pages: Rend
 @router.post("/c/{name}/questions", include_in_schema=False)
 async def answer_form(request: Request, name: str, collection: Writing) -> Response:
     """Answer a question, or undo an answer, by a form of a browser without JavaScript."""
-    given = {key: values[-1] for key, values in parse_qs((await request.body()).decode("utf-8", "replace")).items()}
+    given = form_fields(await request.body())
     await anyio.to_thread.run_sync(_apply, collection, given)
     return RedirectResponse(f"/c/{quote(name, safe='')}/questions", 303)
 

@@ -24,6 +24,7 @@ from opilio.topics.tree import OFF_TOPIC, OTHERS
 from opilio.web.access import Reading, Render
 from opilio.web.front import front_values
 from opilio.web.security import Security
+from opilio.web.teaching import taught
 
 SIMILAR = 10
 DAYS = (1, 7, 30)
@@ -238,7 +239,8 @@ def topic(
         report |= {"hubs": best["hubs"], "authorities": best["authorities"]}
     if topic.strip() == OTHERS:  # the user can assign a page to a topic
         report |= {"topics": list(_paths(report["tree"]))}
-    return pages.render(request, "topic.html", **_shown(name), **report, analysed=analyse)
+    said = taught(collection, [page["url"] for page in report["results"]])
+    return pages.render(request, "topic.html", **_shown(name), **report, **said, analysed=analyse)
 
 
 def _paths(node: dict[str, Any]) -> Iterator[str]:
@@ -278,7 +280,8 @@ def page(request: Request, name: str, url: str, collection: Reading, pages: Rend
     report = collection.page(url)
     if not report["stored"]:
         return pages.render(request, "unstored.html", 404, **_shown(name), **report)
-    return pages.render(request, "page.html", **_shown(name), **page_values(report))
+    said = taught(collection, [report["url"]])
+    return pages.render(request, "page.html", **_shown(name), **page_values(report), **said)
 
 
 @router.get("/c/{name}/similar", include_in_schema=False)
@@ -286,7 +289,9 @@ def similar(
     request: Request, name: str, url: str, collection: Reading, pages: Render, part: bool = False
 ) -> HTMLResponse:
     """Similar pages: a whole page, or the part of it that a page view loads."""
-    shown = {**_shown(name), "url": url, "results": collection.similar(url, SIMILAR)}
+    results = collection.similar(url, SIMILAR)
+    given = collection.feedback_given([page["url"] for page in results])
+    shown = {**_shown(name), "url": url, "results": results, "given": given}
     return pages.render(request, "similar_part.html" if part else "similar.html", **shown)
 
 

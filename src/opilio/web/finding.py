@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse
 from opilio.errors import InputError
 from opilio.search.ranking import DEFAULT_WEIGHTS, FORMER_NAMES, RANKINGS
 from opilio.web.access import Reading, Render
+from opilio.web.teaching import taught
 
 router = APIRouter()
 
@@ -110,6 +111,7 @@ def search_page(
         request, "search.html", 400 if wrong else 200, name=name, place="search", asked=asked, answer=answer,
         wrong=wrong, hint=hint, facets=FACETS, rankings=RANKING_NAMES, weights=weights,
         topics=answer["topics"] if answer else [],
+        **taught(collection, [one["url"] for one in answer["results"]] if answer else []),
     )  # fmt: skip
 
 

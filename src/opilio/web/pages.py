@@ -73,6 +73,7 @@ class Pages:
             "place": "",
             "signed_in": self._security.is_signed_in(request),
             "csrf": self._security.csrf(request),
+            "here": f"{request.url.path}?{request.url.query}" if request.url.query else request.url.path,
             **values,
         }
         text = self._environment.get_template(template).render(given)

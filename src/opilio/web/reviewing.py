@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from starlette.responses import HTMLResponse, Response
 
 from opilio.errors import OpilioError
 from opilio.web.access import Reading, Render, Writing
+from opilio.web.teaching import taught
 
 router = APIRouter()
 
@@ -50,10 +52,19 @@ def clusters_page(
             found = collection.clusters(topic, k, search=search)
         except OpilioError as error:
             trouble = f"{error.message}. {error.hint}"
+    central = [page["url"] for one in (found["clusters"] if found else []) for page in one["central"]]
+    said = taught(collection, central)
+    clusters = [{**one, "said": _said(one, said["given"])} for one in (found["clusters"] if found else [])]
     return pages.render(
         request, "clusters.html", name=name, place="clusters", topics=collection.topics(), topic=topic, k=k,
-        search=search, found=found, trouble=trouble,
+        search=search, found=found, clusters=clusters, trouble=trouble, **said,
     )  # fmt: skip
+
+
+def _said(cluster: Mapping[str, Any], given: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """What was said of a whole cluster: the same of all its central pages at one moment."""
+    said = [given.get(page["url"]) for page in cluster["central"]]
+    return said[0] if said and said[0] and all(one == said[0] for one in said) else None
 
 
 @router.post("/api/c/{name}/split", tags=["clusters"])

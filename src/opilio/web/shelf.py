@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import secrets
 import shutil
 import threading
 from collections.abc import Iterator
@@ -14,7 +15,8 @@ from pathlib import Path
 
 from opilio.crawl import Collection
 from opilio.crawl.operations.client import is_running
-from opilio.errors import CollectionBusy, CollectionError, InputError
+from opilio.errors import CollectionBusy, CollectionError, InputError, OpilioError
+from opilio.store import Store
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 
 MAX_NAME_CHARS, MAX_NAME_BYTES = 80, 255
@@ -97,9 +99,7 @@ class Shelf:
     @contextlib.contextmanager
     def making(self, name: str) -> Iterator[Path]:
         """A new folder for a collection that is made inside; shown afterwards, and removed if that fails."""
-        name = name.strip()
-        if not _NAME.fullmatch(name) or len(name) > MAX_NAME_CHARS or len(name.encode()) > MAX_NAME_BYTES:
-            raise InputError(f"{name!r} cannot be the name of a folder", "Use letters, digits, spaces and - _ .")
+        name = _checked(name)
         folder = self.folder / name
         try:
             folder.mkdir()
@@ -113,6 +113,49 @@ class Shelf:
             shutil.rmtree(folder, ignore_errors=True)
             raise
         self._shown.add(name)
+
+    def rename(self, name: str, to: str) -> str:
+        """Give a collection another name, which is returned. Refused while a crawl runs in it."""
+        to = _checked(to)
+        with self._alone(name) as folder:
+            if to == name:
+                return to
+            if (self.folder / to).exists():
+                raise InputError(f"{to!r} exists already", "Choose another name.")
+            try:
+                folder.rename(self.folder / to)
+            except OSError as error:
+                raise CollectionError(f"{name} cannot be renamed: {error.strerror}", "") from None
+            if name in self._shown:
+                self._shown = self._shown - {name} | {to}
+        return to
+
+    def delete(self, name: str) -> None:
+        """Delete a collection with all its files. Refused while a crawl runs in it."""
+        with self._alone(name) as folder:
+            hidden = self.folder / f".{name}.deleted-{secrets.token_hex(4)}"  # half a collection is never shown
+            try:
+                folder.rename(hidden)
+                self._shown.discard(name)
+                shutil.rmtree(hidden)
+            except OSError as error:
+                raise CollectionError(f"{name} cannot be deleted: {error.strerror}", "") from None
+
+    @contextlib.contextmanager
+    def _alone(self, name: str) -> Iterator[Path]:
+        """The folder of a collection that nobody else uses; an error when a crawl runs, or another process has it."""
+        path = self.path(name)
+        with self._lock(name).writing():
+            if is_running(path):
+                raise CollectionError(f"a crawl runs in {name}", "Stop it first, on its page Crawl.")
+            try:
+                with Store.open(path):
+                    pass
+            except CollectionBusy:
+                raise CollectionError(f"{name} is in use by another process", "Try again when it is done.") from None
+            except OpilioError:  # a damaged one can be renamed and deleted, too
+                pass
+            yield path
 
     @contextlib.contextmanager
     def reading(self, name: str) -> Iterator[Collection]:
@@ -141,6 +184,14 @@ class Shelf:
     def _lock(self, name: str) -> ReadersOrWriter:
         with self._guard:
             return self._locks.setdefault(name, ReadersOrWriter())
+
+
+def _checked(name: str) -> str:
+    """A name that a folder can have."""
+    name = name.strip()
+    if not _NAME.fullmatch(name) or len(name) > MAX_NAME_CHARS or len(name.encode()) > MAX_NAME_BYTES:
+        raise InputError(f"{name!r} cannot be the name of a folder", "Use letters, digits, spaces and - _ .")
+    return name
 
 
 def is_collection(folder: Path) -> bool:

@@ -13,21 +13,22 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import parse_qs, quote
+from urllib.parse import quote
 
+import anyio.to_thread
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from opilio.crawl import Collection
+from opilio.crawl import Collection, Status
 from opilio.crawl.bookmark_check import check_bookmarks
 from opilio.crawl.operations.client import is_running
 from opilio.crawl.operations.context import address_of
 from opilio.errors import CollectionBusy, CollectionError, InputError, OpilioError
-from opilio.settings import SYSTEMS, Settings, override, parse_assignment, to_toml
+from opilio.settings import SYSTEMS, LimitSettings, Settings, override, parse_assignment, to_toml
 from opilio.topics import ExampleKind, bookmark_folders, read_taxonomy
 from opilio.topics.inputs import BookmarkFolder, parse_bookmarks
-from opilio.web.access import AllShelf, Render, Writing, allowed
+from opilio.web.access import AllShelf, Render, Writing, allowed, form_fields
 from opilio.web.security import LOGIN, LOGIN_PAGE, NotAllowed, Security, cookie_name
 from opilio.web.shelf import Shelf
 
@@ -42,16 +43,12 @@ _STARTED: list[subprocess.Popen[bytes]] = []
 router = APIRouter()
 
 
-def start_crawl(folder: Path, *, retry_failed: bool = False) -> None:
-    """Start or continue a crawl; returns when it answers. Its output goes to crawl.log in the folder.
-
-    With `retry_failed` it fetches URLs again that failed.
-    """
+def start_crawl(folder: Path) -> None:
+    """Start or continue a crawl; returns when it answers. Its output goes to crawl.log in the folder."""
     _STARTED[:] = [process for process in _STARTED if process.poll() is None]
     if is_running(folder):
         raise CollectionError("a crawl runs here already", "Watch it, or stop it first.")
     command = [sys.executable, "-m", "opilio", "crawl", str(folder), "--quiet"]
-    command += ["--retry-failed"] if retry_failed else []
     with (folder / LOG).open("ab") as log:
         start = log.tell()
         process = subprocess.Popen(
@@ -72,6 +69,55 @@ def start_crawl(folder: Path, *, retry_failed: bool = False) -> None:
             raise CollectionError((errors or said or ["the crawl ended at once"])[-1], (hints or [""])[-1])
         time.sleep(POLL_S)
     raise CollectionBusy("the crawl has started, but does not answer yet", f"Look at {folder / LOG}.")
+
+
+MORE_PAGES = 1000
+"""So many pages more does one click give a crawl that has reached its limit."""
+
+
+def limit_reached(status: Status, limits: LimitSettings) -> str:
+    """The limit at which a crawl would end at once, for people; empty when there is none."""
+    if 0 < limits.max_pages <= status.pages:
+        return f"the page limit is reached: {status.pages:,} of {limits.max_pages:,} pages"
+    if 0 < limits.max_time_s <= status.elapsed_s:
+        return f"the time limit is reached: {limits.max_time_s / HOUR_S:g} hours of crawling"
+    if 0 < limits.max_bytes <= status.fetched_bytes:
+        return f"the limit of {limits.max_bytes:,} bytes is reached"
+    return ""
+
+
+def continue_crawl(collection: Collection, more_pages: int = 0) -> str:
+    """Start or continue a crawl, with so many more pages than there are; returns what happened.
+
+    A crawl that would end at once because of a limit is not started: the error says which limit.
+    """
+    status = collection.status()
+    if more_pages:
+        collection.change_limits(max_pages=status.pages + more_pages)
+    elif reached := limit_reached(status, collection.settings.limits):
+        raise CollectionError(reached, f"Raise it: Continue: +{MORE_PAGES:,} pages, or set other limits.")
+    start_crawl(collection.folder)
+    if is_running(collection.folder):
+        return "the crawl runs"
+    return f"the crawl has ended already: {collection.status().reason}"
+
+
+class CrawlBody(BaseModel):
+    """How to continue a crawl."""
+
+    more_pages: int = Field(0, ge=0, description="Raise the page limit to so many more than there are; 0: leave it.")
+
+
+class NewName(BaseModel):
+    """The new name of a collection."""
+
+    to: str
+
+
+class Deletion(BaseModel):
+    """The confirmation that a collection is to be deleted."""
+
+    confirm: str = Field(description="The name of the collection.")
 
 
 class Token(BaseModel):
@@ -104,7 +150,7 @@ def login_page(request: Request, pages: Render) -> HTMLResponse:
 @router.post(LOGIN_PAGE, include_in_schema=False)
 async def login_form(request: Request) -> Response:
     """Sign a browser without JavaScript in."""
-    [token, *_] = parse_qs((await request.body()).decode("utf-8", "replace")).get("token", [""])
+    token = form_fields(await request.body()).get("token", "")
     return _signed_in(request, token, RedirectResponse("/", 303))
 
 
@@ -157,10 +203,37 @@ def _figures(shelf: Shelf, name: str) -> dict[str, Any]:
 
 
 @router.post("/api/c/{name}/crawl", tags=["crawl"])
-def crawl(collection: Writing) -> dict[str, Any]:
-    """Start or continue the crawl of a collection."""
-    start_crawl(collection.folder)
-    return {"said": "the crawl runs"}
+def crawl(collection: Writing, body: CrawlBody | None = None) -> dict[str, Any]:
+    """Start or continue the crawl of a collection; refused when a limit would end it at once."""
+    return {"said": continue_crawl(collection, body.more_pages if body else 0)}
+
+
+@router.post("/api/c/{name}/rename", tags=["collections"])
+def rename(name: str, body: NewName, shelf: AllShelf, _: Annotated[None, Depends(allowed)]) -> dict[str, Any]:
+    """Rename a collection, unless a crawl runs in it."""
+    to = shelf.rename(name, body.to)
+    return {"said": f"{name} is called {to} now", "name": to}
+
+
+@router.post("/api/c/{name}/delete", tags=["collections"])
+def delete(name: str, body: Deletion, shelf: AllShelf, _: Annotated[None, Depends(allowed)]) -> dict[str, Any]:
+    """Delete a collection with all its pages, unless a crawl runs in it. This cannot be undone."""
+    if body.confirm.strip() != name:
+        raise InputError(f"{name} was not deleted", f"To delete it, write its name: {name}")
+    shelf.delete(name)
+    return {"said": f"{name} is deleted"}
+
+
+@router.post("/collections", include_in_schema=False)
+async def manage_form(request: Request, shelf: AllShelf, _: Annotated[None, Depends(allowed)]) -> Response:
+    """Rename or delete a collection, by a form of a browser without JavaScript."""
+    given = form_fields(await request.body())
+    name = given.get("name", "")
+    if "to" in given:
+        await anyio.to_thread.run_sync(rename, name, NewName(to=given["to"]), shelf, None)
+    else:
+        await anyio.to_thread.run_sync(delete, name, Deletion(confirm=given.get("confirm", "")), shelf, None)
+    return RedirectResponse("/collections", 303)
 
 
 class Wish(BaseModel):

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import datetime
+import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import anyio.to_thread
 from fastapi import APIRouter, Request
 from pydantic import AliasChoices, BaseModel, Field
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 
 from opilio.crawl import Collection
 from opilio.crawl.operations.client import is_running
-from opilio.errors import OpilioError
+from opilio.errors import InputError, OpilioError
 from opilio.model import Phase
-from opilio.web.access import Reading, Render, Writing
+from opilio.web.access import Reading, Render, Writing, form_fields, way_back
 
 PER_PAGE = 25
 """Archetypes on a page."""
@@ -64,7 +67,7 @@ def teach_page(
     return pages.render(
         request, "teach.html", name=name, place="teach", topics=topics, topic=topic, examples=shown, page=trimmed,
         trouble=trouble, pending=collection.pending(), running=is_running(collection.folder),
-        waits=_waits(collection), models=collection.models()[:1],
+        waits=_waits(collection), models=collection.models()[:1], effect=collection.model_effect(),
     )  # fmt: skip
 
 
@@ -116,6 +119,49 @@ def _waits(collection: Collection) -> bool:
     return collection.status().phase == Phase.PAUSED
 
 
+def taught(collection: Collection, pages: Sequence[str] = ()) -> dict[str, Any]:
+    """What pages with feedback show: what was said of the `pages` (URLs), changes that no model has learned, and what
+    the latest feedback changed elsewhere."""
+    return {
+        "given": collection.feedback_given(list(pages)) if pages else {},
+        "pending": collection.pending()["count"],
+        "effect": collection.model_effect(),
+        "running": is_running(collection.folder),
+    }
+
+
+# -- forms of a browser without JavaScript
+
+
+@router.post("/c/{name}/feedback", include_in_schema=False)
+async def feedback_form(request: Request, name: str, collection: Writing) -> Response:
+    """Give feedback on a page or on a cluster, or undo it."""
+    given = form_fields(await request.body())
+    await anyio.to_thread.run_sync(_give, collection, given)
+    return way_back(name, given, "")
+
+
+def _give(collection: Collection, given: Mapping[str, str]) -> None:
+    url, topic, verdict = given.get("url", ""), given.get("topic") or None, given.get("verdict", "")
+    try:
+        if "moment_us" in given:
+            collection.undo_feedback(int(given["moment_us"]), url)
+        elif "oids" in given:
+            collection.feedback_on_pages([int(oid) for oid in json.loads(given["oids"])], verdict, topic)
+        else:
+            collection.feedback(url, verdict, topic)
+    except ValueError:
+        raise InputError("the form names no page", "Reload the page, then try again.") from None
+
+
+@router.post("/c/{name}/train", include_in_schema=False)
+async def train_form(request: Request, name: str, collection: Writing) -> Response:
+    """Train a model now."""
+    given = form_fields(await request.body())
+    await anyio.to_thread.run_sync(collection.train)
+    return way_back(name, given, "teach")
+
+
 # -- the API, where it does more than call one operation
 
 
@@ -137,7 +183,9 @@ def train(collection: Writing, body: Training) -> dict[str, Any]:
     """Train a model from the training data as it is now, and re-judge the stored pages. This may take a minute."""
     before = max((model["version"] for model in collection.models()), default=0)
     version = collection.train(rejudge=body.rejudge)
-    return {"said": f"model {version} is in use now", "first": before or version, "second": version}
+    effect = None if is_running(collection.folder) else collection.model_effect(version)
+    changed = f": {effect['said']}" if effect else ""
+    return {"said": f"model {version} is in use now{changed}", "first": before or version, "second": version}
 
 
 @router.post("/api/c/{name}/undo", tags=["teaching"])

@@ -1,4 +1,4 @@
-"""The crawl page: live figures, charts, notices with their remedies, and the controls to steer the crawl.
+"""The crawl page: live figures, newest finds, charts, notices with their remedies, and the controls of the crawl.
 
 A browser keeps a connection open and receives events (`text/event-stream`). All listeners of one collection share one
 `Watch`: it asks the crawl for its figures once a second as long as anybody listens. Where no crawl runs, the figures of
@@ -14,28 +14,30 @@ import asyncio
 import contextlib
 import dataclasses
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any, Literal
-from urllib.parse import parse_qs, quote, urlencode
+from urllib.parse import quote, urlencode
 
 import anyio.to_thread
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, Field
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 
 from opilio.crawl import Collection, Status
 from opilio.crawl.operations import OPERATIONS
-from opilio.crawl.operations.client import ask
-from opilio.errors import InputError, OpilioError
+from opilio.crawl.operations.client import ask, is_running
+from opilio.errors import CollectionBusy, InputError, OpilioError
 from opilio.frontier import covering, strategies
 from opilio.learn.remedies import CRAWL, Remedy
 from opilio.model import Outcome, OutcomeKind
 from opilio.model.url import host_name
 from opilio.settings import LimitSettings, Settings
 from opilio.topics import describe_marks
-from opilio.web.access import AllShelf, Reading, Render, Writing
+from opilio.web.access import AllShelf, Reading, Render, Writing, form_fields, way_back
 from opilio.web.shelf import Shelf
-from opilio.web.start import start_crawl
+from opilio.web.start import HOUR_S, MORE_PAGES, continue_crawl, limit_reached
+from opilio.web.teaching import taught
 
 EVERY_S = 1.0
 KEEP_ALIVE_S = 15.0  # silence after which a proxy might think the connection dead
@@ -44,6 +46,9 @@ ASK_TIMEOUT_S = 10.0
 SHOWN_MARKS = 40
 SHOWN_TOPICS = 100
 SHOWN_HOSTS = 8  # of each kind
+SHOWN_FINDS = 8
+STOP_S = 60.0  # so long may a crawl take to end before it goes on with other settings
+STOP_POLL_S = 0.1
 SHOWN_NOTICES = 3
 SHOWN_SEEDS = 10  # dead ones, of each outcome
 TITLES = {
@@ -169,6 +174,14 @@ class PolicyBody(BaseModel):
     n: int = Field(0, ge=0, description="For the strategy best-n-first.")
 
 
+class LimitsBody(BaseModel):
+    """When the crawl ends. What is not given stays as it is; 0: no limit."""
+
+    max_pages: int | None = Field(None, ge=0, description="Pages to store, with those there are.")
+    max_hours: float | None = Field(None, ge=0, description="Hours of crawling, earlier runs included.")
+    more_pages: int = Field(0, ge=0, description="Raise the limit of pages by so many.")
+
+
 @router.get("/c/{name}/watch", include_in_schema=False)
 def watch(request: Request, name: str, collection: Reading, pages: Render) -> HTMLResponse:
     """The running crawl, or the last one."""
@@ -179,6 +192,7 @@ def watch(request: Request, name: str, collection: Reading, pages: Render) -> HT
     ]
     shown = [topic for topic in census["topics"] if topic["pages"] or topic["waiting"] or topic["mark"] == "good"]
     marks = collection.series()["marks"][::-1]
+    finds = collection.finds(SHOWN_FINDS)
     state = RemedyState(name, status, collection.settings, {one["topic"]: one["mark"] for one in census["topics"]})
     return pages.render(
         request, "watch.html", name=name, place="watch", status=status, census=census, topics=shown[:SHOWN_TOPICS],
@@ -191,19 +205,33 @@ def watch(request: Request, name: str, collection: Reading, pages: Render) -> HT
         ],
         remedies=state.shown(census["remedies"]),
         strategies=sorted(strategies), now=describe(status), limit=status.limit or limit_of(collection.settings.limits),
+        limits=collection.settings.limits, more_pages=MORE_PAGES, finds=finds,
+        reached="" if status.running else limit_reached(status, collection.settings.limits),
+        **taught(collection, [one["url"] for one in finds]),
     )  # fmt: skip
 
 
 @router.post("/c/{name}/watch", include_in_schema=False)
 async def remedy_form(request: Request, name: str, collection: Writing) -> Response:
-    """Carry out a remedy, by a form of a browser without JavaScript."""
-    given = {key: values[-1] for key, values in parse_qs((await request.body()).decode("utf-8", "replace")).items()}
+    """Carry out a remedy, or press another button of the page, by a form of a browser without JavaScript."""
+    given = form_fields(await request.body())
+    operation = given.get("operation", "")
     try:
-        arguments = json.loads(given.get("arguments", ""))
+        if operation == "change_limits":
+            numbers = json.loads(given.get("arguments", "{}"))
+            await anyio.to_thread.run_sync(limits, collection, LimitsBody.model_validate(numbers | _filled(given)))
+        elif operation == "policy" and "arguments" not in given:
+            await anyio.to_thread.run_sync(policy, collection, PolicyBody.model_validate(given))
+        else:
+            arguments = json.loads(given.get("arguments", ""))
+            await anyio.to_thread.run_sync(carry_out, collection, operation, arguments)
     except ValueError:
-        raise InputError("the form names no remedy", "Reload the page, then try again.") from None
-    await anyio.to_thread.run_sync(carry_out, collection, given.get("operation", ""), arguments)
-    return RedirectResponse(f"/c/{quote(name, safe='')}/watch", 303)
+        raise InputError("the form cannot be read", "Reload the page, then try again.") from None
+    return way_back(name, {}, "watch")
+
+
+def _filled(given: Mapping[str, str]) -> dict[str, str]:
+    return {name: given[name] for name in ("max_pages", "max_hours") if given.get(name)}
 
 
 def limit_of(limits: LimitSettings) -> str:
@@ -285,7 +313,7 @@ class RemedyState:
     def _state(self, remedy: Mapping[str, Any]) -> str:
         operation, given = remedy["operation"], remedy["arguments"]
         if operation == CRAWL:
-            return self._state_of_crawl(given["settings"], retries=given.get("retry_failed", False))
+            return self._state_of_crawl(given["settings"])
         if operation == "stop":
             return "now" if self.status.running else "done"
         if operation == "resume":
@@ -297,7 +325,7 @@ class RemedyState:
             return "done" if self.status.strategy == given["strategy"] else "now"
         return "now"
 
-    def _state_of_crawl(self, settings: Mapping[str, Any], *, retries: bool) -> str:
+    def _state_of_crawl(self, settings: Mapping[str, Any]) -> str:
         """Settings cannot be changed while a crawl runs."""
         if None in settings.values():
             return "by hand"
@@ -305,7 +333,7 @@ class RemedyState:
             return "later"
         now = dataclasses.asdict(self.settings)
         parts = (name.split(".") for name in settings)
-        return "done" if not retries and all(now[s][n] == settings[f"{s}.{n}"] for s, n in parts) else "now"
+        return "done" if all(now[s][n] == settings[f"{s}.{n}"] for s, n in parts) else "now"
 
 
 def carry_out(collection: Collection, operation: str, arguments: Mapping[str, Any]) -> str:
@@ -314,13 +342,23 @@ def carry_out(collection: Collection, operation: str, arguments: Mapping[str, An
         settings = arguments.get("settings", {})
         if not settings.keys() <= REMEDY_SETTINGS:
             raise InputError("a remedy cannot change these settings", "Use `opilio crawl FOLDER --set`.")
-        collection.change_settings(settings)
-        start_crawl(collection.folder, retry_failed=bool(arguments.get("retry_failed")))
-        return "the crawl goes on"
+        if settings:
+            _end_crawl(collection)
+            collection.change_settings(settings)
+        return continue_crawl(collection, int(arguments.get("more_pages", 0)))
     if operation not in _DONE:
         raise InputError(f"{operation!r} is no remedy", "`opilio census FOLDER` shows those there are.")
     result = getattr(collection, operation)(**OPERATIONS[operation].check(arguments))
     return _DONE[operation](arguments, result)
+
+
+def _end_crawl(collection: Collection) -> None:
+    """Stop the crawl if one runs, and wait until it has ended: settings can be changed then."""
+    until_s = time.monotonic() + STOP_S
+    while collection.stop() or is_running(collection.folder):
+        if time.monotonic() > until_s:
+            raise CollectionBusy("the crawl is still ending", "Try again in a moment.")
+        time.sleep(STOP_POLL_S)
 
 
 _DONE: dict[str, Callable[[Mapping[str, Any], Any], str]] = {
@@ -328,9 +366,10 @@ _DONE: dict[str, Callable[[Mapping[str, Any], Any], str]] = {
     "train": lambda _, version: f"model {version} is in use now",
     "policy": lambda given, running: f"ordered by {given['strategy']}{'' if running else ' from the next crawl on'}",
     "stop": lambda _, running: "stopping" if running else "no crawl runs",
+    "pause": lambda _, running: "paused" if running else "no crawl runs",
     "resume": lambda _, running: "the crawl goes on" if running else "no crawl runs",
 }
-"""The remedies that are one operation, and what is said when it is done."""
+"""The remedies and controls that are one operation, and what is said when it is done."""
 
 
 # -- the API, where it does more than call one operation
@@ -371,6 +410,17 @@ def steer_host(collection: Writing, wish: HostWish) -> dict[str, Any]:
     urls = collection.boost_host(wish.host, wish.factor)
     how = f"is boosted {wish.factor:g} times" if wish.factor > 1 else "is no longer boosted"
     return {"said": f"{wish.host} {how}; {urls:,} of its URLs are queued", "urls": urls}
+
+
+@router.post("/api/c/{name}/limits", tags=["crawl"])
+def limits(collection: Writing, body: LimitsBody) -> dict[str, Any]:
+    """Change when the crawl ends: at once when one runs, else from the next crawl on."""
+    max_pages = body.max_pages
+    if body.more_pages:
+        max_pages = max(collection.settings.limits.max_pages, collection.status().pages) + body.more_pages
+    running = collection.change_limits(max_pages, None if body.max_hours is None else body.max_hours * HOUR_S)
+    said = f"the crawl ends at: {limit_of(collection.settings.limits)}"
+    return {"said": said + ("" if running else ", from the next crawl on")}
 
 
 @router.post("/api/c/{name}/policy", tags=["crawl"])

@@ -225,6 +225,19 @@ def neighbours(at: Context, url: str, most: int = 12) -> dict[str, Any]:
     return portal.neighbours(at.store, address_of(url), most)
 
 
+@operation(
+    READS,
+    rest=Route("GET", "finds", "browse"),
+    about={"limit": Meta(ge=1, le=100, description="How many pages.")},
+)
+def finds(at: Context, limit: int = 8) -> list[dict[str, Any]]:
+    """The relevant pages that were fetched last, each with a sentence about it (`summary`) and the words that spoke for
+    it (`reasons`). Seeds and examples that you gave are left out."""
+    from opilio.search import portal  # noqa: PLC0415
+
+    return portal.finds(at.store, limit, at.settings.classify.classifier)
+
+
 # -- link analysis
 
 _ABOUT_DISTILL = {

@@ -230,6 +230,50 @@ def _order_settings(strategy: str, order_by: str, n: int) -> dict[str, Any]:
     return {**changes, "frontier.n": n} if n else changes
 
 
+# -- limits
+
+
+@caller_operation(
+    STEERS,
+    about={
+        "max_pages": Meta(ge=0, description="Pages to store, with those there are; 0: no limit."),
+        "max_time_s": Meta(ge=0, description="Seconds of crawling, earlier runs included; 0: no limit."),
+    },
+)
+def change_limits(client: OperationClient, max_pages: int | None = None, max_time_s: float | None = None) -> bool:
+    """Change when the crawl ends: at once when one runs (returns True), else from the next crawl on.
+
+    A limit that is not given stays.
+    """
+    changes = _limit_settings(max_pages, max_time_s)
+    if not changes:
+        raise InputError("no limit is given", "Give a number of pages, or a time.")
+    with changing(client.folder) as now:
+        settings = override(now, changes)
+        running = client.call(_change_limits, max_pages, max_time_s)
+        client.settings = settings
+        write_settings(client.folder, settings)
+    return running
+
+
+@operation(STEERS)
+def _change_limits(at: Context, max_pages: int | None, max_time_s: float | None) -> bool:
+    """Change the limits of the running crawl. Returns False when no crawl runs."""
+    return False
+
+
+@_change_limits.live
+def _(crawl: LiveCrawl, max_pages: int | None, max_time_s: float | None) -> bool:
+    engine = crawl.engine
+    engine.settings = override(engine.settings, _limit_settings(max_pages, max_time_s), "limits")
+    return True
+
+
+def _limit_settings(max_pages: int | None, max_time_s: float | None) -> dict[str, Any]:
+    given = {"limits.max_pages": max_pages, "limits.max_time_s": max_time_s}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 # -- hosts
 
 

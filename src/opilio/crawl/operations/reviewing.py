@@ -34,12 +34,58 @@ def feedback(at: Context, url: str, verdict: str, topic: str | None = None) -> d
     """Say of a page that it is `relevant`, `irrelevant`, or that it `belongs` to a topic; returns what was changed.
 
     The topic is by default the one that the page is in. A running crawl learns from it at once; otherwise the next
-    training does, and `pending` counts the changes until then.
+    training does, and `pending` counts the changes until then. `undo_feedback` takes `moment_us`.
     """
     from opilio.learn.feedback import give_feedback  # noqa: PLC0415
 
-    with recording_changes(at.store):
-        return give_feedback(at.store, address_of(url, ADDRESS_HINT), verdict, topic or None)
+    with recording_changes(at.store) as moment_us:
+        said = give_feedback(at.store, address_of(url, ADDRESS_HINT), verdict, topic or None)
+    return {**said, "moment_us": moment_us}
+
+
+@operation(
+    WRITES,
+    timeout_s=CLUSTER_TIMEOUT_S,
+    rest=Route("POST", "feedback/pages", "teaching"),
+    about={
+        "oids": Meta(description="The numbers of the pages, such as those of a cluster."),
+        "verdict": Meta(description="relevant or irrelevant.", extra_json_schema={"enum": ["relevant", "irrelevant"]}),
+        "topic": Meta(description="The topic that is meant; by default the one that each page is in."),
+    },
+)
+def feedback_on_pages(at: Context, oids: Sequence[int], verdict: str, topic: str | None = None) -> dict[str, Any]:
+    """Say of many pages, such as a cluster, that they are `relevant` or `irrelevant`.
+
+    Returns how many `pages` became examples or counter-examples. `undo_feedback` takes `moment_us`.
+    """
+    from opilio.learn.feedback import give_feedback_on_pages  # noqa: PLC0415
+
+    with recording_changes(at.store) as moment_us:
+        said = give_feedback_on_pages(at.store, oids, verdict, topic or None)
+    return {**said, "moment_us": moment_us}
+
+
+@operation(
+    WRITES,
+    rest=Route("POST", "feedback/undo", "teaching"),
+    about={
+        "moment_us": Meta(description="As `feedback` returns it, or `feedback_given`."),
+        "url": Meta(description="Undo it for this page only; by default for all pages that it was said of."),
+    },
+)
+def undo_feedback(at: Context, moment_us: int, url: str = "") -> dict[str, Any]:
+    """Undo feedback: the training data is what it was. What was said of a page since then stays."""
+    from opilio.learn.feedback import undo_feedback  # noqa: PLC0415
+
+    return undo_feedback(at.store, moment_us, address_of(url, ADDRESS_HINT) if url else "")
+
+
+@operation(READS)
+def feedback_given(at: Context, urls: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """What you have said of some pages, by URL: `verdict`, `topic`, and `moment_us` for `undo_feedback`."""
+    from opilio.learn.feedback import feedback_given  # noqa: PLC0415
+
+    return feedback_given(at.store, urls)
 
 
 @operation(READS, rest=Route("GET", "pending", "teaching"))

@@ -229,6 +229,22 @@ def compare_topics(at: Context, first: int, second: int) -> dict[str, Any]:
     return compared.compare_topics(at.store, first, second)
 
 
+@operation(
+    READS,
+    rest=Route("GET", "models/effect", "teaching"),
+    about={"version": Meta(description="The version of a model; 0: the newest that learned from you.")},
+)
+def model_effect(at: Context, version: int = 0) -> dict[str, Any] | None:
+    """What a model changed among the pages about which you have said nothing: how many left the wanted topics, and how
+    many joined them, since the model before it. None when there is nothing to compare.
+
+    By default, of the newest model that learned from you. `compare_topics` of `first` and `second` lists the pages.
+    """
+    from opilio.learn import models as compared  # noqa: PLC0415
+
+    return compared.model_effect(at.store, version)
+
+
 @operation(WRITES, timeout_s=LONG_TIMEOUT_S, rest=Route("POST", "models/use", "teaching"), about={"version": VERSION})
 def use_model(at: Context, version: int) -> int:
     """Judge by an older model again. It gets a new version, which is returned; stored pages are re-judged."""

@@ -88,6 +88,34 @@ document.addEventListener("submit", (event) => {
   send(form, event.submitter);
 });
 
+// Feedback: a row with data-feedback shows what was said of it, with an undo, in place of its buttons. A form outside of
+// its row names it in data-row. What is refused is greyed.
+document.addEventListener("answered", (event) => {
+  const form = event.target;
+  const row = form.dataset.row ? document.getElementById(form.dataset.row) : form.closest("[data-feedback]");
+  if (!row) return;
+  const isUndo = "given" in form.dataset;
+  const given = row.querySelector("[data-given]");
+  row.querySelector("[data-open]").hidden = !isUndo;
+  given.hidden = isUndo;
+  row.classList.toggle("refused", !isUndo && event.detail.verdict === "irrelevant");
+  if (isUndo) return;
+  given.querySelector("[data-said]").textContent = event.detail.said;
+  const undo = given.querySelector("button");
+  undo.form.elements.moment_us.value = event.detail.moment_us;
+  undo.focus();
+});
+
+// After feedback: how many changes no model has learned yet. The crawl page renews itself.
+document.addEventListener("answered", async (event) => {
+  const old = document.querySelector("[data-taught]");
+  if (!old || old.closest("[data-part]") || !(event.target.dataset.row || event.target.closest("[data-feedback]"))) return;
+  const response = await fetch(location.href, { credentials: "same-origin" });
+  if (!response.ok) return;
+  const fresh = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("[data-taught]");
+  if (fresh) old.replaceWith(document.adoptNode(fresh));
+});
+
 document.addEventListener("keydown", (event) => {
   const find = document.getElementById("find");
   const typing = /^(INPUT|TEXTAREA|SELECT)$/.test(document.activeElement.tagName);
