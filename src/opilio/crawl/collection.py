@@ -390,6 +390,7 @@ class Collection:
     topic_pages = method(browse.topic_pages)
     page = method(browse.page)
     pages = method(browse.pages)
+    pictures = method(browse.pictures)
     neighbours = method(browse.neighbours)
     finds = method(browse.finds)
     distill = method(browse.distill)

@@ -18,6 +18,8 @@ from opilio.settings import Settings
 
 MAX_SITEMAP_BYTES = 50 * 2**20  # sitemaps.org
 MAX_PROBE_BYTES = 1024  # that something comes is all that matters
+ICON_SHARE = 10
+"""An icon may have a tenth of the bytes of a picture."""
 
 
 class Response(NamedTuple):
@@ -51,16 +53,6 @@ class Transport(Protocol):
         """Close connections and cancel open requests."""
 
 
-def body_limits(settings: Settings) -> dict[LeaseKind, BodyLimits]:
-    """Which bodies are accepted, by what is fetched."""
-    return {
-        LeaseKind.PAGE: BodyLimits(accept=settings.fetch.accept, cut_text_bytes=settings.fetch.cut_bytes),
-        LeaseKind.HOST: BodyLimits(max_bytes=settings.robots.max_bytes, cut=True),
-        LeaseKind.SITEMAP: BodyLimits(max_bytes=MAX_SITEMAP_BYTES),
-        LeaseKind.PROBE: BodyLimits(max_bytes=MAX_PROBE_BYTES, cut=True),
-    }
-
-
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 
 _OUTCOMES: dict[int, Outcome] = {
@@ -83,6 +75,19 @@ _OUTCOMES: dict[int, Outcome] = {
     # libcurl rejects a URL that we accept: neither a retry nor blaming the host would help.
     pycurl.E_URL_MALFORMAT: Outcome.UNREADABLE,
 }
+
+
+def body_limits(settings: Settings) -> dict[LeaseKind, BodyLimits]:
+    """What is accepted for each kind of lease."""
+    fetching = settings.fetch
+    return {
+        LeaseKind.PAGE: BodyLimits(accept=fetching.accept, cut_text_bytes=fetching.cut_bytes),
+        LeaseKind.HOST: BodyLimits(max_bytes=settings.robots.max_bytes, cut=True),
+        LeaseKind.SITEMAP: BodyLimits(max_bytes=MAX_SITEMAP_BYTES),
+        LeaseKind.PROBE: BodyLimits(max_bytes=MAX_PROBE_BYTES, cut=True),
+        LeaseKind.PICTURE: BodyLimits(max_bytes=fetching.max_picture_bytes),
+        LeaseKind.ICON: BodyLimits(max_bytes=fetching.max_picture_bytes // ICON_SHARE),
+    }
 
 
 def outcome_of_status(status: int, location: str, url: str) -> tuple[Outcome, str, str]:

@@ -163,6 +163,35 @@ class Frontier:
         self._turns.rotate(-len(leases))
         return leases
 
+    def request(self, lease: Lease, now_s: float) -> Lease | Outcome | None:
+        """Request something that is no URL of the crawl, with the politeness of every request.
+
+        Returns the lease, or that of the host's robots.txt, which comes first; why it may not be requested; or None
+        when the host is not ready.
+        """
+        origin = self.origin(lease.url)
+        if origin.host.rejection is not None:
+            return origin.host.rejection
+        if origin.state is HostState.BAD and origin.problem is not None:
+            return origin.problem
+        if self._wants_too_long_a_delay(origin) or (origin.rules is not None and not origin.rules.allows(lease.url)):
+            return Outcome.ROBOTS
+        if not self._table.is_ready(origin, now_s):
+            return None
+        if self._must_contact(origin, now_s):
+            return self.lease_contact(origin)
+        return self._lease(origin.host, lease)
+
+    def has_queued(self, host: Host) -> bool:
+        """Whether URLs of a host are queued in memory."""
+        lanes = (queue.lanes.get(origin) for queue in self._turns for origin in host.origins.values())
+        return any(lane.heap for lane in lanes if lane is not None)
+
+    def _must_contact(self, origin: Origin, now_s: float) -> bool:
+        """Whether an origin's robots.txt is to be read first: it never was, or too long ago."""
+        max_age_s = self.settings.robots.max_age_s
+        return not origin.contacted_s or (self.settings.robots.obey and origin.contacted_s + max_age_s < now_s)
+
     def next_event_s(self) -> float | None:
         """When a host is ready again or a URL is due for another try; None when nothing waits for time."""
         times = (self._table.next_s(), self.tiers.retries.next_s())
@@ -182,8 +211,7 @@ class Frontier:
         if not self._table.is_ready(origin, now_s):
             queue.park(lane)
             return None
-        max_age_s = self.settings.robots.max_age_s
-        if not origin.contacted_s or (self.settings.robots.obey and origin.contacted_s + max_age_s < now_s):
+        if self._must_contact(origin, now_s):
             queue.park(lane)
             return self.lease_contact(origin)
         if origin.pending_sitemaps:

@@ -152,7 +152,7 @@ def _spell_out(store: Store, explained: Sequence[tuple[dict[str, Any], str, str]
         features = [reason["feature"] for step in one["steps"] for reason in step["reasons"]]
         features += [word for step in one["steps"] for word in step["missing"]]
         parts = [stem for feature in features if (found := _STEMS.fullmatch(feature)) for stem in found[2].split()]
-        stems = {one: int(one[1:]) & 0xFFFFFFFF if one.startswith("#") else term_of(one) for one in parts}
+        stems = {part: int(part[1:]) & 0xFFFFFFFF if part.startswith("#") else term_of(part) for part in parts}
         spelled.append((one, stems, spellings([(f"{one['title']}\n{text}", language)], set(stems.values()))))
     others = whole_words(store, {term for _, stems, own in spelled for term in stems.values() if term not in own})
     for one, stems, own in spelled:

@@ -35,6 +35,7 @@ from opilio.model.visit import (
     LeaseKind,
     Link,
     LinkKind,
+    Picture,
     Region,
     Visit,
 )
@@ -56,6 +57,7 @@ __all__ = [
     "Outcome",
     "OutcomeKind",
     "Phase",
+    "Picture",
     "Region",
     "TrainingCause",
     "TrainingReason",

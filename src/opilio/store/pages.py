@@ -14,6 +14,7 @@ import duckdb
 from opilio.model import RELEVANT, host_of, registered_domain, url_key
 from opilio.model.url import spellings
 from opilio.store.database import Store
+from opilio.store.pictures import shown_pictures
 from opilio.topics.hierarchy import ROOT
 from opilio.topics.tree import OTHERS
 
@@ -523,7 +524,11 @@ def describe(cursor: duckdb.DuckDBPyConnection, oids: Iterable[int]) -> dict[int
     if not wanted:
         return {}
     rows = cursor.execute(_DESCRIBED, {"oids": wanted}).fetchall()
-    return {row[0]: dict(zip(_DESCRIBED_NAMES, row, strict=True)) | {"host": host_of(row[1])} for row in rows}
+    pictures = shown_pictures(cursor, wanted)
+    return {
+        row[0]: dict(zip(_DESCRIBED_NAMES, row, strict=True)) | {"host": host_of(row[1])} | pictures[row[0]]
+        for row in rows
+    }
 
 
 class QueueEntry(NamedTuple):

@@ -24,7 +24,7 @@ class RecordedTransport:
         settings = settings or Settings()
         self.web = web
         self._obey_robots = settings.robots.obey
-        self._terms = body_limits(settings)
+        self._limits = body_limits(settings)
 
     async def fetch(self, lease: Lease) -> Response:
         """The recorded answer; see `Transport.fetch`."""
@@ -32,7 +32,7 @@ class RecordedTransport:
         if lease.kind is LeaseKind.HOST and not self._obey_robots:
             return Response(Fetch(Outcome.OK, ip=ADDRESS, started_s=started_s))
         head, body, _ = answer_of(self.web, lease.url)
-        transfer = Transfer(self._terms[lease.kind])
+        transfer = Transfer(self._limits[lease.kind])
         wanted = True
         for line in head.splitlines(keepends=True):
             wanted = transfer.on_header(line) is not STOP and wanted
