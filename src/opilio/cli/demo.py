@@ -200,7 +200,7 @@ def _truth(collection: Collection, web: LocalWeb, topics: list[str]) -> str:
         f"  this web knows the topics of its pages: {found.on_topic / max(1, found.fetched):.0%} of the pages fetched "
         f"are on a topic of the bookmarks (of all its pages, {there_are / len(web.pages):.0%} are)\n"
         f"  {found.accepted} pages were judged relevant; {found.precision:.0%} of them are on the topic that they are "
-        f"filed under, and with them {found.recall:.0%} of the pages on a topic were found"
+        f"filed under, and with them {found.recall:.0%} of the fetched pages on a topic were found"
     )
 
 
