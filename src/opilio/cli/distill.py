@@ -13,7 +13,7 @@ from opilio.cli.operations import Called, operation_command
 from opilio.cli.tables import print_table
 from opilio.crawl import Collection
 from opilio.crawl.operations import crawling
-from opilio.distill import METHODS, STORED_METHODS
+from opilio.distill import DEFAULT_METHOD, METHODS, STORED_METHODS
 
 BAR_CELLS = 12  # tables have 80 columns
 _FIGURES = ("pages", "relevant", "itself", "waiting")
@@ -83,7 +83,11 @@ def bar(value: int, most: int) -> str:
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--topic", default=None, help="Only this topic and those below it; by default all wanted topics.")
-@click.option("--method", type=click.Choice(list(METHODS)), help="By default that of the setting distill_method.")
+@click.option(
+    "--method",
+    type=click.Choice(list(METHODS)),
+    help="By default that of the setting distill_method; with --search, weighted instead of focus.",
+)
 @click.option(
     "--search", default="", metavar="QUESTION", help="Only the pages that match, and their neighbourhood; not stored."
 )
@@ -107,8 +111,11 @@ def distill(
     opilio distill birds --search "barn owl" --topic "Birds / Owls"
     """
     collection = Collection(folder)
+    chosen = collection.settings.frontier.distill_method
+    if search and chosen == "focus":  # which goes by relevance, and cannot start from given pages
+        chosen = DEFAULT_METHOD
     if search or no_store or method not in (None, *STORED_METHODS):
-        report = collection.distill(topic, method or collection.settings.frontier.distill_method, top, search=search)
+        report = collection.distill(topic, method or chosen, top, search=search)
     else:
         report = collection.analyse_links(topic, method or "", top)
     if as_json:
