@@ -29,7 +29,7 @@ from running_crawls import crawl_beside, paused, wait_for, wait_until
 from web_portal import TOKEN, Portal
 
 API = "/api/c/collection"
-MARKED = "'Investment' is good now; 'Investment / Mutual funds' is covered by a good topic above (subsumed) now"
+MARKED = "'Investment' is wanted now; 'Investment / Mutual funds' is part of a wanted topic above now"
 
 
 def made(folder: Path, relevances: list[float]) -> Store:

@@ -77,13 +77,17 @@ def test_pages_and_commands_use_plain_words(crawled_taught: Path, tmp_path: Path
     [[url]] = collection.sql("SELECT url FROM collection ORDER BY relevance, url LIMIT 1").rows
     with Portal(tmp_path) as portal:
         shown = {where: portal.get(f"/c/{name.replace(' ', '%20').replace('&', '%26')}/{where}", **asked)[1]
-                 for where, asked in (("", {}), ("watch", {}), ("topic", {"topic": "OTHERS"}), ("search", {"q": "hash"}),
+                 for where, asked in (("", {}), ("watch", {}), ("teach", {}), ("topic", {"topic": "OTHERS"}), ("search", {"q": "hash"}),
                                       ("page", {"url": url}))}  # fmt: skip
     for where, text in shown.items():
         visible = re.sub(r'href="[^"]*"|value="[^"]*"', "", text)
         assert not JARGON.search(visible), (where, JARGON.search(visible))
     assert re.search(r'title="relevance 1\.00[^"]*">sure<', shown[""])
     assert "<h1>Off topic</h1>" in shown["topic"]
+    keywords = re.findall(r'class="quiet words">([^<]*)<', shown["teach"])
+    assert keywords and not {"of", "the", "and", "in"} & {
+        word.strip(" …") for line in keywords for word in line.split(",")
+    }
     for command in (["explain", str(collection.folder), url], ["topics", "list", str(collection.folder)]):
         said = CliRunner().invoke(cli, command, catch_exceptions=False).output
         assert not JARGON.search(said) and "expected precision 0.00" not in said

@@ -11,7 +11,6 @@ from typing import Any
 
 import duckdb
 
-from opilio.analyze.terms import ENGLISH_STOP_WORDS
 from opilio.errors import InputError
 from opilio.learn import explain_link
 from opilio.learn.explanations import TEXT_NOT_KEPT, current_model, explain_pages, words_for
@@ -287,7 +286,7 @@ def _about(counted: CountedTopics, kcid: int, examples: list[TopicExample], tota
     above = [counted.records[number] for number in counted.hierarchy.line(kcid)[:-1]]
     return summary(counted, kcid) | {
         "above": [{"name": higher.name, "topic": higher.path} for higher in above],
-        "keywords": [word for word in dict.fromkeys(record.keywords) if word not in ENGLISH_STOP_WORDS][:KEYWORDS],
+        "keywords": list(dict.fromkeys(record.keywords))[:KEYWORDS],
         "description": record.description,
         "subtopics": [
             summary(counted, child)

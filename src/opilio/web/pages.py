@@ -12,6 +12,7 @@ from fastapi import Request
 from starlette.responses import HTMLResponse
 
 import opilio
+from opilio.analyze.terms import ENGLISH_STOP_WORDS
 from opilio.model.visit import certainty
 from opilio.topics.tree import OFF_TOPIC, OTHERS
 from opilio.web.front import letter, tone
@@ -36,6 +37,7 @@ def environment() -> jinja2.Environment:
         "score": lambda value: "" if value is None else f"{value:.2f}",
         "topic": lambda topic: OFF_TOPIC if topic in ("", OTHERS) else topic,
         "certainty": certainty,
+        "telling": lambda words: [word for word in words if word not in ENGLISH_STOP_WORDS],
         "sentence": lambda text: text[:1].upper() + text[1:],
         "when": when,
         "outside": outside,
