@@ -156,8 +156,18 @@ def _found(draw: random.Random, crawl: Any, stored: Any, asked: Any, kcids: Sequ
     visits = [_visit(row["oid"], row["lastvisited"], "page", row["outcome"]) for row in asked]
     visits += [_visit(-1 - sid, at(900), "host", "ok") for sid in {row["sid"] for row in crawl}]
     visits.append(_visit(-(2**40) - 1, at(950), "sitemap", "ok"))
+    named = [
+        {"oid": row["oid"], "sid": row["sid"], "picture": f"{row['url'][:-1]}.png", "icon": "http://icons.test/i.png"}
+        for row in stored
+    ]
+    addresses = {row["picture"] for row in named} | {f"http://{host_of(row['url'])}/favicon.ico" for row in crawl}
     return {
         "pages": pages,
+        "page_pictures": named,
+        "pictures": [
+            {"url": url, "kind": "picture", "visited": at(960), "outcome": "ok", "data": url.encode()}
+            for url in sorted({*addresses, "http://icons.test/i.png", "http://gone.test/no-page-names-it.png"})
+        ],
         "links": links,
         "past_links": [
             {

@@ -58,6 +58,8 @@ def filled(store: Store) -> Store:
         batch.robots.add(sid, NOW_S, "User-agent: *\nDisallow:")
     batch.lexicon.add(1, "cycl")
     batch.lexicon.add(1, "cycl")
+    batch.page_pictures.add(1, 0, "http://host0.test/1.png", "")
+    batch.pictures.add("http://host0.test/1.png", "picture", NOW_S, "ok", "image/png", 200, 100, b"x")
     batch.redirects.add(12, 13, 301)
     batch.duplicates.add(14, 3, "content")
     for kcid, pcid, name, kind in ((0, None, "", "path"), (1, 0, "investment", "path"), (2, 1, "mutual funds", "good")):

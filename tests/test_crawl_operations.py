@@ -167,6 +167,7 @@ READINGS: dict[str, dict[str, Any]] = {
     "topic_pages": {"topic": TOPIC, "per_page": 5},
     "page": {"url": "PAGE"},
     "pages": {"urls": ["PAGE"]},
+    "pictures": {"urls": ["http://directory.test/favicon.ico"]},
     "neighbours": {"url": "PAGE"},
     "distill": {"topic": None, "top": 3},
     "query": {"sql": "SELECT url, visited FROM pages JOIN crawl USING (oid) ORDER BY url LIMIT 3"},

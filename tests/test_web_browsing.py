@@ -200,7 +200,7 @@ def test_a_browser_walks_from_the_front_to_a_page_and_its_neighbour(portal: Port
         near.focus()
         page.keyboard.press("Enter")
         page.wait_for_function("!document.title.includes('alert')")
-        assert page.locator("svg").count() == 1
+        assert page.locator("svg.drawing").count() == 1
 
 
 def test_a_crawl_that_runs_answers_for_the_portal(make_taught: MakeTaught) -> None:

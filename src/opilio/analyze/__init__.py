@@ -11,7 +11,7 @@ Invariants, however broken or hostile the bytes are:
 plug in). A reader turns bytes into *content*: title, text and links (`content.py`). The reader of HTML (`html.py`) has
 the page parsed and rendered as text (`markup.py`, the only module that knows the parser library) and reads the
 rendered text line by line (`layout.py`): visible text, main text, and for each link its anchor text, the text around
-it and its region. Addresses are resolved by `targets.py`.
+it and its region. Addresses are resolved by `targets.py`. `pictures.py` recognises pictures.
 
 The analyzer then adds what all formats share: language (`language.py`), terms (`terms.py`) and the sketch that finds
 near duplicates (`sketch.py`).

@@ -95,7 +95,13 @@ class Analyzer:
             link_words=words.stems,
             link_words_in=words.inside,
             link_words_around=words.around,
+            picture=self._resolved(content.picture, content, url),
+            icon=self._resolved(content.icon, content, url),
         )
+
+    def _resolved(self, href: str, content: Content, url: str) -> str:
+        """The URL of a picture or icon; '' if there is none, or it is embedded in the page."""
+        return self._targets.relative_to(base_of(content.base or url))[href].url if href else ""
 
     def _directives(self, content: Content, headers: Mapping[str, str]) -> Directives:
         if not self._robots.obey_meta:

@@ -39,6 +39,9 @@ class Content:
     """As written, not yet resolved."""
     base: str = ""
     """What addresses on the page are relative to, if not its own URL."""
+    picture: str = ""
+    """As written, like `canonical`; and so is the next."""
+    icon: str = ""
     robots: tuple[tuple[str, str], ...] = ()
     """Directives for crawlers: pairs of addressee ('robots' or a crawler's name) and value ('noindex, nofollow')."""
 

@@ -14,6 +14,7 @@ from opilio.analyze.content import Content, Source
 from opilio.analyze.formats import FORMATS
 from opilio.analyze.layout import MAX_ANCHOR_CHARS, Layout, Place
 from opilio.analyze.markup import BLANK, Markup, RawLink, read_markup
+from opilio.analyze.pictures import icon_of
 from opilio.analyze.targets import base_of
 from opilio.model import Link, LinkKind, Region, normalize
 
@@ -54,6 +55,8 @@ def read_html(body: bytes, source: Source) -> Content | None:
         links_dropped=dropped,
         canonical=next((relation.href for relation in page.relations if "canonical" in relation.rel.split()), ""),
         base=_base(page, source),
+        picture=metas.get("og:image") or metas.get("twitter:image") or metas.get("og:image:url") or page.picture,
+        icon=icon_of([(relation.rel, relation.href) for relation in page.relations]),
         robots=tuple(pair for pair in page.metas if pair[0] in (EVERYONE, OUR_NAME)),
     )
 

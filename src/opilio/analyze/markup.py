@@ -11,6 +11,7 @@ is done with preformatted text that contains links, which would have no spans.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import islice
 from operator import itemgetter
 
 import msgspec
@@ -22,6 +23,9 @@ from opilio.model import LinkKind
 BLANK = "\x01"
 """Represents a link without text in the rendered text."""
 _BREAK = "\x02"
+MIN_WIDTH, MIN_HEIGHT = 200, 120
+"""Pixels: smaller pictures in a page are decoration."""
+MAX_PICTURES = 200
 READ_PER_LINK = 4
 """Links that are read for each one that a page may have, because repeated ones count once."""
 
@@ -48,6 +52,8 @@ _OTHER_BLOCKS = frozenset(
 )
 _BLOCKS = tuple(_PLAIN_BLOCKS | _OTHER_BLOCKS)
 _ENDING_BLOCKS = _PLAIN_BLOCKS | {"body", "html"}
+_FIGURES, _FRAME = frozenset({"figure"}), frozenset({"header", "nav", "footer", "aside"})
+_MAX_ABOVE = 32
 _CELLS = ("td", "th", "button", "label")
 _HEAD = ("title", "meta", "base", "link")
 _LINKS = {
@@ -116,6 +122,8 @@ class Markup:
     metas: list[tuple[str, str]] = field(default_factory=list)
     """Pairs of lower-case name (or property, or http-equiv with a leading '@') and content."""
     relations: list[Relation] = field(default_factory=list)
+    picture: str = ""
+    """The address of the first large picture of the content."""
     links: list[RawLink] = field(default_factory=list)
     links_ignored: int = 0
     text: str = ""
@@ -133,6 +141,7 @@ def read_markup(body: bytes, charset: str, max_links: int) -> Markup:
     root = document.root
     page = Markup(document.encoding or "", (root.attr("lang") or root.attr("xml:lang") or "") if root else "")
     _read_head(document, page)
+    page.picture = _first_large_picture(document)
     expected = _read_links(document, page, max_links * READ_PER_LINK)
     has_breaks = _flatten(document)
     page.text, spans = document.to_annotated_text(_SPANS, _OPTIONS)
@@ -200,6 +209,33 @@ def _read_head(document: Document, page: Markup) -> None:
             element.clear()  # never visible, wherever it is
         elif not page.base:
             page.base = element.attr("href") or ""
+
+
+def _first_large_picture(document: Document) -> str:
+    """The address of the first picture that is declared to be large, or stands in a figure without a size."""
+    for image in islice(document.iter_elements("img"), MAX_PICTURES):
+        src, width, height = image.attr("src") or "", image.attr("width") or "", image.attr("height") or ""
+        if not src or src.startswith("data:"):
+            continue
+        if width.isdecimal() and height.isdecimal():
+            is_large = int(width[:5]) >= MIN_WIDTH and int(height[:5]) >= MIN_HEIGHT
+        else:
+            is_large = _is_below(image, _FIGURES) and not width and not height
+        if is_large and not _is_below(image, _FRAME):
+            return src
+    return ""
+
+
+def _is_below(element: Element, tags: frozenset[str]) -> bool:
+    """Whether an element is inside one with such a tag, a few steps above it."""
+    above = element.parent
+    for _ in range(_MAX_ABOVE):
+        if not isinstance(above, Element):
+            return False
+        if above.tag in tags:
+            return True
+        above = above.parent
+    return False
 
 
 def _read_links(document: Document, page: Markup, max_links: int) -> int:

@@ -11,8 +11,8 @@ hundred others (`commits.py`).
 In the background of a crawl, `teacher.py` trains models, `distiller.py` finds hubs and authorities, `watcher.py` looks
 for trouble, `asker.py` chooses questions to the user, `phases.py` switches from learning to harvest, `steering.py`
 carries out what the user wants, `refresher.py` queues stored pages that are due again, `forgetting.py` visited pages
-that are found again, `indexer.py` keeps the search index, and `shipping.py` and `forwarder.py` send WARC files and URLs
-elsewhere.
+that are found again, `pictures.py` fetches the pictures of relevant pages, `indexer.py` keeps the search index, and
+`shipping.py` and `forwarder.py` send WARC files and URLs elsewhere.
 
 Everything that a user can ask of a collection is an operation, declared once (`operations/`). `Collection` has a method
 for each, and hides whether a crawl runs: while one does, it carries the operation out (`control.py`); otherwise the

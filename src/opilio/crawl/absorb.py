@@ -1,7 +1,8 @@
 """The absorber: what a visit changes in the URL's state, its host, the frontier, and the rows of the next transaction.
 
 Plain code without I/O: visits in, changed frontier and a filled batch out. `Absorber` decides what becomes of a page.
-It has the `Ledger` (the state of each URL, and the open batch), `Discovery` (URLs that were found) and `FirstContact`.
+It has the `Ledger` (the state of each URL, and the open batch), `Discovery` (URLs that were found), `FirstContact` and
+`Pictures`.
 
 First contact with a host is its robots.txt: it is requested before the first page of the host, and again when it is out
 of date. The sitemaps that it names follow, one at a time, in the turns of the host's URLs.
@@ -16,6 +17,7 @@ import msgspec
 
 from opilio.crawl.discovery import Discovery
 from opilio.crawl.ledger import Ledger
+from opilio.crawl.pictures import Pictures
 from opilio.distill.back_links import BackLinks
 from opilio.fetch.robots import RobotsRules
 from opilio.frontier import ABSENT, Frontier, HostState, QueuedUrl
@@ -47,11 +49,14 @@ class Absorber:
         self._duplicates = ledger.duplicates
         self._discovery = Discovery(settings, frontier, ledger)
         self.offer = self._discovery.offer
+        self.pictures = Pictures(settings.fetch, frontier, ledger)
         contact = FirstContact(settings, frontier, ledger, self._discovery)
         self._absorb: dict[LeaseKind, Callable[[Visit, float], None]] = {
             LeaseKind.PAGE: self._absorb_lease,
             LeaseKind.HOST: contact.absorb_host,
             LeaseKind.SITEMAP: contact.absorb_sitemap,
+            LeaseKind.PICTURE: self.pictures.absorb,
+            LeaseKind.ICON: self.pictures.absorb,
         }
         self.examples: dict[int, int] = {}
         """URLs of examples that the user gave, and the topic of each."""
@@ -190,6 +195,7 @@ class Absorber:
         ledger = self.ledger
         ledger.aliases.remove(url.oid)  # a redirect of earlier may have been taken back
         ledger.recorder.add_page(ledger.batch, visit, document, judgement, self.settings.store)
+        self.pictures.note(url.oid, url.host.sid, document.picture, document.icon)
         if judgement is not None:
             ledger.batch.judgements.put(url.oid, judgement)
             self.pages_of_older_models_seen += judgement.model_version < self.min_model_version

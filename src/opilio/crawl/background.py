@@ -1,9 +1,9 @@
 """Background tasks: what works alongside a crawl without making the engine's loop wait.
 
 The engine has a list of them and knows them only as `BackgroundTask`: the teacher, the distiller, the watcher, the
-asker, the phases, the steering, the refresher, the forgetting, the indexer, the shipper and the forwarder. Each decides
-in microseconds whether there is something to do, and does it in tasks and threads of its own, usually one at a time
-(`TaskSlot`).
+asker, the phases, the steering, the refresher, the finder of pictures, the forgetting, the indexer, the shipper and the
+forwarder. Each decides in microseconds whether there is something to do, and does it in tasks and threads of its own,
+usually one at a time (`TaskSlot`).
 """
 
 from __future__ import annotations

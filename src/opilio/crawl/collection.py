@@ -372,6 +372,7 @@ class Collection:
     topic_pages = method(browse.topic_pages)
     page = method(browse.page)
     pages = method(browse.pages)
+    pictures = method(browse.pictures)
     neighbours = method(browse.neighbours)
     distill = method(browse.distill)
     analyse_links = method(browse.analyse_links)

@@ -25,6 +25,7 @@ from opilio.crawl.forgetting import Forgetting
 from opilio.crawl.forwarder import Forwarder
 from opilio.crawl.indexer import Indexer
 from opilio.crawl.phases import Phases, phase_at_start, settings_in
+from opilio.crawl.pictures import PictureFinder
 from opilio.crawl.refresher import Refresher
 from opilio.crawl.shipping import Shipper
 from opilio.crawl.status import Status
@@ -72,6 +73,7 @@ class Engine:
         self._ticked_s = 0.0
         self._stop_now = asyncio.Event()
         self._is_interrupted = False
+        self._is_stopped = False
         self.commits = Commits(settings.store, store, absorber, lambda: self.elapsed_s)
         commit = self.commit
         self.teacher = Teacher(
@@ -94,6 +96,7 @@ class Engine:
         self.refresher = Refresher(
             settings, store, absorber, commit, self.distiller, self.teacher.link_contexts, self._find_queued
         )
+        self.picture_finder = PictureFinder(settings.fetch, store, absorber.pictures, commit)
         self.background_tasks: list[BackgroundTask] = [
             self.teacher,
             self.distiller,
@@ -102,6 +105,7 @@ class Engine:
             self.phases,
             self.steering,
             self.refresher,
+            self.picture_finder,
             Forgetting(settings, absorber, self.steering.fetch_again),
         ]
         self.background_tasks += [kind(settings, store, absorber, commit) for kind in (Indexer, Shipper, Forwarder)]
@@ -151,6 +155,7 @@ class Engine:
         """
         if self.reason:
             self._stop_now.set()
+        self._is_stopped = True
         self.reason = self.reason or reason
         self.workers.give_up()
 
@@ -163,6 +168,10 @@ class Engine:
         if any(task.pauses_fetching for task in self.background_tasks):
             return False
         room = self.settings.fetch.in_flight - self.frontier.in_flight
+        pictures = self.absorber.pictures.take(self._now_s(), room)
+        if pictures:
+            self.workers.submit(pictures)
+            room -= len(pictures)
         max_pages = self.settings.limits.max_pages
         if max_pages:
             room = min(room, max_pages - self.counters.pages - len(self.frontier.leased))
@@ -215,10 +224,18 @@ class Engine:
         return bool(queued)
 
     async def _finish_requests(self, on_tick: Callable[[Status], object]) -> None:
-        """Absorb what is under way, so that no response is lost."""
+        """Absorb what is under way, so that no response is lost. Then fetch pictures, unless the crawl was stopped."""
         deadline_s = time.monotonic() + GRACE_S
-        while self.frontier.in_flight and time.monotonic() < deadline_s and not self._stop_now.is_set():
-            await self._absorb_visits()
+        pictures = self.absorber.pictures
+        if not self._is_stopped:
+            await self.picture_finder.find()
+        while time.monotonic() < deadline_s and not self._stop_now.is_set():
+            if not self._is_stopped:
+                room = self.settings.fetch.in_flight - self.frontier.in_flight
+                self.workers.submit(pictures.take(self._now_s(), room, is_last=True))
+            if not self.frontier.in_flight and (self._is_stopped or not pictures.urls):
+                return
+            await self._absorb_visits(has_free_slots=True)
             self._tick(on_tick)
 
     def _tick(self, on_tick: Callable[[Status], object]) -> None:

@@ -12,6 +12,7 @@ from typing import Protocol
 import msgspec
 
 from opilio.analyze import Analyzer, Content, Extractor, Failure
+from opilio.analyze.pictures import read_picture
 from opilio.crawl.messages import WorkerSetup
 from opilio.errors import StoreError
 from opilio.fetch import Client, Response, Transport, contact_host, parse_sitemap
@@ -112,6 +113,8 @@ class Worker:
         response = _archive(lease, response, archive)
         if lease.kind is LeaseKind.SITEMAP:
             return self._sitemap(lease, response)
+        if lease.kind in (LeaseKind.PICTURE, LeaseKind.ICON):
+            return _picture(lease, response)
         content_type = _content_type(response)
         if response.fetch.outcome is Outcome.OK and self._analyzer.is_risky(response.body, content_type, lease.url):
             return self._to_visit(lease, response, await self._extractor.read(response.body, content_type, lease.url))
@@ -187,6 +190,17 @@ def _archive(lease: Lease, response: Response, archive: Archive | None) -> Respo
         cut=fetch.cut,
     )  # fmt: skip
     return response._replace(fetch=msgspec.structs.replace(fetch, warc_file=file, warc_offset=offset, warc_bytes=size))
+
+
+def _picture(lease: Lease, response: Response) -> Visit:
+    """The visit of a picture: its bytes decide what it is, whatever the server says."""
+    if response.fetch.outcome is not Outcome.OK:
+        return Visit(lease, response.fetch)
+    picture = read_picture(response.body)
+    if picture is None:
+        detail = "not a PNG, JPEG, GIF, WebP or ICO file"
+        return Visit(lease, msgspec.structs.replace(response.fetch, outcome=Outcome.WRONG_TYPE, detail=detail))
+    return Visit(lease, response.fetch, picture=picture)
 
 
 def _content_type(response: Response) -> str:

@@ -15,13 +15,12 @@ from opilio.fetch.decoding import ACCEPT_ENCODING
 from opilio.fetch.headers import is_text, request_head, safe_value
 from opilio.fetch.resolver import Endpoint, Resolver, Routes, check_proxy, is_local_name, is_public, parse_address
 from opilio.fetch.transfer import BodyLimits, Ending, Transfer
-from opilio.fetch.transport import Response, outcome_of_error, response_of
+from opilio.fetch.transport import Response, body_limits, outcome_of_error, response_of
 from opilio.model import Fetch, Lease, LeaseKind, Outcome, host_of
 from opilio.model.url import host_name, path_of
 from opilio.settings import FetchSettings, Settings
 
 MAX_IDLE_CONNECTIONS = 1024
-MAX_SITEMAP_BYTES = 50 * 2**20  # sitemaps.org
 MAX_ADDRESSES_TRIED = 3
 _SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl does not name
 
@@ -127,11 +126,7 @@ class Client:
         self._resolver = Resolver(
             fetching.dns_servers, fetching.dns_timeout_s, fetching.dns_cache_hosts, fetching.dns_max_ttl_s
         )
-        self._limits = {
-            LeaseKind.PAGE: BodyLimits(accept=fetching.accept, cut_text_bytes=fetching.cut_bytes),
-            LeaseKind.HOST: BodyLimits(max_bytes=settings.robots.max_bytes, cut=True),
-            LeaseKind.SITEMAP: BodyLimits(max_bytes=MAX_SITEMAP_BYTES),
-        }
+        self._limits = body_limits(settings)
         self._headers = _standing_headers(settings)
         self._multi: Any = pycurl.AsyncCurlMulti()
         self._multi.setopt(pycurl.M_MAXCONNECTS, MAX_IDLE_CONNECTIONS)

@@ -13,8 +13,12 @@ import pycurl
 
 from opilio.fetch.headers import raw_head, retry_after_s
 from opilio.fetch.transfer import BodyLimits, Ending, Transfer
-from opilio.model import Fetch, Lease, Outcome, normalize
+from opilio.model import Fetch, Lease, LeaseKind, Outcome, normalize
 from opilio.settings import Settings
+
+MAX_SITEMAP_BYTES = 50 * 2**20  # sitemaps.org
+ICON_SHARE = 10
+"""An icon may have a tenth of the bytes of a picture."""
 
 
 class Response(NamedTuple):
@@ -69,6 +73,18 @@ _OUTCOMES: dict[int, Outcome] = {
     # libcurl rejects a URL that we accept: neither a retry nor blaming the host would help.
     pycurl.E_URL_MALFORMAT: Outcome.UNREADABLE,
 }
+
+
+def body_limits(settings: Settings) -> dict[LeaseKind, BodyLimits]:
+    """What is accepted for each kind of lease."""
+    fetching = settings.fetch
+    return {
+        LeaseKind.PAGE: BodyLimits(accept=fetching.accept, cut_text_bytes=fetching.cut_bytes),
+        LeaseKind.HOST: BodyLimits(max_bytes=settings.robots.max_bytes, cut=True),
+        LeaseKind.SITEMAP: BodyLimits(max_bytes=MAX_SITEMAP_BYTES),
+        LeaseKind.PICTURE: BodyLimits(max_bytes=fetching.max_picture_bytes),
+        LeaseKind.ICON: BodyLimits(max_bytes=fetching.max_picture_bytes // ICON_SHARE),
+    }
 
 
 def outcome_of_status(status: int, location: str, url: str) -> tuple[Outcome, str, str]:
@@ -145,7 +161,7 @@ def replay(
     lease: Lease, ip: str, started_s: float, raw_head: bytes, raw_body: bytes, settings: Settings, *, cut: bool = False
 ) -> Response:
     """The response for a recorded head and body, checked as if it had just been received; `cut`: it is a beginning."""
-    transfer = Transfer(BodyLimits(accept=settings.fetch.accept, cut_text_bytes=settings.fetch.cut_bytes))
+    transfer = Transfer(body_limits(settings)[lease.kind])
     for line in raw_head.splitlines(keepends=True):
         transfer.on_header(line)
     if raw_body and transfer.rejection is None:

@@ -154,6 +154,39 @@ class Frontier:
         self._turns.rotate(-len(leases))
         return leases
 
+    def request(self, lease: Lease, now_s: float) -> Lease | Outcome | None:
+        """Request something that is no URL of the crawl, with the politeness of every request.
+
+        Returns the lease, or that of the host's robots.txt, which comes first; why it may not be requested; or None
+        when the host is not ready.
+        """
+        host = self.host_for(lease)
+        if host.rejection is not None:
+            return host.rejection
+        if host.state is HostState.BAD:
+            return Outcome.BAD_HOST
+        if self._wants_too_long_a_delay(host) or (host.rules is not None and not host.rules.allows(lease.url)):
+            return Outcome.ROBOTS
+        if not self._table.is_ready(host, now_s):
+            return None
+        if self._must_contact(host, now_s):
+            host.in_first_contact = True
+            return self._lease(host, Lease.first_contact(host.sid, host.scheme, host.name))
+        return self._lease(host, lease)
+
+    def host_for(self, lease: Lease) -> Host:
+        """The host of a lease."""
+        return self._table.get(host_of(lease.url), lease.url[: lease.url.index(":")])
+
+    def has_queued(self, host: Host) -> bool:
+        """Whether URLs of a host are queued in memory."""
+        return any(lane.heap for queue in self._turns if (lane := queue.lanes.get(host.sid)) is not None)
+
+    def _must_contact(self, host: Host, now_s: float) -> bool:
+        """Whether a host's robots.txt is to be read first: it never was, or too long ago."""
+        max_age_s = self.settings.robots.max_age_s
+        return not host.contacted_s or (self.settings.robots.obey and host.contacted_s + max_age_s < now_s)
+
     def next_event_s(self) -> float | None:
         """When a host is ready again or a URL is due for another try; None when nothing waits for time."""
         times = (self._table.next_s(), self.tiers.retries.next_s())
@@ -173,8 +206,7 @@ class Frontier:
         if not self._table.is_ready(host, now_s):
             queue.park(lane)
             return None
-        max_age_s = self.settings.robots.max_age_s
-        if not host.contacted_s or (self.settings.robots.obey and host.contacted_s + max_age_s < now_s):
+        if self._must_contact(host, now_s):
             queue.park(lane)
             host.in_first_contact = True
             return self._lease(host, Lease.first_contact(host.sid, host.scheme, host.name))

@@ -34,6 +34,7 @@ from opilio.model.visit import (
     LeaseKind,
     Link,
     LinkKind,
+    Picture,
     Region,
     Visit,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "Outcome",
     "OutcomeKind",
     "Phase",
+    "Picture",
     "Region",
     "TrainingCause",
     "TrainingReason",

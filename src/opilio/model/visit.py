@@ -45,6 +45,10 @@ class LeaseKind(StrEnum):
     HOST = "host"
     """First contact with a host: resolve its name and read its robots.txt."""
     SITEMAP = "sitemap"
+    PICTURE = "picture"
+    """The picture of a relevant page."""
+    ICON = "icon"
+    """The icon of a site that has one."""
 
 
 class LinkKind(StrEnum):
@@ -79,8 +83,8 @@ class Lease(_Record, frozen=True):
     """One request that the engine gives to a worker."""
 
     oid: int
-    """The number of the URL. A first contact has -1 - sid, and a sitemap one below -2^40: they are no URLs of the
-    crawl."""
+    """The number of the URL. A first contact has -1 - sid, a sitemap one below -2^40, and a picture or icon one below
+    -2^50: they are no URLs of the crawl."""
     url: str
     kind: LeaseKind = LeaseKind.PAGE
     etag: str = ""
@@ -156,6 +160,19 @@ class Document(_Record, frozen=True):
     """uint8, for each link: how many of them come from its anchor text and URL."""
     link_words_around: bytes = b""
     """uint8, for each link: how many come from the text around it."""
+    picture: str = ""
+    """The URL of the picture that stands for the page, if it has one."""
+    icon: str = ""
+    """The URL of the icon that it names."""
+
+
+class Picture(_Record, frozen=True):
+    """A picture in a raster format that browsers show."""
+
+    content_type: str
+    width: int
+    height: int
+    data: bytes
 
 
 class HostReport(_Record, frozen=True):
@@ -214,3 +231,4 @@ class Visit(_Record, frozen=True):
     sitemap_is_index: bool = False
     fatal: str = ""
     """Why the crawl cannot continue: the worker cannot write its WARC file."""
+    picture: Picture | None = None

@@ -185,6 +185,22 @@ FINISH_RUNS = """
     SELECT r.* REPLACE ((row_number() OVER (ORDER BY started, run, ended))::INTEGER AS run)
     FROM (SELECT DISTINCT * EXCLUDE (place) FROM staged_runs) r ORDER BY 1
 """
+# A picture goes to the parts whose pages name it, and the icon of a host to those that have the host. What no page
+# names any more stays with the home part.
+DIVIDE_PICTURES = """
+    INSERT INTO part.pictures
+    WITH named AS (
+        SELECT unnest([picture, icon]) AS url, oid IN (SELECT oid FROM numbers WHERE own) AS own
+        FROM whole.page_pictures
+        UNION ALL
+        SELECT unnest(['http://', 'https://']) || h.host || '/favicon.ico', h.sid IN (SELECT sid FROM part_hosts)
+        FROM whole.hosts h
+    )
+    SELECT f.* FROM whole.pictures f, here
+    WHERE f.url IN (SELECT url FROM named WHERE own)
+       OR (here.is_home AND f.url NOT IN (SELECT url FROM named))
+    ORDER BY f.rowid
+"""
 DIVIDE_OFFERS = """
     INSERT INTO part.offers
     SELECT o.* FROM whole.offers o
@@ -306,6 +322,21 @@ RULES: Mapping[str, TableRule] = {
         renumbered=", k.new AS kcid, v.new AS model_version, coalesce(w.new, t.warc_file) AS warc_file",
         joins="LEFT JOIN kcids k ON k.old = t.kcid LEFT JOIN versions v ON v.old = t.model_version"
         " LEFT JOIN warcs w ON w.old = t.warc_file",
+    ),
+    "page_pictures": TableRule(
+        """
+        INSERT INTO part.page_pictures SELECT t.* REPLACE (n.rowid AS oid, n.sid AS sid)
+        FROM whole.page_pictures t JOIN numbers n ON n.oid = t.oid WHERE n.own
+        """,
+        """
+        INSERT INTO joined.page_pictures SELECT t.* REPLACE (n.new AS oid, n.sid AS sid)
+        FROM source.page_pictures t JOIN numbers n ON n.old = t.oid WHERE n.gives_page
+        """,
+    ),
+    "pictures": TableRule(
+        DIVIDE_PICTURES,
+        "INSERT INTO joined.pictures SELECT t.* FROM source.pictures t ANTI JOIN joined.pictures j ON j.url = t.url"
+        " ORDER BY t.rowid",
     ),
     "links": TableRule(
         """

@@ -23,13 +23,13 @@ queries run on cursors of their own from any thread, each in its own snapshot.
 `database.py` has `Store`, which is made of the open file (`connection.py`), a writer (`writer.py`, of batches:
 `batch.py`), a reader (`reader.py`) and a loader of whole tables (`loader.py`). All other SQL is here too, as functions
 of typed arguments and results, by noun: `topics.py`, `training.py` (examples, and changes of them), `judgements.py`
-(models, and what they said), `pages.py`, `urls.py` (with the changes of their states), `refill.py` (which queued URL is
-next), `links.py` (the link graph, hubs and authorities), `revisits.py` (which pages are due to be visited again) and
-`link_history.py` (what their visits changed), `marks.py` (the marks that a user's statement may leave), `terms.py`,
-`reviews.py`, `user_questions.py` (to the user), `offers.py` (of other collections), `census.py`, `history.py` (runs,
-notices, harvest, hosts), `index_source.py` (what the search index is made of), `probes.py` (the Bayes tree of Focus in
-the database). For users: `questions.py` (statements that are ready to run, the answer to any statement, and the list of
-tables), `export.py`. WARC files, written and read back: `warc.py`.
+(models, and what they said), `pages.py`, `pictures.py`, `urls.py` (with the changes of their states), `refill.py`
+(which queued URL is next), `links.py` (the link graph, hubs and authorities), `revisits.py` (which pages are due to be
+visited again) and `link_history.py` (what their visits changed), `marks.py` (the marks that a user's statement may
+leave), `terms.py`, `reviews.py`, `user_questions.py` (to the user), `offers.py` (of other collections), `census.py`,
+`history.py` (runs, notices, harvest, hosts), `index_source.py` (what the search index is made of), `probes.py` (the
+Bayes tree of Focus in the database). For users: `questions.py` (statements that are ready to run, the answer to any
+statement, and the list of tables), `export.py`. WARC files, written and read back: `warc.py`.
 
 WARC files need no database: workers import `opilio.store.warc` alone. Therefore the names below are loaded on first
 use.

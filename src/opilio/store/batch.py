@@ -162,6 +162,30 @@ class PageRows(Rows):
 
 
 @dataclass(slots=True)
+class PagePictureRows(Rows):
+    """Addresses of pictures that pages name."""
+
+    oid: list[int] = _column(_INT64)
+    sid: list[int] = _column(_INT32)
+    picture: list[str] = _column(_TEXT)
+    icon: list[str] = _column(_TEXT)
+
+
+@dataclass(slots=True)
+class PictureRows(Rows):
+    """Pictures requested."""
+
+    url: list[str] = _column(_TEXT)
+    kind: list[str] = _column(_TEXT)
+    visited: list[float] = _column(TIME)
+    outcome: list[str] = _column(_TEXT)
+    content_type: list[str | None] = _column(_TEXT)
+    width: list[int | None] = _column(_INT32)
+    height: list[int | None] = _column(_INT32)
+    data: list[bytes | None] = _column(_BLOB)
+
+
+@dataclass(slots=True)
 class LinkRows(Rows):
     """Links of pages."""
 
@@ -346,6 +370,8 @@ class Batch:
     hosts: HostRows = field(default_factory=HostRows)
     robots: RobotsRows = field(default_factory=RobotsRows)
     pages: PageRows = field(default_factory=PageRows)
+    page_pictures: PagePictureRows = field(default_factory=PagePictureRows)
+    pictures: PictureRows = field(default_factory=PictureRows)
     links: LinkRows = field(default_factory=LinkRows)
     terms: TermRows = field(default_factory=TermRows)
     lexicon: LexiconRows = field(default_factory=LexiconRows)

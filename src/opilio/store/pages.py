@@ -13,6 +13,7 @@ import duckdb
 
 from opilio.model import RELEVANT, host_of, url_key
 from opilio.store.database import Store
+from opilio.store.pictures import shown_pictures
 from opilio.topics.hierarchy import ROOT
 from opilio.topics.tree import OTHERS
 
@@ -444,7 +445,11 @@ def describe(cursor: duckdb.DuckDBPyConnection, oids: Iterable[int]) -> dict[int
     if not wanted:
         return {}
     rows = cursor.execute(_DESCRIBED, {"oids": wanted}).fetchall()
-    return {row[0]: dict(zip(_DESCRIBED_NAMES, row, strict=True)) | {"host": host_of(row[1])} for row in rows}
+    pictures = shown_pictures(cursor, wanted)
+    return {
+        row[0]: dict(zip(_DESCRIBED_NAMES, row, strict=True)) | {"host": host_of(row[1])} | pictures[row[0]]
+        for row in rows
+    }
 
 
 class QueueEntry(NamedTuple):

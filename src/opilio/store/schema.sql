@@ -129,6 +129,26 @@ CREATE TABLE past_links (
     last_seen  TIMESTAMP        -- the last visit that found it
 );
 
+-- One row per page that names a picture or an icon.
+CREATE TABLE page_pictures (
+    oid     BIGINT NOT NULL,
+    sid     INTEGER NOT NULL,   -- its host
+    picture VARCHAR NOT NULL,   -- URL; '' for none
+    icon    VARCHAR NOT NULL    -- URL; '' for none
+);
+
+-- One row per picture or icon that was requested. They are no pages: no figure counts them.
+CREATE TABLE pictures (
+    url          VARCHAR NOT NULL,   -- as in page_pictures, or the /favicon.ico of a host
+    kind         VARCHAR NOT NULL,   -- picture, icon
+    visited      TIMESTAMP NOT NULL,
+    outcome      VARCHAR NOT NULL,   -- how the request ended
+    content_type VARCHAR,            -- by its first bytes: image/png, image/jpeg, image/gif, image/webp, image/x-icon
+    width        INTEGER,
+    height       INTEGER,
+    data         BLOB                -- NULL: there is none
+);
+
 -- One row per page that was fetched again: how often it changes (store/revisits.py has the formula).
 CREATE TABLE revisits (
     oid               BIGINT NOT NULL,
@@ -156,7 +176,7 @@ CREATE TABLE lexicon (
 CREATE TABLE visits (
     oid            BIGINT NOT NULL,
     visited        TIMESTAMP NOT NULL,
-    kind           VARCHAR NOT NULL,   -- page, host (robots.txt) or sitemap
+    kind           VARCHAR NOT NULL,   -- page, host (robots.txt), sitemap, picture or icon
     outcome        VARCHAR NOT NULL,
     status         SMALLINT,
     detail         VARCHAR,

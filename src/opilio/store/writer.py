@@ -101,7 +101,7 @@ class StoreWriter:
 
     def _remove_pages(self, oids: list[int]) -> None:
         self._cursor.register("incoming", pa.table({"oid": pa.array(oids, pa.int64())}))
-        for table, key in (("pages", "oid"), ("links", "oid_src"), ("terms", "oid")):
+        for table, key in (("pages", "oid"), ("page_pictures", "oid"), ("links", "oid_src"), ("terms", "oid")):
             self._cursor.execute(f"DELETE FROM {table} WHERE {key} IN (SELECT oid FROM incoming)")
         self._cursor.unregister("incoming")
 

@@ -7,6 +7,7 @@ everywhere, and the style sheet gives the colours.
 
 from __future__ import annotations
 
+import base64
 import re
 import time
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ SEEN = "opilio_seen"
 """The cookie with the times of the visits of one collection's front page."""
 SEEN_MAX_AGE_S = 365 * 86_400
 VISIT_GAP_S = 1800
+PICTURE_MAX_AGE_S = 86_400
+PICTURE_POLICY = "default-src 'none'; sandbox"
 WIDTH = 960
 ROW_HEIGHT = 26
 TOP = 40
@@ -168,6 +171,10 @@ class LiveLinks:
         """The pages of a topic on a host."""
         return f"{self._start}search{_query(topic=topic, host=host)}"
 
+    def picture(self, url: str) -> str:
+        """A stored picture."""
+        return f"{self._start}picture{_query(url=url)}"
+
     def similar(self, url: str) -> str:
         """Similar pages."""
         return f"{self._start}similar{_query(url=url)}"
@@ -253,6 +260,16 @@ def page(request: Request, name: str, url: str, collection: Reading, pages: Rend
     if not report["stored"]:
         return pages.render(request, "unstored.html", 404, **_shown(name), **report)
     return pages.render(request, "page.html", **_shown(name), **page_values(report))
+
+
+@router.get("/c/{name}/picture", include_in_schema=False)
+def picture(name: str, url: str, collection: Reading) -> Response:
+    """A stored picture or icon. Its type is that of its bytes, which the crawl has checked."""
+    [found] = collection.pictures([url])
+    if found is None:
+        return Response(status_code=404)
+    headers = {"Content-Security-Policy": PICTURE_POLICY, "Cache-Control": f"private, max-age={PICTURE_MAX_AGE_S}"}
+    return Response(base64.b64decode(found["data"]), media_type=found["content_type"], headers=headers)
 
 
 @router.get("/c/{name}/similar", include_in_schema=False)

@@ -12,6 +12,7 @@ A site is written to a temporary folder and then moved into place, so readers se
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import datetime
 import email.utils
@@ -45,6 +46,10 @@ READ_PAGES = 100
 DISTILLED = 100
 """Hubs, and authorities, among which those of the front are looked for when no crawl stored any."""
 FILES = ("opilio.css", "opilio.svg", "published.js")
+READ_PICTURES = 50
+PICTURE_ENDINGS = {
+    "image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp", "image/x-icon": "ico",
+}  # fmt: skip
 FEED_PAGES = 50
 SITEMAP_URLS = 50_000
 """As many as sitemaps.org allows in one file."""
@@ -74,13 +79,43 @@ class Browsed(Protocol):
         """See `Collection.pages`."""
         ...
 
+    def pictures(self, urls: Sequence[str]) -> list[dict[str, Any] | None]:
+        """See `Collection.pictures`."""
+        ...
+
+
+class PictureFiles:
+    """The pictures and icons of a site, each written when the first page shows it."""
+
+    def __init__(self, collection: Browsed, folder: Path) -> None:
+        self._collection, self._folder = collection, folder
+        self._names: dict[str, str] = {}
+
+    def name(self, url: str) -> str:
+        """The file of a picture, relative to the top of the site; '' if it is not stored."""
+        if url not in self._names:
+            self.write([url])
+        return self._names[url]
+
+    def write(self, urls: Sequence[str]) -> None:
+        """Write the files of some pictures, as far as they are not there yet."""
+        new = [url for url in dict.fromkeys(urls) if url not in self._names]
+        for start in range(0, len(new), READ_PICTURES):
+            part = new[start : start + READ_PICTURES]
+            for url, picture in zip(part, self._collection.pictures(part), strict=True):
+                self._names[url] = ""
+                if picture is not None:
+                    self._names[url] = f"pictures/{file_name(url)}.{PICTURE_ENDINGS[picture['content_type']]}"
+                    (self._folder / "pictures").mkdir(exist_ok=True)
+                    (self._folder / self._names[url]).write_bytes(base64.b64decode(picture["data"]))
+
 
 class SiteLinks:
     """Links within a published portal, relative to one of its pages; '' for what is not published."""
 
-    def __init__(self, to_top: str, topics: dict[str, str], pages: dict[str, str]) -> None:
+    def __init__(self, to_top: str, topics: dict[str, str], pages: dict[str, str], pictures: PictureFiles) -> None:
         self.to_top = to_top
-        self._topics, self._pages = topics, pages
+        self._topics, self._pages, self._pictures = topics, pages, pictures
 
     def front(self, days: int = 0) -> str:
         """The front."""
@@ -95,6 +130,11 @@ class SiteLinks:
         """A page of the collection."""
         name = self._pages.get(url, "")
         return f"{self.to_top}pages/{name}" if name else ""
+
+    def picture(self, url: str) -> str:
+        """A picture."""
+        name = self._pictures.name(url)
+        return f"{self.to_top}{name}" if name else ""
 
     def site(self, topic: str, host: str, best: str) -> str:
         """The best page of a topic on a host."""
@@ -117,6 +157,8 @@ class Card:
 
     title: str
     description: str = ""
+    picture: str = ""
+    """Its file, relative to the top of the site."""
 
 
 @dataclass(frozen=True)
@@ -183,6 +225,7 @@ class _Site:
         self._environment = environment()
         self._environment.filters["xml"] = lambda text: _NOT_XML.sub(" ", text)
         self._index = SiteIndex(folder)
+        self._pictures = PictureFiles(collection, folder)
         self._feed: list[FeedEntry] = []
         self._written: list[tuple[str, str]] = []
         """Every page of the site with the time of its content, '' for now: for the sitemap."""
@@ -220,7 +263,8 @@ class _Site:
             progress(len(self._topics) + start, total)
             self._write_pages(urls[start : start + READ_PAGES])
         front = front_values(self._front)
-        card = Card(self._name, front["headline"])
+        pictures = [page["picture"]["url"] for topic in front["wanted"] for page in topic["best"] if page["picture"]]
+        card = Card(self._name, front["headline"], self._pictures.name(pictures[0]) if pictures else "")
         self._write("index.html", "portal.html", "", card, **front, since_visit=False)
         self._write("search.html", "published_search.html", "", Card(f"Search {self._name}"))
         self._index.finish()
@@ -235,6 +279,8 @@ class _Site:
             node["topic"], order="confidence", page=1, own=False, relevant=True, per_page=self._most
         )
         report["total"] = min(report["total"], len(report["results"]))
+        self._pictures.write([page["picture"]["url"] for page in report["results"] if page["picture"]])
+        self._pictures.write([page["icon"] for page in report["results"] if page["icon"]])
         self._lists[node["topic"]] = report
         self._topics[node["topic"]] = file_name(node["topic"])
         for page in report["results"]:
@@ -259,11 +305,13 @@ class _Site:
     def _write_page(self, report: dict[str, Any], path: str) -> None:
         url, title, topic = report["url"], report["title"], report["topic"]
         summary = summary_of(title, report["description"], report["main_text"] or report["text"])
-        self._write(path, "page.html", "../", Card(title or url, summary), report["visited"], **page_values(report))
+        picture = self._pictures.name(report["picture"]["url"]) if report["picture"] else ""
+        card = Card(title or url, summary, picture)
+        self._write(path, "page.html", "../", card, report["visited"], **page_values(report))
         topic_file = self._named.get(topic, "")
         result = {
             "title": title, "url": url, "file": self._pages[url], "topic": topic,
-            "topic_file": topic_file and f"{topic_file}.html",
+            "topic_file": topic_file and f"{topic_file}.html", "picture": picture,
         }  # fmt: skip
         self._index.add(result, title, report["text"], f"{url} {topic}", report["main_text"] or report["text"])
         self._feed.append(FeedEntry(url, title or url, summary, topic, report["visited"], path))
@@ -271,8 +319,8 @@ class _Site:
     def _write(self, path: str, template: str, to_top: str, card: Card, visited: str = "", **values: Any) -> None:
         shown: dict[str, Any] = {
             "name": self._name, "place": "", "base": "published_base.html", "live": False, "choices": (),
-            "links": SiteLinks(to_top, self._named, self._pages), "card": card, "base_url": self._base_url,
-            "path": "" if path == "index.html" else path,
+            "links": SiteLinks(to_top, self._named, self._pages, self._pictures), "card": card,
+            "base_url": self._base_url, "path": "" if path == "index.html" else path,
         }  # fmt: skip
         self._render(path, template, {**shown, **values})
         self._written.append((shown["path"], visited))

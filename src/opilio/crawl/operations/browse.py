@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -224,6 +225,18 @@ def neighbours(at: Context, url: str, most: int = 12) -> dict[str, Any]:
     from opilio.search import portal  # noqa: PLC0415
 
     return portal.neighbours(at.store, address_of(url), most)
+
+
+@operation(READS)
+def pictures(at: Context, urls: Sequence[str]) -> list[dict[str, Any] | None]:
+    """The stored pictures and icons of some addresses, with their bytes in Base64; None for what is not stored."""
+    from opilio.store.pictures import stored_pictures  # noqa: PLC0415
+
+    stored = stored_pictures(at.store, urls)
+    return [
+        found._asdict() | {"data": base64.b64encode(found.data).decode()} if (found := stored.get(url)) else None
+        for url in urls
+    ]
 
 
 # -- link analysis

@@ -27,7 +27,7 @@ _DEFAULT_COLUMNS = ("recall", "auc", "harvest")
 _REAL: dict[str, Any] = {
     "fetch.host_delay_s": 0.0, "fetch.backoff_s": 0.0, "fetch.in_flight": 1, "run.workers": -1,
     "learn.synchronous": True, "duplicates.ip_path": "off", "duplicates.ip_size": "off", "store.warc": False,
-    "frontier.hot_urls": 2**31,
+    "frontier.hot_urls": 2**31, "fetch.pictures_per_host": 0,
 }  # fmt: skip
 """Settings of real crawls, unless an experiment has others: no waiting, and one thing after the other, so that what is
 found depends neither on the machine nor on how long training takes. A recorded web has no addresses to compare."""

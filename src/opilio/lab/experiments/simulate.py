@@ -77,6 +77,7 @@ _WITH_LINKS = (Outcome.OK, Outcome.DUP_NEAR, Outcome.NOINDEX)  # pages whose lin
 START_S = 1.0  # of the virtual clock; 0 means never
 _WITHOUT_TIME_AND_ADDRESSES = {
     "fetch.host_delay_s": 0.0,
+    "fetch.pictures_per_host": 0,
     "duplicates.ip_path": "off",
     "duplicates.ip_size": "off",
     "frontier.hot_urls": 2**31,  # there is no database for the others

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 
-from opilio.fetch.client import MAX_SITEMAP_BYTES
-from opilio.fetch.transfer import STOP, BodyLimits, Transfer
-from opilio.fetch.transport import Response, response_of
+from opilio.fetch.transfer import STOP, Transfer
+from opilio.fetch.transport import Response, body_limits, response_of
 from opilio.lab.webs.loopback import ADDRESS
 from opilio.lab.webs.recorded import RecordedWeb
 from opilio.lab.webs.recording import NOT_RECORDED, head_of
@@ -25,11 +24,7 @@ class RecordedTransport:
         settings = settings or Settings()
         self.web = web
         self._obey_robots = settings.robots.obey
-        self._terms = {
-            LeaseKind.PAGE: BodyLimits(accept=settings.fetch.accept, cut_text_bytes=settings.fetch.cut_bytes),
-            LeaseKind.HOST: BodyLimits(max_bytes=settings.robots.max_bytes, cut=True),
-            LeaseKind.SITEMAP: BodyLimits(max_bytes=MAX_SITEMAP_BYTES),
-        }
+        self._limits = body_limits(settings)
 
     async def fetch(self, lease: Lease) -> Response:
         """The recorded answer; see `Transport.fetch`."""
@@ -37,7 +32,7 @@ class RecordedTransport:
         if lease.kind is LeaseKind.HOST and not self._obey_robots:
             return Response(Fetch(Outcome.OK, ip=ADDRESS, started_s=started_s))
         head, body, _ = answer_of(self.web, lease.url)
-        transfer = Transfer(self._terms[lease.kind])
+        transfer = Transfer(self._limits[lease.kind])
         wanted = True
         for line in head.splitlines(keepends=True):
             wanted = transfer.on_header(line) is not STOP and wanted

@@ -145,9 +145,15 @@ function link(to, name, ...content) {
 
 const marked = (some) => some.map(([text, isMatch]) => (isMatch ? element("mark", "", text) : text));
 
+function thumbnail(page) {
+  if (!page.picture) return [];
+  const made = element("img", "thumbnail");
+  return [Object.assign(made, { src: page.picture, alt: "", loading: "lazy" })];
+}
+
 function shown(page, found) {
   const title = page.title || page.url;
-  const item = element("li", "", link(`pages/${page.file}`, "title", ...marked(pieces(title, 0, title.length, matchesIn(title, found)))));
+  const item = element("li", "", ...thumbnail(page), link(`pages/${page.file}`, "title", ...marked(pieces(title, 0, title.length, matchesIn(title, found)))));
   item.append(element("div", "address", page.url));
   if (page.text) item.append(element("p", "snippet", ...marked(snippet(page.text, found))));
   if (page.topic) item.append(element("div", "quiet", page.topic_file ? link(`topics/${page.topic_file}`, "", page.topic) : page.topic));
