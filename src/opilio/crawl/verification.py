@@ -237,7 +237,7 @@ class Verifier:
         visits = None if copy is None or "pages" in self.damaged_tables else page_visits(copy)
         if not (self.folder / FOLDER).is_dir():
             if visits is not None and len(visits[0]) and self.settings.search.index:
-                check.add("there is no index; the next search makes one")
+                self.report.notes.append("there is no search index: the next search makes one")
             return
         for defect in index_defects(self.folder):
             check.add(defect)

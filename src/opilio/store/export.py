@@ -98,7 +98,8 @@ def export_pages(
     if name not in FORMATS:
         raise InputError(f"{target}: unknown format {name!r}", f"Choose one of: {', '.join(FORMATS)}.")
     if target == STDOUT and name in ("parquet", WACZ):
-        raise InputError(f"{name} cannot be written to standard output", "Name a file.")
+        shown = "WACZ" if name == WACZ else "Parquet"
+        raise InputError(f"{shown} cannot be written to standard output", "Name a file.")
     if name == WACZ:
         if where or tuple(columns) != DEFAULT_COLUMNS or oids is not None:
             raise InputError("a WACZ holds the whole collection", "Leave out --columns and --where.")
