@@ -190,7 +190,7 @@ def test_an_outage_costs_nothing_but_time(tmp_path: Path, what: str, quick: None
 def test_an_outage_from_the_start_ends_with_an_error_and_loses_nothing(tmp_path: Path, quick: None) -> None:
     """Without a network, the command says so, waits as long as it is told, and fails; the next run has every page."""
     with WebServer(routes()) as server, DnsServer(zone(), silent=True) as names:
-        collection = make(tmp_path, server, names, fetch__outage_wait_s=0.5)
+        collection = make(tmp_path, server, names, fetch__outage_timeout_s=0.5)
         ended = call("crawl", collection.folder, "--contact", "http://me.test/")
         assert ended.returncode == 1
         assert "error: the network is down: no host has answered for" in ended.stderr
