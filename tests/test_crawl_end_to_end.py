@@ -131,7 +131,7 @@ def test_trouble_is_recorded_and_survived(make_collection: MakeCollection, small
     met = set(status.outcomes)
     expected = {
         Outcome.OK, Outcome.TIMED_OUT, Outcome.BROKEN, Outcome.SERVER_ERROR, Outcome.BOMB, Outcome.WRONG_TYPE,
-        Outcome.TRAP, Outcome.ROBOTS, Outcome.REDIRECT, Outcome.TOO_MANY_REDIRECTS,
+        Outcome.TRAP, Outcome.REDIRECT, Outcome.TOO_MANY_REDIRECTS,
     }  # fmt: skip
     assert {outcome.value for outcome in expected} <= met, met
     reasons = collection.sql(

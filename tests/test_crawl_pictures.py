@@ -163,7 +163,7 @@ def test_a_crawl_fetches_the_pictures_of_relevant_pages(collection: Collection, 
     )
     assert {kind: (made, kept) for kind, made, kept in collection.sql(kinds).rows} == {
         "icon": (1, 1),
-        "picture": (6, 5),
+        "picture": (6, 6),
     }
     before = len(server.requests)
     collection.crawl()

@@ -14,6 +14,7 @@ WITHOUT_EFFECT = {
     "lab/webs",  # the digest of a web is in the key
     "crawl/messages.py",  # nothing is sent
     "learn/remedies.py",  # of notices, which nobody reads
+    "crawl/pictures.py", "crawl/background.py",  # a simulation fetches no pictures
 }  # fmt: skip
 
 

@@ -146,8 +146,9 @@ def test_a_raised_limit_reopens_what_was_dropped(store: Store) -> None:
 
 
 def test_states_are_changed_nowhere_else() -> None:
-    """No other SQL in the source sets `crawl.state`, but the fold that carries a crawl's own changes into the table."""
+    """No other SQL in the source sets `crawl.state`, but the fold that carries a crawl's own changes into the table, and
+    the repair of a damaged database."""
     source = Path(opilio.__file__).parent
     setting = re.compile(r"UPDATE crawl SET (?:(?!WHERE).){0,300}?\bstate\s*=\s*'", re.S)
     found = {str(path.relative_to(source)) for path in source.rglob("*.py") if setting.search(path.read_text())}
-    assert not found
+    assert found == {"store/invariants.py", "store/salvage.py"}

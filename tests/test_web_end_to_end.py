@@ -121,7 +121,7 @@ def test_a_question_and_a_pause(small_server: LocalServer, portal: Portal) -> No
         expect(page.locator("[data-live=pages]")).not_to_have_text(str(held), timeout=20_000)
         page.get_by_role("button", name="Stop", exact=True).click()
         expect(page.locator("#now")).to_contain_text("stopped", timeout=30_000)
-        expect(page.get_by_role("button", name="Start")).to_be_visible()
+        expect(page.get_by_role("button", name="Continue", exact=True)).to_be_visible()
 
 
 def test_a_wish_that_cannot_be_met_is_told(portal: Portal) -> None:

@@ -158,7 +158,7 @@ def crawl(
         _fail_when_cut_short(status)
         if portal_process is not None:
             stay(portal_process)
-    if not status.pages or status.reached_nothing:
+    if not status.stopped and (not status.pages or status.reached_nothing):
         raise CollectionError(*_why_nothing(folder, status, dead))
     if portal is None and not quiet and not as_json:
         _show_next_steps(folder)

@@ -369,6 +369,7 @@ class Engine:
             recall=self.watcher.recall,
             system=self.settings.run.system,
             phase=counters.progress.phase,
+            stopped=self._is_stopped,
             interrupted=self._is_interrupted,
             paused=self.steering.pauses_fetching,
             no_network=self.outage.has_ended_crawl or (not self.reason and self.outage.pauses_fetching),

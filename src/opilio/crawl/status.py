@@ -73,6 +73,8 @@ class Status:
     """The share of all relevant pages within reach that has been found, as the crawl estimates it."""
     phase: str = Phase.NONE
     """Where a crawl that learns first (`learn.phases`) stands: none, learning, paused or harvesting."""
+    stopped: bool = False
+    """Whether somebody ended it: the user, the program that runs it, or a signal."""
     interrupted: bool = False
     """Whether a signal ended it."""
     paused: bool = False

@@ -135,7 +135,8 @@ class _Numbers:
 def _united(known: TopicRecord, topic: TopicRecord) -> TopicRecord:
     """A topic of several collections: the keywords of all, and a name and a description if one has them."""
     more = [word for word in topic.keywords if word not in known.keywords]
-    name = topic.name if known.name == ROOT_NAME else known.name
+    names_it = known.name == ROOT_NAME or (topic.keywords and not known.keywords)  # the words of a question name it
+    name = topic.name if names_it else known.name
     return known._replace(
         name=name, keywords=[*known.keywords, *more], description=known.description or topic.description
     )

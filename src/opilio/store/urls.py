@@ -50,8 +50,13 @@ def _stored(state: UrlState) -> UrlState:
     return state
 
 
-RETRY_FAILED = change_states((UrlState.FAILED,), UrlState.WAITING, "numtries = 0, not_before = NULL", where="true")
-"""Requeues what failed, by itself or with its host."""
+RETRY_FAILED = change_states(
+    (UrlState.FAILED, UrlState.DROPPED),
+    UrlState.WAITING,
+    "numtries = 0, not_before = NULL",
+    where=f"state = '{UrlState.FAILED}' OR outcome = '{Outcome.PRIVATE_ADDRESS}'",
+)
+"""Requeues what failed, by itself or with its host, and what had a private address, which may be allowed now."""
 
 _PASSING = ", ".join(f"'{outcome}'" for outcome in Outcome if outcome.may_retry)
 _GIVEN_UP = f"SELECT sid, scheme FROM origins WHERE state = 'bad' AND problem IN ({_PASSING})"

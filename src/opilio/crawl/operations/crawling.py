@@ -236,8 +236,8 @@ def _order_settings(strategy: str, order_by: str, n: int) -> dict[str, Any]:
 @caller_operation(
     STEERS,
     about={
-        "max_pages": Meta(ge=0, description="Pages to store, with those there are; 0: no limit."),
-        "max_time_s": Meta(ge=0, description="Seconds of crawling, earlier runs included; 0: no limit."),
+        "max_pages": Meta(description="Pages to store, with those there are; 0: no limit."),
+        "max_time_s": Meta(description="Seconds of crawling, earlier runs included; 0: no limit."),
     },
 )
 def change_limits(client: OperationClient, max_pages: int | None = None, max_time_s: float | None = None) -> bool:

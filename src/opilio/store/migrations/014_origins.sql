@@ -109,9 +109,11 @@ LEFT JOIN auth aut ON aut.oid = c.oid
 LEFT JOIN revisits r ON r.oid = c.oid
 WHERE c.state = 'waiting';
 CREATE VIEW collection AS
-SELECT p.*, c.url, h.host, h.domain, c.depth, t.path AS topic, r.change_interval_s
+SELECT p.*, c.url, h.host, h.domain, c.depth, coalesce(nullif(t.path, ''), t.name, '') AS topic, j.relevant,
+       r.change_interval_s
 FROM pages p
 JOIN crawl c ON c.oid = p.oid
+JOIN page_topics j ON j.oid = p.oid
 LEFT JOIN hosts h ON h.sid = c.sid
-LEFT JOIN topics t ON t.kcid = p.kcid
+LEFT JOIN topics t ON t.kcid = j.kcid
 LEFT JOIN revisits r ON r.oid = p.oid;
