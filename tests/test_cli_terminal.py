@@ -196,7 +196,7 @@ def test_keys_answer_questions_beside_the_panel(make_taught: MakeTaught) -> None
     terminal = Terminal("crawl", str(collection.folder))
     try:
         modes = terminal.modes()
-        terminal.wait_for(r"is this page about .*\n.*http://.*\n.*y yes +n no +s skip +u undo +\(5 open\)")
+        terminal.wait_for(r"is this page about .*\n.*\n.*http://.*\n.*y yes +n no +s skip +u undo +\(5 open\)")
         assert terminal.modes() != modes, "keys come one by one"
         for key, left in ((b"y", 4), (b"n", 3), (b"s", 2), (b"u", 3)):
             terminal.type(key)

@@ -71,7 +71,7 @@ def question_lines(question: dict[str, Any] | None, count: int, said: str) -> li
     title = one_line(question["title"]) or "(no title)"
     topic = one_line(question["topic"])
     lines.append(Text(f"question  is this page about {topic}?  ({question['why']})", style="bold cyan"))
-    lines.append(Text(f"  {title}  {one_line(question['url'])}", overflow="ellipsis", no_wrap=True))
+    lines += [Text(f"  {line}", overflow="ellipsis", no_wrap=True) for line in (title, one_line(question["url"]))]
     lines.append(Text(f"  y yes   n no   s skip   u undo   ({count} open)", style="cyan"))
     return lines
 
