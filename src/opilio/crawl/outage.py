@@ -8,7 +8,7 @@ until something explains it:
   resolve a name: known addresses answer for a while when name servers are down.
 - No host answers for `QUIET_S`: hosts that answered before are probed, with their names looked up again. If one
   answers, the network works. If none does, there is an outage: the crawl pauses with a notice, all that was held goes
-  back to the queue, and the probes go on until one is answered or `fetch.outage_wait_s` is over.
+  back to the queue, and the probes go on until one is answered or `fetch.outage_timeout_s` is over.
 - No host has ever answered, as at the start of a crawl: then the failing hosts themselves are probed, when there are at
   least `MIN_HOSTS` of them. Fewer can be dead together.
 
@@ -218,7 +218,7 @@ class OutageWatch(BackgroundTask):
         end: Callable[[str], None],
     ) -> None:
         """`now_s` is the clock of the engine; `end` ends the crawl, for a reason, unless it ends already."""
-        self._wait_s = settings.fetch.outage_wait_s
+        self._wait_s = settings.fetch.outage_timeout_s
         self._absorber = absorber
         self._frontier = absorber.frontier
         self._workers = workers
@@ -256,9 +256,8 @@ class OutageWatch(BackgroundTask):
         now_s, detector = self._now_s(), self._detector
         if detector.down_s is not None and now_s - detector.down_s >= self._wait_s:
             self.has_ended_crawl = True
-            self._end(
-                f"the network is down: no host has answered for {now_s - detector.down_s:.0f} s (fetch.outage_wait_s)"
-            )
+            silent_s = now_s - detector.down_s
+            self._end(f"the network is down: no host has answered for {silent_s:.0f} s (fetch.outage_timeout_s)")
         elif detector.is_inexplicable(now_s):
             self._absorber.absorb_all(detector.release(), now_s)
         else:
@@ -299,7 +298,7 @@ class OutageWatch(BackgroundTask):
         self._absorber.notice(
             NOTICE,
             f"no host answers ({len(hosts):,} tried; the last: {detail}), so the network seems to be down: the crawl "
-            f"pauses, and goes on when a host answers again. It waits for {self._wait_s:g} s (fetch.outage_wait_s). "
+            f"pauses, and goes on when a host answers again. It waits for {self._wait_s:g} s (fetch.outage_timeout_s). "
             "No URL is lost, and no host is blamed",
             "Check the connection, and if you set them, fetch.dns_servers and fetch.proxy.",
         )

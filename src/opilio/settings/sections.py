@@ -161,7 +161,7 @@ class FetchSettings:
     max_backoff_s: float = 600.0
     # When no host answers any more, the network counts as down: the crawl pauses, and ends after this time if it is not
     # back. No host is blamed and no URL is lost meanwhile. 0: the crawl ends at once.
-    outage_wait_s: float = 600.0
+    outage_timeout_s: float = 600.0
     # Sent as User-Agent, followed by `contact_url` in parentheses.
     user_agent: str = "Opilio/0.1"
     # Where site owners can reach you. Set this before you crawl other people's sites.
