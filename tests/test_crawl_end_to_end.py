@@ -134,6 +134,9 @@ def test_trouble_is_recorded_and_survived(make_collection: MakeCollection, small
         Outcome.TRAP, Outcome.REDIRECT, Outcome.TOO_MANY_REDIRECTS,
     }  # fmt: skip
     assert {outcome.value for outcome in expected} <= met, met
+    without_rules = "SELECT DISTINCT outcome FROM crawl JOIN hosts USING (sid) WHERE host = 'robots5xx.test'"
+    assert collection.sql(without_rules).rows == [("http-5xx",)]
+    assert not collection.sql("SELECT text FROM notices WHERE kind = 'network'").rows
     reasons = collection.sql(
         "SELECT outcome, any_value(detail) FROM visits WHERE outcome = 'timed-out' GROUP BY 1"
     ).rows

@@ -175,7 +175,8 @@ def test_an_outage_costs_nothing_but_time(tmp_path: Path, what: str, quick: None
             else:
                 server.switch(on=on)
 
-        collection = make(tmp_path, server, names)
+        # Addresses are cached for a second, so the crawl must take longer.
+        collection = make(tmp_path, server, names, fetch__host_delay_s=0.4 if what == "names" else 0.2)
         trouble = Outage(HOSTS * 2, switch)
         status = collection.crawl(on_tick=trouble)
     assert trouble.was_seen
@@ -221,7 +222,7 @@ def test_a_dead_host_is_no_outage(tmp_path: Path, quick: None) -> None:
 def test_a_single_site_that_goes_down_is_waited_for(tmp_path: Path, quick: None) -> None:
     """A crawl of one host cannot tell its host from its network, and has nothing else to do: it waits for either."""
     with WebServer(routes()) as server, DnsServer(zone(1)) as names:
-        collection = make(tmp_path, server, names, hosts=1)
+        collection = make(tmp_path, server, names, hosts=1, fetch__host_delay_s=0.2)
         trouble = Outage(3, lambda on: server.switch(on=on))
         status = collection.crawl(on_tick=trouble)
     assert trouble.was_seen

@@ -256,9 +256,8 @@ class OutageWatch(BackgroundTask):
         now_s, detector = self._now_s(), self._detector
         if detector.down_s is not None and now_s - detector.down_s >= self._wait_s:
             self.has_ended_crawl = True
-            self._end(
-                f"the network is down: no host has answered for {now_s - detector.down_s:.0f} s (fetch.outage_timeout_s)"
-            )
+            silent_s = now_s - detector.down_s
+            self._end(f"the network is down: no host has answered for {silent_s:.0f} s (fetch.outage_timeout_s)")
         elif detector.is_inexplicable(now_s):
             self._absorber.absorb_all(detector.release(), now_s)
         else:
