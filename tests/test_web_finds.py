@@ -122,6 +122,7 @@ def test_a_refusal_spreads_from_clusters_and_is_explained(portal: Portal) -> Non
         assert Axe().run(page).violations_count == 0
         card.get_by_role("button", name="Undo").click()
         page.locator("li.refused[data-cluster]").wait_for(state="detached")
+        page.locator("[data-taught] button").wait_for(state="detached")
         assert collection.pending()["count"] == 0
         card.get_by_role("button", name=f"Reject all {JUNK}").click()
         page.locator("[data-taught]").get_by_role("button", name="Retrain now").click()
@@ -135,8 +136,9 @@ def test_a_refusal_spreads_from_clusters_and_is_explained(portal: Portal) -> Non
 def test_a_crawl_at_its_limit_says_so_and_goes_on(make_taught: MakeTaught) -> None:
     """Start at the page limit starts nothing and names the limit; the page offers to raise it, and the crawl goes on.
     Limits of a running crawl are raised at once, and it is stopped to be renamed or deleted."""
-    collection = make_taught(limits__max_pages=20, fetch__host_delay_s=0.3)
+    collection = make_taught(limits__max_pages=20)
     collection.crawl()
+    collection.change_settings({"fetch.host_delay_s": 0.3})
     place, name = collection.folder.parent, collection.folder.name
     with Portal(place) as portal, chromium() as browser:
         api = f"/api/c/{name}"
