@@ -259,7 +259,11 @@ def page_of(collection: Collection) -> tuple[str, str, int]:
 def without_times(result: Any) -> Any:
     """A result without what the clock decides, and without whether a crawl runs."""
     if isinstance(result, dict):
-        return {name: without_times(value) for name, value in result.items() if name not in {"took_ms", "running", "moment_us"}}
+        return {
+            name: without_times(value)
+            for name, value in result.items()
+            if name not in {"took_ms", "running", "moment_us"}
+        }
     return [without_times(one) for one in result] if isinstance(result, (list, tuple)) else result
 
 

@@ -241,7 +241,7 @@ class Engine:
                 self.workers.submit(pictures.take(self._now_s(), room, is_last=True))
             if not self.frontier.in_flight and (self._is_stopped or not pictures.urls):
                 return
-            await self._absorb_visits(has_free_slots=True)
+            await self._absorb_visits()
             self._tick(on_tick)
 
     def _tick(self, on_tick: Callable[[Status], object]) -> None:
