@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from html import escape
 
 from opilio.lab.local_web.frame import bullet_list, link
@@ -94,7 +95,9 @@ class _Loom:
         )
 
     def _add(self, site: Website, page: ShorePage, topic: str) -> None:
-        """Frame a page and keep it."""
+        """Frame a page and keep it. One without a picture of its own names that of an article of its site."""
+        if not page.picture and (articles := self.by_host.get(site.host)):
+            page = replace(page, picture=html.picture_of(random.Random(page.url).choice(articles)))
         ring = f"http://{hosts.RING_HOST}/next/{site.host}"
         self.pages[page.url] = WebPage(page.url, html.framed(site, page, ring), topic, page.title)
         if "noindex" in page.robots:
@@ -168,8 +171,9 @@ class _Loom:
         self.files[html.picture_of(article)] = (PNG, picture(article.motif, article.slug))
         if number % PRINT_EVERY == 0:
             plain = ShorePage(
-                printed, article.title, f"<h1>{escape(article.title)}</h1>\n{text}\n<p>{link(url, url)}</p>"
-            )
+                printed, article.title, f"<h1>{escape(article.title)}</h1>\n{text}\n<p>{link(url, url)}</p>",
+                picture=html.picture_of(article),
+            )  # fmt: skip
             self._add(site, plain, article.topic)
             self.copies[printed] = url
         if article.host in DRAFTS:
