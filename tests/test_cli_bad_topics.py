@@ -55,7 +55,7 @@ def test_one_example_is_enough(tmp_path: Path, small_server: LocalServer) -> Non
     taxonomy = f'topics:\n  owls:\n    seeds: ["http://directory.test/"]\n    examples:\n      - text: "{OWLS}"\n'
     collection = make(taxonomy, tmp_path, small_server)
     status = collection.crawl()
-    assert status.model == "model 1 (svm, 1 example)"
+    assert status.model.endswith("(svm, 1 example)")
     assert collection.sql("SELECT count(*) FROM pages WHERE relevance >= 0.5").rows == [(0,)]
     page = tmp_path / "page.txt"
     page.write_text("An owl sat in the barn at night and listened for mice in the fields. " * 4)
@@ -67,7 +67,7 @@ def test_two_topics_with_the_same_example(tmp_path: Path, small_server: LocalSer
     example = f'    examples:\n      - text: "{OWLS}"\n'
     taxonomy = f'topics:\n  owls:\n    seeds: ["http://directory.test/"]\n{example}  strix:\n{example}'
     collection = make(taxonomy, tmp_path, small_server)
-    assert collection.crawl().model == "model 1 (svm, 2 examples)"
+    assert collection.crawl().model.endswith("(svm, 2 examples)")
     page = tmp_path / "page.txt"
     page.write_text(OWLS)
     assert collection.explain(str(page))["judgement"] == collection.explain(str(page))["judgement"]
@@ -81,7 +81,7 @@ def test_others_of_ones_own(tmp_path: Path, small_server: LocalServer) -> None:
         (others / f"{number}.txt").write_text(f"Tables and chairs of wood, made by joiner {number}, for kitchens. " * 8)
     taxonomy = f'topics:\n  owls:\n    seeds: ["http://directory.test/"]\n    examples:\n      - text: "{OWLS}"\n'
     collection = make(taxonomy, tmp_path, small_server, **{"classify.others": str(others)})
-    assert collection.crawl().model == "model 1 (svm, 1 example)"
+    assert collection.crawl().model.endswith("(svm, 1 example)")
     collection.change_settings(
         {"classify.others": str(tmp_path / "missing"), "classify.classifier": "bayes", "limits.max_pages": 30}
     )

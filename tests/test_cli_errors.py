@@ -392,5 +392,6 @@ def test_settings_shown_can_be_read_back(tmp_path: Path) -> None:
         main()
     (tmp_path / "all.toml").write_text(out.getvalue())
     (tmp_path / "s.txt").write_text("http://localhost/")
-    assert call("crawl", tmp_path / "c", "--seeds", tmp_path / "s.txt", "--config", tmp_path / "all.toml")[0] == 0
+    code, said = call("crawl", tmp_path / "c", "--seeds", tmp_path / "s.txt", "--config", tmp_path / "all.toml")
+    assert code == 1 and "1 of 1 seeds failed: private-address 1" in said[-2], "the settings are taken"
     assert Collection(tmp_path / "c").settings == Settings()

@@ -292,7 +292,7 @@ def test_a_notice_has_buttons(dried_up: Collection) -> None:
         notices.get_by_role("button", name="Stop the crawl").click()
         page.locator("#now", has_text="no crawl runs").wait_for()
         page.goto(f"{portal.address}/c/collection/")
-        page.get_by_role("link", name="what you can do").click()
+        page.get_by_role("link", name="what you can do").first.click()
         page.wait_for_url("**/watch#notices")
 
 

@@ -15,7 +15,8 @@ from opilio.crawl import Collection
 from opilio.crawl.operations import crawling
 from opilio.distill import DEFAULT_METHOD, METHODS, STORED_METHODS
 
-BAR_CELLS = 12  # tables have 80 columns
+BAR_CELLS = 6  # tables have 80 columns
+NO_BREAK = "\u00a0"
 _FIGURES = ("pages", "relevant", "itself", "waiting")
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
@@ -57,7 +58,7 @@ def _show_topics(report: dict[str, Any]) -> None:
     for topic in rows:
         mark = topic["mark_words"] + (", starves" if topic["starves"] else "")
         figures = (f"{topic[name]:,}" for name in ("pages", "relevant", "own_pages", "waiting"))
-        lines.append([one_line(topic["topic"]), one_line(mark), *figures, bar(topic["own_pages"], most)])
+        lines.append([one_line(topic["topic"]), one_line(mark).replace(" ", NO_BREAK), *figures, bar(topic["own_pages"], most)])
     untaken = f"{report['untaken']:,}"
     lines.append(["off topic", "", untaken, "", untaken, "", bar(report["untaken"], most)])
     print_table(("topic", "mark", *_FIGURES, ""), lines, right=_FIGURES)
