@@ -58,7 +58,9 @@ def _show_topics(report: dict[str, Any]) -> None:
     for topic in rows:
         mark = topic["mark_words"] + (", starves" if topic["starves"] else "")
         figures = (f"{topic[name]:,}" for name in ("pages", "relevant", "own_pages", "waiting"))
-        lines.append([one_line(topic["topic"]), one_line(mark).replace(" ", NO_BREAK), *figures, bar(topic["own_pages"], most)])
+        lines.append(
+            [one_line(topic["topic"]), one_line(mark).replace(" ", NO_BREAK), *figures, bar(topic["own_pages"], most)]
+        )
     untaken = f"{report['untaken']:,}"
     lines.append(["off topic", "", untaken, "", untaken, "", bar(report["untaken"], most)])
     print_table(("topic", "mark", *_FIGURES, ""), lines, right=_FIGURES)
