@@ -186,7 +186,8 @@ def _fail_when_cut_short(status: Status) -> None:
         sys.exit(INTERRUPTED)
     if status.no_network:
         raise OpilioError(
-            status.reason, "Nothing is lost. Check the connection, then run the same command again: the crawl goes on."
+            status.reason,
+            "Nothing is lost. Check the connection and the addresses, then run the same command again to go on.",
         )
 
 

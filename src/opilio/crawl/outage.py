@@ -44,6 +44,8 @@ FIRST_WAIT_S, MAX_WAIT_S = 1.0, 30.0
 """Between two rounds of probes in an outage: it doubles from the first to the longest."""
 PROBE_OID = -(2**41)
 """Leases of probes have oids below this."""
+START_TIMEOUT_S = 15.0
+"""The longest wait when no host has ever answered: the addresses may be wrong, and somebody looks on."""
 NOTICE = "network"
 
 _SILENT = frozenset({Outcome.DNS_FAILED, Outcome.CONNECT_FAILED, Outcome.TIMED_OUT, Outcome.BROKEN, Outcome.TLS_FAILED})
@@ -143,6 +145,11 @@ class OutageDetector:
         if self._probing or now_s < self._next_s or not (self.is_down or self._is_quiet(now_s)):
             return []
         return list(reversed(self._answered)) or self._failing()
+
+    @property
+    def has_answers(self) -> bool:
+        """Whether any host has ever answered."""
+        return bool(self._answered)
 
     def is_inexplicable(self, now_s: float) -> bool:
         """Whether visits are held that no probe can explain: nobody has answered yet, and too few hosts fail."""
@@ -254,10 +261,11 @@ class OutageWatch(BackgroundTask):
     def look(self) -> None:
         """Send probes when they are due, or end the crawl when the network has been down for too long."""
         now_s, detector = self._now_s(), self._detector
-        if detector.down_s is not None and now_s - detector.down_s >= self._wait_s:
+        timeout_s = self._wait_s if detector.has_answers else min(self._wait_s, START_TIMEOUT_S)
+        if detector.down_s is not None and now_s - detector.down_s >= timeout_s:
             self.has_ended_crawl = True
             silent_s = now_s - detector.down_s
-            self._end(f"the network is down: no host has answered for {silent_s:.0f} s (fetch.outage_timeout_s)")
+            self._end(f"the network is down: no host has answered for {silent_s:.0f} s")
         elif detector.is_inexplicable(now_s):
             self._absorber.absorb_all(detector.release(), now_s)
         else:
@@ -298,7 +306,7 @@ class OutageWatch(BackgroundTask):
         self._absorber.notice(
             NOTICE,
             f"no host answers ({len(hosts):,} tried; the last: {detail}), so the network seems to be down: the crawl "
-            f"pauses, and goes on when a host answers again. It waits for {self._wait_s:g} s (fetch.outage_timeout_s). "
+            f"pauses, and goes on when a host answers again. It waits for at most {self._wait_s:g} s (fetch.outage_timeout_s). "
             "No URL is lost, and no host is blamed",
             "Check the connection, and if you set them, fetch.dns_servers and fetch.proxy.",
         )
