@@ -306,8 +306,8 @@ class OutageWatch(BackgroundTask):
         self._absorber.notice(
             NOTICE,
             f"no host answers ({len(hosts):,} tried; the last: {detail}), so the network seems to be down: the crawl "
-            f"pauses, and goes on when a host answers again. It waits for at most {self._wait_s:g} s (fetch.outage_timeout_s). "
-            "No URL is lost, and no host is blamed",
+            f"pauses, and goes on when a host answers again. It waits for at most {self._wait_s:g} s "
+            "(fetch.outage_timeout_s). No URL is lost, and no host is blamed",
             "Check the connection, and if you set them, fetch.dns_servers and fetch.proxy.",
         )
 
