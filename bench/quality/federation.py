@@ -130,7 +130,7 @@ def write_collection(folder: Path, pages: Sequence[Page], linking: Sequence[Page
             host, one = host_of(page.url), page.document
             if host not in sids:
                 sids[host] = len(sids)
-                batch.hosts.add(sids[host], host, host, "", "ok", 0, 1, 1, 1, 404, 0.0, 1.0, 1.0)
+                batch.hosts.add(sids[host], host, host, "", 1, 1, 1, 1.0)
             batch.urls.add(
                 oid, page.url, url_key(page.url), sids[host], 0, 0, None, 0, "fetched", "ok", 1, page.relevance, 1.0,
                 0.0, 1.0, 1.0,

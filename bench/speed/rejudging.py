@@ -54,7 +54,7 @@ def fill(store: Store, count: int, draw: np.random.Generator) -> None:
     for record in records:
         batch.topics.add(*record)
     examples = [Example(t, reader.read("", text, "en")) for t in range(1, TOPICS + 1) for text in texts(t, 10, draw)]
-    batch.hosts.add(0, "h.test", "h.test", None, "ok", 0, 0, 0, 0, None, 0.0, 0.0, 0.0)
+    batch.hosts.add(0, "h.test", "h.test", None, 0, 0, 0, 0.0)
     for oid in range(count):
         [text] = texts(1 + oid % TOPICS, 1, draw)
         url = f"http://h.test/{oid}"

@@ -115,9 +115,9 @@ class Filling:
         self.sids |= {name: self.first_sid + n for n, name in enumerate([*made, *to_meet])}
         now_s = time.time()
         for name in made:
-            batch.hosts.add(self.sids[name], name, name, "", "ok", 0, PAGES_PER_HOST, 1, 1, 404, 0.0, now_s, now_s)
+            batch.hosts.add(self.sids[name], name, name, "", PAGES_PER_HOST, 1, 1, now_s)
         for name in to_meet:
-            batch.hosts.add(self.sids[name], name, name, "", "ok", 0, 0, 0, 0, None, 0.0, 0.0, 0.0)
+            batch.hosts.add(self.sids[name], name, name, "", 0, 0, 0, 0.0)
 
     def _page(self, batch: Batch, number: int) -> None:
         """A page with the words of an original, begun at another place, and with its judgement."""

@@ -57,7 +57,7 @@ class Web:
         hosts = sorted({self.sid(oid) for oid in batch.pages.oid})
         for sid in hosts:
             host = f"www.{self.words[sid % VOCABULARY]}{sid}.org"
-            batch.hosts.add(sid, host, host[4:], "192.0.2.1", "ok", 0, 7, 90_000, 8, 200, 0.0, now_s, now_s)
+            batch.hosts.add(sid, host, host[4:], "192.0.2.1", 7, 90_000, 8, now_s)
         self.pages += BATCH_PAGES
         batch.counters = {"links dropped": self.pages // 3, "duplicate urls": self.pages * 31}
         return batch
