@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from command_line import call
@@ -21,6 +22,7 @@ from opilio.lab.local_web import LocalServer
 from opilio.lab.webs.transport import RecordedTransport
 from opilio.store import Store, recover
 from opilio.store.invariants import INVARIANTS
+from opilio.store.salvage import reading_file
 from running_crawls import crawl_beside
 from webs import Page, Web
 
@@ -252,6 +254,20 @@ def test_every_invariant_is_checked_and_mended(copy: Path) -> None:
         assert done.after is not None
         assert wrong(done.after) == []
         assert bool(done.kept) is not is_mended, "a database whose rows can be mended stays"
+
+
+def test_changes_in_the_journal_are_no_defect(copy: Path) -> None:
+    """What a killed crawl left in the journal counts as if it were in its table."""
+    with duckdb.connect(copy / "collection.duckdb") as database:
+        [(number,)] = database.execute("SELECT oid FROM crawl WHERE state = 'fetched' LIMIT 1").fetchall()
+        columns = [name for name, *_ in database.execute("DESCRIBE crawl_changes").fetchall()]
+        values = ", ".join({"seq": "1", "outcome": "'http'", "state": "'failed'"}.get(name, name) for name in columns)
+        database.execute(f"INSERT INTO crawl_changes SELECT {values} FROM crawl WHERE oid = {number}")
+    with reading_file(copy / "collection.duckdb", 2**28) as read:
+        assert read.ask(f"SELECT state, outcome FROM crawl WHERE oid = {number}") == [("failed", "http")]
+    report = verify(copy)
+    assert report.check("the database can be read").defects == []
+    assert "no URL is known twice" not in {check.name for check in report.checks if check.unchecked}
 
 
 def test_after_a_kill_and_during_a_crawl(make_collection: MakeCollection) -> None:

@@ -36,6 +36,12 @@ class DatabaseCopy(NamedTuple):
 
     connection: duckdb.DuckDBPyConnection
     tables: list[str]
+    catalog: str
+    """The name that DuckDB gave to the file."""
+
+    def stored(self, table: str) -> str:
+        """The full name of a table. `crawl` and `main.crawl` can be the view that `reading_file` makes."""
+        return f'"{self.catalog}".main."{table}"'
 
     def ask(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows that answer a query."""
@@ -54,11 +60,13 @@ def reading_file(path: Path, memory_bytes: int) -> Iterator[DatabaseCopy]:
             version(connection, path)
             found = connection.execute("SELECT table_name FROM duckdb_tables() WHERE NOT temporary ORDER BY 1")
             tables = [name for (name,) in found.fetchall()]
-            if connection.execute("SELECT count(*) FROM crawl_changes").fetchall()[0][0]:
-                connection.execute(_FOLDED)
+            [(catalog,)] = connection.execute("SELECT current_database()").fetchall()
+            copy = DatabaseCopy(connection, tables, catalog)
+            if copy.ask("SELECT count(*) FROM crawl_changes")[0][0]:
+                connection.execute(_FOLDED.format(crawl=copy.stored("crawl")))
         except duckdb.Error as error:
             raise store_error(path, error, "open") from error
-        yield DatabaseCopy(connection, tables)
+        yield copy
     finally:
         connection.close()
 
@@ -69,7 +77,7 @@ _FOLDED = """
         coalesce(j.topic, c.topic) AS topic, coalesce(j.state, c.state) AS state,
         CASE WHEN j.oid IS NULL THEN c.outcome ELSE j.outcome END AS outcome
     )
-    FROM main.crawl c
+    FROM {crawl} c
     LEFT JOIN (FROM crawl_changes QUALIFY row_number() OVER (PARTITION BY oid ORDER BY seq DESC) = 1) j ON j.oid = c.oid
 """
 
@@ -85,7 +93,7 @@ def missing_tables(copy: DatabaseCopy) -> list[str]:
 def unreadable(copy: DatabaseCopy, table: str) -> str:
     """Why a table cannot be read; '' when all of it can be. Reads every row."""
     try:
-        copy.connection.execute(f'SELECT bit_xor(hash(COLUMNS(*))) FROM main."{table}"').fetchall()
+        copy.connection.execute(f"SELECT bit_xor(hash(COLUMNS(*))) FROM {copy.stored(table)}").fetchall()
     except duckdb.Error as error:
         return " ".join(str(error).split())
     return ""
@@ -97,7 +105,7 @@ def sound_rows(copy: DatabaseCopy, table: str) -> Iterator[pa.Table]:
     optional = [name for name, is_nullable in described if is_nullable]
     names = [name for name, _ in described if name != "kcid" or table != "crawl"]  # which is computed
     try:
-        [(count,)] = copy.ask(f'SELECT count(*) FROM main."{table}"')
+        [(count,)] = copy.ask(f"SELECT count(*) FROM {copy.stored(table)}")
     except duckdb.Error:
         return
     for first in range(0, count, PIECE_ROWS):
@@ -111,7 +119,7 @@ def _sound_piece(
 ) -> pa.Table | None:
     def read(columns: Sequence[str]) -> pa.Table | None:
         listed = ", ".join(f'"{name}"' for name in columns)
-        sql = f'SELECT {listed} FROM main."{table}" WHERE rowid >= {first} AND rowid < {first + PIECE_ROWS}'
+        sql = f"SELECT {listed} FROM {copy.stored(table)} WHERE rowid >= {first} AND rowid < {first + PIECE_ROWS}"
         try:
             return copy.connection.sql(sql).to_arrow_table()
         except duckdb.Error:
