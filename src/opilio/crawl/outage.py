@@ -225,7 +225,7 @@ class OutageWatch(BackgroundTask):
         end: Callable[[str], None],
     ) -> None:
         """`now_s` is the clock of the engine; `end` ends the crawl, for a reason, unless it ends already."""
-        self._wait_s = settings.fetch.outage_timeout_s
+        self._timeout_s = settings.fetch.outage_timeout_s
         self._absorber = absorber
         self._frontier = absorber.frontier
         self._workers = workers
@@ -261,8 +261,7 @@ class OutageWatch(BackgroundTask):
     def look(self) -> None:
         """Send probes when they are due, or end the crawl when the network has been down for too long."""
         now_s, detector = self._now_s(), self._detector
-        timeout_s = self._wait_s if detector.has_answers else min(self._wait_s, START_TIMEOUT_S)
-        if detector.down_s is not None and now_s - detector.down_s >= timeout_s:
+        if detector.down_s is not None and now_s - detector.down_s >= self._longest_wait_s:
             self.has_ended_crawl = True
             silent_s = now_s - detector.down_s
             self._end(f"the network is down: no host has answered for {silent_s:.0f} s")
@@ -270,6 +269,10 @@ class OutageWatch(BackgroundTask):
             self._absorber.absorb_all(detector.release(), now_s)
         else:
             self._probe(detector.probes_due(now_s), now_s)
+
+    @property
+    def _longest_wait_s(self) -> float:
+        return self._timeout_s if self._detector.has_answers else min(self._timeout_s, START_TIMEOUT_S)
 
     def stop(self) -> None:
         """The crawl ends: what nothing has explained so far goes back to the queue."""
@@ -306,8 +309,8 @@ class OutageWatch(BackgroundTask):
         self._absorber.notice(
             NOTICE,
             f"no host answers ({len(hosts):,} tried; the last: {detail}), so the network seems to be down: the crawl "
-            f"pauses, and goes on when a host answers again. It waits for at most {self._wait_s:g} s "
-            "(fetch.outage_timeout_s). No URL is lost, and no host is blamed",
+            f"pauses, and goes on when a host answers again. It waits for at most {self._longest_wait_s:g} s. "
+            "No URL is lost, and no host is blamed",
             "Check the connection, and if you set them, fetch.dns_servers and fetch.proxy.",
         )
 

@@ -123,10 +123,7 @@ class Rectangle:
 class Tile:
     """A topic, or a site within one. `label` is empty where it does not fit."""
 
-    x: float
-    y: float
-    width: float
-    height: float
+    place: Rectangle
     label: str
     tooltip: str
     tone: int
@@ -174,7 +171,7 @@ def _largest(wanted: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def _topic_tile(topic: dict[str, Any], place: Rectangle, colour: int) -> TopicTile:
     said = f"{topic['topic'] or topic['name']}: {_counted(topic['relevant'], 'relevant page')}"
     label = _fitting(f"{topic['name']} {topic['relevant']:,}", topic["name"], place)
-    head = Tile(place.x, place.y, place.width, place.height, label, said, colour, topic["topic"])
+    head = Tile(place, label, said, colour, topic["topic"])
     room = Rectangle(place.x + GAP, place.y + HEAD_HEIGHT, place.width - 2 * GAP, place.height - HEAD_HEIGHT - GAP)
     if room.width < HEAD_HEIGHT or room.height < HEAD_HEIGHT:
         return TopicTile(head, ())
@@ -191,7 +188,7 @@ def _site_tile(topic: dict[str, Any], site: tuple[str, int, str], place: Rectang
     host, pages, url = site
     label = _fitting(f"{host} {pages:,}", host, place)
     said = f"{host}: {_counted(pages, 'page')} about {topic['name']}"
-    return Tile(place.x, place.y, place.width, place.height, label, said, colour, topic["topic"], host, url)
+    return Tile(place, label, said, colour, topic["topic"], host, url)
 
 
 def _fitting(whole: str, name: str, place: Rectangle) -> str:
