@@ -39,7 +39,7 @@ from opilio.crawl.phases import phase_at_start, strategy_in
 from opilio.crawl.restore import OnProgress, Recovery, reopen, restore
 from opilio.crawl.shipping import check_url
 from opilio.crawl.status import Counters, Status
-from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Workers
+from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Workers, started_early
 from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
 from opilio.features.encoder import find_encoder
 from opilio.features.word_vectors import INSTALLED, check_vectors
@@ -218,7 +218,10 @@ class Collection:
                 "forgotten pages of a host that has as many as it may have would be dropped",
                 "Set [frontier] forget_after = 0, or [limits] max_pages_per_host = 0.",
             )
-        with self._client.opened_soon(threads=1) as store:
+        with (
+            self._worker_maker(transport, workers) as make_workers,
+            self._client.opened_soon(threads=1) as store,
+        ):
             max_pages = self.settings.limits.max_pages
             if self.settings.revisit.keep_fresh and 0 < max_pages <= store.load_counters().get("pages", 0):
                 raise SettingsError(
@@ -231,7 +234,19 @@ class Collection:
             urls.retry_given_up(store, self.settings.fetch.host_tries)
             if recrawl:
                 urls.recrawl(store)
-            return uvloop.run(self._run(store, on_tick, transport, workers, answerer))
+            return uvloop.run(self._run(store, on_tick, make_workers, answerer))
+
+    @contextlib.contextmanager
+    def _worker_maker(self, transport: Transport | None, elsewhere: MakeWorkers | None) -> Iterator[MakeWorkers]:
+        """What makes the workers: `elsewhere`, or in the engine with a transport, or in processes that start now."""
+        count = self.settings.run.workers
+        if elsewhere is not None:
+            yield elsewhere
+        elif transport is not None or count < 0:
+            yield lambda setup: InlineWorkers(setup, transport)
+        else:
+            with started_early(count) as started:
+                yield lambda setup: ProcessWorkers(setup, count, started=started)
 
     def _check_recrawl(self) -> None:
         """Refuse limits that count stored pages: they would end a recrawl before it began."""
@@ -276,8 +291,7 @@ class Collection:
         self,
         store: Store,
         on_tick: Callable[[Status], object],
-        transport: Transport | None,
-        make_workers: MakeWorkers | None,
+        make_workers: MakeWorkers,
         answerer: Answerer | None,
     ) -> Status:
         if self.settings.learn.phases and not training_data.has_documents(store):
@@ -304,13 +318,7 @@ class Collection:
         if self.settings.store.warc:
             self._recover(store, absorber, setup)
         collect_rarely()
-        workers: Workers
-        if make_workers is not None:
-            workers = make_workers(setup)
-        elif transport is not None or self.settings.run.workers < 0:
-            workers = InlineWorkers(setup, transport)
-        else:
-            workers = ProcessWorkers(setup, self.settings.run.workers)
+        workers = make_workers(setup)
         names = {topic.kcid: topic.path or topic.name for topic in store.load_topics()}
         engine = Engine(settings, store, absorber, workers, names, answerer)
         pages_before = absorber.counters.pages

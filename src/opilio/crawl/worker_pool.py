@@ -8,10 +8,11 @@ whatever reason, the process ends: no worker outlives its engine.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -59,6 +60,17 @@ WORKER = Program()
 def default_count() -> int:
     """One worker for each core but one, which the engine and the database use well."""
     return max(1, len(os.sched_getaffinity(0)) - 1)
+
+
+@contextlib.contextmanager
+def started_early(count: int) -> Iterator[list[Child]]:
+    """Worker processes that load their modules while the engine prepares itself; those that nobody takes are ended."""
+    children = [start(WORKER.target, *WORKER.arguments) for _ in range(count or default_count())]
+    try:
+        yield children
+    finally:
+        for child in children:
+            child.close()
 
 
 class Workers(Protocol):
@@ -166,8 +178,10 @@ class InlineWorkers:
 class WorkerProcess:
     """One worker process and its leases."""
 
-    def __init__(self, name: str, setup: WorkerSetup, program: Program) -> None:
+    def __init__(self, name: str, setup: WorkerSetup, program: Program, started: list[Child]) -> None:
+        """The first process is taken from those that are `started` already, if there are any."""
         self.name = name
+        self._started = started
         self.program = program
         self.is_ready = False
         self.setup = msgspec.structs.replace(setup, name=name)
@@ -178,7 +192,7 @@ class WorkerProcess:
 
     async def start(self) -> asyncio.StreamReader:
         """Start the process, and send it the leases that were given while there was none. Returns its messages."""
-        self.child = start(self.program.target, *self.program.arguments)
+        self.child = self._started.pop() if self._started else start(self.program.target, *self.program.arguments)
         reader, self.writer = await self.child.channel.streams(limit=2**20)
         self.writer.write(frame(encoder.encode(self.setup)))
         self.setup = msgspec.structs.replace(self.setup, earlier=self.setup.earlier + 1)
@@ -221,10 +235,14 @@ class ProcessWorkers:
     A process that dies is started again; the leases it held come back with the outcome `worker-lost`.
     """
 
-    def __init__(self, setup: WorkerSetup, count: int = 0, program: Program = WORKER) -> None:
+    def __init__(
+        self, setup: WorkerSetup, count: int = 0, program: Program = WORKER, started: list[Child] | None = None
+    ) -> None:
+        """`started` are processes of the program that wait for work; those that are used leave the list."""
         self._inbox = Inbox()
         self._program = program
-        self._processes = [WorkerProcess(f"w{i}", setup, program) for i in range(count or default_count())]
+        waiting = started if started is not None else []
+        self._processes = [WorkerProcess(f"w{i}", setup, program, waiting) for i in range(count or default_count())]
         self._tasks: list[asyncio.Task[None]] = []
         self._restarts_s: deque[float] = deque(maxlen=MAX_RESTARTS + 1)
         self._silence_s = SILENCE_REQUESTS * from_table(setup.settings, "settings of the crawl").fetch.total_timeout_s
