@@ -13,6 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import uvloop
 
 from conftest import MakeCollection
 from opilio.classify import KeywordJudge, Model
@@ -211,6 +212,30 @@ def test_leases_of_a_lost_process_may_be_held_back(setup: WorkerSetup, small_ser
     assert (first.lease.oid, first.fetch.outcome) == (1, Outcome.WORKER_LOST)
     assert waited_s >= 1.0
     assert (second.lease.oid, second.fetch.outcome) == (2, Outcome.OK), "given while it was held back: not lost"
+
+
+def test_leases_for_a_process_that_has_just_died(setup: WorkerSetup, small_server: LocalServer) -> None:
+    """Whatever the moment at which a process dies, giving it work fails nobody, and every lease comes back."""
+
+    async def use() -> list[Visit]:
+        workers = ProcessWorkers(setup, 1)
+        await workers.start()
+        try:
+            await asyncio.sleep(0.2)
+            [pid] = children()
+            os.kill(pid, signal.SIGKILL)
+            leases = page_leases(small_server, 40)
+            for lease in leases:
+                workers.submit([lease])
+                workers.send_link_words()
+                await asyncio.sleep(0.001)
+            return await collect(workers, len(leases))
+        finally:
+            await workers.close()
+
+    visits = uvloop.run(use())
+    assert {visit.fetch.outcome for visit in visits} <= {Outcome.WORKER_LOST, Outcome.OK}
+    assert len({visit.lease.oid for visit in visits}) == len(visits)
 
 
 def test_a_process_that_cannot_be_ready(setup: WorkerSetup, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

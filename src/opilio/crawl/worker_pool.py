@@ -205,20 +205,21 @@ class WorkerProcess:
         if not self.leases:
             self.heard_s = time.monotonic()
         self.leases.update((lease.oid, lease) for lease in leases)
-        if self.writer is not None:
-            self.writer.write(frame(encoder.encode(WorkerOrder(leases))))
+        self._give(WorkerOrder(leases))
 
     def use_model(self, model: bytes) -> None:
         """Judge pages by another model from now on."""
         self.setup = msgspec.structs.replace(self.setup, model=model)  # for a process that replaces this one
-        if self.writer is not None:
-            self.writer.write(frame(encoder.encode(WorkerOrder(model=model))))
+        self._give(WorkerOrder(model=model))
 
     def send_link_words(self) -> None:
         """Send the words of links with each document from now on."""
         self.setup = msgspec.structs.replace(self.setup, link_words=True)
-        if self.writer is not None:
-            self.writer.write(frame(encoder.encode(WorkerOrder(link_words=True))))
+        self._give(WorkerOrder(link_words=True))
+
+    def _give(self, order: WorkerOrder) -> None:
+        if self.writer is not None and not self.writer.is_closing():  # else it has just died, which is noticed soon
+            self.writer.write(frame(encoder.encode(order)))
 
     async def stop(self) -> None:
         """End the process; one that does not end by itself is killed."""
