@@ -168,6 +168,7 @@ READINGS: dict[str, dict[str, Any]] = {
     "page": {"url": "PAGE"},
     "pages": {"urls": ["PAGE"]},
     "pictures": {"urls": ["http://directory.test/favicon.ico"]},
+    "illustrations": {"oids": ["OID", 900000]},
     "neighbours": {"url": "PAGE"},
     "distill": {"topic": None, "top": 3},
     "query": {"sql": "SELECT url, visited FROM pages JOIN crawl USING (oid) ORDER BY url LIMIT 3"},

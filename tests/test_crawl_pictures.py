@@ -229,3 +229,6 @@ def test_the_portal_and_a_published_site_show_them(collection: Collection, tmp_p
                 page.locator(".brief .title", has_text="Barn owl")
             ).first.click()
             assert page.locator("img.page-picture").evaluate("one => one.naturalWidth") == 400
+        page.goto(f"{portal.address}/c/owls/search?q=barn+owl")
+        found = page.locator("#results li", has_text="Barn owl").first.locator("img")
+        assert found.evaluate_all("all => all.map((one) => one.className)") == ["icon", "thumbnail"]

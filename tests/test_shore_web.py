@@ -167,7 +167,7 @@ def test_the_demo_ends_with_a_good_collection(tmp_path: Path, web: LocalWeb, mon
     )
     assert result.exit_code == 0, result.output
     assert "judged relevant" in result.output
-    collection = Collection(tmp_path / "demo" / "collection")
+    collection = Collection(tmp_path / "demo" / "shore")
     score = demo_module.score(collection, web, web.topics)
     assert score.precision > 0.6
     assert score.recall > 0.6

@@ -108,7 +108,7 @@ def demo(folder: Path, name: str, max_pages: int | None, portal: bool | None, qu
         bookmarks.write_text(web.bookmarks(topics, chosen.bookmarks_per_topic), encoding="utf-8")
         click.echo(f"Crawling from the bookmarks in {bookmarks} ...")
         collection = Collection.create(
-            folder / "collection",
+            folder / name,
             bookmarks=bookmarks,
             settings={
                 "limits.max_pages": max_pages or chosen.max_pages,

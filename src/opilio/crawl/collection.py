@@ -399,6 +399,7 @@ class Collection:
     page = method(browse.page)
     pages = method(browse.pages)
     pictures = method(browse.pictures)
+    illustrations = method(browse.illustrations)
     neighbours = method(browse.neighbours)
     finds = method(browse.finds)
     distill = method(browse.distill)

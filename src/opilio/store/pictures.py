@@ -82,6 +82,9 @@ def missing_pictures(store: Store, per_host: int, limit: int) -> list[tuple[str,
     return [(kind, url) for kind, url in rows]
 
 
+NO_PICTURES: dict[str, Any] = {"picture": None, "icon": None}
+
+
 def shown_pictures(cursor: duckdb.DuckDBPyConnection, oids: Iterable[int]) -> dict[int, dict[str, Any]]:
     """By oid, what lists show of each page: its `picture` (url, width, height) and the `icon` of its host (an address);
     None where there is none."""

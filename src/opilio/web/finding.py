@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse
 from opilio.errors import InputError
 from opilio.search.ranking import DEFAULT_WEIGHTS, FORMER_NAMES, RANKINGS
 from opilio.web.access import Reading, Render
+from opilio.web.browsing import LiveLinks
 from opilio.web.teaching import taught
 
 router = APIRouter()
@@ -104,12 +105,14 @@ def search_page(
     if not asked.is_empty:
         try:
             answer = collection.search(asked.q, **asked.request())
+            shown = collection.illustrations([one["oid"] for one in answer["results"]])
+            answer["results"] = [one | more for one, more in zip(answer["results"], shown, strict=True)]
         except InputError as error:
             wrong, hint = error.message, error.hint
     weights = dict(answer["weights"]) if answer else {**DEFAULT_WEIGHTS, **(asked.weights or {})}
     return pages.render(
         request, "search.html", 400 if wrong else 200, name=name, place="search", asked=asked, answer=answer,
-        wrong=wrong, hint=hint, facets=FACETS, rankings=RANKING_NAMES, weights=weights,
+        wrong=wrong, hint=hint, facets=FACETS, rankings=RANKING_NAMES, weights=weights, links=LiveLinks(name),
         topics=answer["topics"] if answer else [],
         **taught(collection, [one["url"] for one in answer["results"]] if answer else []),
     )  # fmt: skip

@@ -251,6 +251,17 @@ def pictures(at: Context, urls: Sequence[str]) -> list[dict[str, Any] | None]:
     ]
 
 
+@operation(READS)
+def illustrations(at: Context, oids: Sequence[int]) -> list[dict[str, Any]]:
+    """What lists show of some pages besides words: the `picture` of each (url, width, height) and the `icon` of its
+    host (an address); None where there is none."""
+    from opilio.store.pictures import NO_PICTURES, shown_pictures  # noqa: PLC0415
+
+    with at.store.reading() as cursor:
+        found = shown_pictures(cursor, oids)
+    return [found.get(oid, NO_PICTURES) for oid in oids]
+
+
 # -- link analysis
 
 _ABOUT_DISTILL = {
