@@ -4,13 +4,17 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo browser test slow check lint types bench gate docs clean
+.PHONY: help setup demo browser test slow check lint types bench gate lock audit sbom docs clean
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 16
 
-$(READY): pyproject.toml
+# Every package comes in the version of the lock file, and only if its hash is the one written there.
+LOCK   := requirements-dev.txt
+PIP    := $(BIN)/pip install --quiet --disable-pip-version-check
+$(READY): pyproject.toml $(LOCK)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	$(PIP) --require-hashes -r $(LOCK)
+	$(PIP) --no-build-isolation --no-deps -e .
 	@touch $@
 
 setup: $(READY)  ## install Opilio and its tools into .venv
@@ -47,7 +51,7 @@ types: $(READY)
 check: lint types test  ## lint, types, tests
 
 bench: $(READY)  ## speed against peers, quick form (full: python -m bench.speed.NAME)
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
+	$(PIP) --no-build-isolation -e '.[bench]'
 	$(BIN)/python -m bench.speed.store --quick
 	$(BIN)/python -m bench.speed.frontier --quick
 	$(BIN)/python -m bench.speed.throughput --quick
@@ -60,9 +64,25 @@ bench: $(READY)  ## speed against peers, quick form (full: python -m bench.speed
 	$(BIN)/python -m bench.speed.cluster --quick
 	$(BIN)/python -m bench.speed.encoder --quick
 
-gate: $(READY)   ## quality and speed against pinned floors
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
+gate: $(READY)   ## quality and speed against pinned floors, and the audit
+	$(PIP) --no-build-isolation -e '.[bench]'
 	$(BIN)/python bench/gate.py
+
+lock:            ## write the newest versions of all dependencies and their hashes to the lock file
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) uv
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-header --no-annotate --extra dev pyproject.toml --output-file $(LOCK)
+	$(MAKE) setup
+	$(BIN)/python docs/dependencies.py
+
+audit: $(READY)  ## look up known vulnerabilities of the locked versions; needs a network
+	$(PIP) --no-build-isolation -e '.[bench]'
+	$(BIN)/python bench/gate.py --only audit
+
+sbom: $(READY)   ## write sbom.cdx.json: what is installed, with versions and licences (CycloneDX)
+	$(PIP) cyclonedx-bom
+	$(BIN)/cyclonedx-py environment --pyproject pyproject.toml --output-file sbom.cdx.json $(BIN)/python
 
 docs: $(READY)   ## regenerate the reference pages from the code
 	$(BIN)/python docs/generate.py

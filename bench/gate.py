@@ -1,7 +1,7 @@
-"""The gate: speed and quality against pinned floors and ceilings.
+"""The gate: speed and quality against pinned floors and ceilings, and known vulnerabilities of the dependencies.
 
     python bench/gate.py                    measure, compare, exit 1 when a figure is worse than its pin
-    python bench/gate.py --only quality     ... the crawls of experiments/gate.toml only; or --only speed
+    python bench/gate.py --only quality     ... the crawls of experiments/gate.toml only; or --only speed, --only audit
     python bench/gate.py --webs FOLDER      ... on the recorded webs in FOLDER, too
     python bench/gate.py --pin              write what was measured now as the new pins, where it is better
     python bench/gate.py --pin --lower      ... also where it is worse: say why in the commit
@@ -9,7 +9,8 @@
 Speed (floors.json): all pins but those of the frontier's cost are ratios to a peer of the same run, so that they hold
 on any machine; a margin of 25 % is left for noise. Quality (quality_floors.json): what crawls of recorded webs found,
 pinned with the digests of the webs. One of them is made up by this program and the same everywhere; another one that is
-not in FOLDER is reported and left out, one with another digest is refused.
+not in FOLDER is reported and left out, one with another digest is refused. Audit: pip-audit looks up the versions of
+the lock file; packages that it cannot look up, as without a network, are reported and do not count.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from opilio.lab.webs.recorded import is_web
 HERE = Path(__file__).parent
 FLOORS = HERE / "floors.json"
 QUALITY_FLOORS = HERE / "quality_floors.json"
+LOCK = HERE.parent / "requirements-dev.txt"
 EXPERIMENT = HERE.parent / "experiments" / "gate.toml"
 MARGIN = 0.25
 
@@ -106,17 +108,42 @@ def quality(options: argparse.Namespace) -> int:
     return sum(found.state.is_failure for found in checks)
 
 
+def audit() -> int:
+    """Look up the locked versions; how many of them have a known vulnerability."""
+    process = subprocess.run(
+        [
+            sys.executable, "-m", "pip_audit", "--requirement", LOCK, "--require-hashes", "--disable-pip",
+            "--format", "json", "--progress-spinner", "off",
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )  # fmt: skip
+    try:
+        packages = json.loads(process.stdout)["dependencies"]
+    except ValueError:
+        sys.exit(f"audit: pip-audit failed; is it missing? Install: pip install -e '.[bench]'\n{process.stderr}")
+    looked_up = [package for package in packages if "vulns" in package]
+    unsafe = [package for package in looked_up if package["vulns"]]
+    for package in unsafe:
+        print(f"{'UNSAFE':12} {package['name']} {package['version']}: {', '.join(v['id'] for v in package['vulns'])}")
+    state = "missing" if len(looked_up) < len(packages) else "UNSAFE" if unsafe else "ok"
+    print(f"{state:12} audit: {len(looked_up)} of {len(packages)} packages looked up, {len(unsafe)} are vulnerable")
+    return len(unsafe)
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["speed", "quality"])
+    parser.add_argument("--only", choices=["speed", "quality", "audit"])
     parser.add_argument("--webs", type=Path, help="folder in which recorded webs are")
     parser.add_argument("--pin", action="store_true")
     parser.add_argument("--lower", action="store_true")
     options = parser.parse_args(arguments)
     worse = 0
     try:
-        worse += quality(options) if options.only != "speed" else 0
-        worse += speed(options) if options.only != "quality" else 0
+        worse += audit() if options.only in (None, "audit") else 0
+        worse += quality(options) if options.only in (None, "quality") else 0
+        worse += speed(options) if options.only in (None, "speed") else 0
     except OpilioError as error:
         sys.exit(f"{error.message}\nhint: {error.hint}")
     sys.exit(1 if worse and not options.pin else 0)
