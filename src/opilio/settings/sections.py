@@ -190,8 +190,8 @@ class FetchSettings:
     allow_private_addresses: bool = False
     # Refuse servers whose certificate cannot be verified.
     verify_tls: bool = True
-    # Web pages and plain texts longer than this (after decompression) are cut here, instead of being refused when they
-    # are larger than `accept` says. Best-N-First: 100 KB. 0: none is cut.
+    # Web pages and plain texts longer than this (after decompression) are cut here. Best-N-First: 100 KB. 0: they are
+    # cut at their size in `accept`.
     cut_bytes: int = 0
     # Pictures fetched for the relevant pages of one host, the most relevant first, and shown in the portal. The icon of
     # the site comes with them. They are requests like all others, and wait until pages leave time. 0: no pictures and
@@ -200,6 +200,7 @@ class FetchSettings:
     # A larger picture is not fetched; an icon may have a tenth of this.
     max_picture_bytes: int = 300 * KIB
     # Accepted MIME types, each with its largest body in bytes (after decompression); a trailing * matches any ending.
+    # Longer web pages and plain texts are cut, longer documents refused.
     # A body sent as octet-stream or without a type is accepted if its content is of an accepted type.
     accept: dict[str, int] = field(
         default_factory=lambda: {
