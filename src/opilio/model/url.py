@@ -60,6 +60,11 @@ def clean(url: str) -> str:
     return url
 
 
+def ascii_address(value: str) -> str:
+    """The address in an HTTP header, read as Latin-1, with all bytes but ASCII escaped, as browsers do."""
+    return value if value.isascii() else "".join([char if char < "\x80" else f"%{ord(char):02X}" for char in value])
+
+
 def spellings(url: str) -> list[str]:
     """A URL in normal form, then others that people take for the same: with or without a slash at the end of its path,
     by http or by https, with or without `www.`; the most similar first."""

@@ -269,6 +269,9 @@ class TrapSettings:
     max_calendar_urls_per_host: int = 400
     # Links taken from one page.
     max_links_per_page: int = 2000
+    # Also take links that readers do not see at first, or only without scripts: in hidden elements, closed dialogs and
+    # `<noscript>`. Their text is never part of the page's text.
+    hidden_links: bool = True
 
 
 @dataclass(frozen=True)
