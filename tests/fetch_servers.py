@@ -40,11 +40,18 @@ def html(body: bytes = b"<html>hello</html>", **headers: str) -> bytes:
 class WebServer:
     """Answers paths from a table of bytes (sent as they are) or coroutines (which do as they like)."""
 
-    def __init__(self, routes: dict[str, bytes | Handler], tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        routes: dict[str, bytes | Handler],
+        tls: ssl.SSLContext | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+    ) -> None:
         self.routes = routes
         self.requests: list[bytes] = []
         self.connections = 0
-        self.port = 0
+        self.host = host
+        self.port = port
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
@@ -63,7 +70,7 @@ class WebServer:
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def paths(self) -> list[str]:
         """The paths that were asked for."""
@@ -83,7 +90,7 @@ class WebServer:
         self._loop.close()
 
     async def _listen(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self._tls, backlog=1024)
+        self._server = await asyncio.start_server(self._serve, self.host, self.port, ssl=self._tls, backlog=1024)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _deafen(self) -> None:

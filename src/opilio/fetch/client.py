@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 
 import pycurl
 
+from opilio.fetch.addresses import is_local_name, is_public, parse_address
 from opilio.fetch.decoding import ACCEPT_ENCODING
 from opilio.fetch.headers import is_text, request_head, safe_value
-from opilio.fetch.resolver import Endpoint, Resolver, Routes, check_proxy, is_local_name, is_public, parse_address
+from opilio.fetch.resolver import Endpoint, Resolver, Routes, check_proxy
 from opilio.fetch.transfer import BodyLimits, Ending, Transfer
 from opilio.fetch.transport import Response, body_limits, outcome_of_error, response_of
 from opilio.model import Fetch, Lease, LeaseKind, Outcome, host_of
