@@ -174,8 +174,13 @@ class FetchSettings:
     contact_url: str = ""
     # Sent as Accept-Language. Empty: the header is not sent.
     accept_language: str = ""
-    # URL of a proxy (http://, https:// or socks5h://), which also resolves host names. Empty: none.
+    # URL of a proxy (http://, https:// or socks5h://). Host names are resolved here as well, and a request goes to the
+    # proxy only if their addresses may be contacted. Empty: none.
     proxy: str = ""
+    # Leave names to the proxy: they are not resolved here, and the addresses behind them are not checked. For proxies
+    # that reach what cannot be resolved here, or when nobody here may see the names. The proxy itself must then keep
+    # the crawl away from private addresses.
+    proxy_resolves_names: bool = False
     # DNS servers (address or address:port), tried in turn. Empty: those of the system.
     dns_servers: tuple[str, ...] = ()
     # Timeout for one DNS server, after which the next is tried.
@@ -190,6 +195,9 @@ class FetchSettings:
     allow_private_addresses: bool = False
     # Refuse servers whose certificate cannot be verified.
     verify_tls: bool = True
+    # PEM file of certificates that are trusted too, such as that of your own certificate authority. Empty: only those
+    # that Python trusts.
+    ca_file: str = ""
     # Web pages and plain texts longer than this (after decompression) are cut here. Best-N-First: 100 KB. 0: they are
     # cut at their size in `accept`.
     cut_bytes: int = 0
