@@ -12,9 +12,9 @@ from publicsuffixlist import PublicSuffixList
 MAX_URL_CHARS = 1000  # BINGO 4.2
 MAX_HOST_CHARS = 255  # RFC 1035
 
-# A value that only a program makes up: 32 or more hexadecimal digits, or 20 or more letters and digits in which they
-# alternate. A number, a word, a date or a title is none.
-_TOKEN = r"(?:[0-9a-f]{32,}|(?=[0-9a-z]{20})[a-z]*(?:[0-9]+[a-z]+){2,}[0-9]*)"
+# A value that only a program makes up: 32 or more hexadecimal digits, or 16 or more letters and digits in which they
+# alternate (a session needs 64 random bits). A number, a word, a date or a title is none.
+_TOKEN = r"(?:[0-9a-f]{32,}|(?=[0-9a-z]{16})[a-z]*(?:[0-9]+[a-z]+){2,}[0-9]*)"
 # Query parameters that track visitors or sessions and never select the page. Some names also select pages
 # (`article.php?sid=12`): they mean a session only with a token.
 _NOISE = re.compile(
