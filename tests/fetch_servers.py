@@ -40,11 +40,18 @@ def html(body: bytes = b"<html>hello</html>", **headers: str) -> bytes:
 class WebServer:
     """Answers paths from a table of bytes (sent as they are) or coroutines (which do as they like)."""
 
-    def __init__(self, routes: dict[str, bytes | Handler], tls: ssl.SSLContext | None = None) -> None:
+    def __init__(
+        self,
+        routes: dict[str, bytes | Handler],
+        tls: ssl.SSLContext | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+    ) -> None:
         self.routes = routes
         self.requests: list[bytes] = []
         self.connections = 0
-        self.port = 0
+        self.host = host
+        self.port = port
         self._tls = tls
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
@@ -63,7 +70,7 @@ class WebServer:
 
     @property
     def address(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def paths(self) -> list[str]:
         """The paths that were asked for."""
@@ -83,7 +90,7 @@ class WebServer:
         self._loop.close()
 
     async def _listen(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self._tls, backlog=1024)
+        self._server = await asyncio.start_server(self._serve, self.host, self.port, ssl=self._tls, backlog=1024)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def _deafen(self) -> None:
@@ -179,8 +186,8 @@ class DnsServer:
 class ProxyServer(WebServer):
     """A small HTTP proxy: passes GETs on and opens tunnels, always to one origin, whatever the name."""
 
-    def __init__(self, origin_port: int) -> None:
-        super().__init__({})
+    def __init__(self, origin_port: int, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__({}, tls)
         self._origin_port = origin_port
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -218,6 +225,22 @@ def make_certificate(folder: Path, name: str) -> tuple[Path, ssl.SSLContext]:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(cert, key)
     return cert, context
+
+
+def make_authority(folder: Path, name: str) -> tuple[Path, ssl.SSLContext]:
+    """The certificate of an authority, and the TLS context of a server for `name`, and for 127.0.0.1, whose certificate
+    it signed."""
+    make_certificate(folder, "Test Authority")
+    authority, cert, request = folder / "cert.pem", folder / "signed.pem", folder / "request.pem"
+    for command in (
+        f"req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN={name} "
+        f"-addext subjectAltName=DNS:{name},IP:127.0.0.1 -keyout {folder / 'signed.key'} -out {request}",
+        f"x509 -req -in {request} -CA {authority} -CAkey {folder / 'key.pem'} -days 2 -copy_extensions copy -out {cert}",
+    ):
+        subprocess.run(["openssl", *command.split()], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, folder / "signed.key")
+    return authority, context
 
 
 @contextmanager

@@ -337,3 +337,5 @@ class TestRobots:
         header = '</a>; rel=next, <../c?utm_source=x>; type=x; rel="alternate canonical"'
         assert analyze("<base href=/elsewhere/>", link=header).canonical == "http://site.test/c"
         assert analyze("<link rel=canonical href=/own>", link=header).canonical == "http://site.test/own"
+        raw = "</ö>; rel=canonical".encode().decode("latin-1")  # as headers are read
+        assert analyze("", link=raw).canonical == "http://site.test/%C3%B6"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from command_line import call
-from fetch_servers import WebServer, closed_port, html, make_certificate, reply
+from fetch_servers import DnsServer, ProxyServer, WebServer, closed_port, html, make_certificate, reply
 from opilio import Collection
 from opilio.model import Outcome
 from web_portal import Portal
@@ -147,3 +147,21 @@ def test_explain_knows_every_url_that_the_crawl_has_met(tmp_path: Path, served: 
     unseen = call("explain", folder, "http://a.test/gnoe")
     assert unseen.returncode == 1 and "http://a.test/gnoe: this crawl has never seen it" in unseen.stderr
     assert "http://a.test/gone" in unseen.stderr.splitlines()[1].split()
+
+
+def test_names_that_only_the_proxy_knows(tmp_path: Path) -> None:
+    """Through a proxy, a crawl that cannot resolve names here fails without a request, names the setting that leaves
+    names to the proxy, and works with it."""
+    (tmp_path / "seeds.txt").write_text("http://owls.example/")
+    routes = {"/": PAGE, "http://owls.example/": PAGE}  # the proxy shortens only the first request of a connection
+    with WebServer(dict(routes)) as origin, ProxyServer(origin.port) as proxy, DnsServer({}) as dns:
+        given = [f"fetch.proxy=http://{proxy.address}", f'fetch.dns_servers=["{dns.address}"]', "fetch.max_tries=1"]
+        options = [word for option in [*given, "fetch.host_tries=1"] for word in ("--set", option)]
+        ended = call(
+            "crawl", tmp_path / "c", "--seeds", tmp_path / "seeds.txt", *options, "--workers", "-1", "--delay", "0"
+        )
+        assert (ended.returncode, proxy.requests) == (1, [])
+        assert "fetch.proxy_resolves_names=true" in ended.stderr.splitlines()[-1]
+        again = call("crawl", tmp_path / "c", "--retry-failed", "--set", "fetch.proxy_resolves_names=true")
+        assert again.returncode == 0, again.stderr
+        assert proxy.requests

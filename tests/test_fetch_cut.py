@@ -1,4 +1,5 @@
-"""Pages longer than `fetch.cut_bytes` are cut instead of refused: over loopback, in each form that a body can have."""
+"""Pages longer than `fetch.accept` or `fetch.cut_bytes` says are cut: over loopback, in each form that a body can
+have."""
 
 from __future__ import annotations
 
@@ -98,7 +99,7 @@ def test_a_long_page_is_cut_in_any_form(server: WebServer, path: str) -> None:
 
 def test_what_is_not_cut(server: WebServer) -> None:
     """A page of exactly that length, and documents, of which a part could not be read: they are refused by their size
-    in `accept`, whatever type they are sent as. Without the setting nothing is cut."""
+    in `accept`, whatever type they are sent as. So is a decompression bomb, unless `cut_bytes` says where to cut."""
     config = settings_for(server)
     short = fetch(config, "http://a.test/short")
     assert (short.body, short.fetch.cut, short.fetch.detail) == (PAGE[:CUT], False, "")
@@ -110,6 +111,20 @@ def test_what_is_not_cut(server: WebServer) -> None:
     assert fetch(config, "http://a.test/image-as-html").fetch.outcome is Outcome.WRONG_TYPE
     plain = fetch(to_server(server.address), "http://a.test/plain")
     assert (plain.body, plain.fetch.cut) == (PAGE, False)
+    assert fetch(to_server(server.address), "http://a.test/bomb").fetch.outcome is Outcome.BOMB
+
+
+@pytest.mark.parametrize("path", [path for path in FORMS if path not in ("/bomb", "/untyped")])
+def test_text_is_cut_at_the_size_of_its_type(server: WebServer, path: str) -> None:
+    """Without `cut_bytes`, a page that is longer than `accept` says is cut there, in any form."""
+    accept = {"text/html": CUT, "text/plain": CUT, "application/pdf": 2**20, "application/octet-stream": 2**20}
+    response = fetch(to_server(server.address, accept=accept), f"http://a.test{path}")
+    assert (response.fetch.outcome, response.fetch.cut) == (Outcome.OK, True), response.fetch
+    assert PAGE.startswith(response.body) and CUT - 100 <= len(response.body) <= CUT
+    assert response.fetch.detail == f"cut at {len(response.body)} bytes"
+    whole = fetch(to_server(server.address, accept={**accept, "text/html": 2**20, "text/plain": 2**20}),
+                  f"http://a.test{path}")  # fmt: skip
+    assert (whole.body, whole.fetch.cut) == (PAGE, False)
 
 
 def test_the_limit_of_the_type_does_not_count(server: WebServer) -> None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import time
+from typing import Any
 
 import pycurl
 import pytest
@@ -13,7 +13,7 @@ from fetch_servers import DnsServer, WebServer, closed_port, fetch, html, to_ser
 from opilio.errors import SettingsError
 from opilio.fetch import Client
 from opilio.fetch.client import Handle
-from opilio.fetch.resolver import NEGATIVE_TTL_S, DnsAnswer, Endpoint, Resolver, is_public
+from opilio.fetch.resolver import MIN_TTL_S, NEGATIVE_TTL_S, DnsAnswer, Endpoint, Resolver
 from opilio.fetch.transfer import BodyLimits
 from opilio.model import Lease, Outcome
 from opilio.settings import FetchSettings
@@ -215,44 +215,53 @@ def test_no_socket_to_an_unchecked_address() -> None:
     assert len(web.requests) == 1
 
 
+class RebindingServer(DnsServer):
+    """Tells one address to who asks first, and another ever after, each to be forgotten at once."""
+
+    def _answer(self, query: Any, name: str, kind: str) -> Any:
+        if name == "evil.example":
+            self.zone[name] = (0, ["127.0.0.2" if self.asked.count((name, "A")) < 2 else "127.0.0.1"])
+        return super()._answer(query, name, kind)
+
+
+def test_rebinding_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name server that answers first with a permitted and then with a forbidden address does not get a connection to
+    the forbidden one: not while the first answer is cached, not after, not over an open connection, and not when the
+    permitted one of two addresses is dead. Permitted is 127.0.0.2 here, in place of the public addresses."""
+    monkeypatch.setattr("opilio.fetch.client.is_public", lambda address: str(address) == "127.0.0.2")
+    zone = {"both.example": (60, ["127.0.0.1", "127.0.0.2"]), "evil.example": (0, [])}
+
+    async def run() -> None:
+        client = Client(to_server("127.0.0.1:1", dns_servers=(server.address,)))
+
+        async def get(host: str) -> tuple[Outcome, bytes]:
+            response = await client.fetch(Lease(1, f"http://{host}.example:{safe.port}/"))
+            return response.fetch.outcome, response.body
+
+        for _ in range(2):
+            assert await get("evil") == (Outcome.OK, b"<p>safe")
+        assert await get("both") == (Outcome.OK, b"<p>safe")
+        await asyncio.sleep(MIN_TTL_S + 0.1)
+        for _ in range(2):
+            assert await get("evil") == (Outcome.PRIVATE_ADDRESS, b"")
+        assert server.asked.count(("evil.example", "A")) >= 2
+        safe.switch(on=False)
+        assert await get("both") == (Outcome.CONNECT_FAILED, b"")
+        await client.aclose()
+
+    with (
+        WebServer({"/": html(b"<p>safe")}, host="127.0.0.2") as safe,
+        WebServer({"/": html(b"<p>secret")}, port=safe.port) as forbidden,
+        RebindingServer(zone) as server,
+    ):
+        asyncio.run(run())
+        assert len(safe.requests) == 3
+        assert forbidden.connections == 0
+
+
 def test_every_refused_address_in_turn() -> None:
     """When no address of a name can be connected to, the outcome is CONNECT_FAILED."""
     with closed_port() as port, DnsServer({"dead.example": (60, ["127.0.0.1", "127.0.0.2"])}) as server:
         config = to_server("127.0.0.1:1", dns_servers=(server.address,), allow_private_addresses=True)
         response = fetch(config, f"http://dead.example:{port}/")
     assert response.fetch.outcome is Outcome.CONNECT_FAILED
-
-
-@pytest.mark.parametrize(
-    ("address", "public"),
-    [
-        ("93.184.216.34", True),
-        ("2606:4700::1111", True),
-        ("64:ff9b::5db8:d822", True),
-        ("0.0.0.0", False),
-        ("127.8.8.8", False),
-        ("10.0.0.1", False),
-        ("100.64.0.1", False),
-        ("169.254.169.254", False),
-        ("172.16.0.1", False),
-        ("192.168.0.1", False),
-        ("198.18.0.1", False),
-        ("224.0.0.1", False),
-        ("240.0.0.1", False),
-        ("255.255.255.255", False),
-        ("::", False),
-        ("::1", False),
-        ("::7f00:1", False),
-        ("::ffff:127.0.0.1", False),
-        ("64:ff9b::7f00:1", False),
-        ("2002:7f00:1::", False),
-        ("fc00::1", False),
-        ("fe80::1", False),
-        ("fec0::1", False),
-        ("ff02::1", False),
-        ("2001:db8::1", False),
-    ],
-)
-def test_is_public(address: str, public: bool) -> None:
-    """Only addresses out on the internet pass, also when they are wrapped in IPv6."""
-    assert is_public(ipaddress.ip_address(address)) is public

@@ -9,10 +9,24 @@ from pathlib import Path
 
 import pytest
 
-from fetch_servers import ProxyServer, WebServer, closed_port, fetch, html, make_certificate, pump, reply, to_server
+from fetch_servers import (
+    DnsServer,
+    ProxyServer,
+    WebServer,
+    closed_port,
+    fetch,
+    html,
+    make_authority,
+    make_certificate,
+    pump,
+    reply,
+    to_server,
+)
+from opilio import Collection
 from opilio.errors import SettingsError
 from opilio.fetch import Client
 from opilio.model import Lease, Outcome
+from opilio.settings import override
 
 PAGE = b"<html>secret</html>"
 
@@ -79,6 +93,47 @@ def test_trusted_certificate(
     assert fetch(config, "https://other.test/").fetch.outcome is Outcome.TLS_FAILED
 
 
+def test_own_authority(
+    secure: WebServer, certificate: tuple[Path, ssl.SSLContext], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server whose certificate the user's own authority signed is read with `fetch.ca_file`, under its name only; what
+    Python trusts is trusted still, what nobody vouches for is not. A proxy with TLS is checked in the same way."""
+    authority, context = make_authority(tmp_path, "inside.test")
+    with WebServer({"/": html(PAGE)}, tls=context) as inside:
+        assert fetch(to_server(inside.address), "https://inside.test/").fetch.outcome is Outcome.TLS_FAILED
+        config = to_server(inside.address, ca_file=str(authority))
+        response = fetch(config, "https://inside.test/")
+        assert (response.fetch.outcome, response.body) == (Outcome.OK, PAGE), response.fetch.detail
+        assert fetch(config, "https://other.test/").fetch.outcome is Outcome.TLS_FAILED
+    config = to_server(secure.address, ca_file=str(authority))
+    assert fetch(config, "https://secure.test/").fetch.outcome is Outcome.TLS_FAILED
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate[0]))
+    assert fetch(config, "https://secure.test/").fetch.outcome is Outcome.OK
+    with WebServer({"/": html(PAGE)}) as origin, ProxyServer(origin.port, tls=context) as proxy:
+        through = {"connect_to": {}, "proxy": f"https://{proxy.address}", "proxy_resolves_names": True}
+        assert fetch(to_server("", **through), "http://a.test/").fetch.outcome is Outcome.TLS_FAILED
+        assert fetch(to_server("", **through, ca_file=str(authority)), "http://a.test/").body == PAGE
+
+
+def test_file_of_an_authority_is_checked_and_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is missing or has no certificate is a mistake in the settings, before anything is fetched. A good one
+    is kept by its full path."""
+    (tmp_path / "seeds.txt").write_text("http://a.test/")
+    seeds = tmp_path / "seeds.txt"
+    (tmp_path / "empty.pem").write_text("")
+    (tmp_path / "torn.pem").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    (tmp_path / "binary.pem").write_bytes(bytes(range(256)))
+    for name in ("missing.pem", "empty.pem", "torn.pem", "binary.pem", "."):
+        with pytest.raises(SettingsError, match="ca_file"):
+            Client(to_server("127.0.0.1:1", ca_file=str(tmp_path / name)))
+        with pytest.raises(SettingsError, match="ca_file"):
+            Collection.create(tmp_path / "c", seeds=seeds, settings={"fetch.ca_file": str(tmp_path / name)})
+    make_certificate(tmp_path, "own")
+    monkeypatch.chdir(tmp_path)
+    collection = Collection.create(tmp_path / "c", seeds=seeds, settings={"fetch.ca_file": "cert.pem"})
+    assert collection.settings.fetch.ca_file == str(tmp_path / "cert.pem")
+
+
 class HastyServer(WebServer):
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(reply(status="400 Bad Request"))
@@ -105,19 +160,31 @@ def test_http2_is_spoken_and_written_as_http1(tmp_path: Path) -> None:
 
 
 def test_http_through_a_proxy() -> None:
-    """Pages are asked from the proxy, which resolves the names; the environment's proxies are not used."""
-    with WebServer({"/x": html(PAGE)}) as origin, ProxyServer(origin.port) as proxy:
-        config = to_server("127.0.0.1:1", connect_to={}, proxy=f"http://{proxy.address}")
+    """Pages are asked from the proxy by their names, once these are known to be at public addresses. A name at a private
+    address and one that nobody here knows never reach the proxy, unless names are left to it."""
+    zone = {"name.test": (60, ["93.184.216.34"]), "router.test": (60, ["192.168.1.1"])}
+    with WebServer({"/x": html(PAGE)}) as origin, ProxyServer(origin.port) as proxy, DnsServer(zone) as dns:
+        config = to_server("", connect_to={}, proxy=f"http://{proxy.address}", dns_servers=(dns.address,))
         response = fetch(config, "http://name.test/x")
-    assert (response.fetch.outcome, response.body) == (Outcome.OK, PAGE)
-    assert proxy.requests[0].startswith(b"GET http://name.test/x HTTP/1.1\r\n")
+        assert (response.fetch.outcome, response.body) == (Outcome.OK, PAGE)
+        assert fetch(config, "http://router.test/x").fetch.outcome is Outcome.PRIVATE_ADDRESS
+        unknown = fetch(config, "http://unknown.test/x").fetch
+        assert (unknown.outcome, "fetch.proxy_resolves_names" in unknown.detail) == (Outcome.DNS_FAILED, True)
+        assert [request.split(b" ")[1] for request in proxy.requests] == [b"http://name.test/x"]
+        dns.asked.clear()
+        left = override(config, {"fetch.proxy_resolves_names": True})
+        for name in ("router", "unknown"):
+            assert fetch(left, f"http://{name}.test/x").body == PAGE
+        assert fetch(left, "http://localhost/x").fetch.outcome is Outcome.PRIVATE_ADDRESS
+        assert not dns.asked
 
 
 def test_https_through_a_proxy(secure: WebServer) -> None:
     """TLS goes through a tunnel whose own answer is not taken for the page's head, on new and on kept connections."""
 
     async def run() -> None:
-        client = Client(to_server("127.0.0.1:1", connect_to={}, proxy=f"http://{proxy.address}", verify_tls=False))
+        config = to_server("", connect_to={}, proxy=f"http://{proxy.address}", dns_servers=(dns.address,))
+        client = Client(override(config, {"fetch.verify_tls": False}))
         for _ in range(2):
             response = await client.fetch(Lease(1, "https://secure.test/"))
             assert (response.fetch.outcome, response.body) == (Outcome.OK, PAGE), response.fetch.detail
@@ -125,7 +192,7 @@ def test_https_through_a_proxy(secure: WebServer) -> None:
             assert b"Connection established" not in response.raw_head
         await client.aclose()
 
-    with ProxyServer(secure.port) as proxy:
+    with ProxyServer(secure.port) as proxy, DnsServer({"secure.test": (60, ["93.184.216.34"])}) as dns:
         asyncio.run(run())
         assert [request.split(b" ")[:2] for request in proxy.requests] == [[b"CONNECT", b"secure.test:443"]]
 
@@ -147,8 +214,10 @@ class SocksServer(ProxyServer):
 
 def test_socks_proxy_resolves_the_names() -> None:
     """With socks5h the proxy gets the name, not an address."""
-    with WebServer({"/x": html(PAGE)}) as origin, SocksServer(origin.port) as proxy:
-        response = fetch(to_server("127.0.0.1:1", connect_to={}, proxy=f"socks5h://{proxy.address}"), "http://n.test/x")
+    zone = {"n.test": (60, ["93.184.216.34"])}
+    with WebServer({"/x": html(PAGE)}) as origin, SocksServer(origin.port) as proxy, DnsServer(zone) as dns:
+        config = to_server("", connect_to={}, proxy=f"socks5h://{proxy.address}", dns_servers=(dns.address,))
+        response = fetch(config, "http://n.test/x")
     assert (response.fetch.outcome, response.body) == (Outcome.OK, PAGE), response.fetch.detail
     assert proxy.requests == [b"n.test"]
 
@@ -162,7 +231,7 @@ def test_proxy_that_is_none() -> None:
 def test_proxy_rules() -> None:
     """Local names and addresses are refused with a proxy too; a mapped host goes past it; a dead one is an outcome."""
     with WebServer({"/": html(PAGE)}) as origin, closed_port() as port:
-        config = to_server(origin.address, proxy=f"http://127.0.0.1:{port}")
+        config = to_server(origin.address, proxy=f"http://127.0.0.1:{port}", proxy_resolves_names=True)
         assert fetch(config, "http://localhost/").fetch.outcome is Outcome.PRIVATE_ADDRESS
         assert fetch(config, "http://10.0.0.1/").fetch.outcome is Outcome.PRIVATE_ADDRESS
         assert fetch(config, "http://mapped.test/").fetch.outcome is Outcome.OK

@@ -1,5 +1,9 @@
 """Normal form of URLs."""
 
+import random
+from collections import Counter
+from string import ascii_letters, ascii_lowercase, digits
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,6 +44,45 @@ def test_normal_form_is_stable(raw: str) -> None:
         assert "#" not in once
         assert once.startswith(("http://", "https://"))
         assert once == f"{once.split('://')[0]}://{host_of(once)}{path_of(once)}"
+
+
+NAMES = st.sampled_from(["sid", "SID", "session_id", "sessionid"])
+CHOSEN = (
+    st.integers(0, 10**15).map(str)
+    | st.from_regex(r"[A-Za-z]{0,60}", fullmatch=True).filter(bool)
+    | st.from_regex(r"[a-z]{1,12}([-_.+][a-z0-9]{1,12}){0,6}", fullmatch=True)
+    | st.uuids().map(str)
+    | st.dates().map(str)
+)
+"""Values that people and databases give to pages."""
+
+
+@given(NAMES, st.lists(CHOSEN, min_size=2, max_size=4, unique=True))
+def test_pages_that_a_number_or_a_name_selects_stay_apart(name: str, values: list[str]) -> None:
+    """`article.php?sid=12` and `?sid=13` are two pages, in the query and in the path, whatever the values are."""
+    for form in ("http://a.example/article.php?{}={}", "http://a.example/article.php;{}={}?x=1"):
+        urls = [form.format(name, value) for value in values]
+        assert [normalize(url) for url in urls] == urls
+
+
+HEX = "0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("alphabet", "length", "recognised"),
+    [(HEX, 32, 1000), (HEX, 16, 930), (ascii_lowercase[:22] + digits, 26, 990), (ascii_letters + digits, 32, 950)],
+)
+def test_sessions_are_one_page(alphabet: str, length: int, recognised: int) -> None:
+    """Whatever session a site invents, in the forms that PHP and forums use, the page is the same. A parameter that is
+    always a session is dropped with any value."""
+    draw = random.Random(7)
+    tokens = ["".join(draw.choices(alphabet, k=length)) for _ in range(1000)]
+    for form in ("/q?x=1&sid={}&y=2", "/q?x=1&session_id={}&y=2", "/q?x=1&SessionID={}&y=2", ";sid={}/q?x=1&y=2"):
+        found = Counter(normalize("http://a.example/p" + form.format(token)) for token in tokens)
+        assert found["http://a.example/p/q?x=1&y=2"] >= recognised
+    for name in ("PHPSESSID", "jsessionid", "CFID", "zenid", "osCsid", "ASPSESSIONIDABC"):
+        assert normalize(f"http://a.example/p?{name}={tokens[0][:3]}") == "http://a.example/p"
+    assert normalize("http://a.example/p?sid=") == normalize("http://a.example/p?sid") == "http://a.example/p"
 
 
 def test_keys_tell_schemes_apart() -> None:

@@ -55,7 +55,7 @@ ROUTES: dict[str, bytes | Handler] = {
     "/same": conditional,
     "/moved": reply(status="301 Moved Permanently", Location="/same"),
     "/gone": reply(b"no such page", status="404 Not Found"),
-    "/large": html(b"x" * 5000),
+    "/large": reply(b"%PDF-1.7" + b"x" * 5000, Content_Type="application/pdf"),
     "/other": reply(b"\0" * 50, Content_Type="video/mp4"),
     "/slow": stalling,
     "/again?b=2&a=1": html(b"<title>Again</title><p>Another page about owls and the mice they eat."),
@@ -71,7 +71,7 @@ def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with WebServer(ROUTES) as server:
         settings = {
             "fetch.connect_to": {"*": server.address}, "fetch.host_delay_s": 0.0, "fetch.read_timeout_s": 0.4,
-            "fetch.accept": {"text/html": 4000}, "fetch.max_tries": 1, "run.workers": -1, "fetch.cut_bytes": 0,
+            "fetch.accept": {"text/html": 4000, "application/pdf": 4000}, "fetch.max_tries": 1, "run.workers": -1,
         }  # fmt: skip
         collection = Collection.create(folder / "c", seeds=folder / "seeds.txt", settings=settings)
         collection.crawl()

@@ -17,6 +17,7 @@ from opilio.analyze.sketch import sketch
 from opilio.analyze.targets import Targets, base_of
 from opilio.analyze.terms import LinkWords, Terms, Vocabulary, link_words, tokenize
 from opilio.model import Document
+from opilio.model.url import ascii_address
 from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
 
 _LINK_HEADER = re.compile(r"<([^<>]*)>([^<]*)")
@@ -61,6 +62,7 @@ class Analyzer:
             self._traps.max_links_per_page,
             self._store.link_context,
             self._robots.obey_rel_nofollow,
+            self._traps.hidden_links,
         )
         content = reader(body, source)
         return None if content is None else self.document_of(content, url, headers)
@@ -113,7 +115,7 @@ class Analyzer:
         base = url
         if content.canonical:
             base = content.base or base
-        href = content.canonical or _header_canonical(headers.get("link", ""))
+        href = content.canonical or _header_canonical(ascii_address(headers.get("link", "")))
         return self._targets.relative_to(base_of(base))[href].url if href else ""
 
 

@@ -20,6 +20,7 @@ class Source:
     max_links: int
     link_context: bool = True
     obey_rel_nofollow: bool = True
+    hidden_links: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,13 @@ def limit_time(documents: DocumentSettings) -> None:
 def read(request: ExtractionRequest, documents: DocumentSettings, targets: Targets) -> ExtractionReply:
     """Read one file. Whatever is wrong with it is a failure in words."""
     source = Source(
-        request.url, request.charset, targets, request.max_links, request.link_context, request.obey_rel_nofollow
+        request.url,
+        request.charset,
+        targets,
+        request.max_links,
+        request.link_context,
+        request.obey_rel_nofollow,
+        request.hidden_links,
     )
     try:
         reading = ReadingContext(source, UnpackBudget(documents), request.name)

@@ -52,6 +52,7 @@ class ExtractionRequest(msgspec.Struct, frozen=True, array_like=True):
     max_links: int
     link_context: bool
     obey_rel_nofollow: bool
+    hidden_links: bool
 
 
 class ExtractionReply(msgspec.Struct, frozen=True, array_like=True):
@@ -115,6 +116,7 @@ class Extractor:
             max_links=settings.traps.max_links_per_page,
             link_context=settings.store.link_context,
             obey_rel_nofollow=settings.robots.obey_rel_nofollow,
+            hidden_links=settings.traps.hidden_links,
         )
 
     def _ask(self, request: ExtractionRequest) -> Content | Failure:

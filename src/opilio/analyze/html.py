@@ -15,7 +15,7 @@ from opilio.analyze.formats import FORMATS
 from opilio.analyze.layout import MAX_ANCHOR_CHARS, Layout, Place
 from opilio.analyze.markup import BLANK, Markup, RawLink, read_markup
 from opilio.analyze.pictures import icon_of
-from opilio.analyze.targets import base_of
+from opilio.analyze.targets import base_of, encode_query
 from opilio.model import Link, LinkKind, Region, normalize
 
 MAX_TITLE_CHARS = 500
@@ -40,10 +40,12 @@ def read_html(body: bytes, source: Source) -> Content | None:
     """Read a page; None if it is a file in another format."""
     if body.startswith(_OTHER_FORMATS):
         return None
-    page = read_markup(body, source.charset, source.max_links)
+    page = read_markup(body, source.charset, source.max_links, source.hidden_links)
     layout = Layout(page.text, page.regions, page.link_spans)
     metas = dict(reversed(page.metas))  # the first of several counts
     links, dropped = _Links(page, source).collect(layout)
+    canonical = next((relation.href for relation in page.relations if "canonical" in relation.rel.split()), "")
+    picture = metas.get("og:image") or metas.get("twitter:image") or metas.get("og:image:url") or page.picture
     return Content(
         text=layout.text,
         main_text=layout.main_text,
@@ -53,10 +55,10 @@ def read_html(body: bytes, source: Source) -> Content | None:
         language=page.language or metas.get("@content-language", ""),
         links=links,
         links_dropped=dropped,
-        canonical=next((relation.href for relation in page.relations if "canonical" in relation.rel.split()), ""),
+        canonical=encode_query(canonical, page.charset),
         base=_base(page, source),
-        picture=metas.get("og:image") or metas.get("twitter:image") or metas.get("og:image:url") or page.picture,
-        icon=icon_of([(relation.rel, relation.href) for relation in page.relations]),
+        picture=encode_query(picture, page.charset),
+        icon=encode_query(icon_of([(relation.rel, relation.href) for relation in page.relations]), page.charset),
         robots=tuple(pair for pair in page.metas if pair[0] in (EVERYONE, OUR_NAME)),
     )
 
@@ -72,7 +74,7 @@ def _fold(text: str, max_chars: int) -> str:
 
 
 def _base(page: Markup, source: Source) -> str:
-    return (normalize(page.base, source.url) if page.base else "") or source.url
+    return (normalize(encode_query(page.base, page.charset), source.url) if page.base else "") or source.url
 
 
 class _Links:
@@ -87,6 +89,7 @@ class _Links:
         """The links, and how many more there were."""
         places: Iterable[Place | None] = chain(layout.places(self._source.link_context), repeat(None))
         targets, own_url, max_links = self._targets, self._source.url, self._source.max_links
+        charset = self._page.charset
         links: list[Link] = []
         seen: set[tuple[str, str]] = set()
         position = dropped = 0
@@ -94,7 +97,7 @@ class _Links:
             href = raw.href
             if href[0] == "#":
                 continue
-            url, key = targets[href]
+            url, key = targets[href if href.isascii() else encode_query(href, charset)]
             if not url or url == own_url:
                 continue
             # Its place is unknown if the text was cut or the renderer lost a link; then its own text is used.

@@ -30,14 +30,22 @@ READ_PER_LINK = 4
 """Links that are read for each one that a page may have, because repeated ones count once."""
 
 _OPTIONS = PlainText(layout="strict", bullet="", table_cell_separator=" ")
-_INVISIBLE = ",".join(
+# Never shown, whatever scripts do with the page.
+_INERT = ",".join(
     [
-        *("script", "style", "template", "noscript", "noembed", "noframes", "rp"),
-        *("select", "textarea", "datalist", "canvas", "audio", "video"),
-        *("svg title", "svg desc", "svg metadata", "dialog:not([open])", "[hidden]:not(body)"),
+        *("script", "style", "template", "noembed", "noframes", "rp", "select", "textarea", "datalist"),
+        *("canvas", "audio", "video", "svg title", "svg desc", "svg metadata"),
+    ]
+)
+# Not shown yet, or only without scripts.
+_HIDDEN = ",".join(
+    [
+        *("noscript", "dialog:not([open])", "[hidden]:not(body)"),
         *(f'[style*="{css}" i]:not(body)' for css in ("display:none", "display: none", "visibility:hidden")),
     ]
 )
+# Without frames: those that are hidden count visitors.
+_HIDDEN_LINKS = f":is({_HIDDEN}) :is(a, area), :is(a, area):is({_HIDDEN})"
 _PLAIN_BLOCKS = frozenset(
     [
         *("address", "article", "aside", "blockquote", "dd", "details", "div", "dt", "figcaption", "figure", "footer"),
@@ -54,6 +62,12 @@ _BLOCKS = tuple(_PLAIN_BLOCKS | _OTHER_BLOCKS)
 _ENDING_BLOCKS = _PLAIN_BLOCKS | {"body", "html"}
 _FIGURES, _FRAME = frozenset({"figure"}), frozenset({"header", "nav", "footer", "aside"})
 _MAX_ABOVE = 32
+_SHADOW_HOSTS = frozenset(
+    [
+        *("article", "aside", "blockquote", "body", "div", "footer", "h1", "h2", "h3", "h4", "h5", "h6", "header"),
+        *("main", "nav", "p", "section", "span"),
+    ]
+)
 _CELLS = ("td", "th", "button", "label")
 _HEAD = ("title", "meta", "base", "link")
 _LINKS = {
@@ -134,15 +148,21 @@ class Markup:
     """Where the parts of the page are in `text`: main, article, header, nav, aside, footer. Outer before inner."""
 
 
-def read_markup(body: bytes, charset: str, max_links: int) -> Markup:
-    """Parse and render a page."""
+def read_markup(body: bytes, charset: str, max_links: int, hidden_links: bool = True) -> Markup:
+    """Parse and render a page. With `hidden_links`, links in hidden elements come last, after those that are shown."""
     document = _parse(body, charset)
-    document.remove(_INVISIBLE)
+    _show_shadow_roots(document)
+    document.remove(_INERT)
     root = document.root
     page = Markup(document.encoding or "", (root.attr("lang") or root.attr("xml:lang") or "") if root else "")
-    _read_head(document, page)
+    if not hidden_links:
+        document.remove(_HIDDEN)
+    _read_head(document, page)  # including what is there for programs without scripts, such as this one
+    hidden = document.select(_HIDDEN_LINKS) if hidden_links else []
+    if hidden_links:
+        document.remove(_HIDDEN)
     page.picture = _first_large_picture(document)
-    expected = _read_links(document, page, max_links * READ_PER_LINK)
+    expected = _read_links(document, hidden, page, max_links * READ_PER_LINK)
     has_breaks = _flatten(document)
     page.text, spans = document.to_annotated_text(_SPANS, _OPTIONS)
     if has_breaks:
@@ -238,10 +258,23 @@ def _is_below(element: Element, tags: frozenset[str]) -> bool:
     return False
 
 
-def _read_links(document: Document, page: Markup, max_links: int) -> int:
+def _show_shadow_roots(document: Document) -> None:
+    """Put the content of declarative shadow roots in place of their templates, as a browser shows it."""
+    for template in list(document.iter_elements("template")):
+        host = template.parent
+        if (
+            isinstance(host, Element)
+            and (host.tag in _SHADOW_HOSTS or "-" in host.tag)
+            and (template.attr("shadowrootmode") or "").lower() in ("open", "closed")
+        ):
+            for node in [node for fragment in template.children for node in fragment.children]:
+                template.insert_before(node)
+
+
+def _read_links(document: Document, hidden: list[Element], page: Markup, max_links: int) -> int:
     """List the links in document order and give each some text; returns the number of spans to expect.
 
-    Links without a span, those in framesets and in drawings, come last.
+    Links without a span come last: those in framesets and in drawings, then the `hidden` ones.
     """
     expected = 0
     without_span: list[RawLink] = []
@@ -249,10 +282,11 @@ def _read_links(document: Document, page: Markup, max_links: int) -> int:
     for element in list(document.iter_elements(_LINKS)):
         tag = element.tag
         attribute, kind = _LINKS[tag]
-        href = element.attr(attribute)
+        in_drawing = drawings and element.namespace is not Namespace.HTML
+        href = element.attr(attribute) or (element.attr("xlink:href") if in_drawing else "")
         if not href:
             continue
-        has_span = tag != "frame" and not (drawings and element.namespace is not Namespace.HTML)
+        has_span = tag != "frame" and not in_drawing
         expected += has_span
         if expected + len(without_span) <= max_links:
             link = RawLink(href, kind, element.attr("rel") or "", element)
@@ -265,6 +299,12 @@ def _read_links(document: Document, page: Markup, max_links: int) -> int:
         elif not element.text.strip():
             element.append(Text(BLANK))
     page.links += without_span
+    for element in hidden:
+        if href := element.attr("href"):
+            if len(page.links) < max_links:
+                page.links.append(RawLink(href, _LINKS[element.tag][1], element.attr("rel") or "", element))
+            else:
+                page.links_ignored += 1
     return expected
 
 

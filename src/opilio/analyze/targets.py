@@ -4,10 +4,14 @@ Sites repeat the same addresses on every page, above all in their menus. What a 
 only on the *folder* of its page; for one that starts with a slash, only on the root of the site; for an absolute one,
 on nothing at all. So resolved addresses are cached by what they depend on. Most of the others are plain (letters,
 digits and a few signs), and parsing would not change them.
+
+Queries are special: a browser sends them in the charset of the page (URL standard, 5.1), paths always in UTF-8. A
+caller that knows the charset passes addresses through `encode_query` first.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
 from typing import NamedTuple
 
@@ -27,6 +31,19 @@ _HOST_FOLLOWS = ("//", "/\\")
 _ABSOLUTE = ("http://", "https://")
 # Characters that a URL parser strips from both ends of an address.
 _BLANK = "".join(map(chr, range(33)))
+_NOT_ASCII = re.compile("[^\x00-\x7f]+")
+_LINE_BREAKS = str.maketrans("", "", "\t\n\r")  # a URL parser drops them anywhere
+_ESCAPED_IN_QUERY = frozenset({*range(33), *b"\"#<>'", *range(127, 256)})
+_UNICODE = ("utf-", "replacement")
+# Charsets as the Encoding standard names them -> Python's codecs, where these have another name or know less.
+_CODECS = {
+    "big5": "big5hkscs",
+    "euc-kr": "cp949",
+    "iso-8859-8-i": "iso-8859-8",
+    "shift_jis": "cp932",
+    "windows-874": "cp874",
+    "x-mac-cyrillic": "mac_cyrillic",
+}
 
 
 class Target(NamedTuple):
@@ -103,6 +120,40 @@ class Targets:
         if known is None:
             known = self._folders[folder] = Folder(self, folder, "" if folder == f"{root}/" else root)
         return known
+
+
+def encode_query(href: str, charset: str) -> str:
+    """An address from a page in `charset`, with its query encoded as a browser does. Python knows all charsets of the
+    web but `x-user-defined`; with that, or in Unicode, the address stays as it is."""
+    if href.isascii() or not charset or charset.lower().startswith(_UNICODE):
+        return href
+    before, question, rest = href.partition("?")
+    if not question or "#" in before:
+        return href
+    query, hash_sign, fragment = rest.partition("#")
+    codec = _CODECS.get(charset.lower(), charset)
+
+    def encoded(found: re.Match[str]) -> str:
+        octets = found[0].encode(codec, _AS_REFERENCE)
+        return "".join([f"%{octet:02X}" if octet in _ESCAPED_IN_QUERY else chr(octet) for octet in octets])
+
+    try:
+        query = _NOT_ASCII.sub(encoded, query.translate(_LINE_BREAKS))
+    except LookupError:
+        return href
+    return before + question + query + hash_sign + fragment
+
+
+def _as_reference(error: UnicodeError) -> tuple[str, int]:
+    """What a charset lacks becomes a character reference, escaped."""
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    missing = error.object[error.start : error.end]
+    return "".join([f"%26%23{ord(char)}%3B" for char in missing]), error.end
+
+
+_AS_REFERENCE = "opilio-reference"
+codecs.register_error(_AS_REFERENCE, _as_reference)
 
 
 def _target(url: str) -> Target:

@@ -20,7 +20,7 @@ from opilio.learn.hits import TAKEN_HITS
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
 from opilio.model import Outcome
 from opilio.process import INTERRUPTED
-from opilio.settings import SYSTEMS, Settings, load, override, parse_assignment
+from opilio.settings import SYSTEMS, FetchSettings, Settings, load, override, parse_assignment
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.topics.inputs import bookmark_text, chosen_folders
 
@@ -159,7 +159,7 @@ def crawl(
         if portal_process is not None:
             stay(portal_process)
     if not status.stopped and (not status.pages or status.reached_nothing):
-        raise CollectionError(*_why_nothing(folder, status, dead))
+        raise CollectionError(*_why_nothing(folder, status, dead, collection.settings.fetch))
     if portal is None and not quiet and not as_json:
         _show_next_steps(folder)
 
@@ -227,7 +227,7 @@ def _open_or_create(
     return collection
 
 
-def _why_nothing(folder: Path, status: Status, dead: dict[str, Any]) -> tuple[str, str]:
+def _why_nothing(folder: Path, status: Status, dead: dict[str, Any], fetching: FetchSettings) -> tuple[str, str]:
     """What to say when a crawl stored nothing, or reached no server; and what to do about the most frequent reason."""
     place = quote(str(folder))
     if not status.pages and not dead["dead"]:
@@ -240,9 +240,15 @@ def _why_nothing(folder: Path, status: Status, dead: dict[str, Any]) -> tuple[st
         outcomes = [Outcome(one["outcome"]) for one in dead["outcomes"]]
     again = f"opilio crawl {place} --retry-failed"
     hints = {
-        Outcome.TLS_FAILED: f"To trust any certificate: {again} --set fetch.verify_tls=false",
+        Outcome.TLS_FAILED: f"To trust your own certificate authority: {again} --set fetch.ca_file=FILE; "
+        "to trust any certificate: --set fetch.verify_tls=false",
         Outcome.PRIVATE_ADDRESS: f"For hosts of your own network: {again} --set fetch.allow_private_addresses=true",
     }
+    if fetching.proxy and not fetching.proxy_resolves_names:
+        hints[Outcome.DNS_FAILED] = (
+            "The proxy is given only names that can be resolved here, so that addresses are checked. To leave both to "
+            f"the proxy: {again} --set fetch.proxy_resolves_names=true"
+        )
     if outcomes[0] in hints:
         return f"{folder}: {said}", hints[outcomes[0]]
     if outcomes[0].is_unreachable:

@@ -44,6 +44,7 @@ from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsE
 from opilio.features.encoder import find_encoder
 from opilio.features.word_vectors import INSTALLED, check_vectors
 from opilio.federation.offers import admit_pending
+from opilio.fetch.certificates import ca_certificates
 from opilio.fetch.transport import Transport
 from opilio.frontier import DatabaseStrategy, Duplicates, Frontier, LinkTextStrategy, ScopeFilter, make_strategy
 from opilio.learn import training_data
@@ -495,6 +496,7 @@ def _check_names(settings: Settings, folder: Path) -> None:
     """Refuse settings that cannot work, such as unknown plug-ins, before anything is fetched."""
     make_strategy(settings.frontier)
     check_url(settings.store.warc_url)
+    ca_certificates(settings.fetch.ca_file)
     check_vectors(settings.frontier.word_vectors)
     if settings.frontier.encoder:
         find_encoder(settings.frontier.encoder)
@@ -525,6 +527,7 @@ def _with_full_paths(settings: Settings) -> Settings:
         "frontier.back_links": settings.frontier.back_links,
         "frontier.word_vectors": "" if settings.frontier.word_vectors == INSTALLED else settings.frontier.word_vectors,
         "federation.peers": settings.federation.peers,
+        "fetch.ca_file": settings.fetch.ca_file,
         "store.warc_url": "" if "://" in settings.store.warc_url else settings.store.warc_url,
     }
     return override(settings, {name: str(Path(path).absolute()) for name, path in paths.items() if path})

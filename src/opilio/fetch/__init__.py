@@ -4,9 +4,10 @@ The engine decides when to send a request to which host; this package carries ou
 
 - *What the web does is a value.* `fetch` raises no exception for anything a server, a name server or a proxy can do;
   every request ends in an `Outcome` with one line of detail.
-- *Only checked addresses are connected to.* Names are resolved and each address is checked here (`resolver.py`), and
-  the connection is pinned to it. So DNS rebinding has no effect, and loopback, private and reserved addresses are
-  never contacted unless the settings allow it.
+- *Only checked addresses are connected to.* Names are resolved (`resolver.py`), each address is checked
+  (`addresses.py`), and the connection is pinned to it. So DNS rebinding has no effect, and loopback, private and
+  reserved addresses are never contacted unless the settings allow it. A proxy is given only names that passed the same
+  check, unless the settings leave all of that to the proxy.
 - *Everything is bounded.* A body that exceeds the limit of its type, as received or as decoded, is cut off while it
   arrives (`transfer.py`, `decoding.py`); every wait has a timeout; every cache has a size.
 - *One lease, one request.* The engine decides about redirects, retries and the rules of robots.txt: a redirect is an

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import ssl
 import time
 from typing import Any, NamedTuple
 
 import pycurl
 
+from opilio.fetch.addresses import is_local_name, is_public, parse_address
+from opilio.fetch.certificates import ca_certificates, set_trust
 from opilio.fetch.decoding import ACCEPT_ENCODING
 from opilio.fetch.headers import is_text, request_head, safe_value
-from opilio.fetch.resolver import Endpoint, Resolver, Routes, check_proxy, is_local_name, is_public, parse_address
+from opilio.fetch.resolver import Endpoint, Resolver, Routes, check_proxy
 from opilio.fetch.transfer import BodyLimits, Ending, Transfer
 from opilio.fetch.transport import Response, body_limits, outcome_of_error, response_of
 from opilio.model import Fetch, Lease, LeaseKind, Outcome, host_of
@@ -22,6 +23,7 @@ from opilio.settings import FetchSettings, Settings
 
 MAX_IDLE_CONNECTIONS = 1024
 MAX_ADDRESSES_TRIED = 3
+_UNCHECKED = "; the proxy is not given a name whose address is unknown here (fetch.proxy_resolves_names)"
 _SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl does not name
 
 
@@ -35,7 +37,7 @@ class TransferStart(NamedTuple):
 class Handle:
     """A reusable libcurl handle. Options that never change are set once."""
 
-    def __init__(self, fetching: FetchSettings) -> None:
+    def __init__(self, fetching: FetchSettings, own_certificates: str = "") -> None:
         self.curl: Any = pycurl.Curl()
         self.transfer = Transfer(BodyLimits())
         self.started_s = 0.0
@@ -44,7 +46,7 @@ class Handle:
         self._headers: list[str] = []
         self._proxy = fetching.proxy
         self._set_limits(fetching)
-        self._set_trust(fetching)
+        set_trust(self.curl, own_certificates, verify=fetching.verify_tls)
         self.curl.setopt(pycurl.HEADERFUNCTION, self._on_header)
         self.curl.setopt(pycurl.WRITEFUNCTION, self._on_body)
         self.curl.setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
@@ -88,18 +90,6 @@ class Handle:
         curl.setopt(_SUPPRESS_CONNECT_HEADERS, 1)
         curl.setopt(pycurl.PROXY, fetching.proxy)  # set even if empty, so that the environment is ignored
 
-    def _set_trust(self, fetching: FetchSettings) -> None:
-        if not fetching.verify_tls:
-            self.curl.setopt(pycurl.SSL_VERIFYPEER, 0)
-            self.curl.setopt(pycurl.SSL_VERIFYHOST, 0)
-            return
-        # The certificates that Python trusts: libcurl's built-in path is that of the machine it was built on.
-        paths = ssl.get_default_verify_paths()
-        if paths.cafile:
-            self.curl.setopt(pycurl.CAINFO, paths.cafile)
-        if paths.capath:
-            self.curl.setopt(pycurl.CAPATH, paths.capath)
-
     def _on_header(self, line: bytes) -> int | None:
         return self.transfer.on_header(line)
 
@@ -122,10 +112,12 @@ class Client:
         self._settings = fetching
         self._obey_robots = settings.robots.obey
         check_proxy(fetching.proxy)
+        self._own_certificates = ca_certificates(fetching.ca_file)
         self._routes = Routes(fetching.connect_to)
         self._resolver = Resolver(
             fetching.dns_servers, fetching.dns_timeout_s, fetching.dns_cache_hosts, fetching.dns_max_ttl_s
         )
+        self._unchecked = _UNCHECKED if fetching.proxy else ""
         self._limits = body_limits(settings)
         self._headers = _standing_headers(settings)
         self._multi: Any = pycurl.AsyncCurlMulti()
@@ -172,14 +164,14 @@ class Client:
         literal = parse_address(name)
         if literal is not None:
             addresses: tuple[str, ...] = (str(literal),)
-        elif self._settings.proxy:
+        elif self._settings.proxy and self._settings.proxy_resolves_names:
             if is_local_name(name) and not self._settings.allow_private_addresses:
                 return [], (Outcome.PRIVATE_ADDRESS, f"{name} is this machine or the proxy's")
             return [None], None
         else:
             answer = self._resolver.cached(name) or await self._resolver.resolve(name)
             if answer.error:
-                return [], (Outcome.DNS_FAILED, f"{name}: {answer.error}")
+                return [], (Outcome.DNS_FAILED, f"{name}: {answer.error}{self._unchecked}")
             addresses = answer.addresses
         if not self._settings.allow_private_addresses:
             public = [text for text in addresses if (ip := parse_address(text)) and is_public(ip)]
@@ -189,7 +181,7 @@ class Client:
         return ([None] if self._settings.proxy else [Endpoint(address) for address in addresses]), None
 
     async def _request(self, lease: Lease, endpoint: Endpoint | None, start: TransferStart) -> Response:
-        handle = self._idle.pop() if self._idle else Handle(self._settings)
+        handle = self._idle.pop() if self._idle else Handle(self._settings, self._own_certificates)
         headers = self._headers if not (lease.etag or lease.last_modified) else self._headers + _conditions(lease)
         handle.prepare(lease.url, endpoint, headers, self._limits[lease.kind])
         try:

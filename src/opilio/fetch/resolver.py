@@ -1,7 +1,7 @@
 """From the name of a host to an address that may be connected to.
 
-The settings may reroute a host (`Routes`). Else its name is resolved by DNS, with c-ares and a bounded cache, and each
-address is checked: by default only public ones are used.
+The settings may reroute a host (`Routes`). Else its name is resolved by DNS, with c-ares and a bounded cache. The
+client checks each address (`addresses.py`): by default only public ones are used.
 
 Concurrent lookups of one name share a single query. c-ares tries the next server if one does not answer in time; it
 runs in its own thread, which touches the event loop only through `call_soon_threadsafe`.
@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import socket
 import time
 from collections import OrderedDict
@@ -22,14 +21,13 @@ from typing import Any, NamedTuple
 import pycares
 
 from opilio.errors import SettingsError
+from opilio.fetch.addresses import parse_address
 
 NEGATIVE_TTL_S = 5.0  # how long it is cached that a name has no address
 MIN_TTL_S = 1.0  # an answer with TTL 0 must outlive the requests that wait for it
 ROUNDS = 2  # how often each server is tried
-IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 MAX_ROUTES = 10_000  # hosts whose route is cached; matching the patterns again costs microseconds
 PROXY_SCHEMES = ("http://", "https://", "socks5h://")
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")  # RFC 6052: the last four bytes are an IPv4 address
 _ANSWERS = (pycares.errno.ARES_ENOTFOUND, pycares.errno.ARES_ENODATA)  # other errors: no server has answered
 _NO_SORT = 1 << 7  # ARES_AI_NOSORT: sorting opens a socket for each address
 
@@ -167,38 +165,6 @@ class Endpoint(NamedTuple):
 
     address: str
     port: int = 0
-
-
-def parse_address(text: str) -> IPAddress | None:
-    """`text` as an address (an IPv6 address may have brackets), or None if it is a name."""
-    if text.startswith("[") and text.endswith("]"):
-        text = text[1:-1]
-    try:
-        return ipaddress.ip_address(text)
-    except ValueError:
-        return None
-
-
-def is_public(address: IPAddress) -> bool:
-    """Whether `address` is on the public internet: not loopback, private, link-local, reserved or multicast.
-
-    For an IPv6 address that wraps an IPv4 one (mapped, 6to4, NAT64), the wrapped address decides.
-    """
-    if isinstance(address, ipaddress.IPv6Address):
-        if address in _NAT64:
-            return is_public(ipaddress.IPv4Address(int(address) & 0xFFFFFFFF))
-        wrapped = address.ipv4_mapped or address.sixtofour
-        if wrapped is not None:
-            return is_public(wrapped)
-        if address.is_site_local or address.teredo is not None:
-            return False
-    return address.is_global and not address.is_multicast and not address.is_reserved
-
-
-def is_local_name(name: str) -> bool:
-    """Whether `name` always means the local machine (RFC 6761)."""
-    name = name.rstrip(".").lower()
-    return name == "localhost" or name.endswith(".localhost")
 
 
 class Routes:

@@ -28,12 +28,13 @@ class BodyLimits:
     """Which bodies are accepted."""
 
     accept: dict[str, int] = field(default_factory=dict)
-    """Largest body in bytes for each type; a trailing * matches any ending. Empty: any type, up to `max_bytes`."""
+    """Largest body in bytes for each type; a trailing * matches any ending. Text that is longer is cut there; other
+    files, of which a part cannot be read, are rejected. Empty: any type, up to `max_bytes`."""
     max_bytes: int = 0
     cut: bool = False
-    """A body that is too long is cut at the limit instead of rejected."""
+    """A body that is longer than `max_bytes` is cut instead of rejected."""
     cut_text_bytes: int = 0
-    """Text of an accepted type is cut at this size, in place of the size in `accept`. 0: it is not cut."""
+    """Text of an accepted type is cut at this size, in place of the size in `accept`. 0: at that size."""
 
     def limit(self, mime_type: str) -> int:
         """Largest body of a type in bytes; 0 if the type is not accepted."""
@@ -99,7 +100,7 @@ class Transfer:
                 if self._bad_encoding(error) is STOP:
                     return STOP
         excess = self._excess(fits)
-        if excess and not self._may_cut:
+        if excess and (self._is_bomb or not self._may_cut):
             return self._too_long(excess)
         # Whether text is cut, and where, is known once its type is.
         has_start = excess or (decoder.body_bytes if decoder else self.raw_bytes) >= SNIFF_BYTES
@@ -172,16 +173,22 @@ class Transfer:
     def _may_cut(self) -> bool:
         """Whether the body is cut when it is too long; a body of unknown type may turn out to be text."""
         may_be_text = is_text(self.content_type) or (not self._sniffed and self.content_type in UNKNOWN_TYPES)
-        return self._cuts or (self.limits.cut_text_bytes > 0 and may_be_text)
+        return self._cuts or (bool(self.limits.accept) and may_be_text)
+
+    @property
+    def _is_bomb(self) -> bool:
+        """Whether the body is a decompression bomb. What is cut at a size that was set for it does no harm."""
+        is_short = self.limits.cut or self.limits.cut_text_bytes > 0
+        return self._decoder is not None and self._decoder.is_bomb and not is_short
 
     @property
     def _is_success(self) -> bool:
         return 200 <= self.status < 300
 
     def _too_long(self, detail: str) -> int:
-        if self._cuts or not self._is_success:
+        if not self._is_success or (self._cuts and not self._is_bomb):
             self.was_cut = True
-        elif self._decoder is not None and self._decoder.is_bomb:
+        elif self._is_bomb:
             self.rejection = Outcome.BOMB, f"{self.raw_bytes} bytes decompress to {detail}"
         else:
             self.rejection = Outcome.TOO_LARGE, detail
@@ -207,9 +214,9 @@ class Transfer:
                 return STOP
             self.content_type = found
             self._max_bytes = limit
-        if self.limits.cut_text_bytes and is_text(self.content_type):
+        if is_text(self.content_type):
             self._cuts = True
-            self._max_bytes = self.limits.cut_text_bytes
+            self._max_bytes = self.limits.cut_text_bytes or self._max_bytes
         if self._decoder is not None:
             self._decoder.max_bytes = self._max_bytes
         if len(start) > self._max_bytes:

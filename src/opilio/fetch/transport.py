@@ -14,6 +14,7 @@ import pycurl
 from opilio.fetch.headers import raw_head, retry_after_s
 from opilio.fetch.transfer import BodyLimits, Ending, Transfer
 from opilio.model import Fetch, Lease, LeaseKind, Outcome, normalize
+from opilio.model.url import ascii_address
 from opilio.settings import Settings
 
 MAX_SITEMAP_BYTES = 50 * 2**20  # sitemaps.org
@@ -97,7 +98,7 @@ def outcome_of_status(status: int, location: str, url: str) -> tuple[Outcome, st
     if status == 304:
         return Outcome.NOT_MODIFIED, "", ""
     if 300 <= status < 400:
-        target = normalize(location, base=url) if location and status in REDIRECTS else ""
+        target = normalize(ascii_address(location), base=url) if location and status in REDIRECTS else ""
         if target:
             return Outcome.REDIRECT, "", target
         reason = f"Location {location[:200]!r} is not usable" if location else "there is no Location"

@@ -151,7 +151,7 @@ _MEANING = {
     Outcome.EVICTED: "The worst of too many waiting URLs (`frontier.max_queued`).",
     Outcome.PRIVATE_ADDRESS: "Its host has a loopback, private or reserved address.",
     Outcome.WRONG_TYPE: "Not of a type in `fetch.accept`, by its header or by its bytes.",
-    Outcome.TOO_LARGE: "Larger than `fetch.accept` allows for its type.",
+    Outcome.TOO_LARGE: "A document larger than `fetch.accept` allows for its type. Text is cut instead.",
     Outcome.BOMB: "A small body that unfolds to more than the limit of its type.",
     Outcome.TOO_MANY_REDIRECTS: "More redirects in a row than `fetch.max_redirects`.",
     Outcome.NOT_FOLLOWED: "Only pages link to it whose links the strategy does not follow. Queued once another page "

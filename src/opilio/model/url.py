@@ -12,13 +12,18 @@ from publicsuffixlist import PublicSuffixList
 MAX_URL_CHARS = 1000  # BINGO 4.2
 MAX_HOST_CHARS = 255  # RFC 1035
 
-# Query parameters that track visitors or sessions and never select the page.
+# A value that only a program makes up: 32 or more hexadecimal digits, or 16 or more letters and digits in which they
+# alternate (a session needs 64 random bits). A number, a word, a date or a title is none.
+_TOKEN = r"(?:[0-9a-f]{32,}|(?=[0-9a-z]{16})[a-z]*(?:[0-9]+[a-z]+){2,}[0-9]*)"
+# Query parameters that track visitors or sessions and never select the page. Some names also select pages
+# (`article.php?sid=12`): they mean a session only with a token.
 _NOISE = re.compile(
-    r"^(utm_\w+|gclid|fbclid|dclid|msclkid|yclid|mc_cid|mc_eid|igshid|_ga|_gl|_hs\w+|vero_\w+|mkt_tok|"
-    r"phpsessid|jsessionid|sessionid|session_id|sid|aspsessionid\w*|cfid|cftoken|zenid|osCsid)$",
+    r"(?:utm_\w+|gclid|fbclid|dclid|msclkid|yclid|mc_cid|mc_eid|igshid|_ga|_gl|_hs\w+|vero_\w+|mkt_tok|"
+    r"phpsessid|jsessionid|aspsessionid\w*|cfid|cftoken|zenid|oscsid)(?:=.*)?"
+    rf"|(?:sid|sessionid|session_id)(?:={_TOKEN}|=?)",
     re.IGNORECASE,
 )
-_PATH_SESSION = re.compile(r";(?:jsessionid|phpsessid|sid)=[^/?#;]*", re.IGNORECASE)
+_PATH_SESSION = re.compile(rf";(?:(?:jsessionid|phpsessid)=[^/?#;]*|sid=(?:{_TOKEN})?(?=[/?#;]|$))", re.IGNORECASE)
 
 
 def normalize(raw: str, base: str = "") -> str:
@@ -50,9 +55,14 @@ def clean(url: str) -> str:
         if without != path:  # a dot segment may be left
             return normalize(without + url[len(path) :])
     if question >= 0:
-        kept = [part for part in url[question + 1 :].split("&") if part and not _NOISE.match(part.partition("=")[0])]
+        kept = [part for part in url[question + 1 :].split("&") if part and not _NOISE.fullmatch(part)]
         url = url[:question] + ("?" + "&".join(kept) if kept else "")
     return url
+
+
+def ascii_address(value: str) -> str:
+    """The address in an HTTP header, read as Latin-1, with all bytes but ASCII escaped, as browsers do."""
+    return value if value.isascii() else "".join([char if char < "\x80" else f"%{ord(char):02X}" for char in value])
 
 
 def spellings(url: str) -> list[str]:

@@ -174,8 +174,13 @@ class FetchSettings:
     contact_url: str = ""
     # Sent as Accept-Language. Empty: the header is not sent.
     accept_language: str = ""
-    # URL of a proxy (http://, https:// or socks5h://), which also resolves host names. Empty: none.
+    # URL of a proxy (http://, https:// or socks5h://). Host names are resolved here as well, and a request goes to the
+    # proxy only if their addresses may be contacted. Empty: none.
     proxy: str = ""
+    # Leave names to the proxy: they are not resolved here, and the addresses behind them are not checked. For proxies
+    # that reach what cannot be resolved here, or when nobody here may see the names. The proxy itself must then keep
+    # the crawl away from private addresses.
+    proxy_resolves_names: bool = False
     # DNS servers (address or address:port), tried in turn. Empty: those of the system.
     dns_servers: tuple[str, ...] = ()
     # Timeout for one DNS server, after which the next is tried.
@@ -190,8 +195,11 @@ class FetchSettings:
     allow_private_addresses: bool = False
     # Refuse servers whose certificate cannot be verified.
     verify_tls: bool = True
-    # Web pages and plain texts longer than this (after decompression) are cut here, instead of being refused when they
-    # are larger than `accept` says. Best-N-First: 100 KB. 0: none is cut.
+    # PEM file of certificates that are trusted too, such as that of your own certificate authority. Empty: only those
+    # that Python trusts.
+    ca_file: str = ""
+    # Web pages and plain texts longer than this (after decompression) are cut here. Best-N-First: 100 KB. 0: they are
+    # cut at their size in `accept`.
     cut_bytes: int = 0
     # Pictures fetched for the relevant pages of one host, the most relevant first, and shown in the portal. The icon of
     # the site comes with them. They are requests like all others, and wait until pages leave time. 0: no pictures and
@@ -200,6 +208,7 @@ class FetchSettings:
     # A larger picture is not fetched; an icon may have a tenth of this.
     max_picture_bytes: int = 300 * KIB
     # Accepted MIME types, each with its largest body in bytes (after decompression); a trailing * matches any ending.
+    # Longer web pages and plain texts are cut, longer documents refused.
     # A body sent as octet-stream or without a type is accepted if its content is of an accepted type.
     accept: dict[str, int] = field(
         default_factory=lambda: {
@@ -268,6 +277,9 @@ class TrapSettings:
     max_calendar_urls_per_host: int = 400
     # Links taken from one page.
     max_links_per_page: int = 2000
+    # Also take links that readers do not see at first, or only without scripts: in hidden elements, closed dialogs and
+    # `<noscript>`. Their text is never part of the page's text.
+    hidden_links: bool = True
 
 
 @dataclass(frozen=True)

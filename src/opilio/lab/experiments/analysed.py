@@ -124,7 +124,7 @@ def key_of(web: RecordedWeb, settings: Settings) -> str:
         opilio.__version__,
         digest_of_code(READING_CODE),
         (settings.fetch.accept, settings.fetch.cut_bytes),
-        settings.traps.max_links_per_page,
+        (settings.traps.max_links_per_page, settings.traps.hidden_links),
         (settings.robots.obey_meta, settings.robots.obey_rel_nofollow),
         (settings.store.link_context, settings.store.terms),
         dataclasses.asdict(settings.documents),
