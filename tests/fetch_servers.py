@@ -65,6 +65,10 @@ class WebServer:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    def answer(self, head: bytes) -> bytes | Handler:
+        """What a request gets."""
+        return self.routes.get(head.split(b" ", 2)[1].decode(), reply(status="404 Not Found"))
+
     def paths(self) -> list[str]:
         """The paths that were asked for."""
         return [request.split(b" ", 2)[1].decode() for request in self.requests]
@@ -104,7 +108,7 @@ class WebServer:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 self.requests.append(head)
-                answer = self.routes.get(head.split(b" ", 2)[1].decode(), reply(status="404 Not Found"))
+                answer = self.answer(head)
                 if not isinstance(answer, bytes):
                     await answer(head, reader, writer)
                     break
