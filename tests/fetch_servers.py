@@ -72,6 +72,10 @@ class WebServer:
     def address(self) -> str:
         return f"{self.host}:{self.port}"
 
+    def answer(self, head: bytes) -> bytes | Handler:
+        """What a request gets."""
+        return self.routes.get(head.split(b" ", 2)[1].decode(), reply(status="404 Not Found"))
+
     def paths(self) -> list[str]:
         """The paths that were asked for."""
         return [request.split(b" ", 2)[1].decode() for request in self.requests]
@@ -111,7 +115,7 @@ class WebServer:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
                 self.requests.append(head)
-                answer = self.routes.get(head.split(b" ", 2)[1].decode(), reply(status="404 Not Found"))
+                answer = self.answer(head)
                 if not isinstance(answer, bytes):
                     await answer(head, reader, writer)
                     break

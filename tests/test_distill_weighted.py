@@ -140,16 +140,25 @@ def test_scores_after_some_rounds(
         linked = [relevance[v] for x, v in between - marked if x == u]
         return (sum(linked) + PRIOR_LINKS * sum(relevance) / URLS) / (len(linked) + PRIOR_LINKS)
 
+    by_site = {(site[u], site[v]) for u, v in counted}
+    returned = {(u, v) for u, v in counted if (site[v], site[u]) in by_site}
+
+    def friends(u: int, v: int, *, of_source: bool) -> int:
+        """How many sites share the voice of a link that is returned."""
+        if (u, v) not in returned:
+            return 1
+        return len({site[y] for x, y in returned if x == u} if of_source else {site[x] for x, y in returned if y == v})
+
     conferring = {
         (u, v): relevance[v] * voice(u, v) / len({x for x, y in counted if y == v and site[x] == site[u]})
+        / friends(u, v, of_source=False)
         for u, v in counted
-    }
+    }  # fmt: skip
     reflecting = {
-        (u, v): max(relevance[u], quality(u))
-        * voice(u, v)
-        / len({y for x, y in counted if x == u and site[y] == site[v]})
+        (u, v): max(relevance[u], quality(u)) * voice(u, v)
+        / len({y for x, y in counted if x == u and site[y] == site[v]}) / friends(u, v, of_source=True)
         for u, v in counted
-    }
+    }  # fmt: skip
     hub = np.full(URLS, 1.0 if counted else 0.0)
     authority = np.zeros(URLS)
     first: tuple[np.ndarray, np.ndarray] | None = None
@@ -169,6 +178,23 @@ def test_scores_after_some_rounds(
     found = weighted(graph, base, np.array(relevance), DistillOptions(max_rounds=rounds, tolerance=0.0))
     assert found.authority == pytest.approx(authority, abs=1e-9)
     assert found.hub == pytest.approx(hub, abs=1e-9)
+
+
+@pytest.mark.parametrize("farm_sites", [5, 12, 40])
+def test_a_link_farm_falls_and_honest_hubs_stay(store: Store, farm_sites: int) -> None:
+    """Sites that all link to each other outweigh four honest lists of eight sites by plain HITS, and do not by weighted
+    HITS, however many they are. Two of the honest sites link back, and keep their places."""
+    lists, sites = range(4), range(4, 12)
+    farm = range(12, 12 + farm_sites)
+    links = [(u, v) for u in lists for v in sites] + [(4, 0), (5, 1)]
+    links += [(u, v) for u in farm for v in farm if u != v]
+    hosts = range(12 + farm_sites)
+    Web(hosts, links, domains=[f"d{host}.org" for host in hosts]).fill(store)
+    found = distill(store)
+    assert {page.oid for page in found.top_authorities(8)} == {*sites}
+    assert {page.oid for page in found.top_hubs(4)} == {*lists}
+    if farm_sites > 8:
+        assert best(store, "hits") in farm
 
 
 def test_no_small_community_takes_everything(store: Store) -> None:

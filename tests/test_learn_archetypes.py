@@ -224,3 +224,23 @@ def test_previews_show_the_topic(crawled: Collection) -> None:
     assert shown
     for page in shown:
         assert set(page["preview"].split()) & {"owl", "barn", "vole", "talon", "nest", "hoot", "prey", "wing", "beak"}
+
+
+def test_a_page_stuffed_with_keywords_teaches_nothing(crawled: Collection, store: Store) -> None:
+    """The best candidate, once a few of its words make up most of it, is listed as stuffed and is no candidate any more;
+    it is not among the pages met either. All other candidates stay."""
+    before = learn.survey(store, crawled.settings)
+    first = before.topics[1].candidates[0]
+    assert not before.topics[1].stuffed
+    store.query("UPDATE terms SET freq = 400 WHERE oid = ? AND tid IN (SELECT min(tid) FROM terms WHERE oid = ?)",
+                [first.oid, first.oid], write=True)  # fmt: skip
+    after = learn.survey(store, crawled.settings)
+    assert [page.oid for page in after.topics[1].stuffed] == [first.oid]
+    left = [page.oid for page in before.topics[1].candidates if page.oid != first.oid]
+    assert {page.oid for page in after.topics[1].candidates} >= {*left} - {first.oid}
+    assert first.oid not in {page.oid for page in after.topics[1].candidates}
+    settings = override(crawled.settings, {"classify.classifier": "svm", "classify.calibrate": True})
+    met = learn.with_crawled_pages(store, settings, learn.gather(store, settings)).met
+    assert met and first.url not in {example.name for example in met}
+    listed = {page["state"] for page in learn.list_archetypes(store, crawled.settings)}
+    assert "stuffed" in listed

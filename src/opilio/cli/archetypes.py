@@ -22,6 +22,7 @@ _STATES = {
     "archetype": "in use",
     "next": "to be added in the next round",
     "candidate": "other candidates: not more confident than the mean, or beyond the limit of a round",
+    "stuffed": "never added: a few words are repeated far too often (keyword stuffing)",
 }
 
 

@@ -1,34 +1,46 @@
 """The absorber: what a visit changes in the URL's state, its host, the frontier, and the rows of the next transaction.
 
 Plain code without I/O: visits in, changed frontier and a filled batch out. `Absorber` decides what becomes of a page.
-It has the `Ledger` (the state of each URL, and the open batch), `Discovery` (URLs that were found), `FirstContact` and
-`Pictures`.
+It has the `Ledger` (the state of each URL, and the open batch), `Discovery` (URLs that were found), `FirstContact`,
+`Soft404s` and `Pictures`.
 
 First contact with an origin (http or https on a host) is its robots.txt: it is requested before the first page of the
-origin, and again when it is out of date. The sitemaps that it names follow, one at a time, in the turns of its URLs.
+origin, and again when it is out of date. The sitemaps that it names follow, one at a time, in the turns of its URLs, as
+many as its domain may have for the pages that it gives.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
+import numpy as np
+import xxhash
 
+from opilio.analyze.terms import term_ids
 from opilio.crawl.discovery import Discovery
 from opilio.crawl.ledger import Ledger
 from opilio.crawl.pictures import Pictures
 from opilio.distill.back_links import BackLinks
 from opilio.fetch.robots import RobotsRules
-from opilio.frontier import ABSENT, Frontier, HostState, QueuedUrl
+from opilio.frontier import ABSENT, Frontier, HostState, KeyMap, QueuedUrl
 from opilio.learn.directories import RelevantDirectories
 from opilio.model import Document, Fetch, Judgement, Lease, LeaseKind, Outcome, UrlState, Visit, url_key
 from opilio.model.url import host_of, path_of, registered_domain
 from opilio.settings import Settings
 from opilio.store import Batch
 
+if TYPE_CHECKING:  # it takes a tenth of a second to import
+    import numpy.typing as npt
+
+    Terms: TypeAlias = npt.NDArray[np.uint32]
+
 SITEMAP_OID = -(2**40)  # leases of sitemaps have oids below this: they are no URLs of the crawl
-MAX_SITEMAPS_PER_HOST = 20
+MAX_PENDING_SITEMAPS = 1000
+"""Sitemaps of one origin that wait for their turn."""
 MAX_LOST = 10  # visits to one host, or to one sitemap, that were lost with their workers
 LOST_APART = 16  # leases lost with their worker are tried again at this many different times
 EVALUATED = "documents evaluated"
@@ -51,11 +63,13 @@ class Absorber:
         self.offer = self._discovery.offer
         self.is_new = self._discovery.is_new
         self.pictures = Pictures(settings.fetch, frontier, ledger)
+        self._soft_404s = Soft404s(settings, frontier, ledger)
         contact = FirstContact(settings, frontier, ledger, self._discovery)
         self._absorb: dict[LeaseKind, Callable[[Visit, float], None]] = {
             LeaseKind.PAGE: self._absorb_lease,
             LeaseKind.HOST: contact.absorb_host,
             LeaseKind.SITEMAP: contact.absorb_sitemap,
+            LeaseKind.MISSING: self._soft_404s.absorb,
             LeaseKind.PICTURE: self.pictures.absorb,
             LeaseKind.ICON: self.pictures.absorb,
         }
@@ -190,12 +204,18 @@ class Absorber:
             self._settle(url, Outcome.NOINDEX, now_s)
             self._discovery.offer_links(url, judgement, document, now_s)
             return
+        if self._soft_404s.matches(url, document):
+            self.frontier.repeats.note(url.url, url.host.sid, is_new=False)
+            self._settle(url, Outcome.SOFT_404, now_s)
+            return
         repeated = self._canonical_twin(url, document) or self._duplicates.repeats(
             document, url.host.sid, url.url, fetch.ip, fetch.full_bytes
         )
         if url.oid in ledger.recrawls:
             self._refreshed(url, visit, document, judgement, repeated, now_s)
             return
+        self.frontier.repeats.note(url.url, url.host.sid, is_new=repeated is None)
+        self._soft_404s.note(url, document, None if repeated is None else repeated[1])
         if repeated is not None:
             outcome, twin = repeated
             ledger.batch.duplicates.add(url.oid, twin, outcome)
@@ -205,7 +225,7 @@ class Absorber:
                 self._discovery.offer_links(url, judgement, document, now_s)
             return
         self._duplicates.remember(url.oid, document, url.host.sid, url.url, fetch.ip, fetch.full_bytes)
-        url.host.pages += 1
+        url.host.add_pages(1, judgement is not None and judgement.is_relevant)
         self.counters.page(judgement.relevance if judgement else None)
         self._store(url, visit, document, judgement, now_s)
 
@@ -274,8 +294,10 @@ class FirstContact:
         self._frontier = frontier
         self._ledger = ledger
         self._discovery = discovery
-        self._sitemaps = 0
-        """Sitemaps that were planned so far."""
+        self._sitemaps: dict[str, int] = {}
+        """Sitemaps that were planned so far, and the oid of each lease."""
+        self._from_index: set[int] = set()
+        """The oids of those that an index of sitemaps names. An index must not name another one (sitemaps.org)."""
         self._lost: Counter[str] = Counter()
         """How often a visit to robots.txt or a sitemap was lost, by its URL."""
 
@@ -305,16 +327,20 @@ class FirstContact:
         """Offer the URLs of a sitemap, or request the sitemaps that it names."""
         self._frontier.ended(visit.lease, visit.fetch.outcome, now_s, visit.fetch.retry_after_s)
         self._ledger.recorder.add_visit(self._ledger.batch, visit.lease, visit.fetch)
+        counters = self._ledger.counters
         if self._was_lost(visit):
             self._frontier.origin(visit.lease.url).pending_sitemaps.append(visit.lease)
             return
+        counters.add("sitemaps read")
         if visit.sitemap_is_index:
-            origin = self._frontier.origin(visit.lease.url)
-            if len(origin.pending_sitemaps) < MAX_SITEMAPS_PER_HOST:
-                self._plan_sitemaps(origin.host.domain_name, visit.sitemap_urls)
+            if visit.lease.oid in self._from_index:
+                counters.add("sitemap indexes named by an index, not followed")
+            else:
+                host = self._frontier.origin(visit.lease.url).host
+                self._plan_sitemaps(host.domain_name, visit.sitemap_urls, from_index=True)
             return
         for url in visit.sitemap_urls:
-            self._ledger.counters.add("sitemap urls")
+            counters.add("sitemap urls")
             self._discovery.offer(url, parent=-1, depth=1, relevance=0.0, topic=0, now_s=now_s)
 
     def _was_lost(self, visit: Visit) -> bool:
@@ -324,11 +350,85 @@ class FirstContact:
         self._lost[visit.lease.url] += 1
         return self._lost[visit.lease.url] <= MAX_LOST
 
-    def _plan_sitemaps(self, domain_name: str, urls: list[str]) -> None:
+    def _plan_sitemaps(self, domain_name: str, urls: list[str], *, from_index: bool = False) -> None:
         if not self._settings.robots.sitemaps:
             return
-        for url in urls[:MAX_SITEMAPS_PER_HOST]:
-            if registered_domain(host_of(url)) == domain_name:
-                self._sitemaps += 1
-                lease = Lease(SITEMAP_OID - self._sitemaps, url, LeaseKind.SITEMAP)
-                self._frontier.origin(url).pending_sitemaps.append(lease)
+        for url in urls:
+            if registered_domain(host_of(url)) != domain_name or url in self._sitemaps:
+                continue
+            self._ledger.counters.add("sitemaps found")
+            pending = self._frontier.origin(url).pending_sitemaps
+            if len(pending) < MAX_PENDING_SITEMAPS:
+                oid = self._sitemaps[url] = SITEMAP_OID - 1 - len(self._sitemaps)
+                if from_index:
+                    self._from_index.add(oid)
+                pending.append(Lease(oid, url, LeaseKind.SITEMAP))
+
+
+class Soft404s:
+    """Recognises pages that only say that there is no such page, though their status is 200.
+
+    When two pages of a host look alike, since they have the same title or one repeats the other, a URL that should not
+    exist is requested from the host, in the folder of the second, once in a run. It is a request like all others: it
+    obeys robots.txt and delays. If it is answered like a page, a page of the host is a soft 404 that has next to
+    nothing of its own: no more than `OWN_TERMS` terms that the answer has not, and that are not in its URL, which such
+    pages like to repeat. Seeds and home pages are always taken for pages.
+    """
+
+    OWN_TERMS, MISSING_SHARE = 2, 0.1
+
+    def __init__(self, settings: Settings, frontier: Frontier, ledger: Ledger) -> None:
+        self._is_on = settings.traps.soft_404
+        self._frontier = frontier
+        self._ledger = ledger
+        self._titles = KeyMap()
+        """By host and title: a page."""
+        self._requested: set[int] = set()
+        """The hosts for which a URL that should not exist was chosen."""
+        self._answers: dict[int, Terms] = {}
+        """By host: the terms of what it answers where there is no page, without those of the URL."""
+
+    def note(self, url: QueuedUrl, document: Document, twin: int | None) -> None:
+        """A page was fetched; `twin` is the page that it repeats. If the host has one like it, look into it."""
+        sid = url.host.sid
+        if not self._is_on or sid in self._requested:
+            return
+        key = xxhash.xxh3_64_intdigest(f"{sid} {document.title}".encode())
+        is_alike = twin is not None and self._ledger.sids[twin] == sid
+        if document.title:
+            is_alike |= self._titles.get(key) != ABSENT
+            self._titles.add(key, url.oid)
+        if not is_alike:
+            return
+        self._requested.add(sid)
+        folder, _, name = url.url.partition("?")[0].rpartition("/")
+        missing = f"{folder}/{xxhash.xxh3_64_hexdigest(url.url.encode())}{PurePosixPath(name).suffix}"
+        rules = url.origin.rules
+        if rules is None or rules.allows(missing):
+            url.host.missing = missing
+
+    def absorb(self, visit: Visit, now_s: float) -> None:
+        """Take in what a host answers where there is no page."""
+        fetch, origin = visit.fetch, self._frontier.origin(visit.lease.url)
+        self._frontier.ended(visit.lease, fetch.outcome, now_s, fetch.retry_after_s)
+        self._ledger.changed_hosts.add(origin.host.sid)
+        self._ledger.recorder.add_visit(self._ledger.batch, visit.lease, fetch)
+        if fetch.outcome is Outcome.OK and visit.document is not None and visit.document.term_ids:
+            self._answers[origin.host.sid] = _own_terms(visit.lease.url, visit.document)
+            self._ledger.counters.add("hosts with soft 404s")
+
+    def matches(self, url: QueuedUrl, document: Document) -> bool:
+        """Whether a page is what its host answers where there is no page."""
+        answer = self._answers.get(url.host.sid)
+        if answer is None or not url.depth or path_of(url.url) == "/":
+            return False
+        own = _own_terms(url.url, document)
+        shared = int(np.count_nonzero(np.isin(own, answer, assume_unique=True)))
+        missing = len(answer) - shared
+        return len(own) - shared <= self.OWN_TERMS and missing <= max(self.OWN_TERMS, self.MISSING_SHARE * len(answer))
+
+
+def _own_terms(url: str, document: Document) -> Terms:
+    """The terms of a page that are not in its URL."""
+    found = np.frombuffer(document.term_ids, "<u4")
+    return found[~np.isin(found, np.array(term_ids(url, document.language), np.uint32))]

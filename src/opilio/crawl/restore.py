@@ -28,6 +28,8 @@ from opilio.store.urls import (
     page_sketches,
     queued_urls,
     recrawled_urls,
+    relevant_by_host,
+    repeated_urls,
     requeue_dropped,
     trap_like_urls,
     unfollowed_urls,
@@ -57,6 +59,8 @@ def restore(store: Store, absorber: Absorber, warc_folder: Path) -> None:
     frontier = absorber.frontier
     for url, sid in trap_like_urls(store):
         frontier.traps.count(url, sid)
+    for url, sid in repeated_urls(store):
+        frontier.repeats.note(url, sid, is_new=False)
     waiting = count_queued(store)
     if store.count_rows("runs") or any(warc_folder.glob(WARC_PATTERN)):
         # URLs that are offered before the first refill stay cold: `Recovery` may take them out of the database.
@@ -68,15 +72,19 @@ def restore(store: Store, absorber: Absorber, warc_folder: Path) -> None:
 def reopen(store: Store, limits: LimitSettings, scope: ScopeFilter) -> int:
     """Requeue URLs that were dropped by a limit or a scope that has been widened since. Returns how many."""
     inside = [sid for sid, host in hosts_dropped_by_scope(store) if scope.rejection(host) is None]
-    return requeue_dropped(store, limits.max_depth, limits.max_pages_per_host, inside)
+    return requeue_dropped(store, limits, inside)
 
 
 def _hosts(store: Store, frontier: Frontier, user_agent: str) -> None:
+    relevant = relevant_by_host(store)
     for record in store.load_hosts():
         host = frontier.host(record.host)
         host.ip = record.ip or ""
-        host.pages, host.bytes, host.requests = record.pages, record.bytes, record.requests
+        host.bytes, host.requests = record.bytes, record.requests
         host.next_s = record.next_visit_s
+        host.add_pages(record.pages, relevant.get(record.sid, 0))
+        if host.requests:
+            host.note_contact(0.0)
     for found in store.load_origins():
         origin = frontier.hosts[found.sid].origin(found.scheme)
         problem = Outcome(found.problem) if found.problem else None
@@ -104,6 +112,7 @@ def _pages(store: Store, absorber: Absorber) -> None:
     for oid, sid, url, ip, size, content_hash, shingles in page_sketches(store):
         absorber.ledger.states.note_page(oid)
         absorber.ledger.duplicates.restore(oid, sid, url, ip, size, content_hash, shingles or b"")
+        absorber.frontier.repeats.note(url, sid, is_new=True)
 
 
 class Recovery:
@@ -201,7 +210,7 @@ class Recovery:
         if sitemap is not None:
             lease = self._frontier.lease_sitemap(origin, sitemap)
         elif path_of(url) == ROBOTS_PATH:
-            lease = self._frontier.lease_contact(origin)
+            lease = self._frontier.lease_contact(origin, record.date_s)
         else:
             return False
         self._absorber.absorb(self._read(lease, path, record), record.date_s)

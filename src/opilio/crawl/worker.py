@@ -128,6 +128,8 @@ class Worker:
         response = await self._transport.fetch(lease)
         if lease.kind is LeaseKind.PROBE:
             return Visit(lease, response.fetch)
+        if lease.kind is LeaseKind.MISSING:  # not archived: it is no page of the site
+            return self._to_visit(lease, response)
         response = _archive(lease, response, archive)
         if lease.kind is LeaseKind.SITEMAP:
             return self._sitemap(lease, response)

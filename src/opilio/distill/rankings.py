@@ -1,14 +1,17 @@
 """HITS, with two kinds of weights, and PageRank over a graph in memory.
 
 *Weighted HITS*, the default, is made for real sites. It runs on the same neighbourhood as HITS below, and counts a link
-by four rules. Links inside one site (registered domain) or one server, and links in boilerplate parts of a page, do not
+by five rules. Links inside one site (registered domain) or one server, and links in boilerplate parts of a page, do not
 count. A site has one voice about a page, and the more of its pages have the link, the weaker that voice is: with k of n
 pages it is log((n + 1) / k) / log(n + 1), which is 1 for one page and next to 0 for a link on every page. Only stored
 pages of the topic, or with a relevance above rho, are authorities, and a link confers authority in proportion to its
 target's relevance (Focus 2.2). It reflects authority in proportion to the relevance of its source: the page's own, or
 the mean of what it links to when that is higher, because the best lists of links have hardly any words of their own.
-And in each round a part of every score (0.15, as in PageRank) is that of the first round: plain HITS gives everything
-to the most tightly linked community, however small, and next to nothing to all others (Ng, Zheng and Jordan, 2001).
+Sites that link to each other have one voice together: when m such sites link to a page, each of these links confers
+1/m, and when a page links to m of them, each reflects 1/m. So a link farm, a clique of sites that praise each other,
+counts like one link, and a page that others link to without a return loses nothing. And in each round a part of every
+score (0.15, as in PageRank) is that of the first round: plain HITS gives everything to the most tightly linked
+community, however small, and next to nothing to all others (Ng, Zheng and Jordan, 2001).
 
 *HITS* on the neighbourhood of a topic, with the weights of Bharat and Henzinger (BINGO 2.5). The graph is the topic's
 pages (the base set), all pages they link to, and some that link to them. Links inside one host are left out. When k
@@ -85,6 +88,10 @@ def weighted(
     conferring, reflecting = _one_voice(links, sites)
     conferring *= voice * relevance[links.targets]
     reflecting *= voice * np.maximum(relevance, quality)[links.sources]
+    returned = np.flatnonzero(_are_returned(links, sites))
+    given_back = links.sources[returned], links.targets[returned]
+    conferring[returned] /= _distinct(given_back[1], sites[given_back[0]])
+    reflecting[returned] /= _distinct(given_back[0], sites[given_back[1]])
     pages, link_weights = np.flatnonzero(chosen), (conferring, reflecting)
     return _alternate("weighted", links, pages, link_weights, options, goes_on, damping=options.damping)
 
@@ -101,6 +108,20 @@ def _voices(links: WebGraph, pages: Values) -> Values:
     linking = 1.0 / _shares(links.targets.astype(np.int64) * len(pages) + sites)
     all_and_one = pages[sites] + 1.0
     return np.asarray(np.log(all_and_one / linking) / np.log(all_and_one))
+
+
+def _are_returned(links: WebGraph, sites: Numbers) -> Flags:
+    """Which links lead to a site that links back to theirs; `sites` has the site of each URL, by oid."""
+    count = np.int64(sites.max(initial=0)) + 1
+    here, there = sites[links.sources].astype(np.int64), sites[links.targets].astype(np.int64)
+    return np.isin(here * count + there, there * count + here)
+
+
+def _distinct(groups: Numbers, values: Numbers) -> Values:
+    """For each of some pairs: how many different values its group has."""
+    count = np.int64(values.max(initial=0)) + 1
+    pairs = np.unique(groups.astype(np.int64) * count + values)
+    return np.bincount(pairs // count, minlength=1)[groups].astype(np.float64)
 
 
 def hub_quality(links: WebGraph, relevance: Values) -> Values:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from opilio.frontier.arrays import RecentKeys
-from opilio.frontier.filters import ScopeFilter, TrapGuard
+from opilio.frontier.filters import RepeatGuard, ScopeFilter, TrapGuard
 from opilio.frontier.hosts import Host, HostState, HostTable, Origin, blame, delay_s
 from opilio.frontier.queue import Lane, QueuedUrl, TopicQueue
 from opilio.frontier.strategies import LearningStrategy, Strategy
@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # it takes a tenth of a second to import
     import numpy.typing as npt
 
     Oids: TypeAlias = npt.NDArray[np.int64]
+
+MISSING_OID = -(2**42)  # leases of URLs that should not exist have oids below this
 
 
 class Frontier:
@@ -50,6 +52,7 @@ class Frontier:
         self.known = RecentKeys()
         """The oid of every URL that was ever found, by its key."""
         self.traps = TrapGuard(settings.traps)
+        self.repeats = RepeatGuard(settings.traps)
 
     def host(self, name: str) -> Host:
         """The host of that name, created when it is new."""
@@ -111,7 +114,7 @@ class Frontier:
         """
         origin = self.origin(url)
         host = origin.host
-        rejection = host.rejection or self.traps.rejection(url, host.sid, counts=counts)
+        rejection = host.rejection or self.traps.rejection(url, host.sid, host.pages, counts=counts)
         if rejection is None:
             max_depth = self.settings.limits.max_depth
             if max_depth and depth > max_depth:
@@ -170,17 +173,22 @@ class Frontier:
         when the host is not ready.
         """
         origin = self.origin(lease.url)
-        if origin.host.rejection is not None:
-            return origin.host.rejection
-        if origin.state is HostState.BAD and origin.problem is not None:
-            return origin.problem
-        if self._wants_too_long_a_delay(origin) or (origin.rules is not None and not origin.rules.allows(lease.url)):
+        closed = self._closed(origin)
+        if closed is not None:
+            return closed
+        if origin.rules is not None and not origin.rules.allows(lease.url):
             return Outcome.ROBOTS
+        if not origin.host.is_contacted and not self._has_room(origin.host):
+            return Outcome.DOMAIN_LIMIT
         if not self._table.is_ready(origin, now_s):
             return None
         if self._must_contact(origin, now_s):
-            return self.lease_contact(origin)
+            return self.lease_contact(origin, now_s)
         return self._lease(origin.host, lease)
+
+    def _has_room(self, host: Host) -> bool:
+        """Whether the domain of a host that was never contacted may have another host."""
+        return host.domain.has_room_for_host(self.settings.limits.max_hosts_per_domain)
 
     def has_queued(self, host: Host) -> bool:
         """Whether URLs of a host are queued in memory."""
@@ -199,23 +207,39 @@ class Frontier:
 
     def _take_from(self, queue: TopicQueue, lane: Lane, now_s: float) -> Lease | None:
         origin, host, tiers = lane.origin, lane.origin.host, self.tiers
-        if host.rejection is not None:
-            tiers.drop_lane(queue, lane, host.rejection)
-            return None
-        if origin.state is HostState.BAD and origin.problem is not None:
-            tiers.drop_lane(queue, lane, origin.problem)
-            return None
-        if self._wants_too_long_a_delay(origin):
-            tiers.drop_lane(queue, lane, Outcome.ROBOTS)
+        closed = self._closed(origin)
+        if closed is not None:
+            tiers.drop_lane(queue, lane, closed)
             return None
         if not self._table.is_ready(origin, now_s):
             queue.park(lane)
             return None
+        if not host.is_contacted and not self._has_room(host) and all(url.depth for url in lane):
+            if self._table.waits_for_domain(host, now_s):
+                queue.park(lane)
+            else:
+                tiers.drop_lane(queue, lane, Outcome.DOMAIN_LIMIT)
+            return None
         if self._must_contact(origin, now_s):
             queue.park(lane)
-            return self.lease_contact(origin)
-        if origin.pending_sitemaps:
+            return self.lease_contact(origin, now_s)
+        if origin.pending_sitemaps and host.domain.has_room_for_sitemap(self.settings.robots.max_sitemaps):
             return self.lease_sitemap(origin, origin.pending_sitemaps[0])
+        if host.missing and origin.scheme == scheme_of(host.missing):
+            return self.lease_missing(origin)
+        return self._take_page(queue, lane)
+
+    def _closed(self, origin: Origin) -> Outcome | None:
+        """Why nothing may be fetched from an origin; None when it may."""
+        if origin.host.rejection is not None:
+            return origin.host.rejection
+        if origin.state is HostState.BAD and origin.problem is not None:
+            return origin.problem
+        return Outcome.ROBOTS if self._wants_too_long_a_delay(origin) else None
+
+    def _take_page(self, queue: TopicQueue, lane: Lane) -> Lease | None:
+        """Lease the best URL of a lane whose host is ready, unless something rejects it."""
+        origin, host, tiers = lane.origin, lane.origin.host, self.tiers
         max_pages = self.settings.limits.max_pages_per_host
         if max_pages and host.pages + host.leased_pages >= max_pages:
             if host.pages >= max_pages:
@@ -226,6 +250,9 @@ class Frontier:
         url = tiers.pop(queue, lane)
         if origin.rules is not None and not origin.rules.allows(url.url):
             tiers.drop(url, Outcome.ROBOTS)
+            return None
+        if url.depth and not url.stored_s and self.repeats.rejects(url.url, host.sid):
+            tiers.drop(url, Outcome.REPETITIVE)
             return None
         found = self._listener.duplicate(url)
         if found is not None:
@@ -246,14 +273,22 @@ class Frontier:
         )  # fmt: skip
         return self._lease(url.host, lease)
 
-    def lease_contact(self, origin: Origin) -> Lease:
+    def lease_contact(self, origin: Origin, now_s: float) -> Lease:
         """Lease the robots.txt of an origin."""
         origin.in_first_contact = True
+        origin.host.note_contact(now_s)
         return self._lease(origin.host, Lease.first_contact(origin.host.sid, origin.scheme, origin.host.name))
 
     def lease_sitemap(self, origin: Origin, lease: Lease) -> Lease:
         """Lease a sitemap of an origin: one of those that are pending."""
         origin.pending_sitemaps.remove(lease)
+        origin.host.domain.sitemaps += 1
+        return self._lease(origin.host, lease)
+
+    def lease_missing(self, origin: Origin) -> Lease:
+        """Lease the URL of a host that should not exist."""
+        lease = Lease(MISSING_OID - origin.host.sid, origin.host.missing, LeaseKind.MISSING)
+        origin.host.missing = ""
         return self._lease(origin.host, lease)
 
     def _wants_too_long_a_delay(self, origin: Origin) -> bool:
@@ -296,6 +331,9 @@ class Frontier:
             self.tiers.push(url)
         elif lease.kind is LeaseKind.SITEMAP:
             origin.pending_sitemaps.appendleft(lease)
+            origin.host.domain.sitemaps -= 1
+        elif lease.kind is LeaseKind.MISSING:
+            origin.host.missing = lease.url
         return url
 
     def _returned(self, lease: Lease) -> tuple[QueuedUrl | None, Origin]:

@@ -53,14 +53,34 @@ class Parked(Protocol):
         ...
 
 
-class Domain:
-    """A registered domain: the open requests to all its hosts together."""
+HOSTS_PER_RELEVANT, PAGES_PER_HOST, PAGES_PER_SITEMAP = 4, 4, 10
+"""A domain may have 4 more hosts for each relevant page, one more for each 4 pages, and one more sitemap for each 10.
+Pages alone must not pay for a host each: wildcard subdomains can give a page each without end."""
+MIN_GRACE_S = 2.0
+"""A domain that has used up its hosts gets so long, and 3 delays, to give pages that allow for more."""
 
-    __slots__ = ("in_flight", "waiting")
+
+class Domain:
+    """A registered domain: the open requests to all its hosts together, and what it has given."""
+
+    __slots__ = ("contacted_s", "hosts", "in_flight", "pages", "relevant", "sitemaps", "waiting")
 
     def __init__(self) -> None:
         self.in_flight = 0
         self.waiting: deque[Host] = deque()  # hosts that need nothing but a place in the domain
+        self.hosts = 0  # contacted
+        self.contacted_s = 0.0  # when the latest of them was
+        self.sitemaps = 0  # requested
+        self.pages = 0
+        self.relevant = 0  # pages, as they were judged when they were fetched
+
+    def has_room_for_host(self, limit: int) -> bool:
+        """Whether another host may be contacted; `limit` is how many may be at first, 0: any number."""
+        return not limit or self.hosts < limit + HOSTS_PER_RELEVANT * self.relevant + self.pages // PAGES_PER_HOST
+
+    def has_room_for_sitemap(self, limit: int) -> bool:
+        """Whether another sitemap may be read; `limit` is how many may be at first, 0: any number."""
+        return not limit or self.sitemaps < limit + self.pages // PAGES_PER_SITEMAP
 
 
 class Origin:
@@ -101,8 +121,9 @@ class Host:
     """One host (name and port) and all the frontier knows about it. Changed only in the engine's loop."""
 
     __slots__ = (
-        "boost", "bytes", "domain", "domain_name", "in_domain_queue", "in_flight", "in_timer", "ip", "leased_pages",
-        "name", "next_s", "origins", "pages", "parked", "rejection", "requests", "sid", "states",
+        "boost", "bytes", "domain", "domain_name", "in_domain_queue", "in_flight", "in_timer", "ip", "is_contacted",
+        "leased_pages", "missing", "name", "next_s", "origins", "pages", "parked", "rejection", "requests", "sid",
+        "states",
     )  # fmt: skip
 
     def __init__(self, sid: int, name: str, domain: Domain, states: dict[HostState, int]) -> None:
@@ -113,6 +134,8 @@ class Host:
         self.origins: dict[str, Origin] = {}  # by scheme
         self.states = states  # how many hosts are in each state
         self.ip = ""
+        self.is_contacted = False  # counted among the hosts of its domain
+        self.missing = ""  # a URL to request that should not exist: what does the host answer to it?
         self.pages = 0
         self.leased_pages = 0  # counted against the limit of pages per host
         self.requests = 0
@@ -133,6 +156,19 @@ class Host:
             with self.counted():
                 origin = self.origins[scheme] = Origin(self, scheme)
         return origin
+
+    def note_contact(self, now_s: float) -> None:
+        """It is contacted: from now on it counts among the hosts of its domain."""
+        if not self.is_contacted:
+            self.is_contacted = True
+            self.domain.hosts += 1
+            self.domain.contacted_s = max(self.domain.contacted_s, now_s)
+
+    def add_pages(self, pages: int, relevant: int) -> None:
+        """Pages of it were stored, some of them relevant."""
+        self.pages += pages
+        self.domain.pages += pages
+        self.domain.relevant += relevant
 
     @property
     def state(self) -> HostState:
@@ -249,9 +285,7 @@ class HostTable:
         if host.in_flight >= places(origin, self._fetching):
             return False  # woken when its request ends
         if host.next_s > now_s:
-            if not host.in_timer:
-                host.in_timer = True
-                heapq.heappush(self._timer, (host.next_s, host.sid, host))
+            self._wake_at(host, host.next_s)
             return False
         if host.domain.in_flight >= self._fetching.per_domain:
             if not host.in_domain_queue:
@@ -259,6 +293,18 @@ class HostTable:
                 host.domain.waiting.append(host)
             return False
         return True
+
+    def waits_for_domain(self, host: Host, now_s: float) -> bool:
+        """Whether a host for which its domain has no room may wait for pages of the others; it is woken then."""
+        end_s = host.domain.contacted_s + MIN_GRACE_S + 3 * delay_s(host, self._fetching)
+        if now_s < end_s:
+            self._wake_at(host, end_s)
+        return now_s < end_s
+
+    def _wake_at(self, host: Host, at_s: float) -> None:
+        if not host.in_timer:
+            host.in_timer = True
+            heapq.heappush(self._timer, (at_s, host.sid, host))
 
     def begin(self, host: Host) -> None:
         """A request to a host goes out."""

@@ -4,8 +4,9 @@ A *round* looks at each topic that is wanted and has documents to learn from. Ca
 (`learn.authorities` of them, by `frontier.distill_method`; plain HITS, which BINGO uses, prefers navigation pages) and
 its most confident pages (`learn.confident`): stored, taken by the topic and relevant by the newest model, neither
 duplicates nor training documents of any topic, be it as counter-examples: so what the user has rejected does not come
-again. Candidates are ordered by the sum of their places in both lists, where one that is not in a list has the place
-after its end; of equal ones the more confident one comes first.
+again. Pages stuffed with keywords are left out (`store/terms.py`), and listed as such. Candidates are ordered by the
+sum of their places in both lists, where one that is not in a list has the place after its end; of equal ones the more
+confident one comes first.
 
 Those whose confidence is above the mean confidence of the topic's training documents join the training set, at most as
 many as the smaller of the two numbers. Archetypes below that mean leave it. Documents that the user gave or confirmed
@@ -45,6 +46,7 @@ from opilio.settings import LearnSettings, Settings
 from opilio.store import Store, pages, training
 from opilio.store.judgements import CandidatePage, confident_among, most_confident
 from opilio.store.loader import TrainingRecord
+from opilio.store.terms import stuffed_pages
 from opilio.store.training import ARCHETYPE, CONFIRMED, REJECTED
 from opilio.topics import find_topic
 
@@ -52,6 +54,8 @@ PREVIEW_WORDS, PREVIEW_STEP = 36, 12
 """A preview has this many words, and begins at one of every `PREVIEW_STEP` words."""
 MAX_PREVIEWED_WORDS = 5000
 _CHUNK = 200
+SPARE = 4
+"""So many times more of the most confident pages are looked at than are needed: some may be stuffed with keywords."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,8 @@ class TopicSurvey:
     """Best first."""
     archetypes: tuple[Archetype, ...]
     """Those it is learned from now."""
+    stuffed: tuple[Archetype, ...] = ()
+    """Pages that would be candidates, but are stuffed with keywords."""
 
     def choose(self, learn: LearnSettings) -> tuple[list[Archetype], list[Archetype]]:
         """The pages that join, best first, and the archetypes that leave."""
@@ -157,9 +163,9 @@ def survey(store: Store, settings: Settings, on_start: OnStart = lambda process:
             for example, confidence in documents
             if (record := made.get((kcid, example.name))) is not None and record.oid is not None
         ]
-        candidates = _candidates(store, models[0].version, kcid, known, scores, settings.learn)
+        candidates, stuffed = _candidates(store, models[0].version, kcid, known, scores, settings.learn)
         mean = statistics.fmean(value for _, value in documents)
-        found[kcid] = TopicSurvey(mean, tuple(candidates), tuple(current))
+        found[kcid] = TopicSurvey(mean, tuple(candidates), tuple(current), tuple(stuffed))
     return Survey(found, gathered, state, frozenset(made))
 
 
@@ -193,23 +199,28 @@ def _confidences(
 
 def _candidates(
     store: Store, version: int, kcid: int, known: Sequence[int], scores: Scores, learn: LearnSettings
-) -> list[Archetype]:
-    """The best authorities and the most confident pages of a topic, in the order in which they would join."""
+) -> tuple[list[Archetype], list[Archetype]]:
+    """The best authorities and the most confident pages of a topic, in the order in which they would join; and those
+    that are left out because they are stuffed with keywords."""
     authority = dict(zip(scores.oids.tolist(), scores.authority.tolist(), strict=True))
 
     def as_archetype(page: CandidatePage) -> Archetype:
         return Archetype(kcid, page.oid, page.url, page.title, page.confidence, authority.get(page.oid, 0.0))
 
-    confident = most_confident(store, version, kcid, known, learn.confident)
+    confident = most_confident(store, version, kcid, known, SPARE * learn.confident)
+    stuffed = {oid: as_archetype(confident[oid]) for oid in stuffed_pages(store, confident)}
+    sure = [as_archetype(page) for oid, page in confident.items() if oid not in stuffed]
     best: dict[int, Archetype] = {}
     ranked = [page.oid for page in scores.top_authorities(len(scores))]
     size = _CHUNK
     while ranked and len(best) < learn.authorities:
         chunk, ranked = ranked[:size], ranked[size:]
         found = confident_among(store, version, kcid, known, chunk)
-        best |= {oid: as_archetype(found[oid]) for oid in chunk if oid in found}
+        stuffed |= {oid: as_archetype(found[oid]) for oid in stuffed_pages(store, found)}
+        best |= {oid: as_archetype(found[oid]) for oid in chunk if oid in found and oid not in stuffed}
         size *= 4  # each query reads all judgements: where hardly any page is a candidate, a few queries must do
-    return merge_ranks(list(best.values())[: learn.authorities], list(map(as_archetype, confident.values())))
+    merged = merge_ranks(list(best.values())[: learn.authorities], sure[: learn.confident])
+    return merged, list(stuffed.values())
 
 
 def merge_ranks(authorities: Sequence[Archetype], confident: Sequence[Archetype]) -> list[Archetype]:
@@ -251,6 +262,7 @@ def list_archetypes(store: Store, settings: Settings, topic: str | None = None) 
                 _listed(page, about, "next" if (kcid, page.oid) in coming else "candidate", paths[kcid])
                 for page in about.candidates
             ]
+            found += [_listed(page, about, "stuffed", paths[kcid]) for page in about.stuffed]
     previews = _previews(store, current_model(store), [page["oid"] for page in found])
     return [{**page, "preview": previews.get(page["oid"], "")} for page in found]
 

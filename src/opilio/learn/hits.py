@@ -17,6 +17,7 @@ from opilio.learn.questions import choose_questions
 from opilio.learn.training_data import MIN_CONFIRMED, has_documents, recording_changes, words_suffice
 from opilio.model import RELEVANT
 from opilio.store import Store, user_questions
+from opilio.store.terms import stuffed_pages
 from opilio.store.training import HIT, count_confirmed
 from opilio.topics import hierarchy_of
 
@@ -55,6 +56,8 @@ def take_best_hits(store: Store, limit: int) -> list[str]:
     hierarchy = hierarchy_of(store.load_topics())
     found = find_candidates(store, hierarchy)
     accepted = [page for page in found.pages if page.relevance >= RELEVANT]
+    stuffed = stuffed_pages(store, [page.oid for page in accepted])
+    accepted = [page for page in accepted if page.oid not in stuffed]
     chosen = choose_questions(accepted, found.known, limit, found.counts, only_best=True)
     if len(chosen) + count_confirmed(store) < MIN_CONFIRMED:
         return []

@@ -18,6 +18,8 @@ only the surer half of the negatives is tried, and so on, until there are none.
 Nothing is stored: the same database gives the same negatives, and other topics or examples give others. None are mined
 when the user has named texts of OTHERS, or has given `OWN_NEGATIVES` documents that are not about wanted topics.
 
+Pages stuffed with keywords (`store/terms.py`) are in neither.
+
 *The sample* are pages about which the user has said nothing, relevant or not (`TrainingSet.met`): the classifier `svm`
 is calibrated on them.
 """
@@ -37,6 +39,7 @@ from opilio.model import Judgement
 from opilio.process import NICENESS, OnStart, call
 from opilio.settings import Settings
 from opilio.store import Store
+from opilio.store.terms import stuffed_pages
 from opilio.store.training import unlabelled_pages
 from opilio.topics.hierarchy import ABOVE_ROOT
 
@@ -82,7 +85,8 @@ def with_crawled_pages(
     reader = TextReader()
     known = [record.oid for record in store.load_training() if record.oid is not None]
     records = unlabelled_pages(store, known, ABOVE_ROOT, "met", MET_PAGES, earliest=not is_calibrated)
-    met = examples_of(store, records, reader)
+    stuffed = stuffed_pages(store, [record.oid for record in records if record.oid is not None])
+    met = examples_of(store, [record for record in records if record.oid not in stuffed], reader)
     answered = sum(example.answered for example in training.examples) if is_calibrated else 0  # pages met, too
     if not met or len(met) + answered < (MIN_MET if is_calibrated else MIN_PAGES):
         return training

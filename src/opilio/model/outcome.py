@@ -31,8 +31,10 @@ class Outcome(StrEnum):
     OUT_OF_SCOPE = "out-of-scope"
     TOO_DEEP = "too-deep"
     HOST_LIMIT = "host-limit"
+    DOMAIN_LIMIT = "domain-limit"
     URL_TOO_LONG = "url-too-long"
     TRAP = "trap"
+    REPETITIVE = "repetitive"
     EVICTED = "evicted"
     PRIVATE_ADDRESS = "private-address"
     WRONG_TYPE = "wrong-type"
@@ -57,6 +59,7 @@ class Outcome(StrEnum):
     BAD_ENCODING = "bad-encoding"
     BAD_REDIRECT = "bad-redirect"
     CLIENT_ERROR = "http-4xx"
+    SOFT_404 = "soft-404"
     TOO_MANY_REQUESTS = "http-429"
     SERVER_ERROR = "http-5xx"
     WORKER_LOST = "worker-lost"
@@ -97,6 +100,11 @@ class Outcome(StrEnum):
         return self in _TELLS_RULES
 
     @property
+    def is_repeat(self) -> bool:
+        """Whether a page that was fetched, and ended so, has nothing that we do not have."""
+        return self in _REPEATS
+
+    @property
     def final_state(self) -> UrlState:
         """The state of a URL whose final outcome this is."""
         if self.kind is OutcomeKind.STORED:
@@ -114,6 +122,7 @@ _FAILED = {
     Outcome.BAD_ENCODING,
     Outcome.BAD_REDIRECT,
     Outcome.CLIENT_ERROR,
+    Outcome.SOFT_404,
     Outcome.TOO_MANY_REQUESTS,
     Outcome.SERVER_ERROR,
     Outcome.WORKER_LOST,
@@ -129,6 +138,9 @@ def _kind(outcome: Outcome) -> OutcomeKind:
     return OutcomeKind.DUPLICATE if "duplicate" in outcome else OutcomeKind.REFUSED
 
 
+_REPEATS = frozenset(
+    {Outcome.DUP_IP_SIZE, Outcome.DUP_CONTENT, Outcome.DUP_NEAR, Outcome.DUP_CANONICAL, Outcome.SOFT_404}
+)
 _KIND = {outcome: _kind(outcome) for outcome in Outcome}
 _BLAMES_HOST = frozenset({Outcome.DNS_FAILED, Outcome.CONNECT_FAILED, Outcome.TIMED_OUT})
 _TELLS_RULES = frozenset(
@@ -146,8 +158,12 @@ _MEANING = {
     Outcome.OUT_OF_SCOPE: "Its domain is not in `scope.only_domains`, or not one of the seeds'.",
     Outcome.TOO_DEEP: "More links from a seed than `limits.max_depth`.",
     Outcome.HOST_LIMIT: "Its host has given `limits.max_pages_per_host` pages.",
+    Outcome.DOMAIN_LIMIT: "Its registered domain has more hosts than it may have for what they gave "
+    "(`limits.max_hosts_per_domain`). Its host is not contacted.",
     Outcome.URL_TOO_LONG: "The URL or its host name is too long. Only counted: it gets no row in `crawl`.",
     Outcome.TRAP: "The URL looks like one of endlessly many (section `traps` of the settings).",
+    Outcome.REPETITIVE: "Nearly all that came from its host or folder repeats pages we have (`traps.max_repeats`). It "
+    "is not fetched.",
     Outcome.EVICTED: "The worst of too many waiting URLs (`frontier.max_queued`).",
     Outcome.PRIVATE_ADDRESS: "Its host has a loopback, private or reserved address.",
     Outcome.WRONG_TYPE: "Not of a type in `fetch.accept`, by its header or by its bytes.",
@@ -171,6 +187,8 @@ _MEANING = {
     Outcome.BAD_ENCODING: "The body is not in the Content-Encoding its header names.",
     Outcome.BAD_REDIRECT: "A redirect without a usable Location.",
     Outcome.CLIENT_ERROR: "Status 4xx other than 429.",
+    Outcome.SOFT_404: "Status 200, but the page says only what its host answers for addresses that do not exist "
+    "(`traps.soft_404`).",
     Outcome.TOO_MANY_REQUESTS: "Status 429. Retry-After is honoured up to `fetch.max_backoff_s`.",
     Outcome.SERVER_ERROR: "Status 5xx.",
     Outcome.WORKER_LOST: "The worker process that had it ended.",

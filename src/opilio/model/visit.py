@@ -66,6 +66,8 @@ class LeaseKind(StrEnum):
     SITEMAP = "sitemap"
     PROBE = "probe"
     """Does a host answer? Its name is looked up again, and robots.txt is requested, whatever it says."""
+    MISSING = "missing"
+    """A page that should not exist. What a host answers to it shows its soft 404s."""
     PICTURE = "picture"
     """The picture of a relevant page."""
     ICON = "icon"
@@ -104,8 +106,8 @@ class Lease(_Record, frozen=True):
     """One request that the engine gives to a worker."""
 
     oid: int
-    """The number of the URL. A first contact has -1 - sid, a sitemap one below -2^40, a probe one below -2^41, and a
-    picture or icon one below -2^50: they are no URLs of the crawl."""
+    """The number of the URL. A first contact has -1 - sid, a sitemap one below -2^40, a probe one below -2^41, a
+    page that should not exist one below -2^42, and a picture or icon one below -2^50: they are no URLs of the crawl."""
     url: str
     kind: LeaseKind = LeaseKind.PAGE
     etag: str = ""

@@ -35,6 +35,10 @@ class LimitSettings:
     max_bytes: int = 0
     # At most this many pages are stored from one host.
     max_pages_per_host: int = 0
+    # Hosts of one registered domain that are contacted, at first. The domain may have 4 more for each relevant page,
+    # and one more for each 4 pages. So wildcard subdomains come to an end, and sites with many good subdomains do not.
+    # Hosts of seeds are always contacted.
+    max_hosts_per_domain: int = 200
     # At most this many URLs are remembered; further ones are counted and forgotten. URLs to which no link is followed
     # count apart.
     max_urls: int = 100_000_000
@@ -236,6 +240,8 @@ class RobotsSettings:
     obey_rel_nofollow: bool = True
     # Queue the URLs of the sitemaps that robots.txt names.
     sitemaps: bool = False
+    # Sitemaps read from one registered domain, at first; one more for each 10 pages that it gives. 0: no limit.
+    max_sitemaps: int = 20
     # URLs taken from one sitemap.
     max_sitemap_urls: int = 10_000
 
@@ -265,7 +271,8 @@ class TrapSettings:
 
     # Characters in a URL.
     max_url_chars: int = 1000
-    # Occurrences of the same path segment in one URL (/a/b/a/b/a/b).
+    # Occurrences of the same path segment in one URL; with those of all others together, one less may be repeats
+    # (/a/b/a/b has two).
     max_repeated_segments: int = 3
     # Path segments in a URL.
     max_path_segments: int = 20
@@ -273,8 +280,17 @@ class TrapSettings:
     max_query_params: int = 8
     # Different query strings for one path.
     max_queries_per_path: int = 500
-    # URLs of one host that have a date in their path or query (calendars).
+    # URLs of one host that have a date in their path or query (calendars). One more for each 4 pages of the host.
     max_calendar_urls_per_host: int = 400
+    # Numbered pages of one list (/news/page/17). One more for each 4 pages of the host.
+    max_pages_per_list: int = 500
+    # Fetched pages of one host, or of one of its folders, that repeat pages we have: so many at first, and 3 more for
+    # each page that is new. Beyond that nothing more is fetched from there. Numbers and ids in the name of a folder do
+    # not count: /s/8f3a/ and /s/77c0/ are one. 0: no limit.
+    max_repeats: int = 50
+    # Recognise pages that only say that there is no such page, with status 200. When two pages of a host look alike, an
+    # address that does not exist is requested from it once in a run, and pages like the answer are not stored.
+    soft_404: bool = True
     # Links taken from one page.
     max_links_per_page: int = 2000
     # Also take links that readers do not see at first, or only without scripts: in hidden elements, closed dialogs and

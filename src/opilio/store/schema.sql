@@ -184,7 +184,8 @@ CREATE TABLE lexicon (
 CREATE TABLE visits (
     oid            BIGINT NOT NULL,
     visited        TIMESTAMP NOT NULL,
-    kind           VARCHAR NOT NULL,   -- page, host (robots.txt), sitemap, probe (does any host answer?), picture or icon
+    kind           VARCHAR NOT NULL,   -- page, host (robots.txt), sitemap, probe (does any host answer?), picture, icon or
+                                       -- missing (what is answered where there is no page?)
     outcome        VARCHAR NOT NULL,
     status         SMALLINT,
     detail         VARCHAR,

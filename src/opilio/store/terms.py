@@ -30,6 +30,13 @@ _FREQUENCIES = """
 _FREQUENCIES_OF = """
     SELECT tid, count(*) FROM terms WHERE oid % $2 = 0 AND tid IN (SELECT unnest($1::UINTEGER[])) GROUP BY tid
 """
+STUFFED_TERMS, MIN_STUFFED_WORDS, STUFFED_SHARE = 5, 100, 0.6
+"""A page of at least 100 terms is stuffed with keywords when the 5 most frequent make up more than 60 % of them. Of
+1,900 pages of four recorded webs one is: a list of addresses (docs/results/log.md, 2026-11-18)."""
+_STUFFED = f"""
+    SELECT oid FROM terms WHERE oid IN (SELECT unnest($1::BIGINT[])) GROUP BY oid
+    HAVING sum(freq) >= {MIN_STUFFED_WORDS} AND list_sum(max(freq, {STUFFED_TERMS})) > {STUFFED_SHARE} * sum(freq)
+"""
 _BAG = "SELECT tid, freq FROM terms WHERE oid = ?"
 _BAGS = """
     SELECT oid, list(tid ORDER BY tid), list(freq ORDER BY tid) FROM terms
@@ -259,3 +266,8 @@ def load_profiles(
 
 def _filled(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return (piece for piece in pieces if piece.num_rows)
+
+
+def stuffed_pages(store: Store, oids: Collection[int]) -> set[int]:
+    """Those of some pages that repeat a few words far more often than texts do: nothing is to be learned from them."""
+    return {oid for (oid,) in store.query(_STUFFED, [list(oids)], max_rows=_MAX_ROWS).rows}

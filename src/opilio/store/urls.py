@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
+from opilio.frontier.hosts import HOSTS_PER_RELEVANT, PAGES_PER_HOST
 from opilio.model import Outcome, UrlState
+from opilio.settings import LimitSettings
 from opilio.store.database import Store
 from opilio.store.links import BOILERPLATE
 from opilio.store.questions import DEAD_SEEDS
@@ -195,12 +197,26 @@ _FOLLOWED_FROM = f"""
 _FOLLOWED = "SELECT oid, topic, url, sid FROM crawl WHERE oid IN (SELECT unnest(?::BIGINT[])) ORDER BY oid"
 _TRAP_LIKE = r"""
     SELECT url, sid FROM crawl WHERE coalesce(outcome, '') NOT IN ('trap', 'not-followed')
-    AND (url LIKE '%?%' OR regexp_matches(url, '/(19|20)\d\d[-/]\d{1,2}([-/]\d{1,2})?/?$'))
+    AND (url LIKE '%?%' OR regexp_matches(url, '/(19|20)\d\d[-/]W?\d{1,2}([-/]\d{1,2})?/?$', 'i')
+         OR regexp_matches(url, '/[a-z]+[/_-]?\d+(\.\w+)?/?$', 'i'))
 """
+_REPEATED = f"""
+    SELECT url, sid FROM crawl WHERE lastvisited IS NOT NULL
+    AND outcome IN ({", ".join(f"'{one}'" for one in Outcome if one.is_repeat)})
+"""
+_RELEVANT_BY_HOST = "SELECT sid, count(*) FROM pages JOIN crawl USING (oid) WHERE pages.relevance >= 0.5 GROUP BY sid"
 _PAGE_SKETCHES = """
     SELECT p.oid, c.sid, c.url, coalesce(p.ip, ''), CASE WHEN p.cut THEN 0 ELSE p.body_bytes END, p.content_hash,
            p.shingles
     FROM pages p JOIN crawl c ON c.oid = p.oid ORDER BY p.oid
+"""
+# The hosts of domains that may have more hosts, by the rule of `Domain.has_room_for_host`.
+_WITH_ROOM_FOR_HOSTS = f"""
+    SELECT sid FROM hosts WHERE domain IN (
+        SELECT domain FROM hosts LEFT JOIN (FROM ({_RELEVANT_BY_HOST}) r (sid, relevant)) USING (sid) GROUP BY domain
+        HAVING count(*) FILTER (requests > 0)
+            < {{}} + {HOSTS_PER_RELEVANT} * coalesce(sum(relevant), 0) + sum(pages) // {PAGES_PER_HOST}
+    )
 """
 _BY_SCOPE = "('locked-domain', 'out-of-scope')"
 _HOSTS_DROPPED = f"SELECT DISTINCT sid, host FROM hosts JOIN crawl USING (sid) WHERE outcome IN {_BY_SCOPE}"
@@ -449,8 +465,18 @@ def recrawled_urls(store: Store) -> Iterator[int]:
 
 
 def trap_like_urls(store: Store) -> Iterator[tuple[str, int]]:
-    """The URLs that the trap detector counts, with their hosts: those with a query, or that end with a date."""
+    """The URLs that the trap detector may count, with their hosts: those with a query, or that end with a number."""
     return _rows(store, _TRAP_LIKE)
+
+
+def repeated_urls(store: Store) -> Iterator[tuple[str, int]]:
+    """The URLs that were fetched and repeat pages, with their hosts."""
+    return _rows(store, _REPEATED)
+
+
+def relevant_by_host(store: Store) -> dict[int, int]:
+    """How many pages of each host are relevant."""
+    return dict(_rows(store, _RELEVANT_BY_HOST))
 
 
 def page_sketches(store: Store) -> Iterator[PageSketch]:
@@ -463,15 +489,18 @@ def hosts_dropped_by_scope(store: Store) -> list[tuple[int, str]]:
     return list(_rows(store, _HOSTS_DROPPED))
 
 
-def requeue_dropped(store: Store, max_depth: int, max_pages_per_host: int, sids_in_scope: Sequence[int]) -> int:
+def requeue_dropped(store: Store, limits: LimitSettings, sids_in_scope: Sequence[int]) -> int:
     """Requeue URLs that were dropped by a limit, or a scope, that does not drop them any more; how many.
 
     A limit of 0 is none. `sids_in_scope` are hosts of which the scope dropped URLs and now admits them.
     """
+    max_depth, max_pages_per_host, max_hosts = limits.max_depth, limits.max_pages_per_host, limits.max_hosts_per_domain
+    domains = _WITH_ROOM_FOR_HOSTS.format(max_hosts)
     room = f"SELECT sid FROM hosts WHERE pages < {max_pages_per_host} OR {max_pages_per_host} = 0"
     conditions = [
         f"outcome = 'too-deep' AND (depth <= {max_depth} OR {max_depth} = 0)",
         f"outcome = 'host-limit' AND sid IN ({room})",
+        f"outcome = '{Outcome.DOMAIN_LIMIT}' AND ({max_hosts} = 0 OR sid IN ({domains}))",
     ]
     if sids_in_scope:
         conditions.append(f"outcome IN {_BY_SCOPE} AND sid IN ({', '.join(map(str, sids_in_scope))})")

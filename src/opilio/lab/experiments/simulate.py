@@ -326,7 +326,7 @@ class Simulation:
         """The visit that a worker would have made."""
         if lease.kind is LeaseKind.HOST:
             return Visit(lease, Fetch(Outcome.OK), host=self.answers.robots(lease.url))
-        if lease.kind is LeaseKind.SITEMAP:
+        if lease.kind in (LeaseKind.SITEMAP, LeaseKind.MISSING):
             return Visit(lease, Fetch(Outcome.CLIENT_ERROR, 404))
         number = self.answers.number(lease.url)
         fetch, document = self.answers.page(number)
