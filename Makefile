@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo browser test slow check lint types bench gate lock audit sbom docs clean
+.PHONY: help setup demo browser test slow chaos check lint types bench gate lock audit sbom docs clean
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 16
 
@@ -40,6 +40,9 @@ test: $(READY) browser  ## run the tests
 
 slow: $(READY)   ## run the tests that take minutes: clusters that lose nodes, many kills in a row
 	$(BIN)/python -m pytest -m slow
+
+chaos: $(READY)  ## crawl for half an hour while everything around fails, and check that nothing is lost
+	$(BIN)/python -m bench.chaos
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -104,8 +104,7 @@ class Absorber:
 
     def absorb_all(self, visits: Sequence[Visit], now_s: float) -> None:
         """Take in visits that came together. The links of their pages are weighed once, at the end."""
-        self.counters.add("requests", len(visits))
-        self.counters.add("bytes", sum([visit.fetch.received_bytes for visit in visits]))
+        self._count(visits)
         for place, visit in enumerate(visits):
             self.counters.request(visit.fetch.outcome)
             self._absorb[visit.lease.kind](visit, now_s + place * VISIT_SPACING_S)
@@ -114,14 +113,14 @@ class Absorber:
 
     def absorb_probe(self, visit: Visit, now_s: float) -> None:
         """Take in a request that was made only to see whether a host answers."""
-        self.counters.add("requests")
+        self._count([visit])
         self.ledger.recorder.add_visit(self.ledger.batch, visit.lease, visit.fetch)
         self.frontier.put_back(visit.lease, now_s)
 
     def put_back(self, visits: Sequence[Visit], now_s: float) -> None:
         """Take in visits that failed because the network was down: no host is blamed, and no URL loses a try."""
         ledger = self.ledger
-        self.counters.add("requests", len(visits))
+        self._count(visits)
         self.counters.add("requests made while no host answered", len(visits))
         for visit in visits:
             ledger.recorder.add_visit(ledger.batch, visit.lease, visit.fetch)
@@ -130,6 +129,10 @@ class Absorber:
                 ledger.put_back(url)
             self.pictures.put_back(visit.lease)
             ledger.changed_hosts.add(self.frontier.origin(visit.lease.url).host.sid)
+
+    def _count(self, visits: Sequence[Visit]) -> None:
+        self.counters.add("requests", len(visits))
+        self.counters.add("bytes", sum([visit.fetch.received_bytes for visit in visits]))
 
     def _absorb_lease(self, visit: Visit, now_s: float) -> None:
         fetch = visit.fetch
