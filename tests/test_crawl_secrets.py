@@ -1,6 +1,7 @@
 """The password of a proxy is in the settings file and nowhere else."""
 
 import base64
+import gzip
 import subprocess
 import sys
 import threading
@@ -74,6 +75,9 @@ def test_the_password_of_a_proxy_is_nowhere_else(proxy: str, tmp_path: Path) -> 
         if path.is_file() and any(one.encode() in path.read_bytes() for one in (SECRET, SENT))
     ]
     assert having == ["crawl.toml"]
+    records = b"".join(gzip.decompress(path.read_bytes()) for path in (folder / "warc").rglob("*.warc.gz"))
+    assert b"WARC-Type: request" in records and b"owls.test" in records
+    assert SECRET.encode() not in records and SENT.encode() not in records
     assert (folder / "crawl.toml").stat().st_mode & 0o077 == 0
 
 
