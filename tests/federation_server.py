@@ -9,12 +9,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import uvicorn
-
 from opilio.federation.peers import Peer
 from opilio.web.federated import Federation
 from opilio.web.federation_pages import create_federation_app
 from opilio.web.security import Security
+from opilio.web.server import make_server
 from web_portal import TOKEN, Portal
 
 
@@ -26,8 +25,7 @@ class FederationServer(Portal):
         self.address = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         self.federation = Federation(peers, state)
         app = create_federation_app(self.federation, Security(TOKEN))
-        config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
-        self.server = uvicorn.Server(config)
+        self.server = make_server(app, ends_in_s=1)
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]}, daemon=True)
 
     def __enter__(self) -> "FederationServer":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -158,6 +160,59 @@ def test_permission_to_write_is_for_rows_only(store: Store, sql: str) -> None:
     with pytest.raises(QueryError):
         store.query(sql, write=True)
     assert store.query("SELECT count(*), sum(relevance), min(url) FROM crawl").rows == before
+
+
+LARGE = [
+    "SELECT repeat('x', 1000000000)",
+    "SELECT repeat('x', 1000 * 1000000)",
+    "SELECT 'x'.repeat(1000000000)",
+    "SELECT system.main.repeat('x', 1000000000)",
+    "SELECT repeat('x', 1000000) FROM range(4096)",
+    "SELECT lpad('x', 1000000000, 'y')",
+    "SELECT rpad('x', 1000000000, 'y')",
+    "SELECT bitstring('1', 2000000000)",
+    "SELECT list_resize([1], 1000000000)",
+    "SELECT len(range(1000000000))",
+    "SELECT unnest(generate_series(1, 1000000000))",
+    "SELECT list_transform(range(100000), lambda x: range(100000))",
+    "SELECT printf('%1000000000d', 1)",
+    "SELECT printf('%*d', 1000000000, 1)",
+    "SELECT format('{:>1000000000}', 'x')",
+    "SELECT format('{:{}}', 'x', 1000000000)",
+    "SELECT format(concat('{:', '>1000000000}'), 'x')",
+    "SELECT list(a.range) FROM range(100000) a, range(100000) b",
+    "SELECT string_agg('xxxxxxxxxxxxxxxx') FROM range(100000) a, range(100000) b",
+]
+
+
+@pytest.mark.parametrize("sql", LARGE)
+def test_a_statement_cannot_fill_the_memory(store: Store, sql: str) -> None:
+    """However it asks for gigabytes, it is refused or stopped soon, and takes no more than half of the database's
+    memory: batches of a crawl need the rest."""
+    before_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    started_s = time.monotonic()
+    with pytest.raises(QueryError):
+        store.query(sql, timeout_s=5.0, max_chars=1_000_000)
+    assert time.monotonic() - started_s < 4
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before_kib < 700_000
+
+
+def test_a_long_statement_is_stopped(store: Store) -> None:
+    """After its time a statement ends, and says why."""
+    with pytest.raises(QueryError, match=r"longer than 0.2 s"):
+        store.query("SELECT count(*) FROM range(10000000) a, range(10000) b WHERE a.range * b.range % 7 = 3",
+                    timeout_s=0.2, max_chars=1000)  # fmt: skip
+
+
+def test_bounded_functions_work_as_before(store: Store) -> None:
+    """Small texts, lists and series are made as DuckDB makes them, also in FROM."""
+    sql = """
+        SELECT lpad('a', 3, '-'), rpad('a', 3, '-'), repeat('ab', 2), 'ab'.repeat(2), printf('%5.1f|%s', 1.5, 'x'),
+            format('{:>3}', 'x'), list_resize([1], 2), list_resize([1], 2, 0), range(3), generate_series(1, 5, 2)
+        FROM range(1) a, generate_series(DATE '2024-01-01', DATE '2024-01-02', INTERVAL 1 DAY) b
+    """
+    made = ("--a", "a--", "abab", "abab", "  1.5|x", "  x", [1, None], [1, 0], [0, 1, 2], [1, 3, 5])
+    assert store.query(sql, timeout_s=5.0, max_chars=1000).rows == [made, made]
 
 
 @pytest.mark.parametrize("sql", ["INSERT INTO seeds SELECT content, 1, '', '', NULL FROM read_text('/etc/passwd')"])

@@ -37,26 +37,28 @@ def test_a_query_is_answered_as_json_csv_and_a_page(portal: Portal, crawled: Pat
     """All three have the rows that Python gets; a value of the web is text in the page, whatever it looks like."""
     sql = "SELECT url, relevance, visited FROM collection ORDER BY url LIMIT 5"
     rows = Collection(crawled / "collection").sql(sql).rows
-    code, told = portal.get(API, sql=sql)
+    code, told = portal.get_with_token(API, sql=sql)
     assert code == 200 and told["columns"] == ["url", "relevance", "visited"]
     assert told["kinds"] == ["text", "number", "time"] and not told["truncated"]
     assert [row[0] for row in told["rows"]] == [row[0] for row in rows]
-    code, text = portal.get(API, sql=sql, format="csv")
+    code, text = portal.get_with_token(API, sql=sql, format="csv")
     read = list(csv.reader(io.StringIO(text)))
     assert read[0] == told["columns"] and [row[0] for row in read[1:]] == [row[0] for row in rows]
-    code, page = portal.get(PAGE, sql="SELECT '<script>alert(1)</script>' AS title, 1 AS n UNION SELECT 'x', 2")
+    code, page = portal.get_with_token(
+        PAGE, sql="SELECT '<script>alert(1)</script>' AS title, 1 AS n UNION SELECT 'x', 2"
+    )
     assert code == 200 and "<script>alert" not in page and "&lt;script&gt;alert" in page
 
 
 def test_odd_values_are_answers_too(portal: Portal) -> None:
     """What JSON has no word for, lists and structures do not break the answer; columns without rows are one."""
     odd = "SELECT 'nan'::DOUBLE AS n, 'inf'::FLOAT AS i, [1, 2] AS l, {'a': DATE '2024-01-02'} AS s, '\\x00'::BLOB AS b"
-    assert portal.get(API, sql=odd)[1]["rows"] == [[None, None, [1, 2], {"a": "2024-01-02"}, "00"]]
-    assert portal.get(PAGE, sql=odd)[0] == 200
-    told = portal.get(API, sql="SELECT url FROM pages JOIN crawl USING (oid) WHERE false")[1]
+    assert portal.get_with_token(API, sql=odd)[1]["rows"] == [[None, None, [1, 2], {"a": "2024-01-02"}, "00"]]
+    assert portal.get_with_token(PAGE, sql=odd)[0] == 200
+    told = portal.get_with_token(API, sql="SELECT url FROM pages JOIN crawl USING (oid) WHERE false")[1]
     assert (told["columns"], told["rows"]) == (["url"], [])
-    assert portal.get(API, sql="FROM range(2000)", max_rows=10)[1]["truncated"]
-    assert "Only the first 1,000" in portal.get(PAGE, sql="FROM range(2000)")[1]
+    assert portal.get_with_token(API, sql="FROM range(2000)", max_rows=10)[1]["truncated"]
+    assert "Only the first 1,000" in portal.get_with_token(PAGE, sql="FROM range(2000)")[1]
 
 
 @pytest.mark.parametrize(
@@ -66,13 +68,22 @@ def test_odd_values_are_answers_too(portal: Portal) -> None:
 def test_reading_changes_nothing(portal: Portal, crawled: Path, sql: str) -> None:
     """Without leave a change is refused with a sentence, on the page and by the API, also with a token: GET reads."""
     before = Collection(crawled / "collection").sql("SELECT count(*), (SELECT count(*) FROM pages) FROM topics").rows
-    for code, told in (portal.get(API, sql=sql), portal.ask("GET", f"{API}?sql={sql.replace(' ', '%20')}")):
-        assert code == 400 and told["error"] and told["hint"]
-    code, page = portal.get(PAGE, sql=sql)
+    code, told = portal.get_with_token(API, sql=sql)
+    assert code == 400 and told["error"] and told["hint"]
+    code, page = portal.get_with_token(PAGE, sql=sql)
     assert code == 400 and 'role="alert"' in page
     assert portal.ask("POST", API, {"sql": sql}, token="")[0] == 403
     after = Collection(crawled / "collection").sql("SELECT count(*), (SELECT count(*) FROM pages) FROM topics").rows
     assert before == after
+
+
+def test_a_statement_of_ones_own_needs_the_token(portal: Portal) -> None:
+    """Without it neither the page nor the API runs a statement, and the page offers only what everyone may do."""
+    assert portal.get(API, sql="SELECT 1")[0] == 403
+    assert portal.get(PAGE, sql="SELECT 1")[0] == 403
+    code, page = portal.get(PAGE, question="harvest-per-minute")
+    assert code == 200 and "answer-head" in page
+    assert "/api/c/collection/sql?" not in page and "<button>Run</button>" not in page
 
 
 def test_who_may_changes_rows_and_nothing_else(crawled: Path, tmp_path: Path) -> None:
@@ -81,7 +92,9 @@ def test_who_may_changes_rows_and_nothing_else(crawled: Path, tmp_path: Path) ->
     with Portal(tmp_path) as portal:
         code, told = portal.ask("POST", API, {"sql": "UPDATE topics SET description = 'changed' WHERE pcid IS NULL"})
         assert (code, told) == (200, {"said": "1 row changed", "rows": 1})
-        assert portal.get(API, sql="SELECT description FROM topics WHERE pcid IS NULL")[1]["rows"] == [["changed"]]
+        assert portal.get_with_token(API, sql="SELECT description FROM topics WHERE pcid IS NULL")[1]["rows"] == [
+            ["changed"]
+        ]
         assert portal.ask("POST", API, {"sql": "DROP TABLE pages"})[0] == 400
         assert portal.ask("POST", API, {"sql": "ATTACH 'x.duckdb'"})[0] == 400
 

@@ -46,7 +46,7 @@ def test_titles_are_escaped(portal: Portal, tmp_path: Path) -> None:
     """No page has a title as markup, and where it is shown it is shown as it was."""
     shown = 0
     for path in paths(portal):
-        status, text = portal.get(path)
+        status, text = portal.ask("GET", path)
         assert status == 200, (path, text)
         assert "<script>alert" not in text, path
         assert "<b>bold" not in text, path

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import uvicorn
-
 from opilio.web.app import create_app
 from opilio.web.security import Security
+from opilio.web.server import make_server
 from opilio.web.shelf import Shelf
 
 TOKEN = "a-token-of-the-tests"
@@ -26,8 +25,7 @@ class Portal:
         self.address = f"http://127.0.0.1:{self.listener.getsockname()[1]}"
         self.shelf = Shelf(place)
         app = create_app(self.shelf, Security(TOKEN))
-        config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=1)
-        self.server = uvicorn.Server(config)
+        self.server = make_server(app, ends_in_s=1)
         app.state.is_ending = lambda: self.server.should_exit
         self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.listener]}, daemon=True)
 
@@ -56,8 +54,16 @@ class Portal:
 
     def get(self, path: str, **parameters: Any) -> tuple[int, Any]:
         """The same for a GET with parameters, and no token."""
-        query = "&".join(f"{key}={quote(str(value))}" for key, value in parameters.items())
-        return self.ask("GET", f"{path}?{query}" if query else path, token="")
+        return self.ask("GET", _with_query(path, parameters), token="")
+
+    def get_with_token(self, path: str, **parameters: Any) -> tuple[int, Any]:
+        """The same for a GET with parameters and the token."""
+        return self.ask("GET", _with_query(path, parameters))
+
+
+def _with_query(path: str, parameters: dict[str, Any]) -> str:
+    query = "&".join(f"{key}={quote(str(value))}" for key, value in parameters.items())
+    return f"{path}?{query}" if query else path
 
 
 def _read(response: Any) -> Any:

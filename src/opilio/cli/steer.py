@@ -22,6 +22,7 @@ from opilio.crawl import Collection, Status
 from opilio.crawl.operations import crawling
 from opilio.errors import CollectionBusy, InputError
 from opilio.settings import SYSTEMS, Settings, defaults_of, differences, own_settings, to_toml
+from opilio.settings.files import without_secrets
 from opilio.store import Result
 from opilio.store.export import FORMATS, STDOUT
 from opilio.store.questions import QUESTIONS
@@ -232,11 +233,13 @@ def settings(folder: Path | None, system: str | None, diff: bool) -> None:
         if folder is None and system is None:
             raise InputError("nothing to compare with the defaults", "Give a FOLDER, or --system NAME.")
         chosen = Collection(folder).settings if folder is not None else defaults_of(system or "")
-        _show_differences(chosen)
+        _show_differences(without_secrets(chosen))
     elif folder is None:
         click.echo(to_toml(defaults_of(system or ""), everything=True), nl=False)
     else:
-        click.echo(to_toml(Collection(folder).settings) or "# all settings have their defaults\n", nl=False)
+        click.echo(
+            to_toml(without_secrets(Collection(folder).settings)) or "# all settings have their defaults\n", nl=False
+        )
 
 
 def _show_differences(chosen: Settings) -> None:

@@ -52,7 +52,7 @@ from opilio.learn.training_state import KEYWORDS
 from opilio.model import host_of, registered_domain
 from opilio.process import collect_rarely
 from opilio.settings import FILE_NAME, Settings, load, override, to_toml
-from opilio.settings.files import changing, write_settings
+from opilio.settings.files import changing, without_secrets, write_settings
 from opilio.store import Store, urls
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.store.loader import SeedRecord
@@ -323,7 +323,7 @@ class Collection:
         names = {topic.kcid: topic.path or topic.name for topic in store.load_topics()}
         engine = Engine(settings, store, absorber, workers, names, answerer)
         pages_before = absorber.counters.pages
-        run = store.start_run(time.time(), opilio.__version__, to_toml(self.settings))
+        run = store.start_run(time.time(), opilio.__version__, to_toml(without_secrets(self.settings)))
         async with ControlServer(engine, self.folder):
             with _signals(engine):
                 reason = await engine.run(on_tick)

@@ -22,6 +22,7 @@ import pycares
 
 from opilio.errors import SettingsError
 from opilio.fetch.addresses import parse_address
+from opilio.settings.files import hide_password
 
 NEGATIVE_TTL_S = 5.0  # how long it is cached that a name has no address
 MIN_TTL_S = 1.0  # an answer with TTL 0 must outlive the requests that wait for it
@@ -205,6 +206,7 @@ def check_proxy(proxy: str) -> str:
     """`proxy` itself, or a SettingsError if its kind is not supported."""
     if proxy and not proxy.startswith(PROXY_SCHEMES):
         raise SettingsError(
-            f"[fetch] proxy: {proxy!r} is not the URL of a proxy", f"Known: {', '.join(PROXY_SCHEMES)}..."
+            f"[fetch] proxy: {hide_password(proxy)!r} is not the URL of a proxy",
+            f"Known: {', '.join(PROXY_SCHEMES)}...",
         )
     return proxy

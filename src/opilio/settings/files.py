@@ -38,6 +38,7 @@ _CHOICES = {
     ("learn", "guard"): ("held-out", "xi-alpha", "off"),
     ("run", "system"): ("", *SYSTEMS),
 }
+_PASSWORD = re.compile(r"(?<=://)([^\s/@:]*):[^\s/]*@")
 _AT_LEAST_ONE = (
     ("fetch", "per_host"), ("fetch", "per_domain"), ("fetch", "in_flight"), ("fetch", "max_tries"),
     ("fetch", "host_tries"), ("frontier", "n"), ("frontier", "hot_urls"), ("store", "batch_pages"),
@@ -239,7 +240,8 @@ def _validate(settings: Settings, where: str) -> None:
     proxy = settings.fetch.proxy
     if proxy and not re.fullmatch(r"(https?|socks[45][ah]?)://[^\s/]+/?", proxy):
         raise SettingsError(
-            f"{where}, [fetch] proxy: {proxy!r} is not the URL of a proxy", "For example: http://127.0.0.1:3128"
+            f"{where}, [fetch] proxy: {hide_password(proxy)!r} is not the URL of a proxy",
+            "For example: http://127.0.0.1:3128",
         )
     for pattern, target in settings.fetch.connect_to.items():
         if not re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[\d.]+):\d{1,5}", target):
@@ -281,6 +283,17 @@ def _validate_free_meta(classify: ClassifySettings, where: str) -> None:
         )
 
 
+def hide_password(url: str) -> str:
+    """A URL without the password in it: for everything that people or programs read."""
+    return _PASSWORD.sub(r"\1:***@", url)
+
+
+def without_secrets(settings: Settings) -> Settings:
+    """The same settings without passwords, to be shown or recorded."""
+    fetch = dataclasses.replace(settings.fetch, proxy=hide_password(settings.fetch.proxy))
+    return _note_given(dataclasses.replace(settings, fetch=fetch), settings.given)
+
+
 def to_toml(settings: Settings, *, everything: bool = False) -> str:
     """What the user has set, or all settings, as TOML."""
     chosen = own_settings(settings)
@@ -318,11 +331,17 @@ def changing(folder: Path) -> Iterator[Settings]:
 
 
 def write_settings(folder: Path, settings: Settings) -> None:
-    """Replace the settings file atomically: after a crash it is either the old one or the new one."""
+    """Replace the settings file atomically: after a crash it is either the old one or the new one.
+
+    With a password in it, only its owner can read it.
+    """
     text = f"# Settings of this collection; all others have their defaults (`opilio settings`).\n{to_toml(settings)}"
     new = folder / (FILE_NAME + ".new")
     try:
-        new.write_text(text)
+        new.unlink(missing_ok=True)
+        mode = 0o600 if without_secrets(settings) != settings else 0o666
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "w") as file:
+            file.write(text)
         new.replace(folder / FILE_NAME)
     except OSError as error:
         raise CollectionError(

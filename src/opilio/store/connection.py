@@ -14,6 +14,7 @@ from opilio.errors import CollectionBusy, StoreError
 
 FILE_NAME = "collection.duckdb"
 MAX_THREADS = 8
+SPILL_FACTOR = 32  # how much of the disk a query may take, in terms of the memory; by default DuckDB takes 90 %
 FRAGMENTS, FRAGMENT_PAGES = 8, 5000
 
 _BUSY = (
@@ -31,6 +32,7 @@ def connect(path: Path, *, memory_bytes: int, read_only: bool, threads: int = 0)
         "threads": threads or min(MAX_THREADS, len(os.sched_getaffinity(0))),
         "memory_limit": f"{max(memory_bytes, 64 * 2**20) >> 20}MiB",
         "temp_directory": str(path.with_suffix(".spill")),
+        "max_temp_directory_size": f"{max(memory_bytes, 64 * 2**20) * SPILL_FACTOR >> 20}MiB",
         # The store checkpoints by itself, between two batches (StoreWriter._maintain).
         "checkpoint_threshold": "1TB",
         "python_enable_replacements": "false",
@@ -107,8 +109,11 @@ def sync_folder(folder: Path) -> None:
 class DatabaseFile:
     """The open file: gives cursors until it is closed, and the lock that changes take turns by."""
 
-    def __init__(self, path: Path, connection: duckdb.DuckDBPyConnection, *, read_only: bool) -> None:
+    def __init__(
+        self, path: Path, connection: duckdb.DuckDBPyConnection, *, read_only: bool, memory_bytes: int
+    ) -> None:
         self.path = path
+        self.memory_bytes = memory_bytes
         self.read_only = read_only
         self.turn = threading.RLock()
         """Held by whoever changes anything."""

@@ -33,10 +33,12 @@ from opilio.store.writer import StoreWriter
 class Store:
     """The database of a collection, open. Use as a context manager, or call `close`."""
 
-    def __init__(self, path: Path, connection: duckdb.DuckDBPyConnection, *, read_only: bool) -> None:
+    def __init__(
+        self, path: Path, connection: duckdb.DuckDBPyConnection, *, read_only: bool, memory_bytes: int
+    ) -> None:
         self.path = path
         self.read_only = read_only
-        self._file = DatabaseFile(path, connection, read_only=read_only)
+        self._file = DatabaseFile(path, connection, read_only=read_only, memory_bytes=memory_bytes)
         self._writer = StoreWriter(self._file)
         reader = StoreReader(self._file, self._writer.fold_journal)
         loader = Loader(reader)
@@ -77,7 +79,7 @@ class Store:
             sync_folder(folder)
         except (duckdb.Error, OSError) as error:
             raise store_error(path, error, "create the database") from error
-        return cls(path, connection, read_only=False)
+        return cls(path, connection, read_only=False, memory_bytes=memory_bytes)
 
     @classmethod
     def open(cls, folder: Path, *, read_only: bool = False, memory_bytes: int = GIB, threads: int = 0) -> Store:
@@ -99,7 +101,7 @@ class Store:
                 cls.open(folder, memory_bytes=memory_bytes).close()
                 return cls.open(folder, read_only=True, memory_bytes=memory_bytes, threads=threads)
             schema.migrate(connection, path, schema.migrations())
-            store = cls(path, connection, read_only=read_only)
+            store = cls(path, connection, read_only=read_only, memory_bytes=memory_bytes)
             if read_only and store._writer.journal_rows:  # the last crawl was killed
                 store.close()
                 cls.open(folder, memory_bytes=memory_bytes).close()

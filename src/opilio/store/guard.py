@@ -2,6 +2,11 @@
 
 Four layers, each enough for most attacks: the statement's type; its syntax tree, in which only harmless table functions
 may stand; a read-only transaction; and a database with external access off and its configuration locked (`connect`).
+
+A statement could also ask for more memory than there is. DuckDB's limit counts what its operators hold, but not the
+values of an expression while it is computed, and an expression cannot be interrupted. So functions that make large
+values out of nothing are bounded: by macros of the same names (`BOUNDED_FUNCTIONS`), and by a look at the forms of
+`printf` and `format`.
 """
 
 from __future__ import annotations
@@ -22,6 +27,39 @@ _TABLE_FUNCTIONS = {
     "generate_series", "json_each", "json_tree", "pragma_database_size", "pragma_storage_info", "pragma_table_info",
     "pragma_version", "range", "repeat", "repeat_row", "summary", "unnest",
 }  # fmt: skip
+MAX_MADE = 10_000
+"""How long a text or a list may be that such a function makes: a statement computes 2,048 of them at a time."""
+_TOO_LONG = f"error('a text or list of more than {MAX_MADE:,} is too long to be made by a statement')"
+
+
+def _bounded(name: str, *forms: tuple[str, str, str]) -> str:
+    """A macro in place of a function: parameters, the size of the result, and the parameter that is checked. The error
+    stands in an argument: DuckDB computes both sides of a CASE of constants, but no call whose argument fails."""
+    bodies = ", ".join(
+        f"({parameters}) AS system.main.{name}("
+        + parameters.replace(checked, f"CASE WHEN {size} > {MAX_MADE} THEN {_TOO_LONG} ELSE {checked} END")
+        + ")"
+        for parameters, size, checked in forms
+    )
+    return f"CREATE OR REPLACE TEMP MACRO {name} {bodies};"
+
+
+_RESIZED = ("li, n", "n", "n"), ("li, n, v", "n", "n")
+_SERIES = ("b", "abs(b)", "b"), ("a, b", "abs(b - a)", "b"), ("a, b, s", "abs((b - a) / s)", "b")
+_MACROS = {
+    "repeat": _bounded("repeat", ("t, n", "length(t) * n", "n")),
+    "lpad": _bounded("lpad", ("t, n, p", "n", "n")),
+    "rpad": _bounded("rpad", ("t, n, p", "n", "n")),
+    "bitstring": _bounded("bitstring", ("t, n", "n", "n")),
+    "list_resize": _bounded("list_resize", *_RESIZED),
+    "array_resize": _bounded("array_resize", *_RESIZED),
+    "range": _bounded("range", *_SERIES),
+    "generate_series": _bounded("generate_series", *_SERIES),
+}
+BOUNDED_FUNCTIONS = "".join(_MACROS.values())
+_SCHEMAS = {"main", "pg_catalog", "system"}
+_FORMS = {"printf", "format"}
+_WIDE_FORM = re.compile(r"\d{5}|\*|\{[^}]*\{")
 _REFUSED_FUNCTIONS = {"nextval", "setval", "sleep_ms", "write_log"}
 MAX_ALLOWED, MAX_ALLOWED_CHARS = 512, 10_000
 _ALLOWED: dict[tuple[str, bool], bool] = {}
@@ -80,10 +118,22 @@ def _check_node(node: dict[str, Any]) -> None:
     name = str(node.get("function_name", "")).lower()
     if name in _REFUSED_FUNCTIONS:
         raise QueryError(f"the function {name} is not allowed", _READ_HINT)
+    if name in _MACROS and str(node.get("schema", "")).lower() in _SCHEMAS:
+        raise QueryError(f"the function {name} must be called by its plain name", _READ_HINT)
+    if name in _FORMS:
+        _check_form(name, node)
     if kind == "TABLE_FUNCTION":
         called = str(node["function"].get("function_name", "")).lower()
         if called not in _TABLE_FUNCTIONS:
             raise QueryError(f"the table function {called} is not allowed", _READ_HINT)
+
+
+def _check_form(name: str, node: dict[str, Any]) -> None:
+    """Refuse a form that asks for very wide fields, or that is not known before the statement runs."""
+    first = (node.get("arguments") or [{}])[0].get("expression", {}).get("literal", {})
+    text = str(first.get("text", "")) if first.get("kind") == "STRING" else None
+    if text is None or _WIDE_FORM.search(text):
+        raise QueryError(f"{name} needs a form in quotes, with fields of at most 9,999 characters", _READ_HINT)
 
 
 def syntax_tree(cursor: duckdb.DuckDBPyConnection, sql: str) -> list[dict[str, Any]]:

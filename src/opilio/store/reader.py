@@ -7,6 +7,7 @@ into its table first, and no batch can come in between.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,9 @@ MAX_CHARS = 32 * MIB
 PIECE_ROWS = 64
 STREAM_ROWS = 10_000
 
+WATCH_S = 0.05
+_INTERRUPTED = "the query was interrupted", "Give it more time, or ask for less."
+_HELD_BYTES = "SELECT memory_usage_bytes FROM duckdb_memory() WHERE tag = 'ALLOCATOR'"
 _READ_ONLY = "BEGIN TRANSACTION READ ONLY"
 
 
@@ -57,12 +61,15 @@ class StoreReader:
     ) -> Result:
         """Answer one statement of the user's; from any thread. It may change rows only with `write`.
 
+        With `timeout_s` it ends after so long, and when it holds so much memory that the crawl could lack some.
         With `settles_marks`, a change that leaves impossible marks of topics is refused, as a whole (`marks.py`).
         With `max_chars`, rows end where their texts together would be longer: an answer need not fit into memory.
         """
         with self._cursor() as cursor:
             is_change = guard.check(cursor, sql, write=write)
-            with self._file.turn if is_change else nullcontext(), _deadline(cursor, timeout_s):
+            if max_chars:
+                cursor.execute(guard.BOUNDED_FUNCTIONS)
+            with self._file.turn if is_change else nullcontext(), self._watched(cursor, timeout_s):
                 self._take_snapshot(cursor, "BEGIN" if is_change else _READ_ONLY)
                 topics = marks.read_topics(cursor) if is_change and settles_marks else None
                 cursor.execute(sql, params if isinstance(params, Mapping) else list(params))
@@ -130,7 +137,7 @@ class StoreReader:
         try:
             yield cursor
         except duckdb.InterruptException:
-            raise QueryError("the query was interrupted", "Give it more time, or ask for less.") from None
+            raise QueryError(*_INTERRUPTED) from None
         except duckdb.FatalException as error:
             raise store_error(self._file.path, error, "read") from error
         except duckdb.Error as error:
@@ -139,6 +146,44 @@ class StoreReader:
             self._running.discard(cursor)
             roll_back(cursor)
             cursor.close()
+
+    @contextmanager
+    def _watched(self, cursor: duckdb.DuckDBPyConnection, timeout_s: float) -> Iterator[None]:
+        """Interrupt `cursor` after `timeout_s` seconds (0: never), or when lists and texts that it collects fill half
+        of the database's memory: they cannot be moved to the disk, and a batch of the crawl may need the rest."""
+        if not timeout_s:
+            yield
+            return
+        done, reasons = threading.Event(), list[QueryError]()
+        watcher = threading.Thread(target=self._watch, args=(cursor, timeout_s, done, reasons), daemon=True)
+        watcher.start()
+        try:
+            yield
+        except duckdb.InterruptException:
+            raise (reasons[0] if reasons else QueryError(*_INTERRUPTED)) from None
+        finally:
+            done.set()
+            watcher.join()
+
+    def _watch(
+        self,
+        cursor: duckdb.DuckDBPyConnection,
+        timeout_s: float,
+        done: threading.Event,
+        reasons: list[QueryError],
+    ) -> None:
+        deadline_s = time.monotonic() + timeout_s
+        own = self._file.cursor()
+        try:
+            while not done.wait(WATCH_S):
+                if time.monotonic() >= deadline_s:
+                    reasons.append(QueryError(f"the query took longer than {timeout_s:g} s", "Ask for less."))
+                elif own.execute(_HELD_BYTES).fetchall()[0][0] > self._file.memory_bytes // 2:
+                    reasons.append(QueryError("the query collects too much in memory", "Ask for less at a time."))
+                if reasons:
+                    cursor.interrupt()
+        finally:
+            own.close()
 
     def _take_snapshot(self, cursor: duckdb.DuckDBPyConnection, begin: str = _READ_ONLY) -> None:
         """Begin a transaction that sees all that is committed, and nothing that comes later."""
@@ -170,17 +215,3 @@ def _chars(value: Any) -> int:
     if isinstance(value, (str, bytes)):
         return len(value)
     return len(repr(value)) if isinstance(value, (list, tuple, dict)) else 0
-
-
-@contextmanager
-def _deadline(cursor: duckdb.DuckDBPyConnection, timeout_s: float) -> Iterator[None]:
-    """Interrupt `cursor` after `timeout_s` seconds; 0 means never."""
-    if not timeout_s:
-        yield
-        return
-    timer = threading.Timer(timeout_s, cursor.interrupt)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()

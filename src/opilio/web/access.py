@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractContextManager
-from typing import Annotated
+from typing import Annotated, Any
 from urllib.parse import parse_qs, quote
 
 import anyio
@@ -13,12 +15,64 @@ from fastapi import Depends, Request
 from starlette.responses import RedirectResponse
 
 from opilio.crawl import Collection
+from opilio.errors import CollectionBusy
 from opilio.web.pages import Pages
-from opilio.web.security import Security
+from opilio.web.security import Security, check_own_site
 from opilio.web.shelf import Shelf
 
 MAX_WAITING = 40
 """Requests that may wait at a time to read a collection, and to change one."""
+
+
+COSTLY_AT_ONCE, COSTLY_QUEUED = 2, 16
+COSTLY_WAIT_S = 30.0
+"""Of each kind of costly request: how many are carried out at a time, how many wait, and for how long."""
+
+
+class CostlyRequests:
+    """Where costly requests wait for their turn, each kind in a queue of its own. They wait on the loop and hold
+    neither a thread nor a collection, so all other requests are answered meanwhile."""
+
+    def __init__(self) -> None:
+        self._turns: dict[str, asyncio.Semaphore] = {}
+        self._queued: Counter[str] = Counter()
+
+    @contextlib.asynccontextmanager
+    async def turn(self, kind: str) -> AsyncIterator[None]:
+        """Wait for a turn; CollectionBusy when too many wait already, or for too long."""
+        turns = self._turns.setdefault(kind, asyncio.Semaphore(COSTLY_AT_ONCE))
+        if turns.locked() and self._queued[kind] >= COSTLY_QUEUED:
+            raise CollectionBusy(f"too many requests for {kind} are waiting already", "Try again in a moment.")
+        self._queued[kind] += 1
+        try:
+            await asyncio.wait_for(turns.acquire(), COSTLY_WAIT_S)
+        except TimeoutError:
+            raise CollectionBusy(f"other requests for {kind} take long", "Try again in a moment.") from None
+        finally:
+            self._queued[kind] -= 1
+        try:
+            yield
+        finally:
+            turns.release()
+
+
+def costly(kind: str, only_with: str = "") -> Any:
+    """A dependency for routes that take long: they wait for their turn, and other sites cannot call them.
+
+    A page without any parameter is only a form, and not costly; nor is one without the parameter `only_with`.
+    """
+
+    async def wait(request: Request) -> AsyncIterator[None]:
+        given = request.query_params.get(only_with) if only_with else request.query_params
+        if not given and not request.url.path.startswith("/api/"):
+            yield
+            return
+        check_own_site(request)
+        requests: CostlyRequests = request.app.state.costly
+        async with requests.turn(kind):
+            yield
+
+    return Depends(wait, scope="function")  # released before the answer is sent, however slowly it is read
 
 
 class CollectionAccess:
@@ -69,6 +123,12 @@ def allowed(request: Request) -> None:
     security.check_change(request)
 
 
+def signed_in(request: Request) -> None:
+    """Refuse a request of somebody who neither sends the token nor has signed in. For reading: a change needs more."""
+    security: Security = request.app.state.security
+    security.check_signed_in(request)
+
+
 def form_fields(body: bytes) -> dict[str, str]:
     """The fields of a form that a browser without JavaScript sends; of several values of one field, the last."""
     return {key: values[-1] for key, values in parse_qs(body.decode("utf-8", "replace")).items()}
@@ -93,9 +153,9 @@ async def _writing(request: Request, name: str, _: Annotated[None, Depends(allow
         yield collection
 
 
-Reading = Annotated[Collection, Depends(_reading)]
+Reading = Annotated[Collection, Depends(_reading, scope="function")]
 """The collection {name} of the path, to read."""
-Writing = Annotated[Collection, Depends(_writing)]
+Writing = Annotated[Collection, Depends(_writing, scope="function")]
 """The same, to change; only for requests that are allowed to."""
 AllShelf = Annotated[Shelf, Depends(shelf_of)]
 Render = Annotated[Pages, Depends(pages_of)]

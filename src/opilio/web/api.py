@@ -19,7 +19,7 @@ from starlette.responses import HTMLResponse
 from opilio.crawl.operations import OPERATIONS, READS, Operation
 from opilio.crawl.operations.declaration import Meta, Route
 from opilio.topics import describe_marks
-from opilio.web.access import Reading, Render, Writing
+from opilio.web.access import Reading, Render, Writing, costly
 
 PREFIX = "/api/c/{name}/"
 _BOUNDS = ("ge", "gt", "le", "lt", "description")
@@ -71,8 +71,9 @@ def _add(router: APIRouter, operation: Operation[..., Any], route: Route) -> Non
     endpoint = _reading(operation) if operation.access is READS else _changing(operation)
     endpoint.__name__, endpoint.__doc__ = operation.name, operation.doc
     router.add_api_route(
-        PREFIX + route.path, endpoint, methods=[route.method], tags=[route.tag], description=operation.doc
-    )
+        PREFIX + route.path, endpoint, methods=[route.method], tags=[route.tag], description=operation.doc,
+        dependencies=[costly(route.costly)] if route.costly else [],
+    )  # fmt: skip
 
 
 def _reading(operation: Operation[..., Any]) -> Callable[..., Any]:

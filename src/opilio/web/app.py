@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -27,14 +26,14 @@ from opilio.errors import (
     StoreError,
 )
 from opilio.web import api, asking, browsing, console, finding, peering, reviewing, start, teaching, watching
-from opilio.web.access import CollectionAccess
+from opilio.web.access import CollectionAccess, CostlyRequests
 from opilio.web.pages import Pages
-from opilio.web.security import HEADERS, LOOPBACK, NotAllowed, Security
+from opilio.web.security import HEADERS, LOOPBACK, CrossSite, NotAllowed, Security
+from opilio.web.server import make_server
 from opilio.web.shelf import NoCollection, Shelf
 
 API = "/api"
 RETRY_S = 2  # after this time a browser tries again to reach a busy collection
-ENDS_IN_S = 2  # a browser that listens for events does not keep the server from ending
 _STATUS: list[tuple[type[Exception], int]] = [  # the first that fits
     (NotAllowed, 403), (CollectionBusy, 503), (StoreError, 500), (NoCollection, 404), (CollectionError, 409),
     (InputError, 400), (QueryError, 400), (SettingsError, 400), (OpilioError, 500),
@@ -58,6 +57,7 @@ def create_app(shelf: Shelf, security: Security) -> FastAPI:
 
 def add_common_parts(app: FastAPI, security: Security) -> None:
     """Add what every application of ours has: files, the guard, and pages for errors."""
+    app.state.costly = CostlyRequests()
     app.mount("/static", StaticFiles(packages=[("opilio.web", "static")]), name="static")
     app.middleware("http")(security.guard)
     app.add_middleware(GZipMiddleware, minimum_size=1000)
@@ -88,7 +88,8 @@ def _tell(request: Request, error: Exception) -> Response:
     shelf: Shelf | None = getattr(request.app.state, "shelf", None)
     if shelf is not None:  # show the name of a collection, not its place on this machine
         message = message.replace(f"{shelf.folder}/", "")
-    return _answer(request, status, message, str(getattr(error, "hint", "")))
+    again = f"{request.url.path}?{request.url.query}" if isinstance(error, CrossSite) else ""
+    return _answer(request, status, message, str(getattr(error, "hint", "")), again)
 
 
 def _tell_wrong(request: Request, error: Exception) -> Response:
@@ -114,13 +115,13 @@ def _tell_defect(request: Request, error: Exception) -> Response:
     return response
 
 
-def _answer(request: Request, status: int, message: str, hint: str) -> Response:
-    """An error, as JSON for programs or as a page for people."""
+def _answer(request: Request, status: int, message: str, hint: str, again: str = "") -> Response:
+    """An error, as JSON for programs or as a page for people; `again` is where the page links to for another try."""
     if request.url.path.startswith(API):
         response: Response = JSONResponse({"error": message, "hint": hint}, status_code=status)
     else:
         pages: Pages = request.app.state.pages
-        response = pages.render(request, "error.html", status, status=status, message=message, hint=hint)
+        response = pages.render(request, "error.html", status, status=status, message=message, hint=hint, again=again)
     if status == 503:
         response.headers["Retry-After"] = str(RETRY_S)
         response.headers["Refresh"] = str(RETRY_S)
@@ -139,7 +140,6 @@ def serve_forever(
     echo(f"http://{shown}:{port}/login#{security.token}")
     if not quiet:
         echo("Open that address to browse and to make changes. Ctrl-C ends the server; crawls continue.")
-    config = uvicorn.Config(app, log_level="warning", access_log=False, timeout_graceful_shutdown=ENDS_IN_S)
-    server = uvicorn.Server(config)
+    server = make_server(app)
     app.state.is_ending = lambda: server.should_exit  # event streams end then
     server.run(sockets=[listener])

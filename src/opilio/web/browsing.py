@@ -22,7 +22,7 @@ from opilio.distill import DEFAULT_METHOD, METHODS
 from opilio.errors import InputError
 from opilio.model.visit import RELEVANT, certainty
 from opilio.topics.tree import OFF_TOPIC, OTHERS
-from opilio.web.access import Reading, Render
+from opilio.web.access import Reading, Render, costly
 from opilio.web.front import front_values
 from opilio.web.security import Security
 from opilio.web.teaching import taught
@@ -226,7 +226,7 @@ def _visits(request: Request, now_s: float) -> tuple[int, int] | None:
     return (last_s if now_s - last_s > VISIT_GAP_S else before_s), int(now_s)
 
 
-@router.get("/c/{name}/topic", include_in_schema=False)
+@router.get("/c/{name}/topic", include_in_schema=False, dependencies=[costly("analysis", "analyse")])
 def topic(
     request: Request,
     name: str,
@@ -257,7 +257,7 @@ def _paths(node: dict[str, Any]) -> Iterator[str]:
         yield from _paths(child)
 
 
-@router.get("/c/{name}/distill", include_in_schema=False)
+@router.get("/c/{name}/distill", include_in_schema=False, dependencies=[costly("analysis")])
 def distill(
     request: Request,
     name: str,
@@ -301,7 +301,7 @@ def picture(name: str, url: str, collection: Reading) -> Response:
     return Response(base64.b64decode(found["data"]), media_type=found["content_type"], headers=headers)
 
 
-@router.get("/c/{name}/similar", include_in_schema=False)
+@router.get("/c/{name}/similar", include_in_schema=False, dependencies=[costly("search")])
 def similar(
     request: Request, name: str, url: str, collection: Reading, pages: Render, part: bool = False
 ) -> HTMLResponse:

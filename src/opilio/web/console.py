@@ -7,14 +7,14 @@ import io
 import json
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from opilio.crawl import Collection
 from opilio.errors import InputError, QueryError
 from opilio.store.questions import QUESTIONS, ReadyQuestion, question
-from opilio.web.access import Reading, Render, Writing
+from opilio.web.access import Reading, Render, Writing, costly, signed_in
 
 router = APIRouter()
 SHOWN_ROWS = 1000
@@ -28,7 +28,7 @@ class Statement(BaseModel):
     sql: str = Field(description="INSERT, UPDATE, DELETE or MERGE INTO; queries are allowed, too.")
 
 
-@router.get("/c/{name}/sql", include_in_schema=False)
+@router.get("/c/{name}/sql", include_in_schema=False, dependencies=[costly("sql")])
 def console(
     request: Request,
     name: str,
@@ -37,8 +37,14 @@ def console(
     sql: str = "",
     asked: Annotated[str, Query(alias="question")] = "",
 ) -> HTMLResponse:
-    """The console, with the answer to `sql` or to a ready-made question. It only reads; changes go through the API."""
+    """The console, with the answer to `sql` or to a ready-made question. It only reads; changes go through the API.
+
+    Everyone may ask a ready-made question. A statement of one's own can cost any amount of time and memory, so it needs
+    the token.
+    """
     chosen = _chosen(asked) if asked else None
+    if sql.strip() and not chosen:
+        signed_in(request)
     statement = chosen.sql if chosen else sql
     answered, error, hint = None, "", ""
     if statement.strip() and not (chosen and chosen.writes):
@@ -82,14 +88,15 @@ def _text(value: Any) -> str:
     return text if len(text) <= MAX_CELL_CHARS else f"{text[:MAX_CELL_CHARS]} …"
 
 
-@router.get("/api/c/{name}/sql", tags=["sql"])
+@router.get("/api/c/{name}/sql", tags=["sql"], dependencies=[Depends(signed_in), costly("sql")])
 def ask(
     collection: Reading,
     sql: str,
     form: Annotated[Literal["json", "csv"], Query(alias="format")] = "json",
     max_rows: Annotated[int, Query(ge=1, le=FILE_ROWS)] = FILE_ROWS,
 ) -> Response:
-    """The answer to a query: JSON with columns and rows, or a CSV file. It cannot change anything."""
+    """The answer to a query: JSON with columns and rows, or a CSV file. It cannot change anything, but needs the
+    token: a query can cost any amount of time."""
     report = collection.query(sql, max_rows)
     if form == "json":
         return JSONResponse(report)

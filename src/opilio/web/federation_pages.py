@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import jinja2
-import uvicorn
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse
@@ -28,12 +27,13 @@ from opilio.federation.search import MAX_DEPTH
 from opilio.search.ranking import DEFAULT_WEIGHTS
 from opilio.topics.tree import OTHERS
 from opilio.web import api, start
-from opilio.web.access import Render, allowed
-from opilio.web.app import API, ENDS_IN_S, add_common_parts
+from opilio.web.access import Render, allowed, costly
+from opilio.web.app import API, add_common_parts
 from opilio.web.federated import Federation, described
 from opilio.web.finding import FACETS, RANKING_NAMES, SearchBody
 from opilio.web.pages import Pages
 from opilio.web.security import LOGIN, LOOPBACK, Security
+from opilio.web.server import make_server
 
 MAX_TOLD = 100
 FIRST_LOOK_S = 10.0
@@ -121,8 +121,8 @@ All = Annotated[Federation, Depends(_federation)]
 """The collections of this server."""
 
 
-@router.get("/", include_in_schema=False)
-@router.get("/search", include_in_schema=False)
+@router.get("/", include_in_schema=False, dependencies=[costly("search")])
+@router.get("/search", include_in_schema=False, dependencies=[costly("search")])
 def search_page(
     request: Request, federation: All, pages: Render, asked: Annotated[AskedOfAll, Query()]
 ) -> HTMLResponse:
@@ -153,7 +153,7 @@ def collections_page(request: Request, federation: All, pages: Render) -> HTMLRe
     )  # fmt: skip
 
 
-@router.get("/api/search", tags=["search"])
+@router.get("/api/search", tags=["search"], dependencies=[costly("search")])
 def search(federation: All, asked: Annotated[AskedOfAll, Query()]) -> dict[str, Any]:
     """Search the collections that are likely to answer: total, results with their collections, facets, peers."""
     return federation.search(asked.q, **asked.request())
@@ -238,11 +238,7 @@ def serve_federation(
     echo(f"http://{shown}:{port}/login#{security.token}")
     if not quiet:
         echo("Open that address to search and to give feedback. Ctrl-C ends the server.")
-    config = uvicorn.Config(
-        create_federation_app(federation, security),
-        log_level="warning", access_log=False, timeout_graceful_shutdown=ENDS_IN_S,
-    )  # fmt: skip
     try:
-        uvicorn.Server(config).run(sockets=[listener])
+        make_server(create_federation_app(federation, security)).run(sockets=[listener])
     finally:
         federation.close()

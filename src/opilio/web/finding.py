@@ -11,7 +11,7 @@ from starlette.responses import HTMLResponse
 
 from opilio.errors import InputError
 from opilio.search.ranking import DEFAULT_WEIGHTS, FORMER_NAMES, RANKINGS
-from opilio.web.access import Reading, Render
+from opilio.web.access import Reading, Render, costly
 from opilio.web.browsing import LiveLinks
 from opilio.web.teaching import taught
 
@@ -96,7 +96,7 @@ def _as_filter(name: str, value: str) -> str:
     return f'{name}:"{plain}"' if set(plain) & set(" ()") else f"{name}:{plain}"
 
 
-@router.get("/c/{name}/search", include_in_schema=False)
+@router.get("/c/{name}/search", include_in_schema=False, dependencies=[costly("search")])
 def search_page(
     request: Request, name: str, collection: Reading, pages: Render, asked: Annotated[SearchBody, Query()]
 ) -> HTMLResponse:
@@ -118,7 +118,7 @@ def search_page(
     )  # fmt: skip
 
 
-@router.get("/api/c/{name}/search", tags=["search"])
+@router.get("/api/c/{name}/search", tags=["search"], dependencies=[costly("search")])
 def search(collection: Reading, asked: Annotated[SearchBody, Query()]) -> dict[str, Any]:
     """Search the stored pages: total, results, facets. A snippet is a list of pieces of text, each with whether it
     matches."""

@@ -69,8 +69,9 @@ def token_shown(request: Request) -> None:
     """Refuse requests without the token."""
     security: Security = request.app.state.security
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    if scheme.lower() != "bearer" or not security.knows(token.strip()):
+    if scheme.lower() != "bearer":
         raise NotAllowed("peers must send the token of this server", "Send Authorization: Bearer TOKEN.")
+    security.check_token(request, token)
 
 
 async def _reading(request: Request, name: str, _: Annotated[None, Depends(token_shown)]) -> AsyncIterator[Any]:
@@ -85,8 +86,8 @@ async def _writing(request: Request, name: str, _: Annotated[None, Depends(token
         yield SharedCollection(collection.folder)
 
 
-PeerReading = Annotated[SharedCollection, Depends(_reading)]
-PeerWriting = Annotated[SharedCollection, Depends(_writing)]
+PeerReading = Annotated[SharedCollection, Depends(_reading, scope="function")]
+PeerWriting = Annotated[SharedCollection, Depends(_writing, scope="function")]
 
 
 @router.get("/summary")

@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import HTMLResponse, Response
 
 from opilio.errors import OpilioError
-from opilio.web.access import Reading, Render, Writing
+from opilio.web.access import Reading, Render, Writing, costly
 from opilio.web.teaching import taught
 
 router = APIRouter()
@@ -41,7 +41,7 @@ class Split(BaseModel):
     clusters: list[ClusterBody]
 
 
-@router.get("/c/{name}/clusters", include_in_schema=False)
+@router.get("/c/{name}/clusters", include_in_schema=False, dependencies=[costly("analysis")])
 def clusters_page(
     request: Request, name: str, collection: Reading, pages: Render, topic: str = "", k: int = 0, search: str = ""
 ) -> HTMLResponse:
@@ -85,7 +85,7 @@ def review_page(
     )
 
 
-@router.get("/c/{name}/review/verdicts.csv", include_in_schema=False)
+@router.get("/c/{name}/review/verdicts.csv", include_in_schema=False, dependencies=[costly("analysis")])
 def verdicts_table(collection: Reading, topic: str) -> Response:
     """All verdicts of a review as a CSV file."""
     text = io.StringIO()
@@ -97,7 +97,7 @@ def verdicts_table(collection: Reading, topic: str) -> Response:
     return Response(text.getvalue(), media_type="text/csv", headers=headers)
 
 
-@router.get("/c/{name}/review/kept.csv", include_in_schema=False)
+@router.get("/c/{name}/review/kept.csv", include_in_schema=False, dependencies=[costly("analysis")])
 def kept_pages(collection: Reading, topic: str) -> Response:
     """The pages that a review keeps as a CSV file."""
     with tempfile.TemporaryDirectory() as folder:

@@ -6,12 +6,16 @@
   that scripts cannot read and that is not sent from other sites (SameSite=Strict). A cookie alone does not prove who
   wrote the request, so it must come with a second secret, which only our own pages know: in a header or, from a form
   of a browser without JavaScript, in the address.
+- Wrong tokens are answered slowly, one after the other, so that nobody can try many.
+- A browser says from which site a request comes (Sec-Fetch-Site). Other sites may link to our pages, but neither embed
+  them nor call anything else, and nothing that is costly.
 - This is checked before the body of a request is read; and no body may be larger than our own forms can make it.
 - Pages may load scripts, styles and pictures from this server only, and inline scripts are forbidden.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import secrets
@@ -36,6 +40,8 @@ HEADERS = {
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 LOGIN, LOGIN_PAGE = "/api/login", "/login"
 FORM_TYPE = "application/x-www-form-urlencoded"
+OWN_SITE = frozenset({"same-origin", "none"})  # none: the user typed the address. Another port is another server.
+WRONG_TOKEN_S = 0.5
 MAX_BODY_BYTES, MAX_LOGIN_BYTES = 2**26, 2**12
 
 Next = Callable[[Request], Awaitable[Response]]
@@ -49,12 +55,17 @@ class NotAllowed(Exception):
         self.message, self.hint = message, hint
 
 
+class CrossSite(NotAllowed):
+    """A request that a page of another site made."""
+
+
 class Security:
     """Knows the token, and which browsers are signed in."""
 
     def __init__(self, token: str = "", hosts: frozenset[str] = LOOPBACK) -> None:
         self.token = token or secrets.token_urlsafe(24)
         self.hosts = hosts
+        self._wrong_token = asyncio.Lock()
 
     def knows(self, token: str) -> bool:
         """Whether this is the token."""
@@ -74,25 +85,38 @@ class Security:
         """Whether the browser has signed in."""
         return self._is_ours(request.cookies.get(cookie_name(request), ""))
 
-    def check_change(self, request: Request) -> None:
-        """Refuse a request that is not allowed to change anything."""
+    def check_token(self, request: Request, token: str) -> None:
+        """Refuse a wrong token; the guard answers such a request slowly."""
+        if not self.knows(token.strip()):
+            request.state.sent_wrong_token = True
+            raise NotAllowed("wrong token", "The server prints the right one when it starts.")
+
+    def check_signed_in(self, request: Request) -> None:
+        """Refuse a request with neither the token nor the cookie of a browser that has signed in."""
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if scheme.lower() == "bearer":
-            if not self.knows(token.strip()):
-                raise NotAllowed("wrong token", "The server prints the right one when it starts.")
+            self.check_token(request, token)
+        elif not self.is_signed_in(request):
+            raise NotAllowed("not signed in", "Open the address that the server printed, or sign in with the token.")
+
+    def check_change(self, request: Request) -> None:
+        """Refuse a request that is not allowed to change anything."""
+        self.check_signed_in(request)
+        if request.headers.get("Authorization", "").lower().startswith("bearer "):
             return
         csrf = self.csrf(request)
-        if not csrf:
-            raise NotAllowed("not signed in", "Open the address that the server printed, or sign in with the token.")
         if not hmac.compare_digest(_sent_csrf(request).encode(), csrf.encode()):
             raise NotAllowed("the request does not come from a page of this portal", "Reload the page, then try again.")
 
     async def guard(self, request: Request, call_next: Next) -> Response:
-        """Middleware: refuse foreign host names, and bodies that need not be read; add the headers."""
+        """Middleware: refuse foreign host names, other sites, and bodies that need not be read; add the headers."""
         host = request.headers.get("Host", "").lower()
         if host.rpartition(":")[0] not in self.hosts and host not in self.hosts:
             return _refusal(421, "this server has no such name", "Start it with --host NAME to allow one.")
-        response = self._refuse_body(request) or await call_next(request)
+        response = _refuse_other_site(request) or self._refuse_body(request) or await call_next(request)
+        if getattr(request.state, "sent_wrong_token", False):
+            async with self._wrong_token:
+                await asyncio.sleep(WRONG_TOKEN_S)
         for name, value in HEADERS.items():
             response.headers.setdefault(name, value)
         if not request.url.path.startswith("/static/"):
@@ -122,6 +146,24 @@ class Security:
 
     def _sign(self, purpose: str, text: str) -> str:
         return hmac.new(self.token.encode(), f"{purpose}:{text}".encode(), hashlib.sha256).hexdigest()
+
+
+def check_own_site(request: Request) -> None:
+    """Refuse a request that a page of another site made. Browsers say so; what other programs send is their own."""
+    if request.headers.get("Sec-Fetch-Site", "none") not in OWN_SITE:
+        raise CrossSite("another site sent you here", "This page is costly, so other sites cannot open it unasked.")
+
+
+def _refuse_other_site(request: Request) -> Response | None:
+    """The response to a request of another site, unless it is a link that somebody follows."""
+    is_link = (
+        request.method in {"GET", "HEAD"}
+        and request.headers.get("Sec-Fetch-Mode") == "navigate"
+        and request.headers.get("Sec-Fetch-Dest") == "document"
+    )
+    if request.headers.get("Sec-Fetch-Site", "none") in OWN_SITE or is_link:
+        return None
+    return _refusal(403, "other sites may only link to this one", "Open the address in a tab of its own.")
 
 
 def _sent_csrf(request: Request) -> str:

@@ -29,7 +29,7 @@ from opilio.settings import SYSTEMS, LimitSettings, Settings, override, parse_as
 from opilio.topics import ExampleKind, bookmark_folders, read_taxonomy
 from opilio.topics.inputs import BookmarkFolder, parse_bookmarks
 from opilio.web.access import AllShelf, Render, Writing, allowed, form_fields
-from opilio.web.security import LOGIN, LOGIN_PAGE, NotAllowed, Security, cookie_name
+from opilio.web.security import LOGIN, LOGIN_PAGE, Security, cookie_name
 from opilio.web.shelf import Shelf
 
 LOG = "crawl.log"
@@ -162,8 +162,7 @@ def login(request: Request, body: Token) -> Response:
 
 def _signed_in(request: Request, token: str, response: Response) -> Response:
     security: Security = request.app.state.security
-    if not security.knows(token.strip()):
-        raise NotAllowed("wrong token", "The server prints the right one when it starts.")
+    security.check_token(request, token)
     response.set_cookie(cookie_name(request), security.new_session(), httponly=True, samesite="strict")
     return response
 

@@ -16,7 +16,7 @@ from opilio.crawl import Collection
 from opilio.crawl.operations.client import is_running
 from opilio.errors import InputError, OpilioError
 from opilio.model import Phase
-from opilio.web.access import Reading, Render, Writing, form_fields, way_back
+from opilio.web.access import Reading, Render, Writing, costly, form_fields, way_back
 
 PER_PAGE = 25
 """Archetypes on a page."""
@@ -71,7 +71,7 @@ def teach_page(
     )  # fmt: skip
 
 
-@router.get("/c/{name}/archetypes", include_in_schema=False)
+@router.get("/c/{name}/archetypes", include_in_schema=False, dependencies=[costly("analysis")])
 def archetypes_page(
     request: Request, name: str, collection: Reading, pages: Render, topic: str = "", page: int = 1
 ) -> HTMLResponse:
@@ -98,7 +98,7 @@ def models_page(request: Request, name: str, collection: Reading, pages: Render)
     return pages.render(request, "models.html", name=name, place="teach", models=found)
 
 
-@router.get("/c/{name}/compare", include_in_schema=False)
+@router.get("/c/{name}/compare", include_in_schema=False, dependencies=[costly("analysis")])
 def compare_page(
     request: Request, name: str, collection: Reading, pages: Render, first: int, second: int
 ) -> HTMLResponse:

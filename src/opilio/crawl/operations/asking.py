@@ -23,7 +23,7 @@ def questions(at: Context) -> list[dict[str, Any]]:
 
 @operation(
     READS,
-    rest=Route("GET", "hits", "teaching"),
+    rest=Route("GET", "hits", "teaching", "analysis"),
     about={"limit": Meta(ge=1, le=200, description="How many at most.")},
 )
 def hits(at: Context, limit: int = 20) -> list[dict[str, Any]]:

@@ -70,7 +70,9 @@ def search(
 
 
 @caller_operation(
-    READS, rest=Route("GET", "similar", "search"), about={"n": Meta(ge=1, le=100, description="How many pages.")}
+    READS,
+    rest=Route("GET", "similar", "search", "search"),
+    about={"n": Meta(ge=1, le=100, description="How many pages.")},
 )
 def similar(client: OperationClient, url: str, n: int = 10) -> list[dict[str, Any]]:
     """The stored pages most similar to the page of a URL, best first; neither itself nor copies of it."""
@@ -274,7 +276,7 @@ _ABOUT_DISTILL = {
 @caller_operation(
     READS,
     timeout_s=LONG_TIMEOUT_S,
-    rest=Route("GET", "distill", "browse"),
+    rest=Route("GET", "distill", "browse", "analysis"),
     about={**_ABOUT_DISTILL, "search": Meta(description="A question: analyse the links around the pages found.")},
 )
 def distill(

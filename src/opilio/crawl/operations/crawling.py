@@ -100,7 +100,7 @@ def hosts(at: Context, top: int = 15) -> list[dict[str, Any]]:
 
 @operation(
     READS,
-    rest=Route("GET", "census", "crawl"),
+    rest=Route("GET", "census", "crawl", "analysis"),
     about={
         "last_pages": Meta(ge=0, description="Only the latest pages; 0: all."),
         "topic": Meta(description="Only the pages of this topic, and those that they led to."),

@@ -54,6 +54,8 @@ class Route(NamedTuple):
     method: str
     path: str
     tag: str
+    costly: str = ""
+    """The kind of costly requests that it belongs to, if it takes long: few of a kind are carried out at a time."""
 
 
 @dataclasses.dataclass(eq=False)

@@ -106,7 +106,7 @@ def forget_changes(at: Context, version: int) -> int:
 @caller_operation(
     READS,
     timeout_s=CLUSTER_TIMEOUT_S,
-    rest=Route("GET", "clusters", "clusters"),
+    rest=Route("GET", "clusters", "clusters", "analysis"),
     about={
         "topic": Meta(description="A topic and all below it; empty: all topics."),
         "k": Meta(description="How many clusters; 0: as many as the entropy suggests."),

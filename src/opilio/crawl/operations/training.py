@@ -105,7 +105,12 @@ def propose(client: OperationClient, file: Path | str) -> int:
 # -- archetypes
 
 
-@operation(READS, timeout_s=LONG_TIMEOUT_S, rest=Route("GET", "archetypes", "teaching"), about={"topic": TOPIC_FILTER})
+@operation(
+    READS,
+    timeout_s=LONG_TIMEOUT_S,
+    rest=Route("GET", "archetypes", "teaching", "analysis"),
+    about={"topic": TOPIC_FILTER},
+)
 def archetypes(at: Context, topic: str | None = None) -> list[dict[str, Any]]:
     """The pages that the crawl chose to learn from by itself (state `archetype`), those it would add next, and other
     candidates."""
@@ -185,7 +190,7 @@ def classify(client: OperationClient, *, in_database: bool | None = None) -> dic
 
 @operation(
     READS,
-    rest=Route("GET", "classify", "teaching"),
+    rest=Route("GET", "classify", "teaching", "analysis"),
     about={"in_database": Meta(description="Judge by SQL: SingleProbe of a Bayes tree.")},
 )
 def classify_page(at: Context, url: str, *, in_database: bool = False) -> dict[str, Any]:
@@ -221,7 +226,7 @@ def compare_models(at: Context, first: int, second: int) -> dict[str, Any]:
     return learn.compare_models(at.store, first, second)
 
 
-@operation(READS, rest=Route("GET", "compare", "teaching"), about={"first": VERSION, "second": VERSION})
+@operation(READS, rest=Route("GET", "compare", "teaching", "analysis"), about={"first": VERSION, "second": VERSION})
 def compare_topics(at: Context, first: int, second: int) -> dict[str, Any]:
     """Like `compare_models`, with the pages of each topic before and after, and which pages changed topics."""
     from opilio.learn import models as compared  # noqa: PLC0415
@@ -231,7 +236,7 @@ def compare_topics(at: Context, first: int, second: int) -> dict[str, Any]:
 
 @operation(
     READS,
-    rest=Route("GET", "models/effect", "teaching"),
+    rest=Route("GET", "models/effect", "teaching", "analysis"),
     about={"version": Meta(description="The version of a model; 0: the newest that learned from you.")},
 )
 def model_effect(at: Context, version: int = 0) -> dict[str, Any] | None:

@@ -24,6 +24,7 @@ from opilio.lab.experiments.experiment import Experiment
 from opilio.lab.experiments.plan import Plan
 from opilio.lab.experiments.records import RunRecord
 from opilio.settings import to_toml
+from opilio.settings.files import without_secrets
 
 RUNS_FILE, SCORES_FILE, RESULTS_FILE = "runs.parquet", "scores.parquet", "results.json"
 MODELS_FILE = "models.parquet"
@@ -112,7 +113,10 @@ def gather(plan: Plan, runs: Mapping[str, RunRecord], scores: Iterable[ScoreRow]
         commit(),
         plan.baseline,
         [contestant.name for contestant in plan.strategies],
-        {contestant.name: to_toml(experiment.settings_of(contestant)) for contestant in plan.strategies},
+        {
+            contestant.name: to_toml(without_secrets(experiment.settings_of(contestant)))
+            for contestant in plan.strategies
+        },
         webs,
         plan.tasks,
         sum(len(group) for group in groups),
