@@ -56,7 +56,7 @@ def test_the_password_of_a_proxy_is_nowhere_else(proxy: str, tmp_path: Path) -> 
     folder, site = tmp_path / "owls", tmp_path / "site"
     (tmp_path / "seeds.txt").write_text("http://owls.test/")
     told = run("crawl", str(folder), "--seeds", str(tmp_path / "seeds.txt"), "--query", "owls", "--set", f"fetch.proxy={proxy}",
-               "--set", "run.workers=1", "--max-pages", "1")  # fmt: skip
+               "--set", "fetch.proxy_resolves_names=true", "--set", "run.workers=1", "--max-pages", "1")  # fmt: skip
     assert "1" in run("sql", str(folder), "SELECT count(*) FROM pages")  # the proxy did take the password
     told += run("settings", str(folder)) + run("settings", str(folder), "--diff") + run("status", str(folder), "--json")
     told += run("sql", str(folder), "FROM runs") + run("export", str(folder), str(tmp_path / "all.jsonl"))
