@@ -288,7 +288,7 @@ def test_a_long_query_can_be_stopped(store: Store) -> None:
     """A query ends at its time limit, or when all queries are cancelled, with an error of ours; the store lives on."""
     endless = "SELECT sum(a.range * b.range) FROM range(10000000) a, range(10000000) b"
     began = time.monotonic()
-    with pytest.raises(QueryError, match="took longer than 0.2 s"):
+    with pytest.raises(QueryError, match="took longer"):
         store.query(endless, timeout_s=0.2)
     timer = threading.Timer(0.2, store.cancel_queries)
     timer.start()
