@@ -174,8 +174,10 @@ class Frontier:
             return origin.host.rejection
         if origin.state is HostState.BAD and origin.problem is not None:
             return origin.problem
-        if self._wants_too_long_a_delay(origin) or (origin.rules is not None and not origin.rules.allows(lease.url)):
+        if self._wants_too_long_a_delay(origin):
             return Outcome.ROBOTS
+        if (forbidden := origin.rejection(lease.url)) is not None:
+            return forbidden
         if not self._table.is_ready(origin, now_s):
             return None
         if self._must_contact(origin, now_s):
@@ -214,8 +216,8 @@ class Frontier:
         if self._must_contact(origin, now_s):
             queue.park(lane)
             return self.lease_contact(origin)
-        if origin.pending_sitemaps:
-            return self.lease_sitemap(origin, origin.pending_sitemaps[0])
+        if origin.pending_files:
+            return self.lease_file(origin, origin.pending_files[0])
         max_pages = self.settings.limits.max_pages_per_host
         if max_pages and host.pages + host.leased_pages >= max_pages:
             if host.pages >= max_pages:
@@ -224,8 +226,8 @@ class Frontier:
                 queue.park(lane)  # the requests under way decide
             return None
         url = tiers.pop(queue, lane)
-        if origin.rules is not None and not origin.rules.allows(url.url):
-            tiers.drop(url, Outcome.ROBOTS)
+        if (forbidden := origin.rejection(url.url)) is not None:
+            tiers.drop(url, forbidden)
             return None
         found = self._listener.duplicate(url)
         if found is not None:
@@ -251,9 +253,10 @@ class Frontier:
         origin.in_first_contact = True
         return self._lease(origin.host, Lease.first_contact(origin.host.sid, origin.scheme, origin.host.name))
 
-    def lease_sitemap(self, origin: Origin, lease: Lease) -> Lease:
-        """Lease a sitemap of an origin: one of those that are pending."""
-        origin.pending_sitemaps.remove(lease)
+    def lease_file(self, origin: Origin, lease: Lease) -> Lease:
+        """Lease one of the pending files of an origin. No page is fetched before its files of rights are read."""
+        origin.pending_files.remove(lease)
+        origin.in_first_contact = lease.kind is LeaseKind.RIGHTS
         return self._lease(origin.host, lease)
 
     def _wants_too_long_a_delay(self, origin: Origin) -> bool:
@@ -294,8 +297,8 @@ class Frontier:
         self._table.end(origin, now_s)
         if url is not None:
             self.tiers.push(url)
-        elif lease.kind is LeaseKind.SITEMAP:
-            origin.pending_sitemaps.appendleft(lease)
+        elif lease.kind in (LeaseKind.SITEMAP, LeaseKind.RIGHTS):
+            origin.pending_files.appendleft(lease)
         return url
 
     def _returned(self, lease: Lease) -> tuple[QueuedUrl | None, Origin]:
@@ -304,7 +307,7 @@ class Frontier:
         if url is not None:
             origin.host.leased_pages -= 1
             self.tiers.batch.discard(url.oid)
-        if lease.kind is LeaseKind.HOST:
+        if lease.kind in (LeaseKind.HOST, LeaseKind.RIGHTS):
             origin.in_first_contact = False
         return url, origin
 

@@ -21,7 +21,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from opilio.frontier.filters import ScopeFilter, covering
-from opilio.model import Lease, Outcome, registered_domain
+from opilio.model import Lease, Outcome, Right, registered_domain
 from opilio.model.url import host_name
 from opilio.settings import FetchSettings
 
@@ -42,6 +42,14 @@ class Rules(Protocol):
 
     def allows(self, url: str) -> bool:
         """Whether the URL may be fetched."""
+        ...
+
+
+class SiteRights(Rules, Protocol):
+    """What an origin reserves in files; the engine passes it in."""
+
+    def rights(self, url: str) -> list[Right]:
+        """What the files say of a URL."""
         ...
 
 
@@ -67,7 +75,7 @@ class Origin:
     """http or https on a host: what its robots.txt says, and whether it works. Changed only in the engine's loop."""
 
     __slots__ = (
-        "contacted_s", "crawl_delay_s", "failures", "host", "in_first_contact", "pending_sitemaps", "problem",
+        "contacted_s", "crawl_delay_s", "failures", "host", "in_first_contact", "pending_files", "problem", "rights",
         "robots_status", "rules", "scheme", "state",
     )  # fmt: skip
 
@@ -82,10 +90,19 @@ class Origin:
         self.rules: Rules | None = None
         self.contacted_s = 0.0  # when robots.txt was last read; 0: never
         self.in_first_contact = False
-        self.pending_sitemaps: deque[Lease] = deque()
+        self.rights: SiteRights | None = None
+        self.pending_files: deque[Lease] = deque()  # sitemaps, and before them files in which it reserves rights
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.host.name}"
+
+    def rejection(self, url: str) -> Outcome | None:
+        """Why the files of the origin forbid fetching one of its URLs; None when they do not."""
+        if self.rules is not None and not self.rules.allows(url):
+            return Outcome.ROBOTS
+        if self.rights is not None and not self.rights.allows(url):
+            return Outcome.RESERVED
+        return None
 
     def change(self, state: HostState, failures: int, problem: Outcome | None) -> None:
         """Rate the origin."""
@@ -224,7 +241,7 @@ class HostTable:
                 continue
             if host.rejection is Outcome.LOCKED:
                 for origin in host.origins.values():
-                    origin.pending_sitemaps.clear()
+                    origin.pending_files.clear()
                 closed.append(host)
             elif host.rejection is None:
                 opened.append(host)
