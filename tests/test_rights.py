@@ -2,6 +2,10 @@
 
 import gzip
 import json
+import multiprocessing
+import os
+import shutil
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,14 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import warcio
 from click.testing import CliRunner
 
 from opilio import Collection
-from opilio.cli import main
+from opilio.cli import cli
 from opilio.crawl.verification import verify
-from opilio.errors import SettingsError
+from opilio.errors import CollectionBusy, InputError, SettingsError
 from opilio.fetch.site_rights import PATHS
 from opilio.settings import Settings, override
+from running_crawls import running
 
 Headers = list[tuple[str, str]]
 Page = tuple[str, Headers]
@@ -145,7 +151,7 @@ def test_all_signals_are_recorded_and_shown(tmp_path: Path) -> None:
     assert {"signal": "robots", "value": "noai", "source": "header X-Robots-Tag"} in collection.page(
         "http://a.test/noai"
     )["rights"]
-    said = CliRunner().invoke(main, ["explain", str(collection.folder), "http://a.test/noai"]).output
+    said = CliRunner().invoke(cli, ["explain", str(collection.folder), "http://a.test/noai"]).output
     assert "rights: robots 'noai' (header X-Robots-Tag)" in said
     collection.export(tmp_path / "out.csv", columns=["url", "rights"])
     assert "tdmrep.json" in (tmp_path / "out.csv").read_text()
@@ -187,3 +193,151 @@ def test_unknown_reservations_are_refused() -> None:
 def whole(path: Path) -> bytes:
     """A WARC file, unpacked."""
     return gzip.decompress(path.read_bytes())
+
+
+# -- forgetting
+
+WORDS = "owl hunts mice night barn feather silent wings forest".split()
+SECRET = "zyxquorbel vandrithak plomwick"  # words that nothing else has
+
+
+def forgettable() -> dict[str, Page]:
+    text = f"<p>{' '.join(WORDS)}</p>"
+    secret = f"<p>{SECRET} {' '.join(reversed(WORDS))}</p>"
+    return {
+        "a.test/": html("home", links("/x", "/1", "/2", "http://b.test/1", "http://b.test/2") + text),
+        "a.test/x": html("secretx", secret * 3 + links("/3") + f'<a href="http://b.test/1">{SECRET}</a>'),
+        "a.test/1": html("one", text),
+        "a.test/2": html("two", text + links("/x")),
+        "a.test/3": html("three", text),
+        "b.test/": html("bhome", secret),
+        "b.test/1": html("bone", secret * 2),
+        "b.test/2": html("btwo", f"<p>{'big words in a large page of the other host ' * 400}{SECRET}</p>"),
+    }
+
+
+def traces(folder: Path) -> list[str]:
+    """The files of a collection that have one of the secret words, as they are or unpacked."""
+    found = []
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        data = path.read_bytes()
+        if path.name.endswith(".warc.gz"):
+            data += whole(path)
+        if any(word.encode() in data for word in SECRET.split()):
+            found.append(path.name)
+    return found
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A collection whose secret page is an example that a model has learned from."""
+    folder = tmp_path_factory.mktemp("forget")
+    with served(forgettable()) as server:
+        collection = make(folder, server, ["http://a.test/"], frontier__strategy="breadth-first")
+        collection.crawl()
+    topic = collection.topics()[0]["topic"]
+    for url in ("http://a.test/x", "http://a.test/1", "http://b.test/2"):
+        collection.add_example(topic, url)
+    collection.train()
+    collection.search("owl")
+    collection.update_index()
+    with collection._client.opened(read_only=False) as store:
+        store.checkpoint()
+    return collection.folder
+
+
+@pytest.fixture
+def copied(crawled: Path, tmp_path: Path) -> Collection:
+    shutil.copytree(crawled, tmp_path / "copy")
+    return Collection(tmp_path / "copy")
+
+
+def test_forgotten_pages_leave_no_trace(copied: Collection) -> None:
+    """After a page and a host are forgotten, no file of the collection has a word of them: neither the database, nor
+    the index, nor a WARC file, in which other programs find tombstones; all else is there, and verifies."""
+    before = {url for (url,) in copied.sql("SELECT url FROM collection").rows}
+    kept = {"http://a.test/", "http://a.test/1", "http://a.test/2", "http://a.test/3"} & before
+    assert {"collection.duckdb"} < set(traces(copied.folder))
+    sizes = {path.name: path.stat().st_size for path in (copied.folder / "warc").iterdir()}
+    assert copied.models()
+
+    asked = CliRunner().invoke(cli, ["forget", str(copied.folder), "http://a.test/x", "b.test"], input="n\n")
+    assert asked.exit_code == 1 and f"{len(before - kept)} pages" in asked.output
+    assert {url for (url,) in copied.sql("SELECT url FROM collection").rows} == before
+    done = CliRunner().invoke(cli, ["forget", str(copied.folder), "http://a.test/x", "b.test", "--yes", "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output)["pages"] == len(before - kept)
+
+    assert traces(copied.folder) == []
+    assert {url for (url,) in copied.sql("SELECT url FROM collection").rows} == kept
+    forgotten = {url for (url,) in copied.sql("SELECT url FROM crawl WHERE outcome = 'forgotten'").rows}
+    assert forgotten >= before - kept
+    assert [example["name"] for example in copied.examples()] == ["http://a.test/1"]
+    assert copied.models() == [], "the model that learned from it is gone"
+    report = verify(copied.folder)
+    assert (report.defects, report.notes) == (0, [])
+    tombstones = 0
+    for path in (copied.folder / "warc").iterdir():
+        assert path.stat().st_size == sizes[path.name], "no other record has moved"
+        with path.open("rb") as stream:
+            for record in warcio.ArchiveIterator(stream):
+                body = record.content_stream().read()
+                tombstones += record.rec_type == "metadata" and b"removed: by request" in body
+                assert "b.test" not in (record.rec_headers.get_header("WARC-Target-URI") or "")
+    assert tombstones == json.loads(done.output)["records"] > 0
+    with served(forgettable()) as server:
+        settings = {"fetch.connect_to": {"*.test": f"127.0.0.1:{server.server_address[1]}"}}
+        Collection(copied.folder).crawl(settings=settings, recrawl=True)
+        assert "a.test/1" in server.log
+        assert not [name for name in server.log if name.startswith("b.test") or name == "a.test/x"]
+    assert verify(copied.folder).defects == 0 and traces(copied.folder) == []
+
+
+def _forget(folder: str, kill_at: int) -> None:
+    """Forget, and end at the n-th of the steps that change a file, as kill -9 does."""
+    from opilio.store import removal
+
+    steps = iter(range(1000))
+
+    def dying(function: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if next(steps) == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            result = function(*args, **kwargs)
+            if next(steps) == kill_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return result
+
+        return call
+
+    for name in ("remove_rows", "forget_records", "sync_folder", "bury", "rewrite", "finish"):
+        setattr(removal, name, dying(getattr(removal, name)))
+    Collection(folder).forget(["http://a.test/x", "b.test"])
+
+
+@pytest.mark.parametrize("kill_at", [0, 1, 3, 4, 6, 8, 9, 11, 12])
+def test_a_removal_that_is_killed_can_be_finished(copied: Collection, kill_at: int) -> None:
+    """Killed between any two steps, it leaves a sound collection; repeated, or continued without naming the pages
+    again, it leaves no trace of them."""
+    process = multiprocessing.get_context("spawn").Process(target=_forget, args=(str(copied.folder), kill_at))
+    process.start()
+    process.join(60)
+    assert process.exitcode == -signal.SIGKILL
+    report = verify(copied.folder)
+    assert report.defects == 0, [check for check in report.checks if check.count]
+    is_begun = any("forgotten" in note for note in report.notes)
+    Collection(copied.folder).forget([] if is_begun else ["http://a.test/x", "b.test"])
+    assert traces(copied.folder) == []
+    assert verify(copied.folder).notes == []
+
+
+def test_nothing_is_forgotten_while_a_crawl_runs(tmp_path: Path) -> None:
+    """The error says so and names the next step; an unknown URL is an error too."""
+    with served(forgettable()) as server:
+        collection = make(tmp_path, server, ["http://a.test/"], fetch__host_delay_s=0.5)
+        with running(collection, pages=1) as (other, _):
+            with pytest.raises(CollectionBusy, match="a crawl is running"):
+                other.forget(["a.test"])
+            other.stop()
+    with pytest.raises(InputError, match="not known"):
+        collection.forget(["http://a.test/nowhere"])

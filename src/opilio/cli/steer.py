@@ -201,6 +201,40 @@ def export(folder: Path, target: str, columns: str, where: str, form: str | None
     click.echo(f"{count:,} pages written to {target}", err=True)
 
 
+@click.command()
+@FOLDER
+@click.argument("targets", nargs=-1, metavar="[HOST|URL]...")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; needs --yes.")
+def forget(folder: Path, targets: tuple[str, ...], yes: bool, as_json: bool) -> None:
+    """Remove pages from FOLDER for good, because somebody asked you to.
+
+    HOST is a name, which covers all names below it; it is locked too. Pages go from the database, the search index, the
+    examples and the WARC files, where a tombstone takes the place of each record. Models that learned from one of them
+    go as well; the next crawl trains a new one. The URLs stay known, so that they are not fetched again. This cannot be
+    undone. Stop the crawl first. Without HOST or URL, a removal that was interrupted is finished.
+
+    \b
+    opilio forget birds https://example.org/jane.html
+    opilio forget birds example.org --yes
+    """
+    collection = Collection(folder)
+    if targets and not yes:
+        counted = collection.forget(targets, dry_run=True)
+        click.confirm(
+            f"{counted['pages']:,} pages ({counted['urls']:,} URLs, {counted['examples']:,} examples) will be removed "
+            f"from {folder}, and cannot be brought back. Go on?",
+            abort=True,
+        )
+    removed = collection.forget(targets)
+    if as_json:
+        click.echo(json.dumps(removed))
+        return
+    click.echo(f"{removed['pages']:,} pages, {removed['urls']:,} URLs and {removed['records']:,} WARC records removed")
+    for place in removed["kept"]:
+        click.echo(f"hint: {place} may hold copies: delete them yourself")
+
+
 def _export_through_a_file(collection: Collection, form: str, names: list[str], where: str) -> int:
     """To standard output, while a crawl runs: its process cannot write to ours."""
     with tempfile.TemporaryDirectory() as folder:

@@ -106,6 +106,7 @@ class Absorber:
     def absorb_probe(self, visit: Visit, now_s: float) -> None:
         """Take in a request that was made only to see whether a host answers."""
         self.counters.add("requests")
+        self.counters.add("bytes", visit.fetch.received_bytes)
         self.ledger.recorder.add_visit(self.ledger.batch, visit.lease, visit.fetch)
         self.frontier.put_back(visit.lease, now_s)
 
@@ -113,6 +114,7 @@ class Absorber:
         """Take in visits that failed because the network was down: no host is blamed, and no URL loses a try."""
         ledger = self.ledger
         self.counters.add("requests", len(visits))
+        self.counters.add("bytes", sum(visit.fetch.received_bytes for visit in visits))
         self.counters.add("requests made while no host answered", len(visits))
         for visit in visits:
             ledger.recorder.add_visit(ledger.batch, visit.lease, visit.fetch)

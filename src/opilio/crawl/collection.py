@@ -409,6 +409,7 @@ class Collection:
     query = method(database.query)
     tables = method(database.tables)
     export = method(database.export)
+    forget = method(database.forget)
 
     topics = method(training.topics)
     mark = method(training.mark)
