@@ -197,7 +197,7 @@ def whole(path: Path) -> bytes:
 
 # -- forgetting
 
-WORDS = "owl hunts mice night barn feather silent wings forest".split()
+WORDS = ["owl", "hunts", "mice", "night", "barn", "feather", "silent", "wings", "forest"]
 SECRET = "zyxquorbel vandrithak plomwick"  # words that nothing else has
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from shlex import quote
 
 from opilio.crawl.operations.client import OperationClient, is_running
@@ -101,7 +100,9 @@ def _targets_of(store: Store, targets: Sequence[str]) -> _Targets:
         url = normalize(target.strip() if "://" in target else f"http://{target.strip()}")
         known = known_spelling(store, url) if url else None
         if known is None:
-            raise InputError(f"{target}: not known to this collection", "Give a URL that it has, or the name of a host.")
+            raise InputError(
+                f"{target}: not known to this collection", "Give a URL that it has, or the name of a host."
+            )
         urls.append(known)
     return _Targets(hosts, urls)
 
@@ -138,5 +139,3 @@ def _kept(client: OperationClient) -> tuple[str, ...]:
     if "://" in client.settings.store.warc_url:
         kept.append(client.settings.store.warc_url)
     return tuple(kept)
-
-

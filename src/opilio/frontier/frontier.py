@@ -111,7 +111,8 @@ class Frontier:
         """
         origin = self.origin(url)
         host = origin.host
-        rejection = host.rejection or self.traps.rejection(url, host.sid, counts=counts)
+        rejection = host.rejection or (Outcome.LOCKED if self._table.is_locked(url) else None)
+        rejection = rejection or self.traps.rejection(url, host.sid, counts=counts)
         if rejection is None:
             max_depth = self.settings.limits.max_depth
             if max_depth and depth > max_depth:
@@ -172,6 +173,8 @@ class Frontier:
         origin = self.origin(lease.url)
         if origin.host.rejection is not None:
             return origin.host.rejection
+        if self._table.is_locked(lease.url):
+            return Outcome.LOCKED
         if origin.state is HostState.BAD and origin.problem is not None:
             return origin.problem
         if self._wants_too_long_a_delay(origin):
@@ -226,6 +229,9 @@ class Frontier:
                 queue.park(lane)  # the requests under way decide
             return None
         url = tiers.pop(queue, lane)
+        if self._table.is_locked(url.url):
+            tiers.drop(url, Outcome.LOCKED)
+            return None
         if (forbidden := origin.rejection(url.url)) is not None:
             tiers.drop(url, forbidden)
             return None
@@ -313,13 +319,19 @@ class Frontier:
 
     # -- the user steers
 
-    def lock(self, domains: Iterable[str]) -> tuple[list[Host], list[Host]]:
-        """Lock these domains and no others: hosts now locked, whose URLs in memory are dropped, and hosts now free."""
-        closed, opened = self._table.lock(domains)
+    def lock(self, domains: Iterable[str], urls: Iterable[str] = ()) -> tuple[list[Host], list[Host]]:
+        """Lock these domains and URLs that begin so, and no others; URLs in memory that are locked now are dropped.
+
+        Returns the hosts that are locked now, and those of which more may be fetched than before.
+        """
+        closed, opened = self._table.lock(domains, urls)
         for host in closed:
             self.tiers.drop_host(host, Outcome.LOCKED)
+        is_locked = self._table.is_locked
+        for host in [host for host in self.hosts if host.name in self._table.locked_urls]:
+            self.tiers.drop_some(host, Outcome.LOCKED, is_locked)
         sids = {host.sid for host in closed}
-        for url in [url for url in self.tiers.retries.urls if url.host.sid in sids]:
+        for url in [url for url in self.tiers.retries.urls if url.host.sid in sids or is_locked(url.url)]:
             self.tiers.retries.remove(url.oid)
             self.tiers.drop(url, Outcome.LOCKED)
         return closed, opened

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Protocol
@@ -231,21 +231,35 @@ class HostTable:
             self.hosts.append(host)
         return host
 
-    def lock(self, domains: Iterable[str]) -> tuple[list[Host], list[Host]]:
-        """Lock these domains and no others; returns the hosts that are locked now, and those that are free again."""
-        self._scope.locked = frozenset(domains)
+    def lock(self, domains: Iterable[str], urls: Iterable[str]) -> tuple[list[Host], list[Host]]:
+        """Lock these domains and URLs and no others.
+
+        Returns the hosts that are locked now, and those of which more may be fetched than before.
+        """
+        urls_before = self._scope.locked_urls
+        self._scope.lock(domains, urls)
         closed, opened = [], []
         for host in self.hosts:
             before, host.rejection = host.rejection, self._scope.rejection(host.name)
             if host.rejection is before:
-                continue
-            if host.rejection is Outcome.LOCKED:
+                if before is None and {*urls_before.get(host.name, ())} - {*self.locked_urls.get(host.name, ())}:
+                    opened.append(host)
+            elif host.rejection is Outcome.LOCKED:
                 for origin in host.origins.values():
                     origin.pending_files.clear()
                 closed.append(host)
             elif host.rejection is None:
                 opened.append(host)
         return closed, opened
+
+    @property
+    def locked_urls(self) -> Mapping[str, tuple[str, ...]]:
+        """By host: beginnings of URLs that are locked."""
+        return self._scope.locked_urls
+
+    def is_locked(self, url: str) -> bool:
+        """Whether a URL begins as one that is locked."""
+        return self._scope.is_locked(url)
 
     def boost(self, name: str, factor: float) -> list[Host]:
         """Raise the priorities of a host and of all below it; 1 undoes that. Returns the known hosts among them."""

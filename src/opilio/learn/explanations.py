@@ -25,7 +25,15 @@ from opilio.learn.training_state import KEYWORDS
 from opilio.store import Store
 from opilio.store.links import anchors_to, count_links_to, links_to, paths_to
 from opilio.store.offers import offers_of
-from opilio.store.pages import documents, known_spelling, known_url, last_request, nearest_urls, pages_for_explanation, rights_of
+from opilio.store.pages import (
+    documents,
+    known_spelling,
+    known_url,
+    last_request,
+    nearest_urls,
+    pages_for_explanation,
+    rights_of,
+)
 from opilio.store.terms import neighbour_terms, whole_words
 from opilio.topics import TopicRecord, hierarchy_of
 

@@ -88,7 +88,9 @@ def export(
     timeout_s=LONG_TIMEOUT_S,
     rest=Route("POST", "forget", "crawl"),
     about={
-        "targets": Meta(description="Names of hosts, each with all below it, and URLs. None: finish what was interrupted."),
+        "targets": Meta(
+            description="Names of hosts, each with all below it, and URLs. None: finish what was interrupted."
+        ),
         "dry_run": Meta(description="Only count what would be removed."),
     },
 )
