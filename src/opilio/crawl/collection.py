@@ -33,7 +33,17 @@ from opilio.crawl.control import ControlServer
 from opilio.crawl.engine import Engine
 from opilio.crawl.ledger import Ledger
 from opilio.crawl.messages import WorkerSetup
-from opilio.crawl.operations import Operation, asking, browse, crawling, database, federation, reviewing, training
+from opilio.crawl.operations import (
+    Operation,
+    asking,
+    browse,
+    crawling,
+    database,
+    federation,
+    removal,
+    reviewing,
+    training,
+)
 from opilio.crawl.operations.client import OperationClient, is_running
 from opilio.crawl.phases import phase_at_start, strategy_in
 from opilio.crawl.restore import OnProgress, Recovery, reopen, restore
@@ -409,7 +419,7 @@ class Collection:
     query = method(database.query)
     tables = method(database.tables)
     export = method(database.export)
-    forget = method(database.forget)
+    forget = method(removal.forget)
 
     topics = method(training.topics)
     mark = method(training.mark)

@@ -1,9 +1,8 @@
-"""Operations on the database itself: SQL, exports, and removing pages for good."""
+"""Operations on the database itself: SQL and exports."""
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -81,27 +80,3 @@ def export(
     names = list(columns) or list(DEFAULT_COLUMNS)
     elsewhere = warc_elsewhere(at.settings.store)
     return export_pages(at.store, path, format_name, columns=names, where=where, warc_elsewhere=elsewhere)
-
-
-@caller_operation(
-    WRITES,
-    timeout_s=LONG_TIMEOUT_S,
-    rest=Route("POST", "forget", "crawl"),
-    about={
-        "targets": Meta(
-            description="Names of hosts, each with all below it, and URLs. None: finish what was interrupted."
-        ),
-        "dry_run": Meta(description="Only count what would be removed."),
-    },
-)
-def forget(client: OperationClient, targets: Sequence[str], *, dry_run: bool = False) -> dict[str, Any]:
-    """Remove hosts and pages for good: from the database, the index, the examples, the models and the WARC files.
-
-    Their URLs stay known, so that they are not fetched again, and the hosts are locked. In the WARC files a tombstone
-    takes the place of each record. Not while a crawl runs. Returns how many `urls`, stored `pages`, `examples` and WARC
-    `records` were removed, and where you may have to delete copies yourself (`kept`).
-    """
-    from opilio.crawl.removal import count_pages, remove_pages  # noqa: PLC0415
-
-    found = count_pages(client, targets) if dry_run else remove_pages(client, targets)
-    return dataclasses.asdict(found)

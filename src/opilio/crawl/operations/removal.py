@@ -1,6 +1,6 @@
-"""Removing pages because somebody asked for it (`opilio forget`): from the database, the WARC files and the index.
+"""The operation that removes pages for good (`opilio forget`): from the database, the WARC files and the index.
 
-This has nothing to do with `forgetting.py`, by which a crawl may visit pages again.
+This has nothing to do with `crawl/forgetting.py`, by which a crawl may visit pages again.
 
 The order is such that a removal may be killed at any moment and leaves a sound collection; `meta` says that it is not
 finished, and the next removal finishes it:
@@ -15,13 +15,16 @@ finished, and the next removal finishes it:
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
 from shlex import quote
+from typing import Any
 
-from opilio.crawl.operations.client import OperationClient, is_running
+from opilio.crawl.operations.browse import update_index
+from opilio.crawl.operations.client import OperationClient, caller_operation, is_running
 from opilio.crawl.operations.crawling import lock_host
+from opilio.crawl.operations.declaration import LONG_TIMEOUT_S, WRITES, Meta, Route
 from opilio.crawl.steering import name_of_host
 from opilio.errors import CollectionBusy, InputError
 from opilio.frontier import covering
@@ -34,7 +37,7 @@ from opilio.store.warc import WARC_PATTERN, warc_elsewhere
 WARC_FOLDER, INDEX_FOLDER = "warc", "index"
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Removal:
     """What was removed, or would be."""
 
@@ -48,7 +51,7 @@ class Removal:
     """Places that may still have copies, which you have to delete yourself."""
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class _Targets:
     hosts: list[str]
     urls: list[str]
@@ -84,7 +87,7 @@ def remove_pages(client: OperationClient, targets: Sequence[str]) -> Removal:
         records = _bury(client, store)
     removal.rewrite(folder, client.settings.store.memory_bytes)
     if client.settings.search.index:
-        _make_index(client)
+        client.call(update_index)
     with client.opened_soon() as store:
         removal.finish(store)
     return Removal(chosen.urls, chosen.pages, chosen.examples, records, _kept(client))
@@ -127,15 +130,31 @@ def _bury(client: OperationClient, store: Store) -> int:
     return sum(removal.bury(store, path, is_removed) for path in paths)
 
 
-def _make_index(client: OperationClient) -> None:
-    from opilio.crawl.operations import browse  # noqa: PLC0415
-
-    client.call(browse.update_index)
-
-
 def _kept(client: OperationClient) -> tuple[str, ...]:
     """Where copies may be that are not the collection's any more."""
     kept = [str(path) for path in sorted(client.folder.glob("damaged-*"))]
     if "://" in client.settings.store.warc_url:
         kept.append(client.settings.store.warc_url)
     return tuple(kept)
+
+
+@caller_operation(
+    WRITES,
+    timeout_s=LONG_TIMEOUT_S,
+    rest=Route("POST", "forget", "crawl"),
+    about={
+        "targets": Meta(
+            description="Names of hosts, each with all below it, and URLs. None: finish what was interrupted."
+        ),
+        "dry_run": Meta(description="Only count what would be removed."),
+    },
+)
+def forget(client: OperationClient, targets: Sequence[str], *, dry_run: bool = False) -> dict[str, Any]:
+    """Remove hosts and pages for good: from the database, the index, the examples, the models and the WARC files.
+
+    Their URLs stay known, so that they are not fetched again, and the hosts are locked. In the WARC files a tombstone
+    takes the place of each record. Not while a crawl runs. Returns how many `urls`, stored `pages`, `examples` and WARC
+    `records` were removed, and where you may have to delete copies yourself (`kept`).
+    """
+    found = count_pages(client, targets) if dry_run else remove_pages(client, targets)
+    return dataclasses.asdict(found)
