@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,7 +24,7 @@ from opilio.crawl.verification import verify
 from opilio.errors import CollectionBusy, InputError, SettingsError
 from opilio.fetch.site_rights import PATHS
 from opilio.settings import Settings, override
-from running_crawls import running
+from running_crawls import running, wait_for
 
 Headers = list[tuple[str, str]]
 Page = tuple[str, Headers]
@@ -79,6 +80,7 @@ def make(folder: Path, server: RightsServer, seeds: list[str], **chosen: Any) ->
     (folder / "seeds.txt").write_text("\n".join(seeds))
     settings = {"run.workers": -1, "fetch.host_delay_s": 0.0, "fetch.allow_private_addresses": True}
     settings |= {"fetch.connect_to": {"*.test": f"127.0.0.1:{server.server_address[1]}"}, "fetch.pictures_per_host": 0}
+    settings |= {"scope.locked_domains": ["creativecommons.org"]}  # a name that cannot be resolved here
     settings |= {name.replace("__", "."): value for name, value in chosen.items()}
     return Collection.create(folder / "collection", seeds=folder / "seeds.txt", settings=settings)
 
@@ -329,6 +331,37 @@ def test_a_removal_that_is_killed_can_be_finished(copied: Collection, kill_at: i
     Collection(copied.folder).forget([] if is_begun else ["http://a.test/x", "b.test"])
     assert traces(copied.folder) == []
     assert verify(copied.folder).notes == []
+
+
+def test_locked_urls_are_not_requested(tmp_path: Path) -> None:
+    """A running crawl drops queued URLs that begin as a locked one at once, by name, and a later crawl keeps to it; what
+    is unlocked is fetched. Hosts come from a file as well."""
+    pages = {"a.test/": html("home", links(*(f"/{folder}/{n}" for n in range(30) for folder in ("in", "out"))))}
+    pages |= {f"a.test/{folder}/{n}": html(f"{folder}{n}") for n in range(30) for folder in ("in", "out")}
+    (tmp_path / "hosts.txt").write_text("b.test  # asked us\n\nhttps://a.test/out/\n")
+    with served(pages) as server:
+        collection = make(tmp_path, server, ["http://a.test/"], fetch__host_delay_s=0.05)
+        with running(collection, pages=4) as (other, _):
+            said = (
+                CliRunner()
+                .invoke(cli, ["host", "lock", str(collection.folder), "--file", str(tmp_path / "hosts.txt")])
+                .output
+            )
+            assert "2 hosts and URLs are locked" in said and " 0 queued" not in said
+            time.sleep(0.2)  # a request under way ends
+            server.log.clear()
+            wait_for(other, lambda: not other.status().running, 30)
+        assert server.log and not [name for name in server.log if "/out/" in name]
+        dropped = collection.sql("SELECT count(*) FROM crawl WHERE outcome = 'locked-domain' AND url LIKE '%/out/%'")
+        assert dropped.rows[0][0] >= 20
+        again = Collection(collection.folder)
+        assert again.settings.scope.locked_urls == ("https://a.test/out/",)
+        server.log.clear()
+        again.crawl()
+        assert not server.log
+        assert again.unlock_host("https://a.test/out/") == dropped.rows[0][0]
+        again.crawl()
+        assert {url for (url,) in again.sql("SELECT url FROM collection").rows} == {f"http://{name}" for name in pages}
 
 
 def test_nothing_is_forgotten_while_a_crawl_runs(tmp_path: Path) -> None:

@@ -146,7 +146,7 @@ _RETRY_ORIGINS = """
 _RETRY_ONCE = f"UPDATE origins SET state = 'slow', failures = ? WHERE state = 'bad' AND problem IN ({_PASSING})"
 # Beginnings of URLs are without a scheme.
 _BEGINS_SO = """
-    len(list_filter($2::VARCHAR[], start -> starts_with(substr(url, strpos(url, '://') + 3), start))) > 0
+    len(list_filter($2::VARCHAR[], lambda start: starts_with(substr(url, strpos(url, '://') + 3), start))) > 0
 """
 _QUEUED_AND_LOCKED = f"""
     SELECT oid, topic FROM crawl
