@@ -37,7 +37,7 @@ def add_page(
     """A stored page, and the change of its URL."""
     batch.pages.add(
         oid, visited, 200, "text/html", "utf-8", "en", f"Title {oid}", "", text, text, oid, "", False, 10, 20, 1.5,
-        "192.0.2.1", "", "", relevance, kcid, 1, "a.warc.gz", oid * 100, 90, b"\x01\x02", None, False,
+        "192.0.2.1", "", "", relevance, kcid, 1, "a.warc.gz", oid * 100, 90, b"\x01\x02", None, False, None,
     )  # fmt: skip
     batch.changes.add(oid, kcid, UrlState.FETCHED, "ok", 1, relevance, relevance, 0.0, visited)
     batch.visits.add(oid, visited, "page", "ok", 200, "", 1.5, 10, "a.warc.gz", oid * 100, 90)

@@ -36,9 +36,7 @@ def test_a_crawl_that_runs_is_steered(make_collection: MakeCollection) -> None:
         assert run("host", "boost", folder, STEERED).startswith(f"{STEERED} is boosted 10 times; ")
         assert run("host", "boost", folder, STEERED, 1).startswith(f"{STEERED} is no longer boosted; ")
         dropped = run("host", "lock", folder, STEERED)
-        assert dropped.startswith(f"{STEERED} is locked; ") and not dropped.endswith(
-            " 0 of its queued URLs were dropped\n"
-        )
+        assert dropped.startswith(f"{STEERED} is locked; ") and not dropped.endswith(" 0 queued URLs were dropped\n")
         assert run("host", "unlock", folder, STEERED).startswith(f"{STEERED} is unlocked; ")
         assert run("resume", folder) == "the crawl goes on\n"
         assert "paused" not in run("status", folder)
@@ -50,10 +48,13 @@ def test_where_no_crawl_runs(make_collection: MakeCollection) -> None:
     assert run("pause", folder) == run("resume", folder) == f"no crawl runs in {folder}\n"
     assert json.loads(run("stop", folder, "--json")) is False
     assert json.loads(run("status", folder, "--json")) == dataclasses.asdict(Collection(folder).status())
-    assert run("host", "lock", folder, "http://ADS.example.org/banner") == (
-        "http://ADS.example.org/banner is locked; 0 of its queued URLs were dropped\n"
+    assert run("host", "lock", folder, "http://ADS.example.org/") == (
+        "http://ADS.example.org/ is locked; 0 queued URLs were dropped\n"
     )
     assert "ads.example.org" in Collection(folder).settings.scope.locked_domains
+    run("host", "lock", folder, "http://ADS.example.org/banner", "tracker.example.org")
+    assert Collection(folder).settings.scope.locked_urls == ("http://ads.example.org/banner",)
+    assert run("host", "lock", folder).splitlines()[-2:] == ["tracker.example.org", "http://ads.example.org/banner"]
     with pytest.raises(CollectionError):
         run("host", "boost", folder, STEERED)
     with pytest.raises(InputError):

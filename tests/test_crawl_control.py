@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import opilio.crawl.collection as collection_module
 from conftest import MakeCollection
 from opilio import Collection
 from opilio.crawl.operations.client import NOTE, ask, is_running
@@ -108,6 +109,25 @@ def test_a_crawl_killed_can_be_begun_again(
         assert is_running(collection.folder)
         collection.stop()
         wait_until(lambda: not is_running(collection.folder))
+
+
+def test_an_interrupt_while_a_crawl_is_prepared(
+    make_collection: MakeCollection, small_server: LocalServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C before the first request ends the crawl as one that comes later does, and it can go on."""
+    collection = make_collection(["http://directory.test/"])
+    restored = collection_module.restore
+
+    def interrupted(*arguments: Any) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)
+        restored(*arguments)
+
+    monkeypatch.setattr(collection_module, "restore", interrupted)
+    assert collection.crawl().reason == "interrupted (SIGINT)"
+    assert len(small_server.requests()) < 10
+    monkeypatch.undo()
+    assert collection.crawl(settings={"limits.max_pages": 5}).pages == 5
 
 
 def test_an_answer_is_bounded_in_size(tmp_path: Path) -> None:

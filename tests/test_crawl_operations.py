@@ -218,6 +218,7 @@ CHANGES = (
     ("restart_review", {"topic": TOPIC}),
 )
 ELSEWHERE = {
+    "test_rights": {"forget"},
     "test_crawl_steering": {"lock_host", "unlock_host", "boost_host", "pause", "resume", "stop", "status"},
     "test_crawl_teaching": {"train", "use_model", "policy"},
     "test_crawl_evidence": {"explain_link"},

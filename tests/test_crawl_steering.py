@@ -94,7 +94,7 @@ def test_a_locked_host_is_asked_no_more(
         small_server.clear_log()
         waiting = other.sql(f"SELECT count(*) FROM frontier WHERE host = '{STEERED}'").rows[0][0]
         assert waiting, "else nothing is tested"
-        assert other.lock_host(f"http://{STEERED}/some/page.html") == waiting
+        assert other.lock_host(f"http://{STEERED}/") == waiting
         assert other.sql(f"SELECT count(*) FROM frontier WHERE host = '{STEERED}'").rows == [(0,)]
         counted = other.sql("SELECT count(*) FROM frontier").rows[0][0]
         assert other.status().waiting == counted

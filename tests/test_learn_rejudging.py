@@ -40,7 +40,7 @@ def make_store(folder: Path) -> Store:
         )
         batch.pages.add(
             oid, 1.0, 200, "text/html", "utf-8", "en", f"page {oid}", "", words, words, oid, "", False, 1, 1, 1.0, "",
-            "", "", 0.1, 0, 0, "", 0, 0, b"", None, False,
+            "", "", 0.1, 0, 0, "", 0, 0, b"", None, False, None,
         )  # fmt: skip
     store.write(batch)
     return store

@@ -133,7 +133,7 @@ class Web:
                 batch.pages.add(
                     oid, now_s, 200, page.content_type, "utf-8", page.language, page.title, "", page.text,
                     page.main_text, url_key(page.text), "", False, 0, 0, 0.0, "", "", "", page.relevance, page.kcid, 1,
-                    "", 0, 0, sketch(numbers >> 32), None, False,
+                    "", 0, 0, sketch(numbers >> 32), None, False, None,
                 )  # fmt: skip
                 for target, anchor in page.links:
                     batch.links.add(oid, target, sids[host], 0, anchor, "", "main", 0, "a", False)

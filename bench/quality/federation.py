@@ -138,7 +138,7 @@ def write_collection(folder: Path, pages: Sequence[Page], linking: Sequence[Page
             batch.pages.add(
                 oid, 1.0, 200, "text/html", "utf-8", one.language, one.title, "", one.text, one.main_text,
                 one.content_hash, "", False, 0, 0, 0.0, "", "", "", page.relevance, 0, 1, "", 0, 0, one.shingles,
-                None, False,
+                None, False, None,
             )  # fmt: skip
             if len(batch) >= BATCH_PAGES:
                 store.write(batch)

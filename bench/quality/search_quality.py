@@ -127,7 +127,7 @@ def _index(folder: Path, analysed: Analysed) -> IndexReader:
                 batch.pages.add(
                     number, 1.0, 200, "text/html", "utf-8", document.language, document.title, "", document.text,
                     document.main_text, number + 1, "", False, 0, 0, 0.0, "", "", "", 0.0, 0, 1, "", 0, 0, b"",
-                    None, False,
+                    None, False, None,
                 )  # fmt: skip
                 _links(batch, analysed, number, sid)
             if len(batch) >= BATCH_PAGES:

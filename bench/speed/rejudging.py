@@ -61,7 +61,7 @@ def fill(store: Store, count: int, draw: np.random.Generator) -> None:
         batch.urls.add(oid, url, oid, 0, 0, 0, None, 0, "fetched", "ok", 1, 0.0, 0.0, 0.0, NOW_S, NOW_S)
         batch.pages.add(
             oid, NOW_S, 200, "text/html", "utf-8", "en", "", "", text, text, oid, "", False, 0, 0, 0.0, "", "", "",
-            0.0, 0, 0, "", 0, 0, b"", None, False,
+            0.0, 0, 0, "", 0, 0, b"", None, False, None,
         )  # fmt: skip
         numbers = vocabulary.numbers(tokenize(text), "en").astype(np.uint32)
         tids, freqs = np.unique(numbers[numbers > 0], return_counts=True)

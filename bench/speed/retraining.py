@@ -135,7 +135,7 @@ class Filling:
         batch.pages.add(
             oid, now_s, 200, "text/html", "utf-8", document.language, document.title, "", text, text, content_hash, "",
             False, 7_000, 28_000, 83.0, "", "", "", relevance, judgement.topic, self.version, "", 0, 0, b"",
-            None, False,
+            None, False, None,
         )  # fmt: skip
         batch.judgements.put(oid, judgement)
         batch.terms.add(oid, document.term_ids, document.term_counts)

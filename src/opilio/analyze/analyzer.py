@@ -11,8 +11,16 @@ import xxhash
 from opilio.analyze import draft  # noqa: F401  # readers register on import
 from opilio.analyze.content import Content, Source
 from opilio.analyze.formats import DOCUMENT_KINDS, DOCUMENTS, FORMATS, FormatReader, charset_of, kind_of, media_type
-from opilio.analyze.html import Directives, directives_for_us, robots_header
 from opilio.analyze.language import language_of
+from opilio.analyze.rights import (
+    NOAI,
+    Directives,
+    directives_for_us,
+    distinct,
+    header_rights,
+    reservation,
+    robots_header,
+)
 from opilio.analyze.sketch import sketch
 from opilio.analyze.targets import Targets, base_of
 from opilio.analyze.terms import LinkWords, Terms, Vocabulary, link_words, tokenize
@@ -68,13 +76,19 @@ class Analyzer:
         return None if content is None else self.document_of(content, url, headers)
 
     def document_of(self, content: Content, url: str, headers: Mapping[str, str] = _NO_HEADERS) -> Document:
-        """The document made of the content that a reader found at `url`."""
+        """The document made of the content that a reader found at `url`; an empty one if it may not be kept."""
+        asked = directives_for_us([*content.robots, *robots_header(headers.get("x-robots-tag", ""))])
+        rights = distinct([*content.rights, *header_rights(headers)])
+        reserved = reservation(asked, rights, self._robots.obey_rights)
+        if reserved:  # before its words are counted: nothing of it is kept
+            return Document("", "", "", "", "", "", [], b"", b"", [], 0, b"", rights=rights, reserved=reserved)
+        directives = asked if self._robots.obey_meta else Directives()
+        shows_picture = not (asked.noimageai and NOAI in self._robots.obey_rights)
         text = content.text
         language = language_of(content.main_text, content.language)
         title_words = tokenize(content.title)
         numbers = self._vocabulary.numbers(title_words + tokenize(text), language)
         terms = self._vocabulary.terms(numbers) if self._store.terms else _NO_TERMS
-        directives = self._directives(content, headers)
         words = link_words(content.links, language, self._vocabulary) if self.gives_link_words else LinkWords()
         return Document(
             title=content.title,
@@ -97,18 +111,14 @@ class Analyzer:
             link_words=words.stems,
             link_words_in=words.inside,
             link_words_around=words.around,
-            picture=self._resolved(content.picture, content, url),
+            picture=self._resolved(content.picture, content, url) if shows_picture else "",
             icon=self._resolved(content.icon, content, url),
+            rights=rights,
         )
 
     def _resolved(self, href: str, content: Content, url: str) -> str:
         """The URL of a picture or icon; '' if there is none, or it is embedded in the page."""
         return self._targets.relative_to(base_of(content.base or url))[href].url if href else ""
-
-    def _directives(self, content: Content, headers: Mapping[str, str]) -> Directives:
-        if not self._robots.obey_meta:
-            return Directives(noindex=False, nofollow=False)
-        return directives_for_us([*content.robots, *robots_header(headers.get("x-robots-tag", ""))])
 
     def _canonical(self, content: Content, url: str, headers: Mapping[str, str]) -> str:
         """The canonical URL in the page, else in the Link header, which is relative to the page's URL, not its base."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from opilio.analyze.targets import Targets
-from opilio.model import Link, Outcome
+from opilio.model import Link, Outcome, Right
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,9 @@ class Content:
     """As written, like `canonical`; and so is the next."""
     icon: str = ""
     robots: tuple[tuple[str, str], ...] = ()
-    """Directives for crawlers: pairs of addressee ('robots' or a crawler's name) and value ('noindex, nofollow')."""
+    """Directives for crawlers: pairs of addressee ('robots' or our name) and value ('noindex, nofollow')."""
+    rights: tuple[Right, ...] = ()
+    """Signals about how the page may be used, those of other crawlers included."""
 
 
 @dataclass(frozen=True, slots=True)

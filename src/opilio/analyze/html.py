@@ -1,30 +1,23 @@
-"""HTML and XHTML: from a page to content, and the directives for crawlers in meta elements and headers.
-
-Directives addressed to us (`<meta name="opilio">`, `X-Robots-Tag: opilio: ...`) replace those addressed to everyone.
-"""
+"""HTML and XHTML: from a page to content."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain, repeat
-from typing import NamedTuple
 
 from opilio.analyze.content import Content, Source
 from opilio.analyze.formats import FORMATS
 from opilio.analyze.layout import MAX_ANCHOR_CHARS, Layout, Place
 from opilio.analyze.markup import BLANK, Markup, RawLink, read_markup
 from opilio.analyze.pictures import icon_of
+from opilio.analyze.rights import EVERYONE, OUR_NAME, markup_rights
 from opilio.analyze.targets import base_of, encode_query
 from opilio.model import Link, LinkKind, Region, normalize
 
 MAX_TITLE_CHARS = 500
 MAX_DESCRIPTION_CHARS = 1000
-OUR_NAME = "opilio"
-EVERYONE = "robots"
 
-# Directives with a value after a colon; any other word before a colon in the header is the name of a crawler.
-_WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 _NOFOLLOW = frozenset({"nofollow", "ugc", "sponsored"})
 _REFRESH = re.compile(r"\s*[\d.]+\s*[;,\s]\s*(?:url\s*=\s*)?(?:'([^']*)|\"([^\"]*)|([^'\"].*))", re.IGNORECASE)
 # Files that servers send as text/html by mistake.
@@ -43,7 +36,8 @@ def read_html(body: bytes, source: Source) -> Content | None:
     page = read_markup(body, source.charset, source.max_links, source.hidden_links)
     layout = Layout(page.text, page.regions, page.link_spans)
     metas = dict(reversed(page.metas))  # the first of several counts
-    links, dropped = _Links(page, source).collect(layout)
+    found = _Links(page, source)
+    links, dropped = found.collect(layout)
     canonical = next((relation.href for relation in page.relations if "canonical" in relation.rel.split()), "")
     picture = metas.get("og:image") or metas.get("twitter:image") or metas.get("og:image:url") or page.picture
     return Content(
@@ -60,6 +54,7 @@ def read_html(body: bytes, source: Source) -> Content | None:
         picture=encode_query(picture, page.charset),
         icon=encode_query(icon_of([(relation.rel, relation.href) for relation in page.relations]), page.charset),
         robots=tuple(pair for pair in page.metas if pair[0] in (EVERYONE, OUR_NAME)),
+        rights=tuple(markup_rights(page, found.targets)),
     )
 
 
@@ -83,12 +78,12 @@ class _Links:
     def __init__(self, page: Markup, source: Source) -> None:
         self._page = page
         self._source = source
-        self._targets = source.targets.relative_to(base_of(_base(page, source)))
+        self.targets = source.targets.relative_to(base_of(_base(page, source)))
 
     def collect(self, layout: Layout) -> tuple[list[Link], int]:
         """The links, and how many more there were."""
         places: Iterable[Place | None] = chain(layout.places(self._source.link_context), repeat(None))
-        targets, own_url, max_links = self._targets, self._source.url, self._source.max_links
+        targets, own_url, max_links = self.targets, self._source.url, self._source.max_links
         charset = self._page.charset
         links: list[Link] = []
         seen: set[tuple[str, str]] = set()
@@ -138,32 +133,3 @@ class _Links:
 
 def _own_place(raw: RawLink) -> Place:
     return _fold(raw.own_text().replace(BLANK, ""), MAX_ANCHOR_CHARS), "", Region.BODY
-
-
-class Directives(NamedTuple):
-    """Whether a page forbids storing it and following its links."""
-
-    noindex: bool
-    nofollow: bool
-
-
-def robots_header(value: str) -> list[tuple[str, str]]:
-    """The pairs of addressee and value in an X-Robots-Tag header. An addressee applies until the next one."""
-    addressee, pairs = EVERYONE, []
-    for part in value.split(","):
-        name, colon, rest = part.lower().partition(":")
-        if colon and name.strip() not in _WITH_VALUE:
-            addressee = name.strip()
-            pairs.append((addressee, rest))
-        else:
-            pairs.append((addressee, part))
-    return pairs
-
-
-def directives_for_us(pairs: Iterable[tuple[str, str]]) -> Directives:
-    """The directives that apply to us, from pairs of addressee and value."""
-    given: dict[str, set[str]] = {}
-    for addressee, value in pairs:
-        given.setdefault(addressee, set()).update(value.replace(",", " ").lower().split())
-    words = given.get(OUR_NAME, given.get(EVERYONE, set()))
-    return Directives("noindex" in words or "none" in words, "nofollow" in words or "none" in words)

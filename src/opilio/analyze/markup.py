@@ -26,6 +26,8 @@ _BREAK = "\x02"
 MIN_WIDTH, MIN_HEIGHT = 200, 120
 """Pixels: smaller pictures in a page are decoration."""
 MAX_PICTURES = 200
+MAX_SCRIPTS = 20
+_LICENSE_SIGNS = (b"icense", b"creativecommons.org")
 READ_PER_LINK = 4
 """Links that are read for each one that a page may have, because repeated ones count once."""
 
@@ -138,6 +140,12 @@ class Markup:
     relations: list[Relation] = field(default_factory=list)
     picture: str = ""
     """The address of the first large picture of the content."""
+    mentions_license: bool = False
+    """Whether links and the two fields below may name a licence. Most pages need not be searched for one."""
+    license_items: list[str] = field(default_factory=list)
+    """Addresses or texts of elements with itemprop=license."""
+    json_ld: list[str] = field(default_factory=list)
+    """The text of scripts that hold JSON-LD."""
     links: list[RawLink] = field(default_factory=list)
     links_ignored: int = 0
     text: str = ""
@@ -151,10 +159,13 @@ class Markup:
 def read_markup(body: bytes, charset: str, max_links: int, hidden_links: bool = True) -> Markup:
     """Parse and render a page. With `hidden_links`, links in hidden elements come last, after those that are shown."""
     document = _parse(body, charset)
-    _show_shadow_roots(document)
-    document.remove(_INERT)
     root = document.root
     page = Markup(document.encoding or "", (root.attr("lang") or root.attr("xml:lang") or "") if root else "")
+    page.mentions_license = any(sign in body for sign in _LICENSE_SIGNS)
+    if page.mentions_license:
+        _read_licenses(document, page)
+    _show_shadow_roots(document)
+    document.remove(_INERT)
     if not hidden_links:
         document.remove(_HIDDEN)
     _read_head(document, page)  # including what is there for programs without scripts, such as this one
@@ -229,6 +240,14 @@ def _read_head(document: Document, page: Markup) -> None:
             element.clear()  # never visible, wherever it is
         elif not page.base:
             page.base = element.attr("href") or ""
+
+
+def _read_licenses(document: Document, page: Markup) -> None:
+    """Read what names a licence outside the text: scripts with JSON-LD, and items of microdata."""
+    scripts = (one for one in document.iter_elements("script") if "ld+json" in (one.attr("type") or "").lower())
+    page.json_ld = [script.text for script in islice(scripts, MAX_SCRIPTS)]
+    for element in islice(document.select('[itemprop="license"]'), MAX_SCRIPTS):
+        page.license_items.append(element.attr("href") or element.attr("content") or element.text)
 
 
 def _first_large_picture(document: Document) -> str:

@@ -92,6 +92,7 @@ _SECTIONS = {  # the commands by task, in the order in which a user needs them
         "merge": CommandEntry("opilio.cli.parts:merge", "Merge several collections into one."),
         "shared": CommandEntry("opilio.cli.parts:shared", "List the pages that two collections share."),
         "verify": CommandEntry("opilio.cli.verify:verify", "Check whether the files of a collection are intact."),
+        "forget": CommandEntry("opilio.cli.steer:forget", "Remove pages for good, because somebody asked you to."),
         "repair": CommandEntry("opilio.cli.verify:repair", "Make a damaged collection sound again."),
         "federate": CommandEntry(
             "opilio.cli.federate:federate", "Search several collections as one, local and remote."

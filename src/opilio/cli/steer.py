@@ -202,6 +202,40 @@ def export(folder: Path, target: str, columns: str, where: str, form: str | None
     click.echo(f"{count:,} pages written to {target}", err=True)
 
 
+@click.command()
+@FOLDER
+@click.argument("targets", nargs=-1, metavar="[HOST|URL]...")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; needs --yes.")
+def forget(folder: Path, targets: tuple[str, ...], yes: bool, as_json: bool) -> None:
+    """Remove pages from FOLDER for good, because somebody asked you to.
+
+    HOST is a name, which covers all names below it; it is locked too. Pages go from the database, the search index, the
+    examples and the WARC files, where a tombstone takes the place of each record. Models that learned from one of them
+    go as well; the next crawl trains a new one. The URLs stay known, so that they are not fetched again. This cannot be
+    undone. Stop the crawl first. Without HOST or URL, a removal that was interrupted is finished.
+
+    \b
+    opilio forget birds https://example.org/jane.html
+    opilio forget birds example.org --yes
+    """
+    collection = Collection(folder)
+    if targets and not yes:
+        counted = collection.forget(targets, dry_run=True)
+        click.confirm(
+            f"{counted['pages']:,} pages ({counted['urls']:,} URLs, {counted['examples']:,} examples) will be removed "
+            f"from {folder}, and cannot be brought back. Go on?",
+            abort=True,
+        )
+    removed = collection.forget(targets)
+    if as_json:
+        click.echo(json.dumps(removed))
+        return
+    click.echo(f"{removed['pages']:,} pages, {removed['urls']:,} URLs and {removed['records']:,} WARC records removed")
+    for place in removed["kept"]:
+        click.echo(f"hint: {place} may hold copies: delete them yourself")
+
+
 def _export_through_a_file(collection: Collection, form: str, names: list[str], where: str) -> int:
     """To standard output, while a crawl runs: its process cannot write to ours."""
     with tempfile.TemporaryDirectory() as folder:
@@ -302,30 +336,56 @@ def host() -> None:
     """
 
 
-@operation_command(crawling.lock_host, name="lock")
-def lock(called: Called, urls: int) -> None:
+@host.command()
+@FOLDER
+@click.argument("hosts", nargs=-1, metavar="[HOST|URL]...")
+@click.option("--file", type=click.File("r", encoding="utf-8"), help="A list of hosts and URLs, one on each line.")
+def lock(folder: Path, hosts: tuple[str, ...], file: io.TextIOBase | None) -> None:
     """Never fetch from HOST again, in this crawl and later ones; its queued URLs are dropped.
 
-    The lock is kept in the settings (scope.locked_domains). HOST can also be the URL of a page.
+    A URL with a path locks all URLs that begin with it. A running crawl obeys at once; requests under way are finished.
+    Locks are kept in the settings (scope.locked_domains, scope.locked_urls). Without HOST, they are listed.
 
     \b
-    opilio host lock birds ads.example.org
+    opilio host lock birds ads.example.org https://example.org/private/
+    opilio host lock birds --file blocklist.txt
+    opilio host lock birds
     """
-    click.echo(f"{one_line(called.arguments['host'])} is locked; {urls:,} of its queued URLs were dropped")
+    collection, named = Collection(folder), _named_hosts(hosts, file)
+    if not named:
+        scope = collection.settings.scope
+        for one in (*scope.locked_domains, *scope.locked_urls):
+            click.echo(one_line(one))
+        return
+    urls = collection.lock_host(named)
+    click.echo(f"{_counted(named)} locked; {urls:,} queued URLs were dropped")
 
 
-@operation_command(crawling.unlock_host, name="unlock")
-def unlock(called: Called, urls: int) -> None:
+@host.command()
+@FOLDER
+@click.argument("hosts", nargs=-1, metavar="[HOST|URL]...")
+@click.option("--file", type=click.File("r", encoding="utf-8"), help="A list of hosts and URLs, one on each line.")
+def unlock(folder: Path, hosts: tuple[str, ...], file: io.TextIOBase | None) -> None:
     """Allow fetching from HOST again; URLs that its lock dropped are queued again.
 
     \b
     opilio host unlock birds ads.example.org
     """
-    click.echo(f"{one_line(called.arguments['host'])} is unlocked; {urls:,} URLs are queued again")
+    named = _named_hosts(hosts, file)
+    if not named:
+        raise InputError("nothing to unlock", "`opilio host lock FOLDER` lists what is locked.")
+    urls = Collection(folder).unlock_host(named)
+    click.echo(f"{_counted(named)} unlocked; {urls:,} URLs are queued again")
 
 
-host.add_command(lock)
-host.add_command(unlock)
+def _named_hosts(hosts: tuple[str, ...], file: io.TextIOBase | None) -> list[str]:
+    """Hosts of the command line and of a file, in which `#` begins a comment."""
+    lines = [line.partition("#")[0].strip() for line in file or ()]
+    return [*hosts, *filter(None, lines)]
+
+
+def _counted(named: list[str]) -> str:
+    return f"{one_line(named[0])} is" if len(named) == 1 else f"{len(named):,} hosts and URLs are"
 
 
 @host.command()

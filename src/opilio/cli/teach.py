@@ -214,6 +214,8 @@ def explain(folder: Path, target: str, version: int, link: bool, as_json: bool) 
     _show_judgement(report)
     for step in report["steps"]:
         _show_step(step)
+    for right in report.get("rights", ()):
+        click.echo(f"rights: {one_line(right['signal'])} {one_line(right['value'])!r} ({one_line(right['source'])})")
     if report.get("way"):
         click.echo("how the crawl came to it:")
         _show_offers(report["offered"])

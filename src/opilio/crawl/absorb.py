@@ -5,8 +5,9 @@ It has the `Ledger` (the state of each URL, and the open batch), `Discovery` (UR
 `Soft404s` and `Pictures`.
 
 First contact with an origin (http or https on a host) is its robots.txt: it is requested before the first page of the
-origin, and again when it is out of date. The sitemaps that it names follow, one at a time, in the turns of its URLs, as
-many as its domain may have for the pages that it gives.
+origin, and again when it is out of date. Files in which the origin reserves rights, if they are wanted, and the
+sitemaps that robots.txt names follow, one at a time, in the turns of its URLs; of sitemaps as many as its domain may
+have for the pages that it gives.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from opilio.crawl.ledger import Ledger
 from opilio.crawl.pictures import Pictures
 from opilio.distill.back_links import BackLinks
 from opilio.fetch.robots import RobotsRules
-from opilio.frontier import ABSENT, Frontier, HostState, KeyMap, QueuedUrl
+from opilio.fetch.site_rights import PATHS, SiteRights
+from opilio.frontier import ABSENT, Frontier, HostState, KeyMap, Origin, QueuedUrl
 from opilio.learn.directories import RelevantDirectories
 from opilio.model import Document, Fetch, Judgement, Lease, LeaseKind, Outcome, UrlState, Visit, url_key
 from opilio.model.url import host_of, path_of, registered_domain
@@ -41,6 +43,7 @@ if TYPE_CHECKING:  # it takes a tenth of a second to import
 SITEMAP_OID = -(2**40)  # leases of sitemaps have oids below this: they are no URLs of the crawl
 MAX_PENDING_SITEMAPS = 1000
 """Sitemaps of one origin that wait for their turn."""
+RIGHTS_OID = -(2**45)  # those of files in which a site reserves rights
 MAX_LOST = 10  # visits to one host, or to one sitemap, that were lost with their workers
 LOST_APART = 16  # leases lost with their worker are tried again at this many different times
 EVALUATED = "documents evaluated"
@@ -65,11 +68,13 @@ class Absorber:
         self.pictures = Pictures(settings.fetch, frontier, ledger)
         self._soft_404s = Soft404s(settings, frontier, ledger)
         contact = FirstContact(settings, frontier, ledger, self._discovery)
+        self.plan_rights = contact.plan_rights
         self._absorb: dict[LeaseKind, Callable[[Visit, float], None]] = {
             LeaseKind.PAGE: self._absorb_lease,
             LeaseKind.HOST: contact.absorb_host,
             LeaseKind.SITEMAP: contact.absorb_sitemap,
             LeaseKind.MISSING: self._soft_404s.absorb,
+            LeaseKind.RIGHTS: contact.absorb_rights,
             LeaseKind.PICTURE: self.pictures.absorb,
             LeaseKind.ICON: self.pictures.absorb,
         }
@@ -236,6 +241,8 @@ class Absorber:
         self, url: QueuedUrl, visit: Visit, document: Document, judgement: Judgement | None, now_s: float
     ) -> None:
         ledger = self.ledger
+        if url.origin.rights is not None and (more := url.origin.rights.rights(url.url)):
+            document = msgspec.structs.replace(document, rights=[*document.rights, *more])
         ledger.aliases.remove(url.oid)  # a redirect of earlier may have been taken back
         ledger.recorder.add_page(ledger.batch, visit, document, judgement, self.settings.store)
         self.pictures.note(url.oid, url.host.sid, document.picture, document.icon)
@@ -290,7 +297,7 @@ class Absorber:
 
 
 class FirstContact:
-    """Takes in visits that bring no page: to robots.txt files and to sitemaps."""
+    """Takes in visits that bring no page: to robots.txt files, sitemaps, and files in which sites reserve rights."""
 
     def __init__(self, settings: Settings, frontier: Frontier, ledger: Ledger, discovery: Discovery) -> None:
         self._settings = settings
@@ -301,8 +308,10 @@ class FirstContact:
         """Sitemaps that were planned so far, and the oid of each lease."""
         self._from_index: set[int] = set()
         """The oids of those that an index of sitemaps names. An index must not name another one (sitemaps.org)."""
+        self._rights_files = 0
+        """Files of rights that were planned so far."""
         self._lost: Counter[str] = Counter()
-        """How often a visit to robots.txt or a sitemap was lost, by its URL."""
+        """How often a visit to robots.txt or another such file was lost, by its URL."""
 
     def absorb_host(self, visit: Visit, now_s: float) -> None:
         """Take in what an origin says about itself. Unless it says something, it is contacted again until it is bad."""
@@ -322,6 +331,7 @@ class FirstContact:
             origin.rules = RobotsRules(report, self._settings.user_agent)
             ledger.batch.robots.add(host.sid, origin.scheme, now_s, report.robots)
             self._plan_sitemaps(host.domain_name, report.sitemaps)
+            self.plan_rights(origin)
         elif fetch.outcome is Outcome.WORKER_LOST:  # too often: it may be the cause
             origin.give_up(fetch.outcome)
         self._frontier.ended(visit.lease, fetch.outcome, now_s, fetch.retry_after_s)
@@ -332,7 +342,7 @@ class FirstContact:
         self._ledger.recorder.add_visit(self._ledger.batch, visit.lease, visit.fetch)
         counters = self._ledger.counters
         if self._was_lost(visit):
-            self._frontier.origin(visit.lease.url).pending_sitemaps.append(visit.lease)
+            self._frontier.origin(visit.lease.url).pending_files.append(visit.lease)
             return
         counters.add("sitemaps read")
         if visit.sitemap_is_index:
@@ -345,6 +355,28 @@ class FirstContact:
         for url in visit.sitemap_urls:
             counters.add("sitemap urls")
             self._discovery.offer(url, parent=-1, depth=1, relevance=0.0, topic=0, now_s=now_s)
+
+    def plan_rights(self, origin: Origin) -> None:
+        """Request the files in which an origin may reserve rights, if they are wanted, before anything else of it."""
+        robots = self._settings.robots
+        if not robots.reads_rights_files:
+            return
+        origin.rights = SiteRights(self._settings.user_agent, robots.obey_rights)
+        for path in PATHS:
+            url = f"{origin}{path}"
+            if origin.rules is None or origin.rules.allows(url):
+                self._rights_files += 1
+                origin.pending_files.appendleft(Lease(RIGHTS_OID - self._rights_files, url, LeaseKind.RIGHTS))
+
+    def absorb_rights(self, visit: Visit, now_s: float) -> None:
+        """Take in a file in which an origin reserves rights."""
+        self._frontier.ended(visit.lease, visit.fetch.outcome, now_s, visit.fetch.retry_after_s)
+        self._ledger.recorder.add_visit(self._ledger.batch, visit.lease, visit.fetch)
+        origin = self._frontier.origin(visit.lease.url)
+        if self._was_lost(visit):
+            origin.pending_files.appendleft(visit.lease)
+        elif visit.fetch.outcome is Outcome.OK and isinstance(origin.rights, SiteRights):
+            origin.rights.read(path_of(visit.lease.url), visit.rights_file)
 
     def _was_lost(self, visit: Visit) -> bool:
         """Whether a visit was lost with its worker and is made again: not for ever, for it may have been the cause."""
@@ -360,7 +392,7 @@ class FirstContact:
             if registered_domain(host_of(url)) != domain_name or url in self._sitemaps:
                 continue
             self._ledger.counters.add("sitemaps found")
-            pending = self._frontier.origin(url).pending_sitemaps
+            pending = self._frontier.origin(url).pending_files
             if len(pending) < MAX_PENDING_SITEMAPS:
                 oid = self._sitemaps[url] = SITEMAP_OID - 1 - len(self._sitemaps)
                 if from_index:

@@ -33,7 +33,17 @@ from opilio.crawl.control import ControlServer
 from opilio.crawl.engine import Engine
 from opilio.crawl.ledger import Ledger
 from opilio.crawl.messages import WorkerSetup
-from opilio.crawl.operations import Operation, asking, browse, crawling, database, federation, reviewing, training
+from opilio.crawl.operations import (
+    Operation,
+    asking,
+    browse,
+    crawling,
+    database,
+    federation,
+    removal,
+    reviewing,
+    training,
+)
 from opilio.crawl.operations.client import OperationClient, is_running
 from opilio.crawl.phases import phase_at_start, strategy_in
 from opilio.crawl.restore import OnProgress, Recovery, reopen, restore
@@ -295,6 +305,17 @@ class Collection:
         make_workers: MakeWorkers,
         answerer: Answerer | None,
     ) -> Status:
+        with _caught_signals() as interrupts:
+            return await self._prepare_and_run(store, on_tick, make_workers, answerer, interrupts)
+
+    async def _prepare_and_run(
+        self,
+        store: Store,
+        on_tick: Callable[[Status], object],
+        make_workers: MakeWorkers,
+        answerer: Answerer | None,
+        interrupts: _Interrupts,
+    ) -> Status:
         if self.settings.learn.phases and not training_data.has_documents(store):
             raise InputError(
                 "a phase of learning needs examples to learn from",
@@ -324,9 +345,9 @@ class Collection:
         engine = Engine(settings, store, absorber, workers, names, answerer)
         pages_before = absorber.counters.pages
         run = store.start_run(time.time(), opilio.__version__, to_toml(without_secrets(self.settings)))
+        interrupts.pass_to(engine)
         async with ControlServer(engine, self.folder):
-            with _signals(engine):
-                reason = await engine.run(on_tick)
+            reason = await engine.run(on_tick)
         store.finish_run(run, time.time(), reason, absorber.counters.pages - pages_before)
         return dataclasses.replace(engine.status(), recall=learn.estimate_recall(store))
 
@@ -410,6 +431,7 @@ class Collection:
     query = method(database.query)
     tables = method(database.tables)
     export = method(database.export)
+    forget = method(removal.forget)
 
     topics = method(training.topics)
     mark = method(training.mark)
@@ -537,17 +559,37 @@ def _domain_of(seed: SeedRecord) -> str:
     return registered_domain(host_of(seed.url))
 
 
+class _Interrupts:
+    """Ctrl-C and SIGTERM stop the engine, also those that come while it is being prepared."""
+
+    def __init__(self) -> None:
+        self._engine: Engine | None = None
+        self._names: list[str] = []
+
+    def pass_to(self, engine: Engine) -> None:
+        """There is an engine to stop."""
+        self._engine = engine
+        for name in self._names:
+            engine.interrupt(name)
+
+    def note(self, name: str) -> None:
+        """A signal came."""
+        if self._engine is None:
+            self._names.append(name)
+        else:
+            self._engine.interrupt(name)
+
+
 @contextlib.contextmanager
-def _signals(engine: Engine) -> Iterator[None]:
-    """Ctrl-C and SIGTERM stop the engine; only in the main thread can they be caught."""
-    loop = asyncio.get_running_loop()
-    caught = []
+def _caught_signals() -> Iterator[_Interrupts]:
+    """Catch signals; only in the main thread can they be caught."""
+    loop, interrupts, caught = asyncio.get_running_loop(), _Interrupts(), []
     for number in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(ValueError, RuntimeError):
-            loop.add_signal_handler(number, engine.interrupt, signal.Signals(number).name)
+            loop.add_signal_handler(number, interrupts.note, signal.Signals(number).name)
             caught.append(number)
     try:
-        yield
+        yield interrupts
     finally:
         for number in caught:
             loop.remove_signal_handler(number)

@@ -14,7 +14,7 @@ import numpy as np
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.messages import WorkerSetup
 from opilio.fetch.robots import RobotsRules
-from opilio.frontier import ABSENT, Frontier, HostState, QueuedUrl, ScopeFilter
+from opilio.frontier import ABSENT, HostState, QueuedUrl, ScopeFilter
 from opilio.model import HostReport, Lease, Outcome, UrlState, Visit, normalize, stored_code, url_key
 from opilio.model.url import path_of
 from opilio.settings import MIB, LimitSettings
@@ -50,7 +50,7 @@ PIECE_RECORDS, PIECE_BYTES = 250, 32 * MIB
 
 def restore(store: Store, absorber: Absorber, warc_folder: Path) -> None:
     """Fill frontier, duplicates and counts from the database."""
-    _hosts(store, absorber.frontier, absorber.settings.user_agent)
+    _hosts(store, absorber)
     absorber.ledger.stored_hosts = len(absorber.frontier.hosts)
     _urls(store, absorber)
     _pages(store, absorber)
@@ -75,7 +75,8 @@ def reopen(store: Store, limits: LimitSettings, scope: ScopeFilter) -> int:
     return requeue_dropped(store, limits, inside)
 
 
-def _hosts(store: Store, frontier: Frontier, user_agent: str) -> None:
+def _hosts(store: Store, absorber: Absorber) -> None:
+    frontier = absorber.frontier
     relevant = relevant_by_host(store)
     for record in store.load_hosts():
         host = frontier.host(record.host)
@@ -94,7 +95,8 @@ def _hosts(store: Store, frontier: Frontier, user_agent: str) -> None:
             origin.contacted_s = found.met_s
             origin.robots_status = found.robots_status
             report = HostReport(found.robots_status, found.robots or "", found.crawl_delay_s)
-            origin.rules = RobotsRules(report, user_agent)
+            origin.rules = RobotsRules(report, absorber.settings.user_agent)
+            absorber.plan_rights(origin)
 
 
 def _urls(store: Store, absorber: Absorber) -> None:
@@ -204,11 +206,11 @@ class Recovery:
         return self._ledger.is_stored(oid) or oid in self._ledger.recrawls
 
     def _take_contact(self, path: Path, url: str, record: WarcRecord) -> bool:
-        """Take in the robots.txt or a sitemap of an origin, if the response is one."""
+        """Take in the robots.txt of an origin, or a file that is pending, if the response is one."""
         origin = self._frontier.origin(url)
-        sitemap = next((lease for lease in origin.pending_sitemaps if lease.url == url), None)
-        if sitemap is not None:
-            lease = self._frontier.lease_sitemap(origin, sitemap)
+        file = next((lease for lease in origin.pending_files if lease.url == url), None)
+        if file is not None:
+            lease = self._frontier.lease_file(origin, file)
         elif path_of(url) == ROBOTS_PATH:
             lease = self._frontier.lease_contact(origin, record.date_s)
         else:

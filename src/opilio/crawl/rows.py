@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+import msgspec
+
 from opilio.frontier import Host, QueuedUrl
 from opilio.model import Document, Fetch, Judgement, Lease, Link, Outcome, UrlState, Visit
 from opilio.settings import StoreSettings
@@ -75,11 +77,21 @@ def add_page(
         fetch.took_ms, fetch.ip, fetch.etag, fetch.last_modified, judgement.relevance if judgement else None,
         judgement.topic if judgement else None, judgement.model_version if judgement else None, fetch.warc_file,
         fetch.warc_offset, fetch.warc_bytes, document.shingles, judgement.undoubted if judgement else None, fetch.cut,
+        _rights_json(document),
     )  # fmt: skip
     if document.term_ids:
         batch.terms.oid.append(oid)
         batch.terms.term_ids.append(document.term_ids)
         batch.terms.term_counts.append(document.term_counts)
+
+
+def _rights_json(document: Document) -> str | None:
+    """The rights of a page as they are stored."""
+    if not document.rights:
+        return None
+    return msgspec.json.encode(
+        [{"signal": one.signal, "value": one.value, "source": one.source} for one in document.rights]
+    ).decode()
 
 
 def add_words(batch: Batch, document: Document) -> None:

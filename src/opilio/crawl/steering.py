@@ -1,9 +1,9 @@
 """Steering a running crawl: pause it, lock a host, boost a host, claim a URL of another part, follow more links.
 
 A pause stops new leases only: requests under way are finished, and the background tasks go on. It ends with the crawl.
-A lock is a setting (`scope.locked_domains`): queued URLs of the domain are dropped, and queued again once the lock is
-taken back. A boost lasts as long as the crawl; priorities stay what they are, and count for more when turns are given
-out. Which URLs are queued in the database is changed by `store/urls.py`.
+A lock is a setting (`scope.locked_domains`, `scope.locked_urls`): the queued URLs that it covers are dropped, and
+queued again once the lock is taken back. A boost lasts as long as the crawl; priorities stay what they are, and count
+for more when turns are given out. Which URLs are queued in the database is changed by `store/urls.py`.
 
 Locks, boosts, claims and links followed later move URLs between the database and memory. No refill may run at the same
 time: it would bring URLs as they were before. So a change waits for the refill under way, and none begins until it is
@@ -60,12 +60,16 @@ def name_of_host(text: str) -> str:
 
 def relock_offline(store: Store, scope: ScopeSettings) -> dict[str, int]:
     """Apply locks to the database of a collection in which no crawl runs."""
-    locks = ScopeFilter(ScopeSettings(locked_domains=scope.locked_domains))  # other limits are for the next crawl
+    locks = ScopeFilter(ScopeSettings(scope.locked_domains, scope.locked_urls))  # other limits are for the next crawl
     closed: list[int] = []
     opened: list[int] = []
     for host in store.load_hosts():
         (closed if locks.rejection(host.host) is Outcome.LOCKED else opened).append(host.sid)
-    return {"dropped": len(drop_locked(store, closed)), "taken_up": len(requeue_unlocked(store, opened))}
+    starts = [start for some in locks.locked_urls.values() for start in some]
+    return {
+        "dropped": len(drop_locked(store, closed, starts)),
+        "taken_up": len(requeue_unlocked(store, opened, starts)),
+    }
 
 
 class Steering(BackgroundTask):
@@ -132,18 +136,19 @@ class Steering(BackgroundTask):
 
     # -- hosts
 
-    async def relock(self, domains: Sequence[str], said: str) -> dict[str, int]:
-        """Lock these domains and no others. Requests under way are finished."""
+    async def relock(self, domains: Sequence[str], urls: Sequence[str], said: str) -> dict[str, int]:
+        """Lock these domains, and URLs that begin so, and no others. Requests under way are finished."""
         async with self._changing():
             counted = self._absorber.counters.counts
             before = counted[f"outcome:{Outcome.LOCKED}"]
-            closed, opened = self._frontier.lock(domains)
+            closed, opened = self._frontier.lock(domains, urls)
+            starts = [url.partition("://")[2] for url in urls]
             await self._commit()
             dropped = await asyncio.to_thread(
-                drop_locked, self._store, [host.sid for host in closed], list(self._frontier.leased)
+                drop_locked, self._store, [host.sid for host in closed], starts, list(self._frontier.leased)
             )
             self._forget(dropped)
-            again = await asyncio.to_thread(requeue_unlocked, self._store, [host.sid for host in opened])
+            again = await asyncio.to_thread(requeue_unlocked, self._store, [host.sid for host in opened], starts)
             self._reopen(again, "URLs taken up again after a host was unlocked")
             self._absorber.notice(NOTICE, said)
             return {"dropped": counted[f"outcome:{Outcome.LOCKED}"] - before, "taken_up": len(again)}

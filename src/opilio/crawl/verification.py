@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import duckdb
@@ -43,6 +44,7 @@ from opilio.store.invariants import (
     record_places,
     warc_names,
 )
+from opilio.store.removal import REMOVAL_LEFT
 from opilio.store.salvage import DatabaseCopy, missing_tables, reading_file, unreadable
 from opilio.store.warc import RESPONSES, WARC_PATTERN, WarcPiece, inspect, warc_elsewhere
 
@@ -128,6 +130,9 @@ class Verifier:
         with ExitStack() as stack:
             copy = None if self._running else self._opened(stack)
             self._check_database(copy)
+            if copy is not None and "meta" not in self.damaged_tables and copy.ask(REMOVAL_LEFT):
+                note = f"pages are not forgotten completely: opilio forget {quote(str(self.folder))} finishes that"
+                self.report.notes.append(note)
             self._check_files(copy)
             self._check_index(copy)
 

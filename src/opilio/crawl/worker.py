@@ -130,11 +130,23 @@ class Worker:
             return Visit(lease, response.fetch)
         if lease.kind is LeaseKind.MISSING:  # not archived: it is no page of the site
             return self._to_visit(lease, response)
+        if lease.kind is LeaseKind.PAGE and self.settings.robots.obey_rights:  # read first, for it may not be kept
+            visit = await self._read_page(lease, response)
+            if visit.fetch.outcome is Outcome.RESERVED:
+                return Visit(lease, _archive(lease, response._replace(fetch=visit.fetch, raw_body=b""), archive).fetch)
+            fetch = _archive(lease, response, archive).fetch
+            places = {"warc_file": fetch.warc_file, "warc_offset": fetch.warc_offset, "warc_bytes": fetch.warc_bytes}
+            return msgspec.structs.replace(visit, fetch=msgspec.structs.replace(visit.fetch, **places))
         response = _archive(lease, response, archive)
         if lease.kind is LeaseKind.SITEMAP:
             return self._sitemap(lease, response)
+        if lease.kind is LeaseKind.RIGHTS:
+            return _rights_file(lease, response)
         if lease.kind in (LeaseKind.PICTURE, LeaseKind.ICON):
             return _picture(lease, response)
+        return await self._read_page(lease, response)
+
+    async def _read_page(self, lease: Lease, response: Response) -> Visit:
         content_type = _content_type(response)
         if response.fetch.outcome is Outcome.OK and self._analyzer.is_risky(response.body, content_type, lease.url):
             return self._to_visit(lease, response, await self._extractor.read(response.body, content_type, lease.url))
@@ -165,6 +177,9 @@ class Worker:
         if document is None:
             detail = f"no analysis for {fetch.content_type}"
             return Visit(lease, msgspec.structs.replace(fetch, outcome=Outcome.UNREADABLE, detail=detail))
+        if document.reserved:
+            detail = ", ".join(f"{one.signal} {one.value} ({one.source})" for one in document.rights)[:300]
+            return Visit(lease, msgspec.structs.replace(fetch, outcome=Outcome.RESERVED, detail=detail))
         judgement = self._judge.judge(document, lease) if self._judge is not None else None
         return Visit(lease, fetch, self._for_engine(document), judgement=judgement)
 
@@ -189,6 +204,8 @@ class Worker:
             return Visit(lease, msgspec.structs.replace(response.fetch, outcome=Outcome(record.outcome), detail=detail))
         if lease.kind is LeaseKind.HOST:
             return Visit(lease, response.fetch, host=report_of(response.fetch, response.body, lease.url, self.settings))
+        if lease.kind is LeaseKind.RIGHTS:
+            return _rights_file(lease, response)
         return self._sitemap(lease, response) if lease.kind is LeaseKind.SITEMAP else self.read(lease, response)
 
     def _sitemap(self, lease: Lease, response: Response) -> Visit:
@@ -220,6 +237,12 @@ def _archive(lease: Lease, response: Response, archive: Archive | None) -> Respo
         lease.url, fetch.ip, fetch.started_s, response.request_head, response.raw_head, response.raw_body, note
     )
     return response._replace(fetch=msgspec.structs.replace(fetch, warc_file=file, warc_offset=offset, warc_bytes=size))
+
+
+def _rights_file(lease: Lease, response: Response) -> Visit:
+    """The visit of a file in which a site reserves rights. One that is a web page is the answer for pages not found."""
+    text = response.body.decode("utf-8", "replace").removeprefix("\ufeff")
+    return Visit(lease, response.fetch, rights_file="" if text.lstrip().startswith("<") else text)
 
 
 def _picture(lease: Lease, response: Response) -> Visit:

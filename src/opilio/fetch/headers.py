@@ -57,7 +57,10 @@ def status_of(line: bytes) -> int:
 
 
 def parse_headers(lines: Sequence[bytes]) -> dict[str, str]:
-    """Headers by lower-case name, from lines without the status line; repeated headers are joined by a comma."""
+    """Headers by lower-case name, from lines without the status line; repeated headers are joined by a comma.
+
+    Those of X-Robots-Tag are joined by a line end: each may be addressed to another crawler.
+    """
     headers: dict[str, str] = {}
     name = ""
     for line in lines:
@@ -71,7 +74,8 @@ def parse_headers(lines: Sequence[bytes]) -> dict[str, str]:
             continue
         name = head.strip().lower()
         value = value.strip()
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+        joint = "\n" if name == "x-robots-tag" else ", "
+        headers[name] = f"{headers[name]}{joint}{value}" if name in headers else value
     return headers
 
 

@@ -84,6 +84,7 @@ def body_limits(settings: Settings) -> dict[LeaseKind, BodyLimits]:
     return {
         LeaseKind.PAGE: BodyLimits(accept=fetching.accept, cut_text_bytes=fetching.cut_bytes),
         LeaseKind.HOST: BodyLimits(max_bytes=settings.robots.max_bytes, cut=True),
+        LeaseKind.RIGHTS: BodyLimits(max_bytes=settings.robots.max_bytes, cut=True),
         LeaseKind.SITEMAP: BodyLimits(max_bytes=MAX_SITEMAP_BYTES),
         LeaseKind.MISSING: BodyLimits(accept=fetching.accept, cut_text_bytes=fetching.cut_bytes),
         LeaseKind.PROBE: BodyLimits(max_bytes=MAX_PROBE_BYTES, cut=True),

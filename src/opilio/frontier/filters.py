@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 import xxhash
 
@@ -33,9 +33,27 @@ class ScopeFilter:
     """Decides on a host once, when it is first seen, and again when the user locks or unlocks a domain."""
 
     def __init__(self, scope: ScopeSettings, seed_domains: frozenset[str] = frozenset()) -> None:
-        self.locked = frozenset(scope.locked_domains)
+        self.lock(scope.locked_domains, scope.locked_urls)
         self._only = frozenset(scope.only_domains) | (seed_domains if scope.stay_on_seed_domains else frozenset())
         self._restricted = bool(self._only)
+
+    def lock(self, domains: Iterable[str], urls: Iterable[str]) -> None:
+        """Lock these domains and the URLs that begin so, and no others."""
+        self.locked = frozenset(domains)
+        found: dict[str, set[str]] = {}
+        for url in urls:
+            start = _without_scheme(url)
+            found.setdefault(start.partition("/")[0], set()).add(start)
+        self.locked_urls = {host: tuple(sorted(starts)) for host, starts in found.items()}
+        """By host: beginnings of URLs that are locked, without their scheme."""
+
+    def is_locked(self, url: str) -> bool:
+        """Whether a URL begins as one that is locked; its host need not be."""
+        if not self.locked_urls:
+            return False
+        rest = _without_scheme(url)
+        starts = self.locked_urls.get(rest.partition("/")[0])
+        return starts is not None and rest.startswith(starts)
 
     def rejection(self, host: str) -> Outcome | None:
         """Why nothing may be fetched from `host`; None when it may."""
@@ -47,6 +65,10 @@ class ScopeFilter:
         if self._restricted and not covering(name, self._only):
             return Outcome.OUT_OF_SCOPE
         return None
+
+
+def _without_scheme(url: str) -> str:
+    return url.partition("://")[2]
 
 
 def covering(name: str, domains: Container[str]) -> str:

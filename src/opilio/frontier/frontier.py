@@ -114,7 +114,8 @@ class Frontier:
         """
         origin = self.origin(url)
         host = origin.host
-        rejection = host.rejection or self.traps.rejection(url, host.sid, host.pages, counts=counts)
+        rejection = host.rejection or (Outcome.LOCKED if self._table.is_locked(url) else None)
+        rejection = rejection or self.traps.rejection(url, host.sid, host.pages, counts=counts)
         if rejection is None:
             max_depth = self.settings.limits.max_depth
             if max_depth and depth > max_depth:
@@ -176,8 +177,10 @@ class Frontier:
         closed = self._closed(origin)
         if closed is not None:
             return closed
-        if origin.rules is not None and not origin.rules.allows(lease.url):
-            return Outcome.ROBOTS
+        if self._table.is_locked(lease.url):
+            return Outcome.LOCKED
+        if (forbidden := origin.rejection(lease.url)) is not None:
+            return forbidden
         if not origin.host.is_contacted and not self._has_room(origin.host):
             return Outcome.DOMAIN_LIMIT
         if not self._table.is_ready(origin, now_s):
@@ -223,8 +226,8 @@ class Frontier:
         if self._must_contact(origin, now_s):
             queue.park(lane)
             return self.lease_contact(origin, now_s)
-        if origin.pending_sitemaps and host.domain.has_room_for_sitemap(self.settings.robots.max_sitemaps):
-            return self.lease_sitemap(origin, origin.pending_sitemaps[0])
+        if origin.pending_files and self._may_lease_file(origin.pending_files[0], host):
+            return self.lease_file(origin, origin.pending_files[0])
         if host.missing and origin.scheme == scheme_of(host.missing):
             return self.lease_missing(origin)
         return self._take_page(queue, lane)
@@ -237,6 +240,10 @@ class Frontier:
             return origin.problem
         return Outcome.ROBOTS if self._wants_too_long_a_delay(origin) else None
 
+    def _may_lease_file(self, lease: Lease, host: Host) -> bool:
+        max_sitemaps = self.settings.robots.max_sitemaps
+        return lease.kind is not LeaseKind.SITEMAP or host.domain.has_room_for_sitemap(max_sitemaps)
+
     def _take_page(self, queue: TopicQueue, lane: Lane) -> Lease | None:
         """Lease the best URL of a lane whose host is ready, unless something rejects it."""
         origin, host, tiers = lane.origin, lane.origin.host, self.tiers
@@ -248,8 +255,11 @@ class Frontier:
                 queue.park(lane)  # the requests under way decide
             return None
         url = tiers.pop(queue, lane)
-        if origin.rules is not None and not origin.rules.allows(url.url):
-            tiers.drop(url, Outcome.ROBOTS)
+        if self._table.is_locked(url.url):
+            tiers.drop(url, Outcome.LOCKED)
+            return None
+        if (forbidden := origin.rejection(url.url)) is not None:
+            tiers.drop(url, forbidden)
             return None
         if url.depth and not url.stored_s and self.repeats.rejects(url.url, host.sid):
             tiers.drop(url, Outcome.REPETITIVE)
@@ -279,10 +289,12 @@ class Frontier:
         origin.host.note_contact(now_s)
         return self._lease(origin.host, Lease.first_contact(origin.host.sid, origin.scheme, origin.host.name))
 
-    def lease_sitemap(self, origin: Origin, lease: Lease) -> Lease:
-        """Lease a sitemap of an origin: one of those that are pending."""
-        origin.pending_sitemaps.remove(lease)
-        origin.host.domain.sitemaps += 1
+    def lease_file(self, origin: Origin, lease: Lease) -> Lease:
+        """Lease one of the pending files of an origin. No page is fetched before its files of rights are read."""
+        origin.pending_files.remove(lease)
+        origin.in_first_contact = lease.kind is LeaseKind.RIGHTS
+        if lease.kind is LeaseKind.SITEMAP:
+            origin.host.domain.sitemaps += 1
         return self._lease(origin.host, lease)
 
     def lease_missing(self, origin: Origin) -> Lease:
@@ -329,9 +341,9 @@ class Frontier:
         self._table.end(origin, now_s)
         if url is not None:
             self.tiers.push(url)
-        elif lease.kind is LeaseKind.SITEMAP:
-            origin.pending_sitemaps.appendleft(lease)
-            origin.host.domain.sitemaps -= 1
+        elif lease.kind in (LeaseKind.SITEMAP, LeaseKind.RIGHTS):
+            origin.pending_files.appendleft(lease)
+            origin.host.domain.sitemaps -= lease.kind is LeaseKind.SITEMAP
         elif lease.kind is LeaseKind.MISSING:
             origin.host.missing = lease.url
         return url
@@ -342,19 +354,25 @@ class Frontier:
         if url is not None:
             origin.host.leased_pages -= 1
             self.tiers.batch.discard(url.oid)
-        if lease.kind is LeaseKind.HOST:
+        if lease.kind in (LeaseKind.HOST, LeaseKind.RIGHTS):
             origin.in_first_contact = False
         return url, origin
 
     # -- the user steers
 
-    def lock(self, domains: Iterable[str]) -> tuple[list[Host], list[Host]]:
-        """Lock these domains and no others: hosts now locked, whose URLs in memory are dropped, and hosts now free."""
-        closed, opened = self._table.lock(domains)
+    def lock(self, domains: Iterable[str], urls: Iterable[str] = ()) -> tuple[list[Host], list[Host]]:
+        """Lock these domains and URLs that begin so, and no others; URLs in memory that are locked now are dropped.
+
+        Returns the hosts that are locked now, and those of which more may be fetched than before.
+        """
+        closed, opened = self._table.lock(domains, urls)
         for host in closed:
             self.tiers.drop_host(host, Outcome.LOCKED)
+        is_locked = self._table.is_locked
+        for host in [host for host in self.hosts if host.name in self._table.locked_urls]:
+            self.tiers.drop_some(host, Outcome.LOCKED, is_locked)
         sids = {host.sid for host in closed}
-        for url in [url for url in self.tiers.retries.urls if url.host.sid in sids]:
+        for url in [url for url in self.tiers.retries.urls if url.host.sid in sids or is_locked(url.url)]:
             self.tiers.retries.remove(url.oid)
             self.tiers.drop(url, Outcome.LOCKED)
         return closed, opened

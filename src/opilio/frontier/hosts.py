@@ -15,13 +15,13 @@ from __future__ import annotations
 
 import heapq
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Protocol
 
 from opilio.frontier.filters import ScopeFilter, covering
-from opilio.model import Lease, Outcome, registered_domain
+from opilio.model import Lease, Outcome, Right, registered_domain
 from opilio.model.url import host_name
 from opilio.settings import FetchSettings
 
@@ -42,6 +42,14 @@ class Rules(Protocol):
 
     def allows(self, url: str) -> bool:
         """Whether the URL may be fetched."""
+        ...
+
+
+class SiteRights(Rules, Protocol):
+    """What an origin reserves in files; the engine passes it in."""
+
+    def rights(self, url: str) -> list[Right]:
+        """What the files say of a URL."""
         ...
 
 
@@ -87,7 +95,7 @@ class Origin:
     """http or https on a host: what its robots.txt says, and whether it works. Changed only in the engine's loop."""
 
     __slots__ = (
-        "contacted_s", "crawl_delay_s", "failures", "host", "in_first_contact", "pending_sitemaps", "problem",
+        "contacted_s", "crawl_delay_s", "failures", "host", "in_first_contact", "pending_files", "problem", "rights",
         "robots_status", "rules", "scheme", "state",
     )  # fmt: skip
 
@@ -102,10 +110,19 @@ class Origin:
         self.rules: Rules | None = None
         self.contacted_s = 0.0  # when robots.txt was last read; 0: never
         self.in_first_contact = False
-        self.pending_sitemaps: deque[Lease] = deque()
+        self.rights: SiteRights | None = None
+        self.pending_files: deque[Lease] = deque()  # sitemaps, and before them files in which it reserves rights
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.host.name}"
+
+    def rejection(self, url: str) -> Outcome | None:
+        """Why the files of the origin forbid fetching one of its URLs; None when they do not."""
+        if self.rules is not None and not self.rules.allows(url):
+            return Outcome.ROBOTS
+        if self.rights is not None and not self.rights.allows(url):
+            return Outcome.RESERVED
+        return None
 
     def change(self, state: HostState, failures: int, problem: Outcome | None) -> None:
         """Rate the origin."""
@@ -250,21 +267,35 @@ class HostTable:
             self.hosts.append(host)
         return host
 
-    def lock(self, domains: Iterable[str]) -> tuple[list[Host], list[Host]]:
-        """Lock these domains and no others; returns the hosts that are locked now, and those that are free again."""
-        self._scope.locked = frozenset(domains)
+    def lock(self, domains: Iterable[str], urls: Iterable[str]) -> tuple[list[Host], list[Host]]:
+        """Lock these domains and URLs and no others.
+
+        Returns the hosts that are locked now, and those of which more may be fetched than before.
+        """
+        urls_before = self._scope.locked_urls
+        self._scope.lock(domains, urls)
         closed, opened = [], []
         for host in self.hosts:
             before, host.rejection = host.rejection, self._scope.rejection(host.name)
             if host.rejection is before:
-                continue
-            if host.rejection is Outcome.LOCKED:
+                if before is None and {*urls_before.get(host.name, ())} - {*self.locked_urls.get(host.name, ())}:
+                    opened.append(host)
+            elif host.rejection is Outcome.LOCKED:
                 for origin in host.origins.values():
-                    origin.pending_sitemaps.clear()
+                    origin.pending_files.clear()
                 closed.append(host)
             elif host.rejection is None:
                 opened.append(host)
         return closed, opened
+
+    @property
+    def locked_urls(self) -> Mapping[str, tuple[str, ...]]:
+        """By host: beginnings of URLs that are locked."""
+        return self._scope.locked_urls
+
+    def is_locked(self, url: str) -> bool:
+        """Whether a URL begins as one that is locked."""
+        return self._scope.is_locked(url)
 
     def boost(self, name: str, factor: float) -> list[Host]:
         """Raise the priorities of a host and of all below it; 1 undoes that. Returns the known hosts among them."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from opilio.frontier.hosts import Host
@@ -447,6 +447,16 @@ class Tiers:
             for origin in host.origins.values():
                 if origin in queue.lanes:
                     self.drop_lane(queue, queue.lanes[origin], outcome)
+
+    def drop_some(self, host: Host, outcome: Outcome, is_dropped: Callable[[str], bool]) -> None:
+        """Drop some URLs of a host in the hot queues."""
+        for queue in (*self.queues.values(), *self._pool.values()):
+            for origin in host.origins.values():
+                lane = queue.lanes.get(origin)
+                for url in [url for url in lane if is_dropped(url.url)] if lane is not None else ():
+                    queue.drop(url)
+                    self._hot.pop(url.oid, None)
+                    self.drop(url, outcome)
 
     def hand_over(self, source: QueuedUrl, target: QueuedUrl | int) -> None:
         """A URL leads to another one, which takes over all that is known of it: a redirect, or a duplicate.

@@ -25,7 +25,15 @@ from opilio.learn.training_state import KEYWORDS
 from opilio.store import Store
 from opilio.store.links import anchors_to, count_links_to, links_to, paths_to
 from opilio.store.offers import offers_of
-from opilio.store.pages import documents, known_spelling, known_url, last_request, nearest_urls, pages_for_explanation
+from opilio.store.pages import (
+    documents,
+    known_spelling,
+    known_url,
+    last_request,
+    nearest_urls,
+    pages_for_explanation,
+    rights_of,
+)
 from opilio.store.terms import neighbour_terms, whole_words
 from opilio.topics import TopicRecord, hierarchy_of
 
@@ -86,6 +94,7 @@ def explain_pages(store: Store, urls: Sequence[str], version: int = 0, classifie
             "said": said.get(page.url),
             "way": [step._asdict() for step in paths[page.oid]],
             "offered": offers[paths[page.oid][0].url],
+            "rights": rights_of(page.rights),
         }
     _spell_out(store, [(found[url], page.text or "", page.language or "") for url, page in pages.items()])
     return found

@@ -37,6 +37,7 @@ from opilio.model.visit import (
     LinkKind,
     Picture,
     Region,
+    Right,
     Visit,
 )
 
@@ -59,6 +60,7 @@ __all__ = [
     "Phase",
     "Picture",
     "Region",
+    "Right",
     "TrainingCause",
     "TrainingReason",
     "UrlState",

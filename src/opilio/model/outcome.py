@@ -27,6 +27,8 @@ class Outcome(StrEnum):
     # We rejected the URL, before or after the fetch
     ROBOTS = "robots"
     NOINDEX = "noindex"
+    RESERVED = "rights-reserved"
+    FORGOTTEN = "forgotten"
     LOCKED = "locked-domain"
     OUT_OF_SCOPE = "out-of-scope"
     TOO_DEEP = "too-deep"
@@ -154,7 +156,10 @@ _MEANING = {
     Outcome.REDIRECT: "Answered by a redirect; its target is a URL of its own (table `redirects`).",
     Outcome.ROBOTS: "robots.txt forbids it, or asks for a longer delay than we wait.",
     Outcome.NOINDEX: "The page asks not to be kept (meta tag or X-Robots-Tag). Its links are followed.",
-    Outcome.LOCKED: "Its domain is in `scope.locked_domains`.",
+    Outcome.RESERVED: "The page or its site reserves rights that `robots.obey_rights` names. Nothing of it is kept, "
+    "its links are not followed, and `visits.detail` says which rights.",
+    Outcome.FORGOTTEN: "It was forgotten at your request (`opilio forget`). It is not fetched again.",
+    Outcome.LOCKED: "Its domain is in `scope.locked_domains`, or it begins with one of `scope.locked_urls`.",
     Outcome.OUT_OF_SCOPE: "Its domain is not in `scope.only_domains`, or not one of the seeds'.",
     Outcome.TOO_DEEP: "More links from a seed than `limits.max_depth`.",
     Outcome.HOST_LIMIT: "Its host has given `limits.max_pages_per_host` pages.",

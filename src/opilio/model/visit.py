@@ -72,6 +72,8 @@ class LeaseKind(StrEnum):
     """The picture of a relevant page."""
     ICON = "icon"
     """The icon of a site that has one."""
+    RIGHTS = "rights"
+    """A file in which a site reserves rights: /.well-known/tdmrep.json or /ai.txt."""
 
 
 class LinkKind(StrEnum):
@@ -107,7 +109,8 @@ class Lease(_Record, frozen=True):
 
     oid: int
     """The number of the URL. A first contact has -1 - sid, a sitemap one below -2^40, a probe one below -2^41, a
-    page that should not exist one below -2^42, and a picture or icon one below -2^50: they are no URLs of the crawl."""
+    page that should not exist one below -2^42, a file of rights one below -2^45, and a picture or icon one below -2^50:
+    they are no URLs of the crawl."""
     url: str
     kind: LeaseKind = LeaseKind.PAGE
     etag: str = ""
@@ -143,6 +146,20 @@ class Link(_Record, frozen=True):
     """The number of links before it on the page."""
     kind: LinkKind = LinkKind.ANCHOR
     nofollow: bool = False
+
+
+TDM_RESERVATION, TDM_POLICY = "tdm-reservation", "tdm-policy"
+"""Names of signals of TDMRep, as it writes them."""
+
+
+class Right(_Record, frozen=True):
+    """Something that a page or its site says about how the page may be used."""
+
+    signal: str
+    """`robots`, `tdm-reservation`, `tdm-policy`, `ai.txt` or `license`."""
+    value: str
+    source: str
+    """Where it stands: an element, a header or a file of the site."""
 
 
 class Document(_Record, frozen=True):
@@ -189,6 +206,10 @@ class Document(_Record, frozen=True):
     """The URL of the picture that stands for the page, if it has one."""
     icon: str = ""
     """The URL of the icon that it names."""
+    rights: list[Right] = []
+    reserved: str = ""
+    """Why the page may not be kept, by the settings (`robots.obey_rights`): the signal that says so. Then the document
+    has nothing but its rights."""
 
 
 class Picture(_Record, frozen=True):
@@ -257,3 +278,5 @@ class Visit(_Record, frozen=True):
     fatal: str = ""
     """Why the crawl cannot continue: the worker cannot write its WARC file."""
     picture: Picture | None = None
+    rights_file: str = ""
+    """The text of a file in which a site reserves rights."""

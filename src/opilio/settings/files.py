@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from opilio.errors import CollectionError, SettingsError
-from opilio.settings.sections import RENAMED, ClassifySettings, Settings
+from opilio.settings.sections import RENAMED, RESERVATIONS, ClassifySettings, Settings
 from opilio.settings.systems import SYSTEMS
 
 FILE_NAME = "crawl.toml"
@@ -234,6 +234,7 @@ def _validate(settings: Settings, where: str) -> None:
                 f"{where}, [{section}] {key}: {value!r} is not one of {', '.join(filter(None, choices))}",
                 "docs/reference/settings.md says what each does.",
             )
+    _validate_names(settings, where)
     for section, key in _AT_LEAST_ONE:
         if getattr(getattr(settings, section), key) < 1:
             raise SettingsError(f"{where}, [{section}] {key}: must be at least 1")
@@ -259,6 +260,22 @@ def _validate(settings: Settings, where: str) -> None:
                 raise SettingsError(f"{where}, [{section_field.name}] {f.name}: {value} is not a finite number")
             if isinstance(value, (int, float)) and value < 0 and f.name != "workers":
                 raise SettingsError(f"{where}, [{section_field.name}] {f.name}: must not be negative")
+
+
+def _validate_names(settings: Settings, where: str) -> None:
+    """Refuse lists that name something unknown."""
+    for name in settings.robots.obey_rights:
+        if name not in RESERVATIONS:
+            raise SettingsError(
+                f"{where}, [robots] obey_rights: {name!r} is not one of {', '.join(RESERVATIONS)}",
+                'For example: obey_rights = ["noai", "tdm"]',
+            )
+    for url in settings.scope.locked_urls:
+        if not re.match(r"https?://[^\s/]+/", url):
+            raise SettingsError(
+                f"{where}, [scope] locked_urls: {url!r} is not the beginning of a URL",
+                "For example: https://example.org/private/",
+            )
 
 
 def _validate_free_meta(classify: ClassifySettings, where: str) -> None:

@@ -62,6 +62,8 @@ class ScopeSettings:
         "google.com", "bing.com", "duckduckgo.com", "yahoo.com", "baidu.com", "yandex.com", "yandex.ru",
         "facebook.com", "instagram.com", "x.com", "twitter.com", "linkedin.com", "pinterest.com", "tiktok.com",
     )  # fmt: skip
+    # URLs that begin with one of these are never fetched: https://example.org/private/. http and https are the same.
+    locked_urls: tuple[str, ...] = ()
     # If not empty, only these domains are fetched from.
     only_domains: tuple[str, ...] = ()
     # Fetch only from the registered domains of the seeds.
@@ -224,6 +226,10 @@ class FetchSettings:
     )
 
 
+RESERVATIONS = ("noai", "tdm", "ai.txt")
+"""What `robots.obey_rights` may name."""
+
+
 @dataclass(frozen=True)
 class RobotsSettings:
     """Rules that sites set for crawlers."""
@@ -236,6 +242,13 @@ class RobotsSettings:
     max_age_s: float = 86_400.0
     # Obey noindex and nofollow in meta tags and in the header X-Robots-Tag.
     obey_meta: bool = True
+    # Reservations of rights that are obeyed; what is named here is not kept: `noai` (in meta tags and X-Robots-Tag),
+    # `tdm` (tdm-reservation in a header, a meta tag or /.well-known/tdmrep.json), `ai.txt`. All are recorded anyway, in
+    # the column `rights` of `pages`.
+    obey_rights: tuple[str, ...] = ()
+    # Read /.well-known/tdmrep.json and /ai.txt of each origin, after its robots.txt and as politely. They are read in
+    # any case when `obey_rights` names `tdm` or `ai.txt`.
+    rights_files: bool = False
     # Obey rel=nofollow on links.
     obey_rel_nofollow: bool = True
     # Queue the URLs of the sitemaps that robots.txt names.
@@ -244,6 +257,11 @@ class RobotsSettings:
     max_sitemaps: int = 20
     # URLs taken from one sitemap.
     max_sitemap_urls: int = 10_000
+
+    @property
+    def reads_rights_files(self) -> bool:
+        """Whether files are requested in which sites reserve rights."""
+        return self.rights_files or bool({"tdm", "ai.txt"} & {*self.obey_rights})
 
 
 @dataclass(frozen=True)

@@ -179,6 +179,7 @@ class PageRows(Rows):
     shingles: list[bytes] = _column(_BLOB)
     undoubted: list[bool | None] = _column(_FLAG)
     cut: list[bool] = _column(_FLAG)
+    rights: list[str | None] = _column(_TEXT)
 
 
 @dataclass(slots=True)

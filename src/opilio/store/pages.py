@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import duckdb
+import msgspec
 
 from opilio.model import RELEVANT, host_of, registered_domain, url_key
 from opilio.model.url import spellings
@@ -74,7 +75,7 @@ _EXPLAINED = f"""
         SELECT oid, model_version, last(agreed ORDER BY rowid) AS agreed FROM judgements
         WHERE oid IN (SELECT oid FROM found) GROUP BY ALL
     )
-    SELECT f.asked, p.oid, c.url, p.title, p.language, p.text, p.relevance, p.kcid, p.model_version, s.agreed
+    SELECT f.asked, p.oid, c.url, p.title, p.language, p.text, p.relevance, p.kcid, p.model_version, s.agreed, p.rights
     FROM found f JOIN pages p USING (oid) JOIN crawl c USING (oid) LEFT JOIN said s USING (oid, model_version)
 """
 _JUDGED = """
@@ -128,14 +129,15 @@ _FACTS = """
            coalesce(p.ip, ''), coalesce(p.last_modified, ''), coalesce(p.canonical, ''), p.model_version,
            p.text IS NOT NULL, left(coalesce(p.main_text, ''), $2),
            left(coalesce(p.text, ''), $2), length(coalesce(p.text, '')),
-           coalesce(p.warc_file, ''), p.warc_offset, p.warc_bytes, c.depth, h.host, coalesce(p.cut, false)
+           coalesce(p.warc_file, ''), p.warc_offset, p.warc_bytes, c.depth, h.host, coalesce(p.cut, false),
+           p.rights
     FROM pages p JOIN crawl c USING (oid) LEFT JOIN hosts h USING (sid)
     WHERE p.oid IN (SELECT unnest($1::BIGINT[]))
 """
 _FACT_NAMES = (
     "oid", "status", "content_type", "charset", "body_bytes", "received_bytes", "ip", "last_modified", "canonical",
     "model_version", "has_text", "main_text", "text", "text_chars", "warc_file", "warc_offset", "warc_bytes", "depth",
-    "host", "cut",
+    "host", "cut", "rights",
 )  # fmt: skip
 _JUDGEMENTS = f"""
     SELECT j.oid, j.model_version,
@@ -320,6 +322,7 @@ class PageForExplanation(NamedTuple):
     kcid: int | None
     model_version: int | None
     agreed: list[str] | None
+    rights: str | None = None
 
 
 def known_url(store: Store, url: str) -> KnownUrl | None:
@@ -397,7 +400,14 @@ def page_facts(
 ) -> dict[int, dict[str, Any]]:
     """What was received for some stored pages, their texts, and where the record of each lies."""
     rows = cursor.execute(_FACTS, [list(oids), max_text_chars]).fetchall()
-    return {row[0]: dict(zip(_FACT_NAMES, row, strict=True)) for row in rows}
+    facts = {row[0]: dict(zip(_FACT_NAMES, row, strict=True)) for row in rows}
+    return {oid: fact | {"rights": rights_of(fact["rights"])} for oid, fact in facts.items()}
+
+
+def rights_of(stored: str | None) -> list[dict[str, str]]:
+    """What a page and its site say about its use, as it is stored: signal, value and source of each."""
+    found: list[dict[str, str]] = msgspec.json.decode(stored) if stored else []
+    return found
 
 
 def page_judgements(cursor: duckdb.DuckDBPyConnection, oids: Sequence[int]) -> dict[int, list[dict[str, Any]]]:

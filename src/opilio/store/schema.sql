@@ -108,7 +108,8 @@ CREATE TABLE pages (
     warc_bytes     BIGINT,
     shingles       BLOB,        -- MinHash sketch, uint32 little-endian
     undoubted      BOOLEAN,     -- two or more metrics, or all feature spaces, agreed, as judged by model_version
-    cut            BOOLEAN      -- true: it was longer than fetch.cut_bytes, and this is its beginning
+    cut            BOOLEAN,     -- true: it was longer than fetch.cut_bytes, and this is its beginning
+    rights         VARCHAR      -- what it and its site say about its use, as JSON: a list of signal, value and source
 );
 
 -- One row per link of a stored page to a known URL.
@@ -184,8 +185,8 @@ CREATE TABLE lexicon (
 CREATE TABLE visits (
     oid            BIGINT NOT NULL,
     visited        TIMESTAMP NOT NULL,
-    kind           VARCHAR NOT NULL,   -- page, host (robots.txt), sitemap, probe (does any host answer?), picture, icon or
-                                       -- missing (what is answered where there is no page?)
+    kind           VARCHAR NOT NULL,   -- page, host (robots.txt), sitemap, rights, probe (does any host answer?), picture,
+                                       -- icon or missing (what is answered where there is no page?)
     outcome        VARCHAR NOT NULL,
     status         SMALLINT,
     detail         VARCHAR,

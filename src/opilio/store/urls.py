@@ -146,10 +146,18 @@ _RETRY_ORIGINS = """
     UPDATE origins SET state = 'ok', failures = 0, problem = NULL, met = NULL, robots_status = NULL WHERE state <> 'ok'
 """
 _RETRY_ONCE = f"UPDATE origins SET state = 'slow', failures = ? WHERE state = 'bad' AND problem IN ({_PASSING})"
-_QUEUED_OF_HOSTS = "SELECT oid, topic FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
-_LOCKED_OF_HOSTS = """
+# Beginnings of URLs are without a scheme.
+_BEGINS_SO = """
+    len(list_filter($2::VARCHAR[], lambda start: starts_with(substr(url, strpos(url, '://') + 3), start))) > 0
+"""
+_QUEUED_AND_LOCKED = f"""
+    SELECT oid, topic FROM crawl
+    WHERE state = 'waiting' AND (sid IN (SELECT unnest($1::INTEGER[])) OR {_BEGINS_SO})
+"""
+_LOCKED_OF_HOSTS = f"""
     SELECT oid, topic, oid IN (SELECT oid FROM pages)
-    FROM crawl WHERE state = 'dropped' AND outcome = 'locked-domain' AND sid IN (SELECT unnest(?::INTEGER[]))
+    FROM crawl WHERE state = 'dropped' AND outcome = 'locked-domain' AND sid IN (SELECT unnest($1::INTEGER[]))
+      AND NOT {_BEGINS_SO}
 """
 _GIVEN_UP_OF_ORIGINS = f"""
     SELECT oid, topic, oid IN (SELECT oid FROM pages) AS is_stored
@@ -348,18 +356,25 @@ def requeue_pages(store: Store, oids: Sequence[int]) -> list[tuple[int, int]]:
     return found
 
 
-def drop_locked(store: Store, sids: Sequence[int], held: Iterable[int] = ()) -> list[tuple[int, int]]:
-    """Drop the queued URLs of locked hosts, except URLs that are `held`: oid and topic of each."""
+def drop_locked(
+    store: Store, sids: Sequence[int], starts: Sequence[str], held: Iterable[int] = ()
+) -> list[tuple[int, int]]:
+    """Drop the queued URLs of locked hosts, and those that begin so, except URLs that are `held`: oid and topic."""
     kept = set(held)
-    found = [(oid, topic) for oid, topic in _rows(store, _QUEUED_OF_HOSTS, [list(sids)]) if oid not in kept]
+    rows = _rows(store, _QUEUED_AND_LOCKED, [list(sids), list(starts)])
+    found = [(oid, topic) for oid, topic in rows if oid not in kept]
     if found:
         store.query(DROP_LOCKED, [[oid for oid, _ in found]], write=True)
     return found
 
 
-def requeue_unlocked(store: Store, sids: Sequence[int]) -> list[tuple[int, int, bool]]:
-    """Queue again what a lock dropped: oid, topic, and whether the page is stored and so is fetched once more."""
-    found = [(oid, topic, stored) for oid, topic, stored in _rows(store, _LOCKED_OF_HOSTS, [list(sids)])]
+def requeue_unlocked(store: Store, sids: Sequence[int], starts: Sequence[str]) -> list[tuple[int, int, bool]]:
+    """Queue again what a lock dropped of some hosts, except URLs that begin as those that are locked.
+
+    Returns oid, topic, and whether the page is stored and so is fetched once more.
+    """
+    rows = _rows(store, _LOCKED_OF_HOSTS, [list(sids), list(starts)])
+    found = [(oid, topic, stored) for oid, topic, stored in rows]
     if found:
         store.query(UNLOCK, [[oid for oid, _, _ in found]], write=True)
     return found

@@ -313,6 +313,32 @@ def _record(kind: str, record_id: str, fields: list[tuple[str, str]], content_ty
     return compressed
 
 
+_EMPTY_BLOCK = b"\x00\x00\x00\xff\xff"  # of a deflate stream: stored, not the last, no bytes
+
+
+def tombstone(length: int, removed_s: float) -> bytes:
+    """A record that says that another one was removed by request, in exactly as many bytes as that one had.
+
+    It is filled up with blocks that unpack to nothing, and a comment in the gzip header.
+    """
+    date = _warc_date(removed_s)
+    block = f"removed: by request\r\nremovedDate: {date}\r\n".encode()
+    header = {"WARC-Type": "metadata", "WARC-Record-ID": _record_id(), "WARC-Date": date}
+    header |= {"Content-Type": "application/warc-fields", "Content-Length": str(len(block))}
+    head = "WARC/1.1\r\n" + "".join(f"{name}: {value}\r\n" for name, value in header.items()) + "\r\n"
+    plain = head.encode() + block + b"\r\n\r\n"
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    data = packer.compress(plain) + packer.flush()
+    room = length - 10 - len(data) - 8
+    if room < 0:
+        raise StoreError(f"a record of {length} bytes is too small for a tombstone", "This is no file of Opilio's.")
+    blocks, rest = divmod(room, len(_EMPTY_BLOCK))
+    flags, comment = (16, b" " * (rest - 1) + b"\x00") if rest else (0, b"")
+    trailer = zlib.crc32(plain).to_bytes(4, "little") + len(plain).to_bytes(4, "little")
+    start = _GZIP_MAGIC + bytes([flags, 0, 0, 0, 0, 0, 255]) + comment
+    return start + _EMPTY_BLOCK * blocks + data + trailer
+
+
 def _header_value(text: str) -> str:
     """`text` without anything that could end a header line or split a field: such bytes are percent-encoded."""
     return _CONTROL.sub(lambda found: f"%{ord(found[0]):02X}", text)

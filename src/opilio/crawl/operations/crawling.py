@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from opilio import learn
 from opilio.crawl import history
 from opilio.crawl.ledger import MAX_NOTICES
 from opilio.crawl.operations.client import OperationClient, caller_operation
-from opilio.crawl.operations.context import Context, LiveCrawl
+from opilio.crawl.operations.context import Context, LiveCrawl, address_of
 from opilio.crawl.operations.declaration import READS, STEERS, WRITES, Meta, Route, operation
 from opilio.crawl.status import Counters, Status
 from opilio.crawl.steering import name_of_host, relock_offline
@@ -22,6 +22,7 @@ from opilio.learn.remedies import from_json
 from opilio.learn.training_data import pending_changes
 from opilio.learn.training_state import describe
 from opilio.model import Outcome
+from opilio.model.url import path_of
 from opilio.settings import ScopeSettings, Settings, override
 from opilio.settings.files import changing, write_settings
 from opilio.store import Store, urls
@@ -31,6 +32,11 @@ from opilio.store.user_questions import count_questions
 
 POINTS = 300
 HOST = Meta(description="A name such as www.example.org, which covers all names below it; or the URL of a page.")
+LOCKED = Meta(
+    description="A name such as www.example.org, which covers all names below it; or a URL with a path, which covers "
+    "all URLs that begin with it; or a list of them."
+)
+MAX_LISTED = 3
 
 
 # -- watching
@@ -277,53 +283,91 @@ def _limit_settings(max_pages: int | None, max_time_s: float | None) -> dict[str
 # -- hosts
 
 
-@caller_operation(WRITES, about={"host": HOST})
-def lock_host(client: OperationClient, host: str) -> int:
+@caller_operation(WRITES, about={"host": LOCKED})
+def lock_host(client: OperationClient, host: str | Sequence[str]) -> int:
     """Never fetch from a host again, nor from any below it, in this crawl and later ones.
 
-    Returns how many of its queued URLs were dropped.
+    A URL with a path locks all URLs that begin with it, not the host. `host` can also be a list of both. Returns how
+    many queued URLs were dropped.
     """
-    name = name_of_host(host)
     with changing(client.folder) as settings:
-        locked = settings.scope.locked_domains
-        if covering(name, locked):
+        now = settings.scope
+        domains, urls = _lockable(host)
+        new = [name for name in domains if not covering(name, now.locked_domains)]
+        new_urls = [url for url in urls if url not in now.locked_urls]
+        if not new and not new_urls:
             return 0
-        return _change_locks(client, settings, (*locked, name), f"{name} locked")["dropped"]
+        said = _listed([*new, *new_urls])
+        locks = Locks([*now.locked_domains, *new], [*now.locked_urls, *new_urls])
+        return _change_locks(client, settings, locks, f"{said} locked")["dropped"]
 
 
-@caller_operation(WRITES, about={"host": HOST})
-def unlock_host(client: OperationClient, host: str) -> int:
-    """Allow fetching from a host again. Returns how many URLs that its lock dropped are queued again."""
-    name = name_of_host(host)
+@caller_operation(WRITES, about={"host": LOCKED})
+def unlock_host(client: OperationClient, host: str | Sequence[str]) -> int:
+    """Allow fetching from a host, or from URLs that begin so, again. Returns how many URLs are queued again."""
     with changing(client.folder) as settings:
-        locked = settings.scope.locked_domains
-        by = covering(name, locked)
-        if not by:
-            raise InputError(f"{name} is not locked", "`opilio settings FOLDER` shows what is: scope.locked_domains.")
-        if by != name:
-            raise InputError(f"{name} is locked as a part of {by}", f"Unlock that: opilio host unlock FOLDER {by}")
-        free = tuple(one for one in locked if one != name)
-        return _change_locks(client, settings, free, f"{name} unlocked")["taken_up"]
+        now = settings.scope
+        domains, urls = _lockable(host)
+        for name in domains:
+            by = covering(name, now.locked_domains)
+            if not by:
+                raise InputError(f"{name} is not locked", "`opilio host lock FOLDER` lists what is.")
+            if by != name:
+                raise InputError(f"{name} is locked as a part of {by}", f"Unlock that: opilio host unlock FOLDER {by}")
+        for url in urls:
+            if url not in now.locked_urls:
+                raise InputError(f"{url} is not locked", "`opilio host lock FOLDER` lists what is.")
+        locks = Locks(
+            [one for one in now.locked_domains if one not in domains],
+            [one for one in now.locked_urls if one not in urls],
+        )
+        return _change_locks(client, settings, locks, f"{_listed([*domains, *urls])} unlocked")["taken_up"]
 
 
-def _change_locks(client: OperationClient, settings: Settings, locked: tuple[str, ...], notice: str) -> dict[str, int]:
-    """Lock these domains and no others; the crawl is notified before anyone else can change the settings."""
-    client.settings = override(settings, {"scope.locked_domains": list(locked)}, "lock")
+class Locks(NamedTuple):
+    """All domains, and beginnings of URLs, that are locked."""
+
+    domains: list[str]
+    urls: list[str]
+
+
+def _lockable(host: str | Sequence[str]) -> Locks:
+    """What a user names: hosts, and URLs with a path."""
+    locks = Locks([], [])
+    for text in [host] if isinstance(host, str) else host:
+        name = name_of_host(text)
+        url = address_of(text.strip())
+        is_host = path_of(url) == "/"
+        (locks.domains if is_host else locks.urls).append(name if is_host else url)
+    return Locks(list(dict.fromkeys(locks.domains)), list(dict.fromkeys(locks.urls)))
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) if len(names) <= MAX_LISTED else f"{len(names):,} hosts and URLs"
+
+
+def _change_locks(client: OperationClient, settings: Settings, locks: Locks, notice: str) -> dict[str, int]:
+    """Lock these and no others; the crawl is notified before anyone else can change the settings."""
+    client.settings = override(settings, _lock_settings(locks.domains, locks.urls), "lock")
     write_settings(client.folder, client.settings)
-    return client.call(_relock, list(locked), notice)
+    return client.call(_relock, locks.domains, locks.urls, notice)
+
+
+def _lock_settings(domains: Sequence[str], urls: Sequence[str]) -> dict[str, Any]:
+    return {"scope.locked_domains": list(domains), "scope.locked_urls": list(urls)}
 
 
 @operation(WRITES)
-def _relock(at: Context, domains: Sequence[str], notice: str) -> dict[str, int]:
-    """Drop the queued URLs of locked domains, and queue those again whose domain is no longer locked."""
+def _relock(at: Context, domains: Sequence[str], urls: Sequence[str], notice: str) -> dict[str, int]:
+    """Drop the queued URLs that are locked, and queue those again that are no longer locked."""
     return relock_offline(at.store, at.settings.scope)
 
 
 @_relock.live
-async def _(crawl: LiveCrawl, domains: Sequence[str], notice: str) -> dict[str, int]:
+async def _(crawl: LiveCrawl, domains: Sequence[str], urls: Sequence[str], notice: str) -> dict[str, int]:
     engine = crawl.engine
-    engine.settings = override(engine.settings, {"scope.locked_domains": list(domains)}, "lock")
-    return await engine.steering.relock(domains, notice)
+    engine.settings = override(engine.settings, _lock_settings(domains, urls), "lock")
+    return await engine.steering.relock(domains, urls, notice)
 
 
 @operation(STEERS, about={"host": HOST, "factor": Meta(ge=1, le=1000, description="1 takes a boost back.")})

@@ -1,0 +1,212 @@
+"""Rights signals: what a page says about how it may be used, in its markup and in the headers of its response.
+
+All signals are recorded. Which of them forbid keeping the page is a setting (`robots.obey_rights`). What a whole site
+says in a file is read elsewhere (`fetch/site_rights.py`).
+
+Directives addressed to us (`<meta name="opilio">`, `X-Robots-Tag: opilio: ...`) replace those addressed to everyone.
+Those for other crawlers are recorded, and do not bind us.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from opilio.analyze.markup import Markup
+from opilio.analyze.targets import Target
+from opilio.model import Right
+from opilio.model.visit import TDM_POLICY, TDM_RESERVATION
+
+OUR_NAME = "opilio"
+EVERYONE = "robots"
+ROBOTS, LICENSE = "robots", "license"
+NOAI, TDM = "noai", "tdm"
+"""In `robots.obey_rights`."""
+
+MAX_RIGHTS = 20  # of one page
+MAX_VALUE_CHARS = 300
+MAX_JSON_CHARS = 256 * 2**10
+MAX_JSON_NODES = 10_000
+
+# Directives with a value after a colon; any other word before a colon in the header is the name of a crawler.
+_WITH_VALUE = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
+_RESTRICTING = frozenset(
+    [
+        *("noindex", "nofollow", "none", "noarchive", "nocache", "nosnippet", "noimageindex", "notranslate"),
+        *("noai", "noimageai", "unavailable_after"),
+    ]
+)
+# Words of directives that restrict nothing. A meta element of another name is for a crawler if it has no other words.
+_OTHER_DIRECTIVES = frozenset({"index", "follow", "all", "archive", "max-snippet", "max-image-preview", "noodp"})
+_LICENSE_METAS = frozenset({"dc.rights", "dcterms.rights", "dcterms.license", "dc.rights.license", "license"})
+_CREATIVE_COMMONS = re.compile(r"(?:https?:)?//(?:www\.)?creativecommons\.org/(?:licenses|publicdomain)/", re.I)
+_LINK_HEADER = re.compile(r"<([^<>]*)>([^<]*)")
+_LINK_LICENSE = re.compile(r";\s*rel\s*=\s*(?:license\b|\"[^\"]*\blicense\b)", re.IGNORECASE)
+
+
+class Directives(NamedTuple):
+    """What a page asks of us: not to store it, not to follow its links, not to use it or its pictures for AI."""
+
+    noindex: bool = False
+    nofollow: bool = False
+    noai: bool = False
+    noimageai: bool = False
+
+
+def robots_header(value: str) -> list[tuple[str, str]]:
+    """The pairs of addressee and value in X-Robots-Tag headers, one on each line.
+
+    An addressee applies until the next one in the same header.
+    """
+    pairs = []
+    for line in value.splitlines():
+        addressee = EVERYONE
+        for part in line.split(","):
+            name, colon, rest = part.lower().partition(":")
+            if colon and name.strip() not in _WITH_VALUE:
+                addressee = name.strip()
+                pairs.append((addressee, rest))
+            else:
+                pairs.append((addressee, part))
+    return pairs
+
+
+def directives_for_us(pairs: Iterable[tuple[str, str]]) -> Directives:
+    """The directives that apply to us, from pairs of addressee and value."""
+    given: dict[str, set[str]] = {}
+    for addressee, value in pairs:
+        given.setdefault(addressee, set()).update(value.replace(",", " ").lower().split())
+    words = given.get(OUR_NAME, given.get(EVERYONE, set()))
+    return Directives(
+        "noindex" in words or "none" in words, "nofollow" in words or "none" in words, "noai" in words,
+        "noimageai" in words,
+    )  # fmt: skip
+
+
+def markup_rights(page: Markup, targets: Mapping[str, Target]) -> list[Right]:
+    """The signals in a page. `targets` resolves addresses as written."""
+    return [*_meta_rights(page.metas), *_licenses(page, targets)]
+
+
+def header_rights(headers: Mapping[str, str]) -> list[Right]:
+    """The signals in the headers of a response, which have lower-case names."""
+    found: dict[str, list[str]] = {}
+    for addressee, value in robots_header(headers.get("x-robots-tag", "")):
+        found.setdefault(addressee, []).append(value.strip())
+    rights = [
+        Right(ROBOTS, _fold(", ".join(values)), _of_header("X-Robots-Tag", addressee))
+        for addressee, values in found.items()
+        if _restricts(", ".join(values))
+    ]
+    rights += [Right(name, _fold(headers[name]), "header") for name in (TDM_RESERVATION, TDM_POLICY) if name in headers]
+    rights += [
+        Right(LICENSE, _fold(href), "header Link")
+        for href, rest in _LINK_HEADER.findall(headers.get("link", ""))
+        if _LINK_LICENSE.search(rest)
+    ]
+    return rights
+
+
+def reservation(directives: Directives, rights: Iterable[Right], obeyed: Collection[str]) -> str:
+    """The first signal by which a page may not be kept, of those that are obeyed; '' when it may be.
+
+    A page that says twice whether text and data mining is reserved means what its markup says.
+    """
+    if NOAI in obeyed and directives.noai:
+        return NOAI
+    if TDM in obeyed:
+        said = [right.value.strip() for right in rights if right.signal == TDM_RESERVATION]
+        if said and said[0] == "1":
+            return TDM_RESERVATION
+    return ""
+
+
+def distinct(rights: Iterable[Right]) -> list[Right]:
+    """The signals without repetitions, at most as many as one page may have."""
+    return list(dict.fromkeys(right for right in rights if right.value))[:MAX_RIGHTS]
+
+
+def _fold(text: str) -> str:
+    return " ".join(text[: 4 * MAX_VALUE_CHARS].split())[:MAX_VALUE_CHARS]
+
+
+def _of_header(header: str, addressee: str) -> str:
+    return f"header {header}" if addressee == EVERYONE else f"header {header}, to {addressee}"
+
+
+def _words(value: str) -> set[str]:
+    return {word.partition(":")[0] for word in value.replace(",", " ").lower().split()}
+
+
+def _restricts(value: str) -> bool:
+    return not _RESTRICTING.isdisjoint(_words(value))
+
+
+def _meta_rights(metas: Iterable[tuple[str, str]]) -> Iterator[Right]:
+    for name, value in metas:
+        if name in (TDM_RESERVATION, TDM_POLICY):
+            yield Right(name, _fold(value), "meta")
+        elif name in _LICENSE_METAS:
+            yield Right(LICENSE, _fold(value), f"meta {name}")
+        elif name and name[0] != "@" and _is_for_crawlers(name, value) and _restricts(value):
+            yield Right(ROBOTS, _fold(value), f"meta {_fold(name)}")
+
+
+def _is_for_crawlers(name: str, value: str) -> bool:
+    """Whether a meta element is for us, or, by its words, for some other crawler."""
+    if name in (EVERYONE, OUR_NAME):
+        return True
+    return len(value) <= MAX_VALUE_CHARS and _words(value) <= _RESTRICTING | _OTHER_DIRECTIVES
+
+
+def _licenses(page: Markup, targets: Mapping[str, Target]) -> Iterator[Right]:
+    for relation in page.relations:
+        if LICENSE in relation.rel.split():
+            yield _license(relation.href, "link rel=license", targets)
+    if page.mentions_license:
+        for link in page.links:
+            if LICENSE in link.rel.lower().split():
+                yield _license(link.href, "a rel=license", targets)
+            elif _CREATIVE_COMMONS.match(link.href):
+                yield _license(link.href, "a to Creative Commons", targets)
+        for value in page.license_items:
+            yield _license(value, "itemprop=license", targets)
+        for text in page.json_ld:
+            for value in _licenses_in_json(text):
+                yield _license(value, "JSON-LD", targets)
+
+
+def _license(value: str, source: str, targets: Mapping[str, Target]) -> Right:
+    """A licence is an address, or the name of one or a sentence."""
+    written = value.strip()
+    is_address = written.startswith(("http:", "https:", "/", ".")) and not any(char.isspace() for char in written)
+    return Right(LICENSE, _fold((targets[written].url if is_address else "") or written), source)
+
+
+def _licenses_in_json(text: str) -> Iterator[str]:
+    """The values of `license` anywhere in a JSON-LD document."""
+    if len(text) > MAX_JSON_CHARS:
+        return
+    try:
+        nodes: list[Any] = [msgspec.json.decode(text)]
+    except (msgspec.DecodeError, RecursionError):
+        return
+    seen = 0
+    while nodes and seen < MAX_JSON_NODES:
+        node = nodes.pop()
+        seen += 1
+        if isinstance(node, list):
+            nodes += node
+        elif isinstance(node, dict):
+            nodes += [value for key, value in node.items() if key != LICENSE and isinstance(value, (list, dict))]
+            yield from _license_values(node.get(LICENSE))
+
+
+def _license_values(value: Any) -> Iterator[str]:
+    for one in value if isinstance(value, list) else [value]:
+        named = (one.get("@id") or one.get("url") or one.get("name")) if isinstance(one, dict) else one
+        if isinstance(named, str):
+            yield named
