@@ -26,6 +26,7 @@ from opilio.store.connection import FILE_NAME, store_error, sync_folder
 from opilio.store.database import Store
 from opilio.store.invariants import forget_records
 from opilio.store.loader import WARC_END, WARC_ENDS
+from opilio.store.urls import change_states
 from opilio.store.warc import inspect, tombstone
 
 JOURNAL = "removing"
@@ -87,9 +88,10 @@ _AFTER = (
     UPDATE counters SET n = greatest(counters.n + m.n, 0)
     FROM (SELECT name, sum(n)::BIGINT AS n FROM moved GROUP BY name) m WHERE m.name = counters.name
     """,
+    change_states((UrlState.FETCHED, UrlState.FAILED), UrlState.WAITING, where="oid IN (SELECT oid FROM gone)"),
+    change_states((UrlState.WAITING,), UrlState.DROPPED, where="oid IN (SELECT oid FROM gone)"),
     f"""
-    UPDATE crawl SET state = '{UrlState.DROPPED}', outcome = '{Outcome.FORGOTTEN}', relevance = 0, priority = 0,
-        not_before = NULL
+    UPDATE crawl SET outcome = '{Outcome.FORGOTTEN}', relevance = 0, priority = 0, not_before = NULL
     WHERE oid IN (SELECT oid FROM gone)
     """,
     """
