@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo browser test slow chaos check lint types bench gate lock audit sbom docs clean
+.PHONY: help setup demo browser test slow chaos check lint types bench gate lock audit sbom docs site clean
 help:            ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 16
 
@@ -90,5 +90,9 @@ sbom: $(READY)   ## write sbom.cdx.json: what is installed, with versions and li
 docs: $(READY)   ## regenerate the reference pages from the code
 	$(BIN)/python docs/generate.py
 
+site: $(READY)   ## the documentation as a site, with a gallery of portals, in the folder site; a minute
+	$(PIP) --no-build-isolation -e '.[site]'
+	$(BIN)/python docs/build_site.py
+
 clean:           ## remove the environment and caches
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build src/*.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build site src/*.egg-info

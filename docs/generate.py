@@ -1,6 +1,6 @@
 """The reference pages, made from the code: settings, commands, outcomes and the Python interface.
 
-    python docs/generate.py            write docs/reference/*.md
+    python docs/generate.py            write docs/reference/*.md and the manual page opilio.1 (`manual.py`)
     python docs/generate.py --check    write nothing; exit with 1 when a page differs from the code
 
 Names, types, defaults and most explanations are read from the code. What the code has no words for stands in the two
@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import click
+from manual import man_page
 
 from opilio import Collection, errors, merge, settings, shared_pages, split
 from opilio.cli import aliases as cli_aliases
@@ -123,9 +124,7 @@ def cli_page() -> str:
         "page is stored.", "",
         "Aliases: " + ", ".join(f"`opilio {alias}` is `opilio {name}`" for alias, name in cli_aliases().items()) + ".",
         "",
-        "Bash completes commands, options and folders with this line in `~/.bashrc` (`zsh_source` and `fish_source` "
-        "are for the other shells):", "",
-        "```bash", 'eval "$(_OPILIO_COMPLETE=bash_source opilio)"', "```", "",
+        "`opilio completion install` has your shell complete commands, options and folders.", "",
     ]  # fmt: skip
     context = click.Context(cli)
     lines += ["```text", *(f"opilio {name}" for name in cli.list_commands(context)), "opilio --version", "```", ""]
@@ -276,7 +275,13 @@ def _default(value: object) -> str:
     return " = ..." if callable(value) else f" = {value!r}".replace("''", '""')
 
 
-PAGES = {"settings.md": settings_page, "cli.md": cli_page, "outcomes.md": outcomes_page, "python.md": python_page}
+PAGES = {
+    "settings.md": settings_page,
+    "cli.md": cli_page,
+    "outcomes.md": outcomes_page,
+    "python.md": python_page,
+    "opilio.1": man_page,
+}
 
 
 def main() -> int:

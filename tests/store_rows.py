@@ -61,6 +61,8 @@ def filled(store: Store) -> Store:
     batch.lexicon.add(1, "cycl")
     batch.page_pictures.add(1, 0, "http://host0.test/1.png", "")
     batch.pictures.add("http://host0.test/1.png", "picture", NOW_S, "ok", "image/png", 200, 100, b"x")
+    batch.sifted.add(10, "crawl.warc.gz", 4711, NOW_S, NOW_S)
+    batch.archives.add("crawl.warc.gz", 9000, "model", 0, 1, 5000, 0, 12, False, 12, 1, 1)
     batch.redirects.add(12, 13, 301)
     batch.duplicates.add(14, 3, "content")
     for kcid, pcid, name, kind in ((0, None, "", "path"), (1, 0, "investment", "path"), (2, 1, "mutual funds", "good")):

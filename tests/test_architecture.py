@@ -9,8 +9,8 @@ import opilio
 
 ROOT = Path(opilio.__file__).parent
 ORDER = [
-    "errors", "process", "registry", "settings", "model", "topics", "frontier", "fetch", "analyze", "features", "classify", "store",
-    "distill", "learn", "search", "federation", "crawl", "parts", "cluster", "lab", "evaluate", "localweb", "web", "cli", "__main__",
+    "errors", "process", "registry", "settings", "model", "topics", "frontier", "fetch", "seeds", "render", "analyze", "features", "classify", "store",
+    "distill", "learn", "search", "export", "federation", "crawl", "parts", "sift", "cluster", "integrations", "lab", "evaluate", "localweb", "web", "standing", "assistants", "cli", "__main__",
 ]  # fmt: skip
 MODULES = sorted(ROOT.rglob("*.py"))
 
@@ -96,6 +96,7 @@ SQL_ELSEWHERE = {
     "opilio.distill.focus": "the distiller of Focus is an algorithm in SQL",
     "opilio.parts": "dividing and joining collections maps one database onto others, table by table",
     "opilio.cli": "examples in help texts, and the questions of the demo",
+    "opilio.assistants.tools": "an example in the description of a tool",
     "opilio.lab": "experiments query collections as a user does",
     "opilio.crawl.collection": "an example in the docstring",
     "opilio.distill.back_links": "files of back-links are read by DuckDB, outside of any collection",

@@ -10,7 +10,8 @@ from scipy.sparse import csr_matrix
 from sklearn.svm import SVC
 
 from opilio.classify.judge import Estimate
-from opilio.classify.svm_training import TOLERANCE, error_costs, fit_hyperplane, shifted_threshold
+from opilio.classify.soft_margin import TOLERANCE
+from opilio.classify.svm_training import error_costs, fit_hyperplane, shifted_threshold
 from opilio.classify.xi_alpha import RHO, USUAL_RHO, estimate, quality
 
 Data = tuple[np.ndarray, np.ndarray]

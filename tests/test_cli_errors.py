@@ -317,7 +317,9 @@ def test_exports_that_cannot_be(collection: Collection, tmp_path: Path) -> None:
     assert_told(call("export", collection.folder, tmp_path / "no" / "x.csv"), "cannot be written")
     assert_told(call("export", collection.folder, tmp_path / "x.csv", "--columns", "url,titel"), "titel")
     assert_told(call("export", collection.folder, tmp_path / "x.csv", "--where", "titel = 1"), "titel")
-    assert_told(call("export", collection.folder, "-", "--format", "parquet"), "Parquet")
+    assert_told(
+        call("export", collection.folder, "-", "--format", "parquet"), "parquet cannot be written to standard output"
+    )
     assert not list(tmp_path.glob("*x.*"))
 
 

@@ -20,6 +20,7 @@ import pytest
 from conftest import MakeCollection, MakeTaught
 from opilio import Collection
 from opilio.lab.local_web import LocalServer
+from opilio.process import INTERRUPTED
 
 COLUMNS, ROWS = 100, 30
 CTRL_C = b"\x03"
@@ -160,20 +161,23 @@ def test_a_second_ctrl_c_does_not_wait(make_collection: MakeCollection, tmp_path
     assert collection.sql("SELECT count(*) > 0 FROM pages").rows == [(True,)]
 
 
-def test_ctrl_c_before_the_crawl_began(make_collection: MakeCollection) -> None:
+def test_ctrl_c_before_the_crawl_began(make_collection: MakeCollection, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C at any moment of the start, also while worker processes are being started, leaves no traceback."""
     collection = make_collection(["http://directory.test/"], run__workers=2, fetch__host_delay_s=0.5)
-    for wait_s in (0.25, 0.5, 0.7, 0.9):
-        terminal = Terminal("crawl", str(collection.folder))
-        try:
-            time.sleep(wait_s)
-            terminal.type(CTRL_C)
-            code = terminal.wait_for_end()
-        finally:
-            terminal.close()
-        if wait_s >= 0.5:  # before that Python itself is still starting, and ends as it likes
-            assert code in (130, -signal.SIGINT)
-            assert "Traceback" not in terminal.plain, (wait_s, terminal.plain)
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")  # names each module once it is imported: how far the start is
+    for module in ("opilio.cli.log", "opilio.model", "opilio.crawl.engine", "opilio.cluster.workers"):
+        for wait_s in (0, 0.1, 0.3):
+            terminal = Terminal("crawl", str(collection.folder))
+            try:
+                terminal.wait_for(rf" {module}\r")
+                time.sleep(wait_s)
+                terminal.type(CTRL_C)
+                code = terminal.wait_for_end()
+            finally:
+                terminal.close()
+            assert code == INTERRUPTED, (module, wait_s)
+            assert "Traceback" not in terminal.plain, (module, wait_s, terminal.plain)
+    monkeypatch.delenv("PYTHONPROFILEIMPORTTIME")
     assert Collection(collection.folder).crawl(settings={"limits.max_pages": 3, "run.workers": -1}).pages == 3
 
 

@@ -99,12 +99,14 @@ def test_training_takes_the_best_hits_if_told_to(query_only: Collection) -> None
 def test_too_few_hits_are_not_taken(query_only: Collection) -> None:
     """With two accepted pages there is no model, and nothing is changed; a confirmed page makes up for the third."""
     best, second, third = (hit["oid"] for hit in query_only.hits(3))
-    query_only.sql(f"UPDATE pages SET relevance = 0.4 WHERE oid NOT IN ({best}, {second})", write=True)
+    too_few = f"UPDATE pages SET relevance = 0.4 WHERE oid NOT IN ({best}, {second})"
+    query_only.sql(too_few, write=True)
     before = query_only.pending()
     with pytest.raises(InputError, match="too few stored pages match"):
         query_only.train(take_hits=True)
     assert names(query_only, "hit") == [] and query_only.pending() == before
     query_only.feedback(next(hit["url"] for hit in query_only.hits() if hit["oid"] == third), "relevant")
+    query_only.sql(too_few, write=True)  # what is like the confirmed page was judged again
     assert query_only.train(take_hits=True) == 1
     assert len(names(query_only, "hit")) == 2
 

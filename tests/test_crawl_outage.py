@@ -22,10 +22,19 @@ HOSTS, PAGES = 12, 8
 WORDS = ["owl", "nest", "tree", "wing", "feather", "hunt", "night", "mouse", "forest", "barn", "moon", "claw"]
 
 
-def visit(oid: int, host: str, outcome: Outcome, started_s: float, kind: LeaseKind = LeaseKind.PAGE) -> Visit:
+def visit(
+    oid: int,
+    host: str,
+    outcome: Outcome,
+    started_s: float,
+    kind: LeaseKind = LeaseKind.PAGE,
+    *,
+    looked_up: bool = False,
+) -> Visit:
     """A request that ended."""
     status = 200 if outcome is Outcome.OK else 0
-    return Visit(Lease(oid, f"http://{host}.test/{oid}", kind), Fetch(outcome, status, started_s=started_s))
+    fetch = Fetch(outcome, status, started_s=started_s, looked_up=looked_up)
+    return Visit(Lease(oid, f"http://{host}.test/{oid}", kind), fetch)
 
 
 # -- deciding
@@ -90,7 +99,9 @@ def test_failures_wait_for_an_answer_that_explains_them() -> None:
     early, late = visit(3, "good", Outcome.OK, 0.5), visit(4, "good", Outcome.OK, 1.5)
     assert detector.sort([early], 2.0).absorbed == [early]
     assert detector.sort([late], 2.0).absorbed == [dead, late]
-    contact = visit(5, "new", Outcome.OK, 1.6, LeaseKind.HOST)
+    picture = visit(5, "good", Outcome.OK, 1.6, LeaseKind.PICTURE)
+    assert detector.sort([picture], 2.0).absorbed == [picture]
+    contact = visit(6, "new", Outcome.OK, 1.7, LeaseKind.HOST, looked_up=True)
     assert detector.sort([contact], 2.0).absorbed == [lost, contact]
 
 

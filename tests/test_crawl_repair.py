@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import time
@@ -224,7 +225,8 @@ BREAKING = {
     "duplicates belong to a known URL": "INSERT INTO duplicates VALUES (900, 3, 'content')",
     "originals of duplicates belong to a known URL": "INSERT INTO duplicates VALUES (3, 900, 'content')",
     "judgements belong to a known URL": "UPDATE judgements SET oid = 900 WHERE oid = 11",
-    "questions belong to a known URL": "INSERT INTO questions VALUES (900, 0, now(), 'sure', 1, NULL, NULL)",
+    "questions belong to a known URL": "INSERT INTO questions VALUES (900, 0, now(), 'sure', 1, NULL, NULL, NULL)",
+    "labels belong to a known URL": "INSERT INTO labels VALUES (now(), 900, 0, 'm', 0, 'yes', '', 1, 1, false)",
     "reviews belong to a known URL": "INSERT INTO reviews VALUES (now(), 0, 900, 'yes', '')",
     "earlier links belong to a known URL": "INSERT INTO past_links VALUES (900, 3, 0, 0, '', now(), now())",
     "no page is its own duplicate": "INSERT INTO duplicates VALUES (3, 3, 'content')",
@@ -254,6 +256,14 @@ def test_every_invariant_is_checked_and_mended(copy: Path) -> None:
         assert done.after is not None
         assert wrong(done.after) == []
         assert bool(done.kept) is not is_mended, "a database whose rows can be mended stays"
+
+
+def test_a_pipe_or_a_folder_among_the_warc_files_is_no_file(copy: Path) -> None:
+    """Neither is opened, which would wait for ever for a writer: the collection is sound, and its crawl goes on."""
+    os.mkfifo(copy / "warc" / "pipe.warc.gz")
+    (copy / "warc" / "folder.warc.gz").mkdir()
+    assert wrong(verify(copy)) == []
+    assert Collection(copy).crawl(settings={"limits.max_pages": 1}).pages > 1
 
 
 def test_changes_in_the_journal_are_no_defect(copy: Path) -> None:

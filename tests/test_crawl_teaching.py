@@ -15,7 +15,7 @@ from opilio.crawl.phases import Phases
 from opilio.crawl.status import Status
 from opilio.errors import InputError, QueryError, SettingsError
 from opilio.lab.local_web import LocalServer
-from opilio.learn import training_data
+from opilio.learn import trainer, training_data
 from opilio.model import RELEVANT, TrainingReason
 from opilio.process import Child
 from opilio.settings import Settings
@@ -59,15 +59,17 @@ def test_bookmarks_become_judgements(classifier: str, make_taught: MakeTaught, s
 def test_the_first_training_is_prepared_while_its_examples_are_fetched(
     max_pages: int, make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its process starts before all examples are there, and no other is prepared; that of a crawl that ends before it can
+    """The process of a large one starts before all examples are there, and no other is prepared; that of a crawl that ends before it can
     train is ended with it."""
     collection = make_taught(run__workers=1, limits__max_pages=max_pages)
     prepared: list[tuple[Child, int]] = []
     seen: list[Status] = []
     prepare_training = learn.prepare_training
+    monkeypatch.setattr(trainer, "FEW_DOCUMENTS", 0)
 
-    def prepare(settings: Settings) -> Child:
-        child = prepare_training(settings)
+    def prepare(settings: Settings, examples: int) -> Child | None:
+        child = prepare_training(settings, examples)
+        assert child is not None
         prepared.append((child, seen[-1].pages if seen else 0))
         return child
 
@@ -159,9 +161,7 @@ def test_training_goes_on_after_a_crash(make_taught: MakeTaught, monkeypatch: py
     """A crawl that ended before its first model has it trained by the next one."""
     collection = make_taught(limits__max_pages=20)
     with monkeypatch.context() as patched:
-        patched.setattr(
-            "opilio.learn.trainer.train_in_process", lambda *_: (_ for _ in ()).throw(InputError("no power"))
-        )
+        patched.setattr("opilio.learn.trainer.train_off_loop", lambda *_: (_ for _ in ()).throw(InputError("no power")))
         status = collection.crawl()
     assert "no power" in status.model
     assert versions(collection) == []

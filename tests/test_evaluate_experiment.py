@@ -456,7 +456,7 @@ def test_without_matplotlib_tables_still_come(finished: Path, tmp_path: Path, mo
     text = write_report(ExperimentSummary(results), tmp_path).read_text("utf-8")
     assert "pip install 'opilio[evaluate]'" in text
     assert "recall@20" in text
-    with pytest.raises(InputError, match="matplotlib"):
+    with pytest.raises(SettingsError, match="matplotlib"):
         plots.draw(ExperimentSummary(results), "local", "from examples")
 
 

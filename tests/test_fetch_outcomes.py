@@ -181,7 +181,7 @@ def server() -> Iterator[WebServer]:
         ("/", Outcome.OK, ""),
         ("/no-content", Outcome.OK, ""),
         ("/until-close", Outcome.OK, ""),
-        ("/unchanged", Outcome.NOT_MODIFIED, ""),
+        ("/unchanged", Outcome.BROKEN, "named no version"),
         ("/302-none", Outcome.BAD_REDIRECT, "no Location"),
         ("/302-bad", Outcome.BAD_REDIRECT, "javascript"),
         ("/300", Outcome.BAD_REDIRECT, "status 300"),

@@ -49,6 +49,27 @@ def test_both_families_are_asked() -> None:
     assert {kind for _, kind in server.asked} == {"A", "AAAA"}
 
 
+def test_a_forgotten_name_is_asked_for_again() -> None:
+    """A name that must be looked up again is asked of a server, though its answer would live for long, here and in
+    c-ares: else nobody would notice that the name servers are down."""
+
+    async def run(server: DnsServer) -> list[DnsAnswer]:
+        resolver = Resolver([server.address], timeout_s=0.1)
+        try:
+            found = [await resolver.resolve("a.example")]
+            server.silent = True
+            resolver.forget("a.example")
+            found.append(await resolver.resolve("a.example"))
+            server.silent = False
+            return [*found, await resolver.resolve("b.example")]
+        finally:
+            resolver.close()
+
+    with DnsServer({"a.example": (3600, ["93.184.216.34"]), "b.example": (3600, ["93.184.216.35"])}) as server:
+        before, during, after = asyncio.run(run(server))
+    assert before.addresses and not during.addresses and after.addresses
+
+
 def test_next_server_answers_for_a_dead_one() -> None:
     """A server that stays silent costs its timeout, then the next one is asked."""
     zone = {"a.example": (60, ["93.184.216.34"])}

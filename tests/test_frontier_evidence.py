@@ -24,20 +24,26 @@ from opilio.frontier import (
     link_memory,
     make_strategy,
 )
-from opilio.frontier.link_evidence import FEATURES, NEAR, PRIOR_PAGES, LinkEvidence
+from opilio.frontier.link_evidence import DEAD_TRUST, FEATURES, LIKELY_DEAD, NEAR, PRIOR_DEAD, PRIOR_PAGES, LinkEvidence
 from opilio.frontier.link_words import CAUTION, WordOdds
 from opilio.frontier.strategies import KnownDocument, RejudgedPages
-from opilio.model import Document, Link, Outcome, Region
+from opilio.frontier.url_forms import url_form
+from opilio.model import Document, Judgement, Link, Outcome, Region
 from opilio.settings import Settings, override
 
 KEYWORDS = (7, 11)
+
+
+def url_of(oid: int) -> str:
+    """One of three hosts, two folders and four forms."""
+    return f"http://h{oid % 3}.example/d{oid % 2}/{oid}{('', '.html', '?q=1', '~')[oid % 4]}"
 
 
 def page(links: list[tuple[int, list[int], list[int], Region]]) -> Document:
     """A document whose links lead to some oids, with words in them and around them."""
     return Document(
         "", "", "", "", "", "",
-        [Link(f"http://h{oid % 3}.example/d{oid % 2}/{oid}", oid, "", "", region, at) for at, (oid, _, _, region) in enumerate(links)],
+        [Link(url_of(oid), oid, "", "", region, at) for at, (oid, _, _, region) in enumerate(links)],
         b"", b"", [], 0, b"",
         link_words=np.array([word for _, inner, outer, _ in links for word in (*inner, *outer)], "<u4").tobytes(),
         link_words_in=bytes(len(inner) for _, inner, _, _ in links),
@@ -58,6 +64,7 @@ class Plain:
     def __init__(self) -> None:
         self.pages: list[tuple[float, int, list[tuple[int, list[int], list[int], Region]]]] = []
         self.worth: dict[int, float] = {}
+        self.dead: set[int] = set()
         self.seen: list[tuple[set[int], float]] = []
         self.led_to_known: list[tuple[set[int], float]] = []
 
@@ -125,7 +132,22 @@ class Plain:
             "folder": self.mean_of([w for other, w in self.worth.items() if other in met and other % 6 == oid % 6]),
             "steps from the topic": float(min(self.pages[parent][1] for parent, _ in found)),
             "embedding similarity": 0.0,  # there are no word vectors here: tests/test_frontier_similarity.py has some
+            "likely dead": float(self.death(oid, met, [parent for parent, _ in found]) > LIKELY_DEAD),
         }
+
+    def death(self, oid: int, met: set[int], parents: list[int]) -> float:
+        """The probability that a URL is dead."""
+        known = self.worth.keys()
+        usual = (1.0 + len(self.dead)) / (2.0 + len(known))
+        base = math.log(usual / (1.0 - usual))
+        alike = [other for other in known & met if url_form(url_of(other)) == url_form(url_of(oid))]
+        linked = [other for parent in parents for other in {link[0] for link in self.pages[parent][2]} & known]
+        odds = base
+        for record in (alike, [other for other in alike if other % 3 == oid % 3], linked):
+            dead = sum(other in self.dead for other in record)
+            alive = len(record) - dead + PRIOR_DEAD * (1.0 - usual)
+            odds += DEAD_TRUST * (math.log((dead + PRIOR_DEAD * usual) / alive) - base)
+        return 1.0 / (1.0 + math.exp(-odds))
 
     def children(self, parent: int) -> list[float]:
         """The worth of the known targets of a page; each counts once."""
@@ -161,6 +183,13 @@ class Both:
         self.met |= {other for other in oids if other not in plain.worth}
         evidence.add_page(oid, worth or 0.0, steps, page(page_links), oids, [other % 3 for other in oids])
 
+    def find_dead(self, oid: int) -> None:
+        """There is no page."""
+        self.know(oid, 0.0)
+        self.plain.dead.add(oid)
+        self.visited.append(oid)
+        self.evidence.settle(oid, 0.0, is_dead=True)
+
     def know(self, oid: int, worth: float) -> None:
         leading = [link for _, _, found in self.plain.pages for link in found if link[0] == oid]
         self.said[oid] = {word for _, inner, outer, _ in leading for word in (*inner, *(-w for w in outer))}
@@ -191,7 +220,7 @@ class Both:
         frontier, _ = make_frontier({})
         host = frontier.host("h.example")
         host.sid = target % 3
-        url = QueuedUrl(target, f"http://h{target % 3}.example/d{target % 2}/{target}", host, 0, 1, 0.0)
+        url = QueuedUrl(target, url_of(target), host, 0, 1, 0.0)
         self.evidence.hand_over(oid, target, url)
         self.evidence.forget(oid)
         if oid in self.met:
@@ -253,19 +282,23 @@ def test_links_to_a_url_that_redirects_to_a_known_page_learn_from_it() -> None:
 
 
 @settings(max_examples=100)
-@given(visits, st.sets(st.integers(0, 7)), st.sampled_from([1, 3, 16]))
+@given(visits, st.sets(st.integers(0, 7)), st.sampled_from([1, 3, 16]), st.sets(st.integers(0, 7)))
 def test_features_are_what_their_definitions_say(
     happened: list[tuple[int, float, int, list]],  # type: ignore[type-arg]
     asked: set[int],
     pending: int,
+    dead: set[int],
 ) -> None:
-    """Pages come in any order, link to each other, to themselves, and to the same page twice; after some of them the
-    features of their targets are computed, which need not wait until all samples are learned from."""
+    """Pages come in any order, link to each other, to themselves, and to the same page twice, and some are dead; after
+    some of them the features of their targets are computed, which need not wait until all samples are learned from."""
     both = Both()
     with patch.multiple(link_memory, MAX_PENDING_SAMPLES=pending, KNOWN_PER_PENDING=1):
         for at, (oid, worth, steps, page_links) in enumerate(happened):
             if oid not in both.visited:
-                both.visit(oid, worth, steps, page_links)
+                if at in dead:
+                    both.find_dead(oid)
+                else:
+                    both.visit(oid, worth, steps, page_links)
             if at in asked:
                 both.evidence.grown()
     both.check()
@@ -374,6 +407,35 @@ def test_a_url_given_up_unseen_teaches_nothing() -> None:
     np.testing.assert_array_equal(evidence.features([2]), before)
     evidence.settle(2, 0.0)
     assert not evidence.knows(2)
+
+
+@pytest.mark.parametrize("without", [[], ["likely dead"]])
+def test_urls_of_a_form_that_is_dead_come_last(without: list[str]) -> None:
+    """After twenty dead links of one form, a link of that form on a relevant page comes behind a link of a form that
+    answers on a page that is not; `explain` says why. Without this piece of evidence it is the other way round."""
+    order = AllEvidence(override(Settings(), {"frontier.evidence_without": without}).frontier)
+    host = make_frontier({})[0].host("h.example")
+
+    def visit(oid: int, relevance: float, urls: dict[int, str]) -> None:
+        document = page([(other, [], [], Region.MAIN) for other in urls])
+        document.links[:] = [Link(url, 0, "", "", Region.MAIN, at) for at, url in enumerate(urls.values())]
+        judgement = Judgement(0, True, relevance)
+        order.settle(oid, relevance)
+        order.observe(QueuedUrl(oid, "", host, 0, 1, 0.0), judgement, document, list(urls), [0] * len(urls))
+
+    visit(0, 0.2, {oid: f"http://h.example/old/{oid}.cgi" for oid in range(1, 21)})
+    visit(21, 0.2, {oid: f"http://h.example/new/{oid}.html" for oid in range(22, 42)})
+    for oid in range(1, 21):
+        order.settle_dead(oid)
+    for oid in range(22, 42):
+        order.settle(oid, 0.0)
+    visit(50, 1.0, {51: "http://h.example/old/51.cgi"})
+    visit(52, 0.1, {53: "http://h.example/new/53.html"})
+    queued = [QueuedUrl(oid, "", host, 0, 1, 0.0) for oid in (51, 53)]
+    priorities = order.reprioritise(queued)
+    assert priorities is not None and (priorities[0] < priorities[1]) == (not without)
+    assert priorities == pytest.approx(order.priorities(queued))
+    assert (order.explain(51)["likely dead"] < -10) == (not without) and order.explain(53)["likely dead"] == 0
 
 
 def test_evidence_can_be_left_out() -> None:

@@ -67,6 +67,8 @@ def test_evidence_is_the_same_after_a_restart(
     was, now = before.evidence.features(oids), after.evidence.features(oids)
     for at, name in enumerate(FEATURES):
         np.testing.assert_allclose(now[:, at], was[:, at], rtol=1e-4, atol=1e-5, err_msg=name)
+    assert after.evidence.memory.usually_dead == before.evidence.memory.usually_dead
+    assert after.evidence.memory.forms.good.values.sum() == before.evidence.memory.forms.good.values.sum()
 
 
 def test_only_the_latest_pages_are_told(make_collection: MakeCollection) -> None:

@@ -13,7 +13,7 @@ import pytest
 from learn_webs import OTHERS, documents, hierarchy
 from opilio.classify import TrainingSet
 from opilio.features.classifier_input import TextReader
-from opilio.learn import gather, train_in_process
+from opilio.learn import gather, train_off_loop, trainer
 from opilio.process import NICENESS, start
 from opilio.settings import Settings
 from opilio.store import Batch, Store
@@ -21,8 +21,9 @@ from opilio.topics import default_others
 
 
 @pytest.mark.parametrize(("version", "niceness"), [(1, 0), (2, NICENESS)])
-def test_only_the_first_model_is_in_a_hurry(version: int, niceness: int) -> None:
+def test_only_the_first_model_is_in_a_hurry(version: int, niceness: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A crawl waits for its first model; later ones must not take the processors from it."""
+    monkeypatch.setattr(trainer, "FEW_DOCUMENTS", 0)
     training = TrainingSet(hierarchy("Owls"), tuple(documents(1, "owl", 4, owl=0.2)), OTHERS)
     seen: set[int] = set()
     watchers: list[threading.Thread] = []
@@ -37,11 +38,22 @@ def test_only_the_first_model_is_in_a_hurry(version: int, niceness: int) -> None
         watchers.append(threading.Thread(target=look))
         watchers[0].start()
 
-    trained = train_in_process(training, Settings(), version, watch)
+    trained = train_off_loop(training, Settings(), version, watch)
     watchers[0].join()
     own = os.getpriority(os.PRIO_PROCESS, 0)
     assert trained.version == version
     assert max(seen) == min(19, own + niceness)
+
+
+def test_few_documents_are_learned_without_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model is that of a process, and neither a process is started nor scikit-learn imported for it."""
+    training = TrainingSet(hierarchy("Owls"), tuple(documents(1, "owl", 4, owl=0.2)), OTHERS)
+    processes: list[subprocess.Popen[bytes]] = []
+    here = train_off_loop(training, Settings(), 1, processes.append)
+    assert not processes
+    monkeypatch.setattr(trainer, "FEW_DOCUMENTS", 0)
+    assert train_off_loop(training, Settings(), 1, processes.append).model == here.model
+    assert len(processes) == 1
 
 
 def test_training_ends_with_its_engine() -> None:

@@ -19,10 +19,12 @@ import warcio
 from click.testing import CliRunner
 
 from opilio import Collection
+from opilio.analyze.rights import Directives, reservation
 from opilio.cli import cli
 from opilio.crawl.verification import verify
 from opilio.errors import CollectionBusy, InputError, SettingsError
-from opilio.fetch.site_rights import PATHS
+from opilio.fetch.site_rights import PATHS, TDMREP_PATH, SiteRights
+from opilio.model import Right
 from opilio.settings import Settings, override
 from running_crawls import running, wait_for
 
@@ -39,6 +41,8 @@ class RightsServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Handler)
         self.pages = pages
         self.log: list[str] = []
+        self.moved: dict[str, str] = {}
+        """Where a URL is redirected to."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -48,7 +52,9 @@ class Handler(BaseHTTPRequestHandler):
         name = f"{self.headers['Host']}{self.path}"
         self.server.log.append(name)
         body, headers = self.server.pages.get(name, ("", []))
-        self.send_response(200 if name in self.server.pages else 404)
+        if name in self.server.moved:
+            headers = [("Location", self.server.moved[name])]
+        self.send_response(301 if name in self.server.moved else 200 if name in self.server.pages else 404)
         for header in [("Content-Type", "text/html; charset=utf-8"), *headers]:
             self.send_header(*header)
         self.send_header("Content-Length", str(len(body.encode())))
@@ -183,6 +189,62 @@ def test_what_is_obeyed_is_not_kept(tmp_path: Path, obeyed: list[str], refused: 
     assert not [path for path in refused if f"{path.replace('/', '')}alpha".encode() in bodies]
     if obeyed == ["noai"]:
         assert "http://a.test/behind" not in outcomes, "links of a page that reserves its rights are not followed"
+    assert verify(collection.folder).defects == 0
+
+
+RULES = [
+    {"location": "/open/secret/", "tdm-reservation": 1},
+    {"location": "/open/", "tdm-reservation": 0, "tdm-policy": "https://a.test/unused"},
+    {"location": "/list/*.jpg$", "tdm-reservation": 1},
+    {"location": "/wrong/", "tdm-reservation": 2},
+    {"location": "/true/", "tdm-reservation": True},
+    {"location": "/none/"},
+    {"location": "/%7Ejo/foo-%24", "tdm-reservation": 1},
+    {"location": "/caf\u00e9/", "tdm-reservation": 1, "tdm-policy": "https://a.test/p"},
+    {"location": "/" + "*a" * 30 + "$", "tdm-reservation": 1},
+    {"location": "/wrong", "tdm-reservation": 1},
+    {"location": "/Case", "tdm-reservation": 1},
+]
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/open/secret/x", "1"), ("/open/x", "0"),  # the first that matches, not the longest
+        ("/list/a/b.jpg", "1"), ("/list/b.jpg?x=1", ""), ("/list/b.jpgx", ""),
+        ("/wrong/x", ""), ("/wrong-x", "1"), ("/true/x", ""), ("/none/x", ""),  # a wrong value says nothing
+        ("/~jo/foo-$1", "1"), ("/%7ejo/foo-%24", "1"), ("/~jo/foo-", ""),
+        ("/caf%C3%A9/x", "1"), ("/caf%c3%a9/x", "1"), ("/a" * 9 + "/other", "1"), ("/case", ""), ("/", ""),
+    ],
+)  # fmt: skip
+def test_rules_of_tdmrep_are_those_of_its_report(path: str, said: str) -> None:
+    """The first rule that matches counts; spellings of a path are one; values other than 0 and 1 say nothing; a policy
+    is recorded where something is reserved."""
+    site = SiteRights("Opilio/1", ["tdm"])
+    site.read(TDMREP_PATH, json.dumps(RULES))
+    url = f"http://a.test{path}"
+    assert [one.value for one in site.rights(url) if one.signal == "tdm-reservation"] == ([said] if said else [])
+    assert site.allows(url) == (said != "1")
+    assert any(one.signal == "tdm-policy" for one in site.rights(url)) == path.lower().startswith("/caf%c3")
+
+
+def test_wrong_values_in_a_page_say_nothing() -> None:
+    """A meta element with a value that TDMRep does not know leaves the header in force; a right one overrides it."""
+    header = Right("tdm-reservation", "1", "header")
+    for value, expected in (("2", "tdm-reservation"), ("yes", "tdm-reservation"), ("0", ""), ("1", "tdm-reservation")):
+        assert reservation(Directives(), [Right("tdm-reservation", value, "meta"), header], ["tdm"]) == expected
+
+
+def test_files_of_rights_are_found_behind_redirects(tmp_path: Path) -> None:
+    """A site may keep its file elsewhere; the redirect is followed, politely, and what the file says is obeyed."""
+    pages = {name: page for name, page in SITE.items() if "well-known" not in name}
+    pages["a.test/tdm.json"] = SITE["a.test/.well-known/tdmrep.json"]
+    with served(pages) as server:
+        server.moved["a.test/.well-known/tdmrep.json"] = "/tdm.json"
+        collection = make(tmp_path, server, ["http://a.test/"], robots__obey_rights=["tdm"])
+        collection.crawl()
+        assert "a.test/site/x" not in server.log and "a.test/tdm.json" in server.log
+    assert ("http://a.test/site/x", "rights-reserved") in collection.sql("SELECT url, outcome FROM crawl").rows
     assert verify(collection.folder).defects == 0
 
 

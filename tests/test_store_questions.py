@@ -38,11 +38,16 @@ class Made:
         self.store = crawl.fill(Store.create(folder))
         with self.store.writing() as to:
             to.execute(f"UPDATE crawl SET numtries = 0 WHERE oid >= {PAGES}")
-            to.execute(
-                "INSERT INTO crawl SELECT oid + 1000, 'http://gone.test/', 0, sid, topic, 0, NULL, 0, 'failed', 'dns-failed', "
-                "1, 0, 0, NULL, found, lastvisited FROM crawl LIMIT 1"
-            )
-            to.execute("INSERT INTO seeds VALUES ('http://gone.test/', 0, 'given', '', NULL)")
+            for number, url, outcome in (
+                (1000, "http://gone.test/", "dns-failed"),
+                (1001, "http://shell.test/", "needs-javascript"),
+            ):
+                to.execute(
+                    "INSERT INTO crawl SELECT oid + $1, $2, 0, sid, topic, 0, NULL, 0, 'failed', $3, "
+                    "1, 0, 0, NULL, found, lastvisited FROM crawl LIMIT 1",
+                    [number, url, outcome],
+                )
+            to.execute("INSERT INTO seeds VALUES ('http://gone.test/', 0, 'given', '', NULL, NULL)")
             self.seen = [BEGAN + datetime.timedelta(seconds=draw.randrange(10_000)) for _ in self.links]
             to.executemany(
                 "INSERT INTO links VALUES (?, ?, ?, ?, ?, '', 'main', 0, 'a', false, ?)",

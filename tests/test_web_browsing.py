@@ -290,3 +290,19 @@ def test_a_portal_does_not_show_what_is_half_made(tmp_path: Path) -> None:
 
     merge(tmp_path / "both", [one, two], on_progress=look)
     assert shown == {"one", "two"} and Shelf(tmp_path).names() == ["both", "one", "two"]
+
+
+def test_feed_readers_find_the_newest_relevant_pages(portal: Portal, collection: Collection) -> None:
+    """Every page of a collection names its feed, which is well-formed for feedparser and has its own address."""
+    import feedparser
+
+    newest = collection.sql("SELECT url FROM collection WHERE relevant ORDER BY visited DESC, url LIMIT 50").rows
+    assert f'href="/c/{NAME}/atom.xml"' in portal.get(f"/c/{NAME}/")[1]
+    for path, version in (("feed", "atom10"), ("atom.xml", "atom10"), ("rss.xml", "rss20")):
+        read = feedparser.parse(f"{portal.address}/c/{NAME}/{path}")
+        assert read.status == 200
+        assert not read.bozo, read.get("bozo_exception")
+        assert read.version == version
+        assert [(entry.link,) for entry in read.entries] == newest
+        assert f"{portal.address}/c/{NAME}/" in [link.href for link in read.feed.links]
+    assert portal.get(f"/c/{NAME}/other.xml")[0] in (400, 404, 422)

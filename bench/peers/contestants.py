@@ -74,6 +74,7 @@ ALL_PEERS = (
     Peer("Scrapy, breadth-first", "scrapy", ("--order", "breadth-first")),
     Peer("Scrapy, keywords", "scrapy", ("--order", "keywords")),
     Peer("crawl4ai, best-first", "crawl4ai", ("--order", "best-first")),
+    Peer("crawl4ai, adaptive", "crawl4ai", ("--order", "adaptive")),
     Peer("ByteCrawl, Shark-Search", "bytecrawl", ("--order", "shark-search")),
     Peer("trafilatura", "trafilatura"),
 )

@@ -1,4 +1,8 @@
-"""crawl4ai without a browser: its HTTP strategy, deep crawl over all hosts, breadth-first or best-first by keywords."""
+"""crawl4ai without a browser: its HTTP strategy.
+
+A deep crawl over all hosts, breadth-first or best-first by keywords; or its adaptive crawler, which follows the links
+of one site at a time, chosen by their words and previews, and is not allowed to stop before the pages are used up.
+"""
 
 import argparse
 import asyncio
@@ -11,7 +15,7 @@ import aiohttp
 
 os.environ["CRAWL4AI_NO_CLOUD_NOTICE"] = "1"
 
-from crawl4ai import AsyncWebCrawler, CacheMode, CrawlerRunConfig, HTTPCrawlerConfig
+from crawl4ai import AdaptiveConfig, AdaptiveCrawler, AsyncWebCrawler, CacheMode, CrawlerRunConfig, HTTPCrawlerConfig
 from crawl4ai.async_crawler_strategy import AsyncHTTPCrawlerStrategy
 from crawl4ai.deep_crawling import BestFirstCrawlingStrategy, BFSDeepCrawlStrategy, DeepCrawlStrategy
 from crawl4ai.deep_crawling.scorers import KeywordRelevanceScorer
@@ -59,6 +63,23 @@ async def crawl(seed: str, strategy: DeepCrawlStrategy) -> int:
     return count
 
 
+async def adapt(seeds: list[str], pages: int, query: str) -> int:
+    """Digest one start page after the other until so many pages were crawled."""
+    count = 0
+    strategy = AsyncHTTPCrawlerStrategy(HTTPCrawlerConfig(verify_ssl=False))
+    async with AsyncWebCrawler(crawler_strategy=strategy) as crawler:
+        for seed in seeds:
+            config = AdaptiveConfig(
+                confidence_threshold=1.0, saturation_threshold=1.0, min_gain_threshold=0.0,
+                max_depth=pages, max_pages=pages - count,
+            )  # fmt: skip
+            found = await AdaptiveCrawler(crawler, config).digest(seed, query)
+            count += len(found.crawled_urls)
+            if count >= pages:
+                break
+    return count
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     starts = parser.add_mutually_exclusive_group(required=True)
@@ -66,11 +87,15 @@ def main() -> None:
     starts.add_argument("--seeds", type=Path, help="file with URLs; breadth-first takes the first only")
     parser.add_argument("--proxy", required=True)
     parser.add_argument("--pages", type=int, required=True)
-    parser.add_argument("--order", choices=["breadth-first", "best-first"], default="breadth-first")
+    parser.add_argument("--order", choices=["breadth-first", "best-first", "adaptive"], default="breadth-first")
     parser.add_argument("--keywords", default="", help="separated by spaces")
     options = parser.parse_args()
     use_proxy(options.proxy)
+    os.environ["http_proxy"] = options.proxy  # previews of links are fetched by another library
     seeds = [options.seed] if options.seed else options.seeds.read_text().split()
+    if options.order == "adaptive":
+        print(json.dumps({"pages": asyncio.run(adapt(seeds, options.pages, options.keywords))}))
+        return
     if options.order == "best-first":
         strategy = best_first(seeds, options.pages, options.keywords.split())
     else:

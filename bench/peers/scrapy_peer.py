@@ -15,9 +15,10 @@ from scrapy.exceptions import CloseSpider
 COUNTS = {"pages": 0, "links": 0}
 # Tuned for speed, as its documentation on broad crawls says; each was tried and kept when it helped.
 SETTINGS = {
-    "LOG_LEVEL": "ERROR",
+    "LOG_LEVEL": "CRITICAL",
     "REACTOR_THREADPOOL_MAXSIZE": 20,
     "COOKIES_ENABLED": False,
+    "DOWNLOAD_HANDLERS": {"ftp": None, "file": None, "s3": None},  # else it looks up names of ftp servers
     "RETRY_ENABLED": False,
     "TELNETCONSOLE_ENABLED": False,
     "AJAXCRAWL_ENABLED": False,

@@ -35,6 +35,7 @@ def main() -> None:
     pages = given.pages or (200 if given.quick else 1000)
     with tempfile.TemporaryDirectory() as temporary:
         folder = given.folder or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
         with LocalServer(build("full")) as server:
             make_collection(folder / "collection", server.web, server, RELEVANT_SHARE * pages, WAITING)
         collection, site = Collection(folder / "collection"), folder / "site"

@@ -38,7 +38,7 @@ from opilio.lab.local_web import LocalServer
 ROOT = Path(__file__).parents[2]
 TOPICS = ["cryptography", "data compression", "machine learning/clustering", "statistics"]
 TURN_S = 0.01
-STAGES = ("fingerprint", "gather", "with_crawled_pages", "train_in_process", "store_model")
+STAGES = ("fingerprint", "gather", "with_crawled_pages", "train_off_loop", "store_model")
 
 
 class Probe:

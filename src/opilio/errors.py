@@ -11,6 +11,8 @@ OpilioError                 base of all; `hint` says what to do next
 +-- QueryError              a SQL statement or policy that the database rejects
 """
 
+from __future__ import annotations
+
 
 class OpilioError(Exception):
     """Something the user can act on; shown as one line and a `hint:` line, never as a traceback."""
@@ -43,6 +45,29 @@ class StoreError(CollectionError):
 
 class QueryError(OpilioError):
     """A SQL statement, or the ORDER BY of a policy, that the database rejects."""
+
+
+def not_installed(package: str, user: str, extra: str = "", otherwise: str = "") -> SettingsError:
+    """The error for a package that a part of Opilio uses and that is not installed, with the command that installs it.
+
+    `user` says what needs it; without an `extra` the package itself is installed. `otherwise`, a sentence, says what
+    else can be done.
+    """
+    command = install_command(extra) if extra else f"pip install {package}"
+    return SettingsError(
+        f"{package} is not installed, which {user} needs", f"{command}. {otherwise}" if otherwise else command
+    )
+
+
+def install_command(extra: str) -> str:
+    """The command that adds an extra to this installation, by the program that made it: pip, pipx or uv."""
+    import sys  # noqa: PLC0415  (errors are among the first modules that are loaded, before Ctrl-C is caught)
+    from pathlib import Path  # noqa: PLC0415
+
+    named, place = f"'opilio[{extra}]'", Path(sys.prefix)
+    if (place / "pipx_metadata.json").exists():
+        return f"pipx install --force {named}"
+    return f"uv tool install {named}" if (place / "uv-receipt.toml").exists() else f"pip install {named}"
 
 
 def describe_error(error: BaseException) -> str:

@@ -44,7 +44,8 @@ class Registry(Generic[T]):
             return self._factories[name]
         near = difflib.get_close_matches(name, self._factories, n=1)
         did_you_mean = f"Did you mean {near[0]!r}? " if near else ""
-        raise SettingsError(f"unknown {self.kind} {name!r}", f"{did_you_mean}Known: {', '.join(sorted(self))}.")
+        kind = self.kind.replace("_", " ")
+        raise SettingsError(f"unknown {kind} {name!r}", f"{did_you_mean}Known: {', '.join(sorted(self))}.")
 
     def __iter__(self) -> Iterator[str]:
         self._load_entry_points()

@@ -9,9 +9,11 @@ Invariants, however broken or hostile the bytes are:
 
 `Analyzer` (`analyzer.py`) determines the format of a page and picks its *reader* (`formats.py`, where further formats
 plug in). A reader turns bytes into *content*: title, text and links (`content.py`). The reader of HTML (`html.py`) has
-the page parsed and rendered as text (`markup.py`, the only module that knows the parser library) and reads the
+the page parsed and rendered as text (`markup.py`, the seam to the parser library) and reads the
 rendered text line by line (`layout.py`): visible text, main text, and for each link its anchor text, the text around
-it and its region. Addresses are resolved by `targets.py`. `pictures.py` recognises pictures.
+it and its region. Addresses are resolved by `targets.py`. `pictures.py` recognises pictures, `shells.py` empty pages
+whose text a script would write. `markdown.py` renders a page as Markdown instead, for people and language models; a
+crawl does not need it.
 
 The analyzer then adds what all formats share: language (`language.py`), terms (`terms.py`) and the sketch that finds
 near duplicates (`sketch.py`).

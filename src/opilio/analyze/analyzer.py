@@ -114,6 +114,7 @@ class Analyzer:
             picture=self._resolved(content.picture, content, url) if shows_picture else "",
             icon=self._resolved(content.icon, content, url),
             rights=rights,
+            needs_javascript=content.needs_javascript,
         )
 
     def _resolved(self, href: str, content: Content, url: str) -> str:

@@ -47,6 +47,8 @@ class Content:
     """Directives for crawlers: pairs of addressee ('robots' or our name) and value ('noindex, nofollow')."""
     rights: tuple[Right, ...] = ()
     """Signals about how the page may be used, those of other crawlers included."""
+    needs_javascript: bool = False
+    """Whether it is an empty shell (`shells.py`)."""
 
 
 @dataclass(frozen=True, slots=True)

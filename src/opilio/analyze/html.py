@@ -12,6 +12,7 @@ from opilio.analyze.layout import MAX_ANCHOR_CHARS, Layout, Place
 from opilio.analyze.markup import BLANK, Markup, RawLink, read_markup
 from opilio.analyze.pictures import icon_of
 from opilio.analyze.rights import EVERYONE, OUR_NAME, markup_rights
+from opilio.analyze.shells import is_empty_shell
 from opilio.analyze.targets import base_of, encode_query
 from opilio.model import Link, LinkKind, Region, normalize
 
@@ -55,6 +56,7 @@ def read_html(body: bytes, source: Source) -> Content | None:
         icon=encode_query(icon_of([(relation.rel, relation.href) for relation in page.relations]), page.charset),
         robots=tuple(pair for pair in page.metas if pair[0] in (EVERYONE, OUR_NAME)),
         rights=tuple(markup_rights(page, found.targets)),
+        needs_javascript=is_empty_shell(body, source.charset, layout.text, len(links)),
     )
 
 

@@ -23,9 +23,9 @@ CONTEXT_WORDS = 10
 _WINDOW_CHARS = 100
 """How far from a link the text around it reaches."""
 _MAX_REGIONS = 2000
-_MAX_LINK_SHARE = 0.5
+MAX_LINK_SHARE = 0.5
 """A line with a larger share of its characters inside links is navigation."""
-_MIN_MAIN_CHARS = 150
+MIN_MAIN_CHARS = 150
 """A main part with less text is an empty frame; then the whole page is used."""
 
 _DROPPED, _REST, _MAIN = range(3)  # the quality of a line as main text
@@ -75,7 +75,7 @@ class Layout:
     @property
     def main_text(self) -> str:
         """The visible text without boilerplate."""
-        for wanted, least_chars in ((_MAIN, _MIN_MAIN_CHARS), (_REST, 1)):
+        for wanted, least_chars in ((_MAIN, MIN_MAIN_CHARS), (_REST, 1)):
             lines = zip(self._lines, self._qualities, strict=True)
             kept = "\n".join([line for line, quality in lines if quality >= wanted])
             if len(kept) >= least_chars:
@@ -99,7 +99,7 @@ class Layout:
                     linked += min(spans[link][1], line_end) - next_link
                     link += 1
                     next_link = spans[link][0] if link < len(spans) else end
-                if linked > _MAX_LINK_SHARE * len(raw):
+                if linked > MAX_LINK_SHARE * len(raw):
                     worth = _DROPPED
             line = raw.strip(" ") if "  " not in raw and raw.isprintable() else _fold(raw)
             if line:

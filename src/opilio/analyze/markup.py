@@ -1,4 +1,4 @@
-"""The seam to the HTML parser: the only module that knows the library. It returns plain strings and numbers.
+"""The seam to the HTML parser. It returns plain strings and numbers; only `markdown.py` knows the library as well.
 
 The library renders a whole page as text and reports the *spans* of elements in it, all in C. The tree has to be
 prepared for this in two ways. Elements without text have no span, so links without text (images) get a BLANK, a control
@@ -27,6 +27,7 @@ MIN_WIDTH, MIN_HEIGHT = 200, 120
 """Pixels: smaller pictures in a page are decoration."""
 MAX_PICTURES = 200
 MAX_SCRIPTS = 20
+FEED_TYPES = ("application/rss+xml", "application/atom+xml")
 _LICENSE_SIGNS = (b"icense", b"creativecommons.org")
 READ_PER_LINK = 4
 """Links that are read for each one that a page may have, because repeated ones count once."""
@@ -60,7 +61,8 @@ _OTHER_BLOCKS = frozenset(
         *("fieldset", "legend", "form", "dialog", "hgroup", "search", "listing", "xmp", "marquee"),
     ]
 )
-_BLOCKS = tuple(_PLAIN_BLOCKS | _OTHER_BLOCKS)
+BLOCKS = _PLAIN_BLOCKS | _OTHER_BLOCKS
+_BLOCKS = tuple(BLOCKS)
 _ENDING_BLOCKS = _PLAIN_BLOCKS | {"body", "html"}
 _FIGURES, _FRAME = frozenset({"figure"}), frozenset({"header", "nav", "footer", "aside"})
 _MAX_ABOVE = 32
@@ -68,6 +70,22 @@ _SHADOW_HOSTS = frozenset(
     [
         *("article", "aside", "blockquote", "body", "div", "footer", "h1", "h2", "h3", "h4", "h5", "h6", "header"),
         *("main", "nav", "p", "section", "span"),
+    ]
+)
+# Where frameworks for pages that are written by scripts put them.
+_MOUNTS = ",".join(
+    [
+        *("#root", "#app", "#__next", "#__nuxt", "#___gatsby", "#react-root", "#app-root", "#ember-app", "#svelte"),
+        *(
+            "#mount",
+            "#application",
+            "#app-container",
+            "#app-mount",
+            "#q-app",
+            "app-root",
+            "[ng-app]",
+            "[data-reactroot]",
+        ),
     ]
 )
 _CELLS = ("td", "th", "button", "label")
@@ -186,6 +204,59 @@ def read_markup(body: bytes, charset: str, max_links: int, hidden_links: bool = 
     if len(links) == expected:
         page.link_spans = links
     return page
+
+
+def feed_links(body: bytes, charset: str) -> list[str]:
+    """The addresses of the feeds that a page names in its head, as written."""
+    document = _parse(body, charset)
+    return [
+        link.attr("href") or ""
+        for link in document.iter_elements("link")
+        if "alternate" in (link.attr("rel") or "").lower().split()
+        and (link.attr("type") or "").partition(";")[0].strip().lower() in FEED_TYPES
+    ]
+
+
+def shown_document(body: bytes, charset: str) -> Document:
+    """A page parsed, without what is never shown or hidden."""
+    document = _parse(body, charset)
+    _show_shadow_roots(document)
+    document.remove(_INERT)
+    document.remove(_HIDDEN)
+    return document
+
+
+@dataclass(slots=True)
+class ShellSigns:
+    """What shows whether a script writes the text of a page."""
+
+    files: int = 0
+    """Scripts that are files or modules."""
+    inline_chars: int = 0
+    """Characters of scripts in the page itself."""
+    has_mount: bool = False
+    """Whether an element that scripts usually fill is there, and all but empty."""
+    asks_for_scripts: bool = False
+    """Whether its `<noscript>` speaks of JavaScript."""
+
+
+def read_shell(body: bytes, charset: str, max_chars: int) -> ShellSigns:
+    """Read these signs; an element with at most `max_chars` characters counts as empty."""
+    document, signs = _parse(body, charset), ShellSigns()
+    for script in document.iter_elements("script"):
+        kind = (script.attr("type") or "").lower()
+        if kind and kind != "module" and "javascript" not in kind:
+            continue  # data
+        if script.attr("src") or kind == "module":
+            signs.files += 1
+        else:
+            signs.inline_chars += len(script.text)
+    signs.asks_for_scripts = any("javascript" in one.text.lower() for one in document.iter_elements("noscript"))
+    document.remove(_INERT)
+    document.remove("noscript")
+    own = [one for one in document.select("body > *") if "-" in one.tag]
+    signs.has_mount = any(len(one.text.strip()) <= max_chars for one in [*document.select(_MOUNTS), *own])
+    return signs
 
 
 def decode(body: bytes, charset: str) -> tuple[str, str]:

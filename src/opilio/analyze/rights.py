@@ -17,6 +17,7 @@ import msgspec
 
 from opilio.analyze.markup import Markup
 from opilio.analyze.targets import Target
+from opilio.fetch.site_rights import AI_TXT
 from opilio.model import Right
 from opilio.model.visit import TDM_POLICY, TDM_RESERVATION
 
@@ -113,15 +114,27 @@ def header_rights(headers: Mapping[str, str]) -> list[Right]:
 def reservation(directives: Directives, rights: Iterable[Right], obeyed: Collection[str]) -> str:
     """The first signal by which a page may not be kept, of those that are obeyed; '' when it may be.
 
-    A page that says twice whether text and data mining is reserved means what its markup says.
+    What the markup says about text and data mining counts more than the header. A value other than 0 and 1 says
+    nothing (TDMRep).
     """
     if NOAI in obeyed and directives.noai:
         return NOAI
     if TDM in obeyed:
-        said = [right.value.strip() for right in rights if right.signal == TDM_RESERVATION]
+        said = [right.value for right in rights if right.signal == TDM_RESERVATION and right.value in ("0", "1")]
         if said and said[0] == "1":
             return TDM_RESERVATION
     return ""
+
+
+def reserved_use(rights: Iterable[Mapping[str, str]]) -> str:
+    """The first stored signal by which a page reserves its use for text and data mining or AI; '' for none.
+
+    Signals are as stored: signal, value and source. Those to other crawlers by name do not count.
+    """
+    stored = [Right(one["signal"], one["value"], one["source"]) for one in rights]
+    directives = directives_for_us((_addressee(one.source), one.value) for one in stored if one.signal == ROBOTS)
+    reserved = reservation(directives, stored, (NOAI, TDM))
+    return reserved or next((one.signal for one in stored if one.signal == AI_TXT), "")
 
 
 def distinct(rights: Iterable[Right]) -> list[Right]:
@@ -135,6 +148,13 @@ def _fold(text: str) -> str:
 
 def _of_header(header: str, addressee: str) -> str:
     return f"header {header}" if addressee == EVERYONE else f"header {header}, to {addressee}"
+
+
+def _addressee(source: str) -> str:
+    """Whom a directive is for, by the source that is stored with it: `meta NAME`, or see `_of_header`."""
+    if source.startswith("meta "):
+        return source.removeprefix("meta ")
+    return source.partition(", to ")[2] or EVERYONE
 
 
 def _words(value: str) -> set[str]:

@@ -12,6 +12,7 @@ Python integers.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -66,28 +67,46 @@ _STOP_WORDS = """
     etc eg ie vs
 """
 ENGLISH_STOP_WORDS = frozenset(_STOP_WORDS.split())
-# ASCII letters in lower case; characters that are neither letters nor digits become spaces.
-_LOWERED = bytes(ord(chr(code).lower()) if code < 128 and chr(code).isalnum() else 32 for code in range(256))
+_FUNCTION_WORDS = """
+    der die das den dem des ein eine einen einem einer eines und oder aber auch nicht nur noch schon sich ist sind waren
+    wird werden wurde haben hatte von vom mit bei beim aus auf für über unter durch nach zum zur als wie wenn dass daß
+    ich sie wir ihr ihre sein seine kein keine mehr sehr hier dort
+    le la les un une du de des et ou mais pas ne ce cet cette ces qui que quoi dont où il elle ils elles nous vous leur
+    leurs sont est était être avoir avec dans par pour sur sous sans entre comme plus très aussi au aux ses sa suffit
+    el los las una unos unas del y o pero no se su sus que como más para por con sin sobre entre es fue ser está
+    lo gli uno una di da dei delle della dello nel nella sul che chi non si è sono era essere con per tra fra come più
+    anche questo questa
+    os um uma do da dos das no na nos nas em não mas também são foi ser com sem por para ao aos
+    het een de en van met voor door niet ook maar naar bij uit zijn wordt werd deze dit dat
+"""
+FUNCTION_WORDS = ENGLISH_STOP_WORDS | frozenset(_FUNCTION_WORDS.split())
+"""Words that say nothing as a label, in the languages that this web has most of. Judging does not use them."""
+# ASCII letters in lower case, and ASCII signs as spaces; the bytes of other characters stay.
+_LOWERED = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 32 for code in range(128)) + bytes(range(128, 256))
 _WORD = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
 _ASCII = bytes(range(128))
+_MANY_SIGNS = 100
 
 
 def tokenize(text: str) -> list[bytes]:
     """The words of `text`."""
-    if not text.isascii():
-        rest = text.encode("utf-8", "replace").translate(None, _ASCII).decode()
-        if any(map(str.isalnum, set(rest))):
-            return _words(text.lower())
-    # All other characters are signs (dashes, quotes, arrows): each becomes a question mark, and that a space.
-    return text.encode("ascii", "replace").translate(_LOWERED).split()
+    if text.isascii():
+        return text.encode().translate(_LOWERED).split()
+    text = text.lower()
+    data = text.encode("utf-8", "replace")
+    others = "".join(set(data.translate(None, _ASCII).decode()))
+    signs = [character for character in others if not character.isalnum()]
+    if len(signs) > _MANY_SIGNS or _UNSPACED.search(others):
+        return _words(text)
+    for sign in signs:  # dashes, quotes, arrows: a few, and each is found as fast as memory is read
+        data = data.replace(sign.encode(), b" ")
+    return data.translate(_LOWERED).split()
 
 
 def _words(text: str) -> list[bytes]:
-    words = _WORD.findall(text)
-    if _UNSPACED.search(text):
-        words = [part for word in words for part in _parts(word)]
-    return [word.encode("utf-8", "replace") for word in words]
+    parts = (part for word in _WORD.findall(text) for part in _parts(word))
+    return [part.encode("utf-8", "replace") for part in parts]
 
 
 def _parts(word: str) -> list[str]:
@@ -148,7 +167,7 @@ class Vocabulary:
 
     def numbers(self, words: list[bytes], language: str) -> Hashes:
         """The 64-bit numbers of `words`, in order."""
-        if sum(map(len, self._languages.values())) > _MAX_REMEMBERED:
+        if sum(map(len, list(self._languages.values()))) > _MAX_REMEMBERED:  # a list: threads may share it
             self._languages.clear()
         known = self._languages.get(language) or self._learn(language)
         return np.frombuffer(b"".join(map(known.__getitem__, words)), "<u8")
@@ -188,15 +207,30 @@ class Vocabulary:
         return words
 
 
+@functools.cache
+def shared_vocabulary() -> Vocabulary:
+    """The vocabulary of whatever reads stored pages again in this process: words are learned once, not at each reading.
+
+    Its terms are in the lexicon already, so nobody asks it for new ones. Threads may share it: at worst a word is
+    learned twice.
+    """
+    return Vocabulary()
+
+
 def term_ids(text: str, language: str = "") -> list[int]:
     """The hash codes of the terms in `text`, in order and with repeats, without stop words."""
     numbers = Vocabulary().numbers(tokenize(text), language) & 0xFFFFFFFF
     return [number for number in numbers.tolist() if number]
 
 
-def spellings(texts: Iterable[tuple[str, str]], terms: Collection[int]) -> dict[int, str]:
-    """For each of some terms, the whole word that texts, each with its language, write most often for it."""
-    vocabulary, wanted = Vocabulary(), np.array(sorted(terms), np.uint64)
+def spellings(
+    texts: Iterable[tuple[str, str]], terms: Collection[int], vocabulary: Vocabulary | None = None
+) -> dict[int, str]:
+    """For each of some terms, the whole word that texts, each with its language, write most often for it.
+
+    A `vocabulary` used for several calls saves the time of learning the same words again.
+    """
+    vocabulary, wanted = vocabulary or Vocabulary(), np.array(sorted(terms), np.uint64)
     counts: dict[int, Counter[bytes]] = {}
     for text, language in texts:
         words = tokenize(text)

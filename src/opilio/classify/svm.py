@@ -16,6 +16,7 @@ and took seconds to load.)
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -257,6 +258,11 @@ class SvmTree:
         ]
         return Explanation(self._judgement(stages), tuple(steps))
 
+    def scores(self, item: ClassifierInput) -> dict[int, float]:
+        """The confidence in each topic that competes at the start, whether it takes the page or not."""
+        result = self._compete(self.hierarchy.start, self._features(item))
+        return {} if result is None else dict(zip(result.topics, result.decisions.confidences.tolist(), strict=True))
+
     def confidences(self, training: TrainingSet) -> list[tuple[Example, float]]:
         """The confidence in each positive example for its own topic: that of the weakest step down to it.
 
@@ -325,6 +331,11 @@ class SvmTree:
             )
             for number in self.voting_spaces
         }
+
+    @cached_property
+    def _telling_words(self) -> dict[int, list[int]]:
+        """The words that speak for a topic, the strongest first; each topic is added when it is first explained."""
+        return {}
 
     @cached_property
     def _rule(self) -> MetaRule:
@@ -413,7 +424,15 @@ class SvmTree:
         )
 
     def _missing(self, competition: Competition, column: int, stems: frozenset[int]) -> tuple[str, ...]:
-        """The words that would have spoken most for a topic, and that a page with these stems does not have.
+        """The words that would have spoken most for a topic, and that a page with these stems does not have."""
+        topic = competition.topics[column]
+        if topic not in self._telling_words:
+            self._telling_words[topic] = self._ranked_words(competition, column)
+        lacking = (word for word in self._telling_words[topic] if word not in stems)
+        return tuple(self.trained.stems[word] for word in itertools.islice(lacking, MAX_MISSING))
+
+    def _ranked_words(self, competition: Competition, column: int) -> list[int]:
+        """The words that speak for a topic, the strongest first.
 
         A rare word may weigh much because one example has it: only usual words are worth naming.
         """
@@ -422,6 +441,6 @@ class SvmTree:
             rows = np.flatnonzero((panel.weights[:, column] > 0.0) & (panel.ids < TERMS_END))
             gains = panel.weights[rows, column] * view.usual(panel.ids[rows])
             for word, gain in zip(panel.ids[rows].tolist(), gains.tolist(), strict=True):
-                if word not in stems and word in self.trained.stems:
+                if gain and word in self.trained.stems:
                     found[word] = found.get(word, 0.0) + gain
-        return tuple(self.trained.stems[word] for word in strongest(found, MAX_MISSING))
+        return sorted(found, key=lambda word: (-found[word], word))

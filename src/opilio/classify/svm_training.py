@@ -1,11 +1,11 @@
 """Training of the classifier `svm`: one hyperplane for each competing topic and each feature space.
 
-This half needs scikit-learn and runs where models are trained; `svm.py` judges pages.
+This half runs where models are trained; `svm.py` judges pages.
 
 *The hyperplane* has the maximum soft margin. Its exact dual solution is needed, because `xi_alpha.py` uses the dual
-variables. libsvm computes it, but from all pairs of documents; so it is given the documents near the hyperplane, then
-those that are on the wrong side of the resulting margin are added, and so on until there are none. The documents left
-out have alpha = 0, so the solution is that for all documents.
+variables. `soft_margin.py` computes it, but from all pairs of documents; so it is given the documents near the
+hyperplane, then those that are on the wrong side of the resulting margin are added, and so on until there are none. The
+documents left out have alpha = 0, so the solution is that for all documents.
 
 *The scale* of confidence comes from the pages that the crawl has met, when there are any (`_calibrated`): scores of the
 hyperplane are joined with the contrast between the topic's documents and the pages met, on the scale of these pages,
@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from opilio.analyze.terms import term_ids
-from opilio.classify import xi_alpha
+from opilio.classify import soft_margin, xi_alpha
 from opilio.classify.calibration import MIN_MET, Calibration, calibrate
 from opilio.classify.decision import RELEVANCE_SLOPE
 from opilio.classify.judge import Estimate, Example, TrainingSet
@@ -51,8 +51,6 @@ if TYPE_CHECKING:
 
 FIRST_ROWS = 100
 """Documents of each class to start with, and to add at a time: solving is cheap, their products are not."""
-TOLERANCE = 1e-3
-"""How far a document may be inside the margin before it must be added; libsvm's own tolerance."""
 NEGATIVE_DEVIATIONS = 2.5
 """See `shifted_threshold`. From 2 to 3 results differ only by noise; without it, hardly any page is accepted."""
 CLEAR_NEGATIVES = 0.98
@@ -121,12 +119,12 @@ def fit_hyperplane(rows: Any, positive: Flags, cost: Numbers) -> Hyperplane:
     chosen = _nearest(signs, np.zeros(len(signs), bool), _between_means(rows, positive))
     products = _products(rows, chosen, chosen)
     while True:
-        alphas, bias = _solve(products, signs[chosen], cost[chosen])
+        alphas, bias = soft_margin.solve(products, signs[chosen], cost[chosen])
         weights = rows[chosen].T @ (alphas * signs[chosen])
         scores = rows @ weights + bias
         looked_at = np.zeros(len(signs), bool)
         looked_at[chosen] = True
-        new = _nearest(signs, looked_at | (signs * scores >= 1.0 - TOLERANCE), scores)
+        new = _nearest(signs, looked_at | (signs * scores >= 1.0 - soft_margin.TOLERANCE), scores)
         if not len(new):
             break
         across = _products(rows, chosen, new)
@@ -158,15 +156,6 @@ def shifted_threshold(plane: Hyperplane, positive: Flags) -> tuple[float, float]
     middle = (ours.mean() + np.quantile(others, CLEAR_NEGATIVES)) / 2
     threshold = min(0.0, max(noise_end, middle))
     return float(threshold), float(max(MIN_UNIT, threshold - others.mean()))
-
-
-def _solve(products: Numbers, signs: Numbers, cost: Numbers) -> tuple[Numbers, float]:
-    from sklearn.svm import SVC  # noqa: PLC0415 - takes half a second, and only training needs it
-
-    machine = SVC(kernel="precomputed", C=1.0, tol=TOLERANCE).fit(products, signs, sample_weight=cost)
-    alphas = np.zeros(len(signs))
-    alphas[machine.support_] = np.abs(machine.dual_coef_[0])
-    return alphas, float(machine.intercept_[0])
 
 
 def _between_means(rows: Any, positive: Flags) -> Numbers:

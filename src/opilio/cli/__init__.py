@@ -18,6 +18,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from opilio import __version__
+from opilio.cli.log import LogFormat, choose_format, log_event, logs_json, tell
 from opilio.errors import CollectionError, InputError, OpilioError, QueryError, SettingsError
 from opilio.process import INTERRUPTED, exit_at_once, use_one_thread
 
@@ -33,12 +34,15 @@ class CommandEntry(NamedTuple):
 _SECTIONS = {  # the commands by task, in the order in which a user needs them
     "Crawl": {
         "crawl": CommandEntry("opilio.cli.crawl:crawl", "Crawl into a new collection, or continue a crawl."),
+        "migrate": CommandEntry("opilio.cli.migrate:migrate", "Make a collection from the configuration of ACHE."),
         "bookmarks": CommandEntry(
             "opilio.cli.bookmarks:bookmarks", "Show the folders of a bookmark file, and which links are dead."
         ),
+        "seeds": CommandEntry("opilio.cli.seeds:seeds", "Ask services for further pages to start from."),
         "status": CommandEntry(
             "opilio.cli.steer:status", "Show the figures of a crawl, while it runs or after.", "info"
         ),
+        "watch": CommandEntry("opilio.cli.watch:watch", "Keep collections fresh, and report what is new."),
         "stop": CommandEntry("opilio.cli.steer:stop", "Stop the running crawl."),
         "pause": CommandEntry("opilio.cli.steer:pause", "Pause the running crawl."),
         "resume": CommandEntry("opilio.cli.steer:resume", "Resume a paused crawl."),
@@ -53,14 +57,16 @@ _SECTIONS = {  # the commands by task, in the order in which a user needs them
         "serve": CommandEntry(
             "opilio.cli.portal:serve", "Serve the portal: browse, search, train and watch in a browser."
         ),
+        "mcp": CommandEntry("opilio.cli.assistants:mcp", "Let an assistant search, read and crawl, by MCP."),
         "search": CommandEntry("opilio.cli.search:search", "Search the stored pages."),
         "explain": CommandEntry("opilio.cli.teach:explain", "Explain how a page was judged, or what became of a URL."),
+        "changes": CommandEntry("opilio.cli.watch:changes", "Show what is new, changed and gone since a time."),
         "census": CommandEntry("opilio.cli.distill:census", "Show the topics of the pages, and what to do about it."),
         "distill": CommandEntry(
             "opilio.cli.distill:distill", "Find hubs and authorities, store their scores, and list the best.", "hubs"
         ),
         "sql": CommandEntry("opilio.cli.steer:sql", "Query the database of a collection."),
-        "export": CommandEntry("opilio.cli.steer:export", "Write the pages to a file."),
+        "export": CommandEntry("opilio.cli.export:export", "Write pages for other programs."),
         "publish": CommandEntry("opilio.cli.portal:publish", "Write the portal as a static site."),
     },
     "Teach": {
@@ -88,6 +94,9 @@ _SECTIONS = {  # the commands by task, in the order in which a user needs them
         "models": CommandEntry("opilio.cli.teach:models", "List, compare and choose the models that judge pages."),
     },
     "Collections": {
+        "sift": CommandEntry(
+            "opilio.cli.sift:sift", "Judge archives that others crawled, and keep the pages on topic."
+        ),
         "split": CommandEntry("opilio.cli.parts:split", "Split a collection by topic."),
         "merge": CommandEntry("opilio.cli.parts:merge", "Merge several collections into one."),
         "shared": CommandEntry("opilio.cli.parts:shared", "List the pages that two collections share."),
@@ -98,6 +107,11 @@ _SECTIONS = {  # the commands by task, in the order in which a user needs them
             "opilio.cli.federate:federate", "Search several collections as one, local and remote."
         ),
         "offer": CommandEntry("opilio.cli.federate:offer", "Forward URLs to other collections that they suit."),
+    },
+    "This installation": {
+        "completion": CommandEntry(
+            "opilio.cli.completion:completion", "Have your shell complete commands, options and folders."
+        ),
     },
     "Lab": {
         "demo": CommandEntry("opilio.cli.demo:demo", "Run a demonstration on this machine, offline."),
@@ -192,6 +206,7 @@ def cli() -> None:
 def main() -> None:
     """Entry point of the command `opilio`."""
     use_one_thread()
+    choose_format(LogFormat.TEXT)  # until an option says otherwise
     warnings.showwarning = _show_warning
     try:
         cli(prog_name="opilio", standalone_mode=False)
@@ -240,8 +255,11 @@ def _is_call_for_help(error: click.UsageError) -> bool:
 
 def _fail(message: str, hint: str, code: int) -> NoReturn:
     """Print what went wrong and what to do, one line each, and exit. Foreign text cannot control the terminal."""
-    click.echo(f"error: {one_line(message)}", err=True)
-    click.echo(f"hint: {one_line(hint)}", err=True)
+    if logs_json():
+        log_event("error", level="error", text=one_line(message), hint=one_line(hint), exit_code=code)
+        sys.exit(code)
+    tell("error", one_line(message))
+    tell("hint", one_line(hint))
     sys.exit(code)
 
 
@@ -251,7 +269,7 @@ def _show_warning(
 ) -> None:  # fmt: skip
     """Show what will stop working in the next release as one `notice:` line; other warnings as Python shows them."""
     if issubclass(category, FutureWarning):
-        click.echo(f"notice: {one_line(str(message))}", err=True)
+        tell("notice", one_line(str(message)))
     else:
         sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
 

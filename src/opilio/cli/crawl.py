@@ -6,12 +6,25 @@ import contextlib
 import sys
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from opilio.cli.display import DURATION, SIZE, JsonLines, LogLines, Silence, dead_seed_lines, print_json, summary
+from opilio.cli.display import (
+    DURATION,
+    SIZE,
+    JsonLines,
+    JsonLogLines,
+    LogLines,
+    Silence,
+    dead_seed_lines,
+    log_fields,
+    print_json,
+    summary,
+)
+from opilio.cli.log import log_event, log_format_option, logs_json, tell
 from opilio.cli.portal import PORT, portal_alongside, stay
+from opilio.cli.seeds import show_answer, show_found
 from opilio.cluster.workers import check_ray, on_ray
 from opilio.crawl import Collection, Status
 from opilio.errors import CollectionError, InputError, OpilioError
@@ -20,9 +33,12 @@ from opilio.learn.hits import TAKEN_HITS
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
 from opilio.model import Outcome
 from opilio.process import INTERRUPTED
-from opilio.settings import SYSTEMS, FetchSettings, Settings, load, override, parse_assignment
+from opilio.settings import RENDER_MODES, SYSTEMS, FetchSettings, Settings, load, override, parse_assignment
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.topics.inputs import bookmark_text, chosen_folders
+
+if TYPE_CHECKING:  # it takes a while to import
+    from opilio.seeds import ProviderAnswer
 
 _SHORT = {
     "max_pages": "limits.max_pages",
@@ -37,6 +53,7 @@ _SHORT = {
     "delay": "fetch.host_delay_s",
     "contact": "fetch.contact_url",
     "workers": "run.workers",
+    "render": "render.mode",
     "keep_fresh": "revisit.keep_fresh",
 }
 
@@ -56,9 +73,18 @@ _SHORT = {
     "--seeds", type=click.Path(path_type=Path),
     help="Where to start: a text file with one URL on each line, or saved search results (HTML).",
 )  # fmt: skip
+@click.option(
+    "--seed-provider", "seed_providers", multiple=True, metavar="NAME=ADDRESS",
+    help="Ask this service for pages to start from: searxng=https://..., opensearch=..., mediawiki=..., cdx=..., "
+    "opilio=...; may be repeated. `opilio seeds --help` explains them.",
+)  # fmt: skip
 @click.option("--examples", type=click.Path(path_type=Path), help="Text file with URLs or files to learn from.")
 @click.option("--topics", type=click.Path(path_type=Path), help="Taxonomy (YAML or TOML): topics with their examples.")
-@click.option("--query", default="", help="Words that describe the pages you want; seeds are needed as well.")
+@click.option(
+    "--query",
+    default="",
+    help="Words that describe the pages you want. Seeds are needed as well, or --seed-provider, which finds them.",
+)
 @click.option(
     "--description", default="",
     help="Sentences that describe the pages you want; from 30 words on they are a document to learn from.",
@@ -77,6 +103,11 @@ _SHORT = {
 @click.option("--order-by", help='SQL order for --strategy sql: "numtries, relevance DESC, serverload".')
 @click.option("--delay", type=DURATION, help="Time between two requests to one host: 2s.")
 @click.option("--contact", help="URL in the User-Agent where site owners can reach you.")
+@click.option(
+    "--render", type=click.Choice(RENDER_MODES),
+    help="Open pages in Chromium, so that scripts write their text: auto, those that are empty without JavaScript; "
+    "always; never (the default). Needs pip install 'opilio[render]'.",
+)  # fmt: skip
 @click.option("--workers", type=int, help="Worker processes. 0: all CPUs but one; -1: everything in one process.")
 @click.option(
     "--ray", "ray_address", metavar="ADDRESS",
@@ -106,25 +137,28 @@ _SHORT = {
 )  # fmt: skip
 @click.option("--quiet", "-q", is_flag=True, help="Print only the summary.")
 @click.option("--json", "as_json", is_flag=True, help="Print progress and the summary as JSON lines.")
+@log_format_option
 def crawl(
     folder: Path, bookmarks: Path | None, bookmark_folders: tuple[str, ...], seeds: Path | None,
     examples: Path | None, topics: Path | None, query: str,
-    description: str, config: Path | None, assignments: tuple[str, ...], retry_failed: bool, recrawl: bool,
+    description: str, config: Path | None, assignments: tuple[str, ...], seed_providers: tuple[str, ...],
+    retry_failed: bool, recrawl: bool,
     portal: int | None, ray_address: str | None, no_questions: bool, yes: bool, quiet: bool, as_json: bool,
     **short: Any,
 ) -> None:  # fmt: skip
     """Crawl into the collection FOLDER: a new one, or one that exists.
 
-    A new collection needs something to start from: --bookmarks, --topics, --examples, --seeds, or several of them. To
-    continue after a limit, Ctrl-C, a crash or kill -9, run the command again with the folder alone: nothing stored is
-    lost, and no stored page is fetched again. Limits and settings given here are kept in FOLDER/crawl.toml; 0 removes a
-    limit.
+    A new collection needs something to start from: --bookmarks, --topics, --examples, --seeds, a --query with
+    --seed-provider, or several of them. To continue after a limit, Ctrl-C, a crash or kill -9, run the command again
+    with the folder alone: nothing stored is lost, and no stored page is fetched again. Limits and settings given here
+    are kept in FOLDER/crawl.toml; 0 removes a limit.
 
     \b
     opilio crawl birds --bookmarks bookmarks.html --max-pages 1000
     opilio crawl birds --portal                                      (and watch it in a browser)
     opilio crawl owls --query "barn owl nesting" --seeds start.txt --max-time 8h
     opilio crawl owls --query "barn owl nesting" --seeds results.html --yes  (learns from its best hits)
+    opilio crawl owls --query "barn owl nesting" --seed-provider searxng=https://search.example.org
     opilio crawl birds --max-pages 5000
     opilio crawl owls --examples owls.txt --system bingo             (as in the paper)
     opilio crawl birds --ray 127.0.0.1:6379                          (workers on all machines of a Ray cluster)
@@ -135,6 +169,8 @@ def crawl(
     if yes:
         changes["learn.hits"] = TAKEN_HITS
     changes.update(parse_assignment(text) for text in assignments)
+    if seed_providers:
+        changes["seeds.providers"] = seed_providers
     inputs: dict[str, Any] = {"bookmarks": bookmarks, "seeds": seeds, "examples": examples, "topics": topics}
     if bookmark_folders:
         if bookmarks is None:
@@ -153,6 +189,8 @@ def crawl(
         dead = collection.dead_seeds()
         if as_json:
             print_json("end", status, dead_seeds=dead)
+        elif logs_json():
+            log_event("end", reason=status.reason, **log_fields(status))
         else:
             click.echo("\n".join([summary(status), *dead_seed_lines(str(folder), dead)]))
         _fail_when_cut_short(status)
@@ -160,7 +198,7 @@ def crawl(
             stay(portal_process)
     if not status.stopped and (not status.pages or status.reached_nothing):
         raise CollectionError(*_why_nothing(folder, status, dead, collection.settings.fetch))
-    if portal is None and not quiet and not as_json:
+    if portal is None and not quiet and not as_json and not logs_json():
         _show_next_steps(folder)
 
 
@@ -196,22 +234,25 @@ def _open_or_create(
 ) -> Collection:
     given = {name: path for name, path in inputs.items() if path is not None}
     if not (folder / DATABASE_NAME).exists():
-        if not given and not any(words.values()):
+        settings = override(load(config) if config else Settings(), changes)
+        if not given and not any(words.values()) and not settings.seeds.providers:
             raise InputError(
                 f"{folder}: no collection there, and nothing to start one from",
                 "Give --bookmarks FILE, --topics FILE, --examples FILE or --seeds FILE (with --query if you like).",
             )
-        settings = override(load(config) if config else Settings(), changes)
         query, description = words["query"], words["description"]
+        answers: list[ProviderAnswer] = []
+        if settings.seeds.providers:
+            _say_who_is_asked(settings)
         collection = Collection.create(
-            folder, **given, query=query, description=description, system=settings.run.system, settings=settings
-        )
+            folder, **given, query=query, description=description, system=settings.run.system, settings=settings,
+            on_answer=answers.append,
+        )  # fmt: skip
+        for answer in answers:
+            show_answer(answer.said, answer.trouble, answer.hint)
         count = len(description.split())
         if 0 < count < MIN_EXAMPLE_WORDS:
-            click.echo(
-                f"notice: the description has {count} words; from {MIN_EXAMPLE_WORDS} on it is learned from",
-                err=True,
-            )
+            tell("notice", f"the description has {count} words; from {MIN_EXAMPLE_WORDS} on it is learned from")
         return collection
     collection = Collection(folder)
     if config or any(words.values()):
@@ -221,10 +262,22 @@ def _open_or_create(
             f"opilio topics add {quote(str(folder))} TOPIC text:...",
         )
     if given:
-        click.echo(f"{collection.add(**given):,} new seeds", err=True)
+        added = collection.add(**given)
+        if logs_json():
+            log_event("seeds", collection=str(folder), added=added)
+        else:
+            click.echo(f"{added:,} new seeds", err=True)
     if changes:
         collection.change_settings(changes)
+    if "seeds.providers" in changes and collection.settings.seeds.providers:
+        _say_who_is_asked(collection.settings)
+        show_found(collection.find_seeds())
     return collection
+
+
+def _say_who_is_asked(settings: Settings) -> None:
+    count = len(settings.seeds.providers)
+    click.echo(f"asking {count:,} seed {'provider' if count == 1 else 'providers'} for start pages ...", err=True)
 
 
 def _why_nothing(folder: Path, status: Status, dead: dict[str, Any], fetching: FetchSettings) -> tuple[str, str]:
@@ -240,6 +293,7 @@ def _why_nothing(folder: Path, status: Status, dead: dict[str, Any], fetching: F
         outcomes = [Outcome(one["outcome"]) for one in dead["outcomes"]]
     again = f"opilio crawl {place} --retry-failed"
     hints = {
+        Outcome.NEEDS_JAVASCRIPT: f"To have scripts write these pages: opilio crawl {place} --render auto",
         Outcome.TLS_FAILED: f"To trust your own certificate authority: {again} --set fetch.ca_file=FILE; "
         "to trust any certificate: --set fetch.verify_tls=false",
         Outcome.PRIVATE_ADDRESS: f"For hosts of your own network: {again} --set fetch.allow_private_addresses=true",
@@ -258,7 +312,7 @@ def _why_nothing(folder: Path, status: Status, dead: dict[str, Any], fetching: F
 
 def _warn_without_contact(settings: Settings) -> None:
     if not settings.fetch.contact_url and not settings.fetch.connect_to:
-        click.echo("warning: no contact URL is set, so site owners cannot reach you; set one: --contact URL", err=True)
+        tell("warning", "no contact URL is set, so site owners cannot reach you; set one: --contact URL")
 
 
 def make_display(*, quiet: bool, as_json: bool, asks_in: Path | None = None) -> Silence:
@@ -270,6 +324,8 @@ def make_display(*, quiet: bool, as_json: bool, asks_in: Path | None = None) -> 
         return JsonLines()
     if quiet:
         return Silence()
+    if logs_json():
+        return JsonLogLines()
     if not sys.stderr.isatty():
         return LogLines()
     from opilio.cli.panel import Panels  # noqa: PLC0415  (rich takes long to load)

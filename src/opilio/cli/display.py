@@ -16,6 +16,7 @@ from typing import Any
 import click
 
 from opilio.cli import one_line
+from opilio.cli.log import log_event
 from opilio.crawl.status import Status
 from opilio.model import Outcome, OutcomeKind
 
@@ -117,6 +118,32 @@ class LogLines(Silence):
         )
 
 
+class JsonLogLines(Silence):
+    """The same as JSON objects, for log collectors."""
+
+    def __init__(self) -> None:
+        self._last_s = time.monotonic()
+        self._notices = FreshNotices()
+
+    def tick(self, status: Status) -> None:
+        """Log new notices at once, and figures when the last ones are old enough."""
+        for notice in self._notices.of(status):
+            log_event("notice", level="warning", collection=status.folder, kind=notice["kind"], text=notice["text"])
+        if time.monotonic() - self._last_s >= LOG_EVERY_S:
+            self._last_s = time.monotonic()
+            log_event("progress", **log_fields(status))
+
+
+def log_fields(status: Status) -> dict[str, Any]:
+    """The figures of a crawl in the log; `opilio status --json` has all."""
+    names = (
+        "pages", "pages_per_s", "relevant", "harvest", "fetched_bytes", "requests", "in_flight", "waiting", "hosts",
+        "slow_hosts", "bad_hosts", "elapsed_s", "paused", "no_network", "questions",
+    )  # fmt: skip
+    failed = sum(n for name, n in status.outcomes.items() if Outcome(name).kind is OutcomeKind.FAILED)
+    return {"collection": status.folder, **{name: getattr(status, name) for name in names}, "failed": failed}
+
+
 class FreshNotices:
     """Picks the notices that were not shown yet."""
 
@@ -196,6 +223,17 @@ def recent_words(status: Status) -> str:
     return f"recent harvest {status.recent_harvest or 0:.1%} of the latest pages, as judged when fetched"
 
 
+def shell_words(status: Status) -> str:
+    """How many pages are empty without JavaScript, on which hosts, and what to do; empty when none is."""
+    if not status.shell_pages:
+        return ""
+    hosts = ", ".join(f"{one_line(host)} ({n:,})" for host, n in status.shells.items())
+    pages = "1 page is" if status.shell_pages == 1 else f"{status.shell_pages:,} pages are"
+    more = " and others" if sum(status.shells.values()) < status.shell_pages else ""
+    command = f"opilio crawl {quote(status.folder)} --render auto"
+    return f"{pages} empty without JavaScript: on {hosts}{more}; next step: {command}"
+
+
 def dead_seed_lines(folder: str, report: dict[str, Any]) -> list[str]:
     """The seeds that gave no page, by outcome, with the first of each; nothing when all gave one."""
     if not report["dead"]:
@@ -232,6 +270,8 @@ def summary(status: Status) -> str:
         )
     if next_visit(status):
         lines.append(f"  next visit to a stored page: {next_visit(status)}")
+    if shell_words(status):
+        lines.append(f"  {shell_words(status)}")
     for kind, names in grouped(status).items():
         if names:
             parts = ", ".join(f"{name} {n:,}" for name, n in names.items())

@@ -19,7 +19,7 @@ from rich.text import Text
 
 from opilio.cli import one_line
 from opilio.cli.display import DURATION, show_bytes, show_duration
-from opilio.errors import InputError
+from opilio.errors import InputError, install_command
 from opilio.lab.experiments.experiment import load
 from opilio.lab.experiments.listing import RunListing, list_run
 from opilio.lab.experiments.plan import Selection
@@ -224,7 +224,7 @@ def evaluate(
     if not quiet:
         _print_tables(summary)
     if not can_plot():
-        click.echo("hint: no figures were drawn: pip install 'opilio[evaluate]', then --report", err=True)
+        click.echo(f"hint: no figures were drawn: {install_command('evaluate')}, then --report", err=True)
     click.echo(path)
 
 

@@ -68,6 +68,9 @@ def _parameter(operation: Operation[..., Any], name: str, shown: str) -> click.P
     kind = _type_of(operation.types[name], about)
     if parameter.default is inspect.Parameter.empty:
         return click.Argument([name], metavar=shown.upper(), type=kind)
+    if kind is bool:
+        return click.Option([f"--{shown.replace('_', '-')}", name], is_flag=True, default=parameter.default,
+                            help=about.description)  # fmt: skip
     return click.Option([f"--{shown.replace('_', '-')}", name], default=parameter.default, type=kind,
                         help=about.description, show_default=parameter.default not in (None, "", 0))  # fmt: skip
 

@@ -20,6 +20,7 @@ from opilio.cli.display import (
     next_visit,
     notice_lines,
     recent_words,
+    shell_words,
     show_bytes,
     show_duration,
     sparkline,
@@ -99,6 +100,8 @@ def panel(status: Status, width: int, asked: Sequence[Text] = ()) -> Panel:
         lines.append(Text(f"{recent_words(status)}  {sparkline(status.recent_harvests)}", style="green"))
     if next_visit(status):
         lines.append(Text(f"next visit to a stored page  {next_visit(status)}", overflow="ellipsis", no_wrap=True))
+    if shell_words(status):
+        lines.append(Text(shell_words(status), style="yellow"))
     for kind, names in grouped(status).items():
         if kind is not OutcomeKind.STORED and names:
             parts = ", ".join(f"{name} {n:,}" for name, n in list(names.items())[:6])

@@ -46,7 +46,7 @@ def split(folder: Path, target: Path, topics: tuple[str, ...], dry_run: bool, as
     """
     from opilio.parts.split import split as divide  # noqa: PLC0415
 
-    reports = divide(folder, target, topics, dry_run=dry_run, on_progress=Progress().tell)
+    reports = divide(folder, target, topics, dry_run=dry_run, on_progress=ProgressLine().tell)
     if as_json:
         click.echo(json.dumps({"dry_run": dry_run, "parts": [dataclasses.asdict(report) for report in reports]}))
         return
@@ -77,7 +77,7 @@ def merge(target: Path, folders: tuple[Path, ...], train: bool, as_json: bool) -
     """
     from opilio.parts.merge import merge as join  # noqa: PLC0415
 
-    report = join(target, folders, train=train, on_progress=Progress().tell)
+    report = join(target, folders, train=train, on_progress=ProgressLine().tell)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(report)))
         return
@@ -146,7 +146,7 @@ def _share(report: SharedReport) -> str:
     return " and ".join(f"{share:.1%}" for share in shares) + " of the relevant ones"
 
 
-class Progress:
+class ProgressLine:
     """A line on standard error every few seconds, in place on a terminal."""
 
     def __init__(self) -> None:

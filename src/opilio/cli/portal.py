@@ -20,6 +20,7 @@ from shlex import quote
 
 import click
 
+from opilio.cli.log import LogFormat, choose_format, log_format_option, logs_json, tell, use_json_for_logging
 from opilio.crawl import Collection
 from opilio.errors import InputError, OpilioError
 from opilio.process import Channel, end_with_parent, start
@@ -41,6 +42,7 @@ TOLD_EVERY_S = 2.0
     help="Port to listen on; 0: any free port.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Print the address only.")
+@log_format_option
 def serve(place: Path, host: str, port: int, quiet: bool) -> None:
     """Serve the portal of PLACE: a collection, or a folder with several (default: this folder).
 
@@ -67,13 +69,16 @@ def serve_place(
     """Serve until Ctrl-C."""
     from opilio.web.app import serve_forever  # noqa: PLC0415
 
+    if logs_json():
+        use_json_for_logging()
     if not place.is_dir():
         raise InputError(f"{place}: no such folder", "Name a collection, or a folder with several.")
-    serve_forever(place, listen(host, port), host, os.environ.get(TOKEN_VARIABLE, ""), quiet=quiet, echo=echo)
+    token = os.environ.get(TOKEN_VARIABLE, "")
+    serve_forever(place, listen(host, port), host, token, quiet=quiet, echo=echo, sets_logging=not logs_json())
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens, so that a port in use is an error at once."""
+def listen(host: str, port: int, risk: str = "everyone who reaches it can read") -> socket.socket:
+    """A socket that listens, so that a port in use is an error at once. Off loopback, the user is told the `risk`."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         listener = socket.socket(found[0], socket.SOCK_STREAM)
@@ -86,14 +91,14 @@ def listen(host: str, port: int) -> socket.socket:
             "Choose another port; --port 0 takes a free one.",
         ) from None
     if not ipaddress.ip_address(listener.getsockname()[0].partition("%")[0]).is_loopback:
-        click.echo(f"warning: {host} can be reached from other machines: everyone who reaches it can read", err=True)
+        tell("warning", f"{host} can be reached from other machines: {risk}")
     return listener
 
 
 @contextlib.contextmanager
 def portal_alongside(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     """Serve the portal of a collection while a crawl runs in it; the address is printed. It ends with this process."""
-    child = start("opilio.cli.portal:run_portal", str(folder), str(port))
+    child = start("opilio.cli.portal:run_portal", str(folder), str(port), *(["json"] if logs_json() else []))
     try:
         address = child.channel.receive().decode()
         if not address:
@@ -101,24 +106,26 @@ def portal_alongside(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes
                 "the portal did not start",
                 f"Take a free port: --portal 0. Or start it separately: opilio serve {quote(str(folder))}",
             )
-        click.echo(f"portal: {address}", err=True)
+        tell("portal", address)
         yield child.process
     finally:
         child.close(STOP_S)
 
 
-def run_portal(channel: Channel, folder: str, port: str) -> None:
+def run_portal(channel: Channel, folder: str, port: str, log_format: str = LogFormat.TEXT) -> None:
     """The work of the portal's process: sends the address, then serves until the channel closes."""
+    choose_format(log_format)
     end_with_parent(channel)
     try:
         serve_place(Path(folder), port=int(port), quiet=True, echo=lambda text: channel.send(text.encode()))
     except OpilioError as error:
-        click.echo(f"error: {error.message}\nhint: {error.hint}", err=True)
+        tell("error", error.message)
+        tell("hint", error.hint)
 
 
 def stay(process: subprocess.Popen[bytes]) -> None:
     """Keep the portal after the crawl until Ctrl-C."""
-    click.echo("The portal runs until Ctrl-C.", err=True)
+    tell("notice", "the portal runs until Ctrl-C")
     with contextlib.suppress(KeyboardInterrupt):
         process.wait()
 

@@ -23,6 +23,7 @@ from opilio.crawl import Collection
 from opilio.crawl.operations.client import ask as ask_crawl
 from opilio.crawl.operations.client import is_running
 from opilio.errors import InputError, OpilioError
+from opilio.store.user_questions import USER
 
 KEYS = {"y": "yes", "n": "no", "s": "skip"}
 UNDO, QUIT = "u", "q"
@@ -37,7 +38,9 @@ _HELP = "y yes, n no, s skip, u undo, q quit"
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--list", "only_list", is_flag=True, help="Print the open questions, and ask nothing.")
-@click.option("--answers", is_flag=True, help="Print the questions that you have answered or skipped, latest first.")
+@click.option("--answers", is_flag=True, help="Print the answers so far and who gave them, latest first.")
+@click.option("--label", is_flag=True, help="Have the language model of the settings [labeller] answer, and print how.")
+@click.option("--labels", is_flag=True, help="Print what the language model said, with its reasons, latest first.")
 @click.option(
     "--answer",
     "given",
@@ -61,8 +64,8 @@ _HELP = "y yes, n no, s skip, u undo, q quit"
 )  # fmt: skip
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text", help="How to print.")
 def ask(
-    folder: Path, only_list: bool, answers: bool, given: tuple[tuple[int, str], ...], undo: bool, hits: int | None,
-    picked: tuple[int, ...], form: str,
+    folder: Path, only_list: bool, answers: bool, label: bool, labels: bool, given: tuple[tuple[int, str], ...],
+    undo: bool, hits: int | None, picked: tuple[int, ...], form: str,
 ) -> None:  # fmt: skip
     """Answer questions about the best pages of FOLDER: is this page about the topic? Also while a crawl runs.
 
@@ -74,6 +77,7 @@ def ask(
     opilio ask birds --list
     opilio ask birds --answer 17 yes --answer 25 no
     opilio ask birds --undo
+    opilio ask birds --label                   (a language model answers: docs/guides/assistants.md)
     opilio ask birds --hits                    (pick examples from the best pages so far)
     opilio ask birds --pick 17 --pick 25
     opilio topics train birds                  (learn the answers, when no crawl runs)
@@ -89,6 +93,11 @@ def ask(
     elif given:
         _print(form, [collection.answer(oid, said) for oid, said in given])
         _tell_what_is_next(collection, form)
+    elif label:
+        _show_report(collection.label(), form)
+        _tell_what_is_next(collection, form)
+    elif labels:
+        _list_labels(collection.labels(), form)
     elif answers:
         _list(collection.answers(), form)
     elif only_list or form == "json":
@@ -205,8 +214,36 @@ def _list(found: list[dict[str, Any]], form: str) -> None:
         _show(question)
 
 
+def _show_report(report: dict[str, Any], form: str) -> None:
+    """What came of the questions that a labeller was asked."""
+    if form == "json":
+        click.echo(json.dumps(report))
+        return
+    counts = ", ".join(f"{report[name]} {name}" for name in ("yes", "no", "unsure", "failed"))
+    cost = f"{report['calls']} requests, {report['tokens']:,} tokens; {report['from_store']} answers were known"
+    click.echo(f"{one_line(report['model'])}: {counts} ({cost})")
+    if report["kept"]:
+        click.echo(f"{report['kept']} questions had been answered meanwhile, and stay so")
+    if report["trouble"]:
+        click.echo(f"not all were answered: {one_line(report['trouble'])}\nhint: {one_line(report['hint'])}", err=True)
+
+
+def _list_labels(found: list[dict[str, Any]], form: str) -> None:
+    if form == "json":
+        click.echo(json.dumps(found))
+        return
+    for one in found:
+        overruled = ", overruled by you" if one["overruled"] else ""
+        click.echo(f"\n{one_line(one['title']) or '(no title)'}\n{one_line(one['url'])}")
+        click.echo(f"  page {one['oid']}, topic {one_line(one['topic'])}: {one['answer']}{overruled}")
+        click.echo(f"  {one_line(one['model'])}: {one_line(one['reason'])} ({one['tokens']:,} tokens)")
+    if not found:
+        click.echo("no labels: no language model has answered (docs/guides/assistants.md)")
+
+
 def _show(question: dict[str, Any]) -> None:
-    said = f", answered {question['answer']}" if question["answer"] else ""
+    by = question.get("answered_by") or USER
+    said = f", answered {question['answer']}{'' if by == USER else f' by {one_line(by)}'}" if question["answer"] else ""
     click.echo(one_line(question["title"]) or "(no title)")
     click.echo(one_line(question["url"]))
     text = one_line(question["snippet"])

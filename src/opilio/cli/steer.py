@@ -5,9 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import shutil
 import sys
-import tempfile
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -20,11 +18,10 @@ from opilio.cli.operations import Called, operation_command
 from opilio.cli.tables import print_table
 from opilio.crawl import Collection, Status
 from opilio.crawl.operations import crawling
-from opilio.errors import CollectionBusy, InputError
+from opilio.errors import InputError
 from opilio.settings import SYSTEMS, Settings, defaults_of, differences, own_settings, to_toml
 from opilio.settings.files import without_secrets
 from opilio.store import Result
-from opilio.store.export import FORMATS, STDOUT
 from opilio.store.questions import QUESTIONS
 from opilio.store.questions import question as find_question
 
@@ -177,33 +174,6 @@ def limits(folder: Path, max_pages: int | None, more_pages: int | None, max_time
 
 @click.command()
 @FOLDER
-@click.argument("target", type=str)
-@click.option(
-    "--columns",
-    default="",
-    help="Columns, separated by commas; by default the ten most useful ones.",
-)
-@click.option("--where", default="", help="SQL condition: \"relevance > 0.2 AND language = 'en'\".")
-@click.option("--format", "form", type=click.Choice(FORMATS), help="Default: by TARGET's suffix.")
-def export(folder: Path, target: str, columns: str, where: str, form: str | None) -> None:
-    """Write the pages of FOLDER to TARGET: .jsonl, .csv or .parquet; `-` with --format writes to standard output.
-
-    The rows are those of the view `collection`. The original responses are in FOLDER/warc, as WARC 1.1. A TARGET that
-    ends with .wacz gets all of them in one file, with an index, for replay by pywb or ReplayWeb.page.
-    """
-    names = [name.strip() for name in columns.split(",") if name.strip()]
-    collection = Collection(folder)
-    try:
-        count = collection.export(target, form or "", columns=names, where=where)
-    except CollectionBusy:
-        if target != STDOUT:
-            raise
-        count = _export_through_a_file(collection, form or "jsonl", names, where)
-    click.echo(f"{count:,} pages written to {target}", err=True)
-
-
-@click.command()
-@FOLDER
 @click.argument("targets", nargs=-1, metavar="[HOST|URL]...")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON; needs --yes.")
@@ -234,17 +204,6 @@ def forget(folder: Path, targets: tuple[str, ...], yes: bool, as_json: bool) -> 
     click.echo(f"{removed['pages']:,} pages, {removed['urls']:,} URLs and {removed['records']:,} WARC records removed")
     for place in removed["kept"]:
         click.echo(f"hint: {place} may hold copies: delete them yourself")
-
-
-def _export_through_a_file(collection: Collection, form: str, names: list[str], where: str) -> int:
-    """To standard output, while a crawl runs: its process cannot write to ours."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / f"pages.{form}"
-        count = collection.export(file, form, columns=names, where=where)
-        with file.open("rb") as pages:
-            shutil.copyfileobj(pages, sys.stdout.buffer)
-        sys.stdout.buffer.flush()
-    return count
 
 
 @click.command()

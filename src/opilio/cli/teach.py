@@ -216,9 +216,14 @@ def explain(folder: Path, target: str, version: int, link: bool, as_json: bool) 
         _show_step(step)
     for right in report.get("rights", ()):
         click.echo(f"rights: {one_line(right['signal'])} {one_line(right['value'])!r} ({one_line(right['source'])})")
+    if report.get("archive"):
+        origin = report["archive"]
+        when = f", fetched {origin['captured'][:19].replace('T', ' ')} UTC" if origin["captured"] else ""
+        click.echo(f"from the archive {one_line(origin['archive'])}, record at byte {origin['offset']:,}{when}")
     if report.get("way"):
         click.echo("how the crawl came to it:")
         _show_offers(report["offered"])
+        _show_finds(report["found"])
         for number, step in enumerate(report["way"]):
             said = f"  by the link {one_line(step['anchor'])!r}" if step["anchor"] else ""
             click.echo(f"  {'  ' * min(number, 20)}{one_line(step['url'])}{said}")
@@ -250,6 +255,7 @@ def _what_became(report: dict[str, Any]) -> str:
 def _show_link(report: dict[str, Any]) -> None:
     click.echo(_what_became(report))
     _show_offers(report["offered"])
+    _show_finds(report["found"])
     click.echo(f"{report['links']:,} links from {report['pages']:,} pages lead to it")
     for name, part in sorted(report["parts"].items(), key=lambda item: -abs(item[1])):
         click.echo(f"  {part:+.3f}  {name}")
@@ -263,6 +269,12 @@ def _show_offers(offered: list[dict[str, Any]]) -> None:
     for offer in offered:
         peer, relevance = one_line(offer["peer"]), offer["relevance"]
         click.echo(f"  forwarded by {peer}, which expected a relevance of {relevance:.2f}")
+
+
+def _show_finds(found: list[dict[str, Any]]) -> None:
+    for find in found:
+        words = f" for {one_line(find['query'])!r}" if find["query"] else ""
+        click.echo(f"  found as a seed by {one_line(find['provider'])}, rank {find['rank']}{words}")
 
 
 def _show_judgement(report: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from shlex import quote
 import click
 
 from opilio.cli import one_line
-from opilio.cli.parts import Progress
+from opilio.cli.parts import ProgressLine
 from opilio.crawl.verification import Verification
 
 
@@ -34,7 +34,7 @@ def verify(folder: Path, as_json: bool) -> None:
     """
     from opilio.crawl.verification import verify as check  # noqa: PLC0415  (it takes a while to import)
 
-    report = check(folder, Progress().tell)
+    report = check(folder, ProgressLine().tell)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(report)))
     else:
@@ -62,7 +62,7 @@ def repair(folder: Path, as_json: bool) -> None:
     """
     from opilio.crawl.repair import repair as mend  # noqa: PLC0415  (it takes a while to import)
 
-    report = mend(folder, Progress().tell)
+    report = mend(folder, ProgressLine().tell)
     after = report.after
     assert after is not None
     if as_json:

@@ -49,8 +49,9 @@ class _Record:
         note: RecordNote,
     ) -> WarcPlace:
         records = self._maker.make(url, ip, started_s, request_head, raw_head, raw_body, note)
-        self.data = records.data
-        return WarcPlace("", records.response_at, len(records.data) - records.response_at)
+        before = len(self.data)  # of a rendered page, what its scripts requested
+        self.data += records.data
+        return WarcPlace("", before + records.response_at, len(records.data) - records.response_at)
 
 
 class WorkerActor:

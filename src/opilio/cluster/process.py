@@ -112,7 +112,7 @@ async def _beat(send: Any) -> None:
         send([])
 
 
-def _own_stderr() -> TextIO:
+def own_stderr() -> TextIO:
     """Standard error for us alone: what Ray prints, of its C++ parts too, is in its own logs, not for our user."""
     ours = os.fdopen(os.dup(2), "w")
     silence = os.open(os.devnull, os.O_WRONLY)
@@ -138,4 +138,4 @@ def run_bridge(engine: Channel, address: str, workers: str) -> None:
     os.environ.setdefault("RAY_LOG_TO_STDERR", "0")
     collect_rarely()
     end_with_parent(engine, signal.SIGKILL)  # whatever it waits for
-    uvloop.run(_serve_and_end(engine, address, int(workers), _own_stderr()))
+    uvloop.run(_serve_and_end(engine, address, int(workers), own_stderr()))

@@ -15,7 +15,7 @@ import msgspec
 
 from opilio.crawl.messages import WorkerSetup
 from opilio.crawl.worker_pool import ProcessWorkers, Program, Workers
-from opilio.errors import SettingsError
+from opilio.errors import SettingsError, not_installed
 from opilio.model import Fetch, Lease, Visit
 from opilio.settings import from_table
 
@@ -77,9 +77,7 @@ def on_ray(address: str = AUTO, workers: int = 0) -> Callable[[WorkerSetup], Wor
     which stays free for the engine.
     """
     check_ray()
-    host, _, port = address.rpartition(":")
-    if address != AUTO and not (host and port.isdigit()):
-        raise SettingsError(f"{address!r} is not the address of a Ray cluster", "Give HOST:PORT of its head, or auto.")
+    check_address(address)
 
     def make(setup: WorkerSetup) -> Workers:
         program = Program(BRIDGE, (address, str(workers)), greets=True, hold_s=orphaned_s(setup), hint=_HINT)
@@ -88,10 +86,17 @@ def on_ray(address: str = AUTO, workers: int = 0) -> Callable[[WorkerSetup], Wor
     return make
 
 
-def check_ray() -> None:
+def check_address(address: str) -> None:
+    """Refuse what cannot be the address of a cluster."""
+    host, _, port = address.rpartition(":")
+    if address != AUTO and not (host and port.isdigit()):
+        raise SettingsError(f"{address!r} is not the address of a Ray cluster", "Give HOST:PORT of its head, or auto.")
+
+
+def check_ray(doing: str = "a crawl") -> None:
     """Say what to do where Ray is missing."""
     if importlib.util.find_spec("ray") is None:
-        raise SettingsError("a crawl on a cluster needs Ray, which is not installed", "pip install 'opilio[cluster]'")
+        raise not_installed("ray", f"{doing} on a cluster", "cluster")
 
 
 def orphaned_s(setup: WorkerSetup) -> float:

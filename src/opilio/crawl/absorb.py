@@ -32,6 +32,7 @@ from opilio.frontier import ABSENT, Frontier, HostState, KeyMap, Origin, QueuedU
 from opilio.learn.directories import RelevantDirectories
 from opilio.model import Document, Fetch, Judgement, Lease, LeaseKind, Outcome, UrlState, Visit, url_key
 from opilio.model.url import host_of, path_of, registered_domain
+from opilio.model.visit import SUBRESOURCE_OID
 from opilio.settings import Settings
 from opilio.store import Batch
 
@@ -84,6 +85,8 @@ class Absorber:
         """The wanted topics: an example of one is relevant, whatever a model says."""
         self.directories: RelevantDirectories | None = None
         """Where relevant pages were found; None unless the directory metric of `oasis` is in use."""
+        self.shells: Counter[str] = Counter()
+        """Pages that are empty without JavaScript, by host."""
         self.min_model_version = 0
         """Pages should be judged by this version of the model or a later one."""
         self.pages_of_older_models_seen = 0
@@ -151,6 +154,10 @@ class Absorber:
         url.host.bytes += fetch.received_bytes
         ledger.changed_hosts.add(url.host.sid)
         ledger.recorder.add_visit(ledger.batch, visit.lease, fetch)
+        if visit.rendered:
+            self.counters.add("pages rendered")
+        if visit.subrequests:
+            self._absorb_subrequests(url, visit, now_s)
         if fetch.outcome is Outcome.OK and visit.document is not None:
             self._document(url, visit, visit.document, now_s)
         elif fetch.outcome is Outcome.REDIRECT:
@@ -161,6 +168,25 @@ class Absorber:
             if fetch.outcome is Outcome.NOT_MODIFIED and url.oid in ledger.recrawls:
                 self._count_revisit(url, fetch, None)
             self._settle(url, fetch.outcome, now_s)
+
+    def _absorb_subrequests(self, url: QueuedUrl, visit: Visit, now_s: float) -> None:
+        """Take in what rendering a page requested: each host rests as if the requests had been visits of their own."""
+        requests: Counter[str] = Counter()
+        for one in visit.subrequests:
+            requests[host_of(one.url)] += 1
+            self.counters.request(one.fetch.outcome)
+            lease = Lease(SUBRESOURCE_OID - url.oid, one.url, LeaseKind.SUBRESOURCE)
+            detail = f"{one.url} {one.fetch.detail}".strip()[:1000]
+            fetch = msgspec.structs.replace(one.fetch, detail=detail)
+            self.ledger.recorder.add_visit(self.ledger.batch, lease, fetch)
+        self.counters.add("requests of rendered pages", len(visit.subrequests))
+        self.counters.add("requests", len(visit.subrequests))
+        self.counters.add("bytes", sum(one.fetch.received_bytes for one in visit.subrequests))
+        for name, count in requests.items():
+            fetches = [one.fetch for one in visit.subrequests if host_of(one.url) == name]
+            host = self.frontier.charge(name, count, now_s, max(fetch.retry_after_s for fetch in fetches))
+            host.bytes += sum(fetch.received_bytes for fetch in fetches)
+            self.ledger.changed_hosts.add(host.sid)
 
     def _count_revisit(self, url: QueuedUrl, fetch: Fetch, content_hash: int | None) -> None:
         """Count a visit to a page that is stored; None: the server says that it has not changed."""
@@ -181,7 +207,7 @@ class Absorber:
         if fetch.retry_after_s > fetching.max_backoff_s:
             return False
         wait_s = max(fetch.retry_after_s, min(fetching.backoff_s * 2 ** (url.numtries - 1), fetching.max_backoff_s))
-        if fetch.outcome is Outcome.WORKER_LOST:  # one of many lost together may be the cause: try them apart
+        if fetch.outcome.is_lost:  # one of many lost together may be the cause: try them apart
             wait_s *= 1 + url.oid % LOST_APART
         self.frontier.retry(url, now_s + wait_s)
         self.ledger.change(url, UrlState.WAITING, fetch.outcome, now_s, now_s + wait_s)
@@ -210,6 +236,11 @@ class Absorber:
         ledger.recorder.add_words(ledger.batch, document)
         if document.noindex and self.settings.robots.obey_meta:
             self._settle(url, Outcome.NOINDEX, now_s)
+            self._discovery.offer_links(url, judgement, document, now_s)
+            return
+        if document.needs_javascript:
+            self.shells[url.host.name] += 1
+            self._settle(url, Outcome.NEEDS_JAVASCRIPT, now_s)
             self._discovery.offer_links(url, judgement, document, now_s)
             return
         if self._soft_404s.matches(url, document):

@@ -8,12 +8,15 @@ A round is chosen when no model is being trained, so that it shows what the craw
 question to go by asks about its best hits, as soon as there are some, until it has examples enough for a model. With
 `learn.hits` it takes the best of them as examples without asking (`learn/hits.py`).
 
-A program can answer in the user's place (`answerer`): its answers to a round are learned in one training.
+A program can answer in the user's place (`answerer`): its answers to a round are learned in one training. So can a
+language model (`labeller`): the crawl does not wait for it, and it answers as a user does, by requests from outside.
+Whatever goes wrong with it is said in a notice, and its questions stay open.
 """
 
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -46,6 +49,8 @@ _LOOK_AT_THEM = (
 
 Answerer = Callable[[dict[str, Any]], bool | None]
 """Answers a question as `Collection.questions` returns it; None: not now."""
+Labeller = Callable[[threading.Event], dict[str, Any]]
+"""Answers the open questions, as `Collection.label` does, until the event is set."""
 
 
 class Asker(BackgroundTask):
@@ -60,6 +65,7 @@ class Asker(BackgroundTask):
         teacher: Teacher,
         watcher: Watcher,
         answerer: Answerer | None = None,
+        labeller: Labeller | None = None,
     ) -> None:
         self._settings = settings
         self._store = store
@@ -68,6 +74,9 @@ class Asker(BackgroundTask):
         self._teacher = teacher
         self._watcher = watcher
         self._answerer = answerer
+        self._labeller = labeller
+        self._labels_end = threading.Event()
+        self._trouble = ""
         self._slot = TaskSlot(self._end)
         self._falls_seen = 0
         self._retry_at_pages = 0
@@ -132,8 +141,25 @@ class Asker(BackgroundTask):
         if chosen and self._answerer is not None:
             await asyncio.to_thread(self._answer_all, self._answerer)
             await self._teacher.learn_soon(TrainingCause(TrainingReason.FEEDBACK, "questions were answered"))
+        elif chosen and self._labeller is not None:
+            await self._label(self._labeller)
         self.counts = await asyncio.to_thread(count_questions, self._store)
         self._retry_at_pages = self._absorber.counters.pages + RETRY_PAGES
+
+    async def _label(self, labeller: Labeller) -> None:
+        """Have the labeller answer, while the crawl goes on; say what went wrong, but the same only once."""
+        self.counts = await asyncio.to_thread(count_questions, self._store)  # the user can answer meanwhile
+        try:
+            report = await asyncio.to_thread(labeller, self._labels_end)
+        except Exception as error:  # whatever it is, it must not end the round
+            report = {"trouble": describe_error(error), "hint": getattr(error, "hint", "")}
+        for name in ("yes", "no", "unsure", "failed"):
+            if report.get(name):
+                self._absorber.counters.add(f"answers of the labeller: {name}", report[name])
+        trouble = report.get("trouble", "")
+        if trouble and trouble != self._trouble and not self._labels_end.is_set():
+            self._absorber.notice("questions", f"the labeller left questions open: {trouble}", report.get("hint", ""))
+        self._trouble = trouble
 
     async def _take_hits(self) -> None:
         """Take the best hits as examples; ask about them while there are too few."""
@@ -147,6 +173,14 @@ class Asker(BackgroundTask):
             await self._ask()
         self._retry_at_pages = self._absorber.counters.pages + RETRY_PAGES
 
+    async def take_last_hits(self, at_once: asyncio.Event) -> None:
+        """At the end of a crawl: take hits now, however few pages there are to choose from. Waits for no labeller."""
+        self._labels_end.set()
+        await self._slot.finish(at_once, self._cancel)
+        if self._takes_hits and not self._teacher.is_busy and not self._slot.is_cancelled:
+            self._slot.start(self._take_hits())
+            await self._slot.finish(at_once, self._cancel)
+
     def _answer_all(self, answerer: Answerer) -> None:
         for question in list_questions(self._store, self._settings, chooses=False):
             answer = answerer(question)
@@ -154,8 +188,9 @@ class Asker(BackgroundTask):
                 answer_question(self._store, self._settings, question["oid"], answer, chooses=False)
 
     async def close(self, at_once: asyncio.Event) -> None:
-        """Wait for a round under way, or cancel it."""
+        """Wait for a round under way, or cancel it. The labeller is not waited for."""
         self._has_ended = True
+        self._labels_end.set()
         await self._slot.finish(at_once, self._cancel)
 
     def _cancel(self) -> None:

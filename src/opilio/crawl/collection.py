@@ -12,14 +12,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import functools
 import inspect
 import signal
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from shlex import quote
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import uvloop
 
@@ -28,7 +30,7 @@ from opilio import learn
 from opilio.analyze.files import read_file
 from opilio.analyze.sketch import bands
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.asker import Answerer
+from opilio.crawl.asker import Answerer, Labeller
 from opilio.crawl.control import ControlServer
 from opilio.crawl.engine import Engine
 from opilio.crawl.ledger import Ledger
@@ -42,6 +44,7 @@ from opilio.crawl.operations import (
     federation,
     removal,
     reviewing,
+    seeding,
     training,
 )
 from opilio.crawl.operations.client import OperationClient, is_running
@@ -50,7 +53,7 @@ from opilio.crawl.restore import OnProgress, Recovery, reopen, restore
 from opilio.crawl.shipping import check_url
 from opilio.crawl.status import Counters, Status
 from opilio.crawl.worker_pool import InlineWorkers, ProcessWorkers, Workers, started_early
-from opilio.errors import CollectionBusy, CollectionError, InputError, SettingsError
+from opilio.errors import CollectionBusy, CollectionError, InputError, OpilioError, SettingsError
 from opilio.features.encoder import find_encoder
 from opilio.features.word_vectors import INSTALLED, check_vectors
 from opilio.federation.offers import admit_pending
@@ -58,22 +61,31 @@ from opilio.fetch.certificates import ca_certificates
 from opilio.fetch.transport import Transport
 from opilio.frontier import DatabaseStrategy, Duplicates, Frontier, LinkTextStrategy, ScopeFilter, make_strategy
 from opilio.learn import training_data
+from opilio.learn.labeller import check_labeller
 from opilio.learn.training_state import KEYWORDS
 from opilio.model import host_of, registered_domain
 from opilio.process import collect_rarely
+from opilio.render import check_browser
 from opilio.settings import FILE_NAME, Settings, load, override, to_toml
 from opilio.settings.files import changing, without_secrets, write_settings
 from opilio.store import Store, urls
+from opilio.store.census import count_queued
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.store.loader import SeedRecord
 from opilio.store.warc import warc_elsewhere
+from opilio.topics.hierarchy import ROOT
 from opilio.topics.inputs import read_inputs
+from opilio.topics.tree import TopicTree
+
+if TYPE_CHECKING:  # it takes a while to import
+    from opilio.seeds import ProviderAnswer
 
 WARC_FOLDER = "warc"
 _NOTHING = "nothing to start from", "Give --bookmarks, --seeds, --examples or --topics a FILE with URLs."
 _NO_SEEDS = (
     "nothing to start from: words say what is wanted, but not where",
-    "Give --seeds FILE: a list of URLs, one on each line, or the results of a search engine for your words, saved as "
+    "Name a service that finds pages for your words: --seed-provider searxng=ADDRESS (or opensearch=, mediawiki=, "
+    "opilio=). Or give --seeds FILE: a list of URLs, one on each line, or the results of a search engine, saved as "
     'HTML; or --bookmarks FILE. From another collection: opilio sql OTHER "SELECT url FROM collection WHERE relevance '
     '>= 0.5" --format csv > seeds.txt',
 )
@@ -105,6 +117,12 @@ def method(operation: Operation[P, R]) -> Callable[Concatenate[Collection, P], R
     return call
 
 
+def warn_of_trouble(answer: ProviderAnswer) -> None:
+    """Give a warning when a seed provider could not answer."""
+    if answer.trouble:
+        warnings.warn(f"seed provider {answer.said}. {answer.hint}", UserWarning, stacklevel=2)
+
+
 class Collection:
     """One collection. While a crawl runs in it, you can read, steer and export; not add inputs or change settings."""
 
@@ -126,6 +144,18 @@ class Collection:
     def settings(self, settings: Settings) -> None:
         self._client.settings = settings
 
+    def __repr__(self) -> str:
+        return f"Collection({str(self.folder)!r})"
+
+    def _repr_html_(self) -> str:
+        """A card, for notebooks; never an error, for it may be shown while something else has the database."""
+        from opilio.search.cards import collection_card, plain_card  # noqa: PLC0415
+
+        try:
+            return collection_card(self.folder.name, self.portal())
+        except OpilioError as error:
+            return plain_card(self.folder.name, error.message)
+
     # -- creating
 
     @classmethod
@@ -142,22 +172,50 @@ class Collection:
         system: str = "",
         settings: Settings | Mapping[str, Any] | None = None,
         folders: Iterable[str] | None = None,
+        on_answer: Callable[[ProviderAnswer], object] = warn_of_trouble,
+        needs_seeds: bool = True,
     ) -> Collection:
         """Make a collection from bookmarks, seeds, a query, examples, a taxonomy (`topics`), or several of them.
 
+        Seed providers that the settings name (`seeds.providers`) are asked for pages to start from; `on_answer` is
+        called with each answer. By default a provider that fails while others answer gives a UserWarning.
+
         `description` is a text of one or more sentences; from 30 words on it is a document to learn from.
         `system` names the system of a paper (`run.system`); `settings` count more. `folders` are the bookmark folders
-        to take, by their paths; None takes all but those that a browser filled itself.
+        to take, by their paths; None takes all but those that a browser filled itself. Without `needs_seeds` there may
+        be nothing to fetch, for a collection whose pages come out of archives.
         """
-        folder = Path(folder)
-        if (folder / DATABASE_NAME).exists():
-            raise CollectionError(
-                f"{folder}: holds a collection already", "Continue its crawl, or choose another folder."
-            )
+        check_new(folder)
         tree = read_inputs(bookmarks, seeds, query, examples, topics, description, folders)
+        return cls.from_topics(
+            folder,
+            tree,
+            system=system,
+            settings=settings,
+            question=query or description,
+            on_answer=on_answer,
+            needs_seeds=needs_seeds,
+        )
+
+    @classmethod
+    def from_topics(
+        cls,
+        folder: Path | str,
+        tree: TopicTree,
+        *,
+        system: str = "",
+        settings: Settings | Mapping[str, Any] | None = None,
+        question: str = "",
+        on_answer: Callable[[ProviderAnswer], object] = warn_of_trouble,
+        needs_seeds: bool = True,
+    ) -> Collection:
+        """Make a collection from a tree of topics, with their seeds and examples, that a program has built.
+
+        `question` is what seed providers are asked for, if the settings name any.
+        """
+        check_new(folder)
+        folder = Path(folder)
         tree.name_after(folder.resolve().name)
-        if not tree.seeds:
-            raise InputError(*(_NO_SEEDS if query or description else _NOTHING))
         of_system = {"run.system": system} if system else {}
         if isinstance(settings, Settings):
             chosen = override(settings, of_system, "system")
@@ -165,6 +223,18 @@ class Collection:
             chosen = override(Settings(), of_system | dict(settings or {}), "settings")
         chosen = _with_full_paths(chosen)
         _check_names(chosen, folder)
+        if chosen.seeds.providers:
+            from opilio.seeds import find_seeds, seeds_of  # noqa: PLC0415
+
+            words = chosen.seeds.query or question
+            answers = find_seeds(words, chosen)
+            for answer in answers:
+                on_answer(answer)
+            for seed in seeds_of(answers, ROOT):
+                tree.add_found(seed)
+            chosen = override(chosen, {"seeds.query": words} if words else {}, "settings")
+        if needs_seeds and not tree.seeds:
+            raise InputError(*(_NO_SEEDS if question or tree.topics[ROOT].keywords else _NOTHING))
         try:
             (folder / WARC_FOLDER).mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -212,7 +282,8 @@ class Collection:
         """Crawl until a limit is reached or nothing is left; continues where the last crawl stopped.
 
         `settings` changes settings permanently, by dotted name. `retry_failed` fetches failed URLs again, `recrawl` the
-        pages that are stored. `workers` makes workers that run elsewhere (`opilio.cluster`). `on_tick` is called a
+        pages that are stored; pages that were empty without JavaScript are fetched again once `render.mode` allows
+        them to be rendered. `workers` makes workers that run elsewhere (`opilio.cluster`). `on_tick` is called a
         few times a second; when it returns False, the crawl ends. `answerer` answers the crawl's questions in place of
         the user: it is called with each as `questions` returns it, and returns True, False or None. Ctrl-C ends the
         crawl cleanly; a second Ctrl-C ends it at once.
@@ -220,6 +291,8 @@ class Collection:
         if settings:
             self.change_settings(settings)
         _check_names(self.settings, self.folder)  # the file may have been edited by hand
+        if self.settings.render.is_on and transport is None and workers is None:
+            check_browser(self.settings)
         if recrawl:
             self._check_recrawl()
         if self.settings.revisit.keep_fresh:
@@ -243,6 +316,9 @@ class Collection:
             if retry_failed:
                 urls.retry_failed(store)
             urls.retry_given_up(store, self.settings.fetch.host_tries)
+            rendering = self.settings.render
+            if shells := [host for host in urls.shells_by_host(store) if rendering.mode_of(host) != "never"]:
+                urls.requeue_shells(store, shells)
             if recrawl:
                 urls.recrawl(store)
             return uvloop.run(self._run(store, on_tick, make_workers, answerer))
@@ -342,7 +418,7 @@ class Collection:
         collect_rarely()
         workers = make_workers(setup)
         names = {topic.kcid: topic.path or topic.name for topic in store.load_topics()}
-        engine = Engine(settings, store, absorber, workers, names, answerer)
+        engine = Engine(settings, store, absorber, workers, names, answerer, self._labeller())
         pages_before = absorber.counters.pages
         run = store.start_run(time.time(), opilio.__version__, to_toml(without_secrets(self.settings)))
         interrupts.pass_to(engine)
@@ -350,6 +426,11 @@ class Collection:
             reason = await engine.run(on_tick)
         store.finish_run(run, time.time(), reason, absorber.counters.pages - pages_before)
         return dataclasses.replace(engine.status(), recall=learn.estimate_recall(store))
+
+    def _labeller(self) -> Labeller | None:
+        """What answers the crawl's questions in the user's place, by requests to the crawl as any other process; None
+        when the user wants none."""
+        return functools.partial(asking.label_questions, self._client) if self.settings.labeller.url else None
 
     def _settings_for(self, store: Store) -> Settings:
         """The settings with `auto` resolved: without topics or examples there is no evidence to weigh."""
@@ -372,7 +453,7 @@ class Collection:
         topics = store.load_topics()
         if not any(topic.keywords for topic in topics):
             return b""
-        return learn.keyword_model(topics, self.settings.classify.classifier).to_bytes()
+        return learn.words_model(store, self.settings.classify.classifier).to_bytes()
 
     @staticmethod
     def _absorber(store: Store, scope: ScopeFilter, settings: Settings) -> Absorber:
@@ -391,16 +472,26 @@ class Collection:
         if count:
             absorber.counters.add("pages recovered from WARC files", count)
 
-    def read_archive(self, store: Store, on_progress: OnProgress) -> int:
-        """Take in all responses that only WARC files have, without a crawl; how many visits to pages there were."""
+    def opened_store(self) -> AbstractContextManager[Store]:
+        """The database, to change it, while no crawl runs."""
+        return self._client.opened_soon()
+
+    def absorber_of_files(self, store: Store) -> tuple[Absorber, WorkerSetup]:
+        """What takes in responses that come from files, without a crawl. All queued URLs are cold."""
         settings = override(self.settings, {"frontier.strategy": "best-first"})  # which needs nothing but the pages
         scope = ScopeFilter(settings.scope, frozenset(map(_domain_of, store.load_seeds())))
         absorber = self._absorber(store, scope, settings)
-        folder = self.folder / WARC_FOLDER
-        restore(store, absorber, folder)
+        restore(store, absorber, self.folder / WARC_FOLDER)
+        tiers = absorber.frontier.tiers
+        tiers.set_cold_counts(dict.fromkeys(tiers.queues, 0) | count_queued(store))
         self._offer_seeds(store, absorber)
-        folders = [place for place in (folder, warc_elsewhere(settings.store)) if place is not None]
-        count = Recovery(store, absorber, self._worker_setup(store, settings), *folders).run(on_progress)
+        return absorber, self._worker_setup(store, settings)
+
+    def read_archive(self, store: Store, on_progress: OnProgress) -> int:
+        """Take in all responses that only WARC files have, without a crawl; how many visits to pages there were."""
+        absorber, setup = self.absorber_of_files(store)
+        folders = [self.folder / WARC_FOLDER, warc_elsewhere(self.settings.store)]
+        count = Recovery(store, absorber, setup, *(one for one in folders if one is not None)).run(on_progress)
         absorber.counters.add("pages recovered from WARC files", count)
         store.write(absorber.swap_batch())
         return count
@@ -422,8 +513,10 @@ class Collection:
     pages = method(browse.pages)
     pictures = method(browse.pictures)
     illustrations = method(browse.illustrations)
+    markdown = method(browse.markdown)
     neighbours = method(browse.neighbours)
     finds = method(browse.finds)
+    changes = method(browse.changes)
     distill = method(browse.distill)
     analyse_links = method(browse.analyse_links)
 
@@ -431,6 +524,7 @@ class Collection:
     query = method(database.query)
     tables = method(database.tables)
     export = method(database.export)
+    feed = method(database.feed)
     forget = method(removal.forget)
 
     topics = method(training.topics)
@@ -461,6 +555,8 @@ class Collection:
     answers = method(asking.answers)
     answer = method(asking.answer)
     undo_answer = method(asking.undo_answer)
+    label = method(asking.label)
+    labels = method(asking.labels)
 
     feedback = method(reviewing.feedback)
     feedback_on_pages = method(reviewing.feedback_on_pages)
@@ -493,6 +589,8 @@ class Collection:
     boost_host = method(crawling.boost_host)
     dead_seeds = method(crawling.dead_seeds)
 
+    find_seeds = method(seeding.find_seeds)
+
     peer_topics = method(federation.peer_topics)
     take_offers = method(federation.take_offers)
     offer_to_peers = method(federation.offer_to_peers)
@@ -514,12 +612,24 @@ def _warn_of_name(old: str, new: str) -> None:
     warnings.warn(f"{old} is called {new} now", FutureWarning, stacklevel=3)
 
 
+def check_new(folder: Path | str) -> None:
+    """Refuse a folder that has a collection."""
+    if (Path(folder) / DATABASE_NAME).exists():
+        raise CollectionError(f"{folder}: holds a collection already", "Continue its crawl, or choose another folder.")
+
+
 def _check_names(settings: Settings, folder: Path) -> None:
     """Refuse settings that cannot work, such as unknown plug-ins, before anything is fetched."""
     make_strategy(settings.frontier)
+    if settings.seeds.providers:
+        from opilio.seeds import make_provider  # noqa: PLC0415
+
+        for provider in settings.seeds.providers:
+            make_provider(provider)
     check_url(settings.store.warc_url)
     ca_certificates(settings.fetch.ca_file)
     check_vectors(settings.frontier.word_vectors)
+    check_labeller(settings.labeller)
     if settings.frontier.encoder:
         find_encoder(settings.frontier.encoder)
     if settings.classify.classifier != KEYWORDS:  # a classifier that learns nothing need not be loaded

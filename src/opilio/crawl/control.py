@@ -58,7 +58,8 @@ class ControlServer:
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, limit=MAX_REQUEST_BYTES)
         port = self._server.sockets[0].getsockname()[1]
         text = json.dumps({"pid": os.getpid(), "port": port, "token": self._token})
-        descriptor = os.open(self._note, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        self._note.unlink(missing_ok=True)  # that of a killed crawl may be a link, or readable by others
+        descriptor = os.open(self._note, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w") as file:
             file.write(text)
         return self

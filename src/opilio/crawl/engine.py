@@ -17,7 +17,7 @@ from typing import Any
 
 from opilio import learn
 from opilio.crawl.absorb import Absorber
-from opilio.crawl.asker import Answerer, Asker
+from opilio.crawl.asker import Answerer, Asker, Labeller
 from opilio.crawl.background import BackgroundTask
 from opilio.crawl.commits import Commits, Refills
 from opilio.crawl.distiller import Distiller
@@ -29,7 +29,7 @@ from opilio.crawl.phases import Phases, phase_at_start, settings_in
 from opilio.crawl.pictures import PictureFinder
 from opilio.crawl.refresher import Refresher
 from opilio.crawl.shipping import Shipper
-from opilio.crawl.status import Status
+from opilio.crawl.status import SHOWN_SHELL_HOSTS, Status
 from opilio.crawl.steering import Steering
 from opilio.crawl.teacher import Teacher
 from opilio.crawl.watcher import Watcher
@@ -57,6 +57,7 @@ class Engine:
         workers: Workers,
         topic_names: dict[int, str],
         answerer: Answerer | None = None,
+        labeller: Labeller | None = None,
     ) -> None:
         self.settings = settings
         self.store = store
@@ -87,7 +88,7 @@ class Engine:
         self.outage = OutageWatch(settings, absorber, workers, self._now_s, self.end)
         self.steering = Steering(store, absorber, commit, self._refill_ended)
         self.watcher = Watcher(settings, store, absorber, commit, self.end, self.steering.pause)
-        self.asker = Asker(settings, store, absorber, commit, self.teacher, self.watcher, answerer)
+        self.asker = Asker(settings, store, absorber, commit, self.teacher, self.watcher, answerer, labeller)
         self.phases = Phases(
             settings, store, absorber, self.teacher, self.distiller, lambda: self.elapsed_s, self.order_by_settings,
             self.end,
@@ -131,6 +132,7 @@ class Engine:
                 self.refills.start_when_needed()
                 await self._check_end()
             await self._finish_requests(on_tick)
+            await self._train_at_last()
         finally:
             for task in self.background_tasks:
                 await task.close(self._stop_now)
@@ -243,6 +245,12 @@ class Engine:
                 return
             await self._absorb_visits()
             self._tick(on_tick)
+
+    async def _train_at_last(self) -> None:
+        """A short crawl learns what it found, and does not leave that to the next one. Not if it was stopped."""
+        if not self._is_stopped:
+            await self.asker.take_last_hits(self._stop_now)
+            self.teacher.begin_first_model()
 
     def _tick(self, on_tick: Callable[[Status], object]) -> None:
         now_s = time.monotonic()
@@ -378,5 +386,7 @@ class Engine:
             due_pages=self.refresher.upcoming.due,
             next_due_url=self.refresher.upcoming.next_url,
             next_due_s=self.refresher.upcoming.next_s,
+            shells=dict(self.absorber.shells.most_common(SHOWN_SHELL_HOSTS)),
+            shell_pages=self.absorber.shells.total(),
             reached_nothing=0 < counters.requests == counters.unreached,
         )

@@ -46,7 +46,6 @@ class Indexer(BackgroundTask):
         self._next_s = time.monotonic() + settings.search.update_s
         self._indexed = -1
         self._indexed_pages = 0
-        self._vocabulary: object = None
         self._process: UpdaterProcess | None = None
 
     def look(self) -> None:
@@ -85,13 +84,10 @@ class Indexer(BackgroundTask):
             self._absorber.counters.add("index updates")
 
     def _update_now(self) -> Updated | None:
-        from opilio.analyze.terms import Vocabulary  # noqa: PLC0415
         from opilio.search.index_update import update  # noqa: PLC0415
 
-        if not isinstance(self._vocabulary, Vocabulary):
-            self._vocabulary = Vocabulary()
         folder = self._store.path.parent
-        return update(self._store, folder, vocabulary=self._vocabulary, goes_on=lambda: not self._slot.is_cancelled)
+        return update(self._store, folder, goes_on=lambda: not self._slot.is_cancelled)
 
     def _update_in_process(self) -> Updated | None:
         from opilio.search.index_update_process import UpdaterProcess  # noqa: PLC0415

@@ -174,7 +174,7 @@ class OutageDetector:
     def _answer(self, visit: Visit, found: SortedVisits) -> None:
         """A host answered: requests that were sent before, and got no answer, failed because of their hosts."""
         origin, sent_s = origin_of(visit.lease.url), visit.fetch.started_s
-        has_resolved = visit.lease.kind is not LeaseKind.PAGE
+        has_resolved = visit.fetch.looked_up or visit.lease.kind is LeaseKind.PROBE
         self._answered.pop(origin, None)
         self._answered[origin] = None
         if len(self._answered) > REMEMBERED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,10 +32,11 @@ from opilio.store.urls import (
     relevant_by_host,
     repeated_urls,
     requeue_dropped,
+    shells_by_host,
     trap_like_urls,
     unfollowed_urls,
 )
-from opilio.store.warc import WARC_PATTERN, Payloads
+from opilio.store.warc import Payloads, warc_files
 from opilio.topics.hierarchy import ROOT
 
 if TYPE_CHECKING:
@@ -62,11 +64,12 @@ def restore(store: Store, absorber: Absorber, warc_folder: Path) -> None:
     for url, sid in repeated_urls(store):
         frontier.repeats.note(url, sid, is_new=False)
     waiting = count_queued(store)
-    if store.count_rows("runs") or any(warc_folder.glob(WARC_PATTERN)):
+    if store.count_rows("runs") or warc_files(warc_folder):
         # URLs that are offered before the first refill stay cold: `Recovery` may take them out of the database.
         waiting = dict.fromkeys(frontier.tiers.queues, 0) | waiting
     frontier.tiers.set_cold_counts(waiting)
     absorber.ledger.recrawls.update(recrawled_urls(store))
+    absorber.shells.update(shells_by_host(store))
 
 
 def reopen(store: Store, limits: LimitSettings, scope: ScopeFilter) -> int:
@@ -117,6 +120,54 @@ def _pages(store: Store, absorber: Absorber) -> None:
         absorber.frontier.repeats.note(url, sid, is_new=True)
 
 
+class OutOfTurn:
+    """Takes URLs out of the frontier whose responses come from files, wherever they are queued.
+
+    Queued URLs must be cold, or wait for another try: that is how `restore` leaves them.
+    """
+
+    def __init__(self, store: Store, absorber: Absorber) -> None:
+        self._store, self._absorber = store, absorber
+        self._frontier, self._ledger = absorber.frontier, absorber.ledger
+        self._rows: dict[int, QueuedRow] = {}
+
+    def commit(self) -> None:
+        """Write what was absorbed."""
+        batch = self._absorber.swap_batch()
+        if batch:
+            self._store.write(batch)
+
+    def prepare(self, oids: Sequence[int]) -> None:
+        """Commit, then read the rows of URLs that will be taken."""
+        self.commit()
+        self._rows = queued_urls(self._store, oids)
+
+    def take(self, oid: int) -> QueuedUrl:
+        """Take a URL out of the frontier, or reopen it when it is settled."""
+        tiers, new = self._frontier.tiers, self._ledger.batch.urls
+        again = tiers.retries.remove(oid)
+        if again is not None:
+            return again
+        if new.oid and oid >= new.oid[0]:  # oids are dense
+            at = oid - new.oid[0]
+            row = QueuedRow(
+                new.url[at], new.sid[at], new.topic[at], new.depth[at], new.relevance[at], new.hops[at], 0,
+                new.priority[at],
+            )  # fmt: skip
+        else:
+            row = self._rows.get(oid) or queued_urls(self._store, [oid])[oid]
+        numtries = row.numtries
+        if self._ledger.is_open(oid):
+            tiers.forget_cold(row.topic)
+        else:
+            self._ledger.reopen(oid)
+            numtries = 0
+        host = self._frontier.hosts[row.sid]
+        queued = QueuedUrl(oid, row.url, host, row.topic, row.depth, row.relevance, row.hops, numtries)
+        queued.priority = row.priority
+        return queued
+
+
 class Recovery:
     """Takes in the responses that only WARC files have, in the order of time, as if they had just come.
 
@@ -133,27 +184,21 @@ class Recovery:
         self._rebuilds = not self._ends
         self._reader: Worker | None = None
         self._visited: set[int] = set()
-        self._rows: dict[int, QueuedRow] = {}
+        self._out_of_turn = OutOfTurn(store, absorber)
 
     def run(self, on_progress: OnProgress = lambda doing, done, steps: None) -> int:
         """Take in all of them, some at a time; how many visits to pages there were."""
-        paths = sorted(path for folder in self._folders for path in folder.glob(WARC_PATTERN))
+        paths = sorted(path for folder in self._folders for path in warc_files(folder))
         total = sum(max(0, path.stat().st_size - self._ends.get(path.name, 0)) for path in paths)
         done = 0
         for some in _pieces(self._unknown_records(paths)):
-            self._commit()
-            self._rows = queued_urls(self._store, [oid for _, record in some if (oid := self._oid(record)) != ABSENT])
+            self._out_of_turn.prepare([oid for _, record in some if (oid := self._oid(record)) != ABSENT])
             for path, record in some:
                 self._take(path, record)
                 done += record.length
             on_progress("reading WARC files", min(done, total), total)
-        self._commit()
+        self._out_of_turn.commit()
         return len(self._visited)
-
-    def _commit(self) -> None:
-        batch = self._absorber.swap_batch()
-        if batch:
-            self._store.write(batch)
 
     def _unknown_records(self, paths: Sequence[Path]) -> Iterator[tuple[Path, WarcRecord]]:
         """The records that the database does not know of; torn ends are cut off."""
@@ -173,6 +218,8 @@ class Recovery:
     def _take(self, path: Path, record: WarcRecord) -> None:
         """Take in one response, unless it is of no use."""
         url, oid = normalize(record.url), self._oid(record)
+        if record.part_of:  # data and scripts of a rendered page: no visit to a URL of the crawl
+            return
         if not url or (self._rebuilds and oid == ABSENT and self._take_contact(path, url, record)):
             return
         if not self._wants(oid):
@@ -188,9 +235,11 @@ class Recovery:
             self._ledger.batch.seeds.add(url, ROOT, SEED_SOURCE, "", record.date_s)
         if visit.fetch.outcome is Outcome.NOT_MODIFIED and not self._has_page(oid):  # the page itself is lost
             return
-        lease = self._frontier.lease_page(self._taken_out(oid))
+        lease = self._frontier.lease_page(self._out_of_turn.take(oid))
         self._visited.add(oid)
         self._absorber.absorb(msgspec.structs.replace(visit, lease=lease), record.date_s)
+        if record.archive and self._has_page(oid):
+            self._ledger.batch.sifted.add(oid, record.archive, record.archive_offset, record.date_s, time.time())
 
     def _wants(self, oid: int) -> bool:
         """Whether another response of a URL changes anything."""
@@ -228,31 +277,6 @@ class Recovery:
             visit.fetch, warc_file=path.name, warc_offset=record.offset, warc_bytes=record.length
         )
         return msgspec.structs.replace(visit, fetch=fetch)
-
-    def _taken_out(self, oid: int) -> QueuedUrl:
-        """Take a URL out of the frontier, where it waits in the database or for another try; or reopen it."""
-        tiers, new = self._frontier.tiers, self._ledger.batch.urls
-        again = tiers.retries.remove(oid)
-        if again is not None:
-            return again
-        if new.oid and oid >= new.oid[0]:  # oids are dense
-            at = oid - new.oid[0]
-            row = QueuedRow(
-                new.url[at], new.sid[at], new.topic[at], new.depth[at], new.relevance[at], new.hops[at], 0,
-                new.priority[at],
-            )  # fmt: skip
-        else:
-            row = self._rows.get(oid) or queued_urls(self._store, [oid])[oid]
-        numtries = row.numtries
-        if self._ledger.is_open(oid):
-            tiers.forget_cold(row.topic)
-        else:
-            self._ledger.reopen(oid)
-            numtries = 0
-        host = self._frontier.hosts[row.sid]
-        queued = QueuedUrl(oid, row.url, host, row.topic, row.depth, row.relevance, row.hops, numtries)
-        queued.priority = row.priority
-        return queued
 
 
 def _pieces(records: Iterator[tuple[Path, WarcRecord]]) -> Iterator[list[tuple[Path, WarcRecord]]]:

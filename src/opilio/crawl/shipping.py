@@ -23,8 +23,9 @@ from typing import Any, Protocol
 
 from opilio.crawl.absorb import Absorber
 from opilio.crawl.background import BackgroundTask, TaskSlot
-from opilio.errors import SettingsError, describe_error
+from opilio.errors import SettingsError, describe_error, not_installed
 from opilio.settings import Settings
+from opilio.settings.files import hide_password
 from opilio.store import Store
 
 PIECE_BYTES = 4 * 2**20
@@ -116,7 +117,9 @@ class Shipper(BackgroundTask):
             remedy = (
                 "The crawl goes on, and the files stay in its folder warc. Look at store.warc_url and the room there."
             )
-            self._absorber.notice("storage", f"WARC files cannot be moved: {describe_error(error)}", remedy)
+            self._absorber.notice(
+                "storage", f"WARC files cannot be moved: {hide_password(describe_error(error))}", remedy
+            )
 
 
 def finished(names: Iterable[str], old: set[str]) -> list[str]:
@@ -175,7 +178,7 @@ def check_url(url: str) -> None:
             continue
         if issubclass(kind, MemoryFileSystem):
             raise SettingsError(
-                f"store.warc_url = {url}: what is moved there is lost when the crawl ends",
+                f"store.warc_url = {hide_password(url)}: what is moved there is lost when the crawl ends",
                 "Give a folder, or the URL of a storage that keeps files (s3://..., sftp://...); '' leaves them here.",
             )
 
@@ -210,14 +213,15 @@ class UrlStorage:
             import fsspec  # noqa: PLC0415  (an optional library)
             from fsspec.core import url_to_fs  # noqa: PLC0415
         except ImportError:
-            raise SettingsError(
-                f"store.warc_url = {url}: needs fsspec, which is not installed",
-                "pip install 'opilio[cluster]', or give the path of a folder.",
-            ) from None
+            user = f"store.warc_url = {hide_password(url)}"
+            raise not_installed("fsspec", user, "cluster", "Or give the path of a folder.") from None
         try:
             found: tuple[Any, str] = url_to_fs(url)
         except (ImportError, ValueError) as error:
-            raise SettingsError(f"store.warc_url = {url}: {error}", "Install what it names, or correct it.") from None
+            raise SettingsError(
+                f"store.warc_url = {hide_password(url)}: {hide_password(str(error))}",
+                "Install what it names, or correct it.",
+            ) from None
         self._system, folder = found
         self._folder = folder.rstrip("/")
         # Others copy to rename, which is no better than to write the file at once; of these, S3 and its like show a

@@ -22,6 +22,7 @@ _PROGRESS_NAMES = {
     "pages_at_analysis": "pages at the latest link analysis",
     "question_rounds": "rounds of questions",
 }
+SHOWN_SHELL_HOSTS = 5
 RATE_WINDOW_S = 10.0
 RECENT_PAGES = 500
 """Pages over which the recent harvest is measured."""
@@ -93,6 +94,10 @@ class Status:
     """The stored page that is due first."""
     next_due_s: float | None = None
     """When it is due, in seconds since the epoch."""
+    shells: dict[str, int] = field(default_factory=dict)
+    """Pages that are empty without JavaScript and were not rendered, by host: the hosts with most of them."""
+    shell_pages: int = 0
+    """How many such pages there are, on all hosts."""
     reached_nothing: bool = False
     """Whether this run sent requests and none of them reached a server."""
 

@@ -93,8 +93,9 @@ class Teacher(BackgroundTask):
         self._cause: TrainingCause | None = None
         self._slot = TaskSlot(self._end)
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._is_prepared = False
         self._prepared: Child | None = None
-        """The process of the first training, started while its examples are fetched: importing takes it seconds."""
+        """The process of the first training, if it needs one: started while its examples are fetched."""
         self._listeners: list[asyncio.Future[int]] = []
         self._drawn = self._found
         self._directories_due_pages = 0
@@ -157,8 +158,9 @@ class Teacher(BackgroundTask):
         self._release_links()
         if self._slot.is_busy:
             return
-        if self._cause is not None and not self.version and self._prepared is None:
-            self._prepared = learn.prepare_training(self._settings)
+        if self._cause is not None and not self.version and not self._is_prepared:
+            self._is_prepared = True
+            self._prepared = learn.prepare_training(self._settings, len(self._absorber.examples))
         if self._cause is None and self._late and self._came_late():
             self._cause = TrainingCause(TrainingReason.EXAMPLES)
         if self._cause is not None and time.monotonic() < self._quiet_until_s:
@@ -282,7 +284,9 @@ class Teacher(BackgroundTask):
             if self._slot.is_busy or await asyncio.to_thread(self._is_news):
                 self._cause = cause
         elif self._settings.store.terms and any(topic.keywords for topic in topics):
-            self._workers.use_model(learn.keyword_model(topics, self._settings.classify.classifier).to_bytes())
+            classifier = self._settings.classify.classifier
+            model = await asyncio.to_thread(learn.words_model, self._store, classifier)
+            self._workers.use_model(model.to_bytes())
 
     def _can_train(self) -> bool:
         """Whether there is enough to learn from; the first model must also be better than the words it replaces."""
@@ -308,6 +312,12 @@ class Teacher(BackgroundTask):
         topics = await asyncio.to_thread(self._store.load_topics)
         if wanted_topics(topics) != self._absorber.wanted:
             await self.learn_soon(TrainingCause(TrainingReason.FEEDBACK, "the marks of topics were changed"))
+
+    def begin_first_model(self) -> None:
+        """At the end of a crawl: start to train the first model if that waits for nothing but time. `close` waits."""
+        if self._cause is not None and not self.version and not self._slot.is_busy and not self._awaited():
+            cause, self._cause = self._cause, None
+            self._slot.start(self._teach(cause))
 
     async def close(self, at_once: asyncio.Event) -> None:
         """Wait for a training under way, seconds that a later crawl would have to spend again; cancel it once `at_once`
@@ -350,7 +360,7 @@ class Teacher(BackgroundTask):
         )
         prepared, self._prepared = self._prepared, None
         trained = await asyncio.to_thread(
-            learn.train_in_process, training, self._settings, self.version + 1, self._has_started, prepared
+            learn.train_off_loop, training, self._settings, self.version + 1, self._has_started, prepared
         )
         self._processes.clear()
         await self._hand_out(trained, cause, taught)
@@ -588,4 +598,4 @@ class NegativeMining:
         training = learn.with_crawled_pages(self._store, self._settings, known, on_start)
         if training is known:
             return None, taught
-        return learn.train_in_process(training, self._settings, version, on_start), taught
+        return learn.train_off_loop(training, self._settings, version, on_start), taught

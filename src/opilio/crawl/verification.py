@@ -32,6 +32,7 @@ from opilio.errors import CollectionError, OpilioError, StoreError
 from opilio.model import normalize
 from opilio.settings import FILE_NAME as SETTINGS_NAME
 from opilio.settings import Settings, load
+from opilio.settings.files import hide_password
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.store.invariants import (
     INVARIANTS,
@@ -46,7 +47,7 @@ from opilio.store.invariants import (
 )
 from opilio.store.removal import REMOVAL_LEFT
 from opilio.store.salvage import DatabaseCopy, missing_tables, reading_file, unreadable
-from opilio.store.warc import RESPONSES, WARC_PATTERN, WarcPiece, inspect, warc_elsewhere
+from opilio.store.warc import RESPONSES, WarcPiece, inspect, warc_elsewhere, warc_files
 
 WARC_FOLDER = "warc"
 MAX_EXAMPLES = 5
@@ -203,7 +204,7 @@ class Verifier:
             copy = None
         if copy is None:
             pages.unchecked = "a crawl is running" if self._running else "the database cannot be read"
-        found = {path.name: path for path in (self.folder / WARC_FOLDER).glob(WARC_PATTERN)}
+        found = {path.name: path for path in warc_files(self.folder / WARC_FOLDER)}
         ends = known_ends(copy) if copy is not None else {}
         names = sorted({*found, *(warc_names(copy) if copy is not None else ())})
         for done, name in enumerate(names):
@@ -211,7 +212,7 @@ class Verifier:
             places = record_places(copy, name) if copy is not None else ()
             path = found.get(name) or self._elsewhere(name)
             if path is None and "://" in self.settings.store.warc_url:
-                files.unchecked = f"some files are at {self.settings.store.warc_url}"
+                files.unchecked = f"some files are at {hide_password(self.settings.store.warc_url)}"
                 continue
             state = read_state(name, path, places, None if copy is None else ends.get(name, 0))
             self.files.append(state)
@@ -296,7 +297,7 @@ def _note_defects(state: FileState, files: Check, pages: Check) -> None:
 
 def _check_folder(folder: Path) -> None:
     has_database = (folder / DATABASE_NAME).exists()
-    if not has_database and not any((folder / WARC_FOLDER).glob(WARC_PATTERN)):
+    if not has_database and not warc_files(folder / WARC_FOLDER):
         raise CollectionError(
             f"{folder}: no collection there, neither a database nor WARC files", "Name the folder of a collection."
         )

@@ -1,4 +1,4 @@
-"""A worker: lease in, visit out. Fetches, writes the WARC record, analyses, judges.
+"""A worker: lease in, visit out. Fetches, has pages rendered, writes the WARC record, analyses, judges.
 
 A worker keeps only caches (connections, names, words); losing one loses nothing but the time of its leases.
 """
@@ -16,9 +16,10 @@ from opilio.analyze.pictures import read_picture
 from opilio.crawl.messages import WorkerSetup
 from opilio.errors import StoreError
 from opilio.fetch import Client, Response, Transport, contact_host, parse_sitemap
-from opilio.fetch.robots import report_of
+from opilio.fetch.robots import fetch_site_file, report_of
 from opilio.fetch.transport import replay
-from opilio.model import Document, Fetch, Judgement, Lease, LeaseKind, Outcome, Visit
+from opilio.model import Document, Fetch, Judgement, Lease, LeaseKind, Outcome, Visit, host_of
+from opilio.render import Browser, Rendering
 from opilio.settings import ClassifySettings, Settings, from_table
 from opilio.store.warc import RecordNote, WarcPlace, WarcRecord, WarcWriter
 
@@ -37,6 +38,7 @@ _TRUNCATED = {
 }
 """Why the body of a response is missing, as WARC names it; that of other responses: unspecified."""
 _OUTCOMES = frozenset(Outcome)
+_RENDERED_TYPES = frozenset({"text/html", "application/xhtml+xml"})
 
 
 class PageJudge:
@@ -87,6 +89,7 @@ class Worker:
         self._analyzer = Analyzer(self.settings.traps, self.settings.robots, self.settings.store)
         self._analyzer.gives_link_words = setup.link_words
         self._extractor = Extractor(self.settings)
+        self._browser: Browser | None = None
         self._judge: PageJudge | None = None
         if setup.model and self.settings.store.terms:
             self.use_model(setup.model)
@@ -125,26 +128,81 @@ class Worker:
         if lease.kind is LeaseKind.HOST:
             response, report = await contact_host(self._transport, lease, self.settings)
             return Visit(lease, _archive(lease, response, archive).fetch, host=report)
+        if lease.kind is LeaseKind.RIGHTS:
+            response = await fetch_site_file(self._transport, lease, self.settings)
+            return _rights_file(lease, _archive(lease, response, archive))
         response = await self._transport.fetch(lease)
         if lease.kind is LeaseKind.PROBE:
             return Visit(lease, response.fetch)
         if lease.kind is LeaseKind.MISSING:  # not archived: it is no page of the site
             return self._to_visit(lease, response)
-        if lease.kind is LeaseKind.PAGE and self.settings.robots.obey_rights:  # read first, for it may not be kept
-            visit = await self._read_page(lease, response)
-            if visit.fetch.outcome is Outcome.RESERVED:
-                return Visit(lease, _archive(lease, response._replace(fetch=visit.fetch, raw_body=b""), archive).fetch)
-            fetch = _archive(lease, response, archive).fetch
-            places = {"warc_file": fetch.warc_file, "warc_offset": fetch.warc_offset, "warc_bytes": fetch.warc_bytes}
-            return msgspec.structs.replace(visit, fetch=msgspec.structs.replace(visit.fetch, **places))
+        if lease.kind is LeaseKind.PAGE and (self.settings.robots.obey_rights or self._may_render(lease, response)):
+            return await self._visit_page(lease, response, archive)
         response = _archive(lease, response, archive)
         if lease.kind is LeaseKind.SITEMAP:
             return self._sitemap(lease, response)
-        if lease.kind is LeaseKind.RIGHTS:
-            return _rights_file(lease, response)
         if lease.kind in (LeaseKind.PICTURE, LeaseKind.ICON):
             return _picture(lease, response)
         return await self._read_page(lease, response)
+
+    async def _visit_page(self, lease: Lease, response: Response, archive: Archive | None) -> Visit:
+        """Read a page before it is archived: it may reserve rights, and then it may not be kept; or it is rendered."""
+        visit = await self._read_page(lease, response)
+        rendering = None
+        if self._may_render(lease, response) and self._must_render(lease, visit):
+            rendering = await self._rendered(lease, response, archive)
+            visit = self._visit_of_rendering(lease, response, visit, rendering)
+        if visit.fetch.outcome is Outcome.RESERVED:
+            fetch = _archive(lease, response._replace(fetch=visit.fetch, raw_body=b""), archive).fetch
+            return Visit(lease, fetch, subrequests=visit.subrequests)
+        fetch = _archive(lease, response, archive, rendering.html if rendering and visit.rendered else b"").fetch
+        places = {"warc_file": fetch.warc_file, "warc_offset": fetch.warc_offset, "warc_bytes": fetch.warc_bytes}
+        return msgspec.structs.replace(visit, fetch=msgspec.structs.replace(visit.fetch, **places))
+
+    def _may_render(self, lease: Lease, response: Response) -> bool:
+        """Whether a page is one that a browser shows, of a host whose pages may be rendered."""
+        is_page = response.fetch.outcome is Outcome.OK and response.fetch.content_type in _RENDERED_TYPES
+        return is_page and self.settings.render.mode_of(host_of(lease.url)) != "never"
+
+    def _must_render(self, lease: Lease, visit: Visit) -> bool:
+        """Whether a page that was read has to be rendered."""
+        if visit.document is None:
+            return False
+        return visit.document.needs_javascript or self.settings.render.mode_of(host_of(lease.url)) == "always"
+
+    async def _rendered(self, lease: Lease, response: Response, archive: Archive | None) -> Rendering:
+        def keep(part: Lease, answer: Response) -> Response:
+            # What a page reserves may be known only once it is rendered: then nothing of it is kept.
+            reserves = bool(self.settings.robots.obey_rights)
+            return _archive(part, answer, None if reserves else archive, part_of=lease.url)
+
+        if self._transport is None:
+            self._transport = Client(self.settings)
+        if self._browser is None:
+            self._browser = Browser(self.settings, self._transport)
+        return await self._browser.render(lease, response, keep)
+
+    def _visit_of_rendering(self, lease: Lease, response: Response, plain: Visit, rendering: Rendering) -> Visit:
+        """The visit of a page that was rendered; `plain` is the one of the page as it was received."""
+        if rendering.outcome is not Outcome.OK:
+            fetch = msgspec.structs.replace(plain.fetch, outcome=rendering.outcome, detail=rendering.detail)
+            return Visit(lease, fetch, subrequests=rendering.requests)
+        visit = self._to_visit(lease, rendered_response(response, rendering.html, self.settings))
+        fetch, document = msgspec.structs.replace(visit.fetch, detail=rendering.detail), visit.document
+        if document is not None and document.needs_javascript and rendering.is_empty:
+            detail = f"still empty when {rendering.detail}"[:300]
+            fetch = msgspec.structs.replace(plain.fetch, outcome=Outcome.RENDER_FAILED, detail=detail)
+            return Visit(lease, fetch, subrequests=rendering.requests)
+        if document is not None and plain.document is not None:  # a script cannot take back what its page forbids
+            document = msgspec.structs.replace(
+                document,
+                noindex=document.noindex or plain.document.noindex,
+                nofollow=document.nofollow or plain.document.nofollow,
+                needs_javascript=False,
+            )
+        return msgspec.structs.replace(
+            visit, fetch=fetch, document=document, subrequests=rendering.requests, rendered=True
+        )
 
     async def _read_page(self, lease: Lease, response: Response) -> Visit:
         content_type = _content_type(response)
@@ -202,6 +260,9 @@ class Worker:
         if record.outcome in _OUTCOMES:  # its body was not kept
             detail = "as its WARC record says"
             return Visit(lease, msgspec.structs.replace(response.fetch, outcome=Outcome(record.outcome), detail=detail))
+        if record.rendered and lease.kind is LeaseKind.PAGE and response.fetch.outcome is Outcome.OK:
+            rendering = Rendering(record.rendered, detail="rendered, as its WARC record says")
+            return self._visit_of_rendering(lease, response, self.read(lease, response), rendering)
         if lease.kind is LeaseKind.HOST:
             return Visit(lease, response.fetch, host=report_of(response.fetch, response.body, lease.url, self.settings))
         if lease.kind is LeaseKind.RIGHTS:
@@ -215,7 +276,9 @@ class Worker:
         return Visit(lease, response.fetch, sitemap_urls=urls, sitemap_is_index=is_index)
 
     async def aclose(self) -> None:
-        """Close connections and the WARC file."""
+        """Close connections and the WARC file, and end the browser."""
+        if self._browser is not None:
+            await self._browser.aclose()
         if self._transport is not None:
             await self._transport.aclose()
         await self._extractor.aclose()
@@ -223,16 +286,35 @@ class Worker:
             self._warc.close()
 
 
-def _archive(lease: Lease, response: Response, archive: Archive | None) -> Response:
-    """Write a response to the archive before anything else is done with it; of one that was refused, its head."""
+def rendered_response(response: Response, html: bytes, settings: Settings) -> Response:
+    """A response with the rendered page as its body, cut as other pages are.
+
+    It has nothing that a conditional request could name: that its document is unchanged says nothing about the page.
+    """
+    limit = settings.fetch.cut_bytes or settings.fetch.accept.get("text/html", 0)
+    is_cut = 0 < limit <= len(html)
+    body = html[:limit] if is_cut else html
+    fetch = msgspec.structs.replace(
+        response.fetch, content_type="text/html", body_bytes=len(body), cut=is_cut, etag="", last_modified=""
+    )
+    return response._replace(
+        fetch=fetch, body=body, headers={**response.headers, "content-type": "text/html; charset=utf-8"}
+    )
+
+
+def _archive(
+    lease: Lease, response: Response, archive: Archive | None, rendered: bytes = b"", part_of: str = ""
+) -> Response:
+    """Write a response to the archive; of one that was refused, its head. Of a page nothing else is done before, unless
+    it has to be read first."""
     fetch = response.fetch
     if archive is None or not fetch.status or not response.raw_head:
         return response
-    note = RecordNote("length" if fetch.cut else "")
+    note = RecordNote("length" if fetch.cut else "", part_of=part_of, rendered=rendered)
     if fetch.outcome not in _COMPLETE:
-        note = RecordNote(_TRUNCATED.get(fetch.outcome, "unspecified"), fetch.outcome)
+        note = RecordNote(_TRUNCATED.get(fetch.outcome, "unspecified"), fetch.outcome, part_of=part_of)
     elif fetch.outcome is Outcome.NOT_MODIFIED:
-        note = RecordNote(unchanged_since_s=lease.stored_s)
+        note = RecordNote(unchanged_since_s=lease.stored_s, part_of=part_of)
     file, offset, size = archive.write(
         lease.url, fetch.ip, fetch.started_s, response.request_head, response.raw_head, response.raw_body, note
     )

@@ -35,14 +35,7 @@ if TYPE_CHECKING:
 
 MAX_SAVED = 10_000
 """Hubs, and authorities, of a topic."""
-_EMPTY = pa.table(
-    {
-        "kcid": pa.array([], pa.int16()),
-        "oid": pa.array([], pa.int64()),
-        "hub": pa.array([], pa.float32()),
-        "authority": pa.array([], pa.float32()),
-    }
-)
+_SCORES = pa.schema([("kcid", pa.int16()), ("oid", pa.int64()), ("hub", pa.float32()), ("authority", pa.float32())])
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,10 +120,11 @@ def save_scores(
 
     All in one transaction: after a crash all of this is there, or none.
     """
+    by_topic = [_by_topic(*item, limit) for item in scores_by_topic.items()]
     tables = LinkScoreTables(
         hubs=_table(overall.top_hubs(limit)),
         auth=_table(overall.top_authorities(limit)),
-        link_scores=pa.concat_tables([_EMPTY, *(_by_topic(*item, limit) for item in scores_by_topic.items())]),
+        link_scores=pa.concat_tables([_SCORES.empty_table(), *by_topic]),
     )
     raised = None
     if recommended is not None and len(recommended):
@@ -153,4 +147,4 @@ def _by_topic(kcid: int, scores: Scores, limit: int) -> pa.Table:
         pa.array(scores.hub[places].astype(np.float32)),
         pa.array(scores.authority[places].astype(np.float32)),
     ]
-    return pa.table(columns, schema=_EMPTY.schema)
+    return pa.table(columns, schema=_SCORES)

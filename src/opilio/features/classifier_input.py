@@ -65,10 +65,10 @@ def significant_stems(document: Document) -> bytes:
 class TextReader:
     """Makes the input from texts that no worker has analysed: training documents, files. It stems as workers do."""
 
-    def __init__(self) -> None:
-        self._vocabulary = Vocabulary()
+    def __init__(self, vocabulary: Vocabulary | None = None) -> None:
+        self._vocabulary = vocabulary or Vocabulary()
         self.terms: dict[int, str] = {}
-        """The stems read so far, by hash code."""
+        """The stems read so far, by hash code; without those that a given `vocabulary` has reported before."""
 
     def read(
         self,

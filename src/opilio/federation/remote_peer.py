@@ -1,20 +1,12 @@
 """A remote peer: a collection that another server publishes, reached over HTTP with a token.
 
-Nothing that comes back is trusted. An answer is read up to a limit of bytes and of time, whatever the peer does;
-redirects are not followed, because the token would go along; proxies of the environment are not used; certificates are
-verified; the content is checked (`validation.py`). Whatever goes wrong is a `PeerError` that says what.
+Nothing that comes back is trusted: the exchange is bounded in bytes and time (`fetch/exchange.py`), and the content is
+checked (`validation.py`). Whatever goes wrong is a `PeerError` that says what.
 """
 
 from __future__ import annotations
 
-import http.client
-import ssl
-import threading
-import time
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from socket import SHUT_RDWR, socket
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -22,13 +14,13 @@ import msgspec
 
 from opilio.federation.peers import Offer, PeerAnswer, PeerError, PeerRefusal, PeerSummary
 from opilio.federation.validation import check_answer, check_summary
+from opilio.fetch.exchange import ExchangeError, exchange
 
 MAX_ANSWER_BYTES = 2**23
 MAX_SUMMARY_BYTES = 2**26
 MAX_SAID_CHARS = 300
 SUMMARY_TIMEOUT_S = 120.0  # one that has to be made first takes seconds, on a busy machine more
 CHANGE_TIMEOUT_S = 60.0
-_CHUNK_BYTES = 2**16
 _PATH_SIGNS = "/%:@!$&'()*+,;=~"  # others are written as a browser would
 
 
@@ -40,8 +32,7 @@ class RemotePeer:
         self.name = name
         self.place = address
         self._token = token
-        self._parts = urlsplit(address)
-        above, _, collection = self._parts.path.rstrip("/").rpartition("/c/")
+        above, _, collection = urlsplit(address).path.rstrip("/").rpartition("/c/")
         self._base = quote(f"{above}/api/c/{collection}/peer/", safe=_PATH_SIGNS)
 
     def summary(self, known: PeerSummary | None = None) -> PeerSummary:
@@ -99,36 +90,19 @@ class RemotePeer:
         headers: Mapping[str, str] | None = None,
     ) -> tuple[int, bytes]:
         """The status and the body of a response; PeerError when there is none."""
-        sent = {"Authorization": f"Bearer {self._token}", "Accept-Encoding": "gzip", **(headers or {})}
+        sent = {"Authorization": f"Bearer {self._token}", **(headers or {})}
         body = None if asked is None else msgspec.json.encode(asked)
-        if body is not None:
-            sent["Content-Type"] = "application/json"
-        deadline_s = time.monotonic() + timeout_s
-        connection = self._connection(timeout_s)
         try:
-            connection.connect()
-            with _cut_off(connection.sock, deadline_s):
-                connection.request(method, self._base + what, body, sent)
-                response = connection.getresponse()
-                return response.status, self._read(response, max_bytes, deadline_s)
-        except (OSError, http.client.HTTPException, zlib.error, ValueError) as error:
-            if time.monotonic() >= deadline_s or isinstance(error, TimeoutError):
-                raise self._error(f"did not answer within {timeout_s:g} s") from None
-            raise self._error(_reason(error)) from None
-        finally:
-            connection.close()
+            reply = exchange(
+                method, self.place, path=self._base + what, body=body, headers=sent, timeout_s=timeout_s,
+                max_bytes=max_bytes,
+            )  # fmt: skip
+        except ExchangeError as error:
+            raise self._error(str(error)) from None
+        return reply.status, self._checked(reply.status, reply.body)
 
-    def _connection(self, timeout_s: float) -> http.client.HTTPConnection:
-        host = self._parts.hostname or ""
-        if self._parts.scheme == "https":
-            return http.client.HTTPSConnection(
-                host, self._parts.port, timeout=timeout_s, context=ssl.create_default_context()
-            )
-        return http.client.HTTPConnection(host, self._parts.port, timeout=timeout_s)
-
-    def _read(self, response: http.client.HTTPResponse, max_bytes: int, deadline_s: float) -> bytes:
-        body = self._bounded(response, max_bytes, deadline_s)
-        status = response.status
+    def _checked(self, status: int, body: bytes) -> bytes:
+        """The body of an answer that is one."""
         if status in (200, 304):
             return body
         if 300 <= status < 400:
@@ -140,26 +114,6 @@ class RemotePeer:
             raise PeerRefusal(f"{self.name} ({self.place}) refuses{said}")
         raise self._error(f"answers with status {status}{said}")
 
-    def _bounded(self, response: http.client.HTTPResponse, max_bytes: int, deadline_s: float) -> bytes:
-        """The body, unpacked; no more of it than may be, in no more time than there is."""
-        unpack = zlib.decompressobj(31) if response.headers.get("Content-Encoding", "") == "gzip" else None
-        parts, size = [], 0
-        while chunk := response.read1(_CHUNK_BYTES):
-            part = unpack.decompress(chunk, max_bytes + 1 - size) if unpack else chunk
-            size += len(part)
-            parts.append(part)
-            if size > max_bytes or (unpack and unpack.unconsumed_tail):
-                raise self._error(f"answers with more than {max_bytes // 2**20} MiB")
-            if unpack and unpack.unused_data:  # it would be kept, however much it is
-                raise self._error("goes on sending after the end of its answer")
-            if time.monotonic() >= deadline_s:
-                break
-        if time.monotonic() >= deadline_s:  # the connection was cut off: what seems to be all of the answer need not be
-            raise TimeoutError
-        if response.length or (unpack and not unpack.eof):
-            raise self._error("broke off in the middle of its answer")
-        return b"".join(parts)
-
     def _decoded(self, body: bytes, kind: Any) -> Any:
         try:
             return msgspec.json.decode(body, type=kind)
@@ -168,33 +122,6 @@ class RemotePeer:
 
     def _error(self, what: str, hint: str = "") -> PeerError:
         return PeerError(f"{self.name} ({self.place}) {what}", hint)
-
-
-@contextmanager
-def _cut_off(sock: socket, deadline_s: float) -> Iterator[None]:
-    """Let a connection end at a moment, however slowly the other side goes on sending."""
-
-    def cut() -> None:
-        with suppress(OSError):  # it has ended by itself
-            socket.shutdown(sock, SHUT_RDWR)  # also below TLS, whose own way to end would wait
-
-    timer = threading.Timer(max(0.0, deadline_s - time.monotonic()), cut)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"shows a certificate that cannot be trusted: {error.verify_message}"
-    if isinstance(error, ConnectionRefusedError):
-        return "is not there: the connection was refused"
-    if isinstance(error, OSError):
-        return f"cannot be reached: {error.strerror or error}"
-    return f"does not speak HTTP as it should ({type(error).__name__})"
 
 
 def _said(body: bytes) -> str:

@@ -6,8 +6,10 @@ import asyncio
 import contextlib
 import socket
 import time
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import msgspec
 import pycurl
 
 from opilio.fetch.addresses import is_local_name, is_public, parse_address
@@ -104,6 +106,17 @@ class Handle:
         return socket.socket(family, kind, protocol)
 
 
+class LocatedHost(NamedTuple):
+    """Where to connect for a URL."""
+
+    endpoints: Sequence[Endpoint | None]
+    """Checked addresses in the order to try them; None: the proxy."""
+    refusal: Ending | None = None
+    """Why not to connect."""
+    looked_up: bool = False
+    """The name was not known before."""
+
+
 class Client:
     """A `Transport` to the web, bound to the event loop in which it is first used."""
 
@@ -132,15 +145,24 @@ class Client:
         start = TransferStart(time.time(), time.monotonic())
         if lease.kind is LeaseKind.PROBE:
             self._resolver.forget(host_name(host_of(lease.url)))
-        endpoints, refusal = await self._endpoints(lease.url)
-        if refusal is not None:
-            return Response(_record(start, *refusal))
-        if lease.kind is LeaseKind.HOST and not self._obey_robots:
-            return Response(_record(start, Outcome.OK, "", endpoints[0]))
-        for endpoint in endpoints[:MAX_ADDRESSES_TRIED]:
-            response = await self._request(lease, endpoint, start)
-            if response.fetch.outcome is not Outcome.CONNECT_FAILED:
-                break
+        host = await self._locate(lease.url)
+        if host.refusal is not None:
+            response = Response(_record(start, *host.refusal))
+        elif lease.kind is LeaseKind.HOST and not self._obey_robots:
+            response = Response(_record(start, Outcome.OK, "", host.endpoints[0]))
+        else:
+            for endpoint in host.endpoints[:MAX_ADDRESSES_TRIED]:
+                response = await self._request(lease, endpoint, start)
+                if response.fetch.outcome is not Outcome.CONNECT_FAILED:
+                    break
+        if response.fetch.outcome is Outcome.NOT_MODIFIED and not (lease.etag or lease.last_modified):
+            # Nothing is stored that could be unchanged.
+            detail = "status 304, though the request named no version"
+            response = response._replace(
+                fetch=msgspec.structs.replace(response.fetch, outcome=Outcome.BROKEN, detail=detail)
+            )
+        if host.looked_up:
+            response = response._replace(fetch=msgspec.structs.replace(response.fetch, looked_up=True))
         return response
 
     async def aclose(self) -> None:
@@ -154,35 +176,45 @@ class Client:
             handle.curl.close()
         self._idle.clear()
 
-    async def _endpoints(self, url: str) -> tuple[list[Endpoint | None], Ending | None]:
-        """Where to connect for `url`: checked addresses in the order to try them (None: the proxy), or why not."""
+    async def _locate(self, url: str) -> LocatedHost:
+        """Where to connect for `url`, or why not."""
         host = host_of(url)
         name = host_name(host)
         mapped = self._routes.find(host, name)
         if mapped is not None:
-            return [mapped], None
-        literal = parse_address(name)
+            return LocatedHost([mapped])
+        literal, looked_up = parse_address(name), False
         if literal is not None:
             addresses: tuple[str, ...] = (str(literal),)
         elif self._settings.proxy and self._settings.proxy_resolves_names:
             if is_local_name(name) and not self._settings.allow_private_addresses:
-                return [], (Outcome.PRIVATE_ADDRESS, f"{name} is this machine or the proxy's")
-            return [None], None
+                return LocatedHost([], (Outcome.PRIVATE_ADDRESS, f"{name} is this machine or the proxy's"))
+            return LocatedHost([None])
         else:
-            answer = self._resolver.cached(name) or await self._resolver.resolve(name)
+            answer = self._resolver.cached(name)
+            if answer is None:
+                answer, looked_up = await self._resolver.resolve(name), True
             if answer.error:
-                return [], (Outcome.DNS_FAILED, f"{name}: {answer.error}{self._unchecked}")
+                refusal = (Outcome.DNS_FAILED, f"{name}: {answer.error}{self._unchecked}")
+                return LocatedHost([], refusal, looked_up)
             addresses = answer.addresses
         if not self._settings.allow_private_addresses:
             public = [text for text in addresses if (ip := parse_address(text)) and is_public(ip)]
             if not public:
-                return [], (Outcome.PRIVATE_ADDRESS, f"{name} is at {', '.join(addresses)}, which is not public")
+                refusal = (Outcome.PRIVATE_ADDRESS, f"{name} is at {', '.join(addresses)}, which is not public")
+                return LocatedHost([], refusal, looked_up)
             addresses = tuple(public)
-        return ([None] if self._settings.proxy else [Endpoint(address) for address in addresses]), None
+        endpoints = [None] if self._settings.proxy else [Endpoint(address) for address in addresses]
+        return LocatedHost(endpoints, looked_up=looked_up)
 
     async def _request(self, lease: Lease, endpoint: Endpoint | None, start: TransferStart) -> Response:
         handle = self._idle.pop() if self._idle else Handle(self._settings, self._own_certificates)
         headers = self._headers if not (lease.etag or lease.last_modified) else self._headers + _conditions(lease)
+        if lease.accept:
+            headers = [
+                *(one for one in headers if not one.startswith("Accept:")),
+                f"Accept: {safe_value(lease.accept)}",
+            ]
         handle.prepare(lease.url, endpoint, headers, self._limits[lease.kind])
         try:
             failure = await self._perform(handle)

@@ -13,7 +13,7 @@ import asyncio
 import contextlib
 import socket
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
@@ -59,6 +59,8 @@ class Resolver:
         self._cache: OrderedDict[str, tuple[float, DnsAnswer]] = OrderedDict()
         self._open: dict[str, asyncio.Future[DnsAnswer]] = {}
         self._channel: pycares.Channel | None = None
+        self._lookups: Counter[pycares.Channel] = Counter()
+        """How many are under way in each channel: the one in use, and those that were replaced."""
 
     def __len__(self) -> int:
         return len(self._cache)
@@ -76,8 +78,9 @@ class Resolver:
         return answer
 
     def forget(self, name: str) -> None:
-        """Look up a name again, whatever is cached."""
+        """Ask a server when the name is looked up next, whatever is cached here or in c-ares."""
         self._cache.pop(name, None)
+        self._replace_channel()
 
     async def resolve(self, name: str) -> DnsAnswer:
         """The addresses of `name`."""
@@ -91,33 +94,46 @@ class Resolver:
 
     def close(self) -> None:
         """Cancel open lookups."""
-        if self._channel is not None:
-            self._channel.close()
-            self._channel = None
+        self._replace_channel()
+        for channel in self._lookups:
+            channel.close()
+        self._lookups.clear()
         for future in self._open.values():
             future.cancel()
         self._open.clear()
 
     def _query(self, name: str) -> asyncio.Future[DnsAnswer]:
-        channel = self._ensure_channel()  # may raise, so it comes before a future is registered
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[DnsAnswer] = loop.create_future()
+        self._ensure_channel()  # may raise, so it comes before a future is registered
+        future: asyncio.Future[DnsAnswer] = asyncio.get_running_loop().create_future()
         self._open[name] = future
+        self._ask(name, is_first=True)
+        return future
+
+    def _ask(self, name: str, *, is_first: bool) -> None:
+        channel, loop = self._ensure_channel(), asyncio.get_running_loop()
 
         def from_thread(result: Any, error: int | None) -> None:
             with contextlib.suppress(RuntimeError):  # the loop has been closed
-                loop.call_soon_threadsafe(self._answered, name, result, error)
+                loop.call_soon_threadsafe(self._answered, name, result, error, channel, is_first)
 
+        self._lookups[channel] += 1
         try:
             channel.getaddrinfo(
                 name, None, family=socket.AF_UNSPEC, type=socket.SOCK_STREAM, flags=_NO_SORT, callback=from_thread
             )
         except (pycares.AresError, UnicodeError, ValueError) as error:
+            self._end_lookup(channel)
             self._remember(name, DnsAnswer((), f"not a valid host name: {error}"), NEGATIVE_TTL_S)
-        return future
 
-    def _answered(self, name: str, result: Any, error: int | None) -> None:
+    def _answered(self, name: str, result: Any, error: int | None, channel: pycares.Channel, is_first: bool) -> None:
+        self._end_lookup(channel)
         if result is None:
+            if error == pycares.errno.ARES_ECONNREFUSED and is_first and name in self._open:
+                # A channel may go on failing when its servers are back.
+                if channel is self._channel:
+                    self._replace_channel()
+                self._ask(name, is_first=False)
+                return
             reason = pycares.errno.strerror(error) if error is not None else "no answer"
             self._remember(name, DnsAnswer((), str(reason)), NEGATIVE_TTL_S if error in _ANSWERS else 0.0)
             return
@@ -140,20 +156,38 @@ class Resolver:
 
     def _ensure_channel(self) -> pycares.Channel:
         if self._channel is None:
-            try:
-                # No search domains: host names in URLs are complete.
-                self._channel = pycares.Channel(
-                    flags=pycares.ARES_FLAG_NOSEARCH,
-                    timeout=self._timeout_s,
-                    tries=ROUNDS,
-                    lookups="fb",
-                    servers=[_server(server) for server in self._servers] or None,
-                )
-            except pycares.AresError as error:
-                raise SettingsError(
-                    f"[fetch] dns_servers: {', '.join(self._servers)}: {error}", 'For example: ["9.9.9.9:53"]'
-                ) from None
+            self._channel = self._new_channel()
         return self._channel
+
+    def _new_channel(self) -> pycares.Channel:
+        try:
+            # No search domains: host names in URLs are complete.
+            return pycares.Channel(
+                flags=pycares.ARES_FLAG_NOSEARCH,
+                timeout=self._timeout_s,
+                tries=ROUNDS,
+                lookups="fb",
+                servers=[_server(server) for server in self._servers] or None,
+            )
+        except pycares.AresError as error:
+            raise SettingsError(
+                f"[fetch] dns_servers: {', '.join(self._servers)}: {error}", 'For example: ["9.9.9.9:53"]'
+            ) from None
+
+    def _replace_channel(self) -> None:
+        """Use another channel from now on, which has no answers and no failures of old."""
+        channel, self._channel = self._channel, None
+        if channel is not None and not self._lookups[channel]:
+            self._lookups.pop(channel, None)
+            channel.close()
+
+    def _end_lookup(self, channel: pycares.Channel) -> None:
+        """Close a replaced channel after its last lookup."""
+        if channel in self._lookups:
+            self._lookups[channel] -= 1
+            if channel is not self._channel and not self._lookups[channel]:
+                del self._lookups[channel]
+                channel.close()
 
 
 def _server(server: str) -> str:

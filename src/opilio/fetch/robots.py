@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 
 import msgspec
@@ -9,7 +10,7 @@ from protego import Protego
 
 from opilio.fetch.transport import Response, Transport
 from opilio.model import Fetch, HostReport, Lease, Outcome, normalize
-from opilio.model.url import path_of
+from opilio.model.url import host_of, path_of
 from opilio.settings import Settings
 
 MAX_ANSWERS = 10_000  # answers cached for one host
@@ -96,19 +97,31 @@ async def contact_host(client: Transport, lease: Lease, settings: Settings) -> t
 
     Redirects are followed: the response is the last one, but with the address of the leased host.
     """
-    response = await client.fetch(lease)
-    ip = response.fetch.ip
     if not settings.robots.obey:
-        return response, HostReport(robots_status=-1)
+        return await client.fetch(lease), HostReport(robots_status=-1)
+    response = await fetch_site_file(client, lease, settings)
+    return response, report_of(response.fetch, response.body, lease.url, settings)
+
+
+async def fetch_site_file(client: Transport, lease: Lease, settings: Settings) -> Response:
+    """Request robots.txt, or another file that a site keeps at a fixed place, and follow redirects.
+
+    Another request to the same host keeps the delay. The response is the last one, with the address of the first host.
+    """
+    response = await client.fetch(lease)
+    ip, url = response.fetch.ip, lease.url
     for _ in range(MAX_ROBOTS_REDIRECTS):
         if response.fetch.outcome is not Outcome.REDIRECT:
             break
-        response = await client.fetch(msgspec.structs.replace(lease, url=response.fetch.redirect_url))
+        if host_of(response.fetch.redirect_url) == host_of(url):
+            await asyncio.sleep(settings.fetch.host_delay_s)
+        url = response.fetch.redirect_url
+        response = await client.fetch(msgspec.structs.replace(lease, url=url))
     fetch = msgspec.structs.replace(response.fetch, ip=ip)
     if fetch.outcome is Outcome.REDIRECT:
-        detail = f"robots.txt is redirected more than {MAX_ROBOTS_REDIRECTS} times"
+        detail = f"{path_of(lease.url)} is redirected more than {MAX_ROBOTS_REDIRECTS} times"
         fetch = msgspec.structs.replace(fetch, outcome=Outcome.TOO_MANY_REDIRECTS, detail=detail)
-    return response._replace(fetch=fetch), report_of(fetch, response.body, lease.url, settings)
+    return response._replace(fetch=fetch)
 
 
 def report_of(fetch: Fetch, body: bytes, url: str, settings: Settings) -> HostReport:

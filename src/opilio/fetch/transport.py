@@ -89,7 +89,9 @@ def body_limits(settings: Settings) -> dict[LeaseKind, BodyLimits]:
         LeaseKind.MISSING: BodyLimits(accept=fetching.accept, cut_text_bytes=fetching.cut_bytes),
         LeaseKind.PROBE: BodyLimits(max_bytes=MAX_PROBE_BYTES, cut=True),
         LeaseKind.PICTURE: BodyLimits(max_bytes=fetching.max_picture_bytes),
+        LeaseKind.SEEDS: BodyLimits(max_bytes=settings.seeds.max_bytes),
         LeaseKind.ICON: BodyLimits(max_bytes=fetching.max_picture_bytes // ICON_SHARE),
+        LeaseKind.SUBRESOURCE: BodyLimits(max_bytes=settings.render.max_bytes),
     }
 
 

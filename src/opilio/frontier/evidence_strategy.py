@@ -35,10 +35,12 @@ WEIGHTS = {
     "strength of parents": 0.25, "words": 0.60, "best words": 0.21, "words around": 0.43, "keywords": 0.50,
     "learned words": 0.82, "best learned words": 0.61, "siblings": 0.50, "links beside": 0.29, "host": -0.10,
     "folder": 0.22, "steps from the topic": -0.60, "embedding similarity": 1.00,
+    "likely dead": -20.00,
 }  # fmt: skip
 """Weight of each number, in units of its spread over all queued URLs: the mean of a first guess and of what two
 logistic regressions found on queued URLs of simulated crawls of development topics. Those of parents were set by hand,
-for webs whose links say less than those of the corpora do (docs/concepts/frontier.md)."""
+for webs whose links say less than those of the corpora do (docs/concepts/frontier.md). `likely dead` is 0 or 1 and not
+standardised: its weight puts such URLs behind all others."""
 FORMER_NAMES = {"kindred words": "embedding similarity"}
 """Names of evidence that settings of older collections may have."""
 HUB_WEIGHT = 0.5
@@ -59,6 +61,7 @@ _URLS_PER_PAGE, _MORE_URLS_PER_PAGE, _MANY_URLS = 50, 5, 10_000
 URL, and the links of new pages are scored when the pages come."""
 _LEAST_SPREAD, _MOST_SPREADS = 1e-6, 5.0
 """No number counts for more than five spreads: while all queued URLs are alike, a spread says nothing."""
+_LIKELY_DEAD = FEATURES.index("likely dead")
 _SHARPNESS = 3.0
 """Relevance to this power is what counts: a classifier made of few examples accepts many pages, is sure of few of them,
 and is right about those. Without it every web finds less (docs/results/log.md, 2026-11-18)."""
@@ -187,11 +190,21 @@ class AllEvidence(LinkTextStrategy):
         if relevance is None:
             self.evidence.forget(oid)
             self._explorer.forget(oid)
+            if self._texts is not None:
+                self._texts.forget(oid)
+            self._recommended.pop(oid, None)
         else:
-            self.evidence.settle(oid, _sharpened(relevance))
-            self._explorer.settle(oid, relevance)
+            self._settle(oid, relevance, is_dead=False)
+
+    def settle_dead(self, oid: int) -> None:
+        """Learn that a URL is dead: its relevance is 0, and URLs like it are likely dead too."""
+        self._settle(oid, 0.0, is_dead=True)
+
+    def _settle(self, oid: int, relevance: float, *, is_dead: bool) -> None:
+        self.evidence.settle(oid, _sharpened(relevance), is_dead=is_dead)
+        self._explorer.settle(oid, relevance)
         if self._texts is not None:
-            (self._texts.forget if relevance is None else self._texts.settle)(oid)
+            self._texts.settle(oid)
         self._recommended.pop(oid, None)
 
     def hand_over(self, oid: int, target: int, url: QueuedUrl | None) -> None:
@@ -265,6 +278,7 @@ class AllEvidence(LinkTextStrategy):
         if len(known) > 1:
             self._mean = features.mean(axis=0)
             self._spread = np.maximum(features.std(axis=0), _LEAST_SPREAD)
+            self._mean[_LIKELY_DEAD], self._spread[_LIKELY_DEAD] = 0.0, 1.0
         scores = self._scores(known, features)
         if self._texts is not None:
             self._least_encoded = np.sort(scores)[-ENCODED_URLS] if len(scores) > ENCODED_URLS else -np.inf

@@ -332,6 +332,14 @@ class Frontier:
         self._table.end(origin, now_s, retry_after_s)
         return url
 
+    def charge(self, name: str, requests: int, now_s: float, retry_after_s: float = 0.0) -> Host:
+        """Requests were made to a host that no lease was for: it rests for as many delays. Returns the host."""
+        host, fetching = self._table.get(name), self.settings.fetch
+        host.requests += requests
+        host.next_s = max(host.next_s, now_s) + requests * delay_s(host, fetching)
+        host.next_s = max(host.next_s, now_s + min(retry_after_s, fetching.max_backoff_s))
+        return host
+
     def put_back(self, lease: Lease, now_s: float) -> QueuedUrl | None:
         """A lease came back that says nothing about its host: what it was for, unless it was a probe, is queued again.
 

@@ -45,7 +45,7 @@ class Rules(Protocol):
         ...
 
 
-class SiteRights(Rules, Protocol):
+class Reservations(Rules, Protocol):
     """What an origin reserves in files; the engine passes it in."""
 
     def rights(self, url: str) -> list[Right]:
@@ -110,7 +110,7 @@ class Origin:
         self.rules: Rules | None = None
         self.contacted_s = 0.0  # when robots.txt was last read; 0: never
         self.in_first_contact = False
-        self.rights: SiteRights | None = None
+        self.rights: Reservations | None = None
         self.pending_files: deque[Lease] = deque()  # sitemaps, and before them files in which it reserves rights
 
     def __str__(self) -> str:

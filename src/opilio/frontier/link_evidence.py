@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from opilio.frontier.arrays import Column
-from opilio.frontier.link_memory import CONTEXT, LinkMemory, RelevanceRecords
+from opilio.frontier.link_memory import CONTEXT, LinkMemory, Records
 from opilio.frontier.link_words import SLOT, SLOTS
 from opilio.frontier.queue import QueuedUrl
 from opilio.frontier.strategies import RejudgedPages
@@ -35,6 +35,11 @@ NEAR = (-3, -2, -1, 1, 2, 3)
 """Offsets, among the links of a page, of the links that stand beside a link."""
 PRIOR_PAGES = 3.0
 """The record of a host, folder or page counts as if this many more of its pages were known, of the usual relevance."""
+LIKELY_DEAD = 0.9
+"""A URL is likely dead when the probability of that is higher. With 0.8 recall fell (docs/results/log.md)."""
+PRIOR_DEAD, DEAD_TRUST = 2.0, 0.6
+"""The record of dead URLs of a form, host or page counts as if this many more were known, and its log odds count as
+this much: the three records overlap. Both by the log loss on requests of simulated crawls (docs/results/log.md)."""
 _NEAR = np.array(NEAR)[:, None]
 _NEARNESS = 1.0 / np.abs(_NEAR)
 _MOST_LINKS = 100_000
@@ -47,7 +52,7 @@ _CONTEXT_BACK = np.uint32(pow(int(CONTEXT), -1, 2**32))
 FEATURES = (
     "best parent", "mean parent", "any parent", "parents", "relevant parents", "strength of parents",
     "words", "best words", "words around", "keywords", "learned words", "best learned words",
-    "siblings", "links beside", "host", "folder", "steps from the topic", "embedding similarity",
+    "siblings", "links beside", "host", "folder", "steps from the topic", "embedding similarity", "likely dead",
 )  # fmt: skip
 
 
@@ -96,9 +101,9 @@ class LinkEvidence:
         """Learn from the words of a page: links to pages like it will have the same words."""
         self.memory.note_words(words, relevance)
 
-    def settle(self, oid: int, relevance: float) -> None:
-        """The relevance of a URL's page is known: 0 for a page that could not be had."""
-        self.memory.settle(oid, relevance)
+    def settle(self, oid: int, relevance: float, *, is_dead: bool = False) -> None:
+        """The relevance of a URL's page is known: 0 for a page that could not be had, such as that of a dead URL."""
+        self.memory.settle(oid, relevance, is_dead=is_dead)
 
     def forget(self, oid: int) -> None:
         """A URL will not be fetched, which says nothing about its page."""
@@ -211,8 +216,32 @@ class LinkEvidence:
             self._record(memory.folders, folders, usual),
             -most(-pages.steps.values[parents]),
             similarity / sizes,
+            self._death(oids, total(pages.dead.known.values[parents]), total(pages.dead.good.values[parents]))
+            > LIKELY_DEAD,
         ]
         return np.array(table).T
+
+    def _death(self, oids: Sequence[int] | Rows, linked: Values, linked_dead: Values) -> Values:
+        """The probability that each of some URLs is dead.
+
+        It is estimated from the URLs of the same form, those of the same form and host, and those linked to from the
+        same pages: each of the three records adds a part of its log odds.
+        """
+        memory = self.memory
+        usual = memory.usually_dead
+        base = np.log(usual / (1.0 - usual))
+        forms, host_forms = memory.forms_of(oids)
+        odds = np.full(len(oids), base)
+        for known, dead in (
+            (memory.forms.known.values[forms], memory.forms.good.values[forms]),
+            (memory.host_forms.known.values[host_forms], memory.host_forms.good.values[host_forms]),
+            (linked, linked_dead),
+        ):
+            alive = known - dead
+            ratio = (dead + PRIOR_DEAD * usual) / (alive + PRIOR_DEAD * (1.0 - usual))
+            odds += DEAD_TRUST * (np.log(ratio) - base)
+        probability: Values = 1.0 / (1.0 + np.exp(-odds))
+        return probability
 
     def known_nearby(self, oids: Rows) -> Values:
         """How many pages are known of the host and of the folder of each of some URLs that there is evidence for."""
@@ -220,7 +249,7 @@ class LinkEvidence:
         return self.memory.hosts.known.values[hosts] + self.memory.folders.known.values[folders]
 
     @staticmethod
-    def _record(records: RelevanceRecords, rows: Rows, usual: float) -> Values:
+    def _record(records: Records, rows: Rows, usual: float) -> Values:
         return (records.good.values[rows] + PRIOR_PAGES * usual) / (records.known.values[rows] + PRIOR_PAGES)
 
     # -- views of links

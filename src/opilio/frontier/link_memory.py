@@ -5,7 +5,7 @@ later, many pages at a time (`process_events`): one array operation for the link
 than one for those of a single page.
 
 Links and pages are rows of tables, one column of numbers for each attribute (`LinkTable`, `PageTable`). `Chains` finds
-the links to a URL. `RelevanceRecords` counts, for pages, hosts and folders, how many of their pages are known and how
+the links to a URL. `Records` counts, for pages, hosts and folders, how many of their pages are known and how
 relevant those are. When pages are re-judged, `rejudge` corrects all that depends on the old judgements.
 """
 
@@ -21,6 +21,7 @@ from opilio.frontier.arrays import ABSENT, Column, once
 from opilio.frontier.link_words import EmbeddingSimilarity, WordOdds
 from opilio.frontier.queue import QueuedUrl
 from opilio.frontier.strategies import RejudgedPages
+from opilio.frontier.url_forms import url_form
 from opilio.model import Document
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 MAX_LINKS = 1_000_000
 MAX_FOLDERS = 200_000
+"""Folders, and forms of URLs, that are told apart at a time."""
 MAX_SAMPLES = 4_000_000
 """Words of links that were learned from and can be corrected later."""
 MAX_NOTED_PAGES = 256
@@ -79,22 +81,34 @@ class LinkMemory:
         """The links to URLs whose relevance is not known yet."""
         self.relevance: Column[np.float32] = Column(np.float32)
         """By oid: how relevant the page is; not a number while that is not known."""
-        self.hosts = RelevanceRecords()
-        self.folders = RelevanceRecords()
+        self.hosts = Records()
+        self.folders = Records()
         self._folder_rows: dict[str, int] = {}
+        self._is_dead: Column[np.float64] = Column(np.float64)
+        """By oid: 1 when the server said that there is no page, else 0."""
+        self.forms = Records()
+        """How many URLs of each form (`url_form`) are dead."""
+        self.host_forms = Records()
+        """The same by form and host."""
+        self._form_rows: dict[str, int] = {}
+        self._host_form_rows: dict[tuple[int, int], int] = {}
+        self._form_of: Column[np.int64] = Column(np.int64)
+        """By row of `host_forms`: the row of the form."""
+        self._host_form: Column[np.int64] = Column(np.int64)
+        """By oid: its row in `host_forms`; ABSENT as in `_home`."""
         self._home: Column[np.int64] = Column(np.int64)
         """By oid: its host and, in the lower half, its folder; ABSENT when no link led to it before it was known."""
         self._in_links: Column[np.int32] = Column(np.int32)
         self._weighed_links: Column[np.int32] = Column(np.int32)
         """By oid: the links found to a URL while it was not known, and how many they were when it was last weighed."""
-        self._known_pages, self._good_pages = 2.0, 1.0
+        self._known_pages, self._good_pages, self._dead_urls = 2.0, 1.0, 1.0
         self._sample_slot: Column[np.int64] = Column(np.int64)
         self._sample_oid: Column[np.int64] = Column(np.int64)
         self._linked = [np.zeros(0, np.int64)]
         """Targets of the links that were found since `grown` was called last."""
         self._noted_pages: list[NotedPage] = []
         self._noted_words: list[tuple[Words, float]] = []
-        self._noted_settled: list[tuple[int, float]] = []
+        self._noted_settled: list[tuple[int, float, bool]] = []
         self._noted_gone: list[int] = []
         self._pending: dict[int, float] = {}
         """The relevance of URLs that was not learned from yet."""
@@ -120,9 +134,9 @@ class LinkMemory:
         """The words of a page of this relevance: links to pages like it will have the same words."""
         self._noted_words.append((words, relevance))
 
-    def settle(self, oid: int, relevance: float) -> None:
-        """The relevance of a URL's page is known: 0 for a page that could not be had."""
-        self._noted_settled.append((oid, relevance))
+    def settle(self, oid: int, relevance: float, *, is_dead: bool = False) -> None:
+        """The relevance of a URL's page is known: 0 for a page that could not be had, such as that of a dead URL."""
+        self._noted_settled.append((oid, relevance, is_dead))
 
     def forget(self, oid: int) -> None:
         """A URL will not be fetched, which says nothing about its page."""
@@ -145,7 +159,11 @@ class LinkMemory:
         self._in_links.values[target] += self._in_links.values[oid]
         self._linked.append(np.array([target]))
         if self._home.values[target] == ABSENT:
-            self._home.values[target] = self._home.values[oid] if url is None else self._home_of(url.url, url.host.sid)
+            if url is not None:
+                self._place(target, url.url, url.host.sid)
+            else:
+                self._home.values[target] = self._home.values[oid]
+                self._host_form.values[target] = self._host_form.values[oid]
 
     # -- what is known
 
@@ -153,6 +171,11 @@ class LinkMemory:
     def usual(self) -> float:
         """The mean relevance of the known pages."""
         return self._good_pages / self._known_pages
+
+    @property
+    def usually_dead(self) -> float:
+        """The share of the known URLs that are dead."""
+        return self._dead_urls / self._known_pages
 
     def known_among(self, oids: Sequence[int]) -> Rows:
         """Those of some URLs that have a remembered link to them, and whose relevance is not known yet."""
@@ -164,6 +187,11 @@ class LinkMemory:
         """The rows of the host and of the folder of each URL."""
         homes = self._home.values[np.array(oids, np.int64)]
         return homes >> HALF_BITS, homes & LOWER_HALF
+
+    def forms_of(self, oids: Sequence[int] | Rows) -> tuple[Rows, Rows]:
+        """The rows in `forms` and in `host_forms` of each URL."""
+        rows = self._host_form.values[np.array(oids, np.int64)]
+        return self._form_of.values[rows], rows
 
     def grown(self) -> list[int]:
         """The URLs to which many of the links are new: links found since the last call count as new."""
@@ -187,13 +215,15 @@ class LinkMemory:
         settled, self._noted_settled = self._noted_settled, []
         gone, self._noted_gone = self._noted_gone, []
         if settled:
-            latest = dict(settled)
+            latest = {oid: value for oid, value, _ in settled}
             oids, relevance = np.array(list(latest), np.int64), np.array(list(latest.values()))
             self._grow_oids(int(oids.max()) + 1)
             is_new = np.isnan(self.relevance.values[oids])  # not a page that is fetched again
             self.relevance.values[oids] = relevance
+            for oid, _, is_dead in settled:
+                self._is_dead.values[oid] = is_dead
         if pages:
-            self._add_pages(pages, {oid: at for at, (oid, _) in enumerate(settled)})
+            self._add_pages(pages, {oid: at for at, (oid, _, _) in enumerate(settled)})
         if settled:
             self._record_pages(oids[is_new], relevance[is_new])
             self._pending.update(latest)
@@ -220,7 +250,9 @@ class LinkMemory:
 
     def _grow_oids(self, size: int) -> None:
         self.relevance.grow(size, np.nan)
+        self._is_dead.grow(size)
         self._home.grow(size, ABSENT)
+        self._host_form.grow(size, ABSENT)
         self.chains.grow(size)
         self._in_links.grow(size)
         self._weighed_links.grow(size)
@@ -234,23 +266,30 @@ class LinkMemory:
     def _record_pages(self, oids: Rows, relevance: Values) -> None:
         self._known_pages += len(oids)
         self._good_pages += float(relevance.sum())
+        is_dead = self._is_dead.values[oids]
+        self._dead_urls += float(is_dead.sum())
         homes = self._home.values[oids]
-        known, values = homes[homes != ABSENT], relevance[homes != ABSENT]
+        has_home = homes != ABSENT
+        known, values = homes[has_home], relevance[has_home]
         self.hosts.add(known >> HALF_BITS, values)
         self.folders.add(known & LOWER_HALF, values)
+        forms, host_forms = self.forms_of(oids[has_home])
+        self.forms.add(forms, is_dead[has_home])
+        self.host_forms.add(host_forms, is_dead[has_home])
 
     def _settle_links(self, links: Rows, which: Rows, relevance: Values) -> None:
         """The targets of some links are known: `which`, in ascending order, is the index in `relevance` of each."""
         table = self.links
         table.relevance.values[links] = relevance[which]
         children = once(which << HALF_BITS | table.parent.values[links])  # two links of a page to one URL: one child
+        target = np.zeros(len(relevance), np.int64)
+        target[which] = table.target.values[links]
         self.pages.children.add(children & LOWER_HALF, relevance[children >> HALF_BITS])
+        self.pages.dead.add(children & LOWER_HALF, self._is_dead.values[target[children >> HALF_BITS]])
         inner = table.words_in.values[links]
         words, of, places = table.words_of(table.words_start.values[links], inner + table.words_around.values[links])
         if len(words):
             slots, learned_of = self.link_words.learn(words, which[of], relevance)
-            target = np.zeros(len(relevance), np.int64)
-            target[which] = table.target.values[links]
             if self.similarity is not None:
                 is_inside = places < inner[of]
                 self.similarity.learn(words[is_inside], which[of[is_inside]], target)
@@ -290,6 +329,7 @@ class LinkMemory:
         np.add.at(self._in_links.values, self._linked[-1], 1)
         children = once(of[known] << HALF_BITS | targets[known])
         self.pages.children.add(children >> HALF_BITS, self.relevance.values[children & LOWER_HALF].astype(np.float64))
+        self.pages.dead.add(children >> HALF_BITS, self._is_dead.values[children & LOWER_HALF])
         self._add_link_words(pages)
         self._find_homes(pages, sizes, (is_open & (self._home.values[targets] == ABSENT)).nonzero()[0])
         self.chains.add(targets, is_open.nonzero()[0])
@@ -298,14 +338,15 @@ class LinkMemory:
         """Note host and folder of new URLs, which the links of some pages at `places` lead to."""
         starts = sizes.cumsum() - sizes
         rows = starts.searchsorted(places, side="right") - 1
-        home = self._home.values
         for at, row in zip((places - starts[rows]).tolist(), rows.tolist(), strict=True):
             page = pages[row]
-            home[page.oids[at]] = self._home_of(page.document.links[at].url, page.sids[at])
+            self._place(page.oids[at], page.document.links[at].url, page.sids[at])
 
-    def _home_of(self, url: str, sid: int) -> int:
+    def _place(self, oid: int, url: str, sid: int) -> None:
+        """Note host, folder and form of a URL."""
         self.hosts.grow(sid + 1)
-        return sid << HALF_BITS | self._folder(url)
+        self._home.values[oid] = sid << HALF_BITS | self._folder(url)
+        self._host_form.values[oid] = self._form(url, sid)
 
     def _add_link_words(self, pages: Sequence[NotedPage]) -> None:
         documents = [page.document for page in pages]
@@ -330,6 +371,23 @@ class LinkMemory:
             row = len(self.folders.known)
             self._folder_rows[folder] = row
             self.folders.grow(row + 1)
+        return row
+
+    def _form(self, url: str, sid: int) -> int:
+        name = url_form(url)
+        form = self._form_rows.get(name)
+        if form is None:
+            if len(self._form_rows) >= MAX_FOLDERS:
+                self._form_rows.clear()
+            form = self._form_rows[name] = len(self.forms.known)
+            self.forms.grow(form + 1)
+        row = self._host_form_rows.get((sid, form))
+        if row is None:
+            if len(self._host_form_rows) >= MAX_FOLDERS:
+                self._host_form_rows.clear()
+            row = self._host_form_rows[sid, form] = len(self._form_of)
+            self._form_of.extend([form])
+            self.host_forms.grow(row + 1)
         return row
 
     # -- pages are re-judged
@@ -480,8 +538,8 @@ class Chains:
         self._first += count
 
 
-class RelevanceRecords:
-    """How many pages of something are known, and the sum of their relevance."""
+class Records:
+    """How many URLs of something are known, and the sum of a number that each has, such as its relevance."""
 
     def __init__(self) -> None:
         self.known: Column[np.float64] = Column(np.float64)
@@ -492,10 +550,10 @@ class RelevanceRecords:
         self.known.grow(size)
         self.good.grow(size)
 
-    def add(self, rows: Rows, relevance: Values) -> None:
-        """One more page is known in each of some rows; a row may be given more than once."""
+    def add(self, rows: Rows, values: Values) -> None:
+        """One more URL is known in each of some rows; a row may be given more than once."""
         np.add.at(self.known.values, rows, 1.0)
-        np.add.at(self.good.values, rows, relevance)
+        np.add.at(self.good.values, rows, values)
 
 
 class LinkTable:
@@ -553,7 +611,10 @@ class PageTable:
         self.links: Column[np.float64] = Column(np.float64)
         self.steps: Column[np.float64] = Column(np.float64)
         """Links followed since the last relevant page."""
-        self.children = RelevanceRecords()
+        self.children = Records()
+        """The relevance of the pages that each page links to."""
+        self.dead = Records()
+        """How many of the URLs that each page links to are dead."""
 
     def __len__(self) -> int:
         return len(self.relevance)
@@ -565,3 +626,4 @@ class PageTable:
         self.steps.extend(steps)
         self.links.extend(links)
         self.children.grow(len(self.relevance))
+        self.dead.grow(len(self.relevance))

@@ -108,6 +108,10 @@ class LearningStrategy(Strategy):
         """
         raise NotImplementedError
 
+    def settle_dead(self, oid: int) -> None:
+        """Learn that a URL is dead: there is no page (`Outcome.is_dead`). By default as if its relevance were 0."""
+        self.settle(oid, 0.0)
+
     def hand_over(self, oid: int, target: int, url: QueuedUrl | None) -> None:
         """A URL leads to `target`: it was redirected there, or is a duplicate. Links to it are links to that URL.
 

@@ -482,6 +482,9 @@ class Tiers:
     def settle(self, oid: int, outcome: Outcome, relevance: float | None) -> None:
         """A URL has its final outcome. A learning strategy learns from it, unless it says nothing of the page."""
         if self.learner is not None:
+            if relevance is None and outcome.is_dead:
+                self.learner.settle_dead(oid)
+                return
             if relevance is None and outcome.kind is OutcomeKind.FAILED:
                 relevance = 0.0
             self.learner.settle(oid, relevance)

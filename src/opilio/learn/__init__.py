@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     )
     from opilio.learn.census import CrawlState, take_census
     from opilio.learn.crawl_health import CrawlHealth, check_health, estimate_recall
-    from opilio.learn.explanations import explain, explain_link, keyword_model
+    from opilio.learn.explanations import explain, explain_link
     from opilio.learn.guard import GuardVerdict, Trial, try_in_process, try_out
     from opilio.learn.mined_negatives import learns_from_crawled, with_crawled_pages
     from opilio.learn.models import compare_models, list_models, reuse_model
@@ -70,9 +70,10 @@ if TYPE_CHECKING:
         redraw,
         store_model,
         train,
-        train_in_process,
+        train_off_loop,
     )
     from opilio.learn.training_state import check_guard, check_settings
+    from opilio.learn.words import keyword_model, words_model
 
 __all__ = [
     "Archetype",
@@ -116,12 +117,13 @@ __all__ = [
     "survey",
     "take_census",
     "train",
-    "train_in_process",
+    "train_off_loop",
     "trial_of",
     "trim_example",
     "try_in_process",
     "try_out",
     "with_crawled_pages",
+    "words_model",
     "write_round",
 ]
 
@@ -144,7 +146,8 @@ _MODULES = {
     "estimate_recall": "crawl_health",
     "explain": "explanations",
     "explain_link": "explanations",
-    "keyword_model": "explanations",
+    "keyword_model": "words",
+    "words_model": "words",
     "GuardVerdict": "guard",
     "Trial": "guard",
     "try_in_process": "guard",
@@ -172,7 +175,7 @@ _MODULES = {
     "redraw": "trainer",
     "store_model": "trainer",
     "train": "trainer",
-    "train_in_process": "trainer",
+    "train_off_loop": "trainer",
     "gather": "trainer",
 }
 

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from opilio.errors import InputError
 from opilio.learn.feedback import make_counterexample, make_example
+from opilio.learn.labeller import BY, MAX_EXAMPLES, LabelQuestion
 from opilio.learn.questions import (
     SCORE_STEPS,
     Candidate,
@@ -34,7 +35,8 @@ from opilio.learn.training_state import KEYWORDS
 from opilio.model import RELEVANT
 from opilio.model.visit import BORDERLINE_WITHIN
 from opilio.settings import Settings
-from opilio.store import Store, user_questions
+from opilio.store import Store, labels, user_questions
+from opilio.store.labels import KnownLabel, Spending
 from opilio.store.training import ARCHETYPE
 from opilio.store.user_questions import QuestionCounts, QuestionPage, QuestionRow
 from opilio.topics import hierarchy_of
@@ -42,6 +44,9 @@ from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy
 
 CANDIDATES = 200
 """Pages of a topic that are considered: so many of the surest, and so many of the most uncertain."""
+
+MAX_NAME_CHARS = 120
+"""Of who answers."""
 
 
 def learns(settings: Settings) -> bool:
@@ -128,7 +133,7 @@ def list_questions(store: Store, settings: Settings, *, chooses: bool) -> list[d
     rows = _open(store)
     if not rows and chooses:
         rows = [
-            QuestionRow(one.oid, one.kcid, True, one.reason.value, one.benefit, None, None)
+            QuestionRow(one.oid, one.kcid, True, one.reason.value, one.benefit, None, None, "")
             for one in choose_round(store, settings)
         ]
     return _shown(store, rows)[:left]
@@ -140,9 +145,16 @@ def list_answers(store: Store) -> list[dict[str, Any]]:
     return _shown(store, sorted(rows, key=lambda row: -(row.answered_us or 0)))
 
 
-def answer_question(store: Store, settings: Settings, oid: int, answer: bool | str, *, chooses: bool) -> dict[str, Any]:
-    """Learn from the answer to the question about a page; returns what was changed. The latest answer counts."""
+def answer_question(
+    store: Store, settings: Settings, oid: int, answer: bool | str, *, chooses: bool, by: str = user_questions.USER
+) -> dict[str, Any]:
+    """Learn from the answer to the question about a page; returns what was changed.
+
+    The latest answer counts; but what the user has answered, nobody else can change.
+    """
     said = _answer_of(answer)
+    if not by.isprintable() or not 0 < len(by) <= MAX_NAME_CHARS:
+        raise InputError("a name of who answers is needed", f"Give up to {MAX_NAME_CHARS} characters on one line.")
     if chooses and asks(settings) and not _open(store):
         ask_round(store, settings)  # the questions that `list_questions` has shown
     row = next((row for row in user_questions.load_questions(store) if row.oid == oid), None)
@@ -153,6 +165,8 @@ def answer_question(store: Store, settings: Settings, oid: int, answer: bool | s
             f"there is no question about page {oid}",
             "`opilio ask FOLDER --list` shows those there are; for other pages: opilio feedback.",
         )
+    if row.answer is not None and row.answered_by == user_questions.USER != by:
+        raise InputError(f"the user has answered the question about page {oid}", "The user's answer stands.")
     if row.answer is not None:
         _undo(store, row)
     with recording_changes(store) as moment_us:
@@ -160,12 +174,13 @@ def answer_question(store: Store, settings: Settings, oid: int, answer: bool | s
             make_example(store, hierarchy, example_topic(hierarchy, row.kcid, page), page.url, oid)
         elif said is QuestionAnswer.NO:
             make_counterexample(store, hierarchy, row.kcid, page.url, oid)
-        user_questions.record_answer(store, oid, moment_us, said.value)
+        user_questions.record_answer(store, oid, moment_us, said.value, by)
     return {
         "oid": oid,
         "url": page.url,
         "topic": topic_name(hierarchy, row.kcid),
         "answer": said.value,
+        "answered_by": by,
         "said": _SAID[said],
     }
 
@@ -175,6 +190,39 @@ _SAID = {
     QuestionAnswer.NO: "a counter-example from now on",
     QuestionAnswer.SKIP: "skipped",
 }
+
+
+class LabelWork(NamedTuple):
+    """What a labeller needs: the open questions, what it said before, and what that took."""
+
+    questions: list[LabelQuestion]
+    known: list[KnownLabel]
+    spent: Spending
+
+
+def label_work(store: Store, settings: Settings, *, chooses: bool) -> LabelWork:
+    """The work for a labeller: the questions that `list_questions` shows, with all that the model is given."""
+    asked = list_questions(store, settings, chooses=chooses)
+    records = store.load_topics()
+    numbers = {record.path or record.name: record for record in records}
+    hierarchy, training = hierarchy_of(records), store.load_training()
+    texts = labels.label_texts(store, [one["oid"] for one in asked], settings.labeller.page_chars)
+    questions = []
+    for one in asked:
+        topic = numbers.get(one["topic"])
+        if topic is None:
+            continue
+        below = hierarchy.below(topic.kcid)
+        titled = [record for record in training if record.title and record.oid != one["oid"]]
+        questions.append(
+            LabelQuestion(
+                one["oid"], topic.kcid, one["topic"], topic.description, list(dict.fromkeys(topic.keywords)),
+                [record.title for record in titled if record.positive and record.kcid in below][:MAX_EXAMPLES],
+                [record.title for record in titled if not record.positive and record.kcid == topic.kcid][:MAX_EXAMPLES],
+                one["url"], one["title"], texts.get(one["oid"], ""),
+            )
+        )  # fmt: skip
+    return LabelWork(questions, labels.known_labels(store), labels.spending(store))
 
 
 def undo_answer(store: Store, oid: int | None = None) -> dict[str, Any]:
@@ -192,6 +240,8 @@ def _undo(store: Store, row: QuestionRow) -> None:
     with recording_changes(store):
         undo_changes_at(store, row.answered_us or 0)
         user_questions.reopen_question(store, row.oid)
+    if row.answered_by.startswith(BY):
+        labels.overrule_labels(store, row.oid)
 
 
 def _answer_of(answer: bool | str) -> QuestionAnswer:
@@ -234,7 +284,7 @@ def _shown(store: Store, rows: Sequence[QuestionRow]) -> list[dict[str, Any]]:
             "oid": row.oid, "url": page.url, "title": page.title, "host": page.host, "snippet": page.snippet,
             "topic": topic_name(hierarchy, row.kcid), "relevance": page.relevance, "reason": row.reason,
             "why": QuestionReason(row.reason).words, "benefit": row.benefit,
-            "benefit_words": describe_benefit(row.benefit), "answer": row.answer,
+            "benefit_words": describe_benefit(row.benefit), "answer": row.answer, "answered_by": row.answered_by,
         }
         for row in rows
         if (page := pages.get(row.oid)) is not None

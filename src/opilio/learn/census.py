@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from opilio.analyze.terms import ENGLISH_STOP_WORDS
+from opilio.analyze.terms import FUNCTION_WORDS
 from opilio.learn import remedies
 from opilio.learn.remedies import Remedy
 from opilio.store import Store, terms
-from opilio.store.census import Chosen, count_around, count_by_host, count_by_topic, count_queued, latest_pages
+from opilio.store.census import CensusScope, count_around, count_by_host, count_by_topic, count_queued, latest_pages
 from opilio.store.topics import CountedTopics, TopicCount, counted_topics
 from opilio.topics import find_topic, hierarchy_of
 from opilio.topics.hierarchy import ROOT, Hierarchy, Mark
@@ -182,7 +182,7 @@ def take_census(
     records = store.load_topics()
     hierarchy = hierarchy_of(records)
     below = None if topic is None else sorted(hierarchy.below(find_topic(records, topic).kcid))
-    chosen = Chosen(below, last_pages)
+    chosen = CensusScope(below, last_pages)
     by_topic = count_by_topic(store, chosen)
     counted = counted_topics(records, {kcid: TopicCount(*counts) for kcid, counts in by_topic.items()})
     counts = {kcid: count for kcid, count in by_topic.items() if kcid is not None}
@@ -214,7 +214,7 @@ def name_of(hierarchy: Hierarchy, kcid: int) -> str:
 
 def shares(store: Store, hierarchy: Hierarchy, waiting: Mapping[int, int], last_pages: int = 0) -> list[TopicShare]:
     """What each good topic has found lately, and has queued; all that is below it counts for it."""
-    by_topic = count_by_topic(store, Chosen(None, last_pages or LATEST_PAGES))
+    by_topic = count_by_topic(store, CensusScope(None, last_pages or LATEST_PAGES))
     found = {kcid: relevant for kcid, (_, relevant) in by_topic.items() if kcid is not None}
     return [
         TopicShare(kcid, *(sum(counts.get(one, 0) for one in hierarchy.below(kcid)) for counts in (found, waiting)))
@@ -305,7 +305,7 @@ def off_topic_terms(
 
 
 def _is_shown(word: str) -> bool:
-    return len(word) > 2 and word.isalpha() and word not in ENGLISH_STOP_WORDS
+    return len(word) > 2 and word.isalpha() and word not in FUNCTION_WORDS
 
 
 def odds_scores(here: Values, there: Values, here_pages: int, there_pages: int) -> Values:

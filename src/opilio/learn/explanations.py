@@ -14,15 +14,15 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from opilio.analyze.terms import spellings, term_of
-from opilio.classify import Explanation, KeywordJudge, Model, QueryJudge, Step
-from opilio.classify.cosine import CosineJudge
+from opilio.analyze.terms import FUNCTION_WORDS, Vocabulary, spellings, term_of
+from opilio.classify import Explanation, Model, Step
 from opilio.errors import InputError
 from opilio.features.classifier_input import TextReader
 from opilio.learn.directories import DIRECTORY, accepted_by_directory
 from opilio.learn.feedback import feedback_given
-from opilio.learn.training_state import KEYWORDS
+from opilio.learn.words import QUERY, words_model
 from opilio.store import Store
+from opilio.store.archives import page_origin
 from opilio.store.links import anchors_to, count_links_to, links_to, paths_to
 from opilio.store.offers import offers_of
 from opilio.store.pages import (
@@ -35,10 +35,8 @@ from opilio.store.pages import (
     rights_of,
 )
 from opilio.store.terms import neighbour_terms, whole_words
-from opilio.topics import TopicRecord, hierarchy_of
+from opilio.store.urls import finds_of
 
-QUERY = "query"  # the classifier that judges until there is a model
-COSINE = "cosine"  # judges by keywords until then
 MAX_LINKS = 20
 MAX_REASONS = 12
 _STEMS = re.compile(r"((?:\w+: )?)(#\d+|[^\W\d_]\w*(?: \w+)*)")
@@ -54,19 +52,7 @@ def current_model(store: Store, version: int = 0, classifier: str = QUERY) -> Mo
     if version:
         versions = ", ".join(str(model.version) for model in store.load_models())
         raise InputError(f"no model {version}", f"There are: {versions or 'none yet'}.")
-    return keyword_model(store.load_topics(), classifier)
-
-
-def keyword_model(topics: list[TopicRecord], classifier: str = QUERY) -> Model:
-    """What judges while nothing has been learned: `query`, or the cosine when the user chose such a classifier."""
-    hierarchy = hierarchy_of(topics)
-    wanted = {topic.kcid: " ".join(topic.keywords) for topic in topics if hierarchy.is_wanted(topic.kcid)}
-    given = {kcid: words for kcid, words in wanted.items() if words}
-    if classifier == KEYWORDS:
-        return Model(0, KEYWORDS, KeywordJudge(given))
-    if classifier == COSINE:
-        return Model(0, COSINE, CosineJudge.of_keywords(given))
-    return Model(0, QUERY, QueryJudge(given))
+    return words_model(store, classifier)
 
 
 def explain_pages(store: Store, urls: Sequence[str], version: int = 0, classifier: str = QUERY) -> dict[str, Any]:
@@ -76,7 +62,8 @@ def explain_pages(store: Store, urls: Sequence[str], version: int = 0, classifie
     oids = sorted({page.oid for page in pages.values()})
     anchors, near, paths = anchors_to(store, oids), neighbour_terms(store, oids), paths_to(store, oids)
     said = feedback_given(store, [page.url for page in pages.values()])
-    offers = offers_of(store, [path[0].url for path in paths.values()])
+    first = [path[0].url for path in paths.values()]
+    offers, finds = offers_of(store, first), finds_of(store, first)
     names, reader = _names(store), TextReader()
     found: dict[str, Any] = {}
     for url, page in pages.items():
@@ -94,10 +81,21 @@ def explain_pages(store: Store, urls: Sequence[str], version: int = 0, classifie
             "said": said.get(page.url),
             "way": [step._asdict() for step in paths[page.oid]],
             "offered": offers[paths[page.oid][0].url],
+            "found": finds[paths[page.oid][0].url],
             "rights": rights_of(page.rights),
+            "archive": _origin(store, url),
         }
     _spell_out(store, [(found[url], page.text or "", page.language or "") for url, page in pages.items()])
     return found
+
+
+def _origin(store: Store, url: str) -> dict[str, Any] | None:
+    """The archive that a page came from, where it was there, and when it was fetched; None for a page of the crawl."""
+    origin = page_origin(store, url)
+    if origin is None:
+        return None
+    captured = origin.captured.isoformat() + "Z" if origin.captured is not None else ""
+    return {"archive": origin.archive, "offset": origin.record_offset, "captured": captured}
 
 
 def words_for(store: Store, urls: Mapping[int, str], model: Model, limit: int) -> dict[int, list[str]]:
@@ -114,10 +112,11 @@ def words_for(store: Store, urls: Mapping[int, str], model: Model, limit: int) -
         item = reader.read(page.title, page.text or "", page.language, urls[oid], anchors.get(oid, []), near)
         taken = [step for step in model.explain(item).steps if step.taken]
         reasons = sorted(taken[-1].reasons, key=lambda reason: -reason.weight) if taken else []
-        chosen = [dict(vars(reason)) for reason in reasons if reason.weight > 0.0][:limit]
+        chosen = [dict(vars(reason)) for reason in reasons if reason.weight > 0.0][: 2 * limit]
         explained[oid] = {"title": page.title, "steps": [{"reasons": chosen, "missing": []}]}
     _spell_out(store, [(one, texts[oid].text or "", texts[oid].language) for oid, one in explained.items()])
-    return {oid: [reason["feature"] for reason in one["steps"][0]["reasons"]] for oid, one in explained.items()}
+    said = {oid: [reason["feature"] for reason in one["steps"][0]["reasons"]] for oid, one in explained.items()}
+    return {oid: [word for word in words if word.lower() not in FUNCTION_WORDS][:limit] for oid, words in said.items()}
 
 
 def explain(
@@ -156,13 +155,14 @@ def _spell_out(store: Store, explained: Sequence[tuple[dict[str, Any], str, str]
     Stems become the words that the page writes, or else other pages of the collection. A feature is one or more stems,
     perhaps after a prefix: 'anchor: mine'. What is none of these stays as it is.
     """
-    spelled = []
+    spelled, vocabulary = [], Vocabulary()
     for one, text, language in explained:
         features = [reason["feature"] for step in one["steps"] for reason in step["reasons"]]
         features += [word for step in one["steps"] for word in step["missing"]]
         parts = [stem for feature in features if (found := _STEMS.fullmatch(feature)) for stem in found[2].split()]
         stems = {part: int(part[1:]) & 0xFFFFFFFF if part.startswith("#") else term_of(part) for part in parts}
-        spelled.append((one, stems, spellings([(f"{one['title']}\n{text}", language)], set(stems.values()))))
+        own = spellings([(f"{one['title']}\n{text}", language)], set(stems.values()), vocabulary)
+        spelled.append((one, stems, own))
     others = whole_words(store, {term for _, stems, own in spelled for term in stems.values() if term not in own})
     for one, stems, own in spelled:
         words = others | own
@@ -221,4 +221,5 @@ def explain_link(store: Store, url: str) -> dict[str, Any]:
         "best": [link._asdict() for link in links_to(store, known.oid, MAX_LINKS)],
         "parts": {},
         "offered": offers_of(store, [url])[url],
+        "found": finds_of(store, [url])[url],
     }

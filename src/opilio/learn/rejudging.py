@@ -117,6 +117,7 @@ def rejudge(
     settings: ClassifySettings,
     *,
     all_pages: bool = False,
+    only: Collection[int] | None = None,
     in_database: bool | None = None,
     on_progress: Callable[[int], object] = lambda pages: None,
     on_start: OnStart | None = None,
@@ -125,8 +126,8 @@ def rejudge(
 
     `examples` are oids of examples with their topics: those stay what the user says they are, as counter-examples do
     (`DeniedTopics`). Pages whose text is not kept cannot be re-judged. With `all_pages`, pages that this model has
-    judged are judged again. Work is committed in pieces: what was done stays done when this is stopped, as it is when
-    `on_progress`, which is given the number of pages judged so far, returns False.
+    judged are judged again; with `only`, no others than these. Work is committed in pieces: what was done stays done
+    when this is stopped, as it is when `on_progress`, which is given the number of pages judged so far, returns False.
 
     `in_database` says whether a Bayes tree judges by SQL (`DatabaseJudge`); by default it does when there are enough
     pages for that to be faster. With `on_start`, which is given the process, many pages are judged in a process of low
@@ -136,7 +137,7 @@ def rejudge(
     result, below = Rejudged(), model.version + all_pages
     denied = DeniedTopics.of(store, examples)
     with _judge(store, model, model_bytes, settings, below, in_database, on_start) as judge:
-        for rows in _chunks(store, below):
+        for rows in _chunks(store, below, only):
             batch = Batch()
             for page, said in zip(rows, judge(rows), strict=True):
                 is_example = page.oid in examples
@@ -295,13 +296,16 @@ def _probe_page(store: Store, model: Model, oid: int) -> Judgement | None:
     return msgspec.structs.replace(said, model_version=model.version)
 
 
-def _chunks(store: Store, version: int) -> Iterator[list[JudgedPage]]:
+def _chunks(store: Store, version: int, only: Collection[int] | None) -> Iterator[list[JudgedPage]]:
     """The pages that an older model judged, also those that it judged while others were re-judged."""
+    if only is not None:
+        yield from filter(None, (load_pages_to_rejudge(store, version, chosen) for chosen in _pieces(sorted(only))))
+        return
     seen: set[int] = set()
     while oids := [oid for oid in pages_of_older_models(store, version) if oid not in seen]:
         seen.update(oids)
-        for start in range(0, len(oids), CHUNK_PAGES):
-            chosen = oids[start : start + CHUNK_PAGES]
-            pages = load_pages_to_rejudge(store, version, chosen)
-            if pages:
-                yield pages
+        yield from filter(None, (load_pages_to_rejudge(store, version, chosen) for chosen in _pieces(oids)))
+
+
+def _pieces(oids: Sequence[int]) -> Iterator[Sequence[int]]:
+    return (oids[start : start + CHUNK_PAGES] for start in range(0, len(oids), CHUNK_PAGES))

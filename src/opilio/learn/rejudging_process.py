@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from opilio.analyze.terms import shared_vocabulary
 from opilio.classify import Model
 from opilio.errors import OpilioError
 from opilio.features.classifier_input import TextReader
@@ -39,7 +40,7 @@ class PagesJudge:
 
     def __init__(self, model: bytes) -> None:
         self._model = Model.from_bytes(model)
-        self._reader = TextReader()
+        self._reader = TextReader(shared_vocabulary())
 
     def __call__(self, pages: Sequence[StoredPage]) -> list[Judgement]:
         """The judgement of each page."""

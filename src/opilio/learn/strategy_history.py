@@ -132,8 +132,11 @@ def replay_pages(
         began_s = time.monotonic()
         piece = ends[start : start + CHUNK_PAGES]
         pages = _load(store, [end.oid for end in piece if end.is_stored])
-        for oid, relevance, is_stored, kcid, accepted in piece:
-            strategy.settle(oid, relevance)  # None: it has no judgement
+        for oid, relevance, is_stored, kcid, accepted, is_dead in piece:
+            if is_dead:
+                strategy.settle_dead(oid)
+            else:
+                strategy.settle(oid, relevance)  # None: it has no judgement
             page = pages.get(oid) if is_stored else None
             if page is None:
                 continue

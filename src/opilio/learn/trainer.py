@@ -44,6 +44,11 @@ if TYPE_CHECKING:
     from opilio.features.classifier_input import Stems
 
 
+FEW_DOCUMENTS = 250
+"""Besides those of OTHERS. 100 take 0.1 s of CPU, where a process takes 0.35 s to start and libsvm 0.7 s to import."""
+_LIGHT_SPACES = frozenset({"terms", "pairs", "anchors", "neighbours"})
+
+
 @dataclass(frozen=True)
 class TrainedModel:
     """A model, with what is known of it without loading it."""
@@ -65,26 +70,40 @@ def train(training: TrainingSet, settings: Settings, version: int) -> TrainedMod
     return TrainedModel(version, name, len(training.examples), json.dumps(_estimates(judge)), model.to_bytes())
 
 
-def prepare_training(settings: Settings) -> Child:
-    """Start the process of a training ahead of time: its imports take much longer than a first model of few examples
-    (`bench/speed/start.py`)."""
+def prepare_training(settings: Settings, examples: int) -> Child | None:
+    """Start the process of a training ahead of time, when there are many examples: its imports take a second."""
+    if _is_done_here(settings, examples):
+        return None
     return prepare(__name__, *(["sklearn.svm"] if settings.classify.classifier == "svm" else []))
 
 
-def train_in_process(
+def train_off_loop(
     training: TrainingSet,
     settings: Settings,
     version: int,
     on_start: OnStart = lambda process: None,
     prepared: Child | None = None,
 ) -> TrainedModel:
-    """The same in a process of its own, the `prepared` one if there is one. Blocks the calling thread only."""
+    """The same for a caller whose event loop must go on: blocks the calling thread only.
+
+    A few documents are learned here, in less time than a process takes to start; more in a process of its own, the
+    `prepared` one if there is one.
+    """
+    if prepared is None and _is_done_here(settings, len(training.examples) + len(training.met)):
+        return train(training, settings, version)
     # A crawl waits for its first model; later ones take what it leaves of the processors.
     niceness = NICENESS if version > 1 else 0
     trained: TrainedModel = call(
         train, training, settings, version, niceness=niceness, on_start=on_start, prepared=prepared
     )
     return trained
+
+
+def _is_done_here(settings: Settings, documents: int) -> bool:
+    """Whether training takes so little that it needs no process: a second of CPU at most."""
+    classify = settings.classify
+    spaces = {part.strip() for name in classify.spaces for part in name.split("+")}
+    return documents <= FEW_DOCUMENTS and classify.classifier == "svm" and spaces <= _LIGHT_SPACES
 
 
 def store_model(store: Store, trained: TrainedModel, cause: TrainingCause, settings: Settings, taught: str) -> None:

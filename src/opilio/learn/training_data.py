@@ -35,6 +35,7 @@ from opilio.topics import (
     Change,
     ExampleKind,
     Mark,
+    Seed,
     TopicRecord,
     TopicTree,
     TrainingInput,
@@ -51,6 +52,8 @@ MIN_CONFIRMED = 3
 of one or two pages led crawls astray (docs/results/log.md)."""
 MANY_CONFIRMED = 10
 """So many answers are yes before a model replaces words that the answers have proved right."""
+FOUND = "found"
+"""The source of seeds that providers found."""
 _NEVER = 2**31
 _WANTED = (Mark.GOOD, Mark.SUBSUMED)
 
@@ -68,7 +71,7 @@ def add_inputs(store: Store, tree: TopicTree, source: str, read_file: ReadFile) 
     added = 0
     for seed in tree.seeds:
         if seed.url not in have:
-            batch.seeds.add(seed.url, merge.numbers[seed.kcid], source, seed.title, now_s)
+            _add_seed(batch, dataclasses.replace(seed, kcid=merge.numbers[seed.kcid]), source, now_s)
             added += 1
     known = {(record.kcid, record.name) for record in store.load_training()}
     for given in tree.training():
@@ -77,6 +80,21 @@ def add_inputs(store: Store, tree: TopicTree, source: str, read_file: ReadFile) 
             _add_example(batch, example, source, read_file)
     store.write(batch)
     return added
+
+
+def add_found_seeds(store: Store, seeds: Iterable[Seed]) -> list[Seed]:
+    """Add seeds that providers found to a collection; what is there already stays. Returns the new ones."""
+    have, batch, now_s = {seed.url for seed in store.load_seeds()}, Batch(), time.time()
+    new = [seed for seed in seeds if seed.url not in have]
+    for seed in new:
+        _add_seed(batch, seed, FOUND, now_s)
+    store.write(batch)
+    return new
+
+
+def _add_seed(batch: Batch, seed: Seed, source: str, now_s: float) -> None:
+    found = [find._asdict() for find in seed.found] or None
+    batch.seeds.add(seed.url, seed.kcid, FOUND if found else source, seed.title, now_s, found)
 
 
 def mark(store: Store, path: str, *, good: bool) -> dict[str, str]:
@@ -217,7 +235,10 @@ def _record(store: Store, before: dict[ExampleKey, ExampleRow], now_us: int) -> 
 
 
 def pending_changes(store: Store) -> dict[str, Any]:
-    """What the user has changed since the model that judges was trained."""
+    """What the user has changed since the model that judges was trained.
+
+    `missing` is how many pages must still be confirmed for a first model, 0 when there is one or it can be trained.
+    """
     learned = _learned_by(store.load_models())
     made_us = _made_us(learned)
     now, before = training.example_rows(store), _before(store, made_us)
@@ -232,7 +253,14 @@ def pending_changes(store: Store) -> dict[str, Any]:
         for (kcid, name), said in changes
     ]
     listed += _marked(store, made_us)
-    return {"model": learned.version if learned else 0, "count": len(listed), "changes": listed}
+    is_by_words = learned is None and any(record.keywords for record in store.load_topics())
+    missing = MIN_CONFIRMED - training.count_confirmed(store) if is_by_words and not has_documents(store) else 0
+    return {
+        "model": learned.version if learned else 0,
+        "count": len(listed),
+        "changes": listed,
+        "missing": max(0, missing),
+    }
 
 
 def undo_changes(store: Store, version: int) -> int:

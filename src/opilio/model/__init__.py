@@ -38,6 +38,7 @@ from opilio.model.visit import (
     Picture,
     Region,
     Right,
+    Subrequest,
     Visit,
 )
 
@@ -61,6 +62,7 @@ __all__ = [
     "Picture",
     "Region",
     "Right",
+    "Subrequest",
     "TrainingCause",
     "TrainingReason",
     "UrlState",

@@ -65,6 +65,9 @@ class Outcome(StrEnum):
     TOO_MANY_REQUESTS = "http-429"
     SERVER_ERROR = "http-5xx"
     WORKER_LOST = "worker-lost"
+    NEEDS_JAVASCRIPT = "needs-javascript"
+    RENDER_FAILED = "render-failed"
+    BROWSER_LOST = "browser-lost"
     UNREADABLE = "unreadable"
 
     @property
@@ -78,6 +81,11 @@ class Outcome(StrEnum):
         return _MEANING[self]
 
     @property
+    def is_dead(self) -> bool:
+        """Whether the server said that there is no page: other URLs like this one may be dead links too."""
+        return self in (Outcome.CLIENT_ERROR, Outcome.SOFT_404)
+
+    @property
     def is_unreachable(self) -> bool:
         """Whether no server could be reached: it has said nothing, not even no."""
         return self in _UNREACHABLE
@@ -86,6 +94,11 @@ class Outcome(StrEnum):
     def may_retry(self) -> bool:
         """Whether another attempt may succeed."""
         return self in _RETRY
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether a process of ours ended that had it, perhaps because of another page."""
+        return self in _LOST
 
     @property
     def blames_host(self) -> bool:
@@ -128,6 +141,9 @@ _FAILED = {
     Outcome.TOO_MANY_REQUESTS,
     Outcome.SERVER_ERROR,
     Outcome.WORKER_LOST,
+    Outcome.NEEDS_JAVASCRIPT,
+    Outcome.RENDER_FAILED,
+    Outcome.BROWSER_LOST,
     Outcome.UNREADABLE,
 }
 
@@ -148,7 +164,8 @@ _BLAMES_HOST = frozenset({Outcome.DNS_FAILED, Outcome.CONNECT_FAILED, Outcome.TI
 _TELLS_RULES = frozenset(
     {Outcome.OK, Outcome.CLIENT_ERROR, Outcome.BAD_REDIRECT, Outcome.TOO_MANY_REDIRECTS}
 )  # status 429 does not: it asks us to come back later
-_RETRY = _BLAMES_HOST | {Outcome.BROKEN, Outcome.TOO_MANY_REQUESTS, Outcome.SERVER_ERROR, Outcome.WORKER_LOST}
+_LOST = frozenset({Outcome.WORKER_LOST, Outcome.BROWSER_LOST})
+_RETRY = _BLAMES_HOST | _LOST | {Outcome.BROKEN, Outcome.TOO_MANY_REQUESTS, Outcome.SERVER_ERROR}
 _UNREACHABLE = _BLAMES_HOST | {Outcome.TLS_FAILED}
 _MEANING = {
     Outcome.OK: "The page was fetched, read and stored.",
@@ -197,5 +214,10 @@ _MEANING = {
     Outcome.TOO_MANY_REQUESTS: "Status 429. Retry-After is honoured up to `fetch.max_backoff_s`.",
     Outcome.SERVER_ERROR: "Status 5xx.",
     Outcome.WORKER_LOST: "The worker process that had it ended.",
+    Outcome.NEEDS_JAVASCRIPT: "The page is empty without JavaScript, and it is not rendered (`render.mode`). Its links "
+    "are followed.",
+    Outcome.RENDER_FAILED: "Its scripts did not end in time, used too much memory or crashed, or the page is still "
+    "empty when rendered; `visits.detail` says which.",
+    Outcome.BROWSER_LOST: "The browser that rendered it ended.",
     Outcome.UNREADABLE: "Fetched, but it could not be analysed; `visits.detail` says why.",
 }

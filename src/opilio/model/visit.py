@@ -74,6 +74,14 @@ class LeaseKind(StrEnum):
     """The icon of a site that has one."""
     RIGHTS = "rights"
     """A file in which a site reserves rights: /.well-known/tdmrep.json or /ai.txt."""
+    SEEDS = "seeds"
+    """A request of a seed provider, whose service the user has named. No crawl makes one."""
+    SUBRESOURCE = "subresource"
+    """A file that the script of a rendered page requests, such as another script or data."""
+
+
+SUBRESOURCE_OID = -(2**55)
+"""Requests of a rendered page have this oid minus that of the page."""
 
 
 class LinkKind(StrEnum):
@@ -109,8 +117,8 @@ class Lease(_Record, frozen=True):
 
     oid: int
     """The number of the URL. A first contact has -1 - sid, a sitemap one below -2^40, a probe one below -2^41, a
-    page that should not exist one below -2^42, a file of rights one below -2^45, and a picture or icon one below -2^50:
-    they are no URLs of the crawl."""
+    page that should not exist one below -2^42, a file of rights one below -2^45, a picture or icon one below -2^50, and
+    a request of a rendered page -2^55 - the number of that page: they are no URLs of the crawl."""
     url: str
     kind: LeaseKind = LeaseKind.PAGE
     etag: str = ""
@@ -122,6 +130,8 @@ class Lease(_Record, frozen=True):
     """Hash codes (uint32 little-endian) of significant stems of the page that the link was found on."""
     stored_s: float = 0.0
     """When the page that is stored was fetched; 0: none is."""
+    accept: str = ""
+    """The header Accept, if it is not the one that the settings make."""
 
     @classmethod
     def first_contact(cls, sid: int, scheme: str, host: str) -> Lease:
@@ -210,6 +220,8 @@ class Document(_Record, frozen=True):
     reserved: str = ""
     """Why the page may not be kept, by the settings (`robots.obey_rights`): the signal that says so. Then the document
     has nothing but its rights."""
+    needs_javascript: bool = False
+    """Whether the page is an empty shell: nothing to read, and a script that would write it (`analyze/shells.py`)."""
 
 
 class Picture(_Record, frozen=True):
@@ -256,11 +268,20 @@ class Fetch(_Record, frozen=True):
     warc_bytes: int = 0
     cut: bool = False
     """The body was longer than a limit, and this is its beginning."""
+    looked_up: bool = False
+    """The name of the host was looked up for this request: its address was not known before."""
 
     @property
     def full_bytes(self) -> int:
         """The size of the whole body after content decoding; 0: not known."""
         return 0 if self.cut else self.body_bytes
+
+
+class Subrequest(_Record, frozen=True):
+    """A request that the script of a rendered page caused."""
+
+    url: str
+    fetch: Fetch
 
 
 class Visit(_Record, frozen=True):
@@ -280,3 +301,7 @@ class Visit(_Record, frozen=True):
     picture: Picture | None = None
     rights_file: str = ""
     """The text of a file in which a site reserves rights."""
+    subrequests: list[Subrequest] = []
+    """Requests that rendering the page took, that of the page itself left out."""
+    rendered: bool = False
+    """Whether the document is the page as a browser has it once its scripts have run."""

@@ -164,7 +164,7 @@ _COPY_TEXTS = f"""
         AND training.name NOT IN (SELECT name FROM ({example_texts("part")}))
 """
 
-Progress = Callable[[str, int, int], object]
+StepProgress = Callable[[str, int, int], object]
 """Receives what is being done, and how many of how many steps are done."""
 
 
@@ -174,7 +174,7 @@ def divide(
     rest: int,
     measured: Mapping[str, str],
     scratch: Scratch,
-    on_progress: Progress,
+    on_progress: StepProgress,
 ) -> None:
     """Make the databases of the parts. What belongs to no part's topics goes to the part with the number `rest`.
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from opilio.model import RELEVANT
 from opilio.parts.building import Scratch, example_texts, keep_measured
-from opilio.parts.divide import Progress
+from opilio.parts.divide import StepProgress
 from opilio.parts.rules import ELSEWHERE, RULES
 from opilio.topics import TopicRecord
 
@@ -74,6 +74,7 @@ _KCIDS = """
     SELECT topic FROM source.crawl UNION SELECT kcid FROM source.pages UNION SELECT kcid FROM source.judgements
     UNION SELECT kcid FROM source.topics UNION SELECT kcid FROM source.seeds UNION SELECT kcid FROM source.training
     UNION SELECT kcid FROM source.lessons UNION SELECT kcid FROM source.reviews UNION SELECT kcid FROM source.questions
+    UNION SELECT kcid FROM source.labels
     UNION SELECT kcid FROM source.link_scores UNION SELECT kcid FROM source.notices
     UNION SELECT kcid FROM source.review_decisions
 """
@@ -209,7 +210,7 @@ class Joining:
         sources: Sequence[SourceCollection],
         topics: Sequence[TopicRecord],
         measured: Mapping[str, str],
-        on_progress: Progress,
+        on_progress: StepProgress,
     ) -> None:
         """Make the database of the new collection in `target`."""
         steps = 1 + len(sources) * len(RULES) + 1

@@ -19,12 +19,12 @@ from opilio.crawl.collection import WARC_FOLDER, Collection
 from opilio.errors import InputError, OpilioError
 from opilio.learn.training_data import fingerprint, has_documents
 from opilio.parts.building import Scratch, building, check_room
-from opilio.parts.divide import Progress
+from opilio.parts.divide import StepProgress
 from opilio.parts.join import Carried, Joining, SourceCollection
 from opilio.parts.split import MEASURED, PartReport, idle_collection, room_for, with_counts
 from opilio.parts.warc_files import WarcFile, list_files, named_apart, needed_bytes, note_ends, take
 from opilio.settings import Settings, override
-from opilio.settings.files import write_settings
+from opilio.settings.files import without_secrets, write_settings
 from opilio.store import Store
 from opilio.topics import Mark, TopicRecord
 from opilio.topics.hierarchy import ROOT
@@ -208,7 +208,7 @@ def merge(
     folders: Sequence[Path | str],
     *,
     train: bool = False,
-    on_progress: Progress = lambda doing, done, steps: None,
+    on_progress: StepProgress = lambda doing, done, steps: None,
 ) -> MergeReport:
     """Join collections, parts of one or unrelated, in the new folder `target`; with `train`, train a model at once.
 
@@ -262,7 +262,7 @@ def _look(collections: Sequence[Collection]) -> tuple[list[PartReport], list[lis
 
 
 def _join(
-    collections: Sequence[Collection], renamed: Sequence[dict[str, str]], place: Path, on_progress: Progress
+    collections: Sequence[Collection], renamed: Sequence[dict[str, str]], place: Path, on_progress: StepProgress
 ) -> MergePlan:
     """Make the database."""
     folders = [collection.folder for collection in collections]
@@ -301,7 +301,8 @@ def _settings_of(collections: Sequence[Collection]) -> tuple[Settings, list[str]
         first = override(first, {f"{section}.{key}": list(united)})
     for collection in collections[1:]:
         for section in (part.name for part in dataclasses.fields(Settings)):
-            ours, theirs = (dataclasses.asdict(getattr(s, section)) for s in (first, collection.settings))
+            shown = map(without_secrets, (first, collection.settings))
+            ours, theirs = (dataclasses.asdict(getattr(settings, section)) for settings in shown)
             keys = [key for key in ours if ours[key] != theirs[key] and (section, key) not in _UNITED]
             notes += [
                 f"{section}.{key} is {theirs[key]!r} in {collection.folder}: {ours[key]!r} is kept" for key in keys

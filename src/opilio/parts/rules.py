@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
-from opilio.model import CrawlProgress, Outcome
+from opilio.model import CrawlProgress, LeaseKind, Outcome
+from opilio.model.visit import SUBRESOURCE_OID
 
 ELSEWHERE = Outcome.ELSEWHERE.value
 PROGRESS_COUNTS = tuple(name for name in (part.name for part in fields(CrawlProgress)) if name != "phase")
@@ -92,17 +93,22 @@ JOIN_LINKS = f"""
     INSERT INTO joined.links ({MAPPED_LINKS} WHERE s.absent)
     EXCEPT (SELECT l.* FROM joined.links l SEMI JOIN numbers n ON n.new = l.oid_src AND n.absent)
 """
-# The visit of a host has the oid -1 - sid. The oid of a sitemap's visit stands for no URL.
-DIVIDE_VISITS = """
+SUBRESOURCE = LeaseKind.SUBRESOURCE.value
+# The visit of a host has the oid -1 - sid, and what a rendered page requested one that follows from that of the page.
+# The oid of a sitemap's visit stands for no URL.
+DIVIDE_VISITS = f"""
     INSERT INTO part.visits BY NAME
     SELECT v.* REPLACE (n.rowid AS oid) FROM whole.visits v JOIN numbers n ON n.oid = v.oid WHERE n.own
     UNION ALL
     SELECT v.* REPLACE (-1 - h.rowid AS oid) FROM whole.visits v JOIN part_hosts h ON h.sid = -1 - v.oid
     WHERE v.kind = 'host' AND h.home
     UNION ALL
-    SELECT v.* FROM whole.visits v, here WHERE v.oid < 0 AND v.kind <> 'host' AND here.is_home
+    SELECT v.* REPLACE ({SUBRESOURCE_OID} - n.rowid AS oid)
+    FROM whole.visits v JOIN numbers n ON n.oid = {SUBRESOURCE_OID} - v.oid WHERE n.own AND v.kind = '{SUBRESOURCE}'
+    UNION ALL
+    SELECT v.* FROM whole.visits v, here WHERE v.oid < 0 AND v.kind NOT IN ('host', '{SUBRESOURCE}') AND here.is_home
 """
-JOIN_VISITS = """
+JOIN_VISITS = f"""
     INSERT INTO joined.visits BY NAME
     SELECT v.* REPLACE (n.new AS oid, coalesce(w.new, v.warc_file) AS warc_file)
     FROM source.visits v JOIN numbers n ON n.old = v.oid LEFT JOIN warcs w ON w.old = v.warc_file WHERE NOT n.shared;
@@ -111,8 +117,11 @@ JOIN_VISITS = """
         FROM source.visits v JOIN numbers n ON n.old = v.oid LEFT JOIN warcs w ON w.old = v.warc_file WHERE n.shared
         UNION ALL
         SELECT v.* REPLACE (
-            CASE WHEN v.kind = 'host' THEN -1 - h.new ELSE v.oid END AS oid, coalesce(w.new, v.warc_file) AS warc_file)
+            CASE v.kind WHEN 'host' THEN -1 - h.new
+            WHEN '{SUBRESOURCE}' THEN coalesce({SUBRESOURCE_OID} - n.new, v.oid) ELSE v.oid END
+            AS oid, coalesce(w.new, v.warc_file) AS warc_file)
         FROM source.visits v LEFT JOIN source_hosts h ON h.old = -1 - v.oid
+        LEFT JOIN numbers n ON n.old = {SUBRESOURCE_OID} - v.oid
         LEFT JOIN warcs w ON w.old = v.warc_file WHERE v.oid < 0
     ) EXCEPT (
         SELECT v.* FROM joined.visits v SEMI JOIN numbers n ON n.new = v.oid AND n.shared
@@ -369,6 +378,8 @@ RULES: Mapping[str, TableRule] = {
         """,
     ),
     "revisits": _of_its_url("revisits", gives="gives_page"),
+    "sifted": _of_its_url("sifted", gives="gives_page"),
+    "archives": _in_every_part("archives", order="ORDER BY archive, lane"),
     "terms": _of_its_url("terms", gives="gives_page"),
     "lexicon": _in_every_part("lexicon"),  # it has the words of models, too
     "visits": TableRule(DIVIDE_VISITS, JOIN_VISITS),
@@ -403,6 +414,7 @@ RULES: Mapping[str, TableRule] = {
     "training": TableRule(DIVIDE_TRAINING, JOIN_TRAINING, FINISH_TRAINING, staged=True),
     "lessons": _in_every_part("lessons", joined=JOIN_LESSONS, order="ORDER BY taught"),
     "questions": _all_of_its_url("questions", renumbered=", k.new AS kcid", joins=_KCID),
+    "labels": _all_of_its_url("labels", renumbered=", k.new AS kcid", joins=_KCID),
     "reviews": _all_of_its_url("reviews", renumbered=", k.new AS kcid", joins=_KCID),
     "review_decisions": _in_every_part("review_decisions", joined=JOIN_DECISIONS, order="ORDER BY decided"),
     "models": TableRule("INSERT INTO part.models SELECT * FROM whole.models ORDER BY rowid", JOIN_MODELS),

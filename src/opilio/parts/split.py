@@ -18,7 +18,7 @@ from opilio.crawl.operations.client import ask
 from opilio.crawl.status import FOUND
 from opilio.errors import CollectionBusy, InputError
 from opilio.parts.building import Scratch, building, check_room
-from opilio.parts.divide import NewPart, Progress, divide
+from opilio.parts.divide import NewPart, StepProgress, divide
 from opilio.parts.rules import PAGES_AT_ANALYSIS, RELEVANT_AT_ROUND
 from opilio.parts.warc_files import WarcFile, list_files, names_in, needed_bytes, note_ends, take
 from opilio.settings.files import write_settings
@@ -163,7 +163,7 @@ def split(
     topics: Sequence[str] = (),
     *,
     dry_run: bool = False,
-    on_progress: Progress = lambda doing, done, steps: None,
+    on_progress: StepProgress = lambda doing, done, steps: None,
 ) -> list[PartReport]:
     """Divide a collection into one part for each topic, and one for the rest, in the new folder `target`.
 

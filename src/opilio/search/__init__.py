@@ -8,8 +8,8 @@ date; otherwise whoever searches does. Searching reads its files only, and takes
 - Searching: `query.py` (the language of questions), `matching.py` (what a question asks the index), `ranking.py`
   (rankings and term vectors), `results.py` (results with facets, and similar pages), `snippets.py`.
 - Views of the database: `portal.py` (the portal's front, the pages of a topic, and all that is known of one page),
-  `clusters.py` (subtopics found in a topic), `review.py` (judging a sample to know the precision and recall of the
-  whole).
+  `cards.py` (the same for notebooks), `clusters.py` (subtopics found in a topic), `review.py` (judging a sample to know
+  the precision and recall of the whole).
 
 Invariants: a page counts as indexed only once it is in the columns, which are replaced in one step; an update can be
 killed at any moment and loses at most its last piece.

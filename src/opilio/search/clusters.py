@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from opilio.analyze.terms import ENGLISH_STOP_WORDS
+from opilio.analyze.terms import FUNCTION_WORDS
 from opilio.errors import InputError
 from opilio.learn.feedback import make_example
 from opilio.learn.training_data import apply
@@ -204,7 +204,7 @@ def _described(
         if not found.oids:
             continue
         terms = [words[int(sample.tids[n])] for n in columns if int(sample.tids[n]) in words]
-        terms = [word for word in terms if word not in ENGLISH_STOP_WORDS]
+        terms = [word for word in terms if word not in FUNCTION_WORDS]
         described.append(
             {
                 "name": ", ".join(terms[:NAME_WORDS]) or "unnamed", "terms": terms, "pages": len(found.oids),

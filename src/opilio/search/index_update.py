@@ -17,7 +17,6 @@ import numpy as np
 import tantivy
 
 from opilio.analyze.sketch import bands
-from opilio.analyze.terms import Vocabulary
 from opilio.search.columns import BANDS, Columns, group, number_of
 from opilio.search.index import (
     FOLDER,
@@ -83,20 +82,18 @@ def update(
     folder: Path,
     *,
     seen: str = "",
-    vocabulary: Vocabulary | None = None,
     goes_on: Callable[[], bool] = lambda: True,
 ) -> Updated | None:
     """Bring the index of a collection up to date; None when another process is doing so.
 
     `seen` is noted as the state of the database file. Once `goes_on` says no, what is done so far is written.
     """
-    return update_from(lambda: snapshot_query(store), folder, vocabulary or Vocabulary(), seen=seen, goes_on=goes_on)
+    return update_from(lambda: snapshot_query(store), folder, seen=seen, goes_on=goes_on)
 
 
 def update_from(
     snapshot: Callable[[], AbstractContextManager[Query]],
     folder: Path,
-    vocabulary: Vocabulary,
     *,
     seen: str = "",
     goes_on: Callable[[], bool],
@@ -109,7 +106,7 @@ def update_from(
             index, columns = open_words(folder)
             try:
                 with panics(), snapshot() as query:
-                    return _Update(IndexSource(query), folder, index, columns, vocabulary).run(seen, goes_on)
+                    return _Update(IndexSource(query), folder, index, columns).run(seen, goes_on)
             except DamagedIndex:
                 if is_last:
                     raise
@@ -120,10 +117,10 @@ def update_from(
 class _Update:
     """One update, in one snapshot of the database."""
 
-    def __init__(self, source: IndexSource, folder: Path, index: Any, columns: Columns, vocabulary: Vocabulary) -> None:
+    def __init__(self, source: IndexSource, folder: Path, index: Any, columns: Columns) -> None:
         self._source, self._folder, self._index, self._columns = source, folder, index, columns
         self._reader = IndexReader(index.searcher(), columns)
-        self._numbering = Numbering(columns, vocabulary)
+        self._numbering = Numbering(columns)
         state = source.page_state()
         latest = np.append(state.oid[1:] != state.oid[:-1], np.ones(min(1, len(state.oid)), bool))
         self._rowid, self._oid, self._visited_us, self._relevance, self._kcid = (column[latest] for column in state)

@@ -134,16 +134,15 @@ class _Asking:
 
 def serve_updates(channel: Channel) -> None:
     """The work of the process: update indexes until the channel closes."""
-    from opilio.analyze.terms import Vocabulary  # noqa: PLC0415
     from opilio.search.index_update import update_from  # noqa: PLC0415
 
-    parent, vocabulary = _Asking(channel), Vocabulary()
+    parent = _Asking(channel)
     with contextlib.suppress(EOFError, ConnectionError):
         while True:
             _, folder = _hear(channel)
             try:
                 goes_on = lambda: bool(parent.ask(GOES_ON))  # noqa: E731
-                updated = update_from(parent.snapshot, Path(folder), vocabulary, goes_on=goes_on)
+                updated = update_from(parent.snapshot, Path(folder), goes_on=goes_on)
             except (OpilioError, OSError, ValueError, RuntimeError) as error:  # the library says much by a ValueError
                 parent.say(FAILED, (describe_error(error),))
             else:

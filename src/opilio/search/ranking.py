@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opilio.analyze.terms import Vocabulary, tokenize
+from opilio.analyze.terms import shared_vocabulary, tokenize
 from opilio.errors import InputError
 from opilio.search.columns import Columns
 from opilio.search.index import TermVector
@@ -93,11 +93,11 @@ def as_share(scores: Values) -> Values:
 class Numbering:
     """Gives terms their numbers, and counts the pages that have them."""
 
-    def __init__(self, columns: Columns, vocabulary: Vocabulary) -> None:
+    def __init__(self, columns: Columns) -> None:
         self._tids, self._numbers = columns.tids, columns.numbers
         self._pages_with = columns.pages_with.copy()
         self._new: dict[int, int] = {}
-        self._vocabulary = vocabulary
+        self._vocabulary = shared_vocabulary()
 
     def vectors(self, texts: Iterable[tuple[str, str]]) -> list[tuple[Numbers, bytes]]:
         """The terms of texts, each with its language: by number, ascending, and their counts. All are counted."""
@@ -159,7 +159,7 @@ def weigh(counts: Values, pages_with: npt.NDArray[np.int32], pages: int) -> Valu
 
 def asked_numbers(words: Iterable[str], columns: Columns) -> list[list[int]]:
     """The term numbers of each word of a question; several where languages stem it differently."""
-    vocabulary = Vocabulary()
+    vocabulary = shared_vocabulary()
     common = np.bincount(columns["language"], minlength=len(columns.languages)).argsort()[::-1][:ASKED_LANGUAGES]
     languages = dict.fromkeys(["", *(columns.languages[at] for at in common.tolist())])
     found = []

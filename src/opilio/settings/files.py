@@ -23,7 +23,14 @@ from pathlib import Path
 from typing import Any
 
 from opilio.errors import CollectionError, SettingsError
-from opilio.settings.sections import RENAMED, RESERVATIONS, ClassifySettings, Settings
+from opilio.settings.sections import (
+    RENAMED,
+    RENDER_MODES,
+    RESERVATIONS,
+    THIRD_PARTY,
+    ClassifySettings,
+    Settings,
+)
 from opilio.settings.systems import SYSTEMS
 
 FILE_NAME = "crawl.toml"
@@ -36,12 +43,17 @@ _CHOICES = {
     ("classify", "prefer"): ("precision", "balance", "recall"),
     ("classify", "focus"): ("soft", "hard"),
     ("learn", "guard"): ("held-out", "xi-alpha", "off"),
+    ("render", "mode"): RENDER_MODES,
     ("run", "system"): ("", *SYSTEMS),
 }
 _PASSWORD = re.compile(r"(?<=://)([^\s/@:]*):[^\s/]*@")
+_SECRET = re.compile(
+    r"([?&](?:[\w-]*[_-])?(?:api)?(?:key|token|secret|password|auth|sig|signature)=)[^&#\s{]+", re.IGNORECASE
+)
 _AT_LEAST_ONE = (
     ("fetch", "per_host"), ("fetch", "per_domain"), ("fetch", "in_flight"), ("fetch", "max_tries"),
     ("fetch", "host_tries"), ("frontier", "n"), ("frontier", "hot_urls"), ("store", "batch_pages"),
+    ("seeds", "max_per_provider"), ("seeds", "max_bytes"), ("render", "pages"),
 )  # fmt: skip
 
 
@@ -270,6 +282,18 @@ def _validate_names(settings: Settings, where: str) -> None:
                 f"{where}, [robots] obey_rights: {name!r} is not one of {', '.join(RESERVATIONS)}",
                 'For example: obey_rights = ["noai", "tdm"]',
             )
+    for name in settings.render.third_party:
+        if name not in THIRD_PARTY:
+            raise SettingsError(
+                f"{where}, [render] third_party: {name!r} is not one of {', '.join(THIRD_PARTY)}",
+                'For example: third_party = ["script", "fetch"]',
+            )
+    for pattern, mode in settings.render.hosts.items():
+        if mode not in RENDER_MODES:
+            raise SettingsError(
+                f"{where}, [render] hosts: {mode!r} (for {pattern!r}) is not one of {', '.join(RENDER_MODES)}",
+                'For example: hosts = { "*.example.org" = "always" }',
+            )
     for url in settings.scope.locked_urls:
         if not re.match(r"https?://[^\s/]+/", url):
             raise SettingsError(
@@ -305,10 +329,17 @@ def hide_password(url: str) -> str:
     return _PASSWORD.sub(r"\1:***@", url)
 
 
+def hide_secrets(text: str) -> str:
+    """An address without passwords, and without the values of parameters such as `key` and `token`."""
+    return _SECRET.sub(r"\1***", hide_password(text))
+
+
 def without_secrets(settings: Settings) -> Settings:
     """The same settings without passwords, to be shown or recorded."""
     fetch = dataclasses.replace(settings.fetch, proxy=hide_password(settings.fetch.proxy))
-    return _note_given(dataclasses.replace(settings, fetch=fetch), settings.given)
+    store = dataclasses.replace(settings.store, warc_url=hide_password(settings.store.warc_url))
+    seeds = dataclasses.replace(settings.seeds, providers=tuple(map(hide_secrets, settings.seeds.providers)))
+    return _note_given(dataclasses.replace(settings, fetch=fetch, store=store, seeds=seeds), settings.given)
 
 
 def to_toml(settings: Settings, *, everything: bool = False) -> str:

@@ -7,6 +7,7 @@ are in the names: `_s` is seconds, `_bytes` is bytes.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import ClassVar
 
 KIB, MIB, GIB = 2**10, 2**20, 2**30
@@ -224,6 +225,57 @@ class FetchSettings:
             **dict.fromkeys(_DOCUMENT_TYPES, 20 * MIB),
         }
     )
+
+
+RENDER_MODES = ("never", "auto", "always")
+"""What `render.mode` and `render.hosts` may say."""
+THIRD_PARTY = ("script", "stylesheet", "fetch")
+"""What `render.third_party` may name."""
+
+
+@dataclass(frozen=True)
+class RenderSettings:
+    """Pages whose text a script writes: they are opened in a browser (Chromium), which needs the extra
+    `opilio[render]`."""
+
+    # Which pages are rendered: `never`, `auto` (those that are empty without JavaScript) or `always`.
+    mode: str = "never"
+    # Host pattern -> mode, in place of `mode`: { "*.example.org" = "always", "shop.example.net" = "never" }. The first
+    # that matches counts.
+    hosts: dict[str, str] = field(default_factory=dict)
+    # What a page may request from other registered domains than its own: `script`, `stylesheet`, `fetch` (what scripts
+    # request). Pictures, fonts, media and frames are never requested.
+    third_party: tuple[str, ...] = THIRD_PARTY
+    # Requests that rendering one page may take, beside that of the page; further ones are refused. Scripts and
+    # stylesheets that the worker has from an earlier page do not count.
+    max_requests: int = 40
+    # When these requests have brought this many bytes, further ones are refused. One response may have as many.
+    max_bytes: int = 10 * MIB
+    # A page that is not finished after this time is taken as it is; if its scripts never pause, it fails
+    # (`render-failed`).
+    timeout_s: float = 20.0
+    # A page is finished when it has requested nothing and its text has not changed for this time; for four times as
+    # long while it shows next to nothing.
+    quiet_s: float = 0.5
+    # Pages that one worker renders at a time.
+    pages: int = 2
+    # Memory that the browser of one worker may use. Beyond it, the page that uses most is ended (`render-failed`).
+    memory_bytes: int = 2 * GIB
+    # The program of Chromium. Empty: the one that is installed, `chromium` or `google-chrome`.
+    browser: str = ""
+    # Run Chromium in its sandbox. It cannot be in it when it runs as root, or where the system forbids user namespaces.
+    sandbox: bool = True
+
+    def mode_of(self, host: str) -> str:
+        """The mode for a host, with or without its port."""
+        name = host if host.endswith("]") else host.rpartition(":")[0] or host
+        found = (mode for pattern, mode in self.hosts.items() if fnmatchcase(name, pattern.lower()))
+        return next(found, self.mode)
+
+    @property
+    def is_on(self) -> bool:
+        """Whether any page may be rendered."""
+        return self.mode != "never" or any(mode != "never" for mode in self.hosts.values())
 
 
 RESERVATIONS = ("noai", "tdm", "ai.txt")
@@ -464,6 +516,27 @@ class LearnSettings:
 
 
 @dataclass(frozen=True)
+class LabellerSettings:
+    """A language model that answers the crawl's questions in your place. Off unless `url` is set."""
+
+    # Base URL of an endpoint for chat completions in the form of OpenAI's API, such as http://127.0.0.1:11434/v1. The
+    # texts of the pages that are asked about are sent there. Empty: nobody answers in your place.
+    url: str = ""
+    # Name of the model, as the endpoint knows it.
+    model: str = ""
+    # Name of the environment variable that holds the key. The key itself is never stored. Empty: no key is sent.
+    key_variable: str = ""
+    # Requests in the whole life of the collection, tries that failed included.
+    max_calls: int = 200
+    # Tokens in the whole life of the collection, as the endpoint counts them.
+    max_tokens: int = 400_000
+    # Characters of a page that the model is given.
+    page_chars: int = 4000
+    # Timeout of one request. It is tried three times when the endpoint is busy.
+    timeout_s: float = 60.0
+
+
+@dataclass(frozen=True)
 class RevisitSettings:
     """When stored pages are visited again by themselves."""
 
@@ -519,6 +592,23 @@ class SearchSettings:
 
 
 @dataclass(frozen=True)
+class SeedSettings:
+    """Services that find pages to start from (docs/guides/seeds.md)."""
+
+    # Seed providers, each as `name=address`: `searxng`, `opensearch`, `mediawiki`, `cdx`, `opilio`, or the name of a
+    # plug-in. They are asked when a collection is made, and by `opilio seeds`. Empty: none is contacted.
+    providers: tuple[str, ...] = ()
+    # The words that they are asked for. Empty: the query with which the collection is made, or else its description.
+    query: str = ""
+    # Start pages taken from one provider, at most.
+    max_per_provider: int = 30
+    # Timeout for one provider, with all of its requests.
+    timeout_s: float = 60.0
+    # Largest answer of a provider.
+    max_bytes: int = 8 * MIB
+
+
+@dataclass(frozen=True)
 class FederationSettings:
     """Other collections that this one works together with."""
 
@@ -554,6 +644,7 @@ class Settings:
     scope: ScopeSettings = ScopeSettings()
     frontier: FrontierSettings = FrontierSettings()
     fetch: FetchSettings = field(default_factory=FetchSettings)
+    render: RenderSettings = field(default_factory=RenderSettings)
     robots: RobotsSettings = RobotsSettings()
     duplicates: DuplicateSettings = DuplicateSettings()
     traps: TrapSettings = TrapSettings()
@@ -561,9 +652,11 @@ class Settings:
     classify: ClassifySettings = field(default_factory=ClassifySettings)
     oasis: OasisSettings = OasisSettings()
     learn: LearnSettings = LearnSettings()
+    labeller: LabellerSettings = LabellerSettings()
     revisit: RevisitSettings = RevisitSettings()
     store: StoreSettings = StoreSettings()
     search: SearchSettings = SearchSettings()
+    seeds: SeedSettings = SeedSettings()
     federation: FederationSettings = FederationSettings()
     run: RunSettings = RunSettings()
 

@@ -29,9 +29,10 @@ visited again) and `link_history.py` (what their visits changed), `marks.py` (th
 leave), `terms.py`, `reviews.py`, `user_questions.py` (to the user), `offers.py` (of other collections), `census.py`,
 `history.py` (runs, notices, harvest, hosts), `index_source.py` (what the search index is made of), `probes.py` (the
 Bayes tree of Focus in the database). For users: `questions.py` (statements that are ready to run, the answer to any
-statement, and the list of tables), `export.py`, `wacz.py` (for the programs of web archives). When files are damaged:
-`invariants.py` (what must hold) and `salvage.py` (what is left of a damaged database). WARC files, written and read
-back: `warc.py`.
+statement, and the list of tables), `export.py`, `wacz.py` (for the programs of web archives). For exports to other
+programs (`opilio.export`): `corpus.py`, `row_filter.py`, and `responses.py`, which reads stored bodies. When files are
+damaged: `invariants.py` (what must hold) and `salvage.py` (what is left of a damaged database). WARC files, written and
+read back: `warc.py`.
 
 WARC files need no database: workers import `opilio.store.warc` alone. Therefore the names below are loaded on first
 use.

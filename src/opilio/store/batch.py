@@ -22,6 +22,7 @@ TIME = pa.timestamp("us")
 _FLAG, _TEXT, _LONG_TEXT, _BLOB = pa.bool_(), pa.string(), pa.large_string(), pa.binary()
 _INT16, _INT32, _INT64 = pa.int16(), pa.int32(), pa.int64()
 _UINT8, _UINT32, _UINT64, _FLOAT = pa.uint8(), pa.uint32(), pa.uint64(), pa.float32()
+_FINDS = pa.list_(pa.struct([("provider", pa.string()), ("query", pa.string()), ("rank", pa.int32())]))
 _WORDS, _VOTES = pa.list_(pa.string()), pa.map_(pa.string(), pa.float32())
 
 
@@ -276,6 +277,35 @@ class RevisitRows(Rows):
 
 
 @dataclass(slots=True)
+class SiftedRows(Rows):
+    """Pages that came out of archives."""
+
+    oid: list[int] = _column(_INT64)
+    archive: list[str] = _column(_TEXT)
+    record_offset: list[int] = _column(_INT64)
+    captured: list[float] = _column(TIME)
+    joined: list[float] = _column(TIME)
+
+
+@dataclass(slots=True)
+class ArchiveRows(Rows):
+    """How far archives have been sifted; each archive, model and lane at most once in a batch."""
+
+    archive: list[str] = _column(_TEXT)
+    size: list[int] = _column(_INT64)
+    model: list[str] = _column(_TEXT)
+    lane: list[int] = _column(_INT16)
+    lanes: list[int] = _column(_INT16)
+    record_offset: list[int] = _column(_INT64)
+    skip: list[int] = _column(_INT64)
+    number: list[int] = _column(_INT64)
+    done: list[bool] = _column(_FLAG)
+    judged: list[int] = _column(_INT64)
+    on_topic: list[int] = _column(_INT64)
+    stored: list[int] = _column(_INT64)
+
+
+@dataclass(slots=True)
 class RedirectRows(Rows):
     """Redirects followed."""
 
@@ -315,6 +345,11 @@ class SeedRows(Rows):
     source: list[str] = _column(_TEXT)
     title: list[str] = _column(_TEXT)
     added: list[float] = _column(TIME)
+    found: list[list[dict[str, Any]] | None] = _column(_FINDS)
+
+    def add(self, *values: Any) -> None:
+        """Append one row; `found` may be left out."""
+        Rows.add(self, *values, *([None] * (len(self.__dataclass_fields__) - len(values))))
 
 
 @dataclass(slots=True)
@@ -400,6 +435,8 @@ class Batch:
     lexicon: LexiconRows = field(default_factory=LexiconRows)
     visits: VisitRows = field(default_factory=VisitRows)
     revisits: RevisitRows = field(default_factory=RevisitRows)
+    sifted: SiftedRows = field(default_factory=SiftedRows)
+    archives: ArchiveRows = field(default_factory=ArchiveRows)
     redirects: RedirectRows = field(default_factory=RedirectRows)
     duplicates: DuplicateRows = field(default_factory=DuplicateRows)
     topics: TopicRows = field(default_factory=TopicRows)

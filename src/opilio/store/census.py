@@ -63,7 +63,7 @@ _AHEAD = """
 """
 
 
-class Chosen(NamedTuple):
+class CensusScope(NamedTuple):
     """Which pages a census is about: the latest, of all topics or of some with the pages these led to."""
 
     topics: list[int] | None
@@ -85,23 +85,23 @@ class HostCount(NamedTuple):
     relevant: int
 
 
-def count_by_topic(store: Store, chosen: Chosen) -> dict[int | None, tuple[int, int]]:
+def count_by_topic(store: Store, chosen: CensusScope) -> dict[int | None, tuple[int, int]]:
     """By topic: pages, and relevant pages. None stands for pages that no topic took."""
     rows = store.query(_BY_TOPIC, chosen.values(), max_rows=2**16).rows
     return {kcid: (pages, relevant) for kcid, pages, relevant in rows}
 
 
-def count_by_host(store: Store, chosen: Chosen, limit: int) -> list[HostCount]:
+def count_by_host(store: Store, chosen: CensusScope, limit: int) -> list[HostCount]:
     """The hosts with the most pages."""
     return [HostCount(*row) for row in store.query(_BY_HOST, {**chosen.values(), "limit": limit}).rows]
 
 
-def count_around(store: Store, chosen: Chosen) -> list[tuple[int, int, int]]:
+def count_around(store: Store, chosen: CensusScope) -> list[tuple[int, int, int]]:
     """How many irrelevant pages that a topic took were found on relevant pages of which topic: (that, this, pages)."""
     return store.query(_AROUND, chosen.values(), max_rows=2**20).rows
 
 
-def latest_pages(store: Store, chosen: Chosen, *, relevant: bool, limit: int) -> list[int]:
+def latest_pages(store: Store, chosen: CensusScope, *, relevant: bool, limit: int) -> list[int]:
     """The latest pages that are relevant, or are not."""
     wanted = {**chosen.values(), "relevant": relevant, "sample": limit}
     return [oid for (oid,) in store.query(_LATEST, wanted).rows]

@@ -76,7 +76,8 @@ class _Parquet:
 
 _SINKS: dict[str, Callable[[BinaryIO, pa.Schema], _Sink]] = {"jsonl": _JsonLines, "csv": _Csv, "parquet": _Parquet}
 WACZ = "wacz"
-FORMATS = (*_SINKS, WACZ)
+TABLES = tuple(_SINKS)
+FORMATS = (*TABLES, WACZ)
 
 
 def export_pages(
@@ -103,14 +104,14 @@ def export_pages(
     if name == WACZ:
         if where or tuple(columns) != DEFAULT_COLUMNS or oids is not None:
             raise InputError("a WACZ holds the whole collection", "Leave out --columns and --where.")
-        with _opened(target) as file:
+        with open_target(target) as file:
             return write_wacz(store, file, warc_elsewhere)
     if oids is None:
         pieces = store.stream(_sql(store, columns, where))
     else:
         pieces = store.stream(_sql(store, columns, "oid IN (SELECT unnest($1::BIGINT[]))"), [list(oids)])
-    with _opened(target) as file:
-        return _pour(pieces, file, name, on_progress or (lambda _: None))
+    with open_target(target) as file:
+        return write_table(pieces, file, name, on_progress or (lambda _: None))
 
 
 def _sql(store: Store, columns: Sequence[str], where: str) -> str:
@@ -123,7 +124,8 @@ def _sql(store: Store, columns: Sequence[str], where: str) -> str:
     return f"SELECT {', '.join(columns)} FROM collection {condition}"
 
 
-def _pour(pieces: Iterator[pa.RecordBatch], file: BinaryIO, name: str, on_progress: Callable[[int], None]) -> int:
+def write_table(pieces: Iterator[pa.RecordBatch], file: BinaryIO, name: str, on_progress: Callable[[int], None]) -> int:
+    """Write a table that comes in pieces as JSON Lines, CSV or Parquet; how many rows there were."""
     done = 0
     sink: _Sink | None = None
     for piece in pieces:
@@ -149,7 +151,7 @@ def _plain(piece: pa.RecordBatch, name: str) -> pa.RecordBatch:
 
 
 @contextmanager
-def _opened(target: str) -> Iterator[BinaryIO]:
+def open_target(target: str) -> Iterator[BinaryIO]:
     """The file to write to: under a temporary name until all is written."""
     if target == STDOUT:
         yield sys.stdout.buffer

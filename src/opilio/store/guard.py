@@ -15,11 +15,15 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 
 from opilio.errors import QueryError
+from opilio.store import frames
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _CHANGES = {"INSERT", "UPDATE", "DELETE", "MERGE_INTO"}
 _TABLE_FUNCTIONS = {
@@ -76,6 +80,21 @@ class Result:
     rows: list[tuple[Any, ...]]
     truncated: bool = False
     """There were more rows than requested."""
+
+    def to_arrow(self) -> pa.Table:
+        """A table of Arrow."""
+        return frames.to_arrow(self.columns, self.rows)
+
+    def to_pandas(self) -> Any:
+        """A DataFrame of pandas, if that is installed."""
+        return frames.to_pandas(self.columns, self.rows)
+
+    def to_polars(self) -> Any:
+        """A DataFrame of polars, if that is installed."""
+        return frames.to_polars(self.columns, self.rows)
+
+    def _repr_html_(self) -> str:
+        return frames.to_html(self.columns, self.rows, truncated=self.truncated)
 
 
 def check(cursor: duckdb.DuckDBPyConnection, sql: str, *, write: bool = False) -> bool:

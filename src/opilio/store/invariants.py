@@ -68,6 +68,19 @@ _PAGES_OF_HOST = """
     SELECT h.sid, h.host, h.pages, count(p.oid) AS stored
     FROM hosts h LEFT JOIN (SELECT p.oid, c.sid FROM pages p JOIN crawl c USING (oid)) p USING (sid) GROUP BY ALL
 """
+_PAGES_COUNTED = _counted("pages", "SELECT count(*) AS n FROM pages")
+_PAGES_OF_HOSTS_COUNTED = Invariant(
+    "the pages of each host are counted",
+    f"SELECT count(*), any_value(host) FROM ({_PAGES_OF_HOST}) WHERE pages <> stored",
+    mend=(
+        f"""
+        UPDATE hosts SET pages = found.stored FROM ({_PAGES_OF_HOST}) found
+        WHERE found.sid = hosts.sid AND hosts.pages <> found.stored
+        """,
+    ),
+)
+RECOUNT_PAGES = (*_PAGES_COUNTED.mend, *_PAGES_OF_HOSTS_COUNTED.mend)
+"""The statements that count the stored pages again, all of them and those of each host."""
 
 INVARIANTS = (
     Invariant(
@@ -132,6 +145,7 @@ INVARIANTS = (
             ("originals of duplicates", "duplicates", "of_oid"),
             ("judgements", "judgements", "oid"),
             ("questions", "questions", "oid"),
+            ("labels", "labels", "oid"),
             ("reviews", "reviews", "oid"),
             ("earlier links", "past_links", "oid_src"),
         )
@@ -146,14 +160,10 @@ INVARIANTS = (
         _unknown("terms", "oid", of="pages"),
         mend=(_delete("terms", "oid", of="pages"),),
     ),
-    _counted("pages", "SELECT count(*) AS n FROM pages"),
+    _PAGES_COUNTED,
     _counted("requests", "SELECT count(*) AS n FROM visits", _IS_PART),
     _counted("bytes", "SELECT coalesce(sum(received_bytes), 0)::BIGINT AS n FROM visits", _IS_PART),
-    Invariant(
-        "the pages of each host are counted",
-        f"SELECT count(*), any_value(host) FROM ({_PAGES_OF_HOST}) WHERE pages <> stored",
-        mend=(f"UPDATE hosts SET pages = found.stored FROM ({_PAGES_OF_HOST}) found WHERE found.sid = hosts.sid",),
-    ),
+    _PAGES_OF_HOSTS_COUNTED,
 )
 
 

@@ -5,7 +5,7 @@ A page may have been judged by the same model twice, when it was fetched again: 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
@@ -40,6 +40,9 @@ _OLDER_PAGES = f"""
     SELECT p.oid, coalesce(p.relevance, 0.0), c.url, coalesce(p.title, ''), coalesce(p.language, ''), p.text
     FROM pages p JOIN crawl c USING (oid)
     WHERE p.oid IN (SELECT unnest($2::BIGINT[])) AND {_OLDER}
+"""
+_RELEVANCES = """
+    SELECT oid, coalesce(relevance, 0.0) FROM pages WHERE oid IN (SELECT unnest($1::BIGINT[]))
 """
 
 _DIRECTORY = "regexp_extract(split_part(c.url, '?', 1), '^[a-z]+://[^/]+/(.*/)?')"
@@ -168,6 +171,11 @@ def load_pages_to_rejudge(store: Store, version: int, oids: Sequence[int]) -> li
     """Those of some pages that a model before `version` judged."""
     rows = store.query(_OLDER_PAGES, [version, list(oids)], max_rows=len(oids)).rows
     return [JudgedPage(*row) for row in rows]
+
+
+def relevances(store: Store, oids: Collection[int]) -> dict[int, float]:
+    """The relevance of some pages, as they are judged now."""
+    return dict(store.query(_RELEVANCES, [sorted(oids)], max_rows=len(oids) + 1).rows)
 
 
 def relevance_of(cursor: duckdb.DuckDBPyConnection, oids: Column) -> tuple[Column, Column, Column]:

@@ -289,6 +289,18 @@ ORDER BY from_then, links DESC, from_topic, to_topic""",
         DEAD_SEEDS,
     ),
     ReadyQuestion(
+        "empty-pages",
+        "Pages that are empty without JavaScript",
+        "Which pages have nothing to read until a script writes it, and were not rendered. `opilio crawl FOLDER "
+        "--render auto` fetches them again and opens them in a browser.",
+        """\
+SELECT h.host, c.url, c.lastvisited AS visited
+FROM crawl c
+JOIN hosts h ON h.sid = c.sid
+WHERE c.outcome = 'needs-javascript' AND c.state = 'failed'
+ORDER BY h.host, c.url""",
+    ),
+    ReadyQuestion(
         "best-hosts",
         "Hosts that gave most",
         "Which hosts the relevant pages come from, and how much of what they gave was relevant.",

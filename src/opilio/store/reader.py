@@ -81,12 +81,12 @@ class StoreReader:
                     cursor.execute("COMMIT")
         return Result(columns, rows, truncated)
 
-    def stream(self, sql: str, params: Sequence[Any] = ()) -> Iterator[pa.RecordBatch]:
-        """The answer to one query in pieces, however large it is."""
+    def stream(self, sql: str, params: Sequence[Any] = (), rows: int = 0) -> Iterator[pa.RecordBatch]:
+        """The answer to one query in pieces, however large it is; `rows` are about how many a piece has."""
         with self._cursor() as cursor:
             guard.check(cursor, sql)
             self._take_snapshot(cursor)
-            reader = cursor.sql(sql, params=list(params)).to_arrow_reader(STREAM_ROWS)
+            reader = cursor.sql(sql, params=list(params)).to_arrow_reader(rows or STREAM_ROWS)
             pieces = 0
             for piece in reader:
                 pieces += 1

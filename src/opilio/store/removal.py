@@ -22,12 +22,13 @@ import duckdb
 import pyarrow as pa
 
 from opilio.model import Outcome, UrlState
+from opilio.model.visit import SUBRESOURCE_OID
 from opilio.store.connection import FILE_NAME, store_error, sync_folder
 from opilio.store.database import Store
-from opilio.store.invariants import forget_records
+from opilio.store.invariants import RECOUNT_PAGES, forget_records
 from opilio.store.loader import WARC_END, WARC_ENDS
 from opilio.store.urls import change_states
-from opilio.store.warc import inspect, tombstone
+from opilio.store.warc import PART_FIELD, WarcPiece, inspect, tombstone
 
 JOURNAL = "removing"
 """The name in `meta` of what a removal has still to do."""
@@ -65,9 +66,10 @@ _LEXICON = """
       AND tid NOT IN (SELECT tid FROM terms WHERE oid NOT IN (SELECT oid FROM gone))
 """
 _OF_PAGES = (
-    ("pages", "oid"), ("page_pictures", "oid"), ("links", "oid_src"), ("past_links", "oid_src"), ("revisits", "oid"),
-    ("terms", "oid"), ("judgements", "oid"), ("questions", "oid"), ("reviews", "oid"), ("hubs", "oid"), ("auth", "oid"),
-    ("link_scores", "oid"), ("duplicates", "oid"), ("duplicates", "of_oid"),
+    ("pages", "oid"), ("page_pictures", "oid"), ("sifted", "oid"), ("links", "oid_src"), ("past_links", "oid_src"),
+    ("revisits", "oid"), ("terms", "oid"), ("judgements", "oid"), ("questions", "oid"), ("labels", "oid"),
+    ("reviews", "oid"), ("hubs", "oid"), ("auth", "oid"), ("link_scores", "oid"), ("duplicates", "oid"),
+    ("duplicates", "of_oid"),
 )  # fmt: skip
 _OF_URLS = (("seeds", "url"), ("training", "name"), ("lessons", "name"), ("offers", "url"))
 _AFTER = (
@@ -94,19 +96,15 @@ _AFTER = (
     UPDATE crawl SET outcome = '{Outcome.FORGOTTEN}', relevance = 0, priority = 0, not_before = NULL
     WHERE oid IN (SELECT oid FROM gone)
     """,
-    """
+    f"""
     UPDATE visits SET warc_file = '', warc_offset = 0, warc_bytes = 0, detail = ''
-    WHERE oid IN (SELECT oid FROM gone)
+    WHERE oid IN (SELECT oid FROM gone UNION ALL SELECT {SUBRESOURCE_OID} - oid FROM gone)
     """,
-    "UPDATE counters SET n = (SELECT count(*) FROM pages) WHERE name = 'pages'",
-    """
-    UPDATE hosts SET pages = (SELECT count(*) FROM pages p JOIN crawl c USING (oid) WHERE c.sid = hosts.sid)
-    WHERE sid IN (SELECT sid FROM crawl WHERE oid IN (SELECT oid FROM gone))
-    """,
+    *RECOUNT_PAGES,
 )
 
 
-class Chosen(NamedTuple):
+class RemovalPlan(NamedTuple):
     """What would be removed."""
 
     oids: list[int]
@@ -123,14 +121,14 @@ class Unfinished(NamedTuple):
     pictures: list[str]
 
 
-def choose(store: Store, sids: Sequence[int], urls: Sequence[str]) -> Chosen:
+def choose(store: Store, sids: Sequence[int], urls: Sequence[str]) -> RemovalPlan:
     """The URLs of some hosts, some URLs, and the duplicates of both."""
     oids = [oid for (oid,) in store.query(_CHOSEN, [list(sids), list(urls)], max_rows=_MAX_ROWS).rows]
     [row] = store.query(_COUNTS, [oids]).rows
-    return Chosen(oids, *row)
+    return RemovalPlan(oids, *row)
 
 
-def remove_rows(store: Store, chosen: Chosen, hosts: Sequence[str], is_host: Callable[[str], bool]) -> None:
+def remove_rows(store: Store, chosen: RemovalPlan, hosts: Sequence[str], is_host: Callable[[str], bool]) -> None:
     """Delete all that is known of some URLs, and note what is left to do. `is_host` recognises URLs of the hosts."""
     pictures = {url for (url,) in store.query(_PICTURES, [chosen.oids], max_rows=_MAX_ROWS).rows}
     pictures |= {url for (url,) in store.query("SELECT url FROM pictures", max_rows=_MAX_ROWS).rows if is_host(url)}
@@ -211,7 +209,7 @@ def bury(store: Store, path: Path, is_removed: Callable[[str], bool]) -> int:
 
     The database forgets these records first; then the file is replaced in one step.
     """
-    pieces = [piece for piece in inspect(path) if piece.url and is_removed(piece.url)]
+    pieces = [piece for piece in inspect(path) if any(map(is_removed, _urls_of(piece)))]
     if not pieces:
         return 0
     forget_records(store, path.name, [piece.offset for piece in pieces])
@@ -228,6 +226,11 @@ def bury(store: Store, path: Path, is_removed: Callable[[str], bool]) -> int:
     new.replace(path)
     sync_folder(path.parent)
     return len(pieces)
+
+
+def _urls_of(piece: WarcPiece) -> list[str]:
+    """The URL of a record, and that of the page whose script requested it."""
+    return [url for url in (piece.url, piece.fields.get(PART_FIELD.lower(), "")) if url]
 
 
 def _copy(source: BinaryIO, target: BinaryIO, start: int, end: int) -> None:

@@ -25,10 +25,11 @@ from opilio.store.schema import create, migrations, version
 PIECE_ROWS = 2048  # DuckDB packs this many rows together
 INPUTS = (
     "topics", "seeds", "training", "lessons", "models", "review_decisions", "offers", "notices", "runs", "progress",
-    "taxonomy_stat", "stat", "blob",
+    "taxonomy_stat", "stat", "blob", "archives",
 )  # fmt: skip
 """Tables that are not made from responses and refer to no URL by its number."""
-_OLD = ("crawl", "hosts", "pages", "links", "terms", "lexicon", "judgements", "redirects", "reviews", "questions")
+_OLD = ("crawl", "hosts", "pages", "links", "terms", "lexicon", "judgements", "redirects", "reviews", "questions",
+        "labels", "sifted")  # fmt: skip
 
 
 class DatabaseCopy(NamedTuple):
@@ -146,6 +147,18 @@ def take_inputs(store: Store, copy: DatabaseCopy) -> list[str]:
     return lost
 
 
+LEARNED = ("topics", "training", "lessons", "models", "taxonomy_stat", "stat", "blob")
+"""Of these, what a crawl works from."""
+
+
+def take_learned(store: Store, copy: DatabaseCopy) -> None:
+    """Bring the topics, examples and models of a collection into a new one."""
+    with store.writing() as cursor:
+        for table in LEARNED:
+            _take_rows(cursor, copy, table, table)
+        _take_rows(cursor, copy, "lexicon", "lexicon")  # it has the words of the models
+
+
 def _take_rows(cursor: duckdb.DuckDBPyConnection, copy: DatabaseCopy, table: str, target: str) -> None:
     names = {row[0] for row in cursor.execute(f"DESCRIBE {target}").fetchall()}
     for piece in sound_rows(copy, table):
@@ -190,6 +203,8 @@ INSERT INTO links BY NAME
     FROM old_links l JOIN brought b ON b.was = l.oid_src JOIN same s ON s.was = l.oid_dst
     JOIN crawl f ON f.oid = b.oid JOIN crawl t ON t.oid = s.oid;
 INSERT INTO terms BY NAME SELECT t.* REPLACE (b.oid AS oid) FROM old_terms t JOIN brought b ON b.was = t.oid;
+INSERT INTO sifted BY NAME
+    SELECT a.* REPLACE (b.oid AS oid) FROM old_sifted a JOIN brought b ON b.was = a.oid;
 INSERT INTO lexicon SELECT DISTINCT tid, term FROM old_lexicon WHERE tid NOT IN (SELECT tid FROM lexicon);
 INSERT INTO judgements BY NAME
     SELECT j.* REPLACE (b.oid AS oid) FROM old_judgements j JOIN brought b ON b.was = j.oid;
@@ -199,6 +214,7 @@ INSERT INTO redirects BY NAME
     WHERE a.oid NOT IN (SELECT oid_src FROM redirects) AND a.oid NOT IN (SELECT oid FROM pages);
 INSERT INTO reviews BY NAME SELECT r.* REPLACE (s.oid AS oid) FROM old_reviews r JOIN same s ON s.was = r.oid;
 INSERT INTO questions BY NAME SELECT q.* REPLACE (s.oid AS oid) FROM old_questions q JOIN same s ON s.was = q.oid;
+INSERT INTO labels BY NAME SELECT l.* REPLACE (s.oid AS oid) FROM old_labels l JOIN same s ON s.was = l.oid;
 """
 
 

@@ -168,6 +168,31 @@ CREATE TABLE revisits (
     change_interval_s DOUBLE             -- estimated mean time between two changes; NULL: no change seen yet
 );
 
+-- One row per page that came out of an archive of somebody else's crawl (opilio sift): where it was there.
+CREATE TABLE sifted (
+    oid            BIGINT NOT NULL,
+    archive        VARCHAR NOT NULL,    -- path or URL of the archive; in a WACZ file also the member, after a '!'
+    record_offset  BIGINT NOT NULL,     -- of the record, or of the compressed piece that it begins in
+    captured       TIMESTAMP,           -- when the page was fetched, as the archive says
+    joined         TIMESTAMP NOT NULL   -- when it was stored here
+);
+
+-- How far each archive has been sifted: one row per archive and lane (a share of its pages).
+CREATE TABLE archives (
+    archive        VARCHAR NOT NULL,
+    size           BIGINT NOT NULL,     -- bytes of the archive; 0: not known
+    model          VARCHAR NOT NULL,    -- hash of the model that judged
+    lane           SMALLINT NOT NULL,
+    lanes          SMALLINT NOT NULL,
+    record_offset  BIGINT NOT NULL,     -- where the next record is: of the compressed piece, or of the record
+    skip           BIGINT NOT NULL,     -- bytes of that piece, unpacked, before the record
+    number         BIGINT NOT NULL,     -- pages before the record
+    done           BOOLEAN NOT NULL,
+    judged         BIGINT NOT NULL,     -- pages judged so far
+    on_topic       BIGINT NOT NULL,
+    stored         BIGINT NOT NULL      -- pages that the collection did not have
+);
+
 -- One row per page and distinct stem.
 CREATE TABLE terms (
     oid  BIGINT NOT NULL,
@@ -186,7 +211,8 @@ CREATE TABLE visits (
     oid            BIGINT NOT NULL,
     visited        TIMESTAMP NOT NULL,
     kind           VARCHAR NOT NULL,   -- page, host (robots.txt), sitemap, rights, probe (does any host answer?), picture,
-                                       -- icon or missing (what is answered where there is no page?)
+                                       -- icon, missing (what is answered where there is no page?) or subresource (what
+                                       -- the script of a rendered page requested; oid: -2^55 - the oid of that page)
     outcome        VARCHAR NOT NULL,
     status         SMALLINT,
     detail         VARCHAR,
@@ -223,9 +249,10 @@ CREATE TABLE topics (
 CREATE TABLE seeds (
     url    VARCHAR NOT NULL,
     kcid   SMALLINT NOT NULL,
-    source VARCHAR,                -- where the user named it: bookmarks, a file, the command line
+    source VARCHAR,                -- given, added, or found: by seed providers
     title  VARCHAR,
-    added  TIMESTAMP
+    added  TIMESTAMP,
+    found  STRUCT(provider VARCHAR, query VARCHAR, rank INTEGER)[]  -- which providers found it, for which words
 );
 
 -- What the classifier learns from, beside the common-sense documents of OTHERS.
@@ -274,7 +301,22 @@ CREATE TABLE questions (
     reason   ENUM ('sure', 'uncertain') NOT NULL,  -- one of the surest pages, or one close to the threshold
     benefit  BIGINT NOT NULL,      -- stored pages with a similar relevance, which the answer is likely to move
     answered TIMESTAMP,            -- NULL: not yet
-    answer   ENUM ('yes', 'no', 'skip')
+    answer   ENUM ('yes', 'no', 'skip'),
+    answered_by VARCHAR            -- user, assistant, or labeller: and the name of its model
+);
+
+-- What a language model said when it was asked a question in the user's place. The same question is never paid twice.
+CREATE TABLE labels (
+    labelled  TIMESTAMP NOT NULL,
+    oid       BIGINT NOT NULL,     -- page
+    kcid      SMALLINT NOT NULL,   -- topic that was asked about
+    model     VARCHAR NOT NULL,
+    prompt    UBIGINT NOT NULL,    -- hash of all that the model was given
+    answer    ENUM ('yes', 'no', 'unsure', 'failed') NOT NULL,
+    reason    VARCHAR NOT NULL,    -- in the words of the model; what went wrong if it failed
+    calls     INTEGER NOT NULL,    -- requests that it took
+    tokens    BIGINT NOT NULL,     -- as the endpoint counts them; estimated if it does not say
+    overruled BOOLEAN NOT NULL     -- the user undid the answer: it is not given again
 );
 
 -- Every model that was trained. The highest version judges.

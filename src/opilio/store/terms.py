@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
@@ -36,6 +36,11 @@ STUFFED_TERMS, MIN_STUFFED_WORDS, STUFFED_SHARE = 5, 100, 0.6
 _STUFFED = f"""
     SELECT oid FROM terms WHERE oid IN (SELECT unnest($1::BIGINT[])) GROUP BY oid
     HAVING sum(freq) >= {MIN_STUFFED_WORDS} AND list_sum(max(freq, {STUFFED_TERMS})) > {STUFFED_SHARE} * sum(freq)
+"""
+_WITH_TERMS = """
+    WITH mine AS (SELECT unnest($1::UINTEGER[]) AS tid, unnest($2::DOUBLE[]) AS weight)
+    SELECT oid FROM terms JOIN mine USING (tid) WHERE oid IN (SELECT oid FROM pages)
+    GROUP BY oid HAVING sum(weight) >= $3
 """
 _BAG = "SELECT tid, freq FROM terms WHERE oid = ?"
 _BAGS = """
@@ -266,6 +271,12 @@ def load_profiles(
 
 def _filled(pieces: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return (piece for piece in pieces if piece.num_rows)
+
+
+def pages_with_terms(store: Store, weights: Mapping[int, float], least: float) -> set[int]:
+    """The pages whose terms add up to at least `least`, by the weight of each."""
+    given = [list(weights), list(weights.values()), least]
+    return {oid for (oid,) in store.query(_WITH_TERMS, given, max_rows=_MAX_ROWS).rows}
 
 
 def stuffed_pages(store: Store, oids: Collection[int]) -> set[int]:

@@ -60,6 +60,19 @@ RETRY_FAILED = change_states(
 )
 """Requeues what failed, by itself or with its host, and what had a private address, which may be allowed now."""
 
+_SHELLS = f"""
+    SELECT h.host, count(*) FROM crawl c JOIN hosts h USING (sid)
+    WHERE c.state = 'failed' AND c.outcome = '{Outcome.NEEDS_JAVASCRIPT}' GROUP BY 1 ORDER BY 2 DESC, 1
+"""
+REQUEUE_SHELLS = change_states(
+    (UrlState.FAILED,),
+    UrlState.WAITING,
+    "numtries = 0, not_before = NULL",
+    where=f"outcome = '{Outcome.NEEDS_JAVASCRIPT}' "
+    "AND sid IN (SELECT sid FROM hosts WHERE host IN (SELECT unnest($1::VARCHAR[])))",
+)
+"""Requeues pages that are empty without JavaScript."""
+
 _PASSING = ", ".join(f"'{outcome}'" for outcome in Outcome if outcome.may_retry)
 _GIVEN_UP = f"SELECT sid, scheme FROM origins WHERE state = 'bad' AND problem IN ({_PASSING})"
 RETRY_GIVEN_UP = change_states(
@@ -172,6 +185,7 @@ _STORED = f"""
     WHERE state = 'fetched' AND outcome IN ('{Outcome.OK}', '{Outcome.NOT_MODIFIED}')
       AND oid IN (SELECT unnest(?::BIGINT[]))
 """
+_FINDS = "SELECT url, found FROM seeds WHERE found IS NOT NULL AND url IN (SELECT unnest(?::VARCHAR[])) ORDER BY rowid"
 _COUNT_OF_HOSTS = "SELECT count(*) FROM crawl WHERE state = 'waiting' AND sid IN (SELECT unnest(?::INTEGER[]))"
 _ELSEWHERE = f"""
     SELECT c.oid, coalesce(t.kcid, s.kcid, c.topic)
@@ -262,7 +276,7 @@ _MAKE_FIRST = f"""
 # In order of time. A URL without a page counts only when it could not be fetched.
 _OUTCOMES = """
     SELECT c.oid, if(p.oid IS NULL, 0.0, p.relevance), p.oid IS NOT NULL, coalesce(p.kcid, 0),
-           coalesce(j.accepted, false)
+           coalesce(j.accepted, false), p.oid IS NULL AND coalesce(list_contains($2, c.outcome), false)
     FROM crawl c LEFT JOIN pages p USING (oid)
     LEFT JOIN (SELECT oid, model_version, arg_max(accepted, rowid) AS accepted FROM judgements GROUP BY ALL) j
         ON j.oid = p.oid AND j.model_version = p.model_version
@@ -309,6 +323,8 @@ class UrlOutcome(NamedTuple):
     is_stored: bool
     kcid: int
     accepted: bool
+    is_dead: bool
+    """There is no page (`Outcome.is_dead`)."""
 
 
 class PageSketch(NamedTuple):
@@ -331,6 +347,16 @@ def retry_failed(store: Store) -> None:
     """Queue the URLs that failed, by themselves or with their hosts."""
     store.query(RETRY_FAILED, write=True)
     store.query(_RETRY_ORIGINS, write=True)
+
+
+def shells_by_host(store: Store) -> dict[str, int]:
+    """How many pages of each host are empty without JavaScript and were not rendered."""
+    return dict(_rows(store, _SHELLS))
+
+
+def requeue_shells(store: Store, hosts: Sequence[str]) -> None:
+    """Queue such pages of some hosts: they can be rendered now."""
+    store.query(REQUEUE_SHELLS, [list(hosts)], write=True)
 
 
 def retry_given_up(store: Store, host_tries: int) -> None:
@@ -423,6 +449,14 @@ class DeadSeed(NamedTuple):
 def dead_seeds(store: Store) -> list[DeadSeed]:
     """The seeds that could not be fetched or were refused, by outcome; redirects are followed."""
     return [DeadSeed(*row) for row in _rows(store, DEAD_SEEDS)]
+
+
+def finds_of(store: Store, urls: Sequence[str]) -> dict[str, list[dict[str, Any]]]:
+    """By URL, who found it as a seed: provider, query and rank. Empty for other URLs."""
+    found: dict[str, list[dict[str, Any]]] = {url: [] for url in urls}
+    for url, finds in store.query(_FINDS, [list(urls)]).rows:
+        found[url] += finds
+    return found
 
 
 def count_seeds(store: Store) -> int:
@@ -528,7 +562,8 @@ def requeue_dropped(store: Store, limits: LimitSettings, sids_in_scope: Sequence
 
 def url_outcomes(store: Store, max_pages: int) -> list[UrlOutcome]:
     """What came of the URLs since the first of the latest `max_pages` pages, in order of time."""
-    return [UrlOutcome(*row) for row in _rows(store, _OUTCOMES, [max_pages])]
+    dead = [str(outcome) for outcome in Outcome if outcome.is_dead]
+    return [UrlOutcome(*row) for row in _rows(store, _OUTCOMES, [max_pages, dead])]
 
 
 def queued_urls(store: Store, oids: Sequence[int]) -> dict[int, QueuedRow]:

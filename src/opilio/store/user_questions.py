@@ -12,6 +12,8 @@ from typing import NamedTuple
 from opilio.store.database import Store
 
 SNIPPET_CHARS = 300
+USER = "user"
+"""In the column `questions.answered_by`: the user answered, whose word always counts more."""
 MIN_DESCRIPTION_CHARS = 80
 """A shorter description often repeats the title: then the page's own text is shown."""
 _MAX_ROWS = 2**20
@@ -36,12 +38,18 @@ _CANDIDATES = f"""
 _SCORES = f"SELECT floor(relevance * $4)::INTEGER, count(*) FROM ({_FREE}) GROUP BY 1"
 _LATEST = "asked = (SELECT max(asked) FROM questions)"
 _ALL = f"""
-    SELECT oid, kcid, {_LATEST}, reason, benefit, epoch_us(answered), answer FROM questions ORDER BY rowid
+    SELECT oid, kcid, {_LATEST}, reason, benefit, epoch_us(answered), answer,
+           coalesce(answered_by, '')
+    FROM questions ORDER BY rowid
 """
-_ADD = "INSERT INTO questions VALUES ($1, $2, make_timestamp($3::BIGINT), $4, $5, NULL, NULL)"
+_ADD = "INSERT INTO questions VALUES ($1, $2, make_timestamp($3::BIGINT), $4, $5, NULL, NULL, NULL)"
 _DELETE = "DELETE FROM questions WHERE answered IS NULL AND oid = $1"
-_ANSWER = "UPDATE questions SET answered = make_timestamp($2::BIGINT), answer = $3 WHERE oid = $1"
-_REOPENED = "UPDATE questions SET answered = NULL, answer = NULL, asked = (SELECT max(asked) FROM questions)"
+_WITHDRAW = "DELETE FROM questions WHERE answered IS NULL AND oid IN (SELECT unnest($1::BIGINT[]))"
+_ANSWER = "UPDATE questions SET answered = make_timestamp($2::BIGINT), answer = $3, answered_by = $4 WHERE oid = $1"
+_REOPENED = """
+    UPDATE questions
+    SET answered = NULL, answer = NULL, answered_by = NULL, asked = (SELECT max(asked) FROM questions)
+"""
 _REOPEN = f"{_REOPENED} WHERE oid = $1"
 _REOPEN_SINCE = f"{_REOPENED} WHERE answered > make_timestamp($1::BIGINT) AND answer <> 'skip'"
 _COUNTS = f"""
@@ -82,6 +90,8 @@ class QuestionRow(NamedTuple):
     benefit: int
     answered_us: int | None
     answer: str | None
+    answered_by: str
+    """`USER`, the name of a program, or empty: nobody yet."""
 
 
 class QuestionCounts(NamedTuple):
@@ -139,9 +149,14 @@ def add_round(store: Store, asked_us: int, rows: Sequence[tuple[int, int, str, i
             connection.execute(_ADD, [oid, kcid, asked_us, reason, benefit])
 
 
-def record_answer(store: Store, oid: int, answered_us: int, answer: str) -> None:
-    """Store the answer to the question about a page."""
-    store.query(_ANSWER, [oid, answered_us, answer], write=True)
+def withdraw_questions(store: Store, oids: Collection[int]) -> None:
+    """Delete the open questions about some pages."""
+    store.query(_WITHDRAW, [sorted(oids)], write=True)
+
+
+def record_answer(store: Store, oid: int, answered_us: int, answer: str, by: str) -> None:
+    """Store the answer to the question about a page, and who gave it."""
+    store.query(_ANSWER, [oid, answered_us, answer, by], write=True)
 
 
 def reopen_question(store: Store, oid: int) -> None:

@@ -10,6 +10,11 @@ machines; `WarcWriter` does both.
 The body is kept as transferred (Content-Encoding untouched), but without chunking: the header lines that spoke of it
 are renamed, as archives do.
 
+A page that was rendered has a second record, written with its response and right before it, so that none is there
+without the other: a *conversion* (a type of WARC 1.1), whose payload is the page as a browser has it once its scripts
+have run, and which refers to the response. The responses that its scripts requested are records of their own, marked
+with the page (`PART_FIELD`).
+
 `recover` reads our files back, also when a crash tore their tail or bytes in the middle were damaged.
 """
 
@@ -40,6 +45,11 @@ NOT_MODIFIED_PROFILE = "http://netpreserve.org/warc/1.1/revisit/server-not-modif
 RESPONSES = ("response", "revisit")
 OUTCOME_FIELD = "Opilio-Outcome"
 """In the record of a response that was not kept whole: its outcome, so that the record alone tells what came of it."""
+ARCHIVE_FIELD, ARCHIVE_OFFSET_FIELD = "Opilio-Archive", "Opilio-Archive-Offset"
+"""In a record that was copied from an archive: which one, and where the record was there."""
+PART_FIELD = "Opilio-Part-Of"
+"""In the record of a response that the script of a rendered page requested: the URL of that page."""
+CONVERSION = "conversion"
 REMEMBERED_PAYLOADS = 50_000
 WARC_PATTERN = "*.warc.gz"
 COMPRESSION_LEVEL = 1  # level 3 makes HTML 7 % smaller in 2.5 times the time; level 1 of zlib takes four times as long
@@ -49,6 +59,11 @@ MAX_RECORD_BYTES = 256 * 2**20  # far above any body we accept; a bound on what 
 _CONTROL = re.compile(r"[\x00-\x20\x7f]")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def warc_files(folder: Path) -> list[Path]:
+    """The WARC files in a folder, by name; a pipe or a folder with such a name is none."""
+    return sorted(path for path in folder.glob(WARC_PATTERN) if path.is_file())
 
 
 def warc_elsewhere(settings: StoreSettings) -> Path | None:
@@ -82,6 +97,13 @@ class RecordNote(NamedTuple):
     """The outcome of a response that was refused or broke off: only its head is there."""
     unchanged_since_s: float = 0.0
     """When the page was fetched that the server says has not changed (status 304); 0: the response is no such."""
+    archive: str = ""
+    """The archive that the record was copied from; '': it is the response to a request of ours."""
+    archive_offset: int = 0
+    part_of: str = ""
+    """The URL of the rendered page whose script requested it."""
+    rendered: bytes = b""
+    """The page as a browser has it once its scripts have run, as HTML in UTF-8; b'': it was not rendered."""
 
 
 WHOLE = RecordNote()
@@ -116,6 +138,9 @@ class RecordMaker:
         head = archived_head(raw_head, len(raw_body), is_whole=not note.truncated)
         fields = common + [("WARC-Truncated", note.truncated)] * bool(note.truncated)
         fields += [(OUTCOME_FIELD, note.outcome)] * bool(note.outcome)
+        if note.archive:
+            fields += [(ARCHIVE_FIELD, _header_value(note.archive)), (ARCHIVE_OFFSET_FIELD, str(note.archive_offset))]
+        fields += [(PART_FIELD, _header_value(note.part_of))] * bool(note.part_of)
         if note.unchanged_since_s:
             response = _not_modified(record_id, fields, target, note.unchanged_since_s)
         else:
@@ -128,6 +153,8 @@ class RecordMaker:
             )
         if raw_body:
             self._remember(digest, seen or _Seen(target, date, record_id))
+        if note.rendered:
+            request += _conversion(target, record_id, note.rendered)
         return WarcRecords(request + response, len(request))
 
     def forget(self) -> None:
@@ -276,6 +303,18 @@ def _response(
     return _record("revisit", record_id, fields, content_type, head)
 
 
+def _conversion(target: str, response_id: str, html: bytes) -> bytes:
+    """The record of a rendered page."""
+    digest = hashlib.sha1(html, usedforsecurity=False).digest()
+    fields = [
+        ("WARC-Target-URI", target),
+        ("WARC-Date", _warc_date(time.time())),
+        ("WARC-Refers-To", response_id),
+        ("WARC-Payload-Digest", _base32(digest)),
+    ]
+    return _record(CONVERSION, _record_id(), fields, "text/html;charset=utf-8", html)
+
+
 def _not_modified(record_id: str, common: list[tuple[str, str]], target: str, unchanged_since_s: float) -> bytes:
     """A revisit record: the server says that the page is the one that was fetched before.
 
@@ -384,6 +423,13 @@ class WarcRecord(NamedTuple):
     """Only the beginning of the body is there (WARC-Truncated)."""
     outcome: str = ""
     """The outcome of a response that was refused or broke off: only its head is there."""
+    archive: str = ""
+    """The archive that it was copied from; '' for a response to a request of ours."""
+    archive_offset: int = 0
+    part_of: str = ""
+    """The URL of the rendered page whose script requested it."""
+    rendered: bytes = b""
+    """The page as a browser had it once its scripts had run; b'': it was not rendered."""
 
 
 class _Member(NamedTuple):
@@ -497,7 +543,7 @@ def recover(path: Path, from_offset: int = 0, payloads: Payloads | None = None) 
     """
     payloads = payloads or Payloads([path])
     with _Mapped(path) as data:
-        for member in _members(data, from_offset):
+        for member, rendered in _with_conversions(_members(data, from_offset)):
             if member.kind not in RESPONSES:
                 continue
             head, _, body = member.block.partition(b"\r\n\r\n")
@@ -518,19 +564,43 @@ def recover(path: Path, from_offset: int = 0, payloads: Payloads | None = None) 
                 member.length,
                 "warc-truncated" in member.fields,
                 member.fields.get(OUTCOME_FIELD.lower(), ""),
+                member.fields.get(ARCHIVE_FIELD.lower(), ""),
+                _number(member.fields.get(ARCHIVE_OFFSET_FIELD.lower(), "")),
+                member.fields.get(PART_FIELD.lower(), ""),
+                rendered,
             )
+
+
+def _with_conversions(members: Iterable[_Member]) -> Iterator[tuple[_Member, bytes]]:
+    """Each record with the rendered page that was written with it, if there is one."""
+    response_id, rendered = "", b""
+    for member in members:
+        if member.kind == CONVERSION:
+            response_id, rendered = member.fields.get("warc-refers-to", ""), member.block
+        else:
+            is_its = rendered and response_id == member.fields.get("warc-record-id")
+            yield member, rendered if is_its else b""
+
+
+def cut_to_known(path: Path, known_end: int) -> None:
+    """Cut off the records that the database does not know of; a file of which it knows none is removed."""
+    if not known_end:
+        path.unlink()
+    elif path.stat().st_size > known_end:
+        os.truncate(path, known_end)
 
 
 def truncate_torn(path: Path, from_offset: int = 0) -> int:
     """Cut what follows the last intact response (or warcinfo) record; how many bytes were cut.
 
-    A request whose response is torn goes with it. `from_offset` must be a record's start known to be intact.
+    A request, or a rendered page, whose response is torn goes with it. `from_offset` must be a record's start known to
+    be intact.
     """
     size_bytes = path.stat().st_size
     end = min(from_offset, size_bytes)
     with _Mapped(path) as data:
         for member in _members(data, end):
-            if member.kind != "request":
+            if member.kind not in ("request", CONVERSION):
                 end = member.offset + member.length
     if end < size_bytes:
         os.truncate(path, end)
@@ -603,6 +673,10 @@ def _parse(plain: bytes) -> tuple[dict[str, str], bytes] | None:
     if not length.isdigit() or len(rest) < int(length):
         return None
     return fields, rest[: int(length)]
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else 0
 
 
 def _seconds(date: str) -> float:

@@ -37,9 +37,13 @@ _FOLLOW = """
 UPDATE crawl SET parent = incoming.parent, depth = incoming.depth, hops = incoming.hops
 FROM incoming WHERE crawl.oid = incoming.oid
 """
+_REMADE = (("pages", "oid"), ("page_pictures", "oid"), ("sifted", "oid"), ("links", "oid_src"), ("terms", "oid"))
 # Tables whose rows are replaced; all others are appended to.
 _OF_HISTORY = ("links", "revisits")  # what is stored of them depends on what was there before (`link_history.py`)
-_REPLACED_BY = {"hosts": ("sid",), "origins": ("sid", "scheme"), "topics": ("kcid",), "counters": ("name",)}
+_REPLACED_BY = {
+    "hosts": ("sid",), "origins": ("sid", "scheme"), "topics": ("kcid",), "counters": ("name",),
+    "archives": ("archive", "size", "model", "lane", "lanes"),
+}  # fmt: skip
 
 
 class StoreWriter:
@@ -117,7 +121,7 @@ class StoreWriter:
 
     def _remove_pages(self, oids: list[int]) -> None:
         self._cursor.register("incoming", pa.table({"oid": pa.array(oids, pa.int64())}))
-        for table, key in (("pages", "oid"), ("page_pictures", "oid"), ("links", "oid_src"), ("terms", "oid")):
+        for table, key in _REMADE:
             self._cursor.execute(f"DELETE FROM {table} WHERE {key} IN (SELECT oid FROM incoming)")
         self._cursor.unregister("incoming")
 

@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from opilio.errors import InputError
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node, marks_of
@@ -49,6 +50,16 @@ class TrainingInput:
     title: str = ""
 
 
+class SeedFind(NamedTuple):
+    """Who found a seed, with which question, and how far up in the answer."""
+
+    provider: str
+    """A seed provider as the user wrote it: name=address."""
+    query: str
+    rank: int
+    """1 is the best."""
+
+
 @dataclass(frozen=True)
 class Seed:
     """A URL that the crawl starts from, for one topic."""
@@ -56,6 +67,8 @@ class Seed:
     url: str
     kcid: int
     title: str = ""
+    found: tuple[SeedFind, ...] = ()
+    """Empty for a seed that the user gave."""
 
 
 @dataclass
@@ -129,6 +142,15 @@ class TopicTree:
         title = clean_title(title)
         self.seeds.append(Seed(url, topic.kcid, title))
         self._take_words(topic, url, title)
+        return True
+
+    def add_found(self, seed: Seed) -> bool:
+        """Add a seed that a provider found, unless the tree already has its URL. The words of its title do not become
+        keywords: they would drown those of the question."""
+        if seed.url in self._seeded:
+            return False
+        self._seeded.add(seed.url)
+        self.seeds.append(seed)
         return True
 
     def add_example(

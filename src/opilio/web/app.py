@@ -25,7 +25,20 @@ from opilio.errors import (
     SettingsError,
     StoreError,
 )
-from opilio.web import api, asking, browsing, console, finding, peering, reviewing, start, teaching, watching
+from opilio.web import (
+    api,
+    asking,
+    browsing,
+    console,
+    finding,
+    metrics,
+    opensearch,
+    peering,
+    reviewing,
+    start,
+    teaching,
+    watching,
+)
 from opilio.web.access import CollectionAccess, CostlyRequests
 from opilio.web.pages import Pages
 from opilio.web.security import HEADERS, LOOPBACK, CrossSite, NotAllowed, Security
@@ -46,8 +59,8 @@ def create_app(shelf: Shelf, security: Security) -> FastAPI:
         title="Opilio", version=opilio.__version__, openapi_url=f"{API}/openapi.json", docs_url=None, redoc_url=None
     )
     app.state.shelf, app.state.security, app.state.pages = shelf, security, Pages(security)
-    app.state.access = CollectionAccess()
-    for module in (start, api, browsing, finding, watching, console, teaching, asking, reviewing):
+    app.state.access, app.state.figures = CollectionAccess(), metrics.FigureReader()
+    for module in (start, api, opensearch, browsing, finding, watching, console, teaching, asking, reviewing, metrics):
         app.include_router(module.router)
     app.include_router(api.operation_routes())
     app.include_router(peering.router)
@@ -129,8 +142,9 @@ def _answer(request: Request, status: int, message: str, hint: str, again: str =
 
 
 def serve_forever(
-    place: Path, listener: socket.socket, host: str, token: str, *, quiet: bool, echo: Callable[[str], object]
-) -> None:
+    place: Path, listener: socket.socket, host: str, token: str, *, quiet: bool, echo: Callable[[str], object],
+    sets_logging: bool = True,
+) -> None:  # fmt: skip
     """Serve until Ctrl-C or SIGTERM."""
     port = listener.getsockname()[1]
     named = f"[{host}]" if ":" in host else host.lower()
@@ -140,6 +154,6 @@ def serve_forever(
     echo(f"http://{shown}:{port}/login#{security.token}")
     if not quiet:
         echo("Open that address to browse and to make changes. Ctrl-C ends the server; crawls continue.")
-    server = make_server(app)
+    server = make_server(app, sets_logging=sets_logging)
     app.state.is_ending = lambda: server.should_exit  # event streams end then
     server.run(sockets=[listener])

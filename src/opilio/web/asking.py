@@ -27,12 +27,12 @@ router = APIRouter()
 @router.get("/c/{name}/questions", include_in_schema=False)
 def questions_page(request: Request, name: str, collection: Reading, pages: Render) -> HTMLResponse:
     """The open questions, and the answers so far."""
-    answers = collection.answers()
+    answers, pending = collection.answers(), collection.pending()
     return pages.render(
         request, "questions.html", name=name, place="teach", questions=collection.questions(),
         answers=answers[:SHOWN_ANSWERS], answered=sum(one["answer"] != "skip" for one in answers),
         wanted=collection.settings.learn.questions, asks=asks(collection.settings),
-        running=is_running(collection.folder), pending=collection.pending()["count"],
+        running=is_running(collection.folder), pending=pending["count"], missing=pending["missing"],
     )  # fmt: skip
 
 

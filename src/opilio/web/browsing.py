@@ -281,6 +281,15 @@ def distill(
     )  # fmt: skip
 
 
+@router.get("/c/{name}/feed", include_in_schema=False)
+@router.get("/c/{name}/{form}.xml", include_in_schema=False)
+def feed(request: Request, name: str, collection: Reading, form: str = "atom") -> Response:
+    """The relevant pages that were fetched last, for feed readers: atom.xml or rss.xml."""
+    home = f"{request.base_url}c/{quote(name)}/"
+    text = collection.feed(form, home, str(request.url.replace(query="")))
+    return Response(text.encode("utf-8", "replace"), media_type=f"application/{form}+xml")
+
+
 @router.get("/c/{name}/page", include_in_schema=False)
 def page(request: Request, name: str, url: str, collection: Reading, pages: Render) -> HTMLResponse:
     """All that is known of a page."""

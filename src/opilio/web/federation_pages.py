@@ -18,7 +18,7 @@ from typing import Annotated, Any, ClassVar, Literal
 import jinja2
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from pydantic import BaseModel, Field
-from starlette.responses import HTMLResponse
+from starlette.responses import HTMLResponse, Response
 
 import opilio
 from opilio.errors import InputError
@@ -26,7 +26,7 @@ from opilio.federation.peers import Peer
 from opilio.federation.search import MAX_DEPTH
 from opilio.search.ranking import DEFAULT_WEIGHTS
 from opilio.topics.tree import OTHERS
-from opilio.web import api, start
+from opilio.web import api, opensearch, start
 from opilio.web.access import Render, allowed, costly
 from opilio.web.app import API, add_common_parts
 from opilio.web.federated import Federation, described
@@ -157,6 +157,41 @@ def collections_page(request: Request, federation: All, pages: Render) -> HTMLRe
 def search(federation: All, asked: Annotated[AskedOfAll, Query()]) -> dict[str, Any]:
     """Search the collections that are likely to answer: total, results with their collections, facets, peers."""
     return federation.search(asked.q, **asked.request())
+
+
+class AskedFeed(AskedOfAll):
+    """The parameters of a search whose results are a feed."""
+
+    size: int = opensearch.SIZE
+
+
+@router.get("/opensearch.xml", include_in_schema=False)
+def describe_search(request: Request, federation: All, pages: Render) -> Response:
+    """The description of the search."""
+    return opensearch.description(request, pages, _name(federation), str(request.base_url))
+
+
+@router.get("/search.atom", tags=["search"], dependencies=[costly("search")])
+def search_atom(request: Request, federation: All, pages: Render, asked: Annotated[AskedFeed, Query()]) -> Response:
+    """Search the collections that are likely to answer: results as Atom with OpenSearch elements."""
+    return _feed(request, "atom", federation, pages, asked)
+
+
+@router.get("/search.rss", tags=["search"], dependencies=[costly("search")])
+def search_rss(request: Request, federation: All, pages: Render, asked: Annotated[AskedFeed, Query()]) -> Response:
+    """Search the collections that are likely to answer: results as RSS with OpenSearch elements."""
+    return _feed(request, "rss", federation, pages, asked)
+
+
+def _feed(request: Request, kind: str, federation: Federation, pages: Pages, asked: AskedFeed) -> Response:
+    given = {**asked.request(), "size": min(asked.size, opensearch.MAX_SIZE)}
+    answer = opensearch.NOTHING if asked.is_empty else federation.search(asked.q, **given)
+    return opensearch.feed(request, pages, kind, _name(federation), str(request.base_url), asked, answer)
+
+
+def _name(federation: Federation) -> str:
+    """What the search is called elsewhere."""
+    return " + ".join(federation.names)
 
 
 @router.get("/api/collections", tags=["collections"])

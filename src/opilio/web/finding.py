@@ -20,6 +20,7 @@ router = APIRouter()
 FACETS = {"topic": "Topic", "host": "Host", "type": "Type", "lang": "Language"}
 RANKING_NAMES = {"bm25": "Words (BM25)", "cosine": "Cosine", "relevance": "Relevance", "authority": "Authority"}
 DEFAULT_SIZE = 10
+MIN_FUZZY_CHARS = 3  # of a shorter word nearly all others are similar
 
 
 class SearchBody(BaseModel):
@@ -45,10 +46,11 @@ class SearchBody(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _with_present_names(cls, given: Any) -> Any:
-        """Addresses of earlier versions have former names of rankings."""
-        return (
-            {FORMER_NAMES.get(name, name): value for name, value in given.items()} if isinstance(given, dict) else given
-        )
+        """Addresses of earlier versions have former names of rankings. A parameter that a template left empty is not
+        given."""
+        if not isinstance(given, dict):
+            return given
+        return {FORMER_NAMES.get(name, name): value for name, value in given.items() if value != ""}
 
     @property
     def weights(self) -> dict[str, float] | None:
@@ -90,6 +92,16 @@ class SearchBody(BaseModel):
         return self.link(**{facet: changed})
 
 
+def proposals(question: str) -> list[str]:
+    """Other questions for one that finds nothing: similar words, and any of the words. Only for plain words."""
+    words = question.split()
+    if not words or not all(word.isalnum() for word in words) or {"OR", "AND", "NOT"} & set(words):
+        return []
+    similar = " ".join(f"{word}~" if len(word) > MIN_FUZZY_CHARS else word for word in words)
+    found = [similar] if similar != question else []
+    return found + ([" OR ".join(words)] if len(words) > 1 else [])
+
+
 def _as_filter(name: str, value: str) -> str:
     """A filter in the language of questions; a value in quotes has no quotes itself."""
     plain = value.replace('"', " ")
@@ -109,11 +121,17 @@ def search_page(
             answer["results"] = [one | more for one, more in zip(answer["results"], shown, strict=True)]
         except InputError as error:
             wrong, hint = error.message, error.hint
+    others: list[tuple[str, int]] = []
+    if answer and not answer["results"]:
+        totals = {
+            other: collection.search(other, **{**asked.request(), "page": 1})["total"] for other in proposals(asked.q)
+        }
+        others = [(other, total) for other, total in totals.items() if total]
     weights = dict(answer["weights"]) if answer else {**DEFAULT_WEIGHTS, **(asked.weights or {})}
     return pages.render(
         request, "search.html", 400 if wrong else 200, name=name, place="search", asked=asked, answer=answer,
         wrong=wrong, hint=hint, facets=FACETS, rankings=RANKING_NAMES, weights=weights, links=LiveLinks(name),
-        topics=answer["topics"] if answer else [],
+        topics=answer["topics"] if answer else [], others=others,
         **taught(collection, [one["url"] for one in answer["results"]] if answer else []),
     )  # fmt: skip
 

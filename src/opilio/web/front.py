@@ -15,6 +15,7 @@ from typing import Any
 
 from opilio.search.portal import title_key
 
+MIN_LATEST_PAGES = 20  # a share of fewer pages says nothing
 WIDE, NARROW = (1184, 380), (358, 480)
 """Sizes of the map for a desk and a phone, in pixels."""
 MAP_TOPICS = 12
@@ -275,8 +276,12 @@ def draw_growth(growth: Sequence[dict[str, int]]) -> list[Spark]:
         pages, so_far = pages + part["pages"], so_far + part["relevant"]
         grown.append((pages / total, so_far / relevant))
         shares.append(((pages - part["pages"] / 2) / total, part["relevant"] / part["pages"]))
-    share, last = relevant / total, growth[-1]
-    latest = f"{last['relevant'] / last['pages']:.1%} of the latest {last['pages']:,}"
+    share, latest_pages, latest_relevant = relevant / total, 0, 0
+    for part in reversed(growth):
+        latest_pages, latest_relevant = latest_pages + part["pages"], latest_relevant + part["relevant"]
+        if latest_pages >= MIN_LATEST_PAGES:
+            break
+    latest = f"{latest_relevant / latest_pages:.1%} of the latest {latest_pages:,}"
     return [
         _spark("Growth", f"{relevant:,} relevant pages of {total:,} fetched", grown),
         _spark("Harvest", f"{share:.1%} of all pages are relevant, {latest}", shares),

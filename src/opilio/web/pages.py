@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from importlib import resources
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -12,12 +13,13 @@ from fastapi import Request
 from starlette.responses import HTMLResponse
 
 import opilio
-from opilio.analyze.terms import ENGLISH_STOP_WORDS
+from opilio.analyze.terms import FUNCTION_WORDS
 from opilio.model.visit import certainty
 from opilio.topics.tree import OFF_TOPIC, OTHERS
 from opilio.web.front import letter, tone
 from opilio.web.security import Security
 
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LINK_SCHEMES = ("http://", "https://")
 
 
@@ -37,10 +39,11 @@ def environment() -> jinja2.Environment:
         "score": lambda value: "" if value is None else f"{value:.2f}",
         "topic": lambda topic: OFF_TOPIC if topic in ("", OTHERS) else topic,
         "certainty": certainty,
-        "telling": lambda words: [word for word in words if word not in ENGLISH_STOP_WORDS],
+        "telling": lambda words: [word for word in words if word not in FUNCTION_WORDS],
         "sentence": lambda text: text[:1].upper() + text[1:],
         "when": when,
         "outside": outside,
+        "xml": lambda text: _NOT_XML.sub(" ", text),
         "tone": tone,
         "letter": letter,
         "query": lambda values: urlencode({k: v for k, v in values.items() if v not in ("", None)}, quote_via=quote),
@@ -68,8 +71,10 @@ class Pages:
         self._security = security
         self._environment = environment()
 
-    def render(self, request: Request, template: str, status_code: int = 200, **values: Any) -> HTMLResponse:
-        """A page. `name`, the collection that it is about, decides what the menu shows."""
+    def render(
+        self, request: Request, template: str, status_code: int = 200, *, media_type: str = "text/html", **values: Any
+    ) -> HTMLResponse:
+        """A page, or a document of another type. `name`, the collection it is about, decides what the menu shows."""
         given = {
             "name": "",
             "place": "",
@@ -79,7 +84,7 @@ class Pages:
             **values,
         }
         text = self._environment.get_template(template).render(given)
-        return HTMLResponse(text, status_code)
+        return HTMLResponse(text, status_code, media_type=media_type)
 
 
 def asset(path: str) -> bytes:

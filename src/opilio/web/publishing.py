@@ -13,15 +13,9 @@ A site is written to a temporary folder and then moved into place, so readers se
 from __future__ import annotations
 
 import base64
-import contextlib
 import datetime
-import email.utils
 import hashlib
 import json
-import re
-import secrets
-import shutil
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,18 +24,21 @@ from urllib.parse import urlsplit
 
 import opilio
 from opilio.errors import InputError
+from opilio.export.feeds import FEED_PAGES, Feed, FeedEntry, atom, rss
+from opilio.export.target import replacing
 from opilio.model import RELEVANT
 from opilio.search.portal import LINKED, PER_PAGE
 from opilio.search.snippets import summary_of
 from opilio.web.browsing import page_values
 from opilio.web.front import front_values
-from opilio.web.pages import asset, environment
+from opilio.web.opensearch import described
+from opilio.web.pages import asset, environment, outside
 from opilio.web.site_index import SiteIndex
 
 MARKER = "opilio-site.json"
 """This file marks a folder that was made here: only such a folder is replaced."""
 PAGES_PER_TOPIC = 100
-READ_PAGES = 100
+READ_PAGES = 250
 """How many pages are read at a time."""
 DISTILLED = 100
 """Hubs, and authorities, among which those of the front are looked for when no crawl stored any."""
@@ -50,12 +47,10 @@ READ_PICTURES = 50
 PICTURE_ENDINGS = {
     "image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp", "image/x-icon": "ico",
 }  # fmt: skip
-FEED_PAGES = 50
 SITEMAP_URLS = 50_000
 """As many as sitemaps.org allows in one file."""
-_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-Progress = Callable[[int, int], None]
+PublishingProgress = Callable[[int, int], None]
 
 
 class Browsed(Protocol):
@@ -161,30 +156,6 @@ class Card:
     """Its file, relative to the top of the site."""
 
 
-@dataclass(frozen=True)
-class FeedEntry:
-    """A page in the feeds."""
-
-    url: str
-    title: str
-    summary: str
-    topic: str
-    visited: str
-    path: str
-    """Its page in the site."""
-
-    @property
-    def rfc3339(self) -> str:
-        """When it was fetched, as Atom wants it."""
-        return f"{self.visited.replace(' ', 'T')}Z"
-
-    @property
-    def rfc822(self) -> str:
-        """... and as RSS wants it."""
-        time = datetime.datetime.fromisoformat(self.visited).replace(tzinfo=datetime.UTC)
-        return email.utils.format_datetime(time, usegmt=True)
-
-
 def publish(
     collection: Browsed,
     target: Path | str,
@@ -192,7 +163,7 @@ def publish(
     name: str,
     pages_per_topic: int = PAGES_PER_TOPIC,
     base_url: str = "",
-    progress: Progress = lambda done, total: None,
+    progress: PublishingProgress = lambda done, total: None,
 ) -> dict[str, int]:
     """Write the portal of a collection to the folder `target`; how many topics and pages are in it.
 
@@ -201,7 +172,9 @@ def publish(
     total. An existing folder is replaced if it was made by this function, else refused.
     """
     base_url = _checked_base(base_url)
-    with _replacing(Path(target).resolve()) as folder:  # follow a symbolic link: the site may be elsewhere
+    with replacing(
+        Path(target).resolve(), MARKER, "opilio publish"
+    ) as folder:  # follow a symbolic link: the site may be elsewhere
         site = _Site(collection, folder, name, pages_per_topic, base_url)
         return site.write(progress)
 
@@ -223,7 +196,6 @@ class _Site:
         self._collection, self._folder, self._name, self._most = collection, folder, name, pages_per_topic
         self._base_url = base_url
         self._environment = environment()
-        self._environment.filters["xml"] = lambda text: _NOT_XML.sub(" ", text)
         self._index = SiteIndex(folder)
         self._pictures = PictureFiles(collection, folder)
         self._feed: list[FeedEntry] = []
@@ -241,7 +213,7 @@ class _Site:
         self._lists: dict[str, dict[str, Any]] = {}
         self._pages: dict[str, str] = {}
 
-    def write(self, progress: Progress) -> dict[str, int]:
+    def write(self, progress: PublishingProgress) -> dict[str, int]:
         """Read the lists first: they decide what is published, and so what can be linked to."""
         for node in _with_pages(self._front["tree"]):
             self._read_list(node)
@@ -314,7 +286,9 @@ class _Site:
             "topic_file": topic_file and f"{topic_file}.html", "picture": picture,
         }  # fmt: skip
         self._index.add(result, title, report["text"], f"{url} {topic}", report["main_text"] or report["text"])
-        self._feed.append(FeedEntry(url, title or url, summary, topic, report["visited"], path))
+        visited = datetime.datetime.fromisoformat(report["visited"])
+        related = f"{self._base_url}{path}" if self._base_url else ""
+        self._feed.append(FeedEntry(outside(url), title or url, summary, topic, visited, related))
 
     def _write(self, path: str, template: str, to_top: str, card: Card, visited: str = "", **values: Any) -> None:
         shown: dict[str, Any] = {
@@ -332,12 +306,12 @@ class _Site:
     def _write_feeds(self) -> None:
         """The pages of the site that were fetched last, newest first."""
         newest = sorted(self._feed, key=lambda entry: (entry.visited, entry.url), reverse=True)[:FEED_PAGES]
-        values = {
-            "name": self._name, "base_url": self._base_url, "entries": newest,
-            "identity": self._base_url or uuid.uuid5(uuid.NAMESPACE_URL, f"opilio:{self._name}").urn,
-        }  # fmt: skip
-        self._render("rss.xml", "published_rss.xml", values)
-        self._render("atom.xml", "published_atom.xml", values)
+        for name, form in (("rss.xml", rss), ("atom.xml", atom)):
+            address = f"{self._base_url}{name}" if self._base_url else ""
+            text = form(Feed(self._name, newest, self._base_url, address))
+            (self._folder / name).write_text(text, encoding="utf-8", errors="replace")
+        if self._base_url:
+            self._render("opensearch.xml", "opensearch.xml", described(self._name, self._base_url))
 
     def _write_sitemap(self) -> None:
         """The addresses of all pages, in several files where there are too many for one."""
@@ -365,29 +339,3 @@ def _with_pages(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield node
         for child in node["children"]:
             yield from _with_pages(child)
-
-
-@contextlib.contextmanager
-def _replacing(target: Path) -> Iterator[Path]:
-    """A new folder next to `target` that replaces it at the end, or is removed after an error."""
-    if target.exists() and not (target / MARKER).is_file():
-        raise InputError(
-            f"{target}: exists, and was not made by `opilio publish`", "Give a folder that does not exist yet."
-        )
-    if not target.parent.is_dir():
-        raise InputError(f"{target.parent}: no such folder", "Make it first.")
-    suffix = secrets.token_hex(4)
-    new, old = (target.with_name(f".{target.name[:200]}.{kind}-{suffix}") for kind in ("new", "old"))
-    new.mkdir()
-    try:
-        yield new
-        if target.exists():
-            target.rename(old)
-        new.rename(target)
-    except BaseException:
-        if old.exists() and not target.exists():
-            old.rename(target)
-        raise
-    finally:
-        for folder in (new, old):
-            shutil.rmtree(folder, ignore_errors=True)

@@ -67,10 +67,11 @@ class LimitedProtocol(H11Protocol):
         self._looking = self.loop.call_later(LOOK_S, self._look)
 
 
-def make_server(app: ASGIApp, ends_in_s: int = ENDS_IN_S) -> uvicorn.Server:
-    """A server for an application, with these limits."""
+def make_server(app: ASGIApp, ends_in_s: int = ENDS_IN_S, *, sets_logging: bool = True) -> uvicorn.Server:
+    """A server for an application, with these limits; it sets how it logs unless the caller has done so."""
     config = uvicorn.Config(
         app, http=LimitedProtocol, ws="none", h11_max_incomplete_event_size=MAX_HEAD_BYTES, log_level="warning",
         access_log=False, server_header=False, timeout_graceful_shutdown=ends_in_s,
+        log_config=uvicorn.config.LOGGING_CONFIG if sets_logging else None,
     )  # fmt: skip
     return uvicorn.Server(config)

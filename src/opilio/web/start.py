@@ -25,6 +25,7 @@ from opilio.crawl.bookmark_check import check_bookmarks
 from opilio.crawl.operations.client import is_running
 from opilio.crawl.operations.context import address_of
 from opilio.errors import CollectionBusy, CollectionError, InputError, OpilioError
+from opilio.seeds import ProviderAnswer
 from opilio.settings import SYSTEMS, LimitSettings, Settings, override, parse_assignment, to_toml
 from opilio.topics import ExampleKind, bookmark_folders, read_taxonomy
 from opilio.topics.inputs import BookmarkFolder, parse_bookmarks
@@ -245,6 +246,9 @@ class Wish(BaseModel):
     query: str = Field("", max_length=2000, description="Words that describe the pages.")
     description: str = Field("", max_length=MAX_INPUT_CHARS, description="Sentences that describe the pages.")
     seeds: list[str] = Field(default=[], description="URLs where the crawl begins.")
+    providers: list[str] = Field(
+        default=[], description="Services that find pages to start from for the words, each as name=address."
+    )
     examples: list[str] = Field(default=[], description="URLs of pages to learn from; the crawl begins there, too.")
     max_pages: int = Field(1000, ge=0, description="Pages to fetch; 0: no limit.")
     max_hours: float | None = Field(None, ge=0, description="Hours to crawl; none: no limit.")
@@ -259,6 +263,7 @@ class BookmarkFile(BaseModel):
 
     bookmarks: str = Field(max_length=MAX_INPUT_CHARS, description="A browser's bookmark file (HTML), its text.")
     folders: list[str] | None = Field(None, description="Folders to check; none: all.")
+    settings: list[str] = Field(default=[], description="Settings for the check, such as a proxy: section.key=value.")
 
 
 @router.post("/api/bookmarks", tags=["collections"])
@@ -282,7 +287,8 @@ def _folders(bookmarks: str) -> list[BookmarkFolder]:
 def check(file: BookmarkFile, _: Annotated[None, Depends(allowed)]) -> dict[str, Any]:
     """Fetch the bookmarks once, politely: which are dead, and in which languages the others are."""
     urls = [seed.url for seed in parse_bookmarks(file.bookmarks, file.folders).seeds]
-    report = check_bookmarks(urls, Settings(), max_time_s=CHECK_S)
+    changes = dict(parse_assignment(line) for line in file.settings if line.strip())
+    report = check_bookmarks(urls, override(Settings(), changes, "the check"), max_time_s=CHECK_S)
     said = f"{report.checked:,} bookmarks checked, {len(report.dead):,} dead"
     return {"said": said, **asdict(report)}
 
@@ -310,9 +316,10 @@ def create(wish: Wish, shelf: AllShelf, _: Annotated[None, Depends(allowed)]) ->
     """Make a collection, and start its crawl unless `start` is false."""
     settings = _settings(wish)
     with shelf.making(wish.name) as folder, tempfile.TemporaryDirectory() as inputs:
-        collection = _made(wish, settings, folder, Path(inputs))
+        collection, answers = _made(wish, settings, folder, Path(inputs))
     topics = [topic["topic"] for topic in collection.topics() if topic["path"]]
     said = f"{folder.name} is made" + (f", with {len(topics)} topics" if topics else "")
+    said += "".join(f"; {answer.said}" for answer in answers)
     if wish.start:
         try:
             start_crawl(folder)
@@ -321,8 +328,10 @@ def create(wish: Wish, shelf: AllShelf, _: Annotated[None, Depends(allowed)]) ->
     return {"said": said + ("; the crawl runs" if wish.start else ""), "name": folder.name, "topics": topics}
 
 
-def _made(wish: Wish, settings: Settings, folder: Path, inputs: Path) -> Collection:
-    """Make the collection; errors do not show the folder of its temporary input files."""
+def _made(wish: Wish, settings: Settings, folder: Path, inputs: Path) -> tuple[Collection, list[ProviderAnswer]]:
+    """Make the collection; errors do not show the folder of its temporary input files. Also what seed providers
+    answered."""
+    answers: list[ProviderAnswer] = []
     try:
         files: dict[str, Any] = dict(_files(wish, inputs))
         _check_start(files, wish)
@@ -332,21 +341,24 @@ def _made(wish: Wish, settings: Settings, folder: Path, inputs: Path) -> Collect
         if "topics" in files:
             _check_taxonomy(files["topics"])
         query, description = wish.query.strip(), wish.description.strip()
-        return Collection.create(
-            folder, query=query, description=description, system=settings.run.system, settings=settings, **files
-        )
+        collection = Collection.create(
+            folder, query=query, description=description, system=settings.run.system, settings=settings,
+            on_answer=answers.append, **files,
+        )  # fmt: skip
     except InputError as error:
         raise InputError(error.message.replace(f"{inputs}/", "").replace(str(inputs), "it"), error.hint) from None
+    return collection, answers
 
 
 def _check_start(files: Mapping[str, Path], wish: Wish) -> None:
     """Refuse a wish that names no page to start from, in the words of the form."""
-    if files:
+    if files or wish.providers:
         return
     if wish.query.strip() or wish.description.strip():
         raise InputError(
             "the words say what you want, but not where to start",
-            "Search for them with a search engine, and add the addresses of a few results under *Where to start*.",
+            "Search for them with a search engine, and add the addresses of a few results under *Where to start*; or "
+            "name a search service.",
         )
     raise InputError("there is nothing to start from", "Choose a file, or write the addresses of a few pages.")
 
@@ -365,6 +377,8 @@ def _settings(wish: Wish) -> Settings:
     changes: dict[str, Any] = {"limits.max_pages": wish.max_pages, "run.system": wish.system}
     if wish.max_hours:
         changes["limits.max_time_s"] = wish.max_hours * HOUR_S
+    if providers := tuple(filter(None, map(str.strip, wish.providers))):
+        changes["seeds.providers"] = providers
     if wish.contact.strip():
         changes["fetch.contact_url"] = wish.contact.strip()
     changes.update(parse_assignment(line) for line in wish.settings if line.strip())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import anyio.to_thread
@@ -40,6 +41,7 @@ class Training(BaseModel):
         description="Whether the new model re-judges the stored pages.",
         validation_alias=AliasChoices("rejudge", "judge_anew"),
     )
+    take_hits: bool = Field(False, description="Whether to take the best hits of a question as examples, unseen.")
 
 
 class Undo(BaseModel):
@@ -122,9 +124,11 @@ def _waits(collection: Collection) -> bool:
 def taught(collection: Collection, pages: Sequence[str] = ()) -> dict[str, Any]:
     """What pages with feedback show: what was said of the `pages` (URLs), changes that no model has learned, and what
     the latest feedback changed elsewhere."""
+    pending = collection.pending()
     return {
         "given": collection.feedback_given(list(pages)) if pages else {},
-        "pending": collection.pending()["count"],
+        "pending": pending["count"],
+        "missing": pending["missing"],
         "effect": collection.model_effect(),
         "running": is_running(collection.folder),
     }
@@ -158,7 +162,7 @@ def _give(collection: Collection, given: Mapping[str, str]) -> None:
 async def train_form(request: Request, name: str, collection: Writing) -> Response:
     """Train a model now."""
     given = form_fields(await request.body())
-    await anyio.to_thread.run_sync(collection.train)
+    await anyio.to_thread.run_sync(partial(collection.train, take_hits="take_hits" in given))
     return way_back(name, given, "teach")
 
 
@@ -182,7 +186,7 @@ def add_example(collection: Writing, body: NewExample) -> dict[str, Any]:
 def train(collection: Writing, body: Training) -> dict[str, Any]:
     """Train a model from the training data as it is now, and re-judge the stored pages. This may take a minute."""
     before = max((model["version"] for model in collection.models()), default=0)
-    version = collection.train(rejudge=body.rejudge)
+    version = collection.train(rejudge=body.rejudge, take_hits=body.take_hits)
     effect = None if is_running(collection.folder) else collection.model_effect(version)
     changed = f": {effect['said']}" if effect else ""
     return {"said": f"model {version} is in use now{changed}", "first": before or version, "second": version}

@@ -29,7 +29,7 @@ from opilio.crawl.operations import OPERATIONS
 from opilio.crawl.operations.client import ask, is_running
 from opilio.errors import CollectionBusy, InputError, OpilioError
 from opilio.frontier import covering, strategies
-from opilio.learn.remedies import CRAWL, Remedy
+from opilio.learn.remedies import CRAWL, Remedy, command_line
 from opilio.model import Outcome, OutcomeKind
 from opilio.model.url import host_name
 from opilio.settings import LimitSettings, Settings
@@ -207,6 +207,7 @@ def watch(request: Request, name: str, collection: Reading, pages: Render) -> HT
         strategies=sorted(strategies), now=describe(status), limit=status.limit or limit_of(collection.settings.limits),
         limits=collection.settings.limits, more_pages=MORE_PAGES, finds=finds,
         reached="" if status.running else limit_reached(status, collection.settings.limits),
+        render_command=command_line("crawl", status.folder, "--render", "auto"),
         **taught(collection, [one["url"] for one in finds]),
     )  # fmt: skip
 

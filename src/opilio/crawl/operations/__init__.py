@@ -12,7 +12,8 @@ caller's files, hold the lock on the settings, or use the search index; they rea
 
 `browse.py` searches and browses pages, `database.py` runs SQL and exports, `training.py` has topics, examples and
 models, `asking.py` the questions to the user, `reviewing.py` feedback, clusters and reviews, `crawling.py` watches and
-steers, `federation.py` forwards URLs, `removal.py` removes pages for good.
+steers, `federation.py` forwards URLs, `removal.py` removes pages for good,
+`seeding.py` finds pages to start from.
 Modules that take long to import are imported inside the functions that need them.
 
 Invariants: an operation that READS changes nothing. One that WRITES runs alone: it has the database, or the lock of
@@ -21,7 +22,17 @@ the running crawl. Arguments and results can be written as JSON.
 
 from __future__ import annotations
 
-from opilio.crawl.operations import asking, browse, crawling, database, federation, removal, reviewing, training
+from opilio.crawl.operations import (
+    asking,
+    browse,
+    crawling,
+    database,
+    federation,
+    removal,
+    reviewing,
+    seeding,
+    training,
+)
 from opilio.crawl.operations.declaration import OPERATIONS, READS, STEERS, WRITES, Access, Operation
 
 __all__ = [
@@ -38,5 +49,6 @@ __all__ = [
     "federation",
     "removal",
     "reviewing",
+    "seeding",
     "training",
 ]

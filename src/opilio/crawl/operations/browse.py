@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import datetime
+import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,8 +16,10 @@ from opilio.crawl.operations.context import Context, LiveCrawl, address_of
 from opilio.crawl.operations.declaration import LONG_TIMEOUT_S, READS, WRITES, Meta, Route, operation
 from opilio.errors import CollectionBusy, InputError, StoreError
 from opilio.learn.training_state import wanted_topics
+from opilio.search.cards import SearchAnswer
 from opilio.store import Store
 from opilio.store.connection import FILE_NAME
+from opilio.store.warc import warc_elsewhere
 from opilio.topics import find_topic
 
 if TYPE_CHECKING:  # it takes a while to import
@@ -66,7 +71,7 @@ def search(
 
         return search(reader, question, weights=weights, filters=filters, copies_of=copies_of, page=page, size=size)
 
-    return with_index(client, find)
+    return SearchAnswer(with_index(client, find))
 
 
 @caller_operation(
@@ -216,6 +221,15 @@ def pages(at: Context, urls: Sequence[str]) -> list[dict[str, Any]]:
     return portal.pages(at.store, [address_of(url) for url in urls])
 
 
+@operation(READS, rest=Route("GET", "markdown", "browse"))
+def markdown(at: Context, url: str) -> str:
+    """A stored page as Markdown, made from its response: the main part with headings, lists, tables, links and code."""
+    from opilio.export.documents import page_as_markdown  # noqa: PLC0415
+
+    folders = [at.folder / "warc", warc_elsewhere(at.settings.store)]
+    return page_as_markdown(at.store, [one for one in folders if one is not None], address_of(url))
+
+
 @operation(
     READS,
     rest=Route("GET", "neighbours", "browse"),
@@ -239,6 +253,56 @@ def finds(at: Context, limit: int = 8) -> list[dict[str, Any]]:
     from opilio.search import portal  # noqa: PLC0415
 
     return portal.finds(at.store, limit, at.settings.classify.classifier)
+
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|m|min|h|d|w)")
+_UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_NO_TIME = "Write it like 7d, 12h or 90m ago, or as a date: 2026-11-18, 2026-11-18T06:00:00Z."
+
+
+def moment_of(text: str, now_s: float) -> float:
+    """A time in seconds since 1970: so long ago (7d), or a date; without a zone it is in UTC."""
+    ago = _DURATION.fullmatch(text.strip())
+    if ago:
+        return max(0.0, now_s - float(ago[1]) * _UNITS_S[ago[2]])
+    try:
+        given = datetime.datetime.fromisoformat(text.strip())
+        aware = given if given.tzinfo else given.replace(tzinfo=datetime.UTC)
+        return max(0.0, aware.timestamp())
+    except (ValueError, OverflowError):
+        raise InputError(f"{text!r} is no time", _NO_TIME) from None
+
+
+@operation(
+    READS,
+    rest=Route("GET", "changes", "browse"),
+    about={
+        "since": Meta(description="Since when: 7d, 12h, 90m ago, or a date such as 2026-11-18T06:00:00Z."),
+        "until": Meta(description="Until when, in the same form; empty: now."),
+        "all_pages": Meta(description="Also pages that are not relevant."),
+        "limit": Meta(ge=1, le=1000, description="How many pages of each kind are listed, the best first."),
+    },
+)
+def changes(
+    at: Context, since: str = "1d", *, until: str = "", all_pages: bool = False, limit: int = 100
+) -> dict[str, Any]:
+    """What is new, changed and gone since a time: how many pages of each kind, and the best of them.
+
+    `new`: stored since then. `changed`: a later visit found another text; `new_links` counts the links that are new on
+    it. `gone`: the latest visit found the page moved, removed or closed (`outcome`); a page that could not be reached
+    is not gone. Times are in UTC.
+    """
+    from opilio.store.changes import changes_since  # noqa: PLC0415
+
+    now_s = time.time()
+    since_s = moment_of(since, now_s)
+    until_s = moment_of(until, now_s) if until else now_s
+    found = changes_since(at.store, since_s, until_s, all_pages=all_pages, limit=limit)
+    return {"since": _iso(since_s), "until": _iso(until_s), **found}
+
+
+def _iso(moment_s: float) -> str:
+    return datetime.datetime.fromtimestamp(moment_s, datetime.UTC).isoformat().replace("+00:00", "Z")
 
 
 @operation(READS)

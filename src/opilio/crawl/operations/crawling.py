@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -13,7 +14,7 @@ from opilio.crawl.ledger import MAX_NOTICES
 from opilio.crawl.operations.client import OperationClient, caller_operation
 from opilio.crawl.operations.context import Context, LiveCrawl, address_of
 from opilio.crawl.operations.declaration import READS, STEERS, WRITES, Meta, Route, operation
-from opilio.crawl.status import Counters, Status
+from opilio.crawl.status import SHOWN_SHELL_HOSTS, Counters, Status
 from opilio.crawl.steering import name_of_host, relock_offline
 from opilio.errors import CollectionError, InputError
 from opilio.frontier import DatabaseStrategy, ScopeFilter, covering, make_strategy
@@ -58,6 +59,7 @@ def stored_status(folder: Path, settings: Settings, store: Store) -> Status:
     """The figures that the last crawl left in the database."""
     counters = Counters(store.load_counters(), store.load_progress())
     found, figures = stored_figures(store, MAX_NOTICES), store.load_figures()
+    shells = Counter(urls.shells_by_host(store))
     next_due = upcoming(store, settings.revisit, time.time()) if settings.revisit.keep_fresh else Upcoming()
     return Status(
         folder=str(folder), running=False, pages=figures.pages, fetched_bytes=counters.counts["bytes"],
@@ -73,6 +75,7 @@ def stored_status(folder: Path, settings: Settings, store: Store) -> Status:
         recall=learn.estimate_recall(store), questions=open_count(settings, count_questions(store)),
         system=settings.run.system,
         due_pages=next_due.due, next_due_url=next_due.next_url, next_due_s=next_due.next_s,
+        shells=dict(shells.most_common(SHOWN_SHELL_HOSTS)), shell_pages=shells.total(),
     )  # fmt: skip
 
 

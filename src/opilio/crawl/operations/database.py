@@ -9,10 +9,14 @@ from typing import Any
 
 from opilio.crawl.operations.client import OperationClient, caller_operation
 from opilio.crawl.operations.context import Context, LiveCrawl
-from opilio.crawl.operations.declaration import LONG_TIMEOUT_S, READS, SQL_TIMEOUT_S, WRITES, Meta, Route, operation
-from opilio.store import Result, export_pages
-from opilio.store.export import DEFAULT_COLUMNS
+from opilio.crawl.operations.declaration import READS, SQL_TIMEOUT_S, WRITES, Meta, Route, operation
+from opilio.errors import InputError
+from opilio.export import FORMATS
+from opilio.store import Result
 from opilio.store.warc import warc_elsewhere
+
+EXPORT_TIMEOUT_S = 3600.0
+"""How long a caller waits for a running crawl. 10,000 pages take 15 s of CPU time as Markdown, 3 s as a dataset."""
 
 
 @caller_operation(WRITES)
@@ -66,17 +70,51 @@ def tables(at: Context) -> list[dict[str, Any]]:
 
 @operation(
     READS,
-    timeout_s=LONG_TIMEOUT_S,
-    about={"format_name": Meta(description="jsonl, csv, parquet or wacz; by default as the suffix says.")},
+    timeout_s=EXPORT_TIMEOUT_S,
+    about={
+        "format_name": Meta(description=f"{', '.join(FORMATS)}; by default as the ending of the target says."),
+        "columns": Meta(description="Columns of a table; those that exist in exports only are computed."),
+        "where": Meta(description="SQL condition on the view `collection`; by default as the format says."),
+        "keep": Meta(description="SQL condition on computed columns, or `usual`: usual limits of quality."),
+        "respect_rights": Meta(description="Leave out pages that reserve their use for data mining or AI."),
+        "split": Meta(description="Shares of the sites for train/validation/test, such as 0.9/0.05/0.05."),
+        "chunk_words": Meta(description="For rag: at most so many words in a chunk; 0: whole pages.", ge=0),
+        "overlap_words": Meta(description="Words of the chunk before; by default one in eight."),
+    },
 )
 def export(
-    at: Context, target: Path | str, format_name: str = "", *, columns: Sequence[str] = (), where: str = ""
+    at: Context,
+    target: Path | str,
+    format_name: str = "",
+    *,
+    columns: Sequence[str] = (),
+    where: str | None = None,
+    keep: str = "",
+    respect_rights: bool | None = None,
+    split: str = "",
+    chunk_words: int = 0,
+    overlap_words: int | None = None,
 ) -> int:
-    """Write the pages to a file; its suffix decides the format: .jsonl, .csv or .parquet. Returns how many pages.
+    """Write pages to a file or folder; returns how many. The ending or `format_name` decides the format.
 
-    A .wacz file holds the whole collection, with its WARC files, for the programs of web archives.
+    Tables (jsonl, csv, parquet), graphml and graph take all pages unless `where` chooses; wacz is the whole collection;
+    the others take relevant pages. In dataset and rag, pages that reserve their use for data mining or AI are left out
+    unless `respect_rights` is False. The guide "Export" shows which format is for what.
     """
-    path = at.output_file(target)
-    names = list(columns) or list(DEFAULT_COLUMNS)
+    from opilio.export.formats import Options  # noqa: PLC0415
+    from opilio.export.formats import export as write_export  # noqa: PLC0415
+
+    options = Options(columns, where, keep, respect_rights, split, chunk_words, overlap_words)
     elsewhere = warc_elsewhere(at.settings.store)
-    return export_pages(at.store, path, format_name, columns=names, where=where, warc_elsewhere=elsewhere)
+    return write_export(at.store, at.output_file(target), format_name, options, warc_elsewhere=elsewhere)
+
+
+@operation(READS)
+def feed(at: Context, form: str, home: str = "", address: str = "") -> str:
+    """The relevant pages that were fetched last, as a feed: `form` is atom or rss. `home` and `address` are where the
+    portal and the feed are."""
+    from opilio.export.formats import FEEDS, latest_feed  # noqa: PLC0415
+
+    if form not in FEEDS:
+        raise InputError(f"{form!r} is no form of a feed", f"Choose one of: {', '.join(FEEDS)}.")
+    return latest_feed(at.store, form, at.folder.absolute().name, home, address)

@@ -30,9 +30,10 @@ from opilio.errors import CollectionBusy, InputError
 from opilio.frontier import covering
 from opilio.model import host_of, normalize
 from opilio.model.url import host_name
+from opilio.settings.files import hide_password
 from opilio.store import Store, removal
 from opilio.store.pages import known_spelling
-from opilio.store.warc import WARC_PATTERN, warc_elsewhere
+from opilio.store.warc import warc_elsewhere, warc_files
 
 WARC_FOLDER, INDEX_FOLDER = "warc", "index"
 
@@ -110,7 +111,7 @@ def _targets_of(store: Store, targets: Sequence[str]) -> _Targets:
     return _Targets(hosts, urls)
 
 
-def _choose(store: Store, named: _Targets) -> removal.Chosen:
+def _choose(store: Store, named: _Targets) -> removal.RemovalPlan:
     sids = [host.sid for host in store.load_hosts() if covering(host_name(host.host), named.hosts)]
     return removal.choose(store, sids, named.urls)
 
@@ -126,7 +127,7 @@ def _bury(client: OperationClient, store: Store) -> int:
         return url in urls or (url != "" and hosts.is_host(url))
 
     folders = [client.folder / WARC_FOLDER, warc_elsewhere(client.settings.store)]
-    paths = [path for place in folders if place is not None for path in sorted(place.glob(WARC_PATTERN))]
+    paths = [path for place in folders if place is not None for path in warc_files(place)]
     return sum(removal.bury(store, path, is_removed) for path in paths)
 
 
@@ -134,7 +135,7 @@ def _kept(client: OperationClient) -> tuple[str, ...]:
     """Where copies may be that are not the collection's any more."""
     kept = [str(path) for path in sorted(client.folder.glob("damaged-*"))]
     if "://" in client.settings.store.warc_url:
-        kept.append(client.settings.store.warc_url)
+        kept.append(hide_password(client.settings.store.warc_url))
     return tuple(kept)
 
 

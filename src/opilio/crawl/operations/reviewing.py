@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from opilio.crawl.operations.asking import update_counts
 from opilio.crawl.operations.browse import search_hits
 from opilio.crawl.operations.client import OperationClient, caller_operation
 from opilio.crawl.operations.context import Context, address_of
@@ -37,10 +38,12 @@ def feedback(at: Context, url: str, verdict: str, topic: str | None = None) -> d
     training does, and `pending` counts the changes until then. `undo_feedback` takes `moment_us`.
     """
     from opilio.learn.feedback import give_feedback  # noqa: PLC0415
+    from opilio.learn.words import said_with, spreading_answers  # noqa: PLC0415
 
-    with recording_changes(at.store) as moment_us:
+    with spreading_answers(at.store, at.settings) as spread, recording_changes(at.store) as moment_us:
         said = give_feedback(at.store, address_of(url, ADDRESS_HINT), verdict, topic or None)
-    return {**said, "moment_us": moment_us}
+    update_counts(at)
+    return {**said_with(spread, said), "moment_us": moment_us}
 
 
 @operation(
@@ -59,10 +62,12 @@ def feedback_on_pages(at: Context, oids: Sequence[int], verdict: str, topic: str
     Returns how many `pages` became examples or counter-examples. `undo_feedback` takes `moment_us`.
     """
     from opilio.learn.feedback import give_feedback_on_pages  # noqa: PLC0415
+    from opilio.learn.words import said_with, spreading_answers  # noqa: PLC0415
 
-    with recording_changes(at.store) as moment_us:
+    with spreading_answers(at.store, at.settings) as spread, recording_changes(at.store) as moment_us:
         said = give_feedback_on_pages(at.store, oids, verdict, topic or None)
-    return {**said, "moment_us": moment_us}
+    update_counts(at)
+    return {**said_with(spread, said), "moment_us": moment_us}
 
 
 @operation(
@@ -76,8 +81,12 @@ def feedback_on_pages(at: Context, oids: Sequence[int], verdict: str, topic: str
 def undo_feedback(at: Context, moment_us: int, url: str = "") -> dict[str, Any]:
     """Undo feedback: the training data is what it was. What was said of a page since then stays."""
     from opilio.learn.feedback import undo_feedback  # noqa: PLC0415
+    from opilio.learn.words import said_with, spreading_answers  # noqa: PLC0415
 
-    return undo_feedback(at.store, moment_us, address_of(url, ADDRESS_HINT) if url else "")
+    with spreading_answers(at.store, at.settings) as spread:
+        result = undo_feedback(at.store, moment_us, address_of(url, ADDRESS_HINT) if url else "")
+    update_counts(at)
+    return said_with(spread, result)
 
 
 @operation(READS)
@@ -90,7 +99,10 @@ def feedback_given(at: Context, urls: Sequence[str]) -> dict[str, dict[str, Any]
 
 @operation(READS, rest=Route("GET", "pending", "teaching"))
 def pending(at: Context) -> dict[str, Any]:
-    """The changes of the training data since the model in use was trained: `model`, `count` and `changes`."""
+    """The changes of the training data since the model in use was trained: `model`, `count` and `changes`.
+
+    `missing`: so many more pages must be confirmed before a first model can be trained; until then words judge.
+    """
     return pending_changes(at.store)
 
 

@@ -6,6 +6,7 @@ yet. While a crawl runs, the crawl makes the change and trains a new model soon 
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 from pathlib import Path
 from shlex import quote
@@ -267,6 +268,25 @@ def use_model(at: Context, version: int) -> int:
 async def _(crawl: LiveCrawl, version: int) -> int:
     """A running crawl gives the model to its workers, and re-judges in the background."""
     return await crawl.engine.teacher.use_model(version)
+
+
+@operation(READS)
+def _current_model(at: Context) -> dict[str, Any]:
+    """The model that judges pages, in base64 ('' if there is neither a model nor a word to judge by), and topics by
+    number."""
+    from opilio.learn.explanations import current_model  # noqa: PLC0415
+
+    topics = at.store.load_topics()
+    model = current_model(at.store, classifier=at.settings.classify.classifier)
+    can_judge = model.version > 0 or any(topic.keywords for topic in topics)
+    names = {str(topic.kcid): topic.path or topic.name for topic in topics}
+    return {"model": base64.b64encode(model.to_bytes()).decode() if can_judge else "", "topics": names}
+
+
+def model_for_others(client: OperationClient) -> tuple[bytes, dict[int, str]]:
+    """The model that judges pages as a message (b'': there is nothing to judge by), and the names of the topics."""
+    found = client.call(_current_model)
+    return base64.b64decode(found["model"]), {int(kcid): name for kcid, name in found["topics"].items()}
 
 
 # -- reasons

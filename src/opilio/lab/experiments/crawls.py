@@ -50,9 +50,9 @@ from opilio.lab.experiments.simulate import Answers, Crawl, Simulation
 from opilio.lab.experiments.tasks import TaskTopic
 from opilio.lab.webs.transport import RecordedTransport
 from opilio.learn import keyword_model, link_context, prepare_strategy
-from opilio.learn.explanations import QUERY
 from opilio.learn.rejudging import NO_CONTEXT
 from opilio.learn.training_state import KEYWORDS
+from opilio.learn.words import QUERY
 from opilio.model import Document, Judgement, Outcome, TrainingReason
 from opilio.settings import Settings, override
 from opilio.store import Batch, Store

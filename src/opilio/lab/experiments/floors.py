@@ -75,7 +75,7 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True)
-class Check:
+class FloorCheck:
     """One floor, or one web, that was looked at."""
 
     state: State
@@ -105,32 +105,32 @@ def write_pins(path: Path, pins: Mapping[str, Pinned]) -> None:
     path.write_text("{\n" + ",\n".join(webs) + "\n}\n", "utf-8")
 
 
-def check(summary: ExperimentSummary, pins: Mapping[str, Pinned]) -> list[Check]:
+def check(summary: ExperimentSummary, pins: Mapping[str, Pinned]) -> list[FloorCheck]:
     """Compare results with the floors of their webs."""
-    checks: list[Check] = []
+    checks: list[FloorCheck] = []
     for web in summary.facts.webs:
         pinned = pins.get(web.name)
         if pinned is None:
-            checks.append(Check(State.NOT_PINNED, web.name, "no floors yet; --pin sets them"))
+            checks.append(FloorCheck(State.NOT_PINNED, web.name, "no floors yet; --pin sets them"))
         elif pinned.digest != web.digest:
-            checks.append(Check(State.OTHER_WEB, web.name, _other_web(pinned.digest, web.digest)))
+            checks.append(FloorCheck(State.OTHER_WEB, web.name, _other_web(pinned.digest, web.digest)))
         else:
             checks += _check_web(web.name, pinned, measured(summary, web.name))
     return checks
 
 
-def _check_web(web: str, pinned: Pinned, found: list[Floor]) -> Iterator[Check]:
+def _check_web(web: str, pinned: Pinned, found: list[Floor]) -> Iterator[FloorCheck]:
     values = {_cell(floor): floor.value for floor in found}
     for floor in pinned.floors:
         value = values.pop(_cell(floor), None)
         where = f"{floor.task}, {floor.strategy}: {floor.column}"
         if value is None:
-            yield Check(State.NOT_MEASURED, web, f"{where} is pinned at {floor.value:.3f}; --pin --lower drops it")
+            yield FloorCheck(State.NOT_MEASURED, web, f"{where} is pinned at {floor.value:.3f}; --pin --lower drops it")
         else:
             state = State.HELD if floor.holds(value) else State.WORSE
-            yield Check(state, web, f"{where} = {value:.3f} (pinned {floor.value:.3f}, bound {floor.bound:.3f})")
+            yield FloorCheck(state, web, f"{where} = {value:.3f} (pinned {floor.value:.3f}, bound {floor.bound:.3f})")
     for task, strategy, column in values:
-        yield Check(State.NOT_PINNED, web, f"{task}, {strategy}: {column}; --pin sets it")
+        yield FloorCheck(State.NOT_PINNED, web, f"{task}, {strategy}: {column}; --pin sets it")
 
 
 def measured(summary: ExperimentSummary, web: str) -> list[Floor]:

@@ -7,7 +7,7 @@ import re
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from opilio.errors import InputError
+from opilio.errors import not_installed
 from opilio.lab.experiments.scores import MEASURES, Axis, Measure
 from opilio.lab.experiments.summary import ExperimentSummary
 
@@ -47,7 +47,7 @@ def can_plot() -> bool:
 def draw(summary: ExperimentSummary, web: str, task: str, form: str = "svg") -> bytes:
     """The figure of a web and task as `svg` or `png`."""
     if not can_plot():
-        raise InputError("plots need matplotlib, which is not installed", "Install it: pip install 'opilio[evaluate]'")
+        raise not_installed("matplotlib", "a report with figures", "evaluate")
     import matplotlib as mpl  # noqa: PLC0415  (half a second, and not everybody has it)
 
     with mpl.rc_context(_STYLE):

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from opilio.errors import install_command
 from opilio.lab.experiments import plots
 from opilio.lab.experiments.results import ExperimentFacts
 from opilio.lab.experiments.scores import MEASURES, column_parts
@@ -194,7 +195,8 @@ def _how_to_read(facts: ExperimentFacts) -> str:
 
 def _section(summary: ExperimentSummary, web: str, task: str, picture: bytes | None) -> str:
     if picture is None:
-        figure = "<p class=missing>No figures: matplotlib is not installed (pip install 'opilio[evaluate]').</p>"
+        command = escape(install_command("evaluate"), quote=False)
+        figure = f"<p class=missing>No figures: matplotlib is not installed ({command}).</p>"
     else:
         source = "data:image/svg+xml;base64," + base64.b64encode(picture).decode()
         text = escape(plots.caption(summary, web, task))

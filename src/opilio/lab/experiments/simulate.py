@@ -272,7 +272,10 @@ class Simulation:
             number = self._trace.by_oid.get(url.oid, -1)
             _, document = self.answers.page(number)
             if document is None:
-                strategy.settle(url.oid, 0.0 if outcome.kind is OutcomeKind.FAILED else None)
+                if outcome.is_dead:
+                    strategy.settle_dead(url.oid)
+                else:
+                    strategy.settle(url.oid, 0.0 if outcome.kind is OutcomeKind.FAILED else None)
                 continue
             judgement = absorber.judgement_of(url, judge(number)) or Judgement()
             strategy.settle(url.oid, None if outcome is Outcome.NOINDEX else judgement.relevance)

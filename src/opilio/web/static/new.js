@@ -76,6 +76,11 @@ function list(title, those) {
   checked.append(places);
 }
 
+function settings() {
+  const lines = wish.elements.settings.value.split("\n").map((line) => line.trim());
+  return lines.filter(Boolean);
+}
+
 document.getElementById("check").addEventListener("click", async (event) => {
   const button = event.target;
   button.disabled = true;
@@ -83,10 +88,13 @@ document.getElementById("check").addEventListener("click", async (event) => {
   element("p", "Looking at each bookmark ...", checked);
   try {
     const chosen = [...folders.querySelectorAll("input:checked")].map((box) => box.value);
-    const answer = await call("POST", "/api/bookmarks/check", { bookmarks: await bookmarks.files[0].text(), folders: chosen });
+    const answer = await call("POST", "/api/bookmarks/check", { bookmarks: await bookmarks.files[0].text(), folders: chosen, settings: settings() });
     checked.replaceChildren();
     const languages = Object.entries(answer.languages).map(([code, count]) => `${code} ${count}`).join(", ");
     element("p", answer.said + (answer.unchecked ? `, ${answer.unchecked} not checked for lack of time` : "") + (languages ? `. Languages: ${languages}.` : "."), checked);
+    if (answer.checked && answer.dead.length === answer.checked) {
+      element("p", "None answered. Is this machine connected? If it needs a proxy, name it under More settings: fetch.proxy=...", checked).className = "bad";
+    }
     list("Dead; the crawl passes over them:", answer.dead);
     list("Could not be read now:", answer.trouble);
   } catch (error) {
@@ -97,4 +105,6 @@ document.getElementById("check").addEventListener("click", async (event) => {
   }
 });
 
+const given = document.querySelector(`input[name=way][value="${CSS.escape(location.hash.slice(1))}"]`);
+if (given) given.checked = true;
 choose();

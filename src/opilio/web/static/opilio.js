@@ -17,13 +17,17 @@ function say(text, isBad = false) {
   place.hidden = !text;
 }
 
+function sentence(text) {
+  return text && text[0].toUpperCase() + text.slice(1) + (/[.!?…]$/.test(text) ? "" : ".");
+}
+
 async function call(method, path, body) {
   const headers = { "Content-Type": "application/json", "X-Opilio-Csrf": csrf };
   const options = { method, headers, credentials: "same-origin" };
   if (body !== undefined && method !== "GET") options.body = JSON.stringify(body);
   const response = await fetch(path, options);
   const answer = await response.json();
-  if (!response.ok) throw new Error(answer.error + (answer.hint ? " " + answer.hint : ""));
+  if (!response.ok) throw new Error([answer.error, answer.hint].filter(Boolean).map(sentence).join(" "));
   return answer;
 }
 

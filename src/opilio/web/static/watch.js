@@ -52,6 +52,7 @@
       form.hidden = !form.dataset.when.split(" ").includes(state);
     }
     const changed = status.running !== isRunning;
+    if (changed && !status.running && /the crawl runs$/.test(document.getElementById("said").textContent)) say("");
     isRunning = status.running;
     if (changed || status.pages !== pages) {
       pages = status.pages;
@@ -93,6 +94,7 @@
     const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
     for (const old of place.querySelectorAll("[data-part]")) {
       if (old.contains(document.activeElement) && document.activeElement !== document.body) continue;
+      if (old.querySelector("form[aria-busy]")) continue; // its answer would be shown in a form that is gone
       if (!atOnce && old.matches(":hover") && old.querySelector("button")) continue; // a click must not lock another host
       const now = fresh.querySelector(`[data-part="${old.dataset.part}"]`);
       if (now) old.replaceWith(document.adoptNode(now));
@@ -110,8 +112,8 @@
     isBusy = true;
     const began = Date.now();
     try {
-      draw(await call("GET", `${api}/series`));
       await renew(atOnce);
+      draw(await call("GET", `${api}/series`));
     } catch (error) {
       say(error.message, true);
     } finally {
