@@ -193,7 +193,7 @@ def score(collection: Collection, web: LocalWeb, topics: list[str]) -> Score:
 
 
 def _truth(collection: Collection, web: LocalWeb, topics: list[str]) -> str:
-    """The score in words, beside what a crawl that does not choose would get."""
+    """The score in words, and what a crawl that does not choose would get."""
     found = score(collection, web, topics)
     there_are = sum(page.topic in topics for page in web.pages.values())
     return (

@@ -46,7 +46,7 @@ MARKER = ".opilio-export"
 
 @dataclass(frozen=True)
 class Options:
-    """What the user wants of an export, beside its format."""
+    """What the user wants of an export besides its format."""
 
     columns: Sequence[str] = ()
     where: str | None = None

@@ -66,7 +66,7 @@ def propose_mark(hierarchy: Hierarchy, around: Mapping[int, Mapping[int, int]]) 
 
 @dataclass(frozen=True)
 class CrawlState:
-    """What decides which remedies make sense, beside the counts."""
+    """What decides which remedies make sense, besides the counts."""
 
     can_answer: bool = False
     """Whether there are questions to the user, or can be some."""

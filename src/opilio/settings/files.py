@@ -112,7 +112,7 @@ def _by_name(settings: Settings) -> dict[str, Any]:
 def override(settings: Settings, changes: Mapping[str, Any], where: str = "command line") -> Settings:
     """`settings` with some of them changed, by dotted name: {"limits.max_pages": 100}.
 
-    Another system brings its own values; what the user has set beside the former system stays.
+    Another system brings its own values; what the user has set in addition to the former system stays.
     """
     changes, own = current_names(changes), own_settings(settings)
     system = changes.get("run.system", settings.run.system)

@@ -246,7 +246,7 @@ class RenderSettings:
     # What a page may request from other registered domains than its own: `script`, `stylesheet`, `fetch` (what scripts
     # request). Pictures, fonts, media and frames are never requested.
     third_party: tuple[str, ...] = THIRD_PARTY
-    # Requests that rendering one page may take, beside that of the page; further ones are refused. Scripts and
+    # Requests that rendering one page may take besides that of the page; further ones are refused. Scripts and
     # stylesheets that the worker has from an earlier page do not count.
     max_requests: int = 40
     # When these requests have brought this many bytes, further ones are refused. One response may have as many.

@@ -34,7 +34,7 @@ JUDGED, ON_TOPIC, DAMAGE, REVISITS, ROBOTS, NO_ADDRESS, TOO_LARGE, LOST, NOINDEX
     "judged", "on topic", "damaged places", "revisit records", "robots.txt files", "records of no web address",
     "too large", "lost", "noindex",
 )  # fmt: skip
-"""What is counted, beside the outcomes of responses that are no pages."""
+"""What is counted, besides the outcomes of responses that are no pages."""
 
 
 ROBOTS_PATH = "/robots.txt"

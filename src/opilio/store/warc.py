@@ -89,7 +89,7 @@ class _Seen(NamedTuple):
 
 
 class RecordNote(NamedTuple):
-    """What a record says of its response beside the bytes."""
+    """What a record says of its response besides the bytes."""
 
     truncated: str = ""
     """Why only the beginning of the response is there, as WARC-Truncated says it: length, time, disconnect, ..."""
