@@ -257,9 +257,7 @@ class Chaos:
     def bring_down_proxied(self, name: str) -> None:
         """The same while the crawl depends on it."""
         if not self.is_proxied:
-            self.end(signal.SIGINT)
-            self.check()
-            self.start(proxied=True)
+            self.interrupt(proxied=True)
             self.watch(self.draw.uniform(*OUTAGE_S))
         self.bring_down(name)
 
@@ -275,11 +273,11 @@ class Chaos:
         assert nginx is not None
         nginx.signal(signal.SIGHUP)
 
-    def interrupt(self) -> None:
+    def interrupt(self, *, proxied: bool | None = None) -> None:
         """Ctrl-C, and the same command again."""
         self.end(signal.SIGINT)
         self.check()
-        self.start()
+        self.start(proxied=proxied)
 
     def attack(self) -> None:
         """Nonsense, sent to a portal that shows the collection while it is crawled."""
