@@ -329,3 +329,39 @@ def test_lost_workers_are_no_fault_of_the_host(make_collection: MakeCollection, 
     assert status.pages == 10
     assert status.bad_hosts == 0
     assert status.counters["sitemap urls"] > 0
+
+
+class TroubledWorkers(InlineWorkers):
+    """Answers the first two requests for every sitemap with a passing failure."""
+
+    def __init__(self, setup: WorkerSetup) -> None:
+        super().__init__(setup)
+        self.failed: Counter[str] = Counter()
+
+    def submit(self, leases: Sequence[Lease]) -> None:
+        failed = [lease for lease in leases if lease.kind is LeaseKind.SITEMAP and self.failed[lease.url] < 2]
+        self.failed.update(lease.url for lease in failed)
+        self._inbox.put([
+            Visit(lease, Fetch((Outcome.BROKEN, Outcome.SERVER_ERROR)[self.failed[lease.url] - 1], started_s=time.time()))
+            for lease in failed
+        ])  # fmt: skip
+        super().submit([lease for lease in leases if lease not in failed])
+
+
+@pytest.mark.parametrize(("tries", "is_read"), [(3, True), (2, False)])
+def test_a_sitemap_is_tried_again(
+    make_collection: MakeCollection, small_server: LocalServer, tries: int, is_read: bool
+) -> None:
+    """A sitemap whose request fails in a way that may pass is requested again, as often as a page would be."""
+    host = next(url for url in small_server.web.files if url.endswith("sitemap.xml")).split("/")[2]
+    collection = make_collection(
+        [f"http://{host}/"],
+        robots__sitemaps=True,
+        scope__only_domains=[host],
+        fetch__backoff_s=0.01,
+        fetch__max_tries=tries,
+    )
+    status = collection.crawl(workers=TroubledWorkers)
+    visits = collection.sql("SELECT count(*) FROM visits WHERE kind = 'sitemap' GROUP BY oid").rows
+    assert [count for (count,) in visits] == [tries]
+    assert (status.counters.get("sitemap urls", 0) > 0) is is_read

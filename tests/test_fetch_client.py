@@ -140,6 +140,29 @@ def test_connections_are_kept(server: WebServer) -> None:
     assert server.connections == before + 1
 
 
+@pytest.mark.parametrize("how", ["closed", "reset"])
+def test_a_request_is_sent_once(how: str) -> None:
+    """libcurl sends a request again at once when a connection used before is closed without an answer: not here.
+
+    The host may have had it, and its delay has not passed.
+    """
+
+    async def drop(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if how == "reset":
+            reset(writer)
+
+    async def run() -> None:
+        client = Client(to_server(server.address))
+        for path, expected in [("/", Outcome.OK), ("/drop", Outcome.BROKEN), ("/", Outcome.OK)]:
+            response = await client.fetch(Lease(1, f"http://a.test{path}"))
+            assert response.fetch.outcome is expected, response.fetch.detail
+        await client.aclose()
+
+    with WebServer({"/": html(), "/drop": drop}) as server:
+        asyncio.run(run())
+    assert server.paths() == ["/", "/drop", "/"]
+
+
 @pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])
 def test_300_at_once(server: WebServer, runner: object) -> None:
     """300 requests at once to 100 hosts, good and bad mixed, each get their own answer, in both event loops."""

@@ -1,16 +1,18 @@
 """Child processes: started, spoken to and ended in one way."""
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from opilio.errors import InputError, OpilioError
-from opilio.process import NICENESS, Channel, call, end_with_parent, prepare, start
+from opilio.process import NICENESS, Channel, call, end_with_parent, prepare, share_one_heap, start
 
 HERE = "test_process"
 pytestmark = pytest.mark.usefixtures("cold_processes")
@@ -172,3 +174,41 @@ def test_the_package_is_light() -> None:
     )
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"
+
+
+def new_heaps(folder: str, shared: bool) -> int:
+    """How many heaps four threads have made that allocate at once."""
+    if shared:
+        share_one_heap()
+    barrier = threading.Barrier(4)
+
+    def allocate() -> None:
+        barrier.wait()
+        held = [bytes(2000) for _ in range(20_000)]
+        barrier.wait()
+        held.clear()
+
+    before = count_heaps(folder)
+    threads = [threading.Thread(target=allocate) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return count_heaps(folder) - before
+
+
+def count_heaps(folder: str) -> int:
+    """How many heaps glibc says it has."""
+    library, path = ctypes.CDLL(None), Path(folder) / "heaps.xml"
+    library.fopen.restype = ctypes.c_void_p
+    file = ctypes.c_void_p(library.fopen(bytes(path), b"w"))
+    library.malloc_info(0, file)
+    library.fclose(file)
+    return path.read_text().count("<heap ")
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_info"), reason="another C library than glibc")
+def test_threads_share_one_heap(tmp_path: Path) -> None:
+    """Threads allocate from the heap of the process, whose free memory all of them can use."""
+    assert call(new_heaps, str(tmp_path), False) > 0
+    assert call(new_heaps, str(tmp_path), True) == 0

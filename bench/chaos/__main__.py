@@ -13,7 +13,7 @@ from pathlib import Path
 
 import bench.chaos
 from bench.chaos.faults import Chaos, misbehaving
-from bench.chaos.figures import WANTED_NONE, Sampler
+from bench.chaos.figures import WANTED_NONE, WARM_UP_S, WITHIN_RUNS, Sampler
 from bench.chaos.network import Network
 from bench.chaos.servers import RealServers
 from opilio.lab.local_web import LocalServer
@@ -21,9 +21,9 @@ from opilio.lab.local_web import LocalServer
 FAULT_S = (4.0, 12.0)
 """Between two faults."""
 STEADY_S = 600.0
-"""A longer run has a steady second half."""
-STEADY_RUN_S = 480.0
-"""In which a run of the crawl lasts at least so long."""
+"""A longer run has a steady second half, in which nothing ends the crawl's process."""
+WARM_UP_SHARE = 1 / 3
+"""Of the steady half: growth is measured after it."""
 FILES = 60
 """Pages that nginx serves itself."""
 
@@ -50,7 +50,7 @@ def run(options: argparse.Namespace, folder: Path) -> dict[str, object]:
     return {
         "minutes": options.minutes, "python": platform.python_version(), "seed": options.seed,
         "servers": servers.names(), "left_out": servers.left_out, "requests": requests,
-        "faults": sum(by_fault.values()), "by_fault": by_fault, **figures, **growth(sampler),
+        "faults": sum(by_fault.values()), "by_fault": by_fault, **figures, **growth(sampler, seconds),
     }  # fmt: skip
 
 
@@ -62,9 +62,12 @@ def crawl(chaos: Chaos, seconds: float) -> Sampler:
     ends_s = time.monotonic() + seconds
     try:
         chaos.watch(5.0)
+        is_steady = False
         while (left_s := ends_s - time.monotonic()) > 0:
-            is_steady = seconds > STEADY_S and left_s < seconds / 2
-            faults = chaos.faults(may_end=not is_steady or time.time() - chaos.began_s[-1] > STEADY_RUN_S)
+            if seconds > STEADY_S and left_s < seconds / 2 and not is_steady:
+                is_steady = True
+                chaos.interrupt(proxied=True)
+            faults = chaos.faults(may_end=not is_steady)
             # Each once before any twice, so that a short run has them all.
             fewest = min(chaos.figures.faults[name] for name in faults)
             name = chaos.draw.choice([name for name in faults if chaos.figures.faults[name] == fewest])
@@ -81,15 +84,16 @@ def crawl(chaos: Chaos, seconds: float) -> Sampler:
     return sampler
 
 
-def growth(sampler: Sampler) -> dict[str, object]:
+def growth(sampler: Sampler, seconds: float) -> dict[str, object]:
     """What was taken, and how fast that grew."""
     samples = sampler.samples
     if not samples:
         return {}
     peaks = {"peak_mb": round(max(s.memory_mb for s in samples)), "peak_files": max(s.files for s in samples)}
+    warm_up_s = max(WARM_UP_S, seconds / 2 * WARM_UP_SHARE if seconds > STEADY_S else 0.0)
     slopes = {
-        f"{what}_per_hour": round(sampler.growth(what, within_runs=what in ("memory_mb", "files")), 1)
-        for what in ("memory_mb", "files", "database_mb", "warc_mb", "disk_mb")
+        f"{what}_per_hour": round(sampler.growth(what, warm_up_s if what in WITHIN_RUNS else None), 1)
+        for what in (*WITHIN_RUNS, "database_mb", "warc_mb", "disk_mb")
     }
     return {**peaks, "disk_mb": round(samples[-1].disk_mb), **slopes}
 

@@ -51,11 +51,17 @@ class Sample(NamedTuple):
     run: int
     """Of the crawl."""
     memory_mb: float
+    """Of all processes together."""
+    engine_mb: float
     files: int
     """Open in the engine."""
     database_mb: float
     warc_mb: float
     disk_mb: float
+
+
+WITHIN_RUNS = ("memory_mb", "engine_mb", "files")
+"""What begins anew with each run of the crawl."""
 
 
 class Sampler(threading.Thread):
@@ -79,7 +85,8 @@ class Sampler(threading.Thread):
 
     def _measure(self) -> Sample:
         run, engine = self._run_number(), self._pid()
-        memory = sum(_memory_mb(pid) for pid in (engine, *descendants(engine)))
+        engine_mb = _memory_mb(engine)
+        memory_mb = engine_mb + sum(_memory_mb(pid) for pid in descendants(engine))
         files = sum(1 for _ in Path(f"/proc/{engine}/fd").iterdir())
         sizes: Counter[str] = Counter()
         for path in self._folder.rglob("*"):
@@ -87,19 +94,22 @@ class Sampler(threading.Thread):
                 kind = "database" if ".duckdb" in path.name else "warc" if ".warc" in path.name else "other"
                 sizes[kind] += path.stat().st_size
         disk = (sizes["database"] / 1e6, sizes["warc"] / 1e6, sizes.total() / 1e6)
-        return Sample(time.monotonic(), run, memory, files, *disk)
+        return Sample(time.monotonic(), run, memory_mb, engine_mb, files, *disk)
 
-    def growth(self, what: str, *, within_runs: bool = False) -> float:
-        """Of one figure, an hour, over the second half: the slope of a line, with a start of its own for each run."""
+    def growth(self, what: str, warm_up_s: float | None = None) -> float:
+        """Of one figure, an hour, over the second half: the slope of a line.
+
+        With a warm-up: within runs, each a line with a start of its own, without so many seconds at its beginning.
+        """
         samples = self.samples[len(self.samples) // 2 :]
-        if within_runs:
+        if warm_up_s is not None:
             began_s: dict[int, float] = {}
             for sample in self.samples:
                 began_s.setdefault(sample.run, sample.at_s)
-            samples = [sample for sample in samples if sample.at_s - began_s[sample.run] >= WARM_UP_S]
+            samples = [sample for sample in samples if sample.at_s - began_s[sample.run] >= warm_up_s]
         groups: dict[int, list[Sample]] = {}
         for sample in samples:
-            groups.setdefault(sample.run if within_runs else 0, []).append(sample)
+            groups.setdefault(0 if warm_up_s is None else sample.run, []).append(sample)
         above = below = 0.0
         for group in groups.values():
             seconds = np.array([sample.at_s for sample in group])

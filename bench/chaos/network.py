@@ -15,16 +15,28 @@ from dataclasses import dataclass
 BUFFER = 2**16
 CUT_SHARE = 0.02
 """Of the connections: cut after some bytes while the network is bad."""
-_HOST = re.compile(rb"^host: ([^\r:]+)", re.IGNORECASE | re.MULTILINE)
+_REQUEST = re.compile(rb"\w+ (\S+) .*?^host: ([^\r:]+)", re.IGNORECASE | re.MULTILINE | re.DOTALL)
 
 
 @dataclass
 class SeenRequest:
-    """A request that passed, as far as the network can tell when it ended: with the last byte that came back."""
+    """A request that passed. As far as the network can tell, it ended with the last byte that came back, or, when none
+    did, with its connection, if that was not closed by the crawl."""
 
     host: str
+    target: str
+    """What it asks for: a path, or a URL if it is sent to a proxy."""
     started_s: float
     ended_s: float
+    is_answered: bool = False
+
+
+async def _read(reader: asyncio.StreamReader) -> bytes:
+    """The next bytes; none when the connection has ended, however it did."""
+    try:
+        return await reader.read(BUFFER)
+    except OSError:
+        return b""
 
 
 class Network:
@@ -87,7 +99,7 @@ class Network:
             seen: list[SeenRequest] = []
             await asyncio.gather(
                 self._copy(reader, far_writer, -1, lambda data: self._note_request(seen, data)),
-                self._copy(far_reader, writer, left, lambda _: self._note_answer(seen)),
+                self._copy(far_reader, writer, left, lambda data: self._note_answer(seen, reader, data)),
             )
         finally:
             self._open -= {writer, far_writer}
@@ -95,19 +107,22 @@ class Network:
             far_writer.transport.abort()
 
     def _note_request(self, seen: list[SeenRequest], data: bytes) -> None:
-        if found := _HOST.search(data):
-            seen.append(SeenRequest(found[1].decode("latin-1").lower(), time.time(), time.time()))
+        if found := _REQUEST.match(data):
+            target, host = (part.decode("latin-1") for part in found.groups())
+            seen.append(SeenRequest(host.lower(), target, time.time(), time.time()))
             self.requests.append(seen[-1])
 
-    def _note_answer(self, seen: list[SeenRequest]) -> None:
-        if seen:
-            seen[-1].ended_s = time.time()
+    @staticmethod
+    def _note_answer(seen: list[SeenRequest], reader: asyncio.StreamReader, data: bytes) -> None:
+        """Bytes came back, or the end of the connection; what comes when the crawl has gone does not count."""
+        if seen and not reader.at_eof() and (data or not seen[-1].is_answered):
+            seen[-1].ended_s, seen[-1].is_answered = time.time(), bool(data)
 
     async def _copy(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, left: int, note: Callable[[bytes], None]
     ) -> None:
         with contextlib.suppress(OSError):
-            while data := await reader.read(BUFFER):
+            while data := await _read(reader):
                 note(data)
                 await self._is_flowing.wait()
                 if 0 <= left < len(data):
@@ -116,6 +131,7 @@ class Network:
                 left -= len(data) if left >= 0 else 0
                 writer.write(data)
                 await writer.drain()
+            note(b"")
             if writer.can_write_eof():
                 writer.write_eof()
 

@@ -20,7 +20,7 @@ from click.shell_completion import CompletionItem
 from opilio import __version__
 from opilio.cli.log import LogFormat, choose_format, log_event, logs_json, tell
 from opilio.errors import CollectionError, InputError, OpilioError, QueryError, SettingsError
-from opilio.process import INTERRUPTED, exit_at_once, use_one_thread
+from opilio.process import INTERRUPTED, exit_at_once, share_one_heap, use_one_thread
 
 
 class CommandEntry(NamedTuple):
@@ -206,6 +206,7 @@ def cli() -> None:
 def main() -> None:
     """Entry point of the command `opilio`."""
     use_one_thread()
+    share_one_heap()  # before there are threads, which would keep the heaps that they have
     choose_format(LogFormat.TEXT)  # until an option says otherwise
     warnings.showwarning = _show_warning
     try:

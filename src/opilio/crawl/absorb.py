@@ -341,8 +341,8 @@ class FirstContact:
         """The oids of those that an index of sitemaps names. An index must not name another one (sitemaps.org)."""
         self._rights_files = 0
         """Files of rights that were planned so far."""
-        self._lost: Counter[str] = Counter()
-        """How often a visit to robots.txt or another such file was lost, by its URL."""
+        self._tries: Counter[str] = Counter()
+        """Visits to robots.txt that were lost, and to other such files that failed, by URL."""
 
     def absorb_host(self, visit: Visit, now_s: float) -> None:
         """Take in what an origin says about itself. Unless it says something, it is contacted again until it is bad."""
@@ -369,12 +369,10 @@ class FirstContact:
 
     def absorb_sitemap(self, visit: Visit, now_s: float) -> None:
         """Offer the URLs of a sitemap, or request the sitemaps that it names."""
-        self._frontier.ended(visit.lease, visit.fetch.outcome, now_s, visit.fetch.retry_after_s)
-        self._ledger.recorder.add_visit(self._ledger.batch, visit.lease, visit.fetch)
-        counters = self._ledger.counters
-        if self._was_lost(visit):
+        if self._retries_file(visit, now_s):
             self._frontier.origin(visit.lease.url).pending_files.append(visit.lease)
             return
+        counters = self._ledger.counters
         counters.add("sitemaps read")
         if visit.sitemap_is_index:
             if visit.lease.oid in self._from_index:
@@ -401,10 +399,8 @@ class FirstContact:
 
     def absorb_rights(self, visit: Visit, now_s: float) -> None:
         """Take in a file in which an origin reserves rights."""
-        self._frontier.ended(visit.lease, visit.fetch.outcome, now_s, visit.fetch.retry_after_s)
-        self._ledger.recorder.add_visit(self._ledger.batch, visit.lease, visit.fetch)
         origin = self._frontier.origin(visit.lease.url)
-        if self._was_lost(visit):
+        if self._retries_file(visit, now_s):
             origin.pending_files.appendleft(visit.lease)
         elif visit.fetch.outcome is Outcome.OK and isinstance(origin.rights, SiteRights):
             origin.rights.read(path_of(visit.lease.url), visit.rights_file)
@@ -413,8 +409,20 @@ class FirstContact:
         """Whether a visit was lost with its worker and is made again: not for ever, for it may have been the cause."""
         if visit.fetch.outcome is not Outcome.WORKER_LOST:
             return False
-        self._lost[visit.lease.url] += 1
-        return self._lost[visit.lease.url] <= MAX_LOST
+        self._tries[visit.lease.url] += 1
+        return self._tries[visit.lease.url] <= MAX_LOST
+
+    def _retries_file(self, visit: Visit, now_s: float) -> bool:
+        """End the lease of a file that is not robots.txt; whether it failed in a way that may pass, and is retried."""
+        fetch, fetching = visit.fetch, self._settings.fetch
+        self._ledger.recorder.add_visit(self._ledger.batch, visit.lease, fetch)
+        is_retried = self._was_lost(visit)
+        if fetch.outcome.may_retry and not fetch.outcome.is_lost:
+            self._tries[visit.lease.url] += 1
+            is_retried = self._tries[visit.lease.url] < fetching.max_tries
+        wait_s = max(fetch.retry_after_s, fetching.backoff_s) if is_retried else fetch.retry_after_s
+        self._frontier.ended(visit.lease, fetch.outcome, now_s, wait_s)
+        return is_retried
 
     def _plan_sitemaps(self, domain_name: str, urls: list[str], *, from_index: bool = False) -> None:
         if not self._settings.robots.sitemaps:

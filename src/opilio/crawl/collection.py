@@ -64,7 +64,7 @@ from opilio.learn import training_data
 from opilio.learn.labeller import check_labeller
 from opilio.learn.training_state import KEYWORDS
 from opilio.model import host_of, registered_domain
-from opilio.process import collect_rarely
+from opilio.process import collect_rarely, share_one_heap
 from opilio.render import check_browser
 from opilio.settings import FILE_NAME, Settings, load, override, to_toml
 from opilio.settings.files import changing, without_secrets, write_settings
@@ -288,6 +288,7 @@ class Collection:
         the user: it is called with each as `questions` returns it, and returns True, False or None. Ctrl-C ends the
         crawl cleanly; a second Ctrl-C ends it at once.
         """
+        share_one_heap()
         if settings:
             self.change_settings(settings)
         _check_names(self.settings, self.folder)  # the file may have been edited by hand

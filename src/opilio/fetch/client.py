@@ -26,6 +26,7 @@ from opilio.settings import FetchSettings, Settings
 MAX_IDLE_CONNECTIONS = 1024
 MAX_ADDRESSES_TRIED = 3
 _UNCHECKED = "; the proxy is not given a name whose address is unknown here (fetch.proxy_resolves_names)"
+_CLOSED = (Outcome.BROKEN, "the server closed the connection before it answered")
 _SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl does not name
 
 
@@ -44,6 +45,9 @@ class Handle:
         self.transfer = Transfer(BodyLimits())
         self.started_s = 0.0
         self.stalled = False
+        self.sends = 0
+        """How often libcurl has come to send the request. When a connection that was used before turns out to be
+        closed, libcurl sends it again at once, on its own; the host may have had it, so we do not let it."""
         self._pinned = ""
         self._headers: list[str] = []
         self._proxy = fetching.proxy
@@ -52,12 +56,14 @@ class Handle:
         self.curl.setopt(pycurl.HEADERFUNCTION, self._on_header)
         self.curl.setopt(pycurl.WRITEFUNCTION, self._on_body)
         self.curl.setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
+        self.curl.setopt(pycurl.PREREQFUNCTION, self._on_request)
 
     def prepare(self, url: str, endpoint: Endpoint | None, headers: list[str], limits: BodyLimits) -> None:
         """Set up one transfer that can only connect to `endpoint`; None: to the proxy."""
         curl = self.curl
         self.transfer = Transfer(limits)
         self.stalled = False
+        self.sends = 0
         curl.setopt(pycurl.URL, url)
         if headers != self._headers:
             curl.setopt(pycurl.HTTPHEADER, [header.encode("latin-1", "replace") for header in headers])
@@ -97,6 +103,11 @@ class Handle:
 
     def _on_body(self, data: bytes) -> int | None:
         return self.transfer.on_body(data)
+
+    def _on_request(self, *_: object) -> int:
+        """A connection is there, and the request is about to be sent."""
+        self.sends += 1
+        return int(pycurl.PREREQFUNC_OK if self.sends == 1 else pycurl.PREREQFUNC_ABORT)
 
     def _open_socket(self, purpose: int, address: Any) -> Any:
         """The last check before a connection: only the pinned address passes."""
@@ -244,6 +255,8 @@ class Client:
         try:
             await self._multi.add_handle(handle.curl)
         except pycurl.error as error:
+            if handle.sends > 1 and not handle.transfer.lines:
+                return _CLOSED
             code, message = error.args[0], str(error.args[1]) if len(error.args) > 1 else ""
             return outcome_of_error(code, message, handle.sent_s > 0)
         except asyncio.CancelledError:

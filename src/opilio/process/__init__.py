@@ -20,8 +20,8 @@ No child outlives its parent. When the parent ends, even by kill -9, the channel
 end of the stream and returns. A child that may be in the middle of long work then calls `end_with_parent`.
 
 `interpreter.py` has what every process of ours sets first: names that are imported when they are first used, so that
-processes start quickly; one thread of linear algebra; a garbage collector that runs rarely. Nothing in this package
-imports anything large.
+processes start quickly; one thread of linear algebra; a garbage collector that runs rarely; one heap for
+all threads. Nothing in this package imports anything large.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from opilio.process.interpreter import (
     exit_at_once,
     let_interrupt_exit,
     loader,
+    share_one_heap,
     use_one_thread,
 )
 
@@ -56,6 +57,7 @@ __all__ = [
     "loader",
     "prepare",
     "read_message",
+    "share_one_heap",
     "start",
     "use_one_thread",
 ]
