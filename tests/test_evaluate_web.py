@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from evaluate_webs import make_web, page, redirect, town
 from opilio.analyze import Analyzer
 from opilio.errors import InputError
-from opilio.lab.experiments import Analysed, analyse, analysed
+from opilio.lab.experiments import Analysed, analyse, analysed, simulate
+from opilio.lab.experiments.simulate import Answers
 from opilio.lab.webs import RecordedWeb
 from opilio.lab.webs.recording import RecordedAnswer, recording
 from opilio.settings import Settings, override
@@ -185,6 +186,27 @@ def test_analysis_is_the_analyzers(tmp_path: Path) -> None:
     assert (result.targets == -1).any()
     assert result.documents[-1] == result.documents[len(web) - 1]
     assert result.documents[1:3] == [result.documents[1], result.documents[2]]
+
+
+def test_memory_does_not_grow_with_the_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Documents and the words of their links are kept up to a size, then made again: the same as before."""
+    web = make_web(tmp_path / "web", town())
+    result = analyse(web, Settings())
+    pages = np.flatnonzero(result.readable).tolist()
+    assert pages == [n for n, document in enumerate(result.documents) if document is not None]
+    kept = Answers(result)
+    wanted = [(result.documents[page], kept.document(page)) for page in pages]
+    assert result.documents[pages[0]] is wanted[0][0], "there is room"
+    monkeypatch.setattr(analysed, "KEPT_BYTES", 0)
+    monkeypatch.setattr(simulate, "KEPT_WORDS_BYTES", 0)
+    result = analyse(web, Settings())
+    answers = Answers(result)
+    first, words = result.documents[pages[0]], answers.document(pages[0])
+    assert [(result.documents[page], answers.document(page)) for page in pages] == wanted
+    again = answers.document(pages[0])
+    assert words is not None and words.link_words and again is not None
+    assert result.documents[pages[0]] is not first, "there was no room"
+    assert again.link_words is not words.link_words
 
 
 def test_processes_and_cache_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ class Replay:
         return [self._visit(lease) for lease in leases]
 
     def _visit(self, lease: Lease) -> Visit:
-        if lease.kind is LeaseKind.HOST:
+        if lease.kind is not LeaseKind.PAGE:
             return self._web.visit(lease)
         host, place = self._web.page_of(lease.url)
         fetch = self._web.fetch(host, place)

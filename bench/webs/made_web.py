@@ -138,6 +138,8 @@ class Made:
         if lease.kind is LeaseKind.HOST:
             fetch = Fetch(Outcome.CLIENT_ERROR, 404, "10.0.0.1", started_s=time.time())
             return Visit(lease, fetch, host=HostReport(404))
+        if lease.kind is not LeaseKind.PAGE:  # a sitemap, an icon, a page that should not exist: there is none
+            return Visit(lease, Fetch(Outcome.CLIENT_ERROR, 404, "10.0.0.1", started_s=time.time(), took_ms=120.0))
         host, place = self.page_of(lease.url)
         fetch = self.fetch(host, place)
         if fetch.outcome is not Outcome.OK:

@@ -123,7 +123,7 @@ def planned_web(
     max_pages: int,
 ) -> PlannedWeb:
     """The web as a crawl with these settings can walk through it; only the first `max_pages` pages count."""
-    readable = np.array([document is not None for document in analysed.documents], bool)
+    readable = analysed.readable
     robots = settings.robots
     links: list[Sequence[int]] = []
     for page, document in enumerate(analysed.documents):
@@ -155,9 +155,7 @@ def places_of(
     place.
     """
     places = {page: place for place, page in enumerate(plan)}
-    found = {
-        page: places.get(page, len(plan)) for page, document in enumerate(answers.documents) if document is not None
-    }
+    found = {page: places.get(page, len(plan)) for page in np.flatnonzero(analysed.readable).tolist()}
     known = set(starts)
     for page in plan:
         direct = analysed.links(page).tolist()

@@ -127,9 +127,11 @@ def _examples(analysed: Analysed, pages: tuple[int, ...], *, positive: bool) -> 
 
 def negatives_of(judge: JudgeChoice, analysed: Analysed, topic: TaskTopic, seed: int) -> tuple[int, ...]:
     """Pages that do not have the label, drawn by lot: the same for each seed set, strategy and machine."""
+    if not judge.negatives:
+        return ()
     about = {*topic.examples, *topic.targets}
     urls = analysed.web.urls
-    pages = [page for page, document in enumerate(analysed.documents) if document is not None and page not in about]
+    pages = [page for page in np.flatnonzero(analysed.readable).tolist() if page not in about]
     pages.sort(key=lambda page: hashlib.sha256(f"{seed}\0{topic.label}\0negative\0{urls[page]}".encode()).digest())
     return tuple(pages[: judge.negatives])
 

@@ -41,8 +41,8 @@ class LearningJudge:
         self._read = read
         self._examples: frozenset[int] = frozenset()
         self._known: dict[int, Judgement] = {}
-        self._fetched: dict[int, ClassifierInput] = {}
-        """The pages fetched, and readable, in their order."""
+        self._fetched: set[int] = set()
+        """The pages fetched, and readable: their numbers, because their texts would fill the memory."""
         self._frequencies: Counter[int] = Counter()
         self._passed = 0
         self._model = self._train(())
@@ -76,7 +76,7 @@ class LearningJudge:
         """Take in a page; whether there is a new model."""
         item = self._read(page)
         if item is not None and page not in self._fetched:
-            self._fetched[page] = item
+            self._fetched.add(page)
             self._frequencies.update(np.unique(item.stems[item.stems > 0]).tolist())
         if len(self._fetched) < LEARNED_AT_PAGES[self._passed]:
             return False
@@ -85,7 +85,8 @@ class LearningJudge:
         drawn = sorted(unknown, key=lambda page: hashlib.sha256(str(page).encode()).digest())[:MET_PAGES]
         if len(drawn) < MIN_MET:
             return False
-        self._model = self._train(tuple(Example(ABOVE_ROOT, self._fetched[page], positive=False) for page in drawn))
+        items = filter(None, map(self._read, drawn))
+        self._model = self._train(tuple(Example(ABOVE_ROOT, item, positive=False) for item in items))
         self._known.clear()
         return True
 

@@ -129,7 +129,7 @@ class TaskMaker:
         self._back = self.graph.backwards()
         self._popularity = pagerank(self.graph.within())
         self._hits: dict[tuple[str, ...], tuple[int, ...]] = {}
-        self._readable = np.array([document is not None for document in analysed.documents], bool)
+        self._readable = analysed.readable
         self._term_ids, self._pages_with = _document_frequencies(analysed, np.flatnonzero(self._readable))
 
     def labels(self, min_pages: int = 20, *, max_share: float = 0.5, development: bool | None = None) -> list[str]:
