@@ -4,8 +4,9 @@
     python -m bench.assistants /tmp/dist/opilio-*.whl
 
 It gets pipx into an empty home, installs the wheel with the extra `mcp` by it, and lets the SDK's client start
-`opilio mcp`, as an assistant's program does. The client starts a crawl (of the local web, so that no site is bothered), watches
-it, searches, and reads the best page. The last line is JSON: seconds by step, and the CPU time of the installation.
+`opilio mcp`, as an assistant's program does. The client starts a crawl (of the local web, so that no site is bothered),
+watches it, searches, and reads the best page. The last line is JSON: seconds by step, and the CPU time of the
+installation.
 """
 
 from __future__ import annotations
