@@ -23,6 +23,8 @@ from opilio.crawl.shipping import UrlStorage
 from opilio.errors import install_command, not_installed
 from opilio.features import encoder, word_vectors
 from opilio.lab.experiments import plots
+from opilio.render.installation import find_program
+from opilio.settings import Settings
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path(opilio.__file__).parent
@@ -155,6 +157,7 @@ MISSING: dict[str, Callable[[], Any]] = {
     "embeddings": word_vectors.find_installed,
     "encoder": lambda: encoder.find_encoder("installed"),
     "cluster": check_ray,
+    "render": lambda: find_program(Settings()),
     "evaluate": lambda: plots.draw(None, "", ""),  # type: ignore[arg-type]  # it fails before it looks
 }
 
@@ -184,15 +187,24 @@ def test_extras_are_those_of_the_project(monkeypatch: pytest.MonkeyPatch) -> Non
     ("left_by", "command"),
     [
         ("pyvenv.cfg", "pip install 'opilio[mcp]'"),
-        ("pipx_metadata.json", "pipx install --force 'opilio[mcp]'"),
-        ("uv-receipt.toml", "uv tool install 'opilio[mcp]'"),
+        ("pipx_metadata.json", "pipx runpip env install 'opilio[mcp]'"),
+        ("uv-receipt.toml", "uv pip install --python /somewhere/env/bin/python 'opilio[mcp]'"),
     ],
 )
 def test_the_command_is_that_of_the_installer(
     left_by: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """pip, pipx and uv each add an extra by another command; pipx and uv leave a file in the environments they make."""
-    (tmp_path / left_by).touch()
-    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    """pip, pipx and uv each add an extra, or another package, to an environment by another command; pipx and uv leave
+    a file in the environments they make. No command looks for Opilio in the package index, or drops other extras."""
+    (tmp_path / "env").mkdir()
+    (tmp_path / "env" / left_by).touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "env"))
+    monkeypatch.setattr(sys, "executable", "/somewhere/env/bin/python")
     assert install_command("mcp") == command
-    assert not_installed("mcp", "opilio mcp", "mcp").hint == command
+    assert not_installed("mcp", "`opilio mcp`", "mcp").hint == command
+    assert not_installed("pandas", "to_pandas").hint == command.replace("'opilio[mcp]'", "pandas")
+
+
+def test_commands_that_install_an_extra_are_written_in_one_place() -> None:
+    """So that all of them fit the program that installed Opilio."""
+    assert not [path for path in PACKAGE.rglob("*.py") if "pip install 'opilio[" in path.read_text()]

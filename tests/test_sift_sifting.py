@@ -7,7 +7,6 @@ import gzip
 import io
 import json
 import os
-import signal
 import subprocess
 import sys
 import zipfile
@@ -103,20 +102,23 @@ def test_pages_that_are_there_are_recognised(owls: Collection, tmp_path: Path) -
 
 
 def test_a_killed_sifting_goes_on_where_it_stopped(owls: Collection, tmp_path: Path) -> None:
-    """Killed with kill -9 some times, it ends with every page once, and judges no page that was committed again."""
+    """Killed with kill -9 some times, it ends with every page once, and judges no page that was committed again. Its
+    workers end by themselves, and print nothing."""
     pages = made_pages(1500, links=False)
     file = write_warc(tmp_path / "a.warc.gz", pages)
     kills = 0
     for _ in range(3):
         command = [sys.executable, sift_processes.__file__, str(owls.folder), str(file)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True) as process:
-            assert process.stdout is not None
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
+            assert process.stdout is not None and process.stderr is not None
             before = int(process.stdout.readline() or 0)
             for line in process.stdout:
                 if int(line) > before:
-                    os.killpg(process.pid, signal.SIGKILL)
+                    process.kill()
                     kills += 1
                     break
+            assert process.stderr.read() == "", "it ends when the last worker has ended"
     [(judged,)] = owls.sql("SELECT coalesce(sum(judged), 0) FROM archives").rows
     stored = len(urls(owls))
     assert kills
@@ -162,6 +164,7 @@ def test_all_kinds_of_archives(owls: Collection, tmp_path: Path) -> None:
         )
         response(writer, "http://a.example/picture", base64.b64decode("iVBORw0KGgo="), kind="image/png")
         response(writer, "urn:not-the-web", page)
+        response(writer, "http://a.example/noindex", page, ("X-Robots-Tag", "noindex"))
         response(writer, "http://a.example/robots.txt", b"User-agent: *", kind="text/plain")
     with gzip.open(folder / "deep" / "b.wet.gz", "wb") as file:
         writer = WARCWriter(file, gzip=False)
@@ -184,6 +187,7 @@ def test_all_kinds_of_archives(owls: Collection, tmp_path: Path) -> None:
     }  # fmt: skip
     assert report.judged == report.on_topic == 5
     assert report.stored + report.duplicates == 5
+    assert report.left_out["noindex"] == 1, "as in a crawl, such a page is neither judged nor stored"
     assert report.left_out["revisit records"] == 1
     assert report.left_out["records of no web address"] == 1
     assert report.left_out["robots.txt files"] == 1

@@ -151,6 +151,8 @@ def test_a_round_reports_what_changed_to_everybody(
     assert not feed.bozo
     titles = {entry.link.removeprefix(site.url): entry.title for entry in feed.entries}
     assert titles["/new"] == "/new <b>"
+    assert "/goes" not in titles, "it came and went within the 30 days of a feed"
+    assert paths(site, owls.changes("1h")) == {"new": ["/", "/changes", "/new", "/stays"], "changed": [], "gone": []}
     message = email.message_from_bytes(mail.read_bytes(), policy=email.policy.default)
     assert message["To"] == "me@example.org"
     assert message["Subject"] == "owls: 1 new, 1 changed, 1 gone"

@@ -53,21 +53,32 @@ def not_installed(package: str, user: str, extra: str = "", otherwise: str = "")
     `user` says what needs it; without an `extra` the package itself is installed. `otherwise`, a sentence, says what
     else can be done.
     """
-    command = install_command(extra) if extra else f"pip install {package}"
+    command = install_command(extra) if extra else _command(package)
     return SettingsError(
         f"{package} is not installed, which {user} needs", f"{command}. {otherwise}" if otherwise else command
     )
 
 
 def install_command(extra: str) -> str:
-    """The command that adds an extra to this installation, by the program that made it: pip, pipx or uv."""
-    import sys  # noqa: PLC0415  (errors are among the first modules that are loaded, before Ctrl-C is caught)
+    """The command that adds an extra to this installation, by the program that made it: pip, pipx or uv.
+
+    It installs into the environment that there is: `pipx install` and `uv tool install` would look for Opilio in the
+    package index, wherever it came from, and drop the extras that were installed before.
+    """
+    return _command(f"'opilio[{extra}]'")
+
+
+def _command(requirement: str) -> str:
+    import shlex  # noqa: PLC0415  (errors are among the first modules that are loaded, before Ctrl-C is caught)
+    import sys  # noqa: PLC0415
     from pathlib import Path  # noqa: PLC0415
 
-    named, place = f"'opilio[{extra}]'", Path(sys.prefix)
+    place = Path(sys.prefix)
     if (place / "pipx_metadata.json").exists():
-        return f"pipx install --force {named}"
-    return f"uv tool install {named}" if (place / "uv-receipt.toml").exists() else f"pip install {named}"
+        return f"pipx runpip {place.name} install {requirement}"
+    if (place / "uv-receipt.toml").exists():
+        return f"uv pip install --python {shlex.quote(sys.executable)} {requirement}"
+    return f"pip install {requirement}"
 
 
 def describe_error(error: BaseException) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from opilio.cli.portal import TOKEN_VARIABLE, listen
-from opilio.errors import InputError
+from opilio.errors import InputError, not_installed
 from opilio.settings import Settings, override, parse_assignment
 
 PORT = 8766
@@ -55,7 +55,7 @@ def mcp(
     opilio mcp ~/collections --http --port 8766
     """
     if importlib.util.find_spec("mcp") is None:
-        raise InputError("the SDK of the Model Context Protocol is not installed", "pip install 'opilio[mcp]'")
+        raise not_installed("mcp", "`opilio mcp`", "mcp")
     from opilio.assistants.desk import Desk  # noqa: PLC0415
     from opilio.assistants.limits import MINUTE_S, AssistantLimits  # noqa: PLC0415
     from opilio.assistants.server import serve_http, serve_stdio  # noqa: PLC0415

@@ -106,7 +106,7 @@ _SHORT = {
 @click.option(
     "--render", type=click.Choice(RENDER_MODES),
     help="Open pages in Chromium, so that scripts write their text: auto, those that are empty without JavaScript; "
-    "always; never (the default). Needs pip install 'opilio[render]'.",
+    "always; never (the default). Needs the extra `render`.",
 )  # fmt: skip
 @click.option("--workers", type=int, help="Worker processes. 0: all CPUs but one; -1: everything in one process.")
 @click.option(

@@ -160,7 +160,7 @@ def _show(folder: Path, report: SiftReport) -> None:
         if count:
             click.echo(f"  {count:,} {text}")
     if report.left_out:
-        click.echo("no pages: " + ", ".join(f"{name} {count:,}" for name, count in report.left_out.items()))
+        click.echo("left out: " + ", ".join(f"{name} {count:,}" for name, count in report.left_out.items()))
     if report.damaged:
         click.echo(f"damaged places: {report.damaged:,}")
     for problem in report.problems[:SHOWN_PROBLEMS]:

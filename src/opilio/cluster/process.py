@@ -84,7 +84,7 @@ async def serve(engine: Channel, address: str, workers: int, tell: TextIO) -> No
 
     bridge = Bridge(setup, workers, send, lambda text: print(f"opilio: {text}", file=tell, flush=True))
     problem = await bridge.start()
-    await _greet(writer, problem, "Opilio must be installed on every node: pip install 'opilio[cluster]'.")
+    await _greet(writer, problem, "Opilio must be installed on every node, with the extra `cluster`.")
     if problem:
         return
     beats = asyncio.create_task(_beat(send))

@@ -9,7 +9,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from opilio.errors import OpilioError
+from opilio.errors import OpilioError, not_installed
 from opilio.process import start
 from opilio.render.messages import BrowserSetup, encoder, greeting_decoder
 from opilio.settings import Settings
@@ -23,7 +23,7 @@ NO_SANDBOX = "--set render.sandbox=false"
 def find_program(settings: Settings) -> str:
     """The path of Chromium; an OpilioError when it, or what drives it, is missing."""
     if importlib.util.find_spec("playwright") is None:
-        raise OpilioError("rendering pages needs Playwright, which is not installed", "pip install 'opilio[render]'")
+        raise not_installed("playwright", "rendering", "render")
     chosen = settings.render.browser
     if chosen:
         if not os.access(chosen, os.X_OK) or Path(chosen).is_dir():

@@ -179,6 +179,7 @@ def work(channel: Channel) -> None:
     message = channel.receive()
     if message:
         sieve = Sieve(setup_decoder.decode(message))
-        while message := channel.receive():
-            channel.send(encoder.encode(sieve.carry_out(order_decoder.decode(message))))
+        with contextlib.suppress(ConnectionError):  # the parent was killed while we worked
+            while message := channel.receive():
+                channel.send(encoder.encode(sieve.carry_out(order_decoder.decode(message))))
     os._exit(0)

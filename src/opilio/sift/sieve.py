@@ -188,12 +188,14 @@ class Sieve:
         if document is None:
             counts[visit.fetch.outcome] += 1
             return None
+        if document.noindex and self._worker.settings.robots.obey_meta:
+            counts[NOINDEX] += 1
+            self._terms.update(document.new_terms)
+            return None
         counts[JUDGED] += 1
         is_relevant = visit.judgement is not None and visit.judgement.is_relevant
         counts[ON_TOPIC] += is_relevant
-        if document.noindex and self._worker.settings.robots.obey_meta:
-            counts[NOINDEX] += 1
-        elif is_relevant or self._keep_off_topic:
+        if is_relevant or self._keep_off_topic:
             return self._found(page, msgspec.structs.replace(visit, document=self._with_terms(document)), response)
         self._terms.update(document.new_terms)
         return None

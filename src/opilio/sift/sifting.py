@@ -69,7 +69,7 @@ class SiftReport:
     rejected: int = 0
     """Pages on topic that a filter of the collection rejects, such as a locked host."""
     left_out: dict[str, int] = field(default_factory=dict)
-    """Records that are no pages, by reason."""
+    """Records that are no pages, and pages that must not be stored, by reason."""
     problems: list[str] = field(default_factory=list)
     """Damage, with the archive and the place; the first of them."""
     damaged: int = 0

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, NamedTuple, cast
 
 import msgspec
 
-from opilio.errors import InputError, SettingsError
+from opilio.errors import InputError, SettingsError, not_installed
 from opilio.model import normalize
 from opilio.settings import MIB
 from opilio.sift.archives import GZIP_MAGIC
@@ -153,7 +153,7 @@ def _open_file(path: str) -> Any:
     try:
         import fsspec  # noqa: PLC0415  (an optional library)
     except ImportError:
-        raise SettingsError(f"{path}: needs fsspec, which is not installed", "pip install 'opilio[cluster]'") from None
+        raise not_installed("fsspec", f"sifting {path}", "cluster") from None
     try:
         return fsspec.open(path, "rb")
     except (ImportError, ValueError) as error:  # the library for this kind of storage is missing

@@ -130,7 +130,7 @@ def _note(page: Mapping[str, Any]) -> str:
     """What else there is to say of a page."""
     said = [_plain(page["topic"])] if page["topic"] else []
     if page["new_links"]:
-        said.append(f"{page['new_links']:,} new links")
+        said.append(f"{page['new_links']:,} new link{'s' if page['new_links'] > 1 else ''}")
     if page["outcome"]:
         said.append({"redirect": "it has moved"}.get(page["outcome"], page["outcome"]))
     return ", ".join(said)

@@ -1,8 +1,8 @@
 """What is new, changed and gone in a collection since a time, from its pages and the visits to them.
 
 New: the page was stored since then. Changed: it was known before, and a visit since then found another text. Gone: it
-was known before, and the latest visit found it moved, removed or closed. A page that could not be reached is none of
-these: it may be back tomorrow.
+was known before, and the latest visit found it moved, removed or closed. A page that came and went since then is none
+of these, and so is one that could not be reached: it may be back tomorrow.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CHANGES = f"""
         SELECT *, CASE
             WHEN state <> '{UrlState.WAITING}' AND outcome IN ({", ".join(f"'{one}'" for one in _GONE)})
                  AND epoch(lastvisited) > $since AND epoch(lastvisited) <= $until
-                 AND epoch(joined) <= $since THEN 'gone'
+                 THEN CASE WHEN epoch(joined) <= $since THEN 'gone' END
             WHEN epoch(joined) > $since AND epoch(joined) <= $until THEN 'new'
             WHEN changes > 0 AND epoch(visited) > $since AND epoch(visited) <= $until THEN 'changed'
         END AS kind,
