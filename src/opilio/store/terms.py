@@ -58,10 +58,10 @@ _COMPARED = """
            count(*) FILTER (oid IN (SELECT unnest($2::BIGINT[])))
     FROM terms WHERE oid IN (SELECT unnest($1::BIGINT[] || $2::BIGINT[])) GROUP BY tid ORDER BY tid
 """
-# The pages that write each term most often.
+# The pages that write each term most often. Ties are broken: what people see must be the same every time.
 _WRITERS = """
     WITH best AS (
-        SELECT tid, unnest(max_by(oid, freq, $2)) AS oid FROM terms
+        SELECT tid, unnest(max_by(oid, (freq, -oid), $2)) AS oid FROM terms
         WHERE tid IN (SELECT unnest($1::UINTEGER[])) GROUP BY tid
     )
     SELECT coalesce(p.title, '') || ' ' || left(p.text, $3), coalesce(p.language, '') FROM pages p
@@ -76,14 +76,14 @@ _NEIGHBOURS = f"""
         SELECT oid_src, oid_dst FROM links WHERE oid_src IN (SELECT unnest($1::BIGINT[]))
     ),
     report AS (
-        SELECT oid AS other, unnest(max_by(tid, freq, {SIGNIFICANT_STEMS})) AS tid
+        SELECT oid AS other, unnest(max_by(tid, (freq, tid), {SIGNIFICANT_STEMS})) AS tid
         FROM terms WHERE oid IN (SELECT other FROM near) GROUP BY oid
     )
     SELECT n.oid, list(t.tid) FROM near n JOIN report t USING (other) WHERE n.oid <> n.other GROUP BY n.oid
 """
 _PARENTS = f"""
     SELECT c.oid, t.tids FROM crawl c JOIN (
-        SELECT oid, max_by(tid, freq, {SIGNIFICANT_STEMS}) AS tids FROM terms
+        SELECT oid, max_by(tid, (freq, tid), {SIGNIFICANT_STEMS}) AS tids FROM terms
         WHERE oid IN (SELECT parent FROM crawl WHERE oid IN (SELECT unnest($1::BIGINT[]))) GROUP BY oid
     ) t ON t.oid = c.parent
     WHERE c.oid IN (SELECT unnest($1::BIGINT[]))
