@@ -161,7 +161,7 @@ def _spell_out(store: Store, explained: Sequence[tuple[dict[str, Any], str, str]
         features += [word for step in one["steps"] for word in step["missing"]]
         parts = [stem for feature in features if (found := _STEMS.fullmatch(feature)) for stem in found[2].split()]
         stems = {part: int(part[1:]) & 0xFFFFFFFF if part.startswith("#") else term_of(part) for part in parts}
-        own = spellings([(f"{one['title']}\n{text}", language)], set(stems.values()), vocabulary)
+        own = spellings([(f"{one['title']}\n{text}", language, set(stems.values()))], vocabulary)
         spelled.append((one, stems, own))
     others = whole_words(store, {term for _, stems, own in spelled for term in stems.values() if term not in own})
     for one, stems, own in spelled:
