@@ -55,6 +55,7 @@ def test_every_place_shows_the_same_figures(make_taught: MakeTaught, tmp_path: P
     census and the list of topics by commands, Python and REST, the portal, the published site, views and an export."""
     collection = make_taught(limits__max_pages=120, classify__calibrate=True, learn__mined_negatives=50)
     ended = collection.crawl()
+    assert ended.eta_s is None, "what has ended ends at no time to come"
     same_everywhere(collection, tmp_path / "first", ended)
     [[before]] = collection.sql("SELECT relevant FROM figures").rows
     rejected = collection.sql("SELECT url FROM collection WHERE relevant AND depth > 0 ORDER BY url LIMIT 6").rows

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from opilio.errors import InputError
 from opilio.model import url_key
-from opilio.search.portal import BEST, NEW, ORDERS, neighbours, page, portal, topic_pages
+from opilio.search.portal import BEST, NEW, ORDERS, neighbours, page, pages, portal, topic_pages
 from opilio.search.snippets import summary_of
 from opilio.store import Store
 
@@ -434,3 +434,23 @@ def test_an_empty_collection_has_a_front(tmp_path: Path) -> None:
         front = portal(store)
         assert topic_pages(store, "Birds")["results"] == []
     assert front["tree"]["pages"] == 0 and front["new"]["best"] == [] and front["crawl"]["run"] is None
+
+
+def test_more_pages_are_described_by_as_many_queries(crawled_taught: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading 30 pages, with reasons, takes as many queries as reading 3: publishing reads hundreds at a time."""
+    counts = []
+    with Store.open(crawled_taught, read_only=True) as store:
+        urls = [url for (url,) in store.query("SELECT url FROM collection ORDER BY url LIMIT 30").rows]
+        asked: list[str] = []
+        ask = store.query
+
+        def counted(sql: str, *args: Any, **options: Any) -> Any:
+            asked.append(sql)
+            return ask(sql, *args, **options)
+
+        monkeypatch.setattr(store, "query", counted)
+        for some in (urls[:3], urls):
+            asked.clear()
+            assert all(page["why"] for page in pages(store, some))
+            counts.append(len(asked))
+    assert counts[0] == counts[1] > 0

@@ -26,6 +26,7 @@ from opilio.crawl.operations.client import is_running
 from opilio.lab.local_web import LocalServer
 from opilio.store import Store
 from running_crawls import crawl_beside, paused, wait_for, wait_until
+from search_pages import Page, make_collection
 from web_portal import TOKEN, Portal
 
 API = "/api/c/collection"
@@ -56,6 +57,18 @@ def test_the_harvest_is_a_moving_average(
         seen = relevances[: point["pages"]]  # fewer than the window has
         assert point["relevance"] == pytest.approx(sum(seen) / len(seen), abs=1e-3)
         assert point["relevant"] == pytest.approx(sum(one >= 0.5 for one in seen) / len(seen), abs=1e-3)
+
+
+def test_live_figures_are_rounded_as_all_others_are(tmp_path: Path) -> None:
+    """One relevant page of 16 is 6.2 % on the page as it was sent, after the figures were sent again, and on the front."""
+    make_collection(tmp_path / "made", [Page(f"Owl {n}.", relevance=float(n == 0)) for n in range(16)])
+    with Portal(tmp_path) as portal, chromium() as browser:
+        page = signed_in(browser, portal.address)
+        with page.expect_response("**/api/c/made/series"):  # asked for when the first figures have come
+            page.goto(f"{portal.address}/c/made/watch")
+        assert page.locator("[data-live=harvest]").inner_text() == "6.2%"
+        assert 'data-live="harvest">6.2%' in portal.get("/c/made/watch")[1]
+        assert "harvest 6.2%" in portal.get("/c/made/")[1]
 
 
 def test_the_window_moves(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 from hypothesis import given
@@ -12,11 +13,12 @@ from hypothesis import strategies as st
 
 from browsed import crawled
 from opilio import Collection
-from opilio.analyze.terms import spellings, term_ids
+from opilio.analyze.terms import Vocabulary, spellings, term_ids
 from opilio.cli import cli
 from opilio.model.visit import RELEVANT, certainty
-from opilio.store import Store
-from opilio.store.terms import stems, whole_words
+from opilio.store import Batch, Store
+from opilio.store.terms import neighbour_terms, stems, whole_words
+from store_rows import add_page
 from web_portal import Portal
 
 JARGON = re.compile(r"OTHERS|subsumed|undoubted|>path<|>null<")
@@ -49,9 +51,32 @@ def test_certainty_follows_relevance(relevance: float) -> None:
 
 def test_a_stem_is_shown_as_the_word_written_most() -> None:
     """The most frequent whole word, in any language that has a stemmer; a term that no text has is left out."""
-    texts = [("Runner runners running runner", "en"), ("runners running running", "en")]
     [runner], [running], [owl] = (term_ids(word, "en") for word in ("runner", "running", "owl"))
-    assert spellings(texts, [runner, running, owl]) == {runner: "runner", running: "running"}
+    texts = [
+        ("Runner runners running runner", "en", [runner, running, owl]), ("runners running running", "en", [running])
+    ]  # fmt: skip
+    assert spellings(texts, Vocabulary()) == {runner: "runner", running: "running"}
+
+
+def test_words_do_not_depend_on_the_order_in_which_pages_were_written(tmp_path: Path) -> None:
+    """Of pages that write a term equally often, the first ones have its word: explanations are the same every time.
+    What else is asked for changes nothing: a published page says what the live one does."""
+    spelled = ["running", "runs", "runs", "run considered", "running", "running", "run considered"]
+    tids, other = term_ids("runs", "en"), term_ids("considered", "en")
+    words, near = [], []
+    for name, order in (("up", range(7)), ("down", range(6, -1, -1))):
+        with Store.create(tmp_path / name) as store:
+            batch = Batch()
+            for oid in order:
+                add_page(batch, oid, text=spelled[oid])
+                ids = np.array(sorted({*tids, *(other if oid in (3, 6) else ()), *range(oid + 1, oid + 60)}), "<u4")
+                batch.terms.add(oid, ids.tobytes(), np.ones(len(ids), "<u2").tobytes())
+                batch.links.add(oid, 7, 0, 0, "", "", "main", 0, "a", False)
+            store.write(batch)
+            words += [whole_words(store, tids), whole_words(store, [*tids, *other])]
+            near.append({oid: sorted(found) for oid, found in neighbour_terms(store, [7]).items()})
+    assert words == [{tids[0]: "runs"}, {tids[0]: "runs", other[0]: "considered"}] * 2
+    assert near[0] == near[1] != {}
 
 
 def test_words_of_a_collection_are_whole(crawled_taught: Path) -> None:

@@ -223,17 +223,14 @@ def term_ids(text: str, language: str = "") -> list[int]:
     return [number for number in numbers.tolist() if number]
 
 
-def spellings(
-    texts: Iterable[tuple[str, str]], terms: Collection[int], vocabulary: Vocabulary | None = None
-) -> dict[int, str]:
-    """For each of some terms, the whole word that texts, each with its language, write most often for it.
+def spellings(texts: Iterable[tuple[str, str, Collection[int]]], vocabulary: Vocabulary) -> dict[int, str]:
+    """For each term, the whole word that texts write most often for it; a text comes with its language and its terms.
 
     A `vocabulary` used for several calls saves the time of learning the same words again.
     """
-    vocabulary, wanted = vocabulary or Vocabulary(), np.array(sorted(terms), np.uint64)
     counts: dict[int, Counter[bytes]] = {}
-    for text, language in texts:
-        words = tokenize(text)
+    for text, language, terms in texts:
+        words, wanted = tokenize(text), np.array(sorted(terms), np.uint64)
         numbers = vocabulary.numbers(words, language) & np.uint64(0xFFFFFFFF)
         for place in np.flatnonzero(np.isin(numbers, wanted)).tolist():
             counts.setdefault(int(numbers[place]), Counter())[words[place]] += 1

@@ -23,7 +23,7 @@ import click
 from opilio.cli.log import LogFormat, choose_format, log_format_option, logs_json, tell, use_json_for_logging
 from opilio.crawl import Collection
 from opilio.errors import InputError, OpilioError
-from opilio.process import Channel, end_with_parent, start
+from opilio.process import Channel, collect_rarely, end_with_parent, start
 
 PORT = 8765
 TOKEN_VARIABLE = "OPILIO_TOKEN"
@@ -155,6 +155,7 @@ def publish(folder: Path, target: Path, pages_per_topic: int, name: str, base_ur
     from opilio.web.publishing import publish as write_site  # noqa: PLC0415
 
     shown_name = name or folder.absolute().name
+    collect_rarely()
     progress = _Progress()
     written = write_site(
         Collection(folder), target, name=shown_name, pages_per_topic=pages_per_topic, base_url=base_url,

@@ -369,7 +369,7 @@ class Engine:
             strategy=self.settings.frontier.strategy,
             order_by=frontier.strategy.order_by,
             topics={name: frontier.tiers.waiting_of(topic) for topic, name in self.topic_names.items()},
-            eta_s=eta_s,
+            eta_s=None if self.reason else eta_s,
             limit=limit,
             reason=self.reason,
             model=self.teacher.note,

@@ -127,9 +127,10 @@ class Pairs:
         low, high = self._pairs(item.stems)
         ids, places = np.unique(pair_ids(low, high), return_index=True)
         stems = {stem: _stem_name(stem, terms) for stem in _distinct(item.stems.tolist())}
+        ones, others = ([stems[code] for code in codes[places].tolist()] for codes in (low, high))
         return {
-            number: " ".join(sorted((stems[one], stems[other])))
-            for number, one, other in zip(ids.tolist(), low[places].tolist(), high[places].tolist(), strict=True)
+            number: f"{one} {other}" if one < other else f"{other} {one}"
+            for number, one, other in zip(ids.tolist(), ones, others, strict=True)
         }
 
     def _pairs(self, stems: Stems) -> tuple[Ids, Ids]:

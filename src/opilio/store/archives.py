@@ -14,8 +14,8 @@ _PROGRESS = """
     QUALIFY row_number() OVER (PARTITION BY archive, lane, lanes ORDER BY done DESC, number DESC) = 1
     ORDER BY archive, lanes, lane
 """
-_ORIGIN = """
-    SELECT s.archive, s.record_offset, s.captured FROM sifted s JOIN crawl c USING (oid) WHERE c.url = $1
+_ORIGINS = """
+    SELECT oid, archive, record_offset, captured FROM sifted WHERE oid IN (SELECT unnest($1::BIGINT[]))
 """
 
 
@@ -48,7 +48,7 @@ def sifting_progress(store: Store, model: str, archives: Sequence[tuple[str, int
     return [LaneProgress(*row) for row in store.query(_PROGRESS, [model, names], max_rows=2**24).rows]
 
 
-def page_origin(store: Store, url: str) -> ArchivedOrigin | None:
-    """Where the page of a URL was in an archive; None when it came from the web."""
-    rows = store.query(_ORIGIN, [url], max_rows=1).rows
-    return ArchivedOrigin(*rows[0]) if rows else None
+def archived_origins(store: Store, oids: Sequence[int]) -> dict[int, ArchivedOrigin]:
+    """Where those of some pages that came from an archive, not from the web, were in it; by oid."""
+    rows = store.query(_ORIGINS, [list(oids)], max_rows=len(oids)).rows if oids else []
+    return {oid: ArchivedOrigin(*origin) for oid, *origin in rows}

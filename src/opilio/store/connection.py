@@ -42,7 +42,7 @@ def connect(path: Path, *, memory_bytes: int, read_only: bool, threads: int = 0)
     try:
         connection = duckdb.connect(str(path), read_only=read_only, config=config)
         connection.execute("SET GLOBAL TimeZone = 'UTC'")
-        if not _is_fragmented(connection):
+        if read_only or not _is_fragmented(connection):
             connection.execute("SET max_vacuum_tasks = 0")
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")

@@ -234,7 +234,7 @@ _OPENINGS = """
 """
 _SITES = f"""
     WITH shown AS (SELECT unnest($kcids::SMALLINT[]) AS kcid, unnest($goods::SMALLINT[]) AS good)
-    SELECT good, c.sid, count(*), arg_max(c.url, p.relevance)
+    SELECT good, c.sid, count(*), arg_max(c.url, (p.relevance, -c.oid))
     FROM pages p JOIN shown USING (kcid) JOIN crawl c USING (oid)
     WHERE p.relevance >= {RELEVANT} GROUP BY ALL ORDER BY good, count(*) DESC, c.sid
 """

@@ -44,7 +44,7 @@ _SHOWN = f"""
         SELECT c.oid, c.sid, {_ICON} AS favicon FROM crawl c WHERE c.oid IN (SELECT unnest($oids::BIGINT[]))
     ),
     icons AS (
-        SELECT x.sid, arg_max(f.url, f.visited) AS url FROM page_pictures x JOIN pictures f ON f.url = x.icon
+        SELECT x.sid, arg_max(f.url, (f.visited, f.url)) AS url FROM page_pictures x JOIN pictures f ON f.url = x.icon
         WHERE x.sid IN (SELECT sid FROM shown) AND f.data IS NOT NULL GROUP BY x.sid
     ),
     own AS (

@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from opilio.analyze.terms import spellings
+from opilio.analyze.terms import shared_vocabulary, spellings
 from opilio.features.classifier_input import SIGNIFICANT_STEMS
 from opilio.model import RELEVANT
 from opilio.store.database import Store
@@ -58,14 +58,15 @@ _COMPARED = """
            count(*) FILTER (oid IN (SELECT unnest($2::BIGINT[])))
     FROM terms WHERE oid IN (SELECT unnest($1::BIGINT[] || $2::BIGINT[])) GROUP BY tid ORDER BY tid
 """
-# The pages that write each term most often.
+# The pages that write each term most often. Ties are broken: what people see must be the same every time.
 _WRITERS = """
     WITH best AS (
-        SELECT tid, unnest(max_by(oid, freq, $2)) AS oid FROM terms
+        SELECT tid, unnest(max_by(oid, (freq, -oid), $2)) AS oid FROM terms
         WHERE tid IN (SELECT unnest($1::UINTEGER[])) GROUP BY tid
-    )
-    SELECT coalesce(p.title, '') || ' ' || left(p.text, $3), coalesce(p.language, '') FROM pages p
-    WHERE p.text IS NOT NULL AND p.oid IN (SELECT oid FROM best)
+    ),
+    writers AS (SELECT oid, list(tid) AS tids FROM best GROUP BY oid)
+    SELECT coalesce(p.title, '') || ' ' || left(p.text, $3), coalesce(p.language, ''), w.tids
+    FROM pages p JOIN writers w USING (oid) WHERE p.text IS NOT NULL
 """
 _STEMS = "SELECT tid, min(term) FROM lexicon WHERE tid IN (SELECT unnest($1::UINTEGER[])) GROUP BY tid"
 # The most frequent terms of each page that links to some page or is linked from it.
@@ -76,14 +77,14 @@ _NEIGHBOURS = f"""
         SELECT oid_src, oid_dst FROM links WHERE oid_src IN (SELECT unnest($1::BIGINT[]))
     ),
     report AS (
-        SELECT oid AS other, unnest(max_by(tid, freq, {SIGNIFICANT_STEMS})) AS tid
+        SELECT oid AS other, unnest(max_by(tid, (freq, tid), {SIGNIFICANT_STEMS})) AS tid
         FROM terms WHERE oid IN (SELECT other FROM near) GROUP BY oid
     )
     SELECT n.oid, list(t.tid) FROM near n JOIN report t USING (other) WHERE n.oid <> n.other GROUP BY n.oid
 """
 _PARENTS = f"""
     SELECT c.oid, t.tids FROM crawl c JOIN (
-        SELECT oid, max_by(tid, freq, {SIGNIFICANT_STEMS}) AS tids FROM terms
+        SELECT oid, max_by(tid, (freq, tid), {SIGNIFICANT_STEMS}) AS tids FROM terms
         WHERE oid IN (SELECT parent FROM crawl WHERE oid IN (SELECT unnest($1::BIGINT[]))) GROUP BY oid
     ) t ON t.oid = c.parent
     WHERE c.oid IN (SELECT unnest($1::BIGINT[]))
@@ -169,7 +170,7 @@ def whole_words(store: Store, tids: Collection[int]) -> dict[int, str]:
     if not tids:
         return {}
     texts = store.query(_WRITERS, [list(tids), _WRITING_PAGES, _WRITTEN_CHARS], max_rows=_MAX_ROWS).rows
-    return stems(store, list(tids)) | spellings(texts, tids)
+    return stems(store, list(tids)) | spellings(texts, shared_vocabulary())
 
 
 # -- the terms of pages

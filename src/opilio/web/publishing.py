@@ -38,7 +38,7 @@ from opilio.web.site_index import SiteIndex
 MARKER = "opilio-site.json"
 """This file marks a folder that was made here: only such a folder is replaced."""
 PAGES_PER_TOPIC = 100
-READ_PAGES = 250
+READ_PAGES = 500
 """How many pages are read at a time."""
 DISTILLED = 100
 """Hubs, and authorities, among which those of the front are looked for when no crawl stored any."""

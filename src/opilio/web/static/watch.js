@@ -4,12 +4,17 @@
 (() => {
   const place = document.getElementById("watch");
   const api = place.dataset.api;
-  const SERIES_S = 5;
+  const SERIES_S = 2;
   const MAX_SHARE = 0.1; // of the time is spent on updates
 
   const number = (value) => Math.round(value).toLocaleString("en");
-  const percent = (value) => (value === null ? "–" : `${Math.round(100 * value)}%`);
-  const rate = (value) => (value === null ? "-" : `${(100 * value).toFixed(1)}%`);
+  // Halves are rounded as the other pages and the commands do: 6.25 % is 6.2%.
+  const rounded = (digits) => new Intl.NumberFormat("en", {
+    style: "percent", minimumFractionDigits: digits, maximumFractionDigits: digits, roundingMode: "halfEven",
+  });
+  const [percents, tenths] = [rounded(0), rounded(1)];
+  const percent = (value) => (value === null ? "–" : percents.format(value));
+  const rate = (value) => (value === null ? "-" : tenths.format(value));
   const duration = (s) => {
     if (s < 120) return `${Math.round(s)} s`;
     if (s < 7200) return `${Math.round(s / 60)} min`;
