@@ -83,7 +83,7 @@ def with_crawled_pages(
     if not is_calibrated and (not _mines(settings) or _unwanted(training) >= OWN_NEGATIVES):
         return training
     reader = stored_reader()
-    known = [record.oid for record in store.load_training() if record.oid is not None]
+    known = [record.oid for record in store.load_training(page_texts=False) if record.oid is not None]
     records = unlabelled_pages(store, known, ABOVE_ROOT, "met", MET_PAGES, earliest=not is_calibrated)
     stuffed = stuffed_pages(store, [record.oid for record in records if record.oid is not None])
     met = examples_of(store, [record for record in records if record.oid not in stuffed], reader)
