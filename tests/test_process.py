@@ -172,3 +172,14 @@ def test_the_package_is_light() -> None:
     )
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"
+
+
+def test_pyarrow_can_be_kept_from_importing_pandas() -> None:
+    """Arrays are made without pandas, which can still be imported by whoever wants it."""
+    code = (
+        "import sys; from opilio.process import keep_pandas_out; keep_pandas_out(); import pyarrow; "
+        "pyarrow.array(['a']); print('pandas' in sys.modules); import pandas; print(pandas.__name__)"
+    )
+    pytest.importorskip("pandas")
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["False", "pandas"]
