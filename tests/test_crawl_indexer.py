@@ -9,14 +9,16 @@ import pytest
 from conftest import MakeTaught
 from opilio import Collection
 from opilio.crawl.status import Status
+from opilio.crawl.verification import verify
 from opilio.errors import CollectionBusy
 from opilio.process import start
 from opilio.search import index_update_process
 from opilio.search.index import open_reader
 
 
-def test_a_crawl_leaves_an_index(make_taught: MakeTaught) -> None:
+def test_a_crawl_leaves_an_index(make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch) -> None:
     """When a crawl has ended, every stored page is in the index, with the judgement it has."""
+    monkeypatch.setattr("opilio.crawl.indexer.LEFT_PAGES", 0)
     collection = make_taught(limits__max_pages=40)
     status = collection.crawl()
     assert status.counters["index updates"] >= 1
@@ -28,6 +30,15 @@ def test_a_crawl_leaves_an_index(make_taught: MakeTaught) -> None:
     assert reader.columns["kcid"].tolist() == [kcid for _, _, kcid in stored]
     url, text = collection.sql("SELECT url, title FROM collection WHERE title <> '' ORDER BY oid DESC LIMIT 1").rows[0]
     assert url in [result["url"] for result in collection.search(f'title:"{text}"')["results"]]
+
+
+def test_a_few_pages_are_left_to_the_first_search(make_taught: MakeTaught) -> None:
+    """A short crawl that ends before its first update makes no index; the first search makes it, with all pages."""
+    collection = make_taught(limits__max_pages=40, search__update_s=60.0)
+    status = collection.crawl()
+    assert not status.counters.get("index updates")
+    assert open_reader(collection.folder) is None
+    assert collection.search("")["pages_indexed"] == status.pages
 
 
 def test_pages_are_found_while_the_crawl_runs(make_taught: MakeTaught) -> None:
@@ -50,6 +61,7 @@ def test_pages_are_found_while_the_crawl_runs(make_taught: MakeTaught) -> None:
 def test_many_pages_are_indexed_by_a_process(make_taught: MakeTaught, monkeypatch: pytest.MonkeyPatch) -> None:
     """It reads through the crawl's own database while that runs; when the crawl has ended, the process has too."""
     monkeypatch.setattr("opilio.crawl.indexer.MANY_PAGES", 0)
+    monkeypatch.setattr("opilio.crawl.indexer.LEFT_PAGES", 0)
     started = []
     monkeypatch.setattr(
         index_update_process, "start", lambda *given, **more: started.append(start(*given, **more)) or started[-1]
@@ -113,3 +125,16 @@ def test_stopped_at_once_it_is_given_up(make_taught: MakeTaught, monkeypatch: py
     collection.crawl()
     assert ended.is_set()
     assert time.monotonic() - began_s < 15
+
+
+def test_pages_left_to_the_first_search_are_no_defect(make_taught: MakeTaught) -> None:
+    """`verify` notes that the index lacks the last pages of a crawl. Once a search has added them, it says nothing."""
+    collection = make_taught(limits__max_pages=150, search__update_s=0.05)
+    collection.crawl()
+    collection.search("")
+    collection.crawl(settings={"limits.max_pages": 160, "search.update_s": 60.0})
+    found = verify(collection.folder)
+    assert found.defects == 0
+    assert found.notes == ["the search index lacks 10 pages: the next search adds them"]
+    collection.search("")
+    assert not verify(collection.folder).notes

@@ -54,6 +54,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     settings = {"run.workers": -1, "fetch.host_delay_s": 0.0, "learn.questions": 0}
     collection = Collection.create(folder / "c", seeds=folder / "seeds.txt", query="owl hunts", settings=settings)
     collection.crawl(transport=RecordedTransport(web.recorded(folder / "web"), collection.settings))
+    collection.update_index()
     assert len(pages_of(folder / "c")) == PAGES
     assert verify(folder / "c").defects == 0
     return folder / "c"

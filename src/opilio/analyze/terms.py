@@ -12,7 +12,6 @@ Python integers.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -205,16 +204,6 @@ class Vocabulary:
         stop_words = ENGLISH_STOP_WORDS if language in ("", "en") else frozenset()
         words = self._languages[language] = _Words(algorithm, stop_words, self._report)
         return words
-
-
-@functools.cache
-def shared_vocabulary() -> Vocabulary:
-    """The vocabulary of whatever reads stored pages again in this process: words are learned once, not at each reading.
-
-    Its terms are in the lexicon already, so nobody asks it for new ones. Threads may share it: at worst a word is
-    learned twice.
-    """
-    return Vocabulary()
 
 
 def term_ids(text: str, language: str = "") -> list[int]:

@@ -23,6 +23,7 @@ a tree of twenty topics. The selection is that of `features.selection.select`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -198,19 +199,31 @@ class SpaceRows:
 
         self.space = space
         vectors = [space.vector(page) for page in pages]
-        self.idf = Idf().fit([] if space.dense else vectors, documents, frequencies)
-        weighed = [weigh(space, self.idf, vector) for vector in vectors]
-        self.filled = np.array([len(vector.ids) > 0 for vector in weighed], bool)
+        if space.dense:
+            vectors = [weigh(space, Idf(), vector) for vector in vectors]
+        self.filled = np.array([len(vector.ids) > 0 for vector in vectors], bool)
         """Which documents have any features in this space."""
         none = np.zeros(0, np.uint64)
-        self.ids, columns = np.unique(np.concatenate([none, *(v.ids for v in weighed)]), return_inverse=True)
-        ends = np.cumsum([0, *(len(vector.ids) for vector in weighed)])
+        self.ids, columns = np.unique(np.concatenate([none, *(v.ids for v in vectors)]), return_inverse=True)
+        ends = np.cumsum([0, *(len(vector.ids) for vector in vectors)])
         shape = (len(pages), len(self.ids))
-        values = np.concatenate([np.zeros(0), *(vector.values for vector in weighed)])
+        values = np.concatenate([np.zeros(0), *(vector.values for vector in vectors)])
+        self._counts: Any = csr_matrix((values, columns, ends), shape=shape)
+        if space.dense:
+            self.idf = Idf().fit([])
+        else:
+            present = np.bincount(columns, minlength=len(self.ids))
+            self.idf = Idf().fit_counts(self.ids, present, len(vectors), documents, frequencies)
+            values = self._weighed(values, columns, ends)
         # By columns: a topic uses a few thousand of them, out of millions if they are pairs.
         self._weights: Any = csr_matrix((values, columns, ends), shape=shape).tocsc()
-        counts = values if space.dense else np.concatenate([np.zeros(0), *(vector.values for vector in vectors)])
-        self._counts: Any = csr_matrix((counts, columns, ends), shape=shape)
+
+    def _weighed(self, counts: Numbers, columns: Places, ends: Places) -> Numbers:
+        """The weights of all documents: those of `Idf.weigh`, with one look for each feature of all of them."""
+        weights: Numbers = (1.0 + np.log(counts)) * self.idf.idf(self.ids)[columns]
+        for start, end in itertools.pairwise(ends.tolist()):
+            weights[start:end] /= np.sqrt(weights[start:end] @ weights[start:end])
+        return weights
 
     def documents(self, rows: Places, columns: Places) -> Any:
         """Some documents with some features, as a scipy CSR matrix."""

@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import functools
+import threading
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+import xxhash
 
 from opilio.analyze.language import language_of
-from opilio.analyze.terms import Vocabulary, term_ids, tokenize
+from opilio.analyze.terms import Terms, Vocabulary, term_ids, tokenize
 from opilio.model import Document
 
 if TYPE_CHECKING:  # takes 0.1 s to import
     import numpy.typing as npt
+
+    from opilio.analyze.sketch import Hashes
 
     Stems = npt.NDArray[np.uint32]
     """Hash codes of stems in the order of the text; 0 for a word that is not a term, such as a stop word."""
 
 SIGNIFICANT_STEMS = 30
 """Stems that represent a neighbour: a few suffice to characterise a page, and all of them would drown out its own."""
+
+REMEMBERED_BYTES = 16 * 2**20
+"""Stems of texts that a process remembers: those of a thousand long pages. Splitting one again takes 0.5 ms."""
+_REMEMBERED_CHARS = 500  # a shorter text is split as fast as it is found
+_MAX_NAMES = 300_000
 
 NO_STEMS: Stems = np.zeros(0, np.uint32)
 
@@ -65,10 +75,15 @@ def significant_stems(document: Document) -> bytes:
 class TextReader:
     """Makes the input from texts that no worker has analysed: training documents, files. It stems as workers do."""
 
-    def __init__(self, vocabulary: Vocabulary | None = None) -> None:
-        self._vocabulary = vocabulary or Vocabulary()
+    def __init__(self, remembered_bytes: int = 0) -> None:
+        """Up to `remembered_bytes` of stems are remembered, those of the texts that were read last."""
+        self._vocabulary = Vocabulary()
+        self._remembered_bytes = remembered_bytes
+        self._memory: dict[tuple[bytes, str], Stems] = {}  # in the order in which they were read last
+        self._held_bytes = 0
+        self._turn = threading.RLock()
         self.terms: dict[int, str] = {}
-        """The stems read so far, by hash code; without those that a given `vocabulary` has reported before."""
+        """The stems read so far, by hash code."""
 
     def read(
         self,
@@ -88,6 +103,42 @@ class TextReader:
 
     def stems(self, text: str, language: str = "") -> Stems:
         """The stems of a text in order, with 0 for words that are not terms."""
-        numbers = self._vocabulary.numbers(tokenize(text), language)
-        self.terms.update(self._vocabulary.terms(numbers[:0]).new)
-        return numbers.astype(np.uint32)
+        if not self._remembered_bytes or len(text) < _REMEMBERED_CHARS:
+            return self._numbers(text, language).astype(np.uint32)
+        key = xxhash.xxh3_128_digest(text.encode("utf-8", "replace")), language
+        with self._turn:
+            stems = self._memory.pop(key, None)
+            if stems is None:
+                stems = self._numbers(text, language).astype(np.uint32)
+                stems.flags.writeable = False  # all readings share them
+                self._held_bytes += stems.nbytes
+            self._memory[key] = stems
+            while self._held_bytes > self._remembered_bytes:
+                self._held_bytes -= self._memory.pop(next(iter(self._memory))).nbytes
+        return stems
+
+    def names(self, items: Sequence[ClassifierInput]) -> dict[int, str]:
+        """The stems in some texts that were read here and in their anchor texts, by hash code."""
+        every = [stems for item in items for stems in (item.stems, item.anchors)]
+        codes = np.unique(np.concatenate([NO_STEMS, *every])).tolist()
+        return {code: self.terms[code] for code in codes if code in self.terms}
+
+    def counted_terms(self, text: str, language: str) -> Terms:
+        """The terms of a text, as a worker counts them."""
+        with self._turn:
+            return self._vocabulary.terms(self._numbers(text, language))
+
+    def _numbers(self, text: str, language: str) -> Hashes:
+        with self._turn:
+            if len(self.terms) > _MAX_NAMES:  # whoever holds the names keeps them
+                self._vocabulary, self.terms = Vocabulary(), {}
+            numbers = self._vocabulary.numbers(tokenize(text), language)
+            self.terms.update(self._vocabulary.terms(numbers[:0]).new)
+        return numbers
+
+
+@functools.cache
+def stored_reader() -> TextReader:
+    """The reader of stored texts in this process: a page that several models are trained with or judge, and that the
+    index gets, is split once, and a word is stemmed once. Threads may share it."""
+    return TextReader(REMEMBERED_BYTES)

@@ -46,9 +46,15 @@ class Idf:
         `frequencies` is the number of pages, out of `documents`, in which each term occurs.
         """
         all_ids = [vector.ids for vector in vectors]
-        self.n_terms_ = self.n_others_ = len(all_ids)
         ids, counts = np.unique(np.concatenate([np.zeros(0, np.uint64), *all_ids]), return_counts=True)
-        if frequencies and documents > len(all_ids):
+        return self.fit_counts(ids, counts, len(all_ids), documents, frequencies)
+
+    def fit_counts(
+        self, ids: Ids, counts: Counts, vectors: int, documents: int = 0, frequencies: Mapping[int, int] | None = None
+    ) -> Self:
+        """The same from ascending features and the number of training documents, of `vectors`, that have each."""
+        self.n_terms_ = self.n_others_ = vectors
+        if frequencies and documents > vectors:
             self.n_terms_ = documents
             first_other = np.searchsorted(ids, np.uint64(TERMS_END))
             terms = np.fromiter(frequencies, np.uint64, len(frequencies))

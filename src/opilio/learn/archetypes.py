@@ -35,7 +35,7 @@ from typing import Any
 from opilio.classify import Example, Model, TrainingSet
 from opilio.distill import DistillOptions, Scores, WebGraph, distill
 from opilio.errors import InputError
-from opilio.features.classifier_input import TextReader
+from opilio.features.classifier_input import TextReader, stored_reader
 from opilio.learn.explanations import current_model
 from opilio.learn.guard import GuardVerdict, Trial, confidences
 from opilio.learn.mined_negatives import with_crawled_pages
@@ -171,11 +171,12 @@ def survey(store: Store, settings: Settings, on_start: OnStart = lambda process:
 
 def trial_of(store: Store, surveyed: Survey, changes: Round) -> Trial:
     """The training set as it is, and as the changes would make it."""
-    reader, before = TextReader(), surveyed.training
+    reader, before = stored_reader(), surveyed.training
     added = examples_of(store, _records(store, changes.added), reader)
     removed = {(page.kcid, page.url) for page in changes.removed}
     kept = [example for example in before.examples if (example.kcid, example.name) not in removed]
-    after = dataclasses.replace(before, examples=(*kept, *added), terms={**before.terms, **reader.terms})
+    terms = {**before.terms, **reader.names([example.item for example in added])}
+    after = dataclasses.replace(before, examples=(*kept, *added), terms=terms)
     return Trial(before, after, surveyed.archetypes | {(page.kcid, page.url) for page in changes.added})
 
 

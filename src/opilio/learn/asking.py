@@ -66,7 +66,8 @@ def answers_left(settings: Settings, counts: QuestionCounts) -> int:
 
 def can_answer(store: Store, settings: Settings) -> bool:
     """Whether a question waits for an answer, or one could be asked now."""
-    return bool(list_questions(store, settings, chooses=True))
+    has_room = answers_left(settings, user_questions.count_questions(store)) > 0
+    return has_room and bool(_open(store) or choose_round(store, settings))
 
 
 def open_count(settings: Settings, counts: QuestionCounts) -> int:
@@ -205,7 +206,7 @@ def label_work(store: Store, settings: Settings, *, chooses: bool) -> LabelWork:
     asked = list_questions(store, settings, chooses=chooses)
     records = store.load_topics()
     numbers = {record.path or record.name: record for record in records}
-    hierarchy, training = hierarchy_of(records), store.load_training()
+    hierarchy, training = hierarchy_of(records), store.load_training(page_texts=False)
     texts = labels.label_texts(store, [one["oid"] for one in asked], settings.labeller.page_chars)
     questions = []
     for one in asked:
@@ -273,7 +274,11 @@ def _open(store: Store) -> list[QuestionRow]:
 
 def _training_pages(store: Store) -> set[int]:
     """The pages that the user has given as examples or counter-examples. Archetypes are not among them."""
-    return {record.oid for record in store.load_training() if record.oid is not None and record.source != ARCHETYPE}
+    return {
+        record.oid
+        for record in store.load_training(page_texts=False)
+        if record.oid is not None and record.source != ARCHETYPE
+    }
 
 
 def _shown(store: Store, rows: Sequence[QuestionRow]) -> list[dict[str, Any]]:

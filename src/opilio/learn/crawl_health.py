@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from opilio.features.classifier_input import TextReader
+from opilio.features.classifier_input import stored_reader
 from opilio.learn.census import RECOVERED_SHARE, TopicShare, name_of, shares, starving_topics
 from opilio.store import Store, census
 from opilio.store.terms import bags_of_terms
@@ -118,7 +118,7 @@ def _unit(bag: Bag, weights: Mapping[int, float]) -> dict[int, float]:
 
 def _examples(store: Store) -> tuple[list[tuple[int, Bag]], list[int]]:
     """The examples the user gave, each with its topic; and the pages that are some."""
-    reader, oids = TextReader(), []
+    reader, oids = stored_reader(), []
     found: list[tuple[int, Bag]] = []
     for record in store.load_training():
         if record.oid is not None:

@@ -32,7 +32,7 @@ from dataclasses import replace
 
 from opilio.classify import Example, TrainingSet
 from opilio.classify.calibration import MIN_MET
-from opilio.features.classifier_input import TextReader
+from opilio.features.classifier_input import stored_reader
 from opilio.learn.guard import confidences_by, train_without
 from opilio.learn.trainer import examples_of
 from opilio.model import Judgement
@@ -82,15 +82,15 @@ def with_crawled_pages(
     is_calibrated = calibrates(settings)
     if not is_calibrated and (not _mines(settings) or _unwanted(training) >= OWN_NEGATIVES):
         return training
-    reader = TextReader()
-    known = [record.oid for record in store.load_training() if record.oid is not None]
+    reader = stored_reader()
+    known = [record.oid for record in store.load_training(page_texts=False) if record.oid is not None]
     records = unlabelled_pages(store, known, ABOVE_ROOT, "met", MET_PAGES, earliest=not is_calibrated)
     stuffed = stuffed_pages(store, [record.oid for record in records if record.oid is not None])
     met = examples_of(store, [record for record in records if record.oid not in stuffed], reader)
     answered = sum(example.answered for example in training.examples) if is_calibrated else 0  # pages met, too
     if not met or len(met) + answered < (MIN_MET if is_calibrated else MIN_PAGES):
         return training
-    terms = {**reader.terms, **training.terms}
+    terms = {**training.terms, **reader.names([example.item for example in met])}
     if is_calibrated:
         return replace(training, met=tuple(met), terms=terms)
     given = (training, met, settings)

@@ -76,7 +76,7 @@ class DeniedTopics:
         """Those of a collection; the pages that are `examples` are not among them."""
         hierarchy = hierarchy_of(store.load_topics())
         found: dict[int, frozenset[int]] = {}
-        for record in store.load_training():
+        for record in store.load_training(page_texts=False):
             if record.positive or record.oid is None or record.oid in examples or record.kcid not in hierarchy.nodes:
                 continue
             above = max(hierarchy.nodes[record.kcid].parent, hierarchy.start)

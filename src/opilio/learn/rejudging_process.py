@@ -16,10 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from opilio.analyze.terms import shared_vocabulary
 from opilio.classify import Model
 from opilio.errors import OpilioError
-from opilio.features.classifier_input import TextReader
+from opilio.features.classifier_input import stored_reader
 from opilio.model import Judgement
 from opilio.process import NICENESS, Channel, OnStart, start
 
@@ -40,13 +39,11 @@ class PagesJudge:
 
     def __init__(self, model: bytes) -> None:
         self._model = Model.from_bytes(model)
-        self._reader = TextReader(shared_vocabulary())
+        self._reader = stored_reader()
 
     def __call__(self, pages: Sequence[StoredPage]) -> list[Judgement]:
         """The judgement of each page."""
-        found = [self._judge(page) for page in pages]
-        self._reader.terms.clear()  # nobody needs the words of all pages
-        return found
+        return [self._judge(page) for page in pages]
 
     def _judge(self, page: StoredPage) -> Judgement:
         links, near = [page.anchor] if page.anchor else [], np.frombuffer(page.neighbours, "<u4")

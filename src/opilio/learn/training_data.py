@@ -73,7 +73,7 @@ def add_inputs(store: Store, tree: TopicTree, source: str, read_file: ReadFile) 
         if seed.url not in have:
             _add_seed(batch, dataclasses.replace(seed, kcid=merge.numbers[seed.kcid]), source, now_s)
             added += 1
-    known = {(record.kcid, record.name) for record in store.load_training()}
+    known = {(record.kcid, record.name) for record in store.load_training(page_texts=False)}
     for given in tree.training():
         example = dataclasses.replace(given, kcid=merge.numbers[given.kcid])
         if (example.kcid, _name(example)) not in known:
@@ -119,7 +119,7 @@ def add_example(store: Store, path: str, example: str, positive: bool, folder: P
 def drop_example(store: Store, path: str, name: str) -> None:
     """Remove a document from a topic."""
     topic = find_topic(store.load_topics(), path)
-    names = [record.name for record in store.load_training() if record.kcid == topic.kcid]
+    names = [record.name for record in store.load_training(page_texts=False) if record.kcid == topic.kcid]
     if name not in names:
         shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         raise InputError(f"{name!r} is no example of topic {topic.path or topic.name!r}", f"It has: {shown or 'none'}.")
@@ -147,7 +147,7 @@ class TrainingState(NamedTuple):
         """The state of a collection now."""
         topics: list[tuple[object, ...]] = [(t.kcid, t.path, t.type, t.keywords) for t in store.load_topics()]
         trimmed = training.trimmed_examples(store)
-        return cls(topics, [_example(record, trimmed) for record in store.load_training()])
+        return cls(topics, [_example(record, trimmed) for record in store.load_training(page_texts=False)])
 
     def changed(self, dropped: Collection[tuple[int, str]], added: Iterable[tuple[int, str]]) -> TrainingState:
         """The same with some examples dropped, and the stored pages of some URLs added; by topic and name."""

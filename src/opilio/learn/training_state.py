@@ -38,7 +38,7 @@ def examples_in(store: Store) -> dict[int, int]:
     hierarchy = hierarchy_of(store.load_topics())
     return {
         record.oid: record.kcid
-        for record in store.load_training()
+        for record in store.load_training(page_texts=False)
         if record.oid is not None
         and record.positive
         and record.source != ARCHETYPE

@@ -52,7 +52,9 @@ def keyword_model(
 def words_model(store: Store, classifier: str = QUERY) -> Model:
     """The same for a collection, with the pages that its user has refused and confirmed."""
     topics = store.load_topics()
-    documents = [one for one in store.load_training() if one.oid is not None and one.source != ARCHETYPE]
+    documents = [
+        one for one in store.load_training(page_texts=False) if one.oid is not None and one.source != ARCHETYPE
+    ]
     refused, confirmed = (
         _profiles(store, topics, [one.oid for one in documents if one.positive is side and one.oid is not None])
         for side in (False, True)
@@ -100,7 +102,7 @@ def spreading_answers(store: Store, settings: Settings) -> Iterator[Spread]:
 
 
 def _documents(store: Store) -> set[tuple[int, int, bool]]:
-    return {(one.oid, one.kcid, one.positive) for one in store.load_training() if one.oid is not None}
+    return {(one.oid, one.kcid, one.positive) for one in store.load_training(page_texts=False) if one.oid is not None}
 
 
 def _judge_again(store: Store, settings: Settings, changed: Collection[int], spread: Spread) -> None:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opilio.analyze.terms import shared_vocabulary, tokenize
 from opilio.errors import InputError
+from opilio.features.classifier_input import stored_reader
 from opilio.search.columns import Columns
 from opilio.search.index import TermVector
 
@@ -97,7 +97,7 @@ class Numbering:
         self._tids, self._numbers = columns.tids, columns.numbers
         self._pages_with = columns.pages_with.copy()
         self._new: dict[int, int] = {}
-        self._vocabulary = shared_vocabulary()
+        self._reader = stored_reader()
 
     def vectors(self, texts: Iterable[tuple[str, str]]) -> list[tuple[Numbers, bytes]]:
         """The terms of texts, each with its language: by number, ascending, and their counts. All are counted."""
@@ -116,7 +116,7 @@ class Numbering:
         return made
 
     def _terms(self, text: str, language: str) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint16]]:
-        terms = self._vocabulary.terms(self._vocabulary.numbers(tokenize(text), language))
+        terms = self._reader.counted_terms(text, language)
         return np.frombuffer(terms.ids, "<u4"), np.frombuffer(terms.counts, "<u2")
 
     def _number(self, tids: npt.NDArray[np.uint32]) -> Numbers:
@@ -159,12 +159,12 @@ def weigh(counts: Values, pages_with: npt.NDArray[np.int32], pages: int) -> Valu
 
 def asked_numbers(words: Iterable[str], columns: Columns) -> list[list[int]]:
     """The term numbers of each word of a question; several where languages stem it differently."""
-    vocabulary = shared_vocabulary()
+    reader = stored_reader()
     common = np.bincount(columns["language"], minlength=len(columns.languages)).argsort()[::-1][:ASKED_LANGUAGES]
     languages = dict.fromkeys(["", *(columns.languages[at] for at in common.tolist())])
     found = []
     for word in words:
-        tids = [vocabulary.numbers(tokenize(word), language).astype("<u4").tolist() for language in languages]
+        tids = [reader.stems(word, language).tolist() for language in languages]
         asked = sorted({tid for some in tids for tid in some if tid})
         at = np.searchsorted(columns.tids, np.array(asked, np.uint32))
         numbers = [

@@ -16,6 +16,7 @@ if TYPE_CHECKING:  # it takes a tenth of a second to import
 
 
 # An example's page is that of its URL, or of where that was redirected to, or of the page it is a duplicate of.
+# Reading the texts of pages takes three times as long as everything else.
 _TRAINING = """
     WITH RECURSIVE way(name, oid, hops) AS (
         SELECT t.name, c.oid, 0 FROM training t JOIN crawl c ON c.url = t.name WHERE t.kind = 'url'
@@ -28,13 +29,13 @@ _TRAINING = """
     ),
     found AS (
         SELECT w.name,
-               max_by(struct_pack(oid := p.oid, language := p.language, title := p.title, text := p.text), w.hops)
+               max_by(struct_pack(oid := p.oid, language := p.language, title := p.title{page_text}), w.hops)
                AS page
         FROM way w JOIN pages p ON p.oid = w.oid
         GROUP BY w.name
     )
     SELECT t.name, t.kind, t.kcid, t.positive, t.source, coalesce(nullif(t.title, ''), f.page.title, ''), f.page.oid,
-           coalesce(f.page.language, ''), coalesce(t.text, f.page.text)
+           coalesce(f.page.language, ''), {text}
     FROM training t LEFT JOIN found f ON f.name = t.name
     ORDER BY t.rowid
 """
@@ -187,9 +188,13 @@ class Loader:
             for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
                 yield SeedRecord(*row)
 
-    def load_training(self) -> Iterator[TrainingRecord]:
-        """All documents to learn from, in the order they were added; redirected URLs lead to their page."""
-        for piece in self._reader.stream(_TRAINING):
+    def load_training(self, *, page_texts: bool = True) -> Iterator[TrainingRecord]:
+        """All documents to learn from, in the order they were added; redirected URLs lead to their page.
+
+        Without `page_texts`, a document has only a text that the user gave or trimmed.
+        """
+        parts = (", text := p.text", "coalesce(t.text, f.page.text)") if page_texts else ("", "t.text")
+        for piece in self._reader.stream(_TRAINING.format(page_text=parts[0], text=parts[1])):
             for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
                 yield TrainingRecord(*row)
 

@@ -1,0 +1,43 @@
+"""Readers of stored texts: what they remember, and what they forget."""
+
+from __future__ import annotations
+
+import pytest
+
+from opilio.features import classifier_input
+from opilio.features.classifier_input import TextReader
+
+LONG = " ".join(f"owl{n} vole" for n in range(200))
+
+
+def test_a_text_is_split_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that remembers gives the same stems as one that does not, and splits a long text once a language."""
+    split: list[str] = []
+    tokenize = classifier_input.tokenize
+    monkeypatch.setattr(classifier_input, "tokenize", lambda text: split.append(text) or tokenize(text))
+    reader = TextReader(2**20)
+    found = [reader.stems(LONG, language).tolist() for language in ("en", "en", "de")]
+    assert len(split) == 2
+    assert found == [TextReader().stems(LONG, language).tolist() for language in ("en", "en", "de")]
+
+
+def test_the_text_read_longest_ago_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader holds as many bytes of stems as it may, of the texts that were read last."""
+    split: list[str] = []
+    tokenize = classifier_input.tokenize
+    texts = [f"{LONG} {word}" for word in ("one", "two", "three")]
+    reader = TextReader(2 * TextReader().stems(texts[0]).nbytes)
+    monkeypatch.setattr(classifier_input, "tokenize", lambda text: split.append(text[-5:]) or tokenize(text))
+    for place in (0, 1, 0, 2, 0, 1):
+        reader.stems(texts[place])
+    assert [text.split()[-1] for text in split] == ["one", "two", "three", "two"]
+
+
+def test_names_are_those_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts are named by their own stems and those of their anchors, also after the reader has forgotten others."""
+    monkeypatch.setattr(classifier_input, "_MAX_NAMES", 3)
+    reader = TextReader(2**20)
+    first = reader.read("", "owls hunt voles", "en", anchors=["barn owls"])
+    assert sorted(reader.names([first]).values()) == ["barn", "hunt", "owl", "vole"]
+    second = reader.read("", "tides turn", "en")
+    assert sorted(reader.names([second]).values()) == ["tide", "turn"]
