@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ import numpy as np
 import xxhash
 
 from opilio.analyze.language import language_of
-from opilio.analyze.terms import Terms, Vocabulary, term_ids, tokenize
+from opilio.analyze.terms import Terms, Vocabulary, spellings, term_ids, tokenize
 from opilio.model import Document
 
 if TYPE_CHECKING:  # takes 0.1 s to import
@@ -122,6 +122,11 @@ class TextReader:
         every = [stems for item in items for stems in (item.stems, item.anchors)]
         codes = np.unique(np.concatenate([NO_STEMS, *every])).tolist()
         return {code: self.terms[code] for code in codes if code in self.terms}
+
+    def spellings(self, texts: Iterable[tuple[str, str, Collection[int]]]) -> dict[int, str]:
+        """For each term, the word that texts write most often for it; a text comes with its language and its terms."""
+        with self._turn:
+            return spellings(texts, self._vocabulary)
 
     def counted_terms(self, text: str, language: str) -> Terms:
         """The terms of a text, as a worker counts them."""

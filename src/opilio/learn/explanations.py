@@ -14,10 +14,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from opilio.analyze.terms import FUNCTION_WORDS, shared_vocabulary, spellings, term_of
+from opilio.analyze.terms import FUNCTION_WORDS, term_of
 from opilio.classify import Explanation, Model, Step
 from opilio.errors import InputError
-from opilio.features.classifier_input import TextReader
+from opilio.features.classifier_input import stored_reader
 from opilio.learn.directories import DIRECTORY, accepted_by_directory
 from opilio.learn.feedback import feedback_given
 from opilio.learn.words import QUERY, words_model
@@ -64,7 +64,7 @@ def explain_pages(store: Store, urls: Sequence[str], version: int = 0, classifie
     said = feedback_given(store, [page.url for page in pages.values()])
     first = [path[0].url for path in paths.values()]
     offers, finds = offers_of(store, first), finds_of(store, first)
-    names, reader, archived = _names(store), TextReader(shared_vocabulary()), archived_origins(store, oids)
+    names, reader, archived = _names(store), stored_reader(), archived_origins(store, oids)
     found: dict[str, Any] = {}
     for url, page in pages.items():
         item = reader.read(
@@ -103,7 +103,7 @@ def words_for(store: Store, urls: Mapping[int, str], model: Model, limit: int) -
     What `explain_pages` says, and no more. Pages whose text is not kept are left out.
     """
     oids = sorted(urls)
-    anchors, neighbours, reader = anchors_to(store, oids), neighbour_terms(store, oids), TextReader(shared_vocabulary())
+    anchors, neighbours, reader = anchors_to(store, oids), neighbour_terms(store, oids), stored_reader()
     explained: dict[int, dict[str, Any]] = {}
     texts = {page.oid: page for page in documents(store, oids).values() if page.text is not None}
     for oid, page in texts.items():
@@ -128,7 +128,7 @@ def explain(
     """
     if text:
         model = current_model(store, version, classifier)
-        item = TextReader(shared_vocabulary()).read(title, text, url=url)
+        item = stored_reader().read(title, text, url=url)
         explained = _explained(_names(store), model.explain(item), title)
         _spell_out(store, [(explained, text, "")])
         return explained
@@ -155,13 +155,13 @@ def _spell_out(store: Store, explained: Sequence[tuple[dict[str, Any], str, str]
     Stems become the words that the page writes, or else other pages of the collection. A feature is one or more stems,
     perhaps after a prefix: 'anchor: mine'. What is none of these stays as it is.
     """
-    spelled, vocabulary = [], shared_vocabulary()
+    spelled, reader = [], stored_reader()
     for one, text, language in explained:
         features = [reason["feature"] for step in one["steps"] for reason in step["reasons"]]
         features += [word for step in one["steps"] for word in step["missing"]]
         parts = [stem for feature in features if (found := _STEMS.fullmatch(feature)) for stem in found[2].split()]
         stems = {part: int(part[1:]) & 0xFFFFFFFF if part.startswith("#") else term_of(part) for part in parts}
-        own = spellings([(f"{one['title']}\n{text}", language, set(stems.values()))], vocabulary)
+        own = reader.spellings([(f"{one['title']}\n{text}", language, set(stems.values()))])
         spelled.append((one, stems, own))
     others = whole_words(store, {term for _, stems, own in spelled for term in stems.values() if term not in own})
     for one, stems, own in spelled:

@@ -39,13 +39,13 @@ def keep_pandas_out() -> None:
     if "pandas" in sys.modules:
         return
     finder = _NoPandas()
-    sys.meta_path.insert(0, finder)  # type: ignore[arg-type]  # all that the import system calls
+    sys.meta_path.insert(0, finder)
     try:
         import pyarrow  # noqa: PLC0415  (most processes do not need it)
 
         pyarrow.array([0])
     finally:
-        sys.meta_path.remove(finder)  # type: ignore[arg-type]
+        sys.meta_path.remove(finder)
 
 
 INTERRUPTED = 130

@@ -9,8 +9,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from opilio.analyze.terms import shared_vocabulary, spellings
-from opilio.features.classifier_input import SIGNIFICANT_STEMS
+from opilio.features.classifier_input import SIGNIFICANT_STEMS, stored_reader
 from opilio.model import RELEVANT
 from opilio.store.database import Store
 
@@ -170,7 +169,7 @@ def whole_words(store: Store, tids: Collection[int]) -> dict[int, str]:
     if not tids:
         return {}
     texts = store.query(_WRITERS, [list(tids), _WRITING_PAGES, _WRITTEN_CHARS], max_rows=_MAX_ROWS).rows
-    return stems(store, list(tids)) | spellings(texts, shared_vocabulary())
+    return stems(store, list(tids)) | stored_reader().spellings(texts)
 
 
 # -- the terms of pages
