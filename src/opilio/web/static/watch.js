@@ -10,6 +10,7 @@
   const number = (value) => Math.round(value).toLocaleString("en");
   const percent = (value) => (value === null ? "–" : `${Math.round(100 * value)}%`);
   const rate = (value) => (value === null ? "-" : `${(100 * value).toFixed(1)}%`);
+  const perSecond = (value) => (value === null ? "-" : String(Number(value.toPrecision(3))));
   const duration = (s) => {
     if (s < 120) return `${Math.round(s)} s`;
     if (s < 7200) return `${Math.round(s / 60)} min`;
@@ -22,7 +23,7 @@
   };
   const SHOWN = {
     pages: number, waiting: number, in_flight: number, hosts: number, recall: percent, harvest: rate,
-    relevant: number, harvest_per_request: rate, recent_harvest: rate,
+    relevant: number, harvest_per_request: rate, harvest_per_s: perSecond, recent_harvest: rate,
     pages_per_s: (value) => value.toFixed(1), fetched_bytes: size, elapsed_s: duration,
     limit: (value) => value, eta_s: (value) => (value === null ? "" : `, reached in about ${duration(value)}`),
     model: (value) => value || "nothing yet",
