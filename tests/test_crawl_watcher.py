@@ -382,7 +382,7 @@ def status_with(*kinds: str) -> Status:
     notices = [{"kind": kind, "text": f"about {kind}", "remedy": ""} for kind in kinds]
     figures = dict.fromkeys(("pages", "fetched_bytes", "urls", "waiting", "hot", "in_flight", "hosts"), 0)
     figures |= dict.fromkeys(("slow_hosts", "bad_hosts", "elapsed_s", "pages_per_s", "relevant", "requests"), 0)
-    rates = dict.fromkeys(("harvest", "harvest_per_request", "recent_harvest"), None)
+    rates = dict.fromkeys(("harvest", "harvest_per_request", "harvest_per_s", "recent_harvest"), None)
     return Status("x", True, **figures, **rates, recent_harvests=[], outcomes={}, counters={}, strategy="",
                   order_by="", notices=notices)  # fmt: skip
 

@@ -69,18 +69,18 @@ def test_recall_after_requests(crawled: np.ndarray, targets: set[int], failed: l
 def test_harvest_per_request(crawled: np.ndarray, relevance: np.ndarray, failed: list[int], window: int) -> None:
     """The relevance of the latest pages is divided by the requests for them; without failures it is the harvest."""
     extra = failed[: len(crawled)]
-    curve = measures.request_harvest_curve(crawled, relevance, np.cumsum(np.array(extra, np.int64) + 1), window)
+    curve = measures.harvest_per_curve(crawled, relevance, np.cumsum(np.array(extra, np.int64) + 1), window)
     for n in range(1, len(crawled) + 1):
         first = max(0, n - window)
         expected = sum(relevance[page] for page in crawled[first:n]) / (n - first + sum(extra[first:n]))
         assert curve[n - 1] == pytest.approx(expected)
-    plain = measures.request_harvest_curve(crawled, relevance, np.arange(1, len(crawled) + 1), window)
+    plain = measures.harvest_per_curve(crawled, relevance, np.arange(1, len(crawled) + 1), window)
     assert plain == pytest.approx(measures.harvest_curve(crawled, relevance, window))
 
 
 def test_without_counted_requests_there_is_no_harvest_per_request() -> None:
     """A crawl of another program, whose requests are not counted page by page, has no value."""
-    assert np.isnan(measures.request_harvest_curve(np.array([1, 2]), np.ones(3), np.zeros(0, np.int64))).all()
+    assert np.isnan(measures.harvest_per_curve(np.array([1, 2]), np.ones(3), np.zeros(0, np.int64))).all()
 
 
 @given(orders, page_sets, st.lists(st.integers(0, 5), min_size=PAGES, max_size=PAGES))

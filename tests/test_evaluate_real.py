@@ -18,9 +18,9 @@ from opilio.features.classifier_input import ClassifierInput
 from opilio.lab.experiments import analyse
 from opilio.lab.experiments import crawls as real
 from opilio.lab.experiments.crawls import training_of
-from opilio.lab.experiments.experiment import Experiment, JudgeChoice, Web, from_table
+from opilio.lab.experiments.experiment import Experiment, JudgeChoice, MeasureChoice, Web, from_table
 from opilio.lab.experiments.records import LOG_FILE, RunRecord, read_log
-from opilio.lab.experiments.results import MODELS_FILE
+from opilio.lab.experiments.results import MODELS_FILE, SCORES_FILE
 from opilio.lab.experiments.runner import run_experiment
 from opilio.lab.experiments.tasks import HITS, Start, TaskMaker
 from opilio.lab.webs import RecordedWeb
@@ -179,9 +179,31 @@ def test_a_real_crawl_repeats(
     again = runs_of(make(local, [{"strategy": "best-first", "label": "real", "judge": BAYES, "real": True}]), tmp_path)
     for task in ("from examples", "from neighbours"):
         first, second = (
-            msgspec.structs.replace(run, took_s=0.0) for run in (trained[1][task, "real"], again[task, "real"])
+            msgspec.structs.replace(run, took_s=0.0, seconds=b"")
+            for run in (trained[1][task, "real"], again[task, "real"])
         )
         assert first == second
+
+
+def test_seconds_are_those_of_a_real_crawl(local: Path, tmp_path: Path) -> None:
+    """A real crawl has harvest per second: pages with the label by the time they took. A simulated one has none."""
+    assert {"harvest", "harvest per request", "harvest per second"} < set(MeasureChoice().table)
+    strategies = [{"strategy": "best-first", "label": name, "real": name == "real"} for name in ("real", "simulated")]
+    names = ["precision", "precision per request", "precision per second"]
+    experiment = make(local, strategies, tasks=["from examples"], judge=BAYES,
+                      measures={"table": names, "curves": ["precision"]})  # fmt: skip
+    runs = {name: run for (_, name), run in runs_of(experiment, tmp_path).items()}
+    spent = runs["real"].seconds_until
+    assert len(spent) == len(runs["real"].crawled) and spent[0] > 0
+    assert (np.diff(spent) > 0).all() and spent[-1] < runs["real"].took_s
+    values = {
+        (row["strategy"], row["measure"]): row["value"] for row in pq.read_table(tmp_path / SCORES_FILE).to_pylist()
+    }
+    found = values["real", "precision"] * len(spent)
+    assert values["real", "precision per second"] == pytest.approx(found / spent[-1])
+    assert values["real", "precision per request"] == pytest.approx(found / runs["real"].requests_until[-1])
+    assert set(values) == {("real", name) for name in names} | {("simulated", name) for name in names[:2]}
+    assert not runs["simulated"].seconds
 
 
 def test_examples_that_ask_not_to_be_kept_are_given_as_text(tmp_path: Path) -> None:

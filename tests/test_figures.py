@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections import Counter
@@ -9,12 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from click.testing import CliRunner
+from rich.console import Console
 
 from conftest import MakeTaught
 from opilio import Collection
+from opilio.assistants.results import figures as assistant_figures
 from opilio.cli import cli
-from opilio.cli.display import found_words, summary
+from opilio.cli.display import found_words, log_fields, summary
+from opilio.cli.panel import panel
 from opilio.crawl import Status
+from opilio.web.metrics import exposition
 from opilio.web.publishing import publish
 from web_portal import Portal
 
@@ -27,15 +32,23 @@ def printed(*words: str) -> str:
     return result.output
 
 
+def panel_text(status: Status) -> str:
+    console = Console(width=200, file=io.StringIO())
+    console.print(panel(status, 200))
+    return console.file.getvalue()
+
+
 def counted_by_hand(collection: Collection) -> tuple[dict[str, Any], dict[str, tuple[int, int]]]:
     """From plain rows, without any view: the figures, and pages and relevant pages by topic with all below it."""
     rows = collection.sql("SELECT p.kcid, p.relevance FROM pages p").rows
     topics = {kcid: (path, name) for kcid, path, name in collection.sql("SELECT kcid, path, name FROM topics").rows}
     [[requests]] = collection.sql("SELECT count(*) FROM visits").rows
+    [[crawled_ms]] = collection.sql("SELECT n FROM counters WHERE name = 'elapsed_ms'").rows
     relevant = sum(relevance >= 0.5 for _, relevance in rows)
     figures = {
         "pages": len(rows), "relevant": relevant, "requests": requests, "harvest": relevant / len(rows),
-        "harvest_per_request": relevant / requests,
+        "harvest_per_request": relevant / requests, "elapsed_s": crawled_ms / 1000,
+        "harvest_per_s": relevant / (crawled_ms / 1000),
     }  # fmt: skip
     by_topic: Counter[str] = Counter()
     good: Counter[str] = Counter()
@@ -52,7 +65,8 @@ def counted_by_hand(collection: Collection) -> tuple[dict[str, Any], dict[str, t
 
 def test_every_place_shows_the_same_figures(make_taught: MakeTaught, tmp_path: Path) -> None:
     """After a crawl whose pages were judged again, and after another re-judging: the end of the crawl, `status`, the
-    census and the list of topics by commands, Python and REST, the portal, the published site, views and an export."""
+    census and the list of topics by commands, Python and REST, the panel, logs, metrics and what assistants get, the
+    portal, the published site, views and an export."""
     collection = make_taught(limits__max_pages=120, classify__calibrate=True, learn__mined_negatives=50)
     ended = collection.crawl()
     assert ended.eta_s is None, "what has ended ends at no time to come"
@@ -82,6 +96,8 @@ def same_everywhere(collection: Collection, folder: Path, status: Status) -> Non
     assert {name: front["crawl"][name] for name in figures} == figures
     # commands
     assert found_words(now) in printed("status", place)
+    rates = f"{figures['harvest_per_request']:.1%} of requests, {figures['harvest_per_s']:.3g} a second, as judged now"
+    assert f"harvest {figures['harvest']:.1%} of pages, {rates}" in panel_text(now)
     assert json.loads(printed("status", place, "--json")).items() >= figures.items()
     census = json.loads(printed("census", place, "--json"))
     listed = json.loads(printed("topics", "list", place, "--json"))
@@ -95,13 +111,19 @@ def same_everywhere(collection: Collection, folder: Path, status: Status) -> Non
     [view] = json.loads(printed("sql", place, "FROM figures", "--format", "json"))
     assert view.items() >= figures.items()
     shown = collection.sql("SELECT topic, pages, relevant FROM topic_figures").rows
-    assert {("" if name == "OTHERS" else name): (n, good) for name, n, good in shown} == topics
+    by_view = {(OFF_TOPIC if name == "OTHERS" else name): (n, good) for name, n, good in shown}
+    assert {OFF_TOPIC: (0, 0)} | by_view == topics, "no row for pages off topic where there are none"
     [[pages, relevant]] = collection.sql("SELECT sum(pages), sum(relevant) FROM harvest").rows
     assert (pages, relevant) == (figures["pages"], figures["relevant"])
     collection.export(folder / "pages.jsonl", columns=["topic", "relevant"])
     exported = [json.loads(line) for line in (folder / "pages.jsonl").read_text().splitlines()]
     assert (len(exported), sum(row["relevant"] for row in exported)) == (figures["pages"], figures["relevant"])
     assert sum(row["topic"] == OFF_TOPIC for row in exported) == topics[OFF_TOPIC][0]
+    # logs, metrics and assistants
+    assert log_fields(now).items() >= figures.items()
+    [line] = [line for line in exposition({"c": now}).splitlines() if line.startswith("opilio_harvest_per_second{")]
+    assert float(line.split()[-1]) == figures["harvest_per_s"]
+    assert assistant_figures(now, {}).items() >= figures.items()
     # REST and the portal
     with Portal(collection.folder) as portal:
         name = collection.folder.name
@@ -115,12 +137,14 @@ def same_everywhere(collection: Collection, folder: Path, status: Status) -> Non
     publish(collection, folder / "site", name=name)
     said = f"{figures['pages']:,} pages, {figures['relevant']:,} of them relevant"
     rates = f"harvest {figures['harvest']:.1%} of the pages, {figures['harvest_per_request']:.1%} of"
+    rates += f" {figures['requests']:,} requests, {figures['harvest_per_s']:.3g} a second, as judged now"
     for text in (html[""], (folder / "site" / "index.html").read_text()):
-        assert f"{said}: {rates} {figures['requests']:,} requests, as judged now" in " ".join(text.split())
+        assert f"{said}: {rates}" in " ".join(text.split())
     live = dict(re.findall(r'data-live="(\w+)">([^<]*)<', html["watch"]))
     assert (live["pages"], live["relevant"]) == (f"{figures['pages']:,}", f"{figures['relevant']:,}")
     assert live["harvest"] == f"{figures['harvest']:.1%}"
     assert live["harvest_per_request"] == f"{figures['harvest_per_request']:.1%}"
+    assert live["harvest_per_s"] == f"{figures['harvest_per_s']:.3g}"
     for topic, text in {front["tree"]["name"]: html["topic"], **tops}.items():
         assert f"<p>{topics[topic][0]:,} pages, {topics[topic][1]:,} of them relevant" in text, topic
 
@@ -135,4 +159,7 @@ def test_a_running_crawl_shows_the_figures_of_its_database(make_taught: MakeTaug
     assert pages == sorted(pages) and pages[-1] == ended.pages
     assert all(status.relevant <= status.pages <= status.requests for status in seen)
     assert seen[-1].harvest == ended.harvest == collection.status().harvest
+    running = [status for status in seen if status.harvest_per_s is not None]
+    assert running and all(one.harvest_per_s == one.relevant / one.elapsed_s for one in running)
+    assert ended.harvest_per_s == collection.status().harvest_per_s
     assert seen[-1].recent_harvest is not None and collection.status().recent_harvest is None

@@ -128,9 +128,9 @@ def topic_page_list(found: dict[str, Any], given: Given) -> Any:
 def figures(found: Any, given: Given) -> Any:
     """The figures of a crawl that matter to somebody who watches it."""
     status = dataclasses.asdict(found)
-    names = ("running", "paused", "pages", "relevant", "harvest", "recent_harvest", "urls", "waiting", "in_flight",
-             "hosts", "bad_hosts", "elapsed_s", "pages_per_s", "eta_s", "limit", "reason", "model", "outcomes",
-             "questions", "recall")  # fmt: skip
+    names = ("running", "paused", "pages", "relevant", "requests", "harvest", "harvest_per_request", "harvest_per_s",
+             "recent_harvest", "urls", "waiting", "in_flight", "hosts", "bad_hosts", "elapsed_s", "pages_per_s",
+             "eta_s", "limit", "reason", "model", "outcomes", "questions", "recall")  # fmt: skip
     notices = [_chosen(one, "text", "remedy") for one in status["notices"][-3:]]
     return _chosen(status, *names) | {"notices": notices}
 

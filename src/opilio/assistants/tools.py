@@ -248,9 +248,9 @@ TOOLS: tuple[AssistantTool, ...] = (
     ),
     AssistantTool(
         "watch_crawl", "Watch a crawl", _server_operation("watch_crawl", READS),
-        "The figures of a crawl: whether it runs, pages, relevant pages (`harvest` is their share), why it ended, open "
-        "questions, notices. With `wait_s` it answers after that time, or as soon as the crawl ends: use this in place "
-        "of many calls.",
+        "The figures of a crawl: whether it runs, pages, relevant pages (`harvest` is their share; there are also "
+        "those for each request and each second), why it ended, open questions, notices. With `wait_s` it answers "
+        "after that time, or as soon as the crawl ends: use this in place of many calls.",
         ("collection", "wait_s"), results.figures, of_desk=True,
         about={"collection": Meta(description=_COLLECTION),
                "wait_s": Meta(ge=0, le=MAX_WAIT_S, description="Seconds to wait for the end of the crawl.")},

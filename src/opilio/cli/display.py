@@ -106,7 +106,7 @@ class LogLines(Silence):
         if time.monotonic() - self._last_s < LOG_EVERY_S:
             return
         self._last_s = time.monotonic()
-        found = "" if status.harvest is None else f", relevant {status.relevant:,}, harvest {status.harvest:.1%}"
+        found = "" if status.harvest is None else f", relevant {status.relevant:,}, {harvest_words(status)}"
         questions = f", questions for you {status.questions}" if status.questions else ""
         again = f", next visit {next_visit(status)}" if next_visit(status) else ""
         failed = sum(n for name, n in status.outcomes.items() if Outcome(name).kind is OutcomeKind.FAILED)
@@ -137,8 +137,9 @@ class JsonLogLines(Silence):
 def log_fields(status: Status) -> dict[str, Any]:
     """The figures of a crawl in the log; `opilio status --json` has all."""
     names = (
-        "pages", "pages_per_s", "relevant", "harvest", "fetched_bytes", "requests", "in_flight", "waiting", "hosts",
-        "slow_hosts", "bad_hosts", "elapsed_s", "paused", "no_network", "questions",
+        "pages", "pages_per_s", "relevant", "harvest", "harvest_per_request", "harvest_per_s", "fetched_bytes",
+        "requests", "in_flight", "waiting", "hosts", "slow_hosts", "bad_hosts", "elapsed_s", "paused", "no_network",
+        "questions",
     )  # fmt: skip
     failed = sum(n for name, n in status.outcomes.items() if Outcome(name).kind is OutcomeKind.FAILED)
     return {"collection": status.folder, **{name: getattr(status, name) for name in names}, "failed": failed}
@@ -214,7 +215,16 @@ def found_words(status: Status) -> str:
     """What was found, in words: the same figures as in the portal."""
     return (
         f"{status.relevant:,} of {status.pages:,} pages are relevant: harvest {status.harvest or 0:.1%} of the pages, "
-        f"{status.harvest_per_request or 0:.1%} of {status.requests:,} requests, as judged now"
+        f"{status.harvest_per_request or 0:.1%} of {status.requests:,} requests, "
+        f"{status.harvest_per_s or 0:.3g} a second, as judged now"
+    )
+
+
+def harvest_words(status: Status) -> str:
+    """The three harvests, in little room."""
+    return (
+        f"harvest {status.harvest or 0:.1%} of pages, {status.harvest_per_request or 0:.1%} of requests, "
+        f"{status.harvest_per_s or 0:.3g} a second"
     )
 
 

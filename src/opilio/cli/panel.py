@@ -17,6 +17,7 @@ from opilio.cli import one_line
 from opilio.cli.display import (
     Silence,
     grouped,
+    harvest_words,
     next_visit,
     notice_lines,
     recent_words,
@@ -93,8 +94,8 @@ def panel(status: Status, width: int, asked: Sequence[Text] = ()) -> Panel:
     lines: list[Table | Text] = [figures, Text(f"order    {order}", overflow="ellipsis", no_wrap=True)]
     if status.harvest is not None:
         recall = f"  recall about {status.recall:.0%}" if status.recall is not None else ""
-        rates = f"harvest {status.harvest:.1%} of pages, {status.harvest_per_request or 0:.1%} of requests"
-        lines.append(Text(f"relevant {status.relevant:,}  {rates}, as judged now{recall}", style="green"))
+        found = f"relevant {status.relevant:,}  {harvest_words(status)}, as judged now{recall}"
+        lines.append(Text(found, style="green"))
         lines.append(Text(f"judged by {status.model}", style="green", overflow="ellipsis", no_wrap=True))
     if status.recent_harvest is not None:
         lines.append(Text(f"{recent_words(status)}  {sparkline(status.recent_harvests)}", style="green"))

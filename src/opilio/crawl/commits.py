@@ -11,6 +11,7 @@ database knows of every URL, and leaves out what is in memory already.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import time
 from collections.abc import Callable
@@ -59,7 +60,13 @@ class Commits:
     def figures(self) -> Figures:
         """What the crawl has fetched and found: what is stored, and what is still to be written."""
         stored, batch = self._counted
-        return stored.plus(batch.figures()).plus(self._absorber.ledger.batch.figures())
+        found = stored.plus(batch.figures()).plus(self._absorber.ledger.batch.figures())
+        return dataclasses.replace(found, elapsed_s=self._crawled_s)
+
+    @property
+    def _crawled_s(self) -> float:
+        """The seconds of crawling; when everything is written, as the database has them."""
+        return self._absorber.counters.counts["elapsed_ms"] / 1000 if self._is_closed else self._elapsed_s()
 
     async def commit_when_due(self) -> None:
         """Begin to write the open batch when it is full or old enough."""

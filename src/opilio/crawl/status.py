@@ -54,6 +54,8 @@ class Status:
     """The harvest rate: relevant pages / pages, as they are judged now; None when nothing is judged."""
     harvest_per_request: float | None
     """Relevant pages / requests."""
+    harvest_per_s: float | None
+    """Relevant pages / seconds of crawling (`elapsed_s`: over all runs, pauses left out)."""
     recent_harvest: float | None
     """The share of relevant pages among the latest 500 of this run, as they were judged when they were fetched."""
     recent_harvests: list[float]

@@ -135,6 +135,8 @@ class Figures:
     relevant: int = 0
     requests: int = 0
     """All that were sent: also for robots.txt and sitemaps, and those that failed."""
+    elapsed_s: float = 0.0
+    """Seconds of crawling, over all runs, pauses left out."""
 
     @property
     def harvest(self) -> float | None:
@@ -146,11 +148,16 @@ class Figures:
         """Relevant pages for each request; None when nothing is judged."""
         return self.relevant / self.requests if self.judged and self.requests else None
 
+    @property
+    def harvest_per_s(self) -> float | None:
+        """Relevant pages for each second of crawling; None when nothing is judged, or no crawl ran."""
+        return self.relevant / self.elapsed_s if self.judged and self.elapsed_s else None
+
     def plus(self, other: Figures) -> Figures:
         """Both together."""
         return Figures(
             self.pages + other.pages, self.judged + other.judged, self.relevant + other.relevant,
-            self.requests + other.requests,
+            self.requests + other.requests, self.elapsed_s + other.elapsed_s,
         )  # fmt: skip
 
 

@@ -216,7 +216,8 @@ def _crawl(run: LastRun, figures: Figures, *, running: bool) -> dict[str, Any]:
     """How the crawl stands."""
     return run._asdict() | {
         "running": running, "pages": figures.pages, "relevant": figures.relevant, "requests": figures.requests,
-        "harvest": figures.harvest, "harvest_per_request": figures.harvest_per_request,
+        "elapsed_s": figures.elapsed_s, "harvest": figures.harvest,
+        "harvest_per_request": figures.harvest_per_request, "harvest_per_s": figures.harvest_per_s,
     }  # fmt: skip
 
 

@@ -459,13 +459,16 @@ LEFT JOIN hosts h ON h.sid = c.sid
 LEFT JOIN topics t ON t.kcid = j.kcid
 LEFT JOIN revisits r ON r.oid = p.oid;
 
--- The figures of the collection, as its pages are judged now: one row. Commands, portal and API show these.
+-- The figures of the collection, as its pages are judged now: one row. Commands, portal and API show these. The seconds
+-- are those of crawling, over all runs, without pauses.
 CREATE VIEW figures AS
-SELECT pages, judged, relevant, requests,
+SELECT pages, judged, relevant, requests, elapsed_s,
        CASE WHEN judged > 0 THEN relevant / pages END AS harvest,  -- NULL: nothing is judged
-       CASE WHEN judged > 0 AND requests > 0 THEN relevant / requests END AS harvest_per_request  -- failures count
+       CASE WHEN judged > 0 AND requests > 0 THEN relevant / requests END AS harvest_per_request,  -- failures count
+       CASE WHEN judged > 0 AND elapsed_s > 0 THEN relevant / elapsed_s END AS harvest_per_s
 FROM (SELECT count(*) AS pages, count(relevance) AS judged, count(*) FILTER (relevance >= 0.5) AS relevant FROM pages),
-     (SELECT count(*) AS requests FROM visits);
+     (SELECT count(*) AS requests FROM visits),
+     (SELECT coalesce(sum(n), 0) / 1000 AS elapsed_s FROM counters WHERE name = 'elapsed_ms');
 
 -- The pages of each topic with all below it, and of the topic itself (own); one row for pages that no topic took.
 CREATE VIEW topic_figures AS

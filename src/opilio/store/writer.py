@@ -202,7 +202,7 @@ class StoreWriter:
 
 def read_figures(cursor: duckdb.DuckDBPyConnection) -> Figures:
     """The figures of the collection, in the snapshot of a cursor."""
-    [row] = cursor.execute("SELECT pages, judged, relevant, requests FROM figures").fetchall()
+    [row] = cursor.execute("SELECT pages, judged, relevant, requests, elapsed_s FROM figures").fetchall()
     return Figures(*row)
 
 

@@ -92,6 +92,7 @@ METRICS = (
     Metric("opilio_hosts", "gauge", "Hosts, by whether they answer.", _hosts),
     Metric("opilio_harvest_ratio", "gauge", "Relevant pages / pages, as judged now.", _one("harvest")),
     Metric("opilio_harvest_per_request_ratio", "gauge", "Relevant pages / requests.", _one("harvest_per_request")),
+    Metric("opilio_harvest_per_second", "gauge", "Relevant pages a second of crawling.", _one("harvest_per_s")),
     Metric("opilio_recent_harvest_ratio", "gauge", "The same of the latest pages of this run.", _one("recent_harvest")),
     Metric("opilio_recall_ratio", "gauge", "Share of the relevant pages in reach found, by estimate.", _one("recall")),
     Metric("opilio_questions", "gauge", "Questions that wait for an answer.", _one("questions")),

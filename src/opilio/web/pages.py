@@ -37,6 +37,7 @@ def environment() -> jinja2.Environment:
         "number": lambda value: f"{value:,}",
         "percent": lambda value: f"{value:.0%}",
         "rate": lambda value: "-" if value is None else f"{value:.1%}",
+        "per_s": lambda value: "-" if value is None else f"{value:.3g}",
         "score": lambda value: "" if value is None else f"{value:.2f}",
         "topic": lambda topic: OFF_TOPIC if topic in ("", OTHERS) else topic,
         "certainty": certainty,

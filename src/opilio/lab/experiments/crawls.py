@@ -68,6 +68,7 @@ _VISITS = """
     SELECT v.oid, c.url, c.depth, coalesce(c.parent, -1), c.priority, v.outcome, epoch(v.visited)
     FROM visits v JOIN crawl c USING (oid) WHERE v.kind = 'page' ORDER BY v.rowid
 """
+_STARTED = "SELECT epoch(started) FROM runs"
 _JUDGEMENTS = """
     SELECT oid, kcid, accepted, relevance, confidence, agreed, undoubted, model_version FROM judgements
     WHERE oid IN (SELECT oid FROM pages) QUALIFY row_number() OVER (PARTITION BY oid ORDER BY rowid DESC) = 1
@@ -279,6 +280,7 @@ class _Reader:
             scores=np.array([row[4] for row in rows], np.float64),
             requests=np.array(list(self._pages.values()), np.int64),
             outcomes=outcomes,
+            seconds=np.array([row[6] for row in rows], np.float64) - self._store.query(_STARTED).rows[0][0],
         )
         stored = {
             oid: Judgement(kcid, accepted, relevance, confidence, {}, agreed or [], undoubted, version)
@@ -434,4 +436,5 @@ def _run(
         starts=spec.starts,
         models=tuple(models),
         answered=answered,
+        seconds=crawl.seconds.astype("<f8").tobytes(),
     )

@@ -23,7 +23,7 @@ from opilio.settings import Settings, current_names, override
 
 TRUTH = "truth"
 GUIDE = "docs/guides/evaluating.md describes experiment files."
-_DEFAULT_COLUMNS = ("recall", "auc", "harvest")
+_DEFAULT_COLUMNS = ("recall", "auc", "harvest", "harvest per request", "harvest per second")
 _REAL: dict[str, Any] = {
     "fetch.host_delay_s": 0.0, "fetch.backoff_s": 0.0, "fetch.in_flight": 1, "run.workers": -1,
     "learn.synchronous": True, "duplicates.ip_path": "off", "duplicates.ip_size": "off", "store.warc": False,

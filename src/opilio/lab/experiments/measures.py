@@ -129,18 +129,18 @@ def harvest_curve(crawled: Numbers, relevance: Values, window_pages: int = HARVE
     return np.asarray((sums[ends] - sums[firsts]) / (ends - firsts))
 
 
-def request_harvest_curve(
-    crawled: Numbers, relevance: Values, requests: Numbers, window_pages: int = HARVEST_WINDOW_PAGES
+def harvest_per_curve(
+    crawled: Numbers, relevance: Values, spent: Numbers | Values, window_pages: int = HARVEST_WINDOW_PAGES
 ) -> Values:
-    """The relevance of the latest `window_pages` pages, divided by the requests made for them.
+    """The relevance of the latest `window_pages` pages, divided by the requests or the seconds spent on them.
 
-    Requests that failed or were redirected count, so it is at most `harvest_curve`. `requests` counts, for each page,
-    those made until it came. All nan when they were not counted.
+    `spent` has, for each page, what was spent until it came: requests that failed or were redirected count too, so by
+    requests it is at most `harvest_curve`. All nan when it was not counted.
     """
-    if len(requests) != len(crawled):
+    if len(spent) != len(crawled):
         return np.full(len(crawled), np.nan)
     sums = np.concatenate(([0.0], np.cumsum(relevance[crawled])))
-    made = np.concatenate(([0], requests))
+    made = np.concatenate(([0], spent))
     ends = np.arange(1, len(crawled) + 1)
     firsts = np.maximum(ends - window_pages, 0)
     return np.asarray((sums[ends] - sums[firsts]) / (made[ends] - made[firsts]))

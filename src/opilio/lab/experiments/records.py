@@ -86,6 +86,9 @@ class RunRecord(msgspec.Struct, frozen=True, array_like=True):
     """Of a real crawl: the models that it trained, the first first."""
     answered: tuple[int, ...] = ()
     """Of a real crawl: the pages about which it asked and the labels answered."""
+    seconds: bytes = b""
+    """Of a real crawl, float64: seconds of crawling until then. A simulation takes none. No other part of a record
+    depends on the machine."""
 
     @property
     def crawled(self) -> NDArray[np.int64]:
@@ -101,6 +104,11 @@ class RunRecord(msgspec.Struct, frozen=True, array_like=True):
     def requests_until(self) -> NDArray[np.int64]:
         """For each page fetched, the requests made until then; empty when they were not counted."""
         return np.frombuffer(self.requests, "<u4").astype(np.int64)
+
+    @property
+    def seconds_until(self) -> NDArray[np.float64]:
+        """For each page fetched, the seconds of crawling until then; empty when it was a simulation."""
+        return np.frombuffer(self.seconds, "<f8")
 
     @property
     def relevances(self) -> NDArray[np.float64]:

@@ -181,6 +181,7 @@ def _runs_table(runs: list[RunRecord]) -> pa.Table:
             "judged": pa.array(arrays("judged", "<f4"), pa.list_(pa.float32())),
             "depths": pa.array(arrays("depths", "<u2"), pa.list_(pa.uint16())),
             "requests": pa.array(arrays("requests", "<u4"), pa.list_(pa.uint32())),
+            "seconds": pa.array(arrays("seconds", "<f8"), pa.list_(pa.float64())),
             "outcomes": [json.dumps(run.outcomes, sort_keys=True) for run in runs],
             "starts": pa.array([run.starts for run in runs], pa.list_(pa.uint32())),
             "confidence": pa.array(arrays("confidence", "<f4"), pa.list_(pa.float32())),

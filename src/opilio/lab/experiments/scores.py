@@ -34,6 +34,7 @@ from opilio.lab.experiments.measures import (
     dynamic_curve,
     first_hit,
     harvest_curve,
+    harvest_per_curve,
     kept_accuracy,
     model_accuracy,
     recall_area,
@@ -41,7 +42,6 @@ from opilio.lab.experiments.measures import (
     recall_at_share,
     recall_curve,
     relevant_sites_curve,
-    request_harvest_curve,
     request_recall_curve,
     server_coverage_curve,
     static_curve,
@@ -236,11 +236,17 @@ def _crawls() -> Iterator[Measure]:
     yield Measure("harvest", Axis.PAGES, "share of the latest pages that have the label (moving average)",
                   lambda f: harvest_curve(f.crawled, f.labelled, f.window_pages))  # fmt: skip
     yield Measure("precision per request", Axis.PAGES, "pages with the label, divided by all requests made for pages",
-                  lambda f: request_harvest_curve(
+                  lambda f: harvest_per_curve(
                       f.crawled, f.labelled, f.run.requests_until, max(1, len(f.crawled))))  # fmt: skip
+    yield Measure("precision per second", Axis.PAGES, "pages with the label, divided by the seconds of a real crawl",
+                  lambda f: harvest_per_curve(
+                      f.crawled, f.labelled, f.run.seconds_until, max(1, len(f.crawled))), decimals=2)  # fmt: skip
     yield Measure("harvest per request", Axis.PAGES, "latest pages with the label, divided by the requests for them",
-                  lambda f: request_harvest_curve(
+                  lambda f: harvest_per_curve(
                       f.crawled, f.labelled, f.run.requests_until, f.window_pages))  # fmt: skip
+    yield Measure("harvest per second", Axis.PAGES, "latest pages with the label, divided by the seconds they took",
+                  lambda f: harvest_per_curve(
+                      f.crawled, f.labelled, f.run.seconds_until, f.window_pages), decimals=2)  # fmt: skip
     yield Measure("request recall", Axis.REQUESTS, "share of the targets fetched, after so many requests",
                   lambda f: request_recall_curve(f.crawled, f.targets, f.run.requests_until))  # fmt: skip
     yield Measure("sites", Axis.PAGES, "share of the hosts with a target that can be reached on which one was fetched",

@@ -15,7 +15,7 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -181,12 +181,14 @@ class Crawl:
     """Requests for pages made until then, this one included: those that failed or were redirected count here."""
     outcomes: dict[str, int]
     """The outcomes of URLs, as in a real crawl."""
+    seconds: Values = field(default_factory=lambda: np.zeros(0))
+    """Seconds of crawling until then. None in a simulation: its clock does not know how long anything takes."""
 
     def __len__(self) -> int:
         return len(self.pages)
 
     def to_bytes(self) -> bytes:
-        """All of it, to compare two crawls bit for bit."""
+        """All of it but the seconds, to compare two crawls bit for bit."""
         arrays = (self.pages, self.depths, self.parents, self.scores, self.requests)
         return b"".join(array.tobytes() for array in arrays) + repr(self.outcomes).encode()
 

@@ -15,6 +15,7 @@
   const [percents, tenths] = [rounded(0), rounded(1)];
   const percent = (value) => (value === null ? "–" : percents.format(value));
   const rate = (value) => (value === null ? "-" : tenths.format(value));
+  const perSecond = (value) => (value === null ? "-" : String(Number(value.toPrecision(3))));
   const duration = (s) => {
     if (s < 120) return `${Math.round(s)} s`;
     if (s < 7200) return `${Math.round(s / 60)} min`;
@@ -27,7 +28,7 @@
   };
   const SHOWN = {
     pages: number, waiting: number, in_flight: number, hosts: number, recall: percent, harvest: rate,
-    relevant: number, harvest_per_request: rate, recent_harvest: rate,
+    relevant: number, harvest_per_request: rate, harvest_per_s: perSecond, recent_harvest: rate,
     pages_per_s: (value) => value.toFixed(1), fetched_bytes: size, elapsed_s: duration,
     limit: (value) => value, eta_s: (value) => (value === null ? "" : `, reached in about ${duration(value)}`),
     model: (value) => value || "nothing yet",
