@@ -509,3 +509,22 @@ def test_a_caller_of_an_earlier_version_gets_the_answer_alone(made: Collection, 
         with socket.create_connection(("127.0.0.1", note["port"]), timeout=20) as connection:
             connection.sendall(json.dumps(request).encode() + b"\n")
             assert "result" in json.loads(connection.makefile("rb").readline())
+
+
+def test_all_interfaces_describe_an_argument_alike() -> None:
+    """What an argument means is said once, in the declaration: the command line, REST and assistants repeat it."""
+    from opilio.assistants.tools import TOOLS
+    from opilio.cli.export import export
+    from opilio.cli.search import search
+    from opilio.crawl.operations import browse, database
+    from opilio.web.finding import SearchBody
+
+    [tool] = [tool for tool in TOOLS if tool.name == "search"]
+    commands = {one.opts[0].strip("-"): getattr(one, "help", None) for one in search.params}
+    for name in ("topic", "host", "lang", "type", "since", "before"):
+        said = browse.search.about[name].description
+        assert said == commands[name] == SearchBody.model_fields[name].description
+        assert said == tool.schema()["properties"][name]["description"]
+    options = {str(one.name): getattr(one, "help", None) for one in export.params}
+    for name, about in database.export.about.items():
+        assert name == "format_name" or options[name] == about.description

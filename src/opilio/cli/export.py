@@ -12,31 +12,33 @@ from typing import Any
 
 import click
 
+from opilio.cli.operations import type_of
 from opilio.crawl import Collection
+from opilio.crawl.operations import database
 from opilio.errors import CollectionBusy
 from opilio.export import FOLDERS, FORMATS
 from opilio.store.export import STDOUT
 
+_ABOUT = database.export.about
 TOLD_EVERY_S = 2.0
 
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path, file_okay=False))
 @click.argument("target", type=str)
-@click.option("--format", "form", type=click.Choice(FORMATS), help="Default: by the ending of TARGET.")
-@click.option("--where", help="SQL condition: \"relevance > 0.2 AND language = 'en'\"; `true` takes all pages.")
-@click.option("--keep", default="", metavar="CONDITION",
-              help="SQL condition on computed columns, such as \"words > 100\"; `usual` has usual limits.")  # fmt: skip
-@click.option("--respect-rights/--ignore-rights", default=None,
-              help="Leave out pages that reserve their use for data mining or AI. Default: respect in dataset and rag, "
-              "which are made for models.")  # fmt: skip
-@click.option("--columns", default="", help="Of a table: columns, separated by commas; default: the ten most useful.")
-@click.option("--split", default="", metavar="SHARES",
-              help="Of a dataset: shares of the sites in train/validation/test.  [default: 0.9/0.05/0.05]")  # fmt: skip
-@click.option("--chunk-words", type=click.IntRange(0), default=0,
-              help="Of rag: cut pages into chunks of at most so many words.")  # fmt: skip
-@click.option("--overlap-words", type=click.IntRange(0), default=None,
-              help="Words that a chunk repeats of the one before it.  [default: one in eight]")  # fmt: skip
+@click.option("--format", "form", type=click.Choice(FORMATS), help="By default as the ending of TARGET says.")
+@click.option("--where", help=_ABOUT["where"].description)
+@click.option("--keep", default="", metavar="CONDITION", help=_ABOUT["keep"].description)
+@click.option("--respect-rights/--ignore-rights", default=None, help=_ABOUT["respect_rights"].description)
+@click.option("--columns", default="", metavar="NAME,...", help=_ABOUT["columns"].description)
+@click.option("--split", default="", metavar="SHARES", help=_ABOUT["split"].description)
+@click.option(
+    "--chunk-words", type=type_of(int, _ABOUT["chunk_words"]), default=0, help=_ABOUT["chunk_words"].description
+)
+@click.option(
+    "--overlap-words", type=click.IntRange(0), default=None,
+    help=_ABOUT["overlap_words"].description,
+)  # fmt: skip
 def export(folder: Path, target: str, form: str | None, columns: str, **options: Any) -> None:
     """Write the pages of FOLDER to TARGET, in the format that its ending or --format says.
 

@@ -65,7 +65,7 @@ def operation_command(
 
 def _parameter(operation: Operation[..., Any], name: str, shown: str) -> click.Parameter:
     parameter, about = operation.parameters[name], operation.about.get(name, Meta())
-    kind = _type_of(operation.types[name], about)
+    kind = type_of(operation.types[name], about)
     if parameter.default is inspect.Parameter.empty:
         return click.Argument([name], metavar=shown.upper(), type=kind)
     if kind is bool:
@@ -75,7 +75,7 @@ def _parameter(operation: Operation[..., Any], name: str, shown: str) -> click.P
                         help=about.description, show_default=parameter.default not in (None, "", 0))  # fmt: skip
 
 
-def _type_of(kind: Any, about: Meta) -> click.ParamType[Any] | type:
+def type_of(kind: Any, about: Meta) -> click.ParamType[Any] | type:
     """How an argument is read from the command line."""
     if kind in (int, float):
         ranged = click.IntRange if kind is int else click.FloatRange

@@ -9,11 +9,13 @@ from typing import Any
 import click
 
 from opilio.cli import one_line
+from opilio.cli.operations import type_of
 from opilio.crawl import Collection
+from opilio.crawl.operations import browse
 from opilio.model.visit import certainty
 from opilio.topics.tree import OFF_TOPIC, OTHERS
 
-MAX_RESULTS = 200
+_ABOUT = browse.search.about
 
 
 @click.command()
@@ -22,16 +24,18 @@ MAX_RESULTS = 200
 @click.option(
     "--rank", default="", metavar="WEIGHTS", help="Weights of the rankings: bm25=1,cosine=0,relevance=0,authority=0.5."
 )
-@click.option("--topic", multiple=True, help="Only pages of this topic or one below it.")
-@click.option("--host", multiple=True, help="Only pages of this host, or of the hosts of this domain.")
-@click.option("--lang", multiple=True, help="Only pages in this language: en, de, ...")
-@click.option("--type", "kind", multiple=True, help="Only pages of this type: html, pdf, ...")
-@click.option("--since", default="", metavar="DAY", help="Only pages fetched since this day: 2026-01-31.")
-@click.option("--before", default="", metavar="DAY", help="Only pages fetched before this day.")
+@click.option("--topic", multiple=True, help=_ABOUT["topic"].description)
+@click.option("--host", multiple=True, help=_ABOUT["host"].description)
+@click.option("--lang", multiple=True, help=_ABOUT["lang"].description)
+@click.option("--type", "kind", multiple=True, help=_ABOUT["type"].description)
+@click.option("--since", default="", metavar="DAY", help=_ABOUT["since"].description)
+@click.option("--before", default="", metavar="DAY", help=_ABOUT["before"].description)
 @click.option(
-    "-n", "size", type=click.IntRange(1, MAX_RESULTS), default=10, show_default=True, help="How many results."
+    "-n", "size", type=type_of(int, _ABOUT["size"]), default=10, show_default=True, help=_ABOUT["size"].description
 )
-@click.option("--page", type=click.IntRange(1), default=1, show_default=True, help="Which page of results.")
+@click.option(
+    "--page", type=type_of(int, _ABOUT["page"]), default=1, show_default=True, help=_ABOUT["page"].description
+)
 @click.option(
     "--similar", "similar_to", default="", metavar="URL", help="Show pages similar to this one; no QUESTION is needed."
 )

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import HTMLResponse
 
+from opilio.crawl.operations import browse
 from opilio.errors import InputError
 from opilio.search.ranking import DEFAULT_WEIGHTS, FORMER_NAMES, RANKINGS
 from opilio.web.access import Reading, Render, costly
@@ -20,6 +21,7 @@ router = APIRouter()
 FACETS = {"topic": "Topic", "host": "Host", "type": "Type", "lang": "Language"}
 RANKING_NAMES = {"bm25": "Words (BM25)", "cosine": "Cosine", "relevance": "Relevance", "authority": "Authority"}
 DEFAULT_SIZE = 10
+_ABOUT = browse.search.about
 MIN_FUZZY_CHARS = 3  # of a shorter word nearly all others are similar
 
 
@@ -28,20 +30,20 @@ class SearchBody(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    q: str = Field("", description="The question: words, phrases, fields, filters.")
-    topic: list[str] = Field([], description="Only pages of these topics, and of those below them.")
-    host: list[str] = Field([], description="Only pages of these hosts or domains.")
-    type: list[str] = Field([], description="Only pages of these types: html, pdf, ...")
-    lang: list[str] = Field([], description="Only pages in these languages: en, de, ...")
-    since: str = Field("", description="Only pages fetched since this day.")
-    before: str = Field("", description="Only pages fetched before this day.")
+    q: str = Field("", description=_ABOUT["question"].description)
+    topic: list[str] = Field([], description=_ABOUT["topic"].description)
+    host: list[str] = Field([], description=_ABOUT["host"].description)
+    type: list[str] = Field([], description=_ABOUT["type"].description)
+    lang: list[str] = Field([], description=_ABOUT["lang"].description)
+    since: str = Field("", description=_ABOUT["since"].description)
+    before: str = Field("", description=_ABOUT["before"].description)
     bm25: float | None = Field(None, ge=0, le=100, description="Weight of BM25. Without any weight: the defaults.")
     cosine: float | None = Field(None, ge=0, le=100, description="Weight of the cosine.")
     relevance: float | None = Field(None, ge=0, le=100, description="Weight of the relevance.")
     authority: float | None = Field(None, ge=0, le=100, description="Weight of the authority.")
-    copies_of: int | None = Field(None, description="The near duplicates of the page with this oid.")
-    page: int = Field(1, ge=1, le=1_000_000)
-    size: int = Field(DEFAULT_SIZE, ge=1, le=200)
+    copies_of: int | None = Field(None, description=_ABOUT["copies_of"].description)
+    page: int = Field(1, ge=_ABOUT["page"].ge, le=_ABOUT["page"].le, description=_ABOUT["page"].description)
+    size: int = Field(DEFAULT_SIZE, ge=_ABOUT["size"].ge, le=_ABOUT["size"].le, description=_ABOUT["size"].description)
 
     @model_validator(mode="before")
     @classmethod

@@ -32,7 +32,24 @@ T = TypeVar("T")
 # -- searching: in the process of the caller, so that a running crawl does not lose time
 
 
-@caller_operation(READS)
+_MANY = "Several are alternatives."
+
+
+@caller_operation(
+    READS,
+    about={
+        "question": Meta(description="What to search for: words, phrases, fields, filters."),
+        "topic": Meta(description=f"Only pages of this topic and those below it. {_MANY}"),
+        "host": Meta(description=f"Only pages of this host, or of the hosts of this domain. {_MANY}"),
+        "lang": Meta(description=f"Only pages in this language: en, de, ... {_MANY}"),
+        "type": Meta(description=f"Only pages of this type: html, pdf, ... {_MANY}"),
+        "since": Meta(description="Only pages fetched on or after this day: 2026-01-31."),
+        "before": Meta(description="Only pages fetched before this day: 2026-01-31."),
+        "copies_of": Meta(description="The near duplicates of the page with this oid."),
+        "page": Meta(ge=1, le=1_000_000, description="Page of the results, from 1."),
+        "size": Meta(ge=1, le=200, description="Results on a page."),
+    },
+)
 def search(
     client: OperationClient,
     question: str,
@@ -177,7 +194,10 @@ def portal(at: Context, days: int = 1, *, since_s: float | None = None) -> dict[
     rest=Route("GET", "topic", "browse"),
     about={
         "topic": Meta(description="The path of a topic; OTHERS: the pages that no topic took; '': the root."),
-        "order": Meta(description="confidence, authority, hub, newest or title."),
+        "order": Meta(
+            description="confidence, authority, hub, newest or title.",
+            extra_json_schema={"enum": ["confidence", "authority", "hub", "newest", "title"]},
+        ),
         "own": Meta(description="Leave out the topics below."),
         "relevant": Meta(description="Leave out pages that are not relevant."),
     },

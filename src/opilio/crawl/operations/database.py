@@ -49,7 +49,13 @@ async def _(crawl: LiveCrawl, sql: str) -> Result:
     return result
 
 
-@operation(READS)
+@operation(
+    READS,
+    about={
+        "sql": Meta(max_length=20_000, description="One statement that only reads."),
+        "max_rows": Meta(ge=1, description="Most rows in the answer."),
+    },
+)
 def query(at: Context, sql: str, max_rows: int = 1000) -> dict[str, Any]:
     """The answer to a query in plain values, for pages and programs: at most `max_rows` rows, within a minute.
 
@@ -73,13 +79,25 @@ def tables(at: Context) -> list[dict[str, Any]]:
     timeout_s=EXPORT_TIMEOUT_S,
     about={
         "format_name": Meta(description=f"{', '.join(FORMATS)}; by default as the ending of the target says."),
-        "columns": Meta(description="Columns of a table; those that exist in exports only are computed."),
-        "where": Meta(description="SQL condition on the view `collection`; by default as the format says."),
-        "keep": Meta(description="SQL condition on computed columns, or `usual`: usual limits of quality."),
-        "respect_rights": Meta(description="Leave out pages that reserve their use for data mining or AI."),
-        "split": Meta(description="Shares of the sites for train/validation/test, such as 0.9/0.05/0.05."),
-        "chunk_words": Meta(description="For rag: at most so many words in a chunk; 0: whole pages.", ge=0),
-        "overlap_words": Meta(description="Words of the chunk before; by default one in eight."),
+        "columns": Meta(description="Of a table; by default the ten most useful. Some are computed by exports only."),
+        "where": Meta(
+            description="SQL condition: \"relevance > 0.2 AND language = 'en'\"; `true` takes all pages. By default "
+            "all pages or the relevant ones, as the format says."
+        ),
+        "keep": Meta(
+            description='SQL condition on computed columns, such as "words > 100"; `usual` has usual limits of quality.'
+        ),
+        "respect_rights": Meta(
+            description="Leave out pages that reserve their use for data mining or AI. By default in dataset and rag, "
+            "which are made for models."
+        ),
+        "split": Meta(description="Of a dataset: shares of the sites in train/validation/test; 0.9/0.05/0.05."),
+        "chunk_words": Meta(
+            description="Of rag: cut pages into chunks of at most so many words; 0: whole pages.", ge=0
+        ),
+        "overlap_words": Meta(
+            description="Of rag: words that a chunk repeats of the one before it; by default one in eight."
+        ),
     },
 )
 def export(
