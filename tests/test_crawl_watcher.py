@@ -111,7 +111,7 @@ def test_a_harvest_that_falls_is_noticed_once(store: Store) -> None:
     assert f"opilio census {folder}" in notice["remedy"]
     first = notice["remedies"][0]
     assert (first["operation"], first["arguments"]) == ("mark", {"topic": "Business/Investment", "good": True})
-    assert first["label"] == "Mark Business/Investment good"
+    assert first["label"] == "Mark Business/Investment wanted"
     stored = scene.absorber.ledger.batch.notices.remedies
     assert [from_json(text, str(folder)) for text in stored] == [notice["remedies"]]
     assert scene.commits, "what was absorbed is written before it is read"

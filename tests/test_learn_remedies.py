@@ -13,7 +13,7 @@ from opilio.crawl.operations import OPERATIONS
 from opilio.errors import InputError
 from opilio.learn import remedies
 from opilio.learn.census import back_links, low_harvest
-from opilio.learn.remedies import CRAWL, PLACEHOLDERS, Remedy, from_json, in_words, to_json
+from opilio.learn.remedies import CRAWL, PLACEHOLDERS, SETTING_WORDS, Remedy, from_json, in_words, to_json
 from opilio.settings import Settings, override
 from opilio.store import Store
 from opilio.web.watching import REMEDY_SETTINGS
@@ -54,6 +54,14 @@ def test_the_command_of_a_remedy_parses(remedy: Remedy) -> None:
         command = command.get_command(click.Context(command), words.pop(0))  # type: ignore[assignment]
         assert command is not None
     command.make_context("opilio", words)
+
+
+def test_buttons_speak_in_words() -> None:
+    """No label names a setting, and every setting that the portal changes has words."""
+    assert SETTING_WORDS.keys() == REMEDY_SETTINGS
+    shown = [remedy.label for remedy in EVERY if None not in remedy.arguments.get("settings", {}).values()]
+    assert not [label for label in shown if "_" in label or "." in label.replace("2.5%", "")]
+    assert "Continue, ordered by evidence, exploring with 10% of the requests" in shown
 
 
 def test_what_is_stored_comes_back(tmp_path: Path) -> None:

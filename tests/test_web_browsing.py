@@ -83,6 +83,19 @@ def test_the_front_says_draws_and_links_what_was_found(portal: Portal, collectio
     assert len(titles) == len(set(titles)) > 5 and "style=" not in text
 
 
+def test_the_headline_names_six_topics_or_five_and_how_many_more() -> None:
+    """Up to six topics are named, the fullest first; of more, five, and the others are counted."""
+
+    def said(topics: int, others: int = 0) -> str:
+        wanted = [{"name": f"t{n}", "relevant": 9 - n} for n in range(topics)]
+        return headline({"found": {"pages": 9, "sites": 2}, "wanted": wanted, "wanted_topics": topics + others})
+
+    assert said(1) == "9 pages about t0 from 2 sites"
+    assert said(6) == "9 pages about t0, t1, t2, t3, t4 and t5 from 2 sites"
+    assert said(7) == "9 pages about t0, t1, t2, t3, t4 and 2 more topics from 2 sites"
+    assert said(4, 1) == "9 pages about t0, t1, t2, t3 and 1 more topic from 2 sites"
+
+
 def test_the_front_shows_what_is_new_since_the_last_visit(portal: Portal) -> None:
     """A reader who is signed in sees the last visit in place of days; others get no cookie."""
     with chromium() as browser:

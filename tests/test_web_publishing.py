@@ -158,13 +158,15 @@ def test_a_browser_reads_and_searches_a_site_from_files(site: Path) -> None:
 
 def test_the_search_ranks_texts_and_titles_as_bm25_does(tmp_path: Path) -> None:
     """A word that stands only in texts is found; a page that is about it, or has it in the title, comes first; plurals,
-    beginnings, accents and scripts without blanks count as the word; no page with all words: those with the most."""
+    English verb forms, beginnings, accents and scripts without blanks count as the word, words that merely look alike
+    do not; no page with all words: those with the most."""
     texts = {
         "hill": ("Etna", "A mountain. " * 40 + "Its lava is black."),
         "flow": ("Rivers of fire", "Lava flows and lava cools. A flow of lava is hot."),
         "title": ("Lava", "It flows from a crater, and cools into rock."),
         "none": ("Owls", "The owl flies at night over the café."),
         "many": ("Mountains", "Volcanoes are mountains: 東京 has one, 火山 is the word."),
+        "verbs": ("Work", "She stopped making stories; he carries a string, squeaks and strews."),
     }
     index = SiteIndex(tmp_path)
     for name, (title, text) in texts.items():
@@ -179,6 +181,8 @@ def test_the_search_ranks_texts_and_titles_as_bm25_does(tmp_path: Path) -> None:
     questions = {
         "lava": ["title", "flow", "hill"], "LAVAS": ["title", "flow", "hill"], "volcano": ["many"], "volc": ["many"],
         "owls night": ["none"], "cafe": ["none"], "火山": ["many"], "mountain": ["many", "hill"], "constructor": [],
+        "squeaking": ["verbs"], "made": [], "makes": ["verbs"], "make": ["verbs"], "stop": ["verbs"], "story": ["verbs"],
+        "stopping": ["verbs"], "carried": ["verbs"], "carrying": ["verbs"], "cars": [], "stress": [], "flies": ["none"],
         "lava owl crater": ["title"], "flow lava cool": ["flow", "title"], "": [],
     }  # fmt: skip
     folded = [

@@ -295,7 +295,7 @@ def test_a_notice_has_buttons(dried_up: Collection) -> None:
         link = notices.get_by_role("link", name="Answer the questions")
         assert link.get_attribute("href") == "/c/collection/questions"
         relevant = dried_up.status().relevant
-        notices.get_by_role("button", name=f"Mark {NEARBY} good").click()
+        notices.get_by_role("button", name=f"Mark {NEARBY} wanted").click()
         notices.locator(".tag", has_text="done").wait_for()
         assert page.locator("#said").inner_text() == MARKED
         marks = {topic["path"]: topic["mark"] for topic in dried_up.topics()}
@@ -325,7 +325,7 @@ def test_a_notice_has_buttons_without_javascript(dried_up: Collection) -> None:
         cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies()}
         foreign = page.request.post(portal.address + place, form={"operation": "stop", "arguments": "{}"})
         assert cookies and foreign.status == 403 and is_running(dried_up.folder)
-        notices.get_by_role("button", name=f"Mark {NEARBY} good").click()
+        notices.get_by_role("button", name=f"Mark {NEARBY} wanted").click()
         notices.locator(".tag", has_text="done").wait_for()
         assert page.url == portal.address + place
         notices.get_by_role("button", name="Stop the crawl").click()

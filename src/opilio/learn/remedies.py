@@ -137,15 +137,31 @@ def _crawl_words(folder: str, given: Mapping[str, Any]) -> list[str]:
     return words
 
 
+SETTING_WORDS = {
+    "learn.retrain_after": "training every {} pages",
+    "frontier.strategy": "ordered by {}",
+    "frontier.tunnel_steps": "up to {} links off the topic",
+    "frontier.explore_share": "exploring with {:.0%} of the requests",
+    "limits.min_harvest": "down to a harvest of {:.1%}",
+    "limits.when_dry": "however little is found",
+    "limits.recall": "without a limit of recall",
+}
+"""What a button says of a setting, with its value."""
+
+
 def _crawl_label(given: Mapping[str, Any]) -> str:
-    settings = ((name.partition(".")[2], _given(name, value)) for name, value in given["settings"].items())
-    return "Continue with " + ", ".join(f"{name} {value}" for name, value in settings)
+    settings = given["settings"].items()
+    parts = [
+        SETTING_WORDS[name].format(value) if name in SETTING_WORDS else f"{name}={_given(name, value)}"
+        for name, value in settings
+    ]
+    return "Continue, " + ", ".join(parts)
 
 
 _SHOWN: dict[str, _Shown] = {
     "mark": _Shown(
         lambda folder, given: ["topics", "mark", folder, given["topic"], "good" if given["good"] else "null"],
-        lambda given: f"Mark {given['topic']} {'good' if given['good'] else 'not wanted'}",
+        lambda given: f"Mark {given['topic']} {'wanted' if given['good'] else 'not wanted'}",
     ),
     "add_example": _Shown(
         _add_words, lambda given: f"Add {'examples' if given['positive'] else 'counter-examples'} of {given['topic']}"

@@ -62,8 +62,10 @@ def headline(report: dict[str, Any]) -> str:
     if not found["pages"]:
         return ""
     topics = sorted((topic for topic in report["wanted"] if topic["relevant"]), key=lambda topic: -topic["relevant"])
-    names = [topic["name"] for topic in topics[:HEADLINE_TOPICS]]
-    more = report["wanted_topics"] - len(report["wanted"]) + len(topics) - len(names)
+    others = report["wanted_topics"] - len(report["wanted"])
+    is_one_left = not others and len(topics) == HEADLINE_TOPICS + 1  # its name is as short as "1 more topic"
+    names = [topic["name"] for topic in topics[: HEADLINE_TOPICS + is_one_left]]
+    more = others + len(topics) - len(names)
     if more > 0:
         names.append(f"{more} more {_plural(more, 'topic')}")
     listed = " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -32,10 +32,16 @@ function wordsOf(text, unspaced) {
   });
 }
 
-// A word in other forms: singular and plural. Longer words that begin with it are found anyway.
-function formsOf(word) {
-  const forms = [word.replace(/ies$/, "y"), word.replace(/es$/, ""), word.replace(/s$/, ""), word.replace(/y$/, "ies")];
-  return new Set(forms.filter((form) => form !== word && form.length >= MIN_PREFIX_CHARS));
+// English endings, and what stands in their place in the plain form of a word.
+const ENDINGS = [
+  [/ies$/, "y"], [/(s|x|z|ch|sh|o)es$/, "$1"], [/s$/, ""], [/ied$/, "y"],
+  [/ed$/, ""], [/ed$/, "e"], [/(.)\1ed$/, "$1"], [/ing$/, ""], [/ing$/, "e"], [/(.)\1ing$/, "$1"],
+];
+
+// What the plain form of a word may be. Words that share one count as the same: squeaks, squeaking, squeaked.
+function plainForms(word) {
+  const forms = ENDINGS.map(([ending, instead]) => word.replace(ending, instead));
+  return new Set([word, ...forms.filter((form) => form.length >= MIN_PREFIX_CHARS && /[aeiouy]/.test(form))]);
 }
 
 // -- finding
@@ -51,13 +57,15 @@ function partsWith(word, first, isPrefix) {
 
 // The scores of the pages that have a word, and the words of the vocabulary that count as it.
 async function pagesWith(word, index) {
-  const forms = formsOf(word), scores = new Map(), matched = [];
+  const forms = plainForms(word), scores = new Map(), matched = [];
   const isPrefix = word.length >= MIN_PREFIX_CHARS;
-  const numbers = new Set(partsWith(word, index.first, isPrefix));
-  for (const form of forms) partsWith(form, index.first, false).forEach((number) => numbers.add(number));
+  // Other forms of a word begin as a plain one does: stories with stor(y), making with mak(e).
+  const starts = new Set([...forms].map((form) => form.length > MIN_PREFIX_CHARS ? form.replace(/[ey]$/, "") : form));
+  const numbers = new Set([...starts].flatMap((start) => partsWith(start, index.first, isPrefix)));
   const loaded = await Promise.all([...numbers].map((number) => load(`words/${number}`)));
   for (const [term, ...postings] of loaded.flat()) {
-    const isForm = term === word || forms.has(term);
+    if (![...starts].some((start) => term.startsWith(start))) continue;
+    const isForm = term === word || (isPrefix && [...plainForms(term)].some((form) => forms.has(form)));
     if (!isForm && !(isPrefix && term.startsWith(word))) continue;
     matched.push(term);
     const share = isForm ? 1 : (word.length / term.length) ** 2;  // the longer a word is, the less it is the same one
