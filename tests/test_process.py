@@ -212,14 +212,3 @@ def test_threads_share_one_heap(tmp_path: Path) -> None:
     """Threads allocate from the heap of the process, whose free memory all of them can use."""
     assert call(new_heaps, str(tmp_path), False) > 0
     assert call(new_heaps, str(tmp_path), True) == 0
-
-
-def test_pyarrow_can_be_kept_from_importing_pandas() -> None:
-    """Arrays are made without pandas, which can still be imported by whoever wants it."""
-    code = (
-        "import sys; from opilio.process import keep_pandas_out; keep_pandas_out(); import pyarrow; "
-        "pyarrow.array(['a']); print('pandas' in sys.modules); import pandas; print(pandas.__name__)"
-    )
-    pytest.importorskip("pandas")
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.split() == ["False", "pandas"]

@@ -7,7 +7,6 @@ import gc
 import importlib
 import os
 import signal
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -23,29 +22,6 @@ CPU-seconds for each process, and memory for each thread. The cores are already 
 def use_one_thread() -> None:
     """Let numpy use one thread in this process, unless the user has set a number; call it before importing numpy."""
     os.environ.update(SINGLE_THREADED | os.environ)
-
-
-class _NoPandas:
-    """Finds no pandas, and leaves all other modules to others."""
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        if name == "pandas":
-            raise ModuleNotFoundError(name=name)
-
-
-def keep_pandas_out() -> None:
-    """Let pyarrow find no pandas, in the process of a command: where it is installed, pyarrow imports it for its first
-    array, which takes 0.15 s of CPU and 50 MB. Arrow tables of this process cannot become DataFrames afterwards."""
-    if "pandas" in sys.modules:
-        return
-    finder = _NoPandas()
-    sys.meta_path.insert(0, finder)
-    try:
-        import pyarrow  # noqa: PLC0415  (most processes do not need it)
-
-        pyarrow.array([0])
-    finally:
-        sys.meta_path.remove(finder)
 
 
 INTERRUPTED = 130
