@@ -172,3 +172,23 @@ def test_the_package_is_light() -> None:
     )
     printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert printed.strip() == "[]"
+
+
+PANDAS = """
+import sys
+from opilio.process import keep_pandas_out, own_interpreter
+{own}
+keep_pandas_out()
+import pyarrow
+pyarrow.table({{"a": [1, 2]}})
+print("pandas" in sys.modules)
+import pandas
+"""
+
+
+@pytest.mark.parametrize(("own", "imports"), [("own_interpreter()", "False"), ("", "True")])
+def test_pandas_stays_out_of_our_processes(own: str, imports: str) -> None:
+    """A command of ours makes Arrow tables without importing pandas; a program that uses us has it as ever."""
+    pytest.importorskip("pandas")
+    ended = subprocess.run([sys.executable, "-c", PANDAS.format(own=own)], capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == [imports]

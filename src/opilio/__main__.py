@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from opilio.process import exit_at_once, let_interrupt_exit
+from opilio.process import exit_at_once, let_interrupt_exit, own_interpreter
 
 
 def run() -> None:
     """Entry point of the command. Ctrl-C before it begins and after it has ended is silent, too."""
+    own_interpreter()
     with exit_at_once():
         from opilio.cli import main  # noqa: PLC0415
     try:

@@ -32,8 +32,10 @@ from opilio.process.interpreter import (
     INTERRUPTED,
     collect_rarely,
     exit_at_once,
+    keep_pandas_out,
     let_interrupt_exit,
     loader,
+    own_interpreter,
     use_one_thread,
 )
 
@@ -52,8 +54,10 @@ __all__ = [
     "end_with_parent",
     "exit_at_once",
     "frame",
+    "keep_pandas_out",
     "let_interrupt_exit",
     "loader",
+    "own_interpreter",
     "prepare",
     "read_message",
     "start",
