@@ -176,9 +176,9 @@ def test_the_package_is_light() -> None:
 
 PANDAS = """
 import sys
-from opilio.process import keep_pandas_out, own_interpreter
+from opilio.process import lighten_pyarrow, own_interpreter
 {own}
-keep_pandas_out()
+lighten_pyarrow()
 import pyarrow
 pyarrow.table({{"a": [1, 2]}})
 print("pandas" in sys.modules)
