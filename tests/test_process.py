@@ -216,9 +216,9 @@ def test_threads_share_one_heap(tmp_path: Path) -> None:
 
 PANDAS = """
 import sys
-from opilio.process import keep_pandas_out, own_interpreter
+from opilio.process import lighten_pyarrow, own_interpreter
 {own}
-keep_pandas_out()
+lighten_pyarrow()
 import pyarrow
 pyarrow.table({{"a": [1, 2]}})
 print("pandas" in sys.modules)

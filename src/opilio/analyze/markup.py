@@ -187,8 +187,9 @@ def read_markup(body: bytes, charset: str, max_links: int, hidden_links: bool = 
     if not hidden_links:
         document.remove(_HIDDEN)
     _read_head(document, page)  # including what is there for programs without scripts, such as this one
-    hidden = document.select(_HIDDEN_LINKS) if hidden_links else []
-    if hidden_links:
+    hidden: list[Element] = []
+    if hidden_links and document.select_one(_HIDDEN) is not None:
+        hidden = document.select(_HIDDEN_LINKS)
         document.remove(_HIDDEN)
     page.picture = _first_large_picture(document)
     expected = _read_links(document, hidden, page, max_links * READ_PER_LINK)

@@ -42,6 +42,7 @@ _RESTRICTING = frozenset(
 )
 # Words of directives that restrict nothing. A meta element of another name is for a crawler if it has no other words.
 _OTHER_DIRECTIVES = frozenset({"index", "follow", "all", "archive", "max-snippet", "max-image-preview", "noodp"})
+_DIRECTIVES = _RESTRICTING | _OTHER_DIRECTIVES
 _LICENSE_METAS = frozenset({"dc.rights", "dcterms.rights", "dcterms.license", "dc.rights.license", "license"})
 _CREATIVE_COMMONS = re.compile(r"(?:https?:)?//(?:www\.)?creativecommons\.org/(?:licenses|publicdomain)/", re.I)
 _LINK_HEADER = re.compile(r"<([^<>]*)>([^<]*)")
@@ -179,7 +180,7 @@ def _is_for_crawlers(name: str, value: str) -> bool:
     """Whether a meta element is for us, or, by its words, for some other crawler."""
     if name in (EVERYONE, OUR_NAME):
         return True
-    return len(value) <= MAX_VALUE_CHARS and _words(value) <= _RESTRICTING | _OTHER_DIRECTIVES
+    return len(value) <= MAX_VALUE_CHARS and _words(value) <= _DIRECTIVES
 
 
 def _licenses(page: Markup, targets: Mapping[str, Target]) -> Iterator[Right]:

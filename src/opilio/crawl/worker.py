@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -19,9 +19,11 @@ from opilio.fetch import Client, Response, Transport, contact_host, parse_sitema
 from opilio.fetch.robots import fetch_site_file, report_of
 from opilio.fetch.transport import replay
 from opilio.model import Document, Fetch, Judgement, Lease, LeaseKind, Outcome, Visit, host_of
-from opilio.render import Browser, Rendering
 from opilio.settings import ClassifySettings, Settings, from_table
 from opilio.store.warc import RecordNote, WarcPlace, WarcRecord, WarcWriter
+
+if TYPE_CHECKING:
+    from opilio.render import Browser, Rendering
 
 # Responses that were read to their end; of others (too large, wrong type, broken off) only the head is there.
 _COMPLETE = frozenset(
@@ -179,6 +181,8 @@ class Worker:
         if self._transport is None:
             self._transport = Client(self.settings)
         if self._browser is None:
+            from opilio.render import Browser  # noqa: PLC0415  (few crawls render pages; it takes a fifth of a start)
+
             self._browser = Browser(self.settings, self._transport)
         return await self._browser.render(lease, response, keep)
 
@@ -261,6 +265,8 @@ class Worker:
             detail = "as its WARC record says"
             return Visit(lease, msgspec.structs.replace(response.fetch, outcome=Outcome(record.outcome), detail=detail))
         if record.rendered and lease.kind is LeaseKind.PAGE and response.fetch.outcome is Outcome.OK:
+            from opilio.render import Rendering  # noqa: PLC0415
+
             rendering = Rendering(record.rendered, detail="rendered, as its WARC record says")
             return self._visit_of_rendering(lease, response, self.read(lease, response), rendering)
         if lease.kind is LeaseKind.HOST:
