@@ -129,6 +129,13 @@ def queries(host: str, path: str) -> bytes:
     return page(prose(path), *(f"{start}{name}={n}" for name in ("colour", "size") for n in range(5)))
 
 
+def parameters(host: str, path: str) -> bytes:
+    """The same after semicolons, in the path."""
+    if path == "/robots.txt":
+        return NOT_FOUND
+    return page(prose(path), *(f"{path};{name}={n}" for name in ("colour", "size") for n in range(5)))
+
+
 def wild(host: str, path: str) -> bytes:
     """Each page has words of its own, and leads to twenty more subdomains."""
     if path == "/robots.txt":
@@ -181,5 +188,5 @@ def honest(host: str, path: str) -> bytes:
 
 HOSTILE: dict[str, Site] = {
     "maps": maps, "sessions": sessions, "cookieless": cookieless, "archive": archive, "calendar": calendar,
-    "segments": segments, "queries": queries, "wild": wild, "farm": farm, "soft": soft,
+    "segments": segments, "queries": queries, "parameters": parameters, "wild": wild, "farm": farm, "soft": soft,
 }  # fmt: skip

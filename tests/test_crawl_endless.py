@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -145,12 +146,28 @@ def test_what_was_learned_of_a_site_survives_a_restart(
     assert len(hosts) > 270, "a limit that was raised lets dropped hosts in again"
 
 
-@pytest.mark.parametrize(("name", "most"), [("archive", 700), ("calendar", 560), ("segments", 300), ("queries", 510)])
+@pytest.mark.parametrize(
+    ("name", "most"), [("archive", 700), ("calendar", 560), ("segments", 300), ("queries", 510), ("parameters", 510)]
+)
 def test_endless_forms_of_urls_are_bounded(name: str, most: int) -> None:
-    """Lists, calendars, growing paths and queries end, though each page has words of its own."""
+    """Lists, calendars, growing paths, queries and parameters end, though each page has words of its own."""
     crawl = DryCrawl(HOSTILE[name], fetch__host_delay_s=0.0).run(f"http://{name}.test/", requests=3000)
     assert 100 < len(crawl.leases) <= most
     assert crawl.outcomes()["trap"] > 0 and not crawl.frontier.waiting
+
+
+@pytest.mark.parametrize("name", ["queries", "parameters"])
+def test_bounds_hold_over_a_restart(tmp_path: Path, name: str) -> None:
+    """What was followed in an earlier run counts in the next."""
+    (tmp_path / "seeds.txt").write_text(f"http://{name}.test/")
+    with EndlessServer(**HOSTILE) as server:
+        settings = {"fetch.connect_to": {"*.test": server.address}, "fetch.host_delay_s": 0.0, "run.workers": -1}
+        settings |= {"traps.max_queries_per_path": 15, "limits.max_pages": 2}
+        collection = Collection.create(tmp_path / "c", seeds=tmp_path / "seeds.txt", settings=settings)
+        collection.crawl()
+        collection.crawl(settings={"limits.max_pages": 0})
+    [(followed,)] = collection.sql("SELECT count(*) FROM crawl WHERE outcome <> 'trap' AND depth > 0").rows
+    assert followed == 15
 
 
 def test_a_large_honest_site_is_crawled_whole() -> None:

@@ -38,6 +38,7 @@ def test_locked_and_restricted_domains() -> None:
         "http://a.example/" + "b/" * 30,
         "http://a.example/x/y/x/y/x/y/x/y/",
         "http://a.example/?" + "&".join(f"p{i}=1" for i in range(12)),
+        "http://a.example/x" + "".join(f";p{i}=1" for i in range(12)),
     ],
 )
 def test_shapes_of_traps(url: str) -> None:
@@ -54,6 +55,8 @@ def test_countless_pages_are_bounded() -> None:
     """A calendar and a page with endless queries give a bounded number of URLs; articles with a date are no calendar."""
     guard = TrapGuard(TrapSettings(max_queries_per_path=10, max_calendar_urls_per_host=5))
     asked = sum(guard.rejection(f"http://a.example/list?page={i}", 0) is None for i in range(100))
+    assert asked == 10
+    asked = sum(guard.rejection(f"http://a.example/grid;page={i}/cell", 0) is None for i in range(100))
     assert asked == 10
     asked = sum(guard.rejection(f"http://b.example/events/{1990 + i}/05/", 1) is None for i in range(30))
     assert asked == 5

@@ -95,7 +95,7 @@ class TrapGuard:
         traps = self._traps
         if len(url) > traps.max_url_chars:
             return Outcome.URL_TOO_LONG
-        path, question, query = url.partition("?")
+        path, _, query = url.partition("?")
         segments = path.count("/") - 2
         if segments > traps.max_path_segments:
             return Outcome.TRAP
@@ -104,15 +104,19 @@ class TrapGuard:
             again = len(names) - len(set(names))
             if again and max(again + 1, _most_repeated(names)) > traps.max_repeated_segments:
                 return Outcome.TRAP
-        if question and query.count("&") >= traps.max_query_params:
+        if query.count("&") >= traps.max_query_params or path.count(";") > traps.max_query_params:
             return Outcome.TRAP
         return self.count(url, sid, pages, 1 if counts else 0)
 
     def count(self, url: str, sid: int, pages: int = 0, n: int = 1) -> Outcome | None:
-        """Count a URL `n` times against its path, its list and its host's calendar; also used after a restart."""
+        """Count a URL `n` times against its path, its list and its host's calendar; also used after a restart.
+
+        Parameters of a path (/list;page=2) are as endless as a query.
+        """
         more = pages // PAGES_PER_URL
-        path, question, _ = url.partition("?")
-        if question and _over(self._queries, _key(path), n, self._traps.max_queries_per_path):
+        path = url.partition("?")[0]
+        bare = path.partition(";")[0]
+        if bare != url and _over(self._queries, _key(bare), n, self._traps.max_queries_per_path):
             return Outcome.TRAP
         numbered = _NUMBERED.search(path)
         if numbered and _over(self._lists, _key(path[: numbered.start()]), n, self._traps.max_pages_per_list + more):

@@ -346,9 +346,9 @@ class TrapSettings:
     max_repeated_segments: int = 3
     # Path segments in a URL.
     max_path_segments: int = 20
-    # Query parameters in a URL.
+    # Parameters in a URL: in its query, or after semicolons in its path.
     max_query_params: int = 8
-    # Different query strings for one path.
+    # Different query strings for one path, or parameters after its first semicolon.
     max_queries_per_path: int = 500
     # URLs of one host that have a date in their path or query (calendars). One more for each 4 pages of the host.
     max_calendar_urls_per_host: int = 400

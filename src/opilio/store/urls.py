@@ -219,7 +219,7 @@ _FOLLOWED_FROM = f"""
 _FOLLOWED = "SELECT oid, topic, url, sid FROM crawl WHERE oid IN (SELECT unnest(?::BIGINT[])) ORDER BY oid"
 _TRAP_LIKE = r"""
     SELECT url, sid FROM crawl WHERE coalesce(outcome, '') NOT IN ('trap', 'not-followed')
-    AND (url LIKE '%?%' OR regexp_matches(url, '/(19|20)\d\d[-/]W?\d{1,2}([-/]\d{1,2})?/?$', 'i')
+    AND (url LIKE '%?%' OR url LIKE '%;%' OR regexp_matches(url, '/(19|20)\d\d[-/]W?\d{1,2}([-/]\d{1,2})?/?$', 'i')
          OR regexp_matches(url, '/[a-z]+[/_-]?\d+(\.\w+)?/?$', 'i'))
 """
 _REPEATED = f"""
