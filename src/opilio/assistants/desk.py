@@ -150,7 +150,9 @@ class Desk:
         most = self.limits.max_pages
         pages = min(DEFAULT_PAGES, most) if asked is None else asked
         if not 1 <= pages <= most:
-            raise InputError(f"{pages:,} pages are more than this server allows", f"Ask for 1 to {most:,} pages.")
+            raise InputError(
+                f"{pages:,} pages asked for; this server allows 1 to {most:,} pages a crawl", "Ask for as many."
+            )
         return pages
 
     def _check_room(self, pages: int) -> None:
