@@ -29,7 +29,7 @@ _NO_NEW_HINT = "Continue one that there is, or ask the user to start the server 
 
 
 class Desk:
-    """What one server offers; its methods with a docstring are operations on all collections together."""
+    """The collections of one server, and its operations that concern several collections or start crawls."""
 
     def __init__(self, places: Sequence[Path], limits: AssistantLimits) -> None:
         """`places` are collections, or folders with several; new collections are shown as well."""
