@@ -1,8 +1,9 @@
 """Comparing crawlers over HTTP: what counts is what the server saw, and values are those of `opilio evaluate`."""
 
 import importlib
+import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -61,6 +62,14 @@ def small(folder: Path, **changes: object) -> Experiment:
 def made(tmp_path_factory: pytest.TempPathFactory) -> RecordedWeb:
     """A recorded web."""
     return make_web(tmp_path_factory.mktemp("compare") / "made")
+
+
+def test_a_slow_crawler_is_ended(compare: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the time limit its processes are killed, which is reported, and the comparison goes on."""
+    monkeypatch.setattr(compare, "LIMIT_S", 0.5)
+    command = [sys.executable, "-c", "import time; time.sleep(60)"]
+    said = compare.execute(command, SimpleNamespace(address="127.0.0.1:9"), tmp_path)
+    assert said.strip() == "ended after 0.5 s"
 
 
 def test_only_answers_of_pages_count(compare: ModuleType, tmp_path: Path) -> None:

@@ -431,9 +431,17 @@ def test_figures_are_written_for_people() -> None:
     assert len(sparkline([0.1] * 100)) == 40
 
 
-def test_a_demo_without_pages_still_says_what_to_do(make_taught: MakeTaught) -> None:
-    """Of a demo in which nothing but bookmarks was fetched, or nothing at all, no page can be named as the best."""
+def test_a_demo_without_pages_still_says_what_to_do(
+    make_taught: MakeTaught, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a demo in which nothing but bookmarks was fetched, or nothing at all, no page can be named as the best. The
+    command is explained only to those who do not have it on their path."""
     collection = make_taught(limits__max_pages=1)
     assert demo._example(collection) == "URL"
     collection.crawl()
     assert demo._example(collection).startswith("http://")
+    for found in (None, "/usr/bin/opilio"):
+        monkeypatch.setattr("shutil.which", lambda name, found=found: found)
+        demo._show(collection, tmp_path / "site", "words")
+        shown = capsys.readouterr().out
+        assert "opilio serve" in shown and ("export PATH=" in shown) == (found is None)

@@ -29,7 +29,7 @@ _NO_NEW_HINT = "Continue one that there is, or ask the user to start the server 
 
 
 class Desk:
-    """What one server offers; its methods with a docstring are operations on all collections together."""
+    """The collections of one server, and its operations that concern several collections or start crawls."""
 
     def __init__(self, places: Sequence[Path], limits: AssistantLimits) -> None:
         """`places` are collections, or folders with several; new collections are shown as well."""
@@ -150,7 +150,9 @@ class Desk:
         most = self.limits.max_pages
         pages = min(DEFAULT_PAGES, most) if asked is None else asked
         if not 1 <= pages <= most:
-            raise InputError(f"{pages:,} pages are more than this server allows", f"Ask for 1 to {most:,} pages.")
+            raise InputError(
+                f"{pages:,} pages asked for; this server allows 1 to {most:,} pages a crawl", "Ask for as many."
+            )
         return pages
 
     def _check_room(self, pages: int) -> None:

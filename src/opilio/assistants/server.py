@@ -26,6 +26,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 import opilio
+from opilio.assistants import results
 from opilio.assistants.desk import Desk
 from opilio.assistants.tools import AssistantTool, tools_for
 from opilio.errors import OpilioError
@@ -68,8 +69,7 @@ def make_mcp_server(desk: Desk) -> Server[dict[str, object]]:
         try:
             return _result(await carry_out(tool, dict(asked.arguments or {})))
         except OpilioError as error:
-            said = f"error: {error.message}" + (f"\nhint: {error.hint}" if error.hint else "")
-            return _result(desk.without_places(said), is_error=True)
+            return _result(desk.without_places(results.error_text(error)), is_error=True)
         except Exception:
             _log.exception("the tool %s failed", tool.name)
             return _result("error: something went wrong in the server\nhint: its log says what", is_error=True)

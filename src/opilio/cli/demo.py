@@ -139,8 +139,8 @@ def _show(collection: Collection, site: Path, search: str) -> None:
     target = quote(str(collection.folder))
     click.echo(
         f"\nLook around:\n"
-        f"  {site / 'index.html'}                (the portal as files: open it in a browser)\n"
-        f"  opilio serve {target}        (the portal with search, training, SQL)\n"
+        f"  {site / 'index.html'}  (the portal as files: open it in a browser)\n"
+        f"  opilio serve {target}  (the portal with search, training, SQL)\n"
         f"  opilio search {target} {quote(search)}\n"
         f"  opilio status {target}\n"
         f"  opilio topics list {target}\n"
@@ -148,9 +148,10 @@ def _show(collection: Collection, site: Path, search: str) -> None:
         f'  opilio sql {target} "SELECT * FROM harvest"\n'
         f'  opilio sql {target} "SELECT outcome, count(*) FROM crawl GROUP BY ALL ORDER BY 2 DESC"\n'
         f"  opilio export {target} pages.parquet\n"
-        f"  ls {target}/warc\n"
-        f"(opilio is in .venv/bin when `make` set it up)"
+        f"  ls {target}/warc"
     )
+    if shutil.which("opilio") is None:
+        click.echo(f"The command is not on your path yet: export PATH={quote(str(Path(sys.executable).parent))}:$PATH")
 
 
 def _example(collection: Collection) -> str:

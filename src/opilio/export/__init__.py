@@ -1,4 +1,4 @@
-"""Exports: a collection in the form that other people's programs read.
+"""Exports: a collection in the form that other programs read.
 
 One operation, `opilio export`, writes all of them; `formats.py` has the table of formats, picks one by the ending of
 the target, and refuses options that a format has no use for. Pages come from the store in pieces

@@ -9,10 +9,10 @@ all providers at once and merges what they found.
 
 Invariants:
 
-- *Nothing is contacted without the user's word*: no provider is set by default.
+- *Only services that the user names are contacted*: no provider is set by default.
 - *Requests are as safe as those of a crawl*: they go through the same client, so private addresses are refused unless
   the settings allow them, redirects are checked like first requests, every answer has a largest size, each provider has
-  a time limit, and a host gets one request at a time with the usual delay. robots.txt is not asked for: these are the
+  a time limit, and a host gets one request at a time with the usual delay. robots.txt is not fetched: these are the
   programming interfaces of services, which the user has named.
 - *No provider fails in silence*: what went wrong is in its `ProviderAnswer`, and when all fail, it is an error.
 - *Answers are not trusted*: of what comes back only http(s) URLs and titles are kept, as text.

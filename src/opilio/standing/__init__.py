@@ -1,12 +1,11 @@
 """Standing collections: `opilio watch` visits stored pages again when they are due, and reports what has changed.
 
 A round (`rounds.py`) is a crawl that keeps a collection fresh (`opilio.crawl.refresher`) and ends when no page is due.
-What is new, changed and gone since the latest report comes from the operation `changes`. It is told by a feed, a digest
-to read or to mail (`reports.py`), and a webhook (`webhooks.py`).
+What is new, changed and gone since the latest report comes from the operation `changes`. It is delivered as a feed, as
+a digest to read or to mail (`reports.py`), and to webhooks (`webhooks.py`).
 
-Invariants: one process watches a collection at a time. What was reported is noted for each way of telling when it has
-been told: what could not be delivered is part of the next report, and a round that is killed reports nothing twice but
-what was under way.
+Invariants: one process watches a collection at a time. Each channel records what it has delivered. What could not be
+delivered is part of the next report, and after a kill at most the delivery that was under way is repeated.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ NAME = "{name}"
 
 @dataclass(frozen=True)
 class Channels:
-    """How reports are told. `{name}` in a path stands for the name of the collection."""
+    """Where reports are delivered. `{name}` in a path stands for the name of the collection."""
 
     feed: str = ""
     """A file: .rss or .xml for RSS, .atom for Atom."""
@@ -69,7 +69,7 @@ class Channels:
 
     @property
     def names(self) -> list[str]:
-        """The ways that need to know what was told already."""
+        """The channels that must know what they have delivered."""
         told = [*(["digest"] if self.digest else []), *(["command"] if self.digest_command else [])]
         return told + [f"webhook {url}" for url in self.webhooks]
 
