@@ -124,8 +124,9 @@ def measure(server: LocalServer, folder: Path, pages: int) -> dict[str, Any]:
     ]  # fmt: skip
     server.clear_log()
     began_s = time.time()
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     command = [sys.executable, "-m", "opilio", "crawl", str(folder / "short"), *given, "--max-pages", "1"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, env=environment)
     first_s = server.requests()[0].started_s - began_s
     notes_file = folder / "notes.json"
     command = [
@@ -138,7 +139,9 @@ def measure(server: LocalServer, folder: Path, pages: int) -> dict[str, Any]:
         str(folder / "long"),
         *given,
     ]
-    subprocess.run([*command, "--max-pages", str(pages)], check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
+    subprocess.run(
+        [*command, "--max-pages", str(pages)], check=True, stdout=subprocess.DEVNULL, cwd=ROOT, env=environment
+    )
     return {"first_request_s": round(first_s, 3), **json.loads(notes_file.read_text(encoding="utf-8"))}
 
 

@@ -544,7 +544,7 @@ class ArchetypeRounds:
         changes = surveyed.choose(self._settings.learn)
         if changes.is_empty or surveyed.fingerprint(changes, self._settings) in self._refused:
             return surveyed, changes, None
-        return surveyed, changes, learn.trial_of(self._store, surveyed, changes)
+        return surveyed, changes, learn.trial_of(self._store, self._settings, surveyed, changes)
 
     def _refuse(self, fingerprint: str, changes: learn.Round) -> None:
         self._refused.add(fingerprint)

@@ -38,7 +38,7 @@ RESTARTS_S = 3600.0
 STOP_S = 5.0  # a process that has not ended by itself after this time is killed
 FLUSH_S = 0.03  # visits that end within this time are sent together: fewer wake-ups of the engine
 FLUSH_VISITS = 32
-AT_ONCE_LEASES = 16  # with fewer under way a visit is sent at once: waiting for more would only delay its host
+AT_ONCE_LEASES = 8  # with fewer under way a visit is sent at once: waiting for more would only delay its host
 
 
 class Program(NamedTuple):

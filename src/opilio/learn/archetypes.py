@@ -169,10 +169,10 @@ def survey(store: Store, settings: Settings, on_start: OnStart = lambda process:
     return Survey(found, gathered, state, frozenset(made))
 
 
-def trial_of(store: Store, surveyed: Survey, changes: Round) -> Trial:
+def trial_of(store: Store, settings: Settings, surveyed: Survey, changes: Round) -> Trial:
     """The training set as it is, and as the changes would make it."""
     reader, before = stored_reader(), surveyed.training
-    added = examples_of(store, _records(store, changes.added), reader)
+    added = examples_of(store, _records(store, changes.added), reader, settings.classify)
     removed = {(page.kcid, page.url) for page in changes.removed}
     kept = [example for example in before.examples if (example.kcid, example.name) not in removed]
     terms = {**before.terms, **reader.names([example.item for example in added])}

@@ -86,13 +86,12 @@ def with_crawled_pages(
     known = [record.oid for record in store.load_training(page_texts=False) if record.oid is not None]
     records = unlabelled_pages(store, known, ABOVE_ROOT, "met", MET_PAGES, earliest=not is_calibrated)
     stuffed = stuffed_pages(store, [record.oid for record in records if record.oid is not None])
-    met = examples_of(store, [record for record in records if record.oid not in stuffed], reader)
+    met = examples_of(store, [record for record in records if record.oid not in stuffed], reader, settings.classify)
     answered = sum(example.answered for example in training.examples) if is_calibrated else 0  # pages met, too
     if not met or len(met) + answered < (MIN_MET if is_calibrated else MIN_PAGES):
         return training
-    terms = {**training.terms, **reader.names([example.item for example in met])}
-    if is_calibrated:
-        return replace(training, met=tuple(met), terms=terms)
+    if is_calibrated:  # no feature is chosen from these pages, so nobody asks for their words
+        return replace(training, met=tuple(met))
     given = (training, met, settings)
     if on_start is None:
         chosen = choose_negatives(*given)
@@ -100,6 +99,7 @@ def with_crawled_pages(
         chosen = call(choose_negatives, *given, niceness=NICENESS, on_start=on_start)
     if not chosen:
         return training
+    terms = {**training.terms, **reader.names([example.item for example in met])}
     return replace(training, others=(*training.others, *(met[place] for place in chosen)), terms=terms)
 
 

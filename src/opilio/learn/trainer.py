@@ -29,7 +29,7 @@ from opilio.learn.training_data import MIN_EXAMPLE_WORDS
 from opilio.model import TrainingCause
 from opilio.model.training import CALIBRATED
 from opilio.process import NICENESS, Child, OnStart, call, prepare
-from opilio.settings import Settings, to_toml
+from opilio.settings import ClassifySettings, Settings, to_toml
 from opilio.store import Batch, Store
 from opilio.store.links import anchors_to
 from opilio.store.loader import TrainingRecord
@@ -168,7 +168,7 @@ def gather(store: Store, settings: Settings) -> TrainingSet:
     """All that a classifier can learn from now. Examples whose page is not there (yet) are left out."""
     topics = store.load_topics()
     reader = stored_reader()
-    examples = examples_of(store, _worth_learning(list(store.load_training())), reader)
+    examples = examples_of(store, _worth_learning(list(store.load_training())), reader, settings.classify)
     others, names = _others(reader, settings)
     documents, frequencies = document_frequencies(store)
     return TrainingSet(
@@ -192,10 +192,16 @@ def _worth_learning(records: Sequence[TrainingRecord]) -> list[TrainingRecord]:
     return [record for record in records if not (is_question(record) and record.kcid in better)]
 
 
-def examples_of(store: Store, records: Sequence[TrainingRecord], reader: TextReader) -> list[Example]:
-    """What there is to learn from documents; those whose page is not there are left out."""
+def examples_of(
+    store: Store, records: Sequence[TrainingRecord], reader: TextReader, settings: ClassifySettings
+) -> list[Example]:
+    """What there is to learn from documents; those whose page is not there are left out.
+
+    Neighbours are read if a feature space uses them.
+    """
     oids = [record.oid for record in records if record.oid is not None]
-    anchors, neighbours = anchors_to(store, oids), neighbour_terms(store, oids)
+    anchors = anchors_to(store, oids)
+    neighbours = neighbour_terms(store, oids) if "neighbours" in "+".join(settings.spaces) else {}
     examples = []
     for record in records:
         oid = -1 if record.oid is None else record.oid
