@@ -98,6 +98,7 @@ def test_help_groups_commands_by_task_and_shows_aliases() -> None:
         "Lab:",
     ]
     assert any(line.startswith("  status (info) ") for line in lines)
+    assert max(map(len, lines)) <= 80
     for alias, name in aliases().items():
         assert call(alias, "--help").stdout == call(name, "--help").stdout
     assert call("train", "--help").stdout.splitlines()[2:] == call("topics", "train", "--help").stdout.splitlines()[2:]

@@ -14,6 +14,7 @@ from made_crawls import MadeCrawl
 from opilio import Collection
 from opilio.cli import cli
 from opilio.errors import InputError
+from opilio.learn.models import _effect_in_words
 from opilio.model import url_key
 from opilio.store import Store
 
@@ -94,6 +95,16 @@ def test_four_refused_pages_take_their_sixteen_siblings_along(calibrate: bool, t
     assert (effect["first"], effect["second"], moved["topic"]) == (1, 2, TOPIC)
     assert moved["left"] - (JUNK - REFUSED) == len(set(owls) - set(relevant(collection, 0)))
     assert f"{moved['left']} other pages left {TOPIC}" in effect["said"]
+
+
+def test_many_changes_are_said_in_one_short_sentence() -> None:
+    """Up to two topics are named; of more, the sums."""
+    moved = [
+        {"topic": name, "left": left, "joined": joined}
+        for name, left, joined in (("a", 2, 1), ("b", 0, 1), ("c", 1, 0))
+    ]
+    assert _effect_in_words(moved[:2]) == "2 other pages left a, 1 joined; 1 other page joined b"
+    assert _effect_in_words(moved) == "3 other pages left 3 topics, 2 joined"
 
 
 def test_a_refusal_is_explained(collection: Collection) -> None:

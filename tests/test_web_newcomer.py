@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from browser import chromium, signed_in
+from fetch_servers import WebServer
 from opilio import Collection
 from opilio.lab.local_web import LocalServer, build
 from opilio.web.finding import proposals
@@ -64,6 +65,22 @@ def test_the_check_of_links_uses_the_settings_of_the_form(tmp_path: Path) -> Non
         page.get_by_role("button", name="Check the links").click()
         expect(page.locator("#checked")).to_contain_text("4 bookmarks checked, 1 dead", timeout=60_000)
         expect(page.locator("#checked")).not_to_contain_text("None answered")
+
+
+def test_a_crawl_that_stored_nothing_offers_nothing_to_learn_from(tmp_path: Path) -> None:
+    """All seeds are dead: no page offers to learn from hits or to answer questions, and the front leads to the seeds."""
+    (tmp_path / "seeds.txt").write_text("http://owls.test/gone\n")
+    with WebServer({}) as server:
+        settings = {"fetch.connect_to": {"*": server.address}}
+        collection = Collection.create(tmp_path / "c", seeds=tmp_path / "seeds.txt", query="owls", settings=settings)
+        collection.crawl()
+    with Portal(tmp_path) as portal:
+        for where in ("watch", "teach", "questions"):
+            status, text = portal.get_with_token(f"/c/c/{where}")
+            assert status == 200 and "Learn from the" not in text and "Answer questions" not in text, where
+        front = portal.get_with_token("/c/c/")[1]
+        assert 'href="/c/c/watch#seeds-head"' in front and "or continue the crawl" not in front
+        assert 'id="seeds-head"' in portal.get("/c/c/watch")[1]
 
 
 def test_a_question_is_taught_by_clicks(asked_for: Collection) -> None:

@@ -195,9 +195,9 @@ def cli() -> None:
     Begin:     opilio crawl birds --bookmarks bookmarks.html --max-pages 1000
     Continue:  opilio crawl birds
     Watch:     opilio status birds        (from another terminal, while it runs)
-    Query:     opilio sql birds "SELECT url, title FROM collection ORDER BY relevance DESC LIMIT 10"
+    Query:     opilio sql birds "SELECT url FROM collection WHERE relevant"
     Export:    opilio export birds pages.parquet
-    Try it:    opilio demo                (offline, on a small web that comes with Opilio)
+    Try it:    opilio demo                (offline, on a small web of its own)
 
     A name in brackets is an alias: `opilio info birds` is `opilio status birds`.
     """

@@ -16,6 +16,8 @@ from opilio.store import Store, judgements
 from opilio.topics import hierarchy_of
 
 MAX_CHANGED, MAX_MOVED = 20, 50
+NAMED_TOPICS = 2
+"""So many topics are named by the sentence that says what a model changed."""
 
 
 def list_models(store: Store) -> list[dict[str, Any]]:
@@ -137,7 +139,10 @@ def model_effect(store: Store, version: int = 0) -> dict[str, Any] | None:
 
 
 def _effect_in_words(topics: list[dict[str, Any]]) -> str:
-    """Such as `12 other pages left owls, 3 joined; 1 other page joined hawks`."""
+    """Such as `12 other pages left owls, 3 joined; 1 other page joined hawks`; of more than two topics, the sums."""
+    if len(topics) > NAMED_TOPICS:
+        total = {verb: sum(one[verb] for one in topics) for verb in ("left", "joined")}
+        topics = [{"topic": f"{len(topics)} topics", **total}]
     parts = []
     for one in topics:
         first, *more = ((one[verb], verb) for verb in ("left", "joined") if one[verb])

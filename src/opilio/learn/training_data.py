@@ -238,6 +238,7 @@ def pending_changes(store: Store) -> dict[str, Any]:
     """What the user has changed since the model that judges was trained.
 
     `missing` is how many pages must still be confirmed for a first model, 0 when there is one or it can be trained.
+    `stored` is whether there are pages to confirm.
     """
     learned = _learned_by(store.load_models())
     made_us = _made_us(learned)
@@ -260,6 +261,7 @@ def pending_changes(store: Store) -> dict[str, Any]:
         "count": len(listed),
         "changes": listed,
         "missing": max(0, missing),
+        "stored": store.count_rows("pages") > 0,
     }
 
 

@@ -33,6 +33,7 @@ def questions_page(request: Request, name: str, collection: Reading, pages: Rend
         answers=answers[:SHOWN_ANSWERS], answered=sum(one["answer"] != "skip" for one in answers),
         wanted=collection.settings.learn.questions, asks=asks(collection.settings),
         running=is_running(collection.folder), pending=pending["count"], missing=pending["missing"],
+        stored=pending["stored"],
     )  # fmt: skip
 
 

@@ -129,6 +129,7 @@ def taught(collection: Collection, pages: Sequence[str] = ()) -> dict[str, Any]:
         "given": collection.feedback_given(list(pages)) if pages else {},
         "pending": pending["count"],
         "missing": pending["missing"],
+        "stored": pending["stored"],
         "effect": collection.model_effect(),
         "running": is_running(collection.folder),
     }
