@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import gzip
 import time
@@ -161,6 +162,32 @@ def test_a_request_is_sent_once(how: str) -> None:
     with WebServer({"/": html(), "/drop": drop}) as server:
         asyncio.run(run())
     assert server.paths() == ["/", "/drop", "/"]
+
+
+def test_a_host_that_closes_idle_connections_gets_new_ones() -> None:
+    """A connection that its server closed while it was idle costs one attempt, not one of each request after it."""
+    idle_s = 0.1
+
+    class Impatient(WebServer):
+        async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self.connections += 1
+            with contextlib.suppress(TimeoutError, asyncio.IncompleteReadError):
+                while True:
+                    self.requests.append(await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), idle_s))
+                    writer.write(self.answer(self.requests[-1]))
+            writer.close()
+
+    async def run() -> list[Outcome]:
+        client, outcomes = Client(to_server(server.address)), []
+        for number in range(6):
+            outcomes.append((await client.fetch(Lease(number, "http://a.test/"))).fetch.outcome)
+            await asyncio.sleep(idle_s + 0.05)
+        await client.aclose()
+        return outcomes
+
+    with Impatient({"/": html()}) as server:
+        outcomes = asyncio.run(run())
+    assert outcomes.count(Outcome.OK) == len(server.requests) >= 5
 
 
 @pytest.mark.parametrize("runner", [asyncio.run, uvloop.run])

@@ -25,6 +25,9 @@ from opilio.settings import FetchSettings, Settings
 
 MAX_IDLE_CONNECTIONS = 1024
 MAX_ADDRESSES_TRIED = 3
+NEW_CONNECTIONS_S = 600.0
+"""A host that closed a connection which we wanted to use again gets a new one for each request for so long."""
+MAX_CLOSING_HOSTS = 10_000
 _UNCHECKED = "; the proxy is not given a name whose address is unknown here (fetch.proxy_resolves_names)"
 _CLOSED = (Outcome.BROKEN, "the server closed the connection before it answered")
 _SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl does not name
@@ -47,7 +50,7 @@ class Handle:
         self.stalled = False
         self.sends = 0
         """How often libcurl has come to send the request. When a connection that was used before turns out to be
-        closed, libcurl sends it again at once, on its own; the host may have had it, so we do not let it."""
+        closed, libcurl sends it again at once, on its own. The host may have had it, so we do not let it."""
         self._pinned = ""
         self._headers: list[str] = []
         self._proxy = fetching.proxy
@@ -58,13 +61,20 @@ class Handle:
         self.curl.setopt(pycurl.OPENSOCKETFUNCTION, self._open_socket)
         self.curl.setopt(pycurl.PREREQFUNCTION, self._on_request)
 
-    def prepare(self, url: str, endpoint: Endpoint | None, headers: list[str], limits: BodyLimits) -> None:
-        """Set up one transfer that can only connect to `endpoint`; None: to the proxy."""
+    def prepare(
+        self, url: str, endpoint: Endpoint | None, headers: list[str], limits: BodyLimits, *, reuses: bool = True
+    ) -> None:
+        """Set up one transfer that can only connect to `endpoint`; None: to the proxy.
+
+        Unless it `reuses` connections, it has one of its own.
+        """
         curl = self.curl
         self.transfer = Transfer(limits)
         self.stalled = False
         self.sends = 0
         curl.setopt(pycurl.URL, url)
+        curl.setopt(pycurl.FRESH_CONNECT, not reuses)
+        curl.setopt(pycurl.FORBID_REUSE, not reuses)
         if headers != self._headers:
             curl.setopt(pycurl.HTTPHEADER, [header.encode("latin-1", "replace") for header in headers])
             self._headers = headers
@@ -148,6 +158,8 @@ class Client:
         self._multi.setopt(pycurl.M_MAXCONNECTS, MAX_IDLE_CONNECTIONS)
         self._idle: list[Handle] = []
         self._busy: set[Handle] = set()
+        self._closing_hosts: dict[str, float] = {}
+        """Hosts, or the proxy, that closed such a connection, and until when they get new ones."""
         self._watch: asyncio.TimerHandle | None = None
         self._watch_every_s = min(max(fetching.read_timeout_s / 4, 0.02), 1.0)
 
@@ -226,12 +238,18 @@ class Client:
                 *(one for one in headers if not one.startswith("Accept:")),
                 f"Accept: {safe_value(lease.accept)}",
             ]
-        handle.prepare(lease.url, endpoint, headers, self._limits[lease.kind])
+        peer = host_of(lease.url) if endpoint else self._settings.proxy
+        reuses = time.monotonic() >= self._closing_hosts.get(peer, 0.0)
+        handle.prepare(lease.url, endpoint, headers, self._limits[lease.kind], reuses=reuses)
         try:
             failure = await self._perform(handle)
         except BaseException:
             handle.curl.close()  # its transfer may still be active
             raise
+        if failure is _CLOSED:
+            if len(self._closing_hosts) >= MAX_CLOSING_HOSTS:
+                self._closing_hosts.clear()
+            self._closing_hosts[peer] = time.monotonic() + NEW_CONNECTIONS_S
         if handle.transfer.was_cut:
             failure = None  # we stopped the transfer, and libcurl reports that as an error
         elif failure is not None:
