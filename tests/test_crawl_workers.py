@@ -257,7 +257,7 @@ def test_a_process_that_cannot_be_ready(setup: WorkerSetup, tmp_path: Path, monk
     assert children() == set()
 
 
-@pytest.mark.parametrize(("under_way", "messages"), [(3, 3), (30, 16)])
+@pytest.mark.parametrize(("under_way", "messages"), [(3, 3), (30, 8)])
 def test_a_visit_waits_for_others_only_when_there_are_many(under_way: int, messages: int) -> None:
     """With few leases under way each visit is sent at once; with many, those go together that end together."""
     sent: list[bytes] = []
