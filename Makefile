@@ -4,9 +4,9 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: help setup demo browser test slow chaos check lint types bench gate lock audit sbom docs site clean
+.PHONY: help setup demo browser test compiled test-compiled slow chaos check lint types bench gate lock audit sbom docs site clean
 help:            ## this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1\t/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1\t/' | expand -t 16
 
 # Every package comes in the version of the lock file, and only if its hash is the one written there.
 LOCK   := requirements-dev.txt
@@ -37,6 +37,17 @@ TESTERS  ?= $(shell expr $$(nproc) + 1)
 test: export PYTHONDONTWRITEBYTECODE =
 test: $(READY) browser  ## run the tests
 	$(BIN)/python -m pytest -n $(TESTERS) --dist worksteal
+
+# A copy of the source is compiled: modules of C in src would be imported long after their source has changed.
+COMPILED := build/compiled
+compiled: $(READY)  ## compile the modules in which a crawl spends its time, in build/compiled; PYTHONPATH=build/compiled/src uses it
+	rm -rf $(COMPILED) && mkdir -p $(COMPILED)/docs/reference
+	cp -r src setup.py pyproject.toml README.md $(COMPILED) && cp docs/reference/opilio.1 $(COMPILED)/docs/reference
+	cd $(COMPILED) && OPILIO_COMPILE=1 $(abspath $(BIN))/python setup.py --quiet build_ext --inplace
+
+test-compiled: compiled  ## run the tests of what is compiled over the compiled modules
+	OPILIO_COMPILE=1 PYTHONPATH=$(COMPILED)/src $(BIN)/python -m pytest -n $(TESTERS) tests/test_compiled.py \
+	  tests/test_analyze_*.py tests/test_model_url.py tests/test_fetch_*.py tests/test_crawl_end_to_end.py
 
 slow: $(READY)   ## run the tests that take minutes: clusters that lose nodes, many kills in a row
 	$(BIN)/python -m pytest -m slow

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.util
 import os
 import sys
 import warnings
@@ -186,8 +187,19 @@ def _shown_name(name: str) -> str:
     return f"{name} ({alias})" if alias else name
 
 
+def _show_version(context: click.Context, _: click.Parameter, is_wanted: bool) -> None:
+    if is_wanted and not context.resilient_parsing:
+        found = importlib.util.find_spec("opilio.analyze.markup")
+        is_compiled = found is not None and not (found.origin or "").endswith(".py")
+        click.echo(f"opilio, version {__version__}{' (compiled)' if is_compiled else ''}")
+        context.exit()
+
+
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="opilio")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version,
+    help="Show the version and exit.",
+)  # fmt: skip
 def cli() -> None:
     """Opilio, a focused crawler: it turns bookmarks, examples or a query into a topical collection of web pages.
 
