@@ -8,3 +8,8 @@ that are made for benchmarks, `peers` the programs that Opilio is compared with.
 `gate.py` compares figures with those pinned in `floors.json` and `quality_floors.json`. The benchmarks that are named
 most often have a short path, such as `python bench/throughput.py`.
 """
+
+import os
+
+# Installed peers have their modules compiled. With this variable set, each process of ours would compile its own again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

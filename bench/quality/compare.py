@@ -104,9 +104,6 @@ def execute(command: list[str], serving: Serving, folder: Path) -> str:
     proxy = f"http://{serving.address}"
     path = os.pathsep.join([str(Path(opilio.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "http_proxy": proxy, "PYTHONPATH": path.rstrip(os.pathsep)}
-    environment.pop(
-        "PYTHONDONTWRITEBYTECODE", None
-    )  # else each process of ours compiles its modules, and no peer's does
     with (folder / "errors.txt").open("w+b") as errors:
         process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True, env=environment, cwd=folder
