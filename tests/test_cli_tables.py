@@ -2,10 +2,12 @@
 
 import re
 
+import click
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from opilio.cli.tables import table_lines
+from opilio.cli.tables import fitted, table_lines
 
 WORDS = st.text(st.characters(codec="ascii", categories=["L", "N", "P"]), min_size=1, max_size=30)
 CELLS = st.lists(WORDS, max_size=8).map(" ".join)
@@ -32,3 +34,16 @@ def test_a_url_that_does_not_fit_has_a_line_of_its_own() -> None:
     wide = table_lines(("n", "url", "title"), [("7", URL, "Owls")], 200, "n")
     assert wide[1] == f"7  {URL}  Owls"
     assert re.sub(" +", " ", wide[0]) == "n url title"
+
+
+def test_a_line_fits_a_terminal_and_is_whole_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a terminal a long line goes on below, indented, its colours not counted; a program that reads it gets it whole."""
+    line = "  counted: " + ", ".join(f"{click.style(f'thing {n}', fg='red')} {n}" for n in range(20))
+    assert fitted(line) == line
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = click.unstyle(fitted(line)).splitlines()
+    assert len(lines) > 3 and all(len(one) <= 60 for one in lines)
+    assert lines[0].startswith("  counted: ") and all(re.match(r"    \S", one) for one in lines[1:])
+    assert " ".join(" ".join(lines).split()) == " ".join(click.unstyle(line).split())
+    assert fitted("  short") == "  short"

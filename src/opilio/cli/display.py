@@ -17,6 +17,7 @@ import click
 
 from opilio.cli import one_line
 from opilio.cli.log import log_event
+from opilio.cli.tables import fitted
 from opilio.crawl.status import Status
 from opilio.model import Outcome, OutcomeKind
 
@@ -270,14 +271,13 @@ def summary(status: Status) -> str:
     if status.system:
         lines.append(f"  system {status.system}; what it sets: opilio settings {quote(str(status.folder))} --diff")
     if status.harvest is not None:
-        lines.append(f"  {found_words(status)}")
-        lines.append(f"  judged by {status.model}")
+        lines.append(fitted(f"  {found_words(status)}"))
+        lines.append(fitted(f"  judged by {status.model}"))
     if status.running and status.recent_harvest is not None:
         lines.append(f"  {recent_words(status)}")
     if status.recall is not None:
-        lines.append(
-            f"  recall about {status.recall:.0%} of the relevant pages that can be reached, by its own estimate"
-        )
+        recall = f"  recall about {status.recall:.0%} of the relevant pages that can be reached, by its own estimate"
+        lines.append(fitted(recall))
     if next_visit(status):
         lines.append(f"  next visit to a stored page: {next_visit(status)}")
     if shell_words(status):
@@ -285,10 +285,10 @@ def summary(status: Status) -> str:
     for kind, names in grouped(status).items():
         if names:
             parts = ", ".join(f"{name} {n:,}" for name, n in names.items())
-            lines.append(f"  {kind.value} {sum(names.values()):,}: {parts}")
+            lines.append(fitted(f"  {kind.value} {sum(names.values()):,}: {parts}"))
     counts = {name: n for name, n in status.counters.items() if ":" not in name and name not in _NOT_LISTED and n}
     if counts:
-        lines.append("  counted: " + ", ".join(f"{name} {n:,}" for name, n in sorted(counts.items())))
+        lines.append(fitted("  counted: " + ", ".join(f"{name} {n:,}" for name, n in sorted(counts.items()))))
     for notice in status.notices[-SHOWN_NOTICES:]:
         lines += notice_lines(notice, "  ")
     if status.questions:

@@ -10,7 +10,7 @@ import click
 
 from opilio.cli import one_line
 from opilio.cli.operations import Called, operation_command
-from opilio.cli.tables import print_table
+from opilio.cli.tables import fitted, print_table
 from opilio.crawl import Collection
 from opilio.crawl.operations import crawling
 from opilio.distill import DEFAULT_METHOD, METHODS, STORED_METHODS
@@ -42,7 +42,7 @@ def census(called: Called, report: dict[str, Any]) -> None:
     _show_hosts(report["hosts"])
     if report["instead"]:
         click.echo("\nthe off-topic pages are about")
-        click.echo("  " + ", ".join(one_line(word["word"]) for word in report["instead"]))
+        click.echo(fitted("  " + ", ".join(one_line(word["word"]) for word in report["instead"])))
     for near in report["nearby"]:
         click.echo(f"  {near['pages']:,} pages about {one_line(near['topic'])}, {near['where']}")
     if report["remedies"]:

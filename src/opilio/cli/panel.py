@@ -94,7 +94,7 @@ def panel(status: Status, width: int, asked: Sequence[Text] = ()) -> Panel:
     lines: list[Table | Text] = [figures, Text(f"order    {order}", overflow="ellipsis", no_wrap=True)]
     if status.harvest is not None:
         recall = f"  recall about {status.recall:.0%}" if status.recall is not None else ""
-        found = f"relevant {status.relevant:,}  {harvest_words(status)}, as judged now{recall}"
+        found = f"relevant {status.relevant:,}{recall}  {harvest_words(status)}, as judged now"
         lines.append(Text(found, style="green"))
         lines.append(Text(f"judged by {status.model}", style="green", overflow="ellipsis", no_wrap=True))
     if status.recent_harvest is not None:

@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 from opilio.cli import one_line
+from opilio.cli.tables import fitted
 from opilio.crawl import Collection
 from opilio.crawl.operations.client import ask as ask_crawl
 from opilio.crawl.operations.client import is_running
@@ -156,7 +157,7 @@ def _show_hits(collection: Collection, limit: int, form: str) -> None:
         click.echo(f"     {one_line(hit['url'])}")
         text = one_line(hit["snippet"])
         if text:
-            click.echo(f"     {text[:SHOWN_CHARS]}{'...' if len(text) >= SHOWN_CHARS else ''}")
+            click.echo(fitted(f"     {text[:SHOWN_CHARS]}{'...' if len(text) >= SHOWN_CHARS else ''}"))
         verdict = "relevant" if hit["accepted"] else "not relevant"
         click.echo(f"     page {hit['oid']}, topic {one_line(hit['topic'])}, {verdict}: {hit['relevance']:.2f}")
     click.echo("")
@@ -248,7 +249,7 @@ def _show(question: dict[str, Any]) -> None:
     click.echo(one_line(question["url"]))
     text = one_line(question["snippet"])
     if text:
-        click.echo(f"  {text[:SHOWN_CHARS]}{'...' if len(text) >= SHOWN_CHARS else ''}")
+        click.echo(fitted(f"  {text[:SHOWN_CHARS]}{'...' if len(text) >= SHOWN_CHARS else ''}"))
     click.echo(f"  page {question['oid']}, topic {one_line(question['topic'])}{said}")
     click.echo(f"  {question['why']}; {question['benefit_words']}")
 

@@ -10,6 +10,7 @@ import click
 
 from opilio.cli import one_line
 from opilio.cli.operations import type_of
+from opilio.cli.tables import fitted
 from opilio.crawl import Collection
 from opilio.crawl.operations import browse
 from opilio.model.visit import certainty
@@ -92,7 +93,7 @@ def _show(answer: dict[str, Any]) -> None:
         certain = certainty(result["relevance"])
         facts = f"{topic} · " * (topic != certain) + f"{certain} · score {result['score']:.3f}{copies}"
         click.secho(f"     {one_line(facts)}", dim=True)
-        click.echo(f"     {_said(result['snippet'])}")
+        click.echo(fitted(f"     {_said(result['snippet'])}"))
 
 
 def _said(pieces: list[tuple[str, bool]]) -> str:

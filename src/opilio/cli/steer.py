@@ -15,7 +15,7 @@ import click
 from opilio.cli import one_line
 from opilio.cli.display import DURATION, dead_seed_lines, summary
 from opilio.cli.operations import Called, operation_command
-from opilio.cli.tables import print_table
+from opilio.cli.tables import fitted, print_table
 from opilio.crawl import Collection, Status
 from opilio.crawl.operations import crawling
 from opilio.errors import InputError
@@ -39,7 +39,8 @@ def status(called: Called, now: Status) -> None:
         order = now.order_by or now.strategy
         click.echo(f"  now: {now.pages_per_s:.1f} pages/s, {requests}, order: {order}")
     if len(now.topics) > 1:
-        click.echo("  waiting by topic: " + ", ".join(f"{one_line(name)} {n:,}" for name, n in now.topics.items()))
+        waiting = ", ".join(f"{one_line(name)} {n:,}" for name, n in now.topics.items())
+        click.echo(fitted(f"  waiting by topic: {waiting}"))
     for line in dead_seed_lines(str(called.folder), Collection(called.folder).dead_seeds()):
         click.echo(line)
 

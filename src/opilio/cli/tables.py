@@ -1,4 +1,4 @@
-"""Tables for a terminal: as wide as it is, and no word is ever broken, so that a URL can be copied whole.
+"""Tables and lines for a terminal: as wide as it is, and no word is ever broken, so that a URL can be copied whole.
 
 Cells that are too long are wrapped between words. When that does not suffice, the columns with the longest words, such
 as URLs, move to lines of their own below their row.
@@ -7,6 +7,7 @@ as URLs, move to lines of their own below their row.
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Collection, Sequence
 
 import click
@@ -20,9 +21,25 @@ COLUMNS = 80
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[str] = ()) -> None:
     """Print rows of text below the names of their columns; those named in `right` are flush right."""
-    width = shutil.get_terminal_size((COLUMNS, 24)).columns
+    width = _terminal_width()
     for number, line in enumerate(table_lines(columns, rows, width, right)):
         click.echo(click.style(line, bold=True) if number == 0 and any(columns) else line)
+
+
+def fitted(line: str) -> str:
+    """A line for standard output: on a terminal in lines that fit, all but the first indented by two more.
+
+    Elsewhere it stays as it is. Not for lines that end with a command: it could no longer be copied.
+    """
+    if not sys.stdout.isatty():
+        return line
+    indent = line[: len(line) - len(line.lstrip())]
+    first, *rest = _wrapped(line.strip(), _terminal_width() - len(indent) - GAP)
+    return "\n".join([indent + first, *(indent + " " * GAP + more for more in rest)])
+
+
+def _terminal_width() -> int:
+    return shutil.get_terminal_size((COLUMNS, 24)).columns
 
 
 def table_lines(
@@ -77,12 +94,12 @@ def _padded(text: str, width: int, is_right: bool) -> str:
 
 def _wrapped(text: str, width: int) -> list[str]:
     """A text in lines of at most `width`, broken between words only."""
-    if cell_len(text) <= width:
+    if cell_len(click.unstyle(text)) <= width:
         return [text]
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines[-1] else word
-        if lines[-1] and cell_len(longer) > width:
+        if lines[-1] and cell_len(click.unstyle(longer)) > width:
             lines.append(word)
         else:
             lines[-1] = longer
