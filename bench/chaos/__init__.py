@@ -25,9 +25,10 @@ Counted, and all but the first four and the last six wanted to be 0 (`figures.py
 - `hosts_blamed`: well-behaved hosts given up because they could not be resolved or connected to: that was us;
 - `portal_errors`: answers of the portal with a status of 500 or more to nonsense, or none at all;
 - `peak_mb` of the crawl's processes together, `peak_files` open in the engine, and the growth of memory (of all
-  processes, and of the engine), files, database and WARC files an hour over the second half of the run. Growth of
-  memory and files is that within runs of the crawl, without the first third of the steady half, in which the crawl
-  reads what is stored and takes up its work: a shorter time would show how a process starts.
+  processes, and of the engine; without libraries and other files), files, database and WARC files an hour over the
+  second half of the run. Growth of memory and files is that within runs of the crawl, without the first third of the
+  steady half, in which the crawl reads what is stored and takes up its work: a shorter time would show how a process
+  starts.
 
 Ends with exit code 1 when one that should be 0 is not. The last line is JSON.
 """

@@ -89,7 +89,7 @@ def growth(sampler: Sampler, seconds: float) -> dict[str, object]:
     samples = sampler.samples
     if not samples:
         return {}
-    peaks = {"peak_mb": round(max(s.memory_mb for s in samples)), "peak_files": max(s.files for s in samples)}
+    peaks = {"peak_mb": round(max(s.peak_mb for s in samples)), "peak_files": max(s.files for s in samples)}
     warm_up_s = max(WARM_UP_S, seconds / 2 * WARM_UP_SHARE if seconds > STEADY_S else 0.0)
     slopes = {
         f"{what}_per_hour": round(sampler.growth(what, warm_up_s if what in WITHIN_RUNS else None), 1)

@@ -50,8 +50,10 @@ class Sample(NamedTuple):
     at_s: float
     run: int
     """Of the crawl."""
+    peak_mb: float
+    """Of all processes together; of a library in use by several, a share."""
     memory_mb: float
-    """Of all processes together."""
+    """The same without files, so that it does not depend on which other programs use the same libraries."""
     engine_mb: float
     files: int
     """Open in the engine."""
@@ -85,8 +87,8 @@ class Sampler(threading.Thread):
 
     def _measure(self) -> Sample:
         run, engine = self._run_number(), self._pid()
-        engine_mb = _memory_mb(engine)
-        memory_mb = engine_mb + sum(_memory_mb(pid) for pid in descendants(engine))
+        taken = [_memory_mb(pid) for pid in (engine, *descendants(engine))]
+        memory = (sum(one["Pss"] for one in taken), sum(one["Pss_Anon"] for one in taken), taken[0]["Pss_Anon"])
         files = sum(1 for _ in Path(f"/proc/{engine}/fd").iterdir())
         sizes: Counter[str] = Counter()
         for path in self._folder.rglob("*"):
@@ -94,7 +96,7 @@ class Sampler(threading.Thread):
                 kind = "database" if ".duckdb" in path.name else "warc" if ".warc" in path.name else "other"
                 sizes[kind] += path.stat().st_size
         disk = (sizes["database"] / 1e6, sizes["warc"] / 1e6, sizes.total() / 1e6)
-        return Sample(time.monotonic(), run, memory_mb, engine_mb, files, *disk)
+        return Sample(time.monotonic(), run, *memory, files, *disk)
 
     def growth(self, what: str, warm_up_s: float | None = None) -> float:
         """Of one figure, an hour, over the second half: the slope of a line.
@@ -120,11 +122,10 @@ class Sampler(threading.Thread):
         return above / below * 3600 if len(samples) >= 10 and below else 0.0
 
 
-def _memory_mb(pid: int) -> float:
-    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):  # what processes share counts once
-            return int(line.split()[1]) / 1e3
-    return 0.0
+def _memory_mb(pid: int) -> dict[str, float]:
+    """What a process takes, by kind; what processes share counts once."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    return {name: int(size.split()[0]) / 1e3 for name, size in (line.split(":") for line in lines)}
 
 
 def descendants(pid: int) -> Iterator[int]:
