@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from opilio.process import exit_at_once, let_interrupt_exit, own_interpreter
+from opilio.process import collect_rarely, let_interrupt_exit, own_interpreter, share_one_heap, use_one_thread
 
 
 def run() -> None:
     """Entry point of the command. Ctrl-C before it begins and after it has ended is silent, too."""
+    let_interrupt_exit()  # until `main` catches it
     own_interpreter()
-    with exit_at_once():
-        from opilio.cli import main  # noqa: PLC0415
+    use_one_thread()
+    collect_rarely()  # nothing that an import makes is garbage
+    share_one_heap()  # before there are threads, which would keep the heaps that they have
+    from opilio.cli import main  # noqa: PLC0415
+
     try:
         main()
     finally:

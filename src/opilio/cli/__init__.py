@@ -21,7 +21,7 @@ from click.shell_completion import CompletionItem
 from opilio import __version__
 from opilio.cli.log import LogFormat, choose_format, log_event, logs_json, tell
 from opilio.errors import CollectionError, InputError, OpilioError, QueryError, SettingsError
-from opilio.process import INTERRUPTED, exit_at_once, share_one_heap, use_one_thread
+from opilio.process import INTERRUPTED, exit_at_once, let_interrupt_raise
 
 
 class CommandEntry(NamedTuple):
@@ -216,12 +216,11 @@ def cli() -> None:
 
 
 def main() -> None:
-    """Entry point of the command `opilio`."""
-    use_one_thread()
-    share_one_heap()  # before there are threads, which would keep the heaps that they have
+    """Run the command that the arguments of this process name."""
     choose_format(LogFormat.TEXT)  # until an option says otherwise
     warnings.showwarning = _show_warning
     try:
+        let_interrupt_raise()
         cli(prog_name="opilio", standalone_mode=False)
     except OpilioError as error:
         hints = [hint for kind, hint in _HINTS.items() if isinstance(error, kind)]
@@ -240,7 +239,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(0)
     except Exception as error:
-        if _follows_interrupt(error):  # some libraries turn Ctrl-C during their import into an ImportError
+        if _follows_interrupt(error):  # some libraries turn Ctrl-C into an error of theirs
             sys.exit(INTERRUPTED)
         if not isinstance(error, OSError):
             raise
@@ -255,6 +254,8 @@ def main() -> None:
 def _follows_interrupt(error: BaseException | None) -> bool:
     """Whether Ctrl-C led to this error."""
     while error is not None and not isinstance(error, KeyboardInterrupt):
+        if isinstance(error, RuntimeError) and str(error) == "Query interrupted":  # DuckDB; nothing else shows it
+            return True
         error = error.__cause__ or error.__context__
     return error is not None
 

@@ -32,7 +32,7 @@ from opilio.learn.asking import asks
 from opilio.learn.hits import TAKEN_HITS
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
 from opilio.model import Outcome
-from opilio.process import INTERRUPTED, lighten_pyarrow
+from opilio.process import INTERRUPTED, exit_at_once, lighten_pyarrow
 from opilio.settings import RENDER_MODES, SYSTEMS, FetchSettings, Settings, load, override, parse_assignment
 from opilio.store.connection import FILE_NAME as DATABASE_NAME
 from opilio.topics.inputs import bookmark_text, chosen_folders
@@ -163,7 +163,8 @@ def crawl(
     opilio crawl owls --examples owls.txt --system bingo             (as in the paper)
     opilio crawl birds --ray 127.0.0.1:6379                          (workers on all machines of a Ray cluster)
     """
-    lighten_pyarrow()
+    with exit_at_once():
+        lighten_pyarrow()
     changes = _changes_of(short)
     if no_questions:
         changes["learn.questions"] = 0

@@ -15,6 +15,7 @@ import dataclasses
 import functools
 import inspect
 import signal
+import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -304,6 +305,7 @@ class Collection:
                 "Set [frontier] forget_after = 0, or [limits] max_pages_per_host = 0.",
             )
         with (
+            _noted_signals() as interrupts,
             self._worker_maker(transport, workers) as make_workers,
             self._client.opened_soon(threads=1) as store,
         ):
@@ -322,7 +324,7 @@ class Collection:
                 urls.requeue_shells(store, shells)
             if recrawl:
                 urls.recrawl(store)
-            return uvloop.run(self._run(store, on_tick, make_workers, answerer))
+            return uvloop.run(self._run(store, on_tick, make_workers, answerer, interrupts))
 
     @contextlib.contextmanager
     def _worker_maker(self, transport: Transport | None, elsewhere: MakeWorkers | None) -> Iterator[MakeWorkers]:
@@ -381,8 +383,9 @@ class Collection:
         on_tick: Callable[[Status], object],
         make_workers: MakeWorkers,
         answerer: Answerer | None,
+        interrupts: _Interrupts,
     ) -> Status:
-        with _caught_signals() as interrupts:
+        with _signals_in_loop(interrupts):
             return await self._prepare_and_run(store, on_tick, make_workers, answerer, interrupts)
 
     async def _prepare_and_run(
@@ -677,6 +680,11 @@ class _Interrupts:
         self._engine: Engine | None = None
         self._names: list[str] = []
 
+    @property
+    def is_noted(self) -> bool:
+        """Whether a signal came before there was an engine."""
+        return bool(self._names)
+
     def pass_to(self, engine: Engine) -> None:
         """There is an engine to stop."""
         self._engine = engine
@@ -691,16 +699,42 @@ class _Interrupts:
             self._engine.interrupt(name)
 
 
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
 @contextlib.contextmanager
-def _caught_signals() -> Iterator[_Interrupts]:
-    """Catch signals; only in the main thread can they be caught."""
-    loop, interrupts, caught = asyncio.get_running_loop(), _Interrupts(), []
-    for number in (signal.SIGINT, signal.SIGTERM):
+def _noted_signals() -> Iterator[_Interrupts]:
+    """Note signals, in the main thread, where Python handles them, while a crawl is prepared; a second one is raised.
+
+    As an exception, Ctrl-C would be lost in libraries that catch every error, such as DuckDB and pyarrow.
+    """
+    interrupts = _Interrupts()
+
+    def note(number: int, _: object) -> None:
+        if interrupts.is_noted:
+            raise KeyboardInterrupt
+        interrupts.note(signal.Signals(number).name)
+
+    before: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.signal(number, note) for number in _SIGNALS}
+    try:
+        yield interrupts
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _signals_in_loop(interrupts: _Interrupts) -> Iterator[None]:
+    """Let the event loop pass on signals, which wakes it up; only in the main thread can they be caught."""
+    loop, caught = asyncio.get_running_loop(), []
+    for number in _SIGNALS:
         with contextlib.suppress(ValueError, RuntimeError):
             loop.add_signal_handler(number, interrupts.note, signal.Signals(number).name)
             caught.append(number)
     try:
-        yield interrupts
+        yield
     finally:
         for number in caught:
             loop.remove_signal_handler(number)

@@ -11,8 +11,9 @@ The engine decides when to send a request to which host; this package carries ou
 - *Everything is bounded.* A body that exceeds the limit of its type, as received or as decoded, is cut off while it
   arrives (`transfer.py`, `decoding.py`); every wait has a timeout; every cache has a size.
 - *One lease, one request.* The engine decides about redirects, retries and the rules of robots.txt: a redirect is an
-  outcome that names its target. libcurl, which sends a request again when a connection used before turns out to be
-  closed, is kept from it. The one exception is robots.txt itself, whose redirects are followed (RFC 9309).
+  outcome that names its target. libcurl, which sends a request again at once when a connection used before turns out
+  to be closed, is kept from it: the client does so, on a new connection, after the delay of the host. The one exception
+  is robots.txt itself, whose redirects are followed (RFC 9309).
 
 `Transport` (`transport.py`) is the seam. Its implementation for the real web is `Client` (`client.py`), on libcurl: the
 resolver finds an address; a `Transfer` collects head and body and checks them as they arrive (`headers.py`); when it

@@ -50,7 +50,7 @@ class Handle:
         self.stalled = False
         self.sends = 0
         """How often libcurl has come to send the request. When a connection that was used before turns out to be
-        closed, libcurl sends it again at once, on its own. The host may have had it, so we do not let it."""
+        closed, libcurl sends it again at once, on its own. The host may have had it, so we wait for its delay first."""
         self._pinned = ""
         self._headers: list[str] = []
         self._proxy = fetching.proxy
@@ -243,13 +243,14 @@ class Client:
         handle.prepare(lease.url, endpoint, headers, self._limits[lease.kind], reuses=reuses)
         try:
             failure = await self._perform(handle)
+            if failure is _CLOSED:
+                self._note_closing(peer)
+                await asyncio.sleep(lease.delay_s)
+                handle.prepare(lease.url, endpoint, headers, self._limits[lease.kind], reuses=False)
+                failure = await self._perform(handle)
         except BaseException:
             handle.curl.close()  # its transfer may still be active
             raise
-        if failure is _CLOSED:
-            if len(self._closing_hosts) >= MAX_CLOSING_HOSTS:
-                self._closing_hosts.clear()
-            self._closing_hosts[peer] = time.monotonic() + NEW_CONNECTIONS_S
         if handle.transfer.was_cut:
             failure = None  # we stopped the transfer, and libcurl reports that as an error
         elif failure is not None:
@@ -264,6 +265,12 @@ class Client:
             failure=failure,
             request=request_head(host_of(lease.url), path_of(lease.url), headers),
         )
+
+    def _note_closing(self, peer: str) -> None:
+        """Give a host new connections, since it closes those that it has."""
+        if len(self._closing_hosts) >= MAX_CLOSING_HOSTS:
+            self._closing_hosts.clear()
+        self._closing_hosts[peer] = time.monotonic() + NEW_CONNECTIONS_S
 
     async def _perform(self, handle: Handle) -> Ending | None:
         """Run the transfer; None if it succeeded, else what went wrong."""

@@ -6,11 +6,12 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, TypeAlias
 
+import msgspec
 import numpy as np
 
 from opilio.frontier.arrays import RecentKeys
 from opilio.frontier.filters import RepeatGuard, ScopeFilter, TrapGuard
-from opilio.frontier.hosts import Host, HostState, HostTable, Origin, blame, delay_s
+from opilio.frontier.hosts import Host, HostState, HostTable, Origin, blame, bounded_delay_s, delay_s
 from opilio.frontier.queue import Lane, QueuedUrl, TopicQueue
 from opilio.frontier.strategies import LearningStrategy, Strategy
 from opilio.frontier.tiers import FrontierListener, NoListener, Tiers
@@ -310,7 +311,7 @@ class Frontier:
 
     def _lease(self, host: Host, lease: Lease) -> Lease:
         self._table.begin(host)
-        return lease
+        return msgspec.structs.replace(lease, delay_s=bounded_delay_s(host, self.settings.fetch))
 
     def probe(self, origin: Origin, oid: int, now_s: float, held: int = 0, held_s: float = 0.0) -> Lease | None:
         """The lease that finds out whether an origin answers; None when it may not be asked now.

@@ -205,6 +205,11 @@ def delay_s(host: Host, fetching: FetchSettings) -> float:
     return max(fetching.host_delay_s, *(origin.crawl_delay_s for origin in host.origins.values()), 0.0)
 
 
+def bounded_delay_s(host: Host, fetching: FetchSettings) -> float:
+    """The same, but no longer than we are ready to wait."""
+    return min(delay_s(host, fetching), max(fetching.max_crawl_delay_s, fetching.host_delay_s))
+
+
 def places(origin: Origin, fetching: FetchSettings) -> int:
     """Requests that may be open to the host of `origin`, at most, when one to `origin` follows."""
     if origin.state is HostState.SLOW or origin.in_first_contact or not origin.contacted_s:
@@ -217,7 +222,7 @@ def next_fetch_s(origin: Origin, ended_s: float, fetching: FetchSettings) -> flo
 
     Failures in a row double the delay.
     """
-    wait_s = min(delay_s(origin.host, fetching), max(fetching.max_crawl_delay_s, fetching.host_delay_s))
+    wait_s = bounded_delay_s(origin.host, fetching)
     if origin.failures:
         wait_s = max(wait_s, min(fetching.backoff_s * 2 ** (origin.failures - 1), fetching.max_backoff_s))
     return ended_s + wait_s

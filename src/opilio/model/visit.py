@@ -132,6 +132,8 @@ class Lease(_Record, frozen=True):
     """When the page that is stored was fetched; 0: none is."""
     accept: str = ""
     """The header Accept, if it is not the one that the settings make."""
+    delay_s: float = 0.0
+    """The delay between requests to the host: how long to wait before a request that got lost is sent again."""
 
     @classmethod
     def first_contact(cls, sid: int, scheme: str, host: str) -> Lease:

@@ -73,8 +73,18 @@ def let_interrupt_exit() -> bool:
     in_main_thread = threading.current_thread() is threading.main_thread()
     if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         return False
-    signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+    signal.signal(signal.SIGINT, _exit_interrupted)
     return True
+
+
+def let_interrupt_raise() -> None:
+    """Let Ctrl-C raise KeyboardInterrupt again, after `let_interrupt_exit`."""
+    if signal.getsignal(signal.SIGINT) is _exit_interrupted:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _exit_interrupted(*_: object) -> None:
+    os._exit(INTERRUPTED)
 
 
 @contextlib.contextmanager
@@ -85,7 +95,7 @@ def exit_at_once() -> Iterator[None]:
         yield
     finally:
         if is_new:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            let_interrupt_raise()
 
 
 def loader(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
