@@ -99,7 +99,7 @@ class Pictures:
             granted = self._frontier.request(planned.lease, now_s)
             if isinstance(granted, Outcome):
                 self._settle(planned, granted, now_s)
-            elif granted is planned.lease:
+            elif granted is not None and granted.oid == planned.lease.oid:
                 self._leased[granted.oid] = planned
                 host = self._frontier.origin(granted.url).host
                 self._requests_then[host.sid] = host.requests

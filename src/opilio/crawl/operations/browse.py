@@ -194,10 +194,7 @@ def portal(at: Context, days: int = 1, *, since_s: float | None = None) -> dict[
     rest=Route("GET", "topic", "browse"),
     about={
         "topic": Meta(description="The path of a topic; OTHERS: the pages that no topic took; '': the root."),
-        "order": Meta(
-            description="confidence, authority, hub, newest or title.",
-            extra_json_schema={"enum": ["confidence", "authority", "hub", "newest", "title"]},
-        ),
+        "order": Meta(description="confidence, authority, hub, newest or title."),
         "own": Meta(description="Leave out the topics below."),
         "relevant": Meta(description="Leave out pages that are not relevant."),
     },
