@@ -167,6 +167,24 @@ def test_a_lost_request_is_sent_again_after_the_delay(how: str) -> None:
     assert dropped_s[1] - dropped_s[0] >= delay_s
 
 
+def test_a_lost_request_to_a_host_with_a_long_delay_fails() -> None:
+    """A worker does not wait for a minute: the engine decides when to try again."""
+
+    async def drop(head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        pass
+
+    async def run() -> None:
+        client = Client(to_server(server.address))
+        for path, expected in [("/", Outcome.OK), ("/drop", Outcome.BROKEN)]:
+            response = await client.fetch(Lease(1, f"http://a.test{path}", delay_s=60.0))
+            assert response.fetch.outcome is expected, response.fetch.detail
+        await client.aclose()
+
+    with WebServer({"/": html(), "/drop": drop}) as server:
+        asyncio.run(asyncio.wait_for(run(), 20.0))
+    assert server.paths() == ["/", "/drop"]
+
+
 def test_a_host_that_closes_idle_connections_gets_new_ones() -> None:
     """A server that closes idle connections costs no attempt: each request gets its answer, on a new connection."""
     idle_s = 0.1

@@ -28,6 +28,8 @@ MAX_ADDRESSES_TRIED = 3
 NEW_CONNECTIONS_S = 600.0
 """A host that closed a connection which we wanted to use again gets a new one for each request for so long."""
 MAX_CLOSING_HOSTS = 10_000
+MAX_RESEND_DELAY_S = 10.0
+"""A lost request to a host with a longer delay fails: the engine tries it again, and no worker waits for so long."""
 _UNCHECKED = "; the proxy is not given a name whose address is unknown here (fetch.proxy_resolves_names)"
 _CLOSED = (Outcome.BROKEN, "the server closed the connection before it answered")
 _SUPPRESS_CONNECT_HEADERS = 265  # CURLOPT_SUPPRESS_CONNECT_HEADERS, which pycurl does not name
@@ -245,9 +247,10 @@ class Client:
             failure = await self._perform(handle)
             if failure is _CLOSED:
                 self._note_closing(peer)
-                await asyncio.sleep(lease.delay_s)
-                handle.prepare(lease.url, endpoint, headers, self._limits[lease.kind], reuses=False)
-                failure = await self._perform(handle)
+                if lease.delay_s <= MAX_RESEND_DELAY_S:
+                    await asyncio.sleep(lease.delay_s)
+                    handle.prepare(lease.url, endpoint, headers, self._limits[lease.kind], reuses=False)
+                    failure = await self._perform(handle)
         except BaseException:
             handle.curl.close()  # its transfer may still be active
             raise
