@@ -151,7 +151,7 @@ class Desk:
         pages = min(DEFAULT_PAGES, most) if asked is None else asked
         if not 1 <= pages <= most:
             raise InputError(
-                f"{pages:,} pages asked for; this server allows 1 to {most:,} pages a crawl", "Ask for as many."
+                f"max_pages = {pages:,}: this server allows 1 to {most:,} pages a crawl", "Give a number in this range."
             )
         return pages
 

@@ -704,9 +704,9 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 @contextlib.contextmanager
 def _noted_signals() -> Iterator[_Interrupts]:
-    """Note signals, in the main thread, where Python handles them, while a crawl is prepared; a second one is raised.
+    """Note signals while a crawl is prepared; a second one raises KeyboardInterrupt. Only the main thread gets signals.
 
-    As an exception, Ctrl-C would be lost in libraries that catch every error, such as DuckDB and pyarrow.
+    Raised at once, Ctrl-C would be lost in libraries that catch every error, such as DuckDB and pyarrow.
     """
     interrupts = _Interrupts()
 

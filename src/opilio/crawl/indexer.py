@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # it takes a while to import
 MANY_PAGES = 2_000
 """With more new pages than this, a process is used; with fewer a thread is done before a process would have started."""
 LEFT_PAGES = 1_000
-"""So many pages are left to the first search after the crawl, which indexes them in a second: a short crawl spends a
-tenth of its CPU time less, and most are followed by another before anybody searches."""
+"""Up to so many pages are left to the first search after the crawl, which indexes them in a second. A short crawl
+then takes a tenth less CPU, and most are followed by another crawl before anybody searches."""
 REST = 3.0
 """After an update, none is made for this many times as long as it took."""
 _CHANGES = ("pages", "pages re-judged", "link analyses", "pages refreshed")

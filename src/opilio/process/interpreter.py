@@ -123,7 +123,7 @@ LARGE_BYTES = 2**20
 
 
 def share_one_heap() -> None:
-    """Let all threads allocate from one heap, and large blocks come from the system; where the C library is glibc.
+    """Let all threads allocate from one heap, and large blocks from the system, if the C library is glibc.
 
     By default each thread has a heap of its own, whose free memory no other can use, and blocks of up to 32 MB are cut
     out of heaps, which then cannot shrink. In an engine whose memory in use stayed the same, 100 MB more were held like
