@@ -20,6 +20,7 @@ from opilio.search.index_update_process import UpdaterProcess
 from opilio.search.results import search
 from opilio.store import Store
 from search_pages import Page, add_pages, make_collection
+from webs import Web
 
 PAGES = [Page(f"common words and word{n} of page {n}", f"Title {n}", relevance=n / 100) for n in range(40)]
 
@@ -156,6 +157,50 @@ def test_in_links_that_double_bring_their_anchors(tmp_path: Path) -> None:
     assert {word: collection.search(f"anchor:{word}")["total"] for word in ("first", "third", "fourth")} == {
         "first": 1, "third": 1, "fourth": 1,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("in_process", [False, True])
+def test_an_update_holds_no_snapshot(tmp_path: Path, beside: UpdaterProcess, *, in_process: bool) -> None:
+    """While an index is updated, changed rows can be carried into the tables: the write-ahead log does not grow."""
+    folder = tmp_path / "c"
+    make_collection(folder, PAGES)
+    looks: list[bool] = []
+    with Store.open(folder) as store:
+
+        def goes_on() -> bool:
+            store.query("UPDATE crawl SET numtries = numtries + 1", write=True)
+            store.checkpoint()
+            looks.append((folder / "collection.duckdb.wal").exists())
+            return True
+
+        done = beside.update(store, folder, goes_on) if in_process else update(store, folder, goes_on=goes_on)
+    assert done == index_update.Updated(len(PAGES), 0, 0)
+    assert looks == [False]
+
+
+def test_pages_that_change_meanwhile_come_with_the_next_update(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that is fetched again, or removed, while an update is under way: the next one leaves the same index."""
+    monkeypatch.setattr(index_update, "PIECE_PAGES", 10)
+    folder, whole = tmp_path / "c", tmp_path / "whole"
+    make_collection(folder, PAGES)
+    turns = iter([False, False, True, False])  # four pieces
+    with Store.open(folder) as store:
+
+        def goes_on() -> bool:
+            if next(turns):
+                again = [Page("common but changed", "New", day=9)]
+                Web(again).put_in(store, 3, replace=True)
+                Web(again).put_in(store, 35, replace=True)
+                store.query("DELETE FROM pages WHERE oid = 36", write=True)
+            return True
+
+        update(store, folder, goes_on=goes_on)
+    make_index(folder)
+    whole.mkdir()
+    for name in ("collection.duckdb", "crawl.toml"):
+        (whole / name).write_bytes((folder / name).read_bytes())
+    make_index(whole)
+    assert state(folder) == state(whole)
 
 
 KILLED = """

@@ -112,32 +112,36 @@ class Web:
 
     def store_in(self, folder: Path, first: int = 0, *, replace: bool = False) -> None:
         """Store its pages in a collection, with oids from `first` on."""
+        with Store.open(folder) as store:
+            self.put_in(store, first, replace=replace)
+
+    def put_in(self, store: Store, first: int = 0, *, replace: bool = False) -> None:
+        """The same in a collection that is open."""
         batch, vocabulary = Batch(), Vocabulary()
         if replace:
             batch.replaced = list(range(first, first + len(self.pages)))
-        with Store.open(folder) as store:
-            sids = dict(store.query("SELECT host, sid FROM hosts").rows)
-            for oid, page in enumerate(self.pages, first):
-                url = page.url or f"http://h{oid % 3}.example/{oid}.html"
-                host, now_s = host_of(url), START_S + page.day * DAY_S
-                if host not in sids:
-                    sids[host] = len(sids)
-                    batch.hosts.add(sids[host], host, host, "", 1, 1, 1, now_s)
-                    batch.origins.add(sids[host], "http", "ok", 0, None, 404, 0.0, now_s)
-                if not replace:
-                    batch.urls.add(
-                        oid, url, url_key(url), sids[host], page.kcid, 0, None, 0, "fetched", "ok", 1, page.relevance,
-                        1.0, 0.0, now_s, now_s,
-                    )  # fmt: skip
-                numbers = vocabulary.numbers(tokenize(page.text), page.language)
-                batch.pages.add(
-                    oid, now_s, 200, page.content_type, "utf-8", page.language, page.title, "", page.text,
-                    page.main_text, url_key(page.text), "", False, 0, 0, 0.0, "", "", "", page.relevance, page.kcid, 1,
-                    "", 0, 0, sketch(numbers >> 32), None, False, None,
+        sids = dict(store.query("SELECT host, sid FROM hosts").rows)
+        for oid, page in enumerate(self.pages, first):
+            url = page.url or f"http://h{oid % 3}.example/{oid}.html"
+            host, now_s = host_of(url), START_S + page.day * DAY_S
+            if host not in sids:
+                sids[host] = len(sids)
+                batch.hosts.add(sids[host], host, host, "", 1, 1, 1, now_s)
+                batch.origins.add(sids[host], "http", "ok", 0, None, 404, 0.0, now_s)
+            if not replace:
+                batch.urls.add(
+                    oid, url, url_key(url), sids[host], page.kcid, 0, None, 0, "fetched", "ok", 1, page.relevance,
+                    1.0, 0.0, now_s, now_s,
                 )  # fmt: skip
-                for target, anchor in page.links:
-                    batch.links.add(oid, target, sids[host], 0, anchor, "", "main", 0, "a", False)
-            store.write(batch)
+            numbers = vocabulary.numbers(tokenize(page.text), page.language)
+            batch.pages.add(
+                oid, now_s, 200, page.content_type, "utf-8", page.language, page.title, "", page.text,
+                page.main_text, url_key(page.text), "", False, 0, 0, 0.0, "", "", "", page.relevance, page.kcid, 1,
+                "", 0, 0, sketch(numbers >> 32), None, False, None,
+            )  # fmt: skip
+            for target, anchor in page.links:
+                batch.links.add(oid, target, sids[host], 0, anchor, "", "main", 0, "a", False)
+        store.write(batch)
 
 
 def record(folder: Path, answers: Iterable[RecordedAnswer]) -> RecordedWeb:

@@ -2,13 +2,13 @@
 
 A page is new or changed when its oid and the time of its visit are not in the columns; one that is in the columns and
 not in the database is gone. So it does not matter in which order pages were committed, nor where an earlier update was
-killed. Pages whose in-links have doubled since are indexed once more, a few at a time, for the sake of their anchors.
+killed, nor whether pages come, change and go while an update is under way: the next one makes up for it. Pages whose
+in-links have doubled since are indexed once more, a few at a time, for the sake of their anchors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +34,7 @@ from opilio.search.index import (
 )
 from opilio.search.ranking import Numbering
 from opilio.store import Store
-from opilio.store.index_source import IndexedPage, IndexSource, snapshot_query
+from opilio.store.index_source import IndexedPage, IndexSource, store_query
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -88,24 +88,18 @@ def update(
 
     `seen` is noted as the state of the database file. Once `goes_on` says no, what is done so far is written.
     """
-    return update_from(lambda: snapshot_query(store), folder, seen=seen, goes_on=goes_on)
+    return update_from(store_query(store), folder, seen=seen, goes_on=goes_on)
 
 
-def update_from(
-    snapshot: Callable[[], AbstractContextManager[Query]],
-    folder: Path,
-    *,
-    seen: str = "",
-    goes_on: Callable[[], bool],
-) -> Updated | None:
-    """The same, from whatever gives snapshots of the database."""
+def update_from(query: Query, folder: Path, *, seen: str = "", goes_on: Callable[[], bool]) -> Updated | None:
+    """The same, from whatever answers queries."""
     with index_lock(folder) as is_ours:
         if not is_ours:
             return None
         for is_last in (False, True):
             index, columns = open_words(folder)
             try:
-                with panics(), snapshot() as query:
+                with panics():
                     return _Update(IndexSource(query), folder, index, columns).run(seen, goes_on)
             except DamagedIndex:
                 if is_last:
@@ -115,7 +109,7 @@ def update_from(
 
 
 class _Update:
-    """One update, in one snapshot of the database."""
+    """One update, to the pages that there are when it begins."""
 
     def __init__(self, source: IndexSource, folder: Path, index: Any, columns: Columns) -> None:
         self._source, self._folder, self._index, self._columns = source, folder, index, columns
@@ -199,7 +193,7 @@ class _Update:
         return len(places)
 
     def _add_piece(self, writer: Any, places: Whole, in_links: Any) -> None:
-        pages = self._source.pages(self._rowid[places])
+        pages = self._source.pages(self._rowid[places], self._oid[places])
         anchors = self._source.anchors([page.oid for page in pages], MAX_ANCHORS)
         texts = [((page.main_text or page.text)[:MAX_TEXT_CHARS], page.language) for page in pages]
         vectors = self._numbering.vectors(texts)

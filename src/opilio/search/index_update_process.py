@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +21,9 @@ from opilio.process import NICENESS, Channel, Child, start
 if TYPE_CHECKING:
     from opilio.search.index_update import Updated
     from opilio.store import Store
-    from opilio.store.index_source import Query
 
 PROGRAM = "opilio.search.index_update_process:serve_updates"
-UPDATE, BEGIN, ASK, GOES_ON, DONE, FAILED = "update", "begin", "ask", "goes on", "done", "failed"
+UPDATE, ASK, GOES_ON, DONE, FAILED = "update", "ask", "goes on", "done", "failed"
 
 
 class UpdaterProcess:
@@ -38,8 +37,7 @@ class UpdaterProcess:
         try:
             child = self._child = self._child or start(PROGRAM, niceness=NICENESS)
             _say(child.channel, UPDATE, str(folder.absolute()))
-            with contextlib.ExitStack() as snapshot:
-                return self._answer(child.channel, store, goes_on, snapshot)
+            return self._answer(child.channel, store, goes_on)
         except (EOFError, ConnectionError):
             self.close()
             raise OpilioError("the process that updates the index ended", "Look at the messages above.") from None
@@ -47,24 +45,14 @@ class UpdaterProcess:
             self.close()
             raise
 
-    def _answer(
-        self,
-        channel: Channel,
-        store: Store,
-        goes_on: Callable[[], bool],
-        snapshot: contextlib.ExitStack,
-    ) -> Updated | None:
+    def _answer(self, channel: Channel, store: Store, goes_on: Callable[[], bool]) -> Updated | None:
         """Answer until the update is done."""
-        from opilio.store.index_source import snapshot_query  # noqa: PLC0415
+        from opilio.store.index_source import store_query  # noqa: PLC0415
 
-        ask: Query | None = None
+        ask = store_query(store)
         while True:
             what, said = _hear(channel)
-            if what == BEGIN:
-                snapshot.close()
-                ask = snapshot.enter_context(snapshot_query(store))
-            elif what == ASK:
-                assert ask is not None
+            if what == ASK:
                 _say(channel, ASK, _packed(ask(*said)))
             elif what == GOES_ON:
                 _say(channel, GOES_ON, goes_on())
@@ -126,10 +114,8 @@ class _Asking:
     def say(self, what: str, said: Any = None) -> None:
         _say(self._channel, what, said)
 
-    @contextlib.contextmanager
-    def snapshot(self) -> Iterator[Query]:
-        self.say(BEGIN)
-        yield lambda sql, given: pa.ipc.open_stream(self.ask(ASK, (sql, given))).read_all()
+    def query(self, sql: str, given: dict[str, Any]) -> pa.Table:
+        return pa.ipc.open_stream(self.ask(ASK, (sql, given))).read_all()
 
 
 def serve_updates(channel: Channel) -> None:
@@ -142,7 +128,7 @@ def serve_updates(channel: Channel) -> None:
             _, folder = _hear(channel)
             try:
                 goes_on = lambda: bool(parent.ask(GOES_ON))  # noqa: E731
-                updated = update_from(parent.snapshot, Path(folder), goes_on=goes_on)
+                updated = update_from(parent.query, Path(folder), goes_on=goes_on)
             except (OpilioError, OSError, ValueError, RuntimeError) as error:  # the library says much by a ValueError
                 parent.say(FAILED, (describe_error(error),))
             else:

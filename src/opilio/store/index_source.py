@@ -1,13 +1,14 @@
 """What the search index is made of: pages, the words of links to them, relevance, authority, hosts and topics.
 
-The index is updated from one snapshot of the database, by the process that holds the database or by another one that
-passes its queries on to it. So every query here is a statement with named values that gives an Arrow table (`Query`).
+The index is updated by the process that holds the database, or by another one that passes its queries on to it. So
+every query here is a statement with named values that gives an Arrow table (`Query`). Each sees the database as it is
+at that moment: an update of a large index takes minutes, and as long as a snapshot is open, the write-ahead log of the
+database only grows.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from opilio.store.database import Store
@@ -18,7 +19,7 @@ if TYPE_CHECKING:  # it takes a tenth of a second to import
     import pyarrow as pa
 
     Query: TypeAlias = Callable[[str, dict[str, Any]], pa.Table]
-    """The answer of one snapshot of the database to a statement, with the values of its names."""
+    """The answer of the database to a statement, with the values of its names."""
     Column: TypeAlias = npt.NDArray[Any]
     Oids: TypeAlias = npt.NDArray[np.int64]
 
@@ -31,6 +32,7 @@ SELECT p.oid, epoch_us(p.visited), c.url, c.key, c.sid, coalesce(p.title, ''), c
        p.shingles
 FROM pages p JOIN crawl c ON c.oid = p.oid
 WHERE p.rowid >= $first AND p.rowid <= $last AND p.rowid IN (SELECT unnest($rows::BIGINT[]))
+  AND p.oid IN (SELECT unnest($oids::BIGINT[]))
 """
 _ANCHORS = """
 SELECT oid_dst, string_agg(anchor, ' . ') FROM (
@@ -89,7 +91,7 @@ class PageState(NamedTuple):
 
 
 class IndexSource:
-    """One snapshot of the database, as the index needs it."""
+    """The database, as the index needs it."""
 
     def __init__(self, query: Query) -> None:
         self._query = query
@@ -98,9 +100,9 @@ class IndexSource:
         """When each page was visited, and how it is judged."""
         return PageState(*self._columns(_STATE))
 
-    def pages(self, rowids: Oids) -> list[IndexedPage]:
-        """Pages by their rows in the table."""
-        given = {"first": int(rowids.min()), "last": int(rowids.max()), "rows": rowids.tolist()}
+    def pages(self, rowids: Oids, oids: Oids) -> list[IndexedPage]:
+        """Pages by their rows in the table; without those that are no longer there, as when they were fetched again."""
+        given = {"first": int(rowids.min()), "last": int(rowids.max()), "rows": rowids.tolist(), "oids": oids.tolist()}
         return [IndexedPage(*row) for row in self._rows(_PAGES, **given)]
 
     def anchors(self, oids: Sequence[int], most: int) -> dict[int, str]:
@@ -132,8 +134,11 @@ class IndexSource:
         return list(zip(*(column.to_pylist() for column in self._query(sql, given).columns), strict=True))
 
 
-@contextlib.contextmanager
-def snapshot_query(store: Store) -> Iterator[Query]:
-    """A snapshot of a store, to be queried."""
-    with store.reading() as cursor:
-        yield lambda sql, given: cursor.sql(sql, params=given or None).to_arrow_table()
+def store_query(store: Store) -> Query:
+    """Puts queries to a store that is open in this process."""
+
+    def ask(sql: str, given: dict[str, Any]) -> pa.Table:
+        with store.reading() as cursor:
+            return cursor.sql(sql, params=given or None).to_arrow_table()
+
+    return ask
