@@ -16,7 +16,7 @@ import numpy as np
 from opilio.analyze.terms import Vocabulary, term_ids, tokenize
 from opilio.lab.experiments.analysed import Analysed
 from opilio.lab.webs.recorded import RecordedWeb
-from opilio.model import Document, Link, Region, url_key
+from opilio.model import Document, Link, Links, Region, url_key
 
 
 class StandIn:
@@ -84,7 +84,7 @@ def make_analysed(
         numbers = vocabulary.numbers(tokenize(text), "")
         known = vocabulary.terms(numbers)
         terms.update(known.new)
-        kept = [Link(url, url_key(url), "", "", Region.MAIN, at) for at, url in enumerate(found)]
+        kept = Links.of(Link(url, url_key(url), "", "", Region.MAIN, at) for at, url in enumerate(found))
         title, content_hash = titles[page] if titles else "", (contents or {}).get(page, page + 1)
         stems = numbers.astype("<u4").tobytes()
         document = Document(title, "", "", "", text, text, kept, known.ids, known.counts, [], content_hash, b"")

@@ -214,7 +214,7 @@ class TestLinks:
             (LinkKind.FRAME, "frame", 5),
         ]
         assert page.canonical == "http://site.test/canon"
-        assert [link.region for link in page.links[:4]] == [Region.HEAD] * 3 + [Region.BODY]
+        assert [link.region for link in list(page.links)[:4]] == [Region.HEAD] * 3 + [Region.BODY]
 
     def test_frameset(self) -> None:
         """The frames of a frameset are links."""

@@ -27,6 +27,7 @@ from opilio.model import (
     Lease,
     LeaseKind,
     Link,
+    Links,
     Outcome,
     Region,
     UrlState,
@@ -55,7 +56,7 @@ def made(lease: Lease) -> Visit:
         return Visit(lease, Fetch(Outcome.REDIRECT, 301, redirect_url=url_of((number + 5) % PAGES)))
     rng = random.Random(number)
     targets = [url_of(rng.randrange(PAGES)) for _ in range(6)]
-    links = [Link(url, url_key(url), "word", "around", Region.MAIN, at) for at, url in enumerate(targets)]
+    links = Links.of(Link(url, url_key(url), "word", "around", Region.MAIN, at) for at, url in enumerate(targets))
     document = Document(
         "", "", "en", "", str(number), "", links, np.array([number % 5 + 1, 90], "<u4").tobytes(), b"\1\0\1\0", [],
         number + 1, b"", link_words=np.arange(12, dtype="<u4").tobytes(), link_words_in=bytes([1] * 6),
@@ -109,7 +110,7 @@ def test_rows_do_not_depend_on_how_visits_come(strategy: str) -> None:
         assert absorber.ledger.batch.urls.oid == sorted(absorber.ledger.batch.urls.oid)
     assert together.ledger.batch.urls.url == one_by_one.ledger.batch.urls.url
     assert together.ledger.batch.urls.state == one_by_one.ledger.batch.urls.state
-    assert together.ledger.batch.links.oid_dst == one_by_one.ledger.batch.links.oid_dst
+    assert together.ledger.batch.links.oids == one_by_one.ledger.batch.links.oids
     assert together.ledger.batch.changes.oid == one_by_one.ledger.batch.changes.oid
     assert dict(together.counters.counts) == dict(one_by_one.counters.counts)
 

@@ -13,7 +13,7 @@ from opilio.crawl import Collection, worker
 from opilio.errors import InputError
 from opilio.frontier import ABSENT, AllEvidence, Frontier, QueuedUrl, ScopeFilter, make_strategy
 from opilio.lab.local_web import LocalServer
-from opilio.model import Document, Judgement, Lease, Link, Region
+from opilio.model import Document, Judgement, Lease, Link, Links, Region
 from opilio.settings import Settings, override
 from running_crawls import ORDERLESS
 
@@ -29,12 +29,12 @@ def test_words_of_links_are_those_of_the_analysis() -> None:
         link("http://b.example/", "", ""),
         link("http://c.example/?q=owl", "the", "Owls"),
     ]
-    words = link_words(links, "en", Vocabulary())
+    words = link_words(Links.of(links), "en", Vocabulary())
     stems = np.frombuffer(words.stems, "<u4").tolist()
     wanted = ["Hunting hawks hawks falcons html", "meadows forests", "", "", "q owl", "Owls"]
     assert stems == [stem for text in wanted for stem in term_ids(text, "en")]
     assert list(words.inside) == [5, 0, 1] and list(words.around) == [2, 0, 1]
-    assert link_words([], "en", Vocabulary()) == (b"", b"", b"")
+    assert link_words(Links(), "en", Vocabulary()) == (b"", b"", b"")
 
 
 def test_every_page_is_found_once(make_collection: MakeCollection) -> None:
@@ -75,7 +75,7 @@ def test_the_parts_of_a_priority_make_it_up() -> None:
     hosts = Frontier(Settings(), strategy, ScopeFilter(Settings().scope))
     urls = [QueuedUrl(oid, f"http://a.example/{oid}", hosts.host("a.example"), 0, 1, 0.5) for oid in range(6)]
     document = Document(
-        "", "", "", "", "", "", [link(url.url, "owls") for url in urls[1:]], b"", b"", [], 0, b"",
+        "", "", "", "", "", "", Links.of(link(url.url, "owls") for url in urls[1:]), b"", b"", [], 0, b"",
     )  # fmt: skip
     strategy.observe(urls[0], Judgement(0, True, 0.9, 1.0), document, [1, 2, 3, 4, 5], [0] * 5)
     strategy.settle(1, 1.0)

@@ -20,7 +20,7 @@ from opilio.frontier import Frontier, LearningStrategy, QueuedUrl, ScopeFilter, 
 from opilio.frontier.classic import SharpFocus
 from opilio.frontier.evidence_strategy import EXPLORED_PRIORITY, AllEvidence
 from opilio.lab.local_web import LocalServer
-from opilio.model import Document, Judgement, Link, Phase, Region
+from opilio.model import Document, Judgement, Link, Links, Phase, Region
 from opilio.settings import Settings, override
 from opilio.store.reader import StoreReader
 from running_crawls import LEARNING, phases_of
@@ -260,7 +260,7 @@ def test_phases_turned_off(stray: Callable[..., Collection]) -> None:
     assert collection.status().phase == Phase.NONE
 
 
-EMPTY = Document("", "", "", "", "", "", [], b"", b"", [], 0, b"")
+EMPTY = Document("", "", "", "", "", "", Links(), b"", b"", [], 0, b"")
 
 
 def test_the_order_that_the_user_chose_last_counts(
@@ -290,7 +290,7 @@ def test_replayed_pages_earn_no_exploration() -> None:
     strategy = AllEvidence(settings.frontier)
     frontier = Frontier(settings, strategy, ScopeFilter(settings.scope))
     urls = [QueuedUrl(oid, f"http://a.test/{oid}", frontier.host("a.test"), 0, 1, 0.5) for oid in range(1, 500)]
-    links = [Link(url.url, 0, "owl", "", Region.MAIN, place) for place, url in enumerate(urls)]
+    links = Links.of(Link(url.url, 0, "owl", "", Region.MAIN, place) for place, url in enumerate(urls))
     page = msgspec.structs.replace(EMPTY, links=links)
     judgement = Judgement(0, True, 0.9, 0.9)
     for oid in range(1_000, 3_000):  # replayed

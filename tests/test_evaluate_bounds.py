@@ -28,7 +28,7 @@ from opilio.lab.experiments.bounds import (
 from opilio.lab.experiments.experiment import from_table
 from opilio.lab.experiments.graph import LinkGraph
 from opilio.lab.experiments.simulate import Answers, Crawl, Simulation
-from opilio.model import Judgement
+from opilio.model import Judgement, Links
 from opilio.settings import Settings, override
 
 webs = st.integers(2, 25).flatmap(
@@ -163,7 +163,7 @@ def test_the_oracle_respects_nofollow() -> None:
     document = analysed.documents[0]
     assert document is not None
     kept = [msgspec.structs.replace(link, nofollow=link.url == url_of(1)) for link in document.links]
-    documents = [msgspec.structs.replace(document, links=kept), *analysed.documents[1:]]
+    documents = [msgspec.structs.replace(document, links=Links.of(kept)), *analysed.documents[1:]]
     changed = dataclasses.replace(analysed, documents=documents)
     settings = override(Settings(), {"robots.obey_rel_nofollow": True})
     assert planned_web(changed, LinkGraph.of(changed), (3,), (0,), settings, 4).links == [[2], [3], [], []]

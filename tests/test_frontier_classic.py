@@ -13,7 +13,7 @@ from opilio.analyze.terms import term_ids
 from opilio.frontier import ABSENT, Frontier, NoListener, QueuedUrl, ScopeFilter, make_strategy
 from opilio.frontier.classic import SharpFocus
 from opilio.frontier.strategies import Strategy
-from opilio.model import Document, Judgement, Link, Outcome, Region
+from opilio.model import Document, Judgement, Link, Links, Outcome, Region
 from opilio.settings import Settings, override
 
 YES = Judgement(1, True, 0.9, 1.5)
@@ -35,7 +35,7 @@ def url(oid: int, *, depth: int = 1, steps: int = 0, priority: float = 0.0) -> Q
 def page(*words: tuple[str, str]) -> Document:
     """A document with a link for each pair of words in it and around it."""
     pairs = [(term_ids(inside), term_ids(around)) for inside, around in words]
-    links = [Link(f"http://a.example/{at}", at, "", "", Region.MAIN, at) for at in range(len(words))]
+    links = Links.of(Link(f"http://a.example/{at}", at, "", "", Region.MAIN, at) for at in range(len(words)))
     stems = [stem for pair in pairs for part in pair for stem in part]
     return Document(
         "", "", "", "", "", "", links, b"", b"", [], 0, b"", link_words=np.array(stems, "<u4").tobytes(),

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from unittest.mock import patch
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -28,7 +29,7 @@ from opilio.frontier.link_evidence import DEAD_TRUST, FEATURES, LIKELY_DEAD, NEA
 from opilio.frontier.link_words import CAUTION, WordOdds
 from opilio.frontier.strategies import KnownDocument, RejudgedPages
 from opilio.frontier.url_forms import url_form
-from opilio.model import Document, Judgement, Link, Outcome, Region
+from opilio.model import Document, Judgement, Link, Links, Outcome, Region
 from opilio.settings import Settings, override
 
 KEYWORDS = (7, 11)
@@ -43,7 +44,7 @@ def page(links: list[tuple[int, list[int], list[int], Region]]) -> Document:
     """A document whose links lead to some oids, with words in them and around them."""
     return Document(
         "", "", "", "", "", "",
-        [Link(url_of(oid), oid, "", "", region, at) for at, (oid, _, _, region) in enumerate(links)],
+        Links.of(Link(url_of(oid), oid, "", "", region, at) for at, (oid, _, _, region) in enumerate(links)),
         b"", b"", [], 0, b"",
         link_words=np.array([word for _, inner, outer, _ in links for word in (*inner, *outer)], "<u4").tobytes(),
         link_words_in=bytes(len(inner) for _, inner, _, _ in links),
@@ -418,7 +419,8 @@ def test_urls_of_a_form_that_is_dead_come_last(without: list[str]) -> None:
 
     def visit(oid: int, relevance: float, urls: dict[int, str]) -> None:
         document = page([(other, [], [], Region.MAIN) for other in urls])
-        document.links[:] = [Link(url, 0, "", "", Region.MAIN, at) for at, url in enumerate(urls.values())]
+        links = Links.of(Link(url, 0, "", "", Region.MAIN, at) for at, url in enumerate(urls.values()))
+        document = msgspec.structs.replace(document, links=links)
         judgement = Judgement(0, True, relevance)
         order.settle(oid, relevance)
         order.observe(QueuedUrl(oid, "", host, 0, 1, 0.0), judgement, document, list(urls), [0] * len(urls))

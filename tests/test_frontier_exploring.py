@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from opilio.frontier import Frontier, QueuedUrl, ScopeFilter
 from opilio.frontier.evidence_strategy import EXPLORED_PRIORITY, LEAST, MOST, AllEvidence, Explorer
 from opilio.frontier.link_evidence import FEATURES
-from opilio.model import Document, Judgement, Link, Region
+from opilio.model import Document, Judgement, Link, Links, Region
 from opilio.settings import Settings, override
 
 
@@ -56,7 +56,7 @@ def test_explored_urls_come_first() -> None:
         hosts = Frontier(settings, strategy, ScopeFilter(settings.scope))
         names = ["a.example", *["known.example"] * 4, "new.example"]
         urls = [QueuedUrl(oid, f"http://{name}/{oid}", hosts.host(name), 0, 1, 0.5) for oid, name in enumerate(names)]
-        links = [Link(url.url, 0, "owl" if url.oid < 5 else "", "", Region.MAIN, 0) for url in urls[1:]]
+        links = Links.of(Link(url.url, 0, "owl" if url.oid < 5 else "", "", Region.MAIN, 0) for url in urls[1:])
         document = Document("", "", "", "", "", "", links, b"", b"", [], 0, b"")
         sids = [url.host.sid for url in urls[1:]]
         strategy.observe(urls[0], Judgement(0, True, 0.9, 0.9), document, [1, 2, 3, 4, 5], sids)

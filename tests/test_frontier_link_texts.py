@@ -18,7 +18,7 @@ from opilio.frontier.link_texts import MAX_POINTS, TextSimilarity, link_text
 from opilio.frontier.link_words import WordOdds
 from opilio.frontier.strategies import RejudgedPages
 from opilio.learn import strategy_history
-from opilio.model import Document, Judgement, Link, Region
+from opilio.model import Document, Judgement, Link, Links, Region
 from opilio.settings import Settings
 from webs import Page, Web
 
@@ -44,7 +44,7 @@ def link(anchor: str, url: str = "http://a.org/0") -> Link:
 
 def page_of(*anchors: str) -> Document:
     """A page with links of these anchor texts."""
-    return Document("", "", "", "", "", "", [link(anchor) for anchor in anchors], b"", b"", [], 0, b"")
+    return Document("", "", "", "", "", "", Links.of(map(link, anchors)), b"", b"", [], 0, b"")
 
 
 def waiting(oid: int) -> QueuedUrl:

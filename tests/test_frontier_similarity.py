@@ -23,7 +23,7 @@ from opilio.frontier.hosts import Domain, HostState
 from opilio.frontier.link_words import MAX_POINTS, SLOTS, EmbeddingSimilarity, WordOdds, WordVectors
 from opilio.frontier.strategies import KnownDocument, RejudgedPages
 from opilio.learn.strategy_history import documents_of
-from opilio.model import Document, Judgement, Link, Region
+from opilio.model import Document, Judgement, Link, Links, Region
 from opilio.settings import Settings
 from opilio.topics.hierarchy import ABOVE_ROOT, ROOT, Hierarchy, Mark, Node
 from webs import Page, Web
@@ -116,7 +116,7 @@ def page_of(*anchors: str) -> Document:
     words = [np.array(term_ids(anchor), "<u4") for anchor in anchors]
     return Document(
         "", "", "", "", "", "",
-        [Link(f"http://a.org/{at}", at, anchor, "", Region.MAIN, at) for at, anchor in enumerate(anchors)],
+        Links.of(Link(f"http://a.org/{at}", at, anchor, "", Region.MAIN, at) for at, anchor in enumerate(anchors)),
         b"", b"", [], 0, b"",
         link_words=np.concatenate(words).tobytes(),
         link_words_in=bytes(len(word) for word in words),

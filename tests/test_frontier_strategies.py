@@ -23,7 +23,7 @@ from opilio.frontier import (
 )
 from opilio.frontier.link_words import WordOdds
 from opilio.frontier.strategies import RejudgedPages
-from opilio.model import Document, Judgement, Link, Outcome, Region, url_key
+from opilio.model import Document, Judgement, Link, Links, Outcome, Region, url_key
 from opilio.settings import FrontierSettings, Settings, override
 from opilio.store import Batch, Store
 
@@ -105,7 +105,7 @@ def learning_orders() -> list[str]:
 
 def linking(urls: list[QueuedUrl]) -> Document:
     """A page that links to some URLs, with two words for each link."""
-    links = [Link(url.url, 0, "owl", "", Region.MAIN, place) for place, url in enumerate(urls)]
+    links = Links.of(Link(url.url, 0, "owl", "", Region.MAIN, place) for place, url in enumerate(urls))
     return Document(
         "", "", "en", "", "", "", links, np.array([3, 5], "<u4").tobytes(), b"", [], 0, b"",
         link_words=np.arange(2 * len(urls), dtype="<u4").tobytes(), link_words_in=bytes([1] * len(urls)),

@@ -33,7 +33,7 @@ from opilio.frontier.tres import (
 from opilio.lab.experiments.analysed import Analysed
 from opilio.lab.experiments.simulate import Answers, Crawl, Simulation
 from opilio.lab.local_web import LocalServer
-from opilio.model import Document, Judgement, Link, Region
+from opilio.model import Document, Judgement, Link, Links, Region
 from opilio.settings import Settings, override
 from opilio.store import Store
 from running_crawls import ORDERLESS
@@ -58,7 +58,7 @@ def page(links: list[tuple[int, list[int], list[int]]]) -> Document:
     """A document whose links lead to some oids, with words in them and around them."""
     return Document(
         "", "", "", "", "", "",
-        [Link(f"http://a.example/{oid}", oid, "", "", Region.MAIN, at) for at, (oid, _, _) in enumerate(links)],
+        Links.of(Link(f"http://a.example/{oid}", abs(oid), "", "", Region.MAIN, at) for at, (oid, _, _) in enumerate(links)),
         b"", b"", [], 0, b"",
         link_words=np.array([word for _, inner, outer in links for word in (*inner, *outer)], "<u4").tobytes(),
         link_words_in=bytes(len(inner) for _, inner, _ in links),

@@ -26,7 +26,7 @@ from opilio.crawl.absorb import Absorber
 from opilio.crawl.ledger import Ledger
 from opilio.crawl.status import Counters
 from opilio.frontier import Duplicates, Frontier, QueuedUrl, ScopeFilter, make_strategy
-from opilio.model import Document, Judgement, LeaseKind, Link, Outcome, Region, url_key
+from opilio.model import Document, Judgement, LeaseKind, Link, Links, Outcome, Region, url_key
 from opilio.settings import Settings, override
 from opilio.store import Batch, Store
 
@@ -49,17 +49,17 @@ class Pages:
         self._rng = random.Random(1)
         self.made = 0
 
-    def links(self) -> list[Link]:
+    def links(self) -> Links:
         links = []
         for position in range(LINKS):
             number = self.made if position % 2 == 0 else self._rng.randrange(max(1, self.made))
             self.made += position % 2 == 0
             url = f"http://host{number * 7919 % HOSTS}.example/section{number % 97}/page{number}.html"
             links.append(Link(url, url_key(url), "anchor text", "", Region.MAIN, position))
-        return links
+        return Links.of(links)
 
 
-def document(links: list[Link]) -> Document:
+def document(links: Links) -> Document:
     return Document("", "", "", "", "", "", links, b"", b"", [], 0, b"")
 
 

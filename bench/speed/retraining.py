@@ -43,7 +43,8 @@ from opilio.crawl.engine import Engine
 from opilio.crawl.status import FOUND
 from opilio.features.classifier_input import ClassifierInput
 from opilio.lab.local_web import LocalServer, LocalWeb
-from opilio.model import Document, Judgement, host_of, url_key
+from opilio.model import Document, Judgement, Links, Region, host_of, url_key
+from opilio.model.visit import REGIONS
 from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
 from opilio.store import Batch, Store
 
@@ -146,17 +147,17 @@ class Filling:
         near = self.rng.choice(self.by_topic[original.judgement.topic], LINKS - LINKS_TO_WAITING)
         targets = [*near.tolist(), *(self.pages + self.rng.integers(0, self.waiting, LINKS_TO_WAITING)).tolist()]
         words = original.document.text[:2000].split()
-        links = batch.links
-        links.oid_src.extend([oid] * LINKS)
-        links.oid_dst.extend(self.first_oid + target for target in targets)
-        links.sid_src.extend([sid] * LINKS)
-        links.sid_dst.extend(map(self._sid, targets))
-        links.anchor.extend(" ".join(words[at * 5 : at * 5 + 3]) for at in range(LINKS))
-        links.context.extend(" ".join(words[at * 5 : at * 5 + 12]) for at in range(LINKS))
-        links.region.extend(["main"] * LINKS)
-        links.position.extend(range(LINKS))
-        links.kind.extend(["a"] * LINKS)
-        links.nofollow.extend([False] * LINKS)
+        links = Links.from_columns(
+            [0] * LINKS,
+            [""] * LINKS,
+            [" ".join(words[at * 5 : at * 5 + 3]) for at in range(LINKS)],
+            [" ".join(words[at * 5 : at * 5 + 12]) for at in range(LINKS)],
+            bytes([REGIONS.index(Region.MAIN)] * LINKS),
+            range(LINKS),
+            bytes(LINKS),
+            bytes(LINKS),
+        )
+        batch.links.put(oid, sid, [self.first_oid + target for target in targets], list(map(self._sid, targets)), links)
 
     def _sid(self, number: int) -> int:
         if number < self.pages:

@@ -18,7 +18,7 @@ import numpy as np
 from opilio.lab.experiments.analysed import Analysed
 from opilio.lab.experiments.simulate import Answers, Simulation, run_all
 from opilio.lab.webs.recorded import RecordedWeb
-from opilio.model import Document, Link, Region, url_key
+from opilio.model import Document, Link, Links, Region, url_key
 from opilio.settings import Settings, override
 
 HOSTS = 100
@@ -52,7 +52,7 @@ def make_web(pages: int, links: int) -> Analysed:
     documents = [
         Document(
             "", "", "", "", "", "",
-            [Link(web.urls[t], keys[t], "its words", "", Region.MAIN, at) for at, t in enumerate(row.tolist())],
+            Links.of(Link(web.urls[t], keys[t], "its words", "", Region.MAIN, at) for at, t in enumerate(row.tolist())),
             b"", b"", [], n + 1, sketches[n].tobytes(),
         )
         for n, row in enumerate(targets)

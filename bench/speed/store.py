@@ -24,6 +24,8 @@ from pathlib import Path
 import duckdb
 import numpy as np
 
+from opilio.model import Links, Region
+from opilio.model.visit import REGIONS
 from opilio.store import Batch, Store
 from opilio.store.batch import TermRows
 
@@ -91,16 +93,18 @@ class Web:
         batch.changes.add(oid, 1, "fetched", "ok", 1, score, score, 0.0, now_s)
         batch.visits.add(oid, now_s, "page", "ok", 200, "", 83.0, 7_000, "opilio-1.warc.gz", oid * 7_300, 7_200)
         targets = self.rng.integers(0, self.urls, LINKS).tolist()
-        batch.links.oid_src.extend([oid] * LINKS)
-        batch.links.oid_dst.extend(targets)
-        batch.links.sid_src.extend([sid] * LINKS)
-        batch.links.sid_dst.extend(map(self.sid, targets))
-        batch.links.anchor.extend(" ".join(words[i * 9 : i * 9 + 3]) for i in range(LINKS))
-        batch.links.context.extend(" ".join(words[i * 9 : i * 9 + 12]) for i in range(LINKS))
-        batch.links.region.extend(["main"] * 25 + ["nav"] * (LINKS - 25))
-        batch.links.position.extend(range(LINKS))
-        batch.links.kind.extend(["a"] * LINKS)
-        batch.links.nofollow.extend([False] * LINKS)
+        main, nav = REGIONS.index(Region.MAIN), REGIONS.index(Region.NAV)
+        links = Links.from_columns(
+            [0] * LINKS,
+            [""] * LINKS,
+            [" ".join(words[i * 9 : i * 9 + 3]) for i in range(LINKS)],
+            [" ".join(words[i * 9 : i * 9 + 12]) for i in range(LINKS)],
+            bytes([main] * 25 + [nav] * (LINKS - 25)),
+            range(LINKS),
+            bytes(LINKS),
+            bytes(LINKS),
+        )
+        batch.links.put(oid, sid, targets, list(map(self.sid, targets)), links)
         ids = np.sort(self.rng.choice(self.tids, TERMS)).astype("<u4")
         batch.terms.add(oid, ids.tobytes(), np.minimum(self.rng.zipf(2, TERMS), 999).astype("<u2").tobytes())
 

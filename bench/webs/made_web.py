@@ -28,7 +28,20 @@ from opilio.analyze.terms import Vocabulary
 from opilio.classify import Model
 from opilio.crawl.messages import WorkerOrder, WorkerSetup, encoder, order_decoder, visits_decoder
 from opilio.crawl.worker_pool import Inbox
-from opilio.model import Document, Fetch, HostReport, Judgement, Lease, LeaseKind, Link, Outcome, Region, Visit, url_key
+from opilio.model import (
+    Document,
+    Fetch,
+    HostReport,
+    Judgement,
+    Lease,
+    LeaseKind,
+    Link,
+    Links,
+    Outcome,
+    Region,
+    Visit,
+    url_key,
+)
 from opilio.process import Channel, Child, collect_rarely, frame, read_message, start
 
 SUBJECTS = 16
@@ -181,7 +194,7 @@ class Made:
         )  # fmt: skip
         return document, self._judge(subject, drawn[44] / 2**31)
 
-    def _links(self, host: int, place: int, subject: int, drawn: list[int], at: int) -> tuple[list[Link], list[Phrase]]:
+    def _links(self, host: int, place: int, subject: int, drawn: list[int], at: int) -> tuple[Links, list[Phrase]]:
         size = int(self.sizes[host])
         shares = self._shares[at : at + 2 * (ALIKE + ANY)] ** 2
         alike = self.alike[subject]
@@ -199,7 +212,7 @@ class Made:
             phrase = self._phrases[self.subject_of(to, there)][drawn[64 + position] % PHRASES]
             links.append(Link(url, url_key(url), phrase.anchor, phrase.context, _REGIONS[position], position))
             phrases.append(phrase)
-        return links, phrases
+        return Links.of(links), phrases
 
     def _judge(self, subject: int, share: float) -> Judgement:
         is_wanted = subject < len(WANTED)

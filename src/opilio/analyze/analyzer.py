@@ -24,7 +24,7 @@ from opilio.analyze.rights import (
 from opilio.analyze.sketch import sketch
 from opilio.analyze.targets import Targets, base_of
 from opilio.analyze.terms import LinkWords, Terms, Vocabulary, link_words, tokenize
-from opilio.model import Document
+from opilio.model import Document, Links
 from opilio.model.url import ascii_address
 from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
 
@@ -81,7 +81,7 @@ class Analyzer:
         rights = distinct([*content.rights, *header_rights(headers)])
         reserved = reservation(asked, rights, self._robots.obey_rights)
         if reserved:  # before its words are counted: nothing of it is kept
-            return Document("", "", "", "", "", "", [], b"", b"", [], 0, b"", rights=rights, reserved=reserved)
+            return Document("", "", "", "", "", "", Links(), b"", b"", [], 0, b"", rights=rights, reserved=reserved)
         directives = asked if self._robots.obey_meta else Directives()
         shows_picture = not (asked.noimageai and NOAI in self._robots.obey_rights)
         text = content.text

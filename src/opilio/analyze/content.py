@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from opilio.analyze.targets import Targets
-from opilio.model import Link, Outcome, Right
+from opilio.model import Links, Outcome, Right
+
+_NO_LINKS = Links()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Content:
     description: str = ""
     language: str = ""
     """As declared by the author, unchecked."""
-    links: list[Link] = field(default_factory=list)
+    links: Links = _NO_LINKS
     links_dropped: int = 0
     canonical: str = ""
     """As written, not yet resolved."""

@@ -16,7 +16,7 @@ from opilio.analyze.html import MAX_DESCRIPTION_CHARS, MAX_TITLE_CHARS
 from opilio.analyze.layout import MAX_ANCHOR_CHARS, MAX_TEXT_CHARS, Layout, fold_lines
 from opilio.analyze.markup import Span, decode
 from opilio.analyze.targets import base_of
-from opilio.model import Link, Region
+from opilio.model import Link, Links, Region
 
 INSIDE = "http://inside.invalid/"
 """The base URL of members of archives and chapters of books, which marks links that lead to other members."""
@@ -151,7 +151,7 @@ def urls_in(text: str, source: Source) -> list[FoundLink]:
     return [(url, "", around) for url, (_, around, _) in zip(spans, places, strict=False)]
 
 
-def collect(found: Iterable[FoundLink], source: Source) -> tuple[list[Link], int]:
+def collect(found: Iterable[FoundLink], source: Source) -> tuple[Links, int]:
     """Links with distinct pairs of target and anchor text, at most `max_links`, and how many more there were.
 
     A link without anchor text is left out if the same target occurred before.
@@ -170,7 +170,7 @@ def collect(found: Iterable[FoundLink], source: Source) -> tuple[list[Link], int
             links.append(Link(url, key, anchor, context, Region.BODY, position - 1))
         else:
             dropped += 1
-    return links, dropped
+    return Links.of(links), dropped
 
 
 def _resolved(found: Iterable[FoundLink], source: Source) -> Iterator[tuple[str, int, str, str]]:
@@ -222,7 +222,7 @@ def join(
         title=title or next(filter(None, (part.title for part in read)), "") or name,
         description=description or next(filter(None, (part.description for part in read)), ""),
         language=language or next(filter(None, (part.language for part in read)), ""),
-        links=links[: source.max_links],
+        links=Links.of(links[: source.max_links]),
         links_dropped=max(0, len(links) - source.max_links) + sum(part.links_dropped for part in read),
     )
 

@@ -14,7 +14,8 @@ from opilio.analyze.pictures import icon_of
 from opilio.analyze.rights import EVERYONE, OUR_NAME, markup_rights
 from opilio.analyze.shells import is_empty_shell
 from opilio.analyze.targets import base_of, encode_query
-from opilio.model import Link, LinkKind, Region, normalize
+from opilio.model import LinkKind, Links, Region, normalize
+from opilio.model.visit import LINK_KINDS, REGIONS
 
 MAX_TITLE_CHARS = 500
 MAX_DESCRIPTION_CHARS = 1000
@@ -27,6 +28,8 @@ _OTHER_FORMATS = (b"%PDF-", b"PK\x03\x04", b"\x89PNG", b"GIF8", b"\xff\xd8\xff",
 _EMPTY_IN_XHTML = re.compile(rb"<(script|style|title|textarea|iframe|noscript|template|a|div|span|p|td|li)\b([^<>]*)/>")
 
 _IN_HEAD: Place = ("", "", Region.HEAD)
+_REGION_CODES = {region: code for code, region in enumerate(REGIONS)}
+_KIND_CODES = {kind: code for code, kind in enumerate(LINK_KINDS)}
 
 
 @FORMATS.register("text/html")
@@ -82,12 +85,17 @@ class _Links:
         self._source = source
         self.targets = source.targets.relative_to(base_of(_base(page, source)))
 
-    def collect(self, layout: Layout) -> tuple[list[Link], int]:
+    def collect(self, layout: Layout) -> tuple[Links, int]:
         """The links, and how many more there were."""
         places: Iterable[Place | None] = chain(layout.places(self._source.link_context), repeat(None))
         targets, own_url, max_links = self.targets, self._source.url, self._source.max_links
         charset = self._page.charset
-        links: list[Link] = []
+        keys: list[int] = []
+        urls: list[str] = []
+        anchors: list[str] = []
+        contexts: list[str] = []
+        positions: list[int] = []
+        regions, kinds, nofollow = bytearray(), bytearray(), bytearray()
         seen: set[tuple[str, str]] = set()
         position = dropped = 0
         for raw, place in chain(self._head(), zip(self._page.links, places, strict=False)):
@@ -106,11 +114,18 @@ class _Links:
             if pair in seen:
                 continue
             seen.add(pair)
-            if len(links) < max_links:
-                nofollow = raw.rel != "" and self._is_nofollow(raw.rel)
-                links.append(Link(url, key, anchor, context, region, position - 1, raw.kind, nofollow))
+            if len(keys) < max_links:
+                keys.append(key)
+                urls.append(url)
+                anchors.append(anchor)
+                contexts.append(context)
+                regions.append(_REGION_CODES[region])
+                positions.append(position - 1)
+                kinds.append(_KIND_CODES[raw.kind])
+                nofollow.append(raw.rel != "" and self._is_nofollow(raw.rel))
             else:
                 dropped += 1
+        links = Links.from_columns(keys, urls, anchors, contexts, regions, positions, kinds, nofollow)
         return links, dropped + self._page.links_ignored
 
     def _head(self) -> Iterator[tuple[RawLink, Place]]:

@@ -14,14 +14,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import Stemmer
 import xxhash
 
-from opilio.model import Link
+from opilio.model import Links
 
 if TYPE_CHECKING:
     from opilio.analyze.sketch import Hashes
@@ -242,9 +242,9 @@ class LinkWords(NamedTuple):
     around: bytes = b""
 
 
-def link_words(links: Sequence[Link], language: str, vocabulary: Vocabulary) -> LinkWords:
+def link_words(links: Links, language: str, vocabulary: Vocabulary) -> LinkWords:
     """The stems of anchor texts and URL paths, and of the text around links."""
-    parts = [part[:MAX_LINK_WORDS] for link in links for part in _word_parts(link)]
+    parts = [part[:MAX_LINK_WORDS] for part in _word_parts(links)]
     words = [word for part in parts for word in part]
     stems = vocabulary.numbers(words, language).astype(np.uint32)
     part_of = np.repeat(np.arange(len(parts)), np.fromiter(map(len, parts), np.int64, len(parts)))
@@ -252,7 +252,7 @@ def link_words(links: Sequence[Link], language: str, vocabulary: Vocabulary) -> 
     return LinkWords(stems[stems > 0].astype("<u4").tobytes(), counts[::2].tobytes(), counts[1::2].tobytes())
 
 
-def _word_parts(link: Link) -> Iterator[list[bytes]]:
-    url = link.url
-    yield tokenize(link.anchor) + tokenize(url[url.index("/", 8) :])
-    yield tokenize(link.context) if link.context else []
+def _word_parts(links: Links) -> Iterator[list[bytes]]:
+    for url, anchor, context in zip(links.url_list(), links.anchor_list(), links.context_list(), strict=True):
+        yield tokenize(anchor) + tokenize(url[url.index("/", 8) :])
+        yield tokenize(context) if context else []

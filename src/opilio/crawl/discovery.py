@@ -19,7 +19,7 @@ from typing import NamedTuple
 from opilio.crawl.extra_urls import STEP_DECAY, Sources
 from opilio.crawl.ledger import Ledger
 from opilio.frontier import ABSENT, Frontier, LearningStrategy, QueuedUrl
-from opilio.model import Document, Judgement, Link, Outcome, url_key
+from opilio.model import Document, Judgement, Links, Outcome, url_key
 from opilio.model.url import host_of
 from opilio.settings import Settings
 
@@ -106,10 +106,12 @@ class Discovery:
         if document.nofollow and robots.obey_meta:
             counters.add("links on nofollow pages", len(document.links))
             return
-        links = document.links
+        links, kept = document.links, None
         if robots.obey_rel_nofollow:
-            links = [link for link in links if not link.nofollow]
-            counters.add("nofollow links", len(document.links) - len(links))
+            counters.add("nofollow links", sum(links.nofollow))
+            if any(links.nofollow):
+                kept = [place for place, nofollow in enumerate(links.nofollow) if not nofollow]
+                links = links.take(kept)
         if not links:
             return
         frontier = self._frontier
@@ -125,7 +127,7 @@ class Discovery:
         learner = frontier.learner
         if learner is not None:
             leading = self._ledger.aliases.final_all(oids)
-            self._observe(learner, page, judgement, document, links, leading, self._sids(leading))
+            self._observe(learner, page, judgement, document, kept, leading, self._sids(leading))
             self._pending.append((leading, new, now_s))
             if len(self._pending) >= MAX_PENDING_PAGES:
                 self.queue_pending()
@@ -136,10 +138,10 @@ class Discovery:
         counters.add("links to known URLs", len(links) - len(new))
         self._record(page, links, oids)
 
-    def _record(self, page: QueuedUrl, links: Sequence[Link], oids: Sequence[int]) -> None:
+    def _record(self, page: QueuedUrl, links: Links, oids: Sequence[int]) -> None:
         """Record the links of a page."""
         if ABSENT in oids:  # too long, or past the limit of known URLs
-            links = [link for link, oid in zip(links, oids, strict=True) if oid != ABSENT]
+            links = links.take([place for place, oid in enumerate(oids) if oid != ABSENT])
             oids = [oid for oid in oids if oid != ABSENT]
         self._ledger.recorder.add_links(self._ledger.batch, page, links, oids, self._sids(oids))
 
@@ -173,7 +175,7 @@ class Discovery:
         page: QueuedUrl,
         judgement: Judgement | None,
         document: Document,
-        links: Sequence[Link],
+        links: Links,
         *,
         follows: bool = True,
     ) -> tuple[list[int], list[NewUrl]]:
@@ -183,21 +185,24 @@ class Discovery:
         whose links are followed.
         """
         known, ledger = self._frontier.known, self._ledger
-        relevance = judgement.relevance if judgement else 0.0
-        topic, depth, steps = page.topic, page.depth + 1, page.steps
-        is_too_deep = 0 < self._settings.limits.max_depth < depth
-        oids = known.get_list([link.key for link in links])
+        keys = links.key_list()
+        oids = known.get_list(keys)
         new: list[NewUrl] = []
+        depth = page.depth + 1
+        takes_up = follows and ledger.states.not_followed and not 0 < self._settings.limits.max_depth < depth
+        if ABSENT not in oids and not takes_up:
+            return oids, new
+        relevance = judgement.relevance if judgement else 0.0
+        urls, anchors = links.url_list(), links.anchor_list()
         for index, oid in enumerate(oids):
-            link = links[index]
             if oid == ABSENT and new:  # an earlier link of this page may be the same
-                oid = oids[index] = known.get(link.key)  # noqa: PLW2901
-            if oid != ABSENT and not (follows and not is_too_deep and ledger.states.is_not_followed(oid)):
+                oid = oids[index] = known.get(keys[index])  # noqa: PLW2901
+            if oid != ABSENT and not (takes_up and ledger.states.is_not_followed(oid)):
                 continue
-            found = QueuedUrl(ledger.next_oid, link.url, page.host, topic, depth, relevance)
-            found.anchor, found.neighbours = link.anchor, document.significant
-            found.steps = steps
-            oids[index] = self._take_up(found, oid, link.key, page.oid, new, follows=follows)
+            found = QueuedUrl(ledger.next_oid, urls[index], page.host, page.topic, depth, relevance)
+            found.anchor, found.neighbours = anchors[index], document.significant
+            found.steps = page.steps
+            oids[index] = self._take_up(found, oid, keys[index], page.oid, new, follows=follows)
         return oids, new
 
     def is_new(self, url: str) -> bool:
@@ -252,15 +257,19 @@ class Discovery:
         page: QueuedUrl,
         judgement: Judgement | None,
         document: Document,
-        links: Sequence[Link],
+        kept: Sequence[int] | None,
         oids: Sequence[int],
         sids: Sequence[int],
     ) -> None:
-        """Show a page with all its links to a learning strategy, before the new URLs among them are queued."""
-        if len(links) < len(document.links):  # some are not followed
-            places = {id(link): place for link, place in zip(links, zip(oids, sids, strict=True), strict=True)}
-            found = [places.get(id(link), (ABSENT, ABSENT)) for link in document.links]
-            oids, sids = [oid for oid, _ in found], [sid for _, sid in found]
+        """Show a page with all its links to a learning strategy, before the new URLs among them are queued.
+
+        `oids` and `sids` are those of the links at the places `kept`; None: of all.
+        """
+        if kept is not None:  # the others are not followed
+            all_oids, all_sids = ([ABSENT] * len(document.links) for _ in range(2))
+            for place, oid, sid in zip(kept, oids, sids, strict=True):
+                all_oids[place], all_sids[place] = oid, sid
+            oids, sids = all_oids, all_sids
         learner.observe(page, judgement, document, oids, sids)
 
     def _place(self, new: Sequence[NewUrl], now_s: float) -> None:

@@ -1,4 +1,4 @@
-"""Which rows of the database a visit becomes. Column by column: this runs for each link of each page.
+"""Which rows of the database a visit becomes.
 
 `VisitRecorder` is the seam between a crawl's decisions and what is kept of them. This module implements it for the
 database; a simulation has its own.
@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from opilio.frontier import Host, QueuedUrl
-from opilio.model import Document, Fetch, Judgement, Lease, Link, Outcome, UrlState, Visit
+from opilio.model import Document, Fetch, Judgement, Lease, Links, Outcome, UrlState, Visit
 from opilio.settings import StoreSettings
 from opilio.store import Batch
 
@@ -101,19 +101,9 @@ def add_words(batch: Batch, document: Document) -> None:
         batch.lexicon.term.append(term)
 
 
-def add_links(batch: Batch, source: QueuedUrl, links: Sequence[Link], oids: Sequence[int], sids: Sequence[int]) -> None:
+def add_links(batch: Batch, source: QueuedUrl, links: Links, oids: Sequence[int], sids: Sequence[int]) -> None:
     """The links of a page; `oids` and `sids` of their targets are parallel to them."""
-    rows, count = batch.links, len(links)
-    rows.oid_src.extend([source.oid] * count)
-    rows.oid_dst.extend(oids)
-    rows.sid_src.extend([source.host.sid] * count)
-    rows.sid_dst.extend(sids)
-    rows.anchor.extend([link.anchor for link in links])
-    rows.context.extend([link.context for link in links])
-    rows.region.extend([link.region for link in links])
-    rows.position.extend([link.position for link in links])
-    rows.kind.extend([link.kind for link in links])
-    rows.nofollow.extend([link.nofollow for link in links])
+    batch.links.put(source.oid, source.host.sid, oids, sids, links)
 
 
 def add_host(batch: Batch, host: Host) -> None:
@@ -164,7 +154,7 @@ class VisitRecorder(Protocol):
         ...  # pragma: no cover
 
     def add_links(
-        self, batch: Batch, source: QueuedUrl, links: Sequence[Link], oids: Sequence[int], sids: Sequence[int]
+        self, batch: Batch, source: QueuedUrl, links: Links, oids: Sequence[int], sids: Sequence[int]
     ) -> None:
         """A page has links."""
         ...  # pragma: no cover

@@ -338,9 +338,12 @@ class LinkMemory:
         """Note host and folder of new URLs, which the links of some pages at `places` lead to."""
         starts = sizes.cumsum() - sizes
         rows = starts.searchsorted(places, side="right") - 1
+        latest, urls = -1, list[str]()
         for at, row in zip((places - starts[rows]).tolist(), rows.tolist(), strict=True):
             page = pages[row]
-            self._place(page.oids[at], page.document.links[at].url, page.sids[at])
+            if row != latest:
+                latest, urls = row, page.document.links.url_list()
+            self._place(page.oids[at], urls[at], page.sids[at])
 
     def _place(self, oid: int, url: str, sid: int) -> None:
         """Note host, folder and form of a URL."""

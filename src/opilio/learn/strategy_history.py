@@ -25,7 +25,7 @@ from opilio.frontier.hosts import Domain, HostState
 from opilio.frontier.link_words import SLOTS, WordOdds
 from opilio.frontier.strategies import KnownDocument, RejudgedPages, Rejudging
 from opilio.learn.trainer import gather
-from opilio.model import RELEVANT, Document, Judgement, Link, Region
+from opilio.model import RELEVANT, Document, Judgement, Link, Links, Region
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.judgements import relevance_of
@@ -45,7 +45,7 @@ MAX_PAGES = 5_000
 CHUNK_PAGES = 250
 
 _NOWHERE = Host(0, "nowhere", Domain(), dict.fromkeys(HostState, 0))
-_EMPTY = Document("", "", "", "", "", "", [], b"", b"", [], 0, b"")
+_EMPTY = Document("", "", "", "", "", "", Links(), b"", b"", [], 0, b"")
 
 
 def prepare_strategy(strategy: LinkTextStrategy, training: TrainingSet) -> None:
@@ -158,9 +158,10 @@ def replay_pages(
 
 def _document(page: _Page, strategy: LearningStrategy, vocabulary: Vocabulary) -> Document:
     reads_words = isinstance(strategy, LinkTextStrategy)
-    words = link_words(page.links, page.language, vocabulary) if reads_words else LinkWords()
+    links = Links.of(page.links)
+    words = link_words(links, page.language, vocabulary) if reads_words else LinkWords()
     return msgspec.structs.replace(
-        _EMPTY, title=page.title, language=page.language, links=page.links, term_ids=page.terms,
+        _EMPTY, title=page.title, language=page.language, links=links, term_ids=page.terms,
         link_words=words.stems, link_words_in=words.inside, link_words_around=words.around,
     )  # fmt: skip
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -160,6 +162,136 @@ class Link(_Record, frozen=True):
     nofollow: bool = False
 
 
+REGIONS, LINK_KINDS = tuple(Region), tuple(LinkKind)
+"""A region or kind is written as its place in these."""
+
+
+class Links(_Record, frozen=True):
+    """The links of a page, column by column.
+
+    Most links lead to URLs that are known, and their words are only stored. So a worker sends them as a few long
+    strings, which the engine passes on to the database as they are, and nobody makes an object of each link. Where an
+    object is handy, indexing and iteration make a `Link`.
+    """
+
+    keys: bytes = b""
+    """uint64 little-endian: the key of each URL."""
+    urls: str = ""
+    """Joined by line ends, as are the next two; none of the three has a line end itself."""
+    anchors: bytes = b""
+    """UTF-8."""
+    contexts: bytes = b""
+    """UTF-8."""
+    regions: bytes = b""
+    """uint8: the place in `REGIONS`."""
+    positions: bytes = b""
+    """uint32 little-endian."""
+    kinds: bytes = b""
+    """uint8: the place in `LINK_KINDS`."""
+    nofollow: bytes = b""
+    """uint8: 0 or 1."""
+
+    @classmethod
+    def of(cls, links: Iterable[Link]) -> Links:
+        """The columns of some links."""
+        found = list(links)
+        return cls.from_columns(
+            [link.key for link in found],
+            [link.url for link in found],
+            [link.anchor for link in found],
+            [link.context for link in found],
+            bytes([REGIONS.index(link.region) for link in found]),
+            [link.position for link in found],
+            bytes([LINK_KINDS.index(link.kind) for link in found]),
+            bytes([link.nofollow for link in found]),
+        )
+
+    @classmethod
+    def from_columns(
+        cls,
+        keys: Sequence[int],
+        urls: Sequence[str],
+        anchors: Sequence[str],
+        contexts: Sequence[str],
+        regions: bytes | bytearray,
+        positions: Sequence[int],
+        kinds: bytes | bytearray,
+        nofollow: bytes | bytearray,
+    ) -> Links:
+        """Links whose columns are at hand."""
+        return cls(
+            array("Q", keys).tobytes(),
+            _joined(urls),
+            _joined(anchors).encode("utf-8", "replace"),
+            _joined(contexts).encode("utf-8", "replace"),
+            bytes(regions),
+            array("I", positions).tobytes(),
+            bytes(kinds),
+            bytes(nofollow),
+        )
+
+    def __len__(self) -> int:
+        return len(self.regions)
+
+    def __getitem__(self, place: int) -> Link:
+        return self.take([place]).all()[0]
+
+    def __iter__(self) -> Iterator[Link]:
+        return iter(self.all())
+
+    def all(self) -> list[Link]:
+        """Each link as an object."""
+        columns = (
+            self.url_list(), self.key_list(), self.anchor_list(), self.context_list(),
+            [REGIONS[code] for code in self.regions], self.position_list(),
+            [LINK_KINDS[code] for code in self.kinds], map(bool, self.nofollow),
+        )  # fmt: skip
+        return [Link(*values) for values in zip(*columns, strict=True)]
+
+    def key_list(self) -> list[int]:
+        """The key of each URL."""
+        return memoryview(self.keys).cast("Q").tolist()
+
+    def url_list(self) -> list[str]:
+        """The URL of each link."""
+        return self.urls.split("\n") if self.regions else []
+
+    def anchor_list(self) -> list[str]:
+        """The anchor text of each link."""
+        return self.anchors.decode().split("\n") if self.regions else []
+
+    def context_list(self) -> list[str]:
+        """The text around each link."""
+        return self.contexts.decode().split("\n") if self.regions else []
+
+    def position_list(self) -> list[int]:
+        """The position of each link."""
+        return memoryview(self.positions).cast("I").tolist()
+
+    def take(self, places: Sequence[int]) -> Links:
+        """The links at some places."""
+        keys, positions = memoryview(self.keys).cast("Q"), memoryview(self.positions).cast("I")
+        urls, anchors, contexts = self.url_list(), self.anchors.split(b"\n"), self.contexts.split(b"\n")
+        return Links(
+            array("Q", [keys[at] for at in places]).tobytes(),
+            "\n".join([urls[at] for at in places]),
+            b"\n".join([anchors[at] for at in places]),
+            b"\n".join([contexts[at] for at in places]),
+            bytes([self.regions[at] for at in places]),
+            array("I", [positions[at] for at in places]).tobytes(),
+            bytes([self.kinds[at] for at in places]),
+            bytes([self.nofollow[at] for at in places]),
+        )
+
+
+def _joined(texts: Sequence[str]) -> str:
+    """Texts joined by line ends. Any line ends in them become spaces; our own readers leave none."""
+    joined = "\n".join(texts)
+    if joined.count("\n") >= len(texts) > 0:
+        joined = "\n".join([" ".join(text.splitlines()) for text in texts])
+    return joined
+
+
 TDM_RESERVATION, TDM_POLICY = "tdm-reservation", "tdm-policy"
 """Names of signals of TDMRep, as it writes them."""
 
@@ -186,7 +318,7 @@ class Document(_Record, frozen=True):
     """The visible text."""
     main_text: str
     """The visible text without boilerplate (navigation, footers, link lists)."""
-    links: list[Link]
+    links: Links
     term_ids: bytes
     """uint32 little-endian: 32-bit hash codes of the stems on the page, ascending."""
     term_counts: bytes

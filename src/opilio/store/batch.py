@@ -2,21 +2,23 @@
 
 The engine appends plain values to plain lists (`batch.links.anchor.append(...)`), which costs tens of nanoseconds each;
 `Store.write` turns every list into one Arrow column. All lists of a table must have the same length in the end. Times
-are seconds since the epoch, 0.0 meaning never; the terms of a page stay the bytes the worker sent.
+are seconds since the epoch, 0.0 meaning never; terms and links of a page stay the bytes the worker sent.
 """
 
 from __future__ import annotations
 
 # ruff: noqa: RUF009  (_column is dataclasses.field under a shorter name)
 import dataclasses
-from collections.abc import Iterator
+from array import array
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from opilio.model import RELEVANT, CrawlProgress, Figures, Judgement
+from opilio.model import RELEVANT, CrawlProgress, Figures, Judgement, Link, LinkKind, Links, Region
+from opilio.model.visit import LINK_KINDS, REGIONS
 
 TIME = pa.timestamp("us")
 _FLAG, _TEXT, _LONG_TEXT, _BLOB = pa.bool_(), pa.string(), pa.large_string(), pa.binary()
@@ -209,18 +211,65 @@ class PictureRows(Rows):
 
 @dataclass(slots=True)
 class LinkRows(Rows):
-    """Links of pages."""
+    """Links of pages: a row here is a page, and becomes as many rows of `links` as it has links."""
 
     oid_src: list[int] = _column(_INT64)
-    oid_dst: list[int] = _column(_INT64)
     sid_src: list[int] = _column(_INT32)
-    sid_dst: list[int] = _column(_INT32)
-    anchor: list[str] = _column(_TEXT)
-    context: list[str | None] = _column(_TEXT)
-    region: list[str] = _column(_TEXT)
-    position: list[int] = _column(_INT32)
-    kind: list[str] = _column(_TEXT)
-    nofollow: list[bool] = _column(_FLAG)
+    oids: list[array[int]] = _column(_INT64)
+    sids: list[array[int]] = _column(_INT32)
+    links: list[Links] = _column(_TEXT)
+
+    def put(self, oid_src: int, sid_src: int, oids: Sequence[int], sids: Sequence[int], links: Links) -> None:
+        """Append the links of a page; `oids` and `sids` of their targets are parallel to them."""
+        if links:
+            Rows.add(self, oid_src, sid_src, array("q", oids), array("i", sids), links)
+
+    def add(self, *values: Any) -> None:
+        """Append one link, its values in the order of the columns of `links`."""
+        oid_src, oid_dst, sid_src, sid_dst, anchor, context, region, position, kind, nofollow = values
+        link = Link("", 0, anchor, context, Region(region), position, LinkKind(kind), nofollow)
+        self.put(oid_src, sid_src, [oid_dst], [sid_dst], Links.of([link]))
+
+    def to_arrow(self) -> pa.Table:
+        """One row per link, without a Python object for any of them."""
+        if {len(getattr(self, name)) for name in self.__dataclass_fields__} != {len(self)}:
+            raise ValueError("LinkRows: columns of unlike length")
+        counts = np.fromiter(map(len, self.links), np.int64, len(self.links))
+        columns = {
+            "oid_src": np.repeat(np.array(self.oid_src, np.int64), counts),
+            "oid_dst": np.frombuffer(b"".join(self.oids), np.int64),
+            "sid_src": np.repeat(np.array(self.sid_src, np.int32), counts),
+            "sid_dst": np.frombuffer(b"".join(self.sids), np.int32),
+            "anchor": _texts([page.anchors for page in self.links]),
+            "context": _texts([page.contexts for page in self.links]),
+            "region": _names([page.regions for page in self.links], REGIONS),
+            "position": np.frombuffer(b"".join([page.positions for page in self.links]), "<u4").astype(np.int32),
+            "kind": _names([page.kinds for page in self.links], LINK_KINDS),
+            "nofollow": np.frombuffer(b"".join([page.nofollow for page in self.links]), np.bool_),
+        }
+        rows = int(counts.sum())
+        uneven = [f"{name} {len(column)}" for name, column in columns.items() if len(column) != rows]
+        if uneven:
+            raise ValueError(f"LinkRows: columns of unlike length: {rows} links, but {uneven}")
+        return pa.table(columns)
+
+
+def _texts(pages: list[bytes]) -> pa.Array:
+    """The texts that are joined by line ends."""
+    joined = b"\n".join(pages)
+    ends = np.flatnonzero(np.frombuffer(joined, np.uint8) == ord("\n"))
+    offsets = np.zeros(len(ends) + 2 if pages else 1, np.int64)
+    if pages:
+        offsets[1:-1] = ends - np.arange(len(ends))
+        offsets[-1] = len(joined) - len(ends)
+    texts = joined.translate(None, b"\n")
+    return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(texts))
+
+
+def _names(pages: list[bytes], names: Sequence[str]) -> pa.Array:
+    """The names that codes stand for."""
+    codes = np.frombuffer(b"".join(pages), np.int8)
+    return pa.DictionaryArray.from_arrays(codes, pa.array([str(name) for name in names]))
 
 
 @dataclass(slots=True)

@@ -317,7 +317,7 @@ def analyse_share(share: AnalysisShare, on_pages: Callable[[int], object]) -> No
             if document is not None:
                 terms.update(document.new_terms)  # which of them are new depends on who read what before
                 message = encode(msgspec.structs.replace(document, new_terms=[]))
-                targets.extend(web.number(link.url) for link in document.links)
+                targets.extend(map(web.number, document.links.url_list()))
             file.write(message)
             sizes.append(len(message))
             counts.append(len(document.links) if document is not None else 0)

@@ -131,8 +131,8 @@ def planned_web(
         if document is None or (document.nofollow and robots.obey_meta):
             links.append(())
             continue
-        if robots.obey_rel_nofollow and any(link.nofollow for link in document.links):
-            found = found[[not link.nofollow for link in document.links]]
+        if robots.obey_rel_nofollow and any(document.links.nofollow):
+            found = found[[not nofollow for nofollow in document.links.nofollow]]
         found = np.unique(found[found >= 0])
         links.append(found[readable[found] & (found != page)].tolist())
     return PlannedWeb(links, frozenset(targets), tuple(dict.fromkeys(starts)), max_pages)

@@ -51,7 +51,7 @@ from opilio.model import (
     Judgement,
     Lease,
     LeaseKind,
-    Link,
+    Links,
     Outcome,
     OutcomeKind,
     UrlState,
@@ -298,7 +298,7 @@ class Simulation:
                 continue
             if isinstance(strategy, LinkTextStrategy):
                 document = self.answers.document(number) or document
-            oids = ledger.aliases.final_all(known.get_list([link.key for link in document.links]))
+            oids = ledger.aliases.final_all(known.get_list(document.links.key_list()))
             sids = [ledger.sids[oid] if oid != ABSENT else ABSENT for oid in oids]
             strategy.observe(url, judgement, document, oids, sids)
 
@@ -430,7 +430,7 @@ class _Log:
         pass
 
     def add_links(
-        self, batch: Batch, source: QueuedUrl, links: Sequence[Link], oids: Sequence[int], sids: Sequence[int]
+        self, batch: Batch, source: QueuedUrl, links: Links, oids: Sequence[int], sids: Sequence[int]
     ) -> None:
         pass
 
