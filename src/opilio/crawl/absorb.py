@@ -449,7 +449,8 @@ class Soft404s:
     pages like to repeat. Seeds and home pages are always taken for pages.
     """
 
-    OWN_TERMS, MISSING_SHARE = 2, 0.1
+    OWN_TERMS = 2
+    MISSING_SHARE = 0.1
 
     def __init__(self, settings: Settings, frontier: Frontier, ledger: Ledger) -> None:
         self._is_on = settings.traps.soft_404

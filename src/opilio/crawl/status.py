@@ -162,10 +162,8 @@ class Counters:
     def page(self, relevance: float | None) -> None:
         """Count a stored page."""
         self.add("pages")
-        now_s = time.monotonic()
-        self._recent.append(now_s)
-        while self._recent[0] < now_s - RATE_WINDOW_S:
-            self._recent.popleft()
+        self._recent.append(time.monotonic())
+        self._forget_old()
         if relevance is not None:
             self.judged += 1
             if relevance >= RELEVANT:
@@ -192,9 +190,14 @@ class Counters:
 
     def pages_per_s(self) -> float:
         """Pages stored a second, over the last seconds."""
-        now_s = time.monotonic()
-        recent = [at_s for at_s in self._recent if at_s >= now_s - RATE_WINDOW_S]
-        return len(recent) / max(0.5, now_s - recent[0]) if recent else 0.0
+        self._forget_old()
+        return len(self._recent) / max(0.5, time.monotonic() - self._recent[0]) if self._recent else 0.0
+
+    def _forget_old(self) -> None:
+        """Keep the pages of the last seconds only."""
+        oldest_s = time.monotonic() - RATE_WINDOW_S
+        while self._recent and self._recent[0] < oldest_s:
+            self._recent.popleft()
 
     def outcomes(self) -> dict[str, int]:
         """Counts by outcome, most frequent first."""

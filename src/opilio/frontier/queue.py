@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from opilio.frontier.hosts import Host, Origin
 from opilio.model.url import scheme_of
 
 LIFT = 0.001  # added to a priority for each 1 that a boost is above 1: else no factor would raise 0
-Rank: TypeAlias = "tuple[float, int, QueuedUrl]"  # oids differ, so URLs are never compared
+Rank: TypeAlias = "tuple[Any, ...]"
+"""Priority, oid and `QueuedUrl`; oids differ, so URLs are never compared. The type does not say how long the tuple is:
+mypyc copies tuples of known length, and it matters which of several equal ones an entry is."""
 
 
 class QueuedUrl:
@@ -74,7 +76,7 @@ def boosted(priority: float, boost: float) -> float:
 
 def _counts(rank: Rank) -> bool:
     """Whether an entry of a heap is valid."""
-    url = rank[2]
+    url: QueuedUrl = rank[2]
     return url.entry is rank and not url.has_left
 
 
@@ -178,7 +180,7 @@ class TopicQueue:
 
     def pop(self, lane: Lane) -> QueuedUrl:
         """Remove the best URL of a ready lane; the lane stays ready for the next."""
-        url = heapq.heappop(lane.heap)[2]
+        url: QueuedUrl = heapq.heappop(lane.heap)[2]
         url.entry = None
         self.count -= 1
         lane.stamp = 0
