@@ -4,7 +4,8 @@
 
 Every program starts at the same page, obeys robots.txt, waits for nothing, extracts links, and stores only what it
 must; Opilio's database (pages, links, crawl table, visits) and all duplicate checks are on. `opilio-full` also keeps
-texts, the words around links and terms in the database, and WARC files: its defaults. Pages are counted by the server:
+texts, the words around links and terms in the database, and WARC files: its defaults. `opilio-compiled` is `opilio`
+with the modules that `make compiled` has compiled. Pages are counted by the server:
 answers 200 that are not robots.txt. CPU time is that of the whole process tree, start-up included; peak memory is the
 sum over the tree (proportional set size). Peers that take longer than their share are given fewer pages (`PAGES_OF`);
 those that are done soon run again, up to `RUNS` times, and the median by CPU time counts: a moment in which the machine
@@ -33,6 +34,7 @@ from bench.webs.debian_web import build_debian_web
 from opilio.lab.local_web import LocalServer, LocalWeb, build
 
 PEERS = Path(__file__).parents[1] / "peers"
+COMPILED = Path(__file__).parents[2] / "build" / "compiled" / "src"
 SEED = "http://directory.test/"
 LIMIT_S = 900
 RUNS, SOON_S = 3, 30.0
@@ -51,7 +53,7 @@ def command_of(peer: str, server: LocalServer, pages: int, folder: Path) -> list
             "fetch.per_domain": "128",
             "fetch.in_flight": "128",
         }
-        if peer == "opilio":  # the database and all duplicate checks are on; what Scrapy does not keep is not kept
+        if peer != "opilio-full":  # the database and all duplicate checks are on; what Scrapy does not keep is not kept
             off = ["store.warc", "store.text", "store.link_context", "store.terms", "search.index"]
             settings |= dict.fromkeys(off, "false")
         sets = [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
@@ -70,6 +72,8 @@ def command_of(peer: str, server: LocalServer, pages: int, folder: Path) -> list
 def is_installed(peer: str) -> bool:
     if peer == "wget":
         return shutil.which("wget") is not None
+    if peer == "opilio-compiled":
+        return COMPILED.is_dir()
     return peer.startswith("opilio") or importlib.util.find_spec(peer) is not None
 
 
@@ -114,6 +118,8 @@ def run(peer: str, server: LocalServer, pages: int) -> dict[str, float]:
         command = command_of(peer, server, pages, Path(name))
         started_s = time.monotonic()
         environment = dict(os.environ, http_proxy=f"http://{server.address}")
+        if peer == "opilio-compiled":
+            environment["PYTHONPATH"] = str(COMPILED)
         process = subprocess.Popen(
             command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True, env=environment
         )
@@ -182,7 +188,7 @@ def main() -> None:
     options = parser.parse_args()
     pages = options.pages or (3000 if options.quick else 9500)
     repeats = options.repeats or (1 if options.quick else 3)
-    default = "scrapy" if options.quick else "opilio-full,scrapy,wget,trafilatura,crawl4ai"
+    default = "scrapy" if options.quick else "opilio-compiled,opilio-full,scrapy,wget,trafilatura,crawl4ai"
     peers = ["opilio", *(options.peers or default).split(",")]
     missing = [peer for peer in peers if not is_installed(peer)]
     for peer in missing:
@@ -208,11 +214,15 @@ def main() -> None:
     for peer in peers:
         result[peer] = {name: statistics.median(r[name] for r in runs[peer]) for name in runs[peer][0]}
     result["missing"] = missing
-    for peer in peers[1:]:
+    compared = [("opilio", peer) for peer in peers[1:]]
+    if "opilio-compiled" in peers and "scrapy" in peers:
+        compared.append(("opilio-compiled", "scrapy"))
+    for own, peer in compared:
         for name in ("pages_per_cpu_s", "pages_per_s", "peak_mib"):
-            pairs = zip(runs["opilio"], runs[peer], strict=True)
+            pairs = zip(runs[own], runs[peer], strict=True)
             ratios = [ours[name] / theirs[name] for ours, theirs in pairs if theirs[name]]
-            result[f"{name}_over_{peer}"] = round(statistics.median(ratios), 2) if ratios else None
+            what = f"{name}_over_{peer}" if own == "opilio" else f"{own}: {name}_over_{peer}"
+            result[what] = round(statistics.median(ratios), 2) if ratios else None
     print(json.dumps(result))
 
 
