@@ -88,7 +88,7 @@ class Web:
             oid, now_s, 200, "text/html", "utf-8", "en", " ".join(words[:7]), " ".join(words[7:25]), text,
             text[len(text) // 3 :], hash(text) % 2**64, "", False, 7_000, 28_000, 83.0, "192.0.2.1", '"5f3c"', "",
             score, 1, 1, "opilio-20260101000000-0-00001.warc.gz", oid * 7_300, 7_200, self.rng.bytes(128), None,
-            False,
+            False, None,
         )  # fmt: skip
         batch.changes.add(oid, 1, "fetched", "ok", 1, score, score, 0.0, now_s)
         batch.visits.add(oid, now_s, "page", "ok", 200, "", 83.0, 7_000, "opilio-1.warc.gz", oid * 7_300, 7_200)
