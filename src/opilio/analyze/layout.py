@@ -131,25 +131,31 @@ class Layout:
             else:
                 anchor = anchor.strip(" ")
             around = ""
-            if context and not (source[end : end + 1] in _LINE_ENDS and (not start or source[start - 1] == "\n")):
-                around = self._around(start, end)[:MAX_CONTEXT_CHARS]
+            if context:
+                before = [] if not start or source[start - 1] == "\n" else self._before(start)
+                after = [] if source[end : end + 1] in _LINE_ENDS else self._after(end)
+                if before or after:
+                    around = _fold(" ".join(before + after))[:MAX_CONTEXT_CHARS]
             found.append((anchor, around, region))
         return found
 
-    def _around(self, start: int, end: int) -> str:
-        """The words before and after a link, within its line."""
-        source = self._source
-        before_start = max(0, start - _WINDOW_CHARS)
-        line_start = source.rfind("\n", before_start, start) + 1
-        before = source[line_start or before_start : start].split()
-        if not line_start and before_start and len(before) <= CONTEXT_WORDS:
-            del before[:1]  # the window cut this word
-        after_end = end + _WINDOW_CHARS
-        line_end = source.find("\n", end, after_end)
-        after = source[end : line_end if line_end >= 0 else after_end].split()
-        if line_end < 0 and after_end < len(source) and len(after) <= CONTEXT_WORDS:
-            del after[-1:]
-        return _fold(" ".join(before[-CONTEXT_WORDS:] + after[:CONTEXT_WORDS]))
+    def _before(self, start: int) -> list[str]:
+        """The words before a link, within its line."""
+        window = max(0, start - _WINDOW_CHARS)
+        line_start = self._source.rfind("\n", window, start) + 1
+        words = self._source[line_start or window : start].split()
+        if not line_start and window and len(words) <= CONTEXT_WORDS:
+            del words[:1]  # the window cut this word
+        return words[-CONTEXT_WORDS:]
+
+    def _after(self, end: int) -> list[str]:
+        """The words after a link, within its line."""
+        window = end + _WINDOW_CHARS
+        line_end = self._source.find("\n", end, window)
+        words = self._source[end : line_end if line_end >= 0 else window].split()
+        if line_end < 0 and window < len(self._source) and len(words) <= CONTEXT_WORDS:
+            del words[-1:]
+        return words[:CONTEXT_WORDS]
 
 
 def _fold(text: str) -> str:
