@@ -403,19 +403,21 @@ def _read_links(document: Document, hidden: list[Element], page: Markup, max_lin
     Links without a span come last: those in framesets and in `drawings`, if there are any, then the `hidden` ones.
     """
     expected = 0
-    without_span: list[RawLink] = []
+    links, without_span = page.links, list[RawLink]()
+    anchor = LinkKind.ANCHOR
     for element in list(document.iter_elements(_LINKS)):
         tag = element.tag
-        attribute, kind = _LINKS[tag]
-        in_drawing = drawings and element.namespace is not Namespace.HTML
-        href = element.attr(attribute) or (element.attr("xlink:href") if in_drawing else "")
+        if tag == "a" and not drawings:  # as are nearly all
+            href, kind, has_span = element.attr("href"), anchor, True
+        else:
+            href, kind, has_span = _unusual_link(element)
         if not href:
             continue
-        has_span = tag != "frame" and not in_drawing
-        expected += has_span
+        if has_span:
+            expected += 1
         if expected + len(without_span) <= max_links:
             link = RawLink(href, kind, element.attr("rel") or "", element)
-            (page.links if has_span else without_span).append(link)
+            (links if has_span else without_span).append(link)
         else:
             page.links_ignored += 1
         if tag != "a":
@@ -423,14 +425,26 @@ def _read_links(document: Document, hidden: list[Element], page: Markup, max_lin
             element.append(Text(BLANK))
         elif not (text := element.text) or text.isspace():
             element.append(Text(BLANK))
-    page.links += without_span
+    links += without_span
+    _read_hidden_links(hidden, page, max_links)
+    return expected
+
+
+def _read_hidden_links(hidden: list[Element], page: Markup, max_links: int) -> None:
     for element in hidden:
         if href := element.attr("href"):
             if len(page.links) < max_links:
                 page.links.append(RawLink(href, _LINKS[element.tag][1], element.attr("rel") or "", element))
             else:
                 page.links_ignored += 1
-    return expected
+
+
+def _unusual_link(element: Element) -> tuple[str, LinkKind, bool]:
+    """The address and kind of a link, which may be in a drawing, and whether it has a span."""
+    attribute, kind = _LINKS[element.tag]
+    in_drawing = element.namespace is not Namespace.HTML
+    href = element.attr(attribute) or (element.attr("xlink:href") if in_drawing else "")
+    return href or "", kind, element.tag != "frame" and not in_drawing
 
 
 def _flatten(document: Document, signs: set[str]) -> bool:
