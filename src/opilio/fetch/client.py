@@ -254,7 +254,7 @@ class Client:
         handle.prepare(lease.url, endpoint, headers, self._limits[lease.kind], reuses=reuses)
         try:
             failure = await self._perform(handle)
-            if failure is _CLOSED:
+            if failure == _CLOSED:  # compiled, it is not the same object
                 self._note_closing(peer)
                 if lease.delay_s <= MAX_RESEND_DELAY_S:
                     await asyncio.sleep(lease.delay_s)
