@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from opilio.analyze import Analyzer
+from opilio.analyze.layout import MAX_LINK_SHARE, Layout
 from opilio.model import Document, Link, LinkKind, Region, url_key
 from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
 
@@ -123,6 +126,34 @@ class TestMainText:
         """When everything looks like boilerplate, the visible text is all there is."""
         page = analyze("<nav><a href=/1>One</a></nav><ul><li><a href=/2>Two</a></ul>")
         assert page.main_text == page.text == "One\nTwo"
+
+    def test_a_role_that_repeats_its_element_changes_nothing(self) -> None:
+        """A role that an element has anyway counts once; next to one of another element, both count."""
+        body = f"<main {{}}><p>{FILLER}</main><nav {{}}><p>Menu</nav>"
+        roles = body.format("role=main", "role=navigation")
+        assert analyze(roles).main_text == analyze(body.format("", "")).main_text == FILLER.strip()
+        assert analyze(f"{roles}<div role=contentinfo>Imprint</div>").main_text == FILLER.strip()
+        assert analyze(f"<div role='NONE main'><p>{FILLER}</div><p>Teaser").main_text == FILLER.strip()
+
+    @given(st.text("ab \n\x01\xad\u00a0", max_size=80), st.lists(st.tuples(st.integers(0, 80), st.integers(1, 9))))
+    def test_agrees_with_reading_line_by_line(self, text: str, links: list[tuple[int, int]]) -> None:
+        """Text and main text of a part are its folded lines, the latter without those that are mostly in links."""
+        spans = [(start, start + size, "link") for start, size in sorted(links) if start + size <= len(text)]
+        lines, kept, starts = [], [], [start for start, _, _ in spans]
+        at = 0
+        for raw in text.split("\n"):
+            end = at + len(raw)
+            line = " ".join(raw.replace("\x01", "").replace("\xad", "").split())
+            inside = [(start, stop) for start, stop, _ in spans if start in starts and start < end] if raw else []
+            starts = [start for start in starts if start >= end] if raw else starts
+            if line:
+                lines.append(line)
+                if not inside or sum(min(stop, end) - start for start, stop in inside) <= MAX_LINK_SHARE * len(raw):
+                    kept.append(line)
+            at = end + 1
+        layout = Layout(text, [], spans)
+        assert layout.text == "\n".join(lines)
+        assert layout.main_text == "\n".join(kept or lines)
 
 
 class TestLinks:

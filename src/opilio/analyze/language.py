@@ -15,7 +15,7 @@ MIN_CONFIDENCE = 0.5
 # Words that are frequent in English and hardly occur in other languages. If one word in 20 is one of these, the text is
 # English; this saves most pages of an English crawl the trigram model (0.15 ms).
 _ENGLISH_WORDS = "the and this that with from for are which have you your has been their these they would"
-_ENGLISH = frozenset(_ENGLISH_WORDS.split())
+_ENGLISH = frozenset(_ENGLISH_WORDS.encode().split())
 _ENGLISH_SHARE = 0.05
 _DECLARED_ENGLISH_SHARE = 0.02
 """Enough for a page that declares English: lists and tables have few such words."""
@@ -50,7 +50,7 @@ def language_of(text: str, declared: str = "") -> str:
     primary = _primary(declared)
     if len(sample) < MIN_CHARS or (primary and len(sample) < SURE_CHARS):
         return primary
-    words = sample.lower().split()
+    words = sample.encode("utf-8", "replace").lower().split()  # several times faster than lowering a string
     least = _DECLARED_ENGLISH_SHARE if primary == "en" else _ENGLISH_SHARE
     if sum(map(_ENGLISH.__contains__, words)) > least * len(words):
         return "en"

@@ -8,8 +8,8 @@ its main part, only that part is used. If nothing is left, the main text is the 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from opilio.analyze.markup import BLANK, Span
 from opilio.model import Region
@@ -40,14 +40,6 @@ Place = tuple[str, str, Region]
 """The place of a link: its anchor text, the text around it, and its region."""
 
 
-class _Part(NamedTuple):
-    """A part of the page that is open at the current position."""
-
-    end: int
-    region: Region
-    quality: int
-
-
 def fold_lines(text: str) -> str:
     """`text` with single spaces between words and without empty lines."""
     folded = [" ".join(line.split()) for line in text.splitlines()]
@@ -61,9 +53,10 @@ class Layout:
         """Read a rendered `text`; `regions` and `links` are spans of it, sorted by their start, outer before inner."""
         self._source = text
         self._spans = links
-        self._lines: list[str] = []
-        self._qualities: list[int] = []
         self._regions: list[Region] = []
+        self._lines: list[str] = []
+        self._main: list[str] = []
+        self._rest: list[str] = []  # all that is not boilerplate
         for start, end, region, quality in _segments(min(len(text), MAX_TEXT_CHARS), regions):
             self._read(start, end, region, quality)
 
@@ -75,38 +68,56 @@ class Layout:
     @property
     def main_text(self) -> str:
         """The visible text without boilerplate."""
-        for wanted, least_chars in ((_MAIN, MIN_MAIN_CHARS), (_REST, 1)):
-            lines = zip(self._lines, self._qualities, strict=True)
-            kept = "\n".join([line for line, quality in lines if quality >= wanted])
-            if len(kept) >= least_chars:
-                return kept
-        return self.text
+        main = "\n".join(self._main)
+        return main if len(main) >= MIN_MAIN_CHARS else "\n".join(self._rest) or self.text
 
     def _read(self, start: int, end: int, region: Region, quality: int) -> None:
-        """Read the lines of one part of the page."""
+        """Read one part of the page."""
+        part = self._source[start:end]
         spans, link = self._spans, len(self._regions)
-        lines, qualities = self._lines, self._qualities
-        next_link = spans[link][0] if link < len(spans) else end
-        for raw in self._source[start:end].split("\n"):
+        if link == len(spans) or spans[link][0] >= end:
+            lines = kept = _folded(part)
+        elif quality == _DROPPED:
+            lines = kept = _folded(part)
+            last_line = start + len(part.rstrip("\n"))
+            if last_line > start:
+                self._regions += [region] * (bisect_left(spans, (last_line,), link) - link)
+        else:
+            lines, kept = self._read_linked(part, start, region)
+        self._lines += lines
+        if quality != _DROPPED:
+            self._rest += kept
+            if quality == _MAIN:
+                self._main += kept
+
+    def _read_linked(self, part: str, start: int, region: Region) -> tuple[list[str], list[str]]:
+        """Read a part of the page that has links. Returns its lines, and those that do not consist of links."""
+        spans, first = self._spans, len(self._regions)
+        link, next_link = first, spans[first][0]
+        never = start + len(part)
+        lines: list[str] = []
+        kept: list[str] = []
+        for raw in part.split("\n"):
             if not raw:
                 start += 1
                 continue
             line_end = start + len(raw)
-            worth = quality
+            line = raw.strip(" ") if "  " not in raw and raw.isprintable() else _fold(raw)
+            if line:
+                lines.append(line)
             if next_link < line_end:
                 linked = 0
                 while next_link < line_end:
                     linked += min(spans[link][1], line_end) - next_link
                     link += 1
-                    next_link = spans[link][0] if link < len(spans) else end
-                if linked > MAX_LINK_SHARE * len(raw):
-                    worth = _DROPPED
-            line = raw.strip(" ") if "  " not in raw and raw.isprintable() else _fold(raw)
-            if line:
-                lines.append(line)
-                qualities.append(worth)
+                    next_link = spans[link][0] if link < len(spans) else never
+                if line and linked <= MAX_LINK_SHARE * len(raw):
+                    kept.append(line)
+            elif line:
+                kept.append(line)
             start = line_end + 1
-        self._regions += [region] * (link - len(self._regions))
+        self._regions += [region] * (link - first)
+        return lines, kept
 
     def places(self, context: bool = True) -> list[Place]:
         """The place of each link, in order; with the text around it if `context`."""
@@ -120,25 +131,31 @@ class Layout:
             else:
                 anchor = anchor.strip(" ")
             around = ""
-            if context and not (source[end : end + 1] in _LINE_ENDS and (not start or source[start - 1] == "\n")):
-                around = self._around(start, end)[:MAX_CONTEXT_CHARS]
+            if context:
+                before = [] if not start or source[start - 1] == "\n" else self._before(start)
+                after = [] if source[end : end + 1] in _LINE_ENDS else self._after(end)
+                if before or after:
+                    around = _fold(" ".join(before + after))[:MAX_CONTEXT_CHARS]
             found.append((anchor, around, region))
         return found
 
-    def _around(self, start: int, end: int) -> str:
-        """The words before and after a link, within its line."""
-        source = self._source
-        before_start = max(0, start - _WINDOW_CHARS)
-        line_start = source.rfind("\n", before_start, start) + 1
-        before = source[line_start or before_start : start].split()
-        if not line_start and before_start and len(before) <= CONTEXT_WORDS:
-            del before[:1]  # the window cut this word
-        after_end = end + _WINDOW_CHARS
-        line_end = source.find("\n", end, after_end)
-        after = source[end : line_end if line_end >= 0 else after_end].split()
-        if line_end < 0 and after_end < len(source) and len(after) <= CONTEXT_WORDS:
-            del after[-1:]
-        return _fold(" ".join(before[-CONTEXT_WORDS:] + after[:CONTEXT_WORDS]))
+    def _before(self, start: int) -> list[str]:
+        """The words before a link, within its line."""
+        window = max(0, start - _WINDOW_CHARS)
+        line_start = self._source.rfind("\n", window, start) + 1
+        words = self._source[line_start or window : start].split()
+        if not line_start and window and len(words) <= CONTEXT_WORDS:
+            del words[:1]  # the window cut this word
+        return words[-CONTEXT_WORDS:]
+
+    def _after(self, end: int) -> list[str]:
+        """The words after a link, within its line."""
+        window = end + _WINDOW_CHARS
+        line_end = self._source.find("\n", end, window)
+        words = self._source[end : line_end if line_end >= 0 else window].split()
+        if line_end < 0 and window < len(self._source) and len(words) <= CONTEXT_WORDS:
+            del words[-1:]
+        return words[:CONTEXT_WORDS]
 
 
 def _fold(text: str) -> str:
@@ -150,23 +167,38 @@ def _fold(text: str) -> str:
     return " ".join(text.split())
 
 
+def _folded(part: str) -> list[str]:
+    """The lines of a part of a page, folded, without empty ones."""
+    raw_lines = part.split("\n")
+    if "  " not in part and "".join(raw_lines).isprintable():
+        lines = [line.strip(" ") for line in raw_lines if line]
+    else:
+        lines = [
+            line.strip(" ") if "  " not in line and line.isprintable() else _fold(line) for line in raw_lines if line
+        ]
+    return [line for line in lines if line] if "" in lines else lines
+
+
 def _segments(length: int, regions: list[Span]) -> Iterator[tuple[int, int, Region, int]]:
     """A text of `length`, cut at the borders of nested spans: (start, end, innermost region, quality)."""
-    inside = [_Part(length, Region.BODY, _REST)]
+    inside = [(length, Region.BODY, _REST)]  # the parts that are open at the current position: end, region, quality
     at = 0
     for start, end, label in regions[:_MAX_REGIONS]:
-        while inside[-1].end <= start and len(inside) > 1:
-            done = inside.pop()
-            yield at, done.end, done.region, done.quality
-            at = done.end
-        outer = inside[-1]
-        cut = min(start, outer.end)
-        yield at, cut, outer.region, outer.quality
+        while inside[-1][0] <= start and len(inside) > 1:
+            done, region, quality = inside.pop()
+            if at < done:
+                yield at, done, region, quality
+            at = done
+        outer, region, quality = inside[-1]
+        cut = min(start, outer)
+        if at < cut:
+            yield at, cut, region, quality
         at = cut
-        inside.append(_Part(min(end, outer.end), _REGION_OF[label], _quality(label, outer.quality)))
-    for done in reversed(inside):
-        yield at, done.end, done.region, done.quality
-        at = done.end
+        inside.append((min(end, outer), _REGION_OF[label], _quality(label, quality)))
+    for done, region, quality in reversed(inside):
+        if at < done:
+            yield at, done, region, quality
+        at = done
 
 
 def _quality(label: str, outer: int) -> int:

@@ -28,18 +28,17 @@ MIN_WIDTH, MIN_HEIGHT = 200, 120
 MAX_PICTURES = 200
 MAX_SCRIPTS = 20
 FEED_TYPES = ("application/rss+xml", "application/atom+xml")
-_LICENSE_SIGNS = (b"icense", b"creativecommons.org")
 READ_PER_LINK = 4
 """Links that are read for each one that a page may have, because repeated ones count once."""
 
 _OPTIONS = PlainText(layout="strict", bullet="", table_cell_separator=" ")
 # Never shown, whatever scripts do with the page.
-_INERT = ",".join(
-    [
-        *("script", "style", "template", "noembed", "noframes", "rp", "select", "textarea", "datalist"),
-        *("canvas", "audio", "video", "svg title", "svg desc", "svg metadata"),
-    ]
+_INERT = (
+    *("script", "style", "template", "noembed", "noframes", "rp", "select", "textarea", "datalist"),
+    *("canvas", "audio", "video"),
 )
+_INERT_OR_DRAWING = (*_INERT, "svg")
+_ALL_INERT = ",".join([*_INERT, "svg title", "svg desc", "svg metadata"])
 # Not shown yet, or only without scripts.
 _HIDDEN = ",".join(
     [
@@ -90,6 +89,10 @@ _MOUNTS = ",".join(
 )
 _CELLS = ("td", "th", "button", "label")
 _HEAD = ("title", "meta", "base", "link")
+_DRAWINGS = ("svg", "math")
+# Whether a page has these decides what has to be looked for: a walk over a page costs as much as a hundred elements.
+_SIGNS = (*_CELLS, *_DRAWINGS, "img", "pre", "noscript", "dialog")
+_HEAD_AND_SIGNS = (*_HEAD, *_SIGNS)
 _LINKS = {
     "a": ("href", LinkKind.ANCHOR),
     "area": ("href", LinkKind.AREA),
@@ -97,6 +100,7 @@ _LINKS = {
     "frame": ("src", LinkKind.FRAME),
 }
 _LINK = "link"
+_ROLES = {"main": "main", "banner": "header", "navigation": "nav", "complementary": "aside", "contentinfo": "footer"}
 _SPANS = {"a#href": [_LINK], "area#href": [_LINK], "iframe#src": [_LINK]} | {
     rule: [region]
     for region, rules in {
@@ -109,6 +113,7 @@ _SPANS = {"a#href": [_LINK], "area#href": [_LINK], "iframe#src": [_LINK]} | {
     }.items()
     for rule in rules
 }
+_SPANS_WITHOUT_ROLES = {rule: labels for rule, labels in _SPANS.items() if "#role" not in rule}
 
 
 Span = tuple[int, int, str]
@@ -158,12 +163,10 @@ class Markup:
     relations: list[Relation] = field(default_factory=list)
     picture: str = ""
     """The address of the first large picture of the content."""
-    mentions_license: bool = False
-    """Whether links and the two fields below may name a licence. Most pages need not be searched for one."""
     license_items: list[str] = field(default_factory=list)
     """Addresses or texts of elements with itemprop=license."""
     json_ld: list[str] = field(default_factory=list)
-    """The text of scripts that hold JSON-LD."""
+    """The text of scripts that hold JSON-LD and mention a licence."""
     links: list[RawLink] = field(default_factory=list)
     links_ignored: int = 0
     text: str = ""
@@ -179,22 +182,22 @@ def read_markup(body: bytes, charset: str, max_links: int, hidden_links: bool = 
     document = _parse(body, charset)
     root = document.root
     page = Markup(document.encoding or "", (root.attr("lang") or root.attr("xml:lang") or "") if root else "")
-    page.mentions_license = any(sign in body for sign in _LICENSE_SIGNS)
-    if page.mentions_license:
-        _read_licenses(document, page)
-    _show_shadow_roots(document)
-    document.remove(_INERT)
+    inert = list(document.iter_elements(_INERT_OR_DRAWING))
+    _read_licenses(document, inert, page)
+    _remove_inert(document, inert)
     if not hidden_links:
         document.remove(_HIDDEN)
-    _read_head(document, page)  # including what is there for programs without scripts, such as this one
+    signs = _read_head(document, page)  # including what is there for programs without scripts, such as this one
     hidden: list[Element] = []
-    if hidden_links and document.select_one(_HIDDEN) is not None:
+    if hidden_links and _may_hide(document, signs) and document.select_one(_HIDDEN) is not None:
         hidden = document.select(_HIDDEN_LINKS)
         document.remove(_HIDDEN)
-    page.picture = _first_large_picture(document)
-    expected = _read_links(document, hidden, page, max_links * READ_PER_LINK)
-    has_breaks = _flatten(document)
-    page.text, spans = document.to_annotated_text(_SPANS, _OPTIONS)
+    if "img" in signs:
+        page.picture = _first_large_picture(document)
+    drawings = not signs.isdisjoint(_DRAWINGS)
+    expected = _read_links(document, hidden, page, max_links * READ_PER_LINK, drawings=drawings)
+    has_breaks = _flatten(document, signs)
+    page.text, spans = document.to_annotated_text(_rules(document), _OPTIONS)
     if has_breaks:
         page.text = page.text.replace(_BREAK, "\n")
     # The library lists inner spans before outer ones; reversed, a stable sort puts outer ones first.
@@ -221,8 +224,7 @@ def feed_links(body: bytes, charset: str) -> list[str]:
 def shown_document(body: bytes, charset: str) -> Document:
     """A page parsed, without what is never shown or hidden."""
     document = _parse(body, charset)
-    _show_shadow_roots(document)
-    document.remove(_INERT)
+    _remove_inert(document, list(document.iter_elements(_INERT_OR_DRAWING)))
     document.remove(_HIDDEN)
     return document
 
@@ -253,7 +255,7 @@ def read_shell(body: bytes, charset: str, max_chars: int) -> ShellSigns:
         else:
             signs.inline_chars += len(script.text)
     signs.asks_for_scripts = any("javascript" in one.text.lower() for one in document.iter_elements("noscript"))
-    document.remove(_INERT)
+    document.remove(_ALL_INERT)
     document.remove("noscript")
     own = [one for one in document.select("body > *") if "-" in one.tag]
     signs.has_mount = any(len(one.text.strip()) <= max_chars for one in [*document.select(_MOUNTS), *own])
@@ -294,9 +296,30 @@ def _parse_as(body: bytes, charset: str | None) -> Document:
     return parse(body, encoding=charset, detect_encoding=True, positions=False, allow_declarative_shadow_roots=False)
 
 
-def _read_head(document: Document, page: Markup) -> None:
-    """Read title, base, meta and link elements, wherever they are: a broken head often ends before them."""
-    for element in list(document.iter_elements(_HEAD)):
+def _remove_inert(document: Document, inert: list[Element]) -> None:
+    """Remove what is never shown; `inert` are the elements of `_INERT_OR_DRAWING`."""
+    tags = {element.tag for element in inert}
+    if "template" in tags:
+        _show_shadow_roots(document)
+    if "template" in tags or "svg" in tags:
+        document.remove(_ALL_INERT)
+    else:
+        for element in inert:
+            element.decompose()
+
+
+def _may_hide(document: Document, signs: set[str]) -> bool:
+    """Whether elements may be hidden. Most pages have none of these signs, which are found faster than `_HIDDEN`."""
+    return "noscript" in signs or "dialog" in signs or document.select_one("[hidden], [style]") is not None
+
+
+def _read_head(document: Document, page: Markup) -> set[str]:
+    """Read title, base, meta and link elements, wherever they are: a broken head often ends before them.
+
+    Returns the tags of `_SIGNS` that the page has.
+    """
+    signs: set[str] = set()
+    for element in list(document.iter_elements(_HEAD_AND_SIGNS)):
         tag = element.tag
         if tag == "meta":
             http_equiv = element.attr("http-equiv")
@@ -310,16 +333,28 @@ def _read_head(document: Document, page: Markup) -> None:
         elif tag == "title":
             page.title = page.title or element.text
             element.clear()  # never visible, wherever it is
+        elif tag != "base":
+            signs.add(tag)
         elif not page.base:
             page.base = element.attr("href") or ""
+    return signs
 
 
-def _read_licenses(document: Document, page: Markup) -> None:
+def _read_licenses(document: Document, inert: list[Element], page: Markup) -> None:
     """Read what names a licence outside the text: scripts with JSON-LD, and items of microdata."""
-    scripts = (one for one in document.iter_elements("script") if "ld+json" in (one.attr("type") or "").lower())
-    page.json_ld = [script.text for script in islice(scripts, MAX_SCRIPTS)]
+    scripts = [one for one in inert if one.tag == "script" and "ld+json" in (one.attr("type") or "").lower()]
+    page.json_ld = [text for script in scripts[:MAX_SCRIPTS] if "icense" in (text := script.text)]
     for element in islice(document.select('[itemprop="license"]'), MAX_SCRIPTS):
         page.license_items.append(element.attr("href") or element.attr("content") or element.text)
+
+
+def _rules(document: Document) -> dict[str, list[str]]:
+    """What to report the spans of. Rules about roles cost much, and most roles are those that the elements have."""
+    for element in document.select("[role]"):
+        for role in (element.attr("role") or "").lower().split():
+            if _ROLES.get(role, element.tag) != element.tag:
+                return _SPANS
+    return _SPANS_WITHOUT_ROLES
 
 
 def _first_large_picture(document: Document) -> str:
@@ -362,44 +397,57 @@ def _show_shadow_roots(document: Document) -> None:
                 template.insert_before(node)
 
 
-def _read_links(document: Document, hidden: list[Element], page: Markup, max_links: int) -> int:
+def _read_links(document: Document, hidden: list[Element], page: Markup, max_links: int, *, drawings: bool) -> int:
     """List the links in document order and give each some text; returns the number of spans to expect.
 
-    Links without a span come last: those in framesets and in drawings, then the `hidden` ones.
+    Links without a span come last: those in framesets and in `drawings`, if there are any, then the `hidden` ones.
     """
     expected = 0
-    without_span: list[RawLink] = []
-    drawings = next(document.iter_elements(("svg", "math")), None) is not None
+    links, without_span = page.links, list[RawLink]()
+    anchor = LinkKind.ANCHOR
     for element in list(document.iter_elements(_LINKS)):
         tag = element.tag
-        attribute, kind = _LINKS[tag]
-        in_drawing = drawings and element.namespace is not Namespace.HTML
-        href = element.attr(attribute) or (element.attr("xlink:href") if in_drawing else "")
+        if tag == "a" and not drawings:  # as are nearly all
+            href, kind, has_span = element.attr("href"), anchor, True
+        else:
+            href, kind, has_span = _unusual_link(element)
         if not href:
             continue
-        has_span = tag != "frame" and not in_drawing
-        expected += has_span
+        if has_span:
+            expected += 1
         if expected + len(without_span) <= max_links:
             link = RawLink(href, kind, element.attr("rel") or "", element)
-            (page.links if has_span else without_span).append(link)
+            (links if has_span else without_span).append(link)
         else:
             page.links_ignored += 1
         if tag != "a":
             element.clear()
             element.append(Text(BLANK))
-        elif not element.text.strip():
+        elif not (text := element.text) or text.isspace():
             element.append(Text(BLANK))
-    page.links += without_span
+    links += without_span
+    _read_hidden_links(hidden, page, max_links)
+    return expected
+
+
+def _read_hidden_links(hidden: list[Element], page: Markup, max_links: int) -> None:
     for element in hidden:
         if href := element.attr("href"):
             if len(page.links) < max_links:
                 page.links.append(RawLink(href, _LINKS[element.tag][1], element.attr("rel") or "", element))
             else:
                 page.links_ignored += 1
-    return expected
 
 
-def _flatten(document: Document) -> bool:
+def _unusual_link(element: Element) -> tuple[str, LinkKind, bool]:
+    """The address and kind of a link, which may be in a drawing, and whether it has a span."""
+    attribute, kind = _LINKS[element.tag]
+    in_drawing = element.namespace is not Namespace.HTML
+    href = element.attr(attribute) or (element.attr("xlink:href") if in_drawing else "")
+    return href or "", kind, element.tag != "frame" and not in_drawing
+
+
+def _flatten(document: Document, signs: set[str]) -> bool:
     """Turn all blocks into plain ones and separate the cells of a row; returns whether breaks were inserted."""
     breaks = False
     for element in list(document.iter_elements(_BLOCKS)):
@@ -409,10 +457,11 @@ def _flatten(document: Document) -> bool:
         if isinstance(parent, Element) and parent.tag not in _ENDING_BLOCKS:
             element.insert_after(Text(_BREAK))
             breaks = True
-    for element in list(document.iter_elements(_CELLS)):
-        element.insert_before(Text(" "))
-        element.insert_after(Text(" "))
-    return _flatten_preformatted(document) or breaks
+    if not signs.isdisjoint(_CELLS):
+        for element in list(document.iter_elements(_CELLS)):
+            element.insert_before(Text(" "))
+            element.insert_after(Text(" "))
+    return ("pre" in signs and _flatten_preformatted(document)) or breaks
 
 
 def _flatten_preformatted(document: Document) -> bool:

@@ -163,7 +163,9 @@ def _words(value: str) -> set[str]:
 
 
 def _restricts(value: str) -> bool:
-    return not _RESTRICTING.isdisjoint(_words(value))
+    value = value.lower()
+    # Most values, of all elements that describe a page, contain neither.
+    return ("no" in value or "unavailable" in value) and not _RESTRICTING.isdisjoint(_words(value))
 
 
 def _meta_rights(metas: Iterable[tuple[str, str]]) -> Iterator[Right]:
@@ -172,7 +174,7 @@ def _meta_rights(metas: Iterable[tuple[str, str]]) -> Iterator[Right]:
             yield Right(name, _fold(value), "meta")
         elif name in _LICENSE_METAS:
             yield Right(LICENSE, _fold(value), f"meta {name}")
-        elif name and name[0] != "@" and _is_for_crawlers(name, value) and _restricts(value):
+        elif name and name[0] != "@" and _restricts(value) and _is_for_crawlers(name, value):
             yield Right(ROBOTS, _fold(value), f"meta {_fold(name)}")
 
 
@@ -187,17 +189,16 @@ def _licenses(page: Markup, targets: Mapping[str, Target]) -> Iterator[Right]:
     for relation in page.relations:
         if LICENSE in relation.rel.split():
             yield _license(relation.href, "link rel=license", targets)
-    if page.mentions_license:
-        for link in page.links:
-            if LICENSE in link.rel.lower().split():
-                yield _license(link.href, "a rel=license", targets)
-            elif _CREATIVE_COMMONS.match(link.href):
-                yield _license(link.href, "a to Creative Commons", targets)
-        for value in page.license_items:
-            yield _license(value, "itemprop=license", targets)
-        for text in page.json_ld:
-            for value in _licenses_in_json(text):
-                yield _license(value, "JSON-LD", targets)
+    for link in [link for link in page.links if link.rel or "ommons" in link.href]:  # few links: this is fast
+        if LICENSE in link.rel.lower().split():
+            yield _license(link.href, "a rel=license", targets)
+        elif _CREATIVE_COMMONS.match(link.href):
+            yield _license(link.href, "a to Creative Commons", targets)
+    for value in page.license_items:
+        yield _license(value, "itemprop=license", targets)
+    for text in page.json_ld:
+        for value in _licenses_in_json(text):
+            yield _license(value, "JSON-LD", targets)
 
 
 def _license(value: str, source: str, targets: Mapping[str, Target]) -> Right:

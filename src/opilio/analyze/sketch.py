@@ -33,12 +33,14 @@ _BIN_SHIFT = np.uint64(64 - 6)  # the top six bits choose the bin,
 _VALUE_SHIFT = np.uint64(32 - 6)  # the 32 bits after them are the value
 _BIN_NUMBERS: Hashes = np.arange(BINS, dtype=np.uint64)
 _BIN_STARTS: Hashes = _BIN_NUMBERS << _BIN_SHIFT
-# Odd multipliers, one for each place in a shingle, so that the order of words counts. A convolution reverses them.
+_ALL_BINS = _BIN_NUMBERS.tobytes()
+# Odd multipliers, one for each place in a shingle, so that the order of words counts.
 _PLACES: Hashes = np.array(
-    [xxhash.xxh3_64_intdigest(b"place %d" % place) | 1 for place in reversed(range(WORDS_PER_SHINGLE))], np.uint64
+    [xxhash.xxh3_64_intdigest(b"place %d" % place) | 1 for place in range(WORDS_PER_SHINGLE)], np.uint64
 )
 _MIX = np.uint64(xxhash.xxh3_64_intdigest(b"mix") | 1)
 _HALF = np.uint64(32)
+_VALUE = np.dtype("<u4")
 # For each bin, the order in which it borrows from the others if it is empty.
 _LENDERS = np.argsort(
     [[xxhash.xxh3_64_intdigest(b"%d asks %d" % (bin_, other)) for other in range(BINS)] for bin_ in range(BINS)]
@@ -49,7 +51,7 @@ def sketch(words: Hashes) -> bytes:
     """The sketch of a text, given the 64-bit hashes of its words in order; b'' if it is too short to compare."""
     if len(words) < MIN_WORDS:
         return b""
-    shingles = np.convolve(words, _PLACES, "valid")
+    shingles = np.correlate(words, _PLACES, "valid")
     shingles ^= shingles >> _HALF
     shingles *= _MIX
     shingles ^= shingles >> _HALF
@@ -57,9 +59,10 @@ def sketch(words: Hashes) -> bytes:
     shingles.sort()
     # In sorted order, the smallest hash of a bin is the first one not below the start of the bin.
     firsts = shingles.take(shingles.searchsorted(_BIN_STARTS), mode="clip")
-    filled = (firsts >> _BIN_SHIFT) == _BIN_NUMBERS
-    values = (firsts >> _VALUE_SHIFT).astype("<u4")
-    if not filled.all():
+    bins = firsts >> _BIN_SHIFT
+    values = (firsts >> _VALUE_SHIFT).astype(_VALUE)
+    if bins.tobytes() != _ALL_BINS:
+        filled = bins == _BIN_NUMBERS
         empty = np.flatnonzero(~filled)
         lenders = _LENDERS[empty]
         chosen = filled[lenders].argmax(axis=1)

@@ -82,6 +82,7 @@ FUNCTION_WORDS = ENGLISH_STOP_WORDS | frozenset(_FUNCTION_WORDS.split())
 """Words that say nothing as a label, in the languages that this web has most of. Judging does not use them."""
 # ASCII letters in lower case, and ASCII signs as spaces; the bytes of other characters stay.
 _LOWERED = bytes(ord(chr(code).lower()) if chr(code).isalnum() else 32 for code in range(128)) + bytes(range(128, 256))
+_LOWERED_ASCII = _LOWERED[:128] + b" " * 128
 _WORD = re.compile(r"[^\W_]+")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+")
 _ASCII = bytes(range(128))
@@ -92,15 +93,25 @@ def tokenize(text: str) -> list[bytes]:
     """The words of `text`."""
     if text.isascii():
         return text.encode().translate(_LOWERED).split()
-    text = text.lower()
     data = text.encode("utf-8", "replace")
-    others = "".join(set(data.translate(None, _ASCII).decode()))
+    others = _not_ascii(data)
+    if others != others.lower():  # else nothing has to be lowered but ASCII letters, below
+        text = text.lower()
+        data = text.encode("utf-8", "replace")
+        others = _not_ascii(data)
     signs = [character for character in others if not character.isalnum()]
     if len(signs) > _MANY_SIGNS or _UNSPACED.search(others):
-        return _words(text)
+        return _words(text.lower())
+    if len(signs) == len(others):
+        return data.translate(_LOWERED_ASCII).split()
     for sign in signs:  # dashes, quotes, arrows: a few, and each is found as fast as memory is read
         data = data.replace(sign.encode(), b" ")
     return data.translate(_LOWERED).split()
+
+
+def _not_ascii(data: bytes) -> str:
+    """The distinct characters beyond ASCII in a text encoded as UTF-8."""
+    return "".join(set(data.translate(None, _ASCII).decode()))
 
 
 def _words(text: str) -> list[bytes]:

@@ -157,7 +157,10 @@ class Worker:
         if visit.fetch.outcome is Outcome.RESERVED:
             fetch = _archive(lease, response._replace(fetch=visit.fetch, raw_body=b""), archive).fetch
             return Visit(lease, fetch, subrequests=visit.subrequests)
-        fetch = _archive(lease, response, archive, rendering.html if rendering and visit.rendered else b"").fetch
+        archived = _archive(lease, response, archive, rendering.html if rendering and visit.rendered else b"")
+        if archived is response:  # nothing was written
+            return visit
+        fetch = archived.fetch
         places = {"warc_file": fetch.warc_file, "warc_offset": fetch.warc_offset, "warc_bytes": fetch.warc_bytes}
         return msgspec.structs.replace(visit, fetch=msgspec.structs.replace(visit.fetch, **places))
 

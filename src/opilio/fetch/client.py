@@ -54,6 +54,8 @@ class Handle:
         """How often libcurl has come to send the request. When a connection that was used before turns out to be
         closed, libcurl sends it again at once, on its own. The host may have had it, so we wait for its delay first."""
         self._pinned = ""
+        self._route = ""
+        self._reuses = True
         self._headers: list[str] = []
         self._proxy = fetching.proxy
         self._set_limits(fetching)
@@ -75,18 +77,25 @@ class Handle:
         self.stalled = False
         self.sends = 0
         curl.setopt(pycurl.URL, url)
-        curl.setopt(pycurl.FRESH_CONNECT, not reuses)
-        curl.setopt(pycurl.FORBID_REUSE, not reuses)
+        if reuses != self._reuses:
+            curl.setopt(pycurl.FRESH_CONNECT, not reuses)
+            curl.setopt(pycurl.FORBID_REUSE, not reuses)
+            self._reuses = reuses
         if headers != self._headers:
             curl.setopt(pycurl.HTTPHEADER, [header.encode("latin-1", "replace") for header in headers])
             self._headers = headers
-        if endpoint is None:
-            self._pinned = ""
-            curl.unsetopt(pycurl.CONNECT_TO)
-        else:
+        route = ""
+        self._pinned = ""
+        if endpoint is not None:
             self._pinned = endpoint.address
             address = f"[{endpoint.address}]" if ":" in endpoint.address else endpoint.address
-            curl.setopt(pycurl.CONNECT_TO, [f"::{address}:{endpoint.port or ''}"])
+            route = f"::{address}:{endpoint.port or ''}"
+        if route != self._route:
+            if route:
+                curl.setopt(pycurl.CONNECT_TO, [route])
+            else:
+                curl.unsetopt(pycurl.CONNECT_TO)
+            self._route = route
         if self._proxy:
             curl.setopt(pycurl.PROXY, "" if endpoint else self._proxy)
         self.started_s = time.monotonic()
@@ -245,7 +254,7 @@ class Client:
         handle.prepare(lease.url, endpoint, headers, self._limits[lease.kind], reuses=reuses)
         try:
             failure = await self._perform(handle)
-            if failure is _CLOSED:
+            if failure == _CLOSED:  # compiled, it is not the same object
                 self._note_closing(peer)
                 if lease.delay_s <= MAX_RESEND_DELAY_S:
                     await asyncio.sleep(lease.delay_s)

@@ -84,8 +84,8 @@ def raw_head(lines: Sequence[bytes]) -> bytes:
     if not lines:
         return b""
     first = lines[0]
-    found = _STATUS_LINE.match(first)
-    if found and not found.group(1).startswith(b"1"):
+    found = None if first.startswith(b"HTTP/1") else _STATUS_LINE.match(first)
+    if found:
         reason = found.group(3) or _REASONS.get(int(found.group(2)), "").encode()
         first = b"HTTP/1.1 %s %s\r\n" % (found.group(2), reason)
     head = first + b"".join(lines[1:])
