@@ -13,7 +13,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
@@ -27,10 +27,12 @@ from opilio.crawl.messages import (
     visits_decoder,
 )
 from opilio.errors import OpilioError
-from opilio.fetch import Transport
 from opilio.model import Fetch, Lease, Outcome, Visit, host_of
 from opilio.process import Channel, Child, collect_rarely, frame, read_message, start
 from opilio.settings import from_table
+
+if TYPE_CHECKING:  # with libcurl
+    from opilio.fetch import Transport
 
 SILENCE_REQUESTS = 20  # a worker that is silent for this many times the longest request hangs
 MAX_RESTARTS = 20  # of worker processes within RESTARTS_S: more means that something is wrong with the machine
