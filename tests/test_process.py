@@ -232,3 +232,59 @@ def test_pandas_stays_out_of_our_processes(own: str, imports: str) -> None:
     pytest.importorskip("pandas")
     ended = subprocess.run([sys.executable, "-c", PANDAS.format(own=own)], capture_output=True, text=True, check=True)
     assert ended.stdout.split() == [imports]
+
+
+COLLECTOR = """
+import gc
+from opilio.process import importing, own_interpreter
+{own}
+with importing():
+    print(gc.isenabled())
+    import decimal
+print(gc.isenabled(), gc.get_freeze_count() > 1000)
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "says"), [("own_interpreter()", "False True True"), ("", "True True False")], ids=["ours", "theirs"]
+)
+def test_garbage_collector_leaves_imports_alone(own: str, says: str) -> None:
+    """In a process of ours, what imports make is never searched for garbage; a program that uses us keeps its ways."""
+    ended = subprocess.run(
+        [sys.executable, "-c", COLLECTOR.format(own=own)], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.split() == says.split()
+
+
+QUICK_END = """
+import atexit, sys, threading, time
+from opilio.process import exit_quickly, own_interpreter
+
+class Held:
+    def __del__(self):
+        print("freed")
+
+def last_words():
+    time.sleep(0.1)
+    print("thread", flush=True)
+
+own_interpreter()
+held = Held()
+atexit.register(print, "handler")
+threading.Thread(target=last_words).start()
+{quickly}
+sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("quickly", "says"),
+    [("exit_quickly(3)", ["thread", "handler"]), ("", ["thread", "handler", "freed"])],
+    ids=["quickly", "as ever"],
+)
+def test_process_ends_quickly_after_everything_else(quickly: str, says: list[str]) -> None:
+    """A quick end waits for threads, runs exit handlers, writes all output and keeps its exit code; it frees nothing."""
+    ended = subprocess.run(
+        [sys.executable, "-c", QUICK_END.format(quickly=quickly)], check=False, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stdout.split()) == (3, says)

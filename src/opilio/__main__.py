@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from opilio.process import collect_rarely, let_interrupt_exit, own_interpreter, share_one_heap, use_one_thread
+from opilio.process import (
+    collect_rarely,
+    exit_quickly,
+    let_interrupt_exit,
+    own_interpreter,
+    share_one_heap,
+    use_one_thread,
+)
 
 
 def run() -> None:
@@ -16,6 +23,11 @@ def run() -> None:
 
     try:
         main()
+        exit_quickly()
+    except SystemExit as end:
+        if isinstance(end.code, int):
+            exit_quickly(end.code)
+        raise
     finally:
         let_interrupt_exit()  # until the interpreter has ended
 

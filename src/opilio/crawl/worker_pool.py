@@ -28,7 +28,7 @@ from opilio.crawl.messages import (
 )
 from opilio.errors import OpilioError
 from opilio.model import Fetch, Lease, Outcome, Visit, host_of
-from opilio.process import Channel, Child, collect_rarely, frame, read_message, start
+from opilio.process import Channel, Child, collect_rarely, frame, importing, read_message, start
 from opilio.settings import from_table
 
 if TYPE_CHECKING:  # with libcurl
@@ -383,7 +383,8 @@ class _Sender:
 
 async def _serve(channel: Channel) -> None:
     """Carry out leases until the engine closes the channel."""
-    from opilio.crawl.worker import Worker  # noqa: PLC0415  (an engine with worker processes need not load it)
+    with importing():
+        from opilio.crawl.worker import Worker  # noqa: PLC0415  (an engine with worker processes need not load it)
 
     reader, writer = await channel.streams()
     setup = await read_message(reader)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -26,11 +27,37 @@ def use_one_thread() -> None:
 
 
 _is_ours = threading.Event()
+_exit_codes: list[int] = []
 
 
 def own_interpreter() -> None:
-    """Note that this process runs a command of ours, and not somebody's program that uses us."""
+    """Note that this process runs a command of ours, and not somebody's program that uses us.
+
+    Call it before anything else: the exit handler that is registered first runs last.
+    """
+    if not _is_ours.is_set():
+        atexit.register(_exit_quickly)
     _is_ours.set()
+
+
+def exit_quickly(code: int = 0) -> None:
+    """Let this process of ours, whose work is done, end without freeing its objects one by one, which takes 0.1 s.
+
+    It ends by itself soon, with this exit code: other threads are joined and exit handlers run as ever.
+    """
+    _exit_codes.append(code)
+
+
+def _exit_quickly() -> None:
+    if not _exit_codes:
+        return
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except (OSError, ValueError):  # nobody reads it: the interpreter knows what to say and how to exit
+        return
+    os._exit(_exit_codes[-1])
 
 
 def lighten_pyarrow() -> None:
@@ -107,6 +134,23 @@ def loader(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
         return getattr(importlib.import_module(f"{package}.{modules[name]}"), name)
 
     return load
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Keep the garbage collector from what imports make, now and later, in a process of ours: none of it is garbage.
+
+    To search it takes 20 ms once the modules of a crawl are loaded.
+    """
+    if not _is_ours.is_set():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def collect_rarely() -> None:
