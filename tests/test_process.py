@@ -13,6 +13,7 @@ import pytest
 
 from opilio.errors import InputError, OpilioError
 from opilio.process import NICENESS, Channel, call, end_with_parent, prepare, share_one_heap, start
+from opilio.process.interpreter import unchanged_libraries
 
 HERE = "test_process"
 pytestmark = pytest.mark.usefixtures("cold_processes")
@@ -288,3 +289,65 @@ def test_process_ends_quickly_after_everything_else(quickly: str, says: list[str
         [sys.executable, "-c", QUICK_END.format(quickly=quickly)], check=False, capture_output=True, text=True
     )
     assert (ended.returncode, ended.stdout.split()) == (3, says)
+
+
+SMAPS = """\
+7f0000000000-7f0000002000 r--p 00000000 08:01 11 /lib/libx.so.1
+Rss:                   8 kB
+Anonymous:             0 kB
+7f0000002000-7f0000005000 r-xp 00002000 08:01 11 /lib/libx.so.1
+Rss:                  12 kB
+Anonymous:             0 kB
+7f0000005000-7f0000006000 r--p 00005000 08:01 11 /lib/libx.so.1
+Rss:                   4 kB
+Anonymous:             4 kB
+7f0000006000-7f0000007000 rw-p 00006000 08:01 11 /lib/libx.so.1
+Rss:                   0 kB
+Anonymous:             0 kB
+7f0000010000-7f0000020000 r--p 00000000 00:00 0
+Rss:                   0 kB
+Anonymous:             0 kB
+7f0000020000-7f0000030000 r--p 00000000 08:01 12 /usr/lib/locale/C.utf8/LC_CTYPE
+Rss:                   4 kB
+Anonymous:             0 kB
+"""
+
+
+def test_only_unchanged_pages_of_libraries_are_released() -> None:
+    """Mappings with changed pages, writable ones, and what belongs to no library stay."""
+    assert list(unchanged_libraries(SMAPS.splitlines(keepends=True))) == [
+        (0x7F0000000000, 0x2000),
+        (0x7F0000002000, 0x3000),
+    ]
+
+
+RELEASE = """
+import numpy
+from opilio.process import own_interpreter, release_libraries
+
+def file_pages():
+    [line] = [line for line in open("/proc/self/status") if line.startswith("RssFile")]
+    return int(line.split()[1])
+
+own_interpreter()
+before = file_pages()
+release_libraries()
+print(file_pages() < before / 2, numpy.linalg.solve(numpy.eye(3) * 2, numpy.ones(3)).tolist())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_released_libraries_go_on_working() -> None:
+    """The pages of libraries leave the process, and come back when the library is used."""
+    ended = subprocess.run([sys.executable, "-c", RELEASE], capture_output=True, text=True, check=True)
+    assert ended.stdout.split(maxsplit=1) == ["True", "[0.5, 0.5, 0.5]\n"]
+
+
+def test_duckdb_gets_options_unless_the_user_has_set_some() -> None:
+    """The command says how DuckDB's allocator keeps free memory; what the user's environment says counts more."""
+    code = "import os; from opilio.process import lighten_duckdb; lighten_duckdb(); print(os.environ['DUCKDB_JE_MALLOC_CONF'])"
+    for own, expected in (({}, "narenas:1,"), ({"DUCKDB_JE_MALLOC_CONF": "narenas:7"}, "narenas:7")):
+        ended = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, **own}
+        )
+        assert ended.stdout.startswith(expected)

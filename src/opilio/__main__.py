@@ -6,6 +6,7 @@ from opilio.process import (
     collect_rarely,
     exit_quickly,
     let_interrupt_exit,
+    lighten_duckdb,
     own_interpreter,
     share_one_heap,
     use_one_thread,
@@ -17,6 +18,7 @@ def run() -> None:
     let_interrupt_exit()  # until `main` catches it
     own_interpreter()
     use_one_thread()
+    lighten_duckdb()
     collect_rarely()  # nothing that an import makes is garbage
     share_one_heap()  # before there are threads, which would keep the heaps that they have
     from opilio.cli import main  # noqa: PLC0415

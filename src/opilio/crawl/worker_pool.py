@@ -28,7 +28,7 @@ from opilio.crawl.messages import (
 )
 from opilio.errors import OpilioError
 from opilio.model import Fetch, Lease, Outcome, Visit, host_of
-from opilio.process import Channel, Child, collect_rarely, frame, importing, read_message, start
+from opilio.process import Channel, Child, collect_rarely, frame, importing, read_message, release_libraries, start
 from opilio.settings import from_table
 
 if TYPE_CHECKING:  # with libcurl
@@ -40,6 +40,7 @@ RESTARTS_S = 3600.0
 STOP_S = 5.0  # a process that has not ended by itself after this time is killed
 FLUSH_S = 0.03  # visits that end within this time are sent together: fewer wake-ups of the engine
 FLUSH_VISITS = 32
+RELEASE_VISITS = 500  # so many visits are more than a start: the libraries' pages that only it needed are given back
 AT_ONCE_LEASES = 8  # with fewer under way a visit is sent at once: waiting for more would only delay its host
 
 
@@ -393,6 +394,7 @@ async def _serve(channel: Channel) -> None:
     worker = Worker(setup_decoder.decode(setup))
     sender = _Sender(writer)
     tasks: set[asyncio.Task[None]] = set()
+    until_release = RELEASE_VISITS
 
     async def carry_out(lease: Lease) -> None:
         sender.add(await worker.visit(lease))
@@ -404,6 +406,9 @@ async def _serve(channel: Channel) -> None:
         if order.link_words:
             worker.send_link_words()
         sender.under_way += len(order.leases)
+        if 0 < until_release <= len(order.leases):
+            release_libraries()
+        until_release -= len(order.leases)
         for lease in order.leases:
             task = asyncio.create_task(carry_out(lease))
             tasks.add(task)
