@@ -148,13 +148,15 @@ def test_former_names_are_accepted(made: Collection, monkeypatch: pytest.MonkeyP
 
 
 def test_operations_load_what_they_need_when_they_are_called() -> None:
-    """Who imports Collection does not wait for classifiers, the search index or the portal."""
+    """Who imports Collection does not wait for classifiers, the search index or the portal, nor for what only workers
+    and exports need: a parser of HTML, libcurl, Parquet."""
     code = "import sys; from opilio import Collection; print(*sys.modules)"
     loaded = set(
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     )
     assert "opilio.crawl.operations" in loaded
     assert not loaded & {"sklearn", "scipy", "tantivy", "fastapi", "pydantic", "opilio.search.index", "opilio.web"}
+    assert not loaded & {"turbohtml", "pycurl", "fsspec", "pyarrow.parquet", "pyarrow.csv", "opilio.store.wacz"}
 
 
 # -- the same results without a crawl and through a running one

@@ -13,6 +13,7 @@ import pytest
 
 from opilio.errors import InputError, OpilioError
 from opilio.process import NICENESS, Channel, call, end_with_parent, prepare, share_one_heap, start
+from opilio.process.interpreter import unchanged_libraries
 
 HERE = "test_process"
 pytestmark = pytest.mark.usefixtures("cold_processes")
@@ -232,3 +233,121 @@ def test_pandas_stays_out_of_our_processes(own: str, imports: str) -> None:
     pytest.importorskip("pandas")
     ended = subprocess.run([sys.executable, "-c", PANDAS.format(own=own)], capture_output=True, text=True, check=True)
     assert ended.stdout.split() == [imports]
+
+
+COLLECTOR = """
+import gc
+from opilio.process import importing, own_interpreter
+{own}
+with importing():
+    print(gc.isenabled())
+    import decimal
+print(gc.isenabled(), gc.get_freeze_count() > 1000)
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "says"), [("own_interpreter()", "False True True"), ("", "True True False")], ids=["ours", "theirs"]
+)
+def test_garbage_collector_leaves_imports_alone(own: str, says: str) -> None:
+    """In a process of ours, what imports make is never searched for garbage; a program that uses us keeps its ways."""
+    ended = subprocess.run(
+        [sys.executable, "-c", COLLECTOR.format(own=own)], capture_output=True, text=True, check=True
+    )
+    assert ended.stdout.split() == says.split()
+
+
+QUICK_END = """
+import atexit, sys, threading, time
+from opilio.process import exit_quickly, own_interpreter
+
+class Held:
+    def __del__(self):
+        print("freed")
+
+def last_words():
+    time.sleep(0.1)
+    print("thread", flush=True)
+
+own_interpreter()
+held = Held()
+atexit.register(print, "handler")
+threading.Thread(target=last_words).start()
+{quickly}
+sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("quickly", "says"),
+    [("exit_quickly(3)", ["thread", "handler"]), ("", ["thread", "handler", "freed"])],
+    ids=["quickly", "as ever"],
+)
+def test_process_ends_quickly_after_everything_else(quickly: str, says: list[str]) -> None:
+    """A quick end waits for threads, runs exit handlers, writes all output and keeps its exit code; it frees nothing."""
+    ended = subprocess.run(
+        [sys.executable, "-c", QUICK_END.format(quickly=quickly)], check=False, capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stdout.split()) == (3, says)
+
+
+SMAPS = """\
+7f0000000000-7f0000002000 r--p 00000000 08:01 11 /lib/libx.so.1
+Rss:                   8 kB
+Anonymous:             0 kB
+7f0000002000-7f0000005000 r-xp 00002000 08:01 11 /lib/libx.so.1
+Rss:                  12 kB
+Anonymous:             0 kB
+7f0000005000-7f0000006000 r--p 00005000 08:01 11 /lib/libx.so.1
+Rss:                   4 kB
+Anonymous:             4 kB
+7f0000006000-7f0000007000 rw-p 00006000 08:01 11 /lib/libx.so.1
+Rss:                   0 kB
+Anonymous:             0 kB
+7f0000010000-7f0000020000 r--p 00000000 00:00 0
+Rss:                   0 kB
+Anonymous:             0 kB
+7f0000020000-7f0000030000 r--p 00000000 08:01 12 /usr/lib/locale/C.utf8/LC_CTYPE
+Rss:                   4 kB
+Anonymous:             0 kB
+"""
+
+
+def test_only_unchanged_pages_of_libraries_are_released() -> None:
+    """Mappings with changed pages, writable ones, and what belongs to no library stay."""
+    assert list(unchanged_libraries(SMAPS.splitlines(keepends=True))) == [
+        (0x7F0000000000, 0x2000),
+        (0x7F0000002000, 0x3000),
+    ]
+
+
+RELEASE = """
+import numpy
+from opilio.process import own_interpreter, release_libraries
+
+def file_pages():
+    [line] = [line for line in open("/proc/self/status") if line.startswith("RssFile")]
+    return int(line.split()[1])
+
+own_interpreter()
+before = file_pages()
+release_libraries()
+print(file_pages() < before / 2, numpy.linalg.solve(numpy.eye(3) * 2, numpy.ones(3)).tolist())
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_released_libraries_go_on_working() -> None:
+    """The pages of libraries leave the process, and come back when the library is used."""
+    ended = subprocess.run([sys.executable, "-c", RELEASE], capture_output=True, text=True, check=True)
+    assert ended.stdout.split(maxsplit=1) == ["True", "[0.5, 0.5, 0.5]\n"]
+
+
+def test_duckdb_gets_options_unless_the_user_has_set_some() -> None:
+    """The command says how DuckDB's allocator keeps free memory; what the user's environment says counts more."""
+    code = "import os; from opilio.process import lighten_duckdb; lighten_duckdb(); print(os.environ['DUCKDB_JE_MALLOC_CONF'])"
+    for own, expected in (({}, "narenas:1,"), ({"DUCKDB_JE_MALLOC_CONF": "narenas:7"}, "narenas:7")):
+        ended = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={**os.environ, **own}
+        )
+        assert ended.stdout.startswith(expected)

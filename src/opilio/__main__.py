@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from opilio.process import collect_rarely, let_interrupt_exit, own_interpreter, share_one_heap, use_one_thread
+from opilio.process import (
+    collect_rarely,
+    exit_quickly,
+    let_interrupt_exit,
+    lighten_duckdb,
+    own_interpreter,
+    share_one_heap,
+    use_one_thread,
+)
 
 
 def run() -> None:
@@ -10,12 +18,18 @@ def run() -> None:
     let_interrupt_exit()  # until `main` catches it
     own_interpreter()
     use_one_thread()
+    lighten_duckdb()
     collect_rarely()  # nothing that an import makes is garbage
     share_one_heap()  # before there are threads, which would keep the heaps that they have
     from opilio.cli import main  # noqa: PLC0415
 
     try:
         main()
+        exit_quickly()
+    except SystemExit as end:
+        if isinstance(end.code, int):
+            exit_quickly(end.code)
+        raise
     finally:
         let_interrupt_exit()  # until the interpreter has ended
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator
-from importlib.metadata import entry_points
 from typing import Generic, TypeVar
 
 from opilio.errors import SettingsError
@@ -39,7 +38,8 @@ class Registry(Generic[T]):
 
     def get(self, name: str) -> T:
         """The factory called `name`, or a SettingsError that suggests the nearest name."""
-        self._load_entry_points()
+        if name not in self._factories:
+            self._load_entry_points()
         if name in self._factories:
             return self._factories[name]
         near = difflib.get_close_matches(name, self._factories, n=1)
@@ -55,6 +55,8 @@ class Registry(Generic[T]):
         if self._loaded_entry_points:
             return
         self._loaded_entry_points = True
+        from importlib.metadata import entry_points  # noqa: PLC0415  (slow; built-in names need it not)
+
         for point in entry_points(group=f"opilio.{self.kind}"):
             if point.name not in self._factories:
                 self._factories[point.name] = point.load()

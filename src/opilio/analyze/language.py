@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from opilio.analyze.markup import detected_language
-
 SAMPLE_CHARS = 1000
 MIN_CHARS = 60
 """In shorter texts the language is not detected."""
@@ -54,6 +52,8 @@ def language_of(text: str, declared: str = "") -> str:
     least = _DECLARED_ENGLISH_SHARE if primary == "en" else _ENGLISH_SHARE
     if sum(map(_ENGLISH.__contains__, words)) > least * len(words):
         return "en"
+    from opilio.analyze.markup import detected_language  # noqa: PLC0415  (the engine does without a parser of HTML)
+
     code, confidence = detected_language(sample)
     return _ISO_639_1.get(code, "") if confidence >= MIN_CONFIDENCE else primary
 

@@ -21,7 +21,7 @@ from click.shell_completion import CompletionItem
 from opilio import __version__
 from opilio.cli.log import LogFormat, choose_format, log_event, logs_json, tell
 from opilio.errors import CollectionError, InputError, OpilioError, QueryError, SettingsError
-from opilio.process import INTERRUPTED, exit_at_once, let_interrupt_raise
+from opilio.process import INTERRUPTED, exit_at_once, importing, let_interrupt_raise
 
 
 class CommandEntry(NamedTuple):
@@ -147,7 +147,7 @@ class LazyGroup(click.Group):
         if entry is None:
             return None
         module, _, attribute = entry.where.partition(":")
-        with exit_at_once():
+        with exit_at_once(), importing():
             command: click.Command = getattr(importlib.import_module(module), attribute)
         return command
 

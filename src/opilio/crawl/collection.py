@@ -59,7 +59,6 @@ from opilio.features.encoder import find_encoder
 from opilio.features.word_vectors import INSTALLED, check_vectors
 from opilio.federation.offers import admit_pending
 from opilio.fetch.certificates import ca_certificates
-from opilio.fetch.transport import Transport
 from opilio.frontier import DatabaseStrategy, Duplicates, Frontier, LinkTextStrategy, ScopeFilter, make_strategy
 from opilio.learn import training_data
 from opilio.learn.labeller import check_labeller
@@ -79,6 +78,7 @@ from opilio.topics.inputs import read_inputs
 from opilio.topics.tree import TopicTree
 
 if TYPE_CHECKING:  # it takes a while to import
+    from opilio.fetch import Transport
     from opilio.seeds import ProviderAnswer
 
 WARC_FOLDER = "warc"

@@ -23,6 +23,7 @@ from opilio.crawl.steering import Steering
 from opilio.errors import QueryError
 from opilio.frontier import QueuedUrl
 from opilio.model import Figures
+from opilio.process import release_libraries
 from opilio.settings import FrontierSettings, StoreSettings
 from opilio.store import Batch, Store
 from opilio.store import urls as stored_urls
@@ -52,6 +53,8 @@ class Commits:
         self._write: asyncio.Future[None] | None = None
         self._one = asyncio.Lock()
         self._is_closed = False
+        self._is_under_way = False
+        """Whether a full batch has been written: what the start needed is not needed any more."""
         self._opened_s = time.monotonic()
         self._counted: tuple[Figures, Batch] = store.load_figures(), Batch()
         """The figures of the database, and the batch that they do not have yet, because it is being written."""
@@ -100,6 +103,9 @@ class Commits:
     def _write_batch(self, batch: Batch) -> None:
         """Write a batch, then count: a model may have judged stored pages again meanwhile."""
         self._store.write(batch)
+        if not self._is_under_way and len(batch) >= self._settings.batch_pages:
+            self._is_under_way = True
+            release_libraries()
         self._counted = self._store.load_figures(), Batch()
 
     def _count_elapsed(self) -> None:

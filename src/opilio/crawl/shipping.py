@@ -166,12 +166,14 @@ def check_url(url: str) -> None:
 
     What cannot be loaded is not checked here: `open_storage` reports it when a crawl begins.
     """
+    if "://" not in url:
+        return
     try:
         from fsspec import get_filesystem_class  # noqa: PLC0415  (an optional library)
         from fsspec.implementations.memory import MemoryFileSystem  # noqa: PLC0415
     except ImportError:
         return
-    for link in url.split("::") if "://" in url else ():  # a file system may stand before another: dir::memory://...
+    for link in url.split("::"):  # a file system may stand before another: dir::memory://...
         try:
             kind = get_filesystem_class(link.partition("://")[0])
         except (ImportError, ValueError):

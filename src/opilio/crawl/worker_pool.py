@@ -13,7 +13,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
@@ -27,10 +27,12 @@ from opilio.crawl.messages import (
     visits_decoder,
 )
 from opilio.errors import OpilioError
-from opilio.fetch import Transport
 from opilio.model import Fetch, Lease, Outcome, Visit, host_of
-from opilio.process import Channel, Child, collect_rarely, frame, read_message, start
+from opilio.process import Channel, Child, collect_rarely, frame, importing, read_message, release_libraries, start
 from opilio.settings import from_table
+
+if TYPE_CHECKING:  # with libcurl
+    from opilio.fetch import Transport
 
 SILENCE_REQUESTS = 20  # a worker that is silent for this many times the longest request hangs
 MAX_RESTARTS = 20  # of worker processes within RESTARTS_S: more means that something is wrong with the machine
@@ -38,6 +40,7 @@ RESTARTS_S = 3600.0
 STOP_S = 5.0  # a process that has not ended by itself after this time is killed
 FLUSH_S = 0.03  # visits that end within this time are sent together: fewer wake-ups of the engine
 FLUSH_VISITS = 32
+RELEASE_VISITS = 500  # so many visits are more than a start: the libraries' pages that only it needed are given back
 AT_ONCE_LEASES = 8  # with fewer under way a visit is sent at once: waiting for more would only delay its host
 
 
@@ -381,7 +384,8 @@ class _Sender:
 
 async def _serve(channel: Channel) -> None:
     """Carry out leases until the engine closes the channel."""
-    from opilio.crawl.worker import Worker  # noqa: PLC0415  (an engine with worker processes need not load it)
+    with importing():
+        from opilio.crawl.worker import Worker  # noqa: PLC0415  (an engine with worker processes need not load it)
 
     reader, writer = await channel.streams()
     setup = await read_message(reader)
@@ -390,6 +394,7 @@ async def _serve(channel: Channel) -> None:
     worker = Worker(setup_decoder.decode(setup))
     sender = _Sender(writer)
     tasks: set[asyncio.Task[None]] = set()
+    until_release = RELEASE_VISITS
 
     async def carry_out(lease: Lease) -> None:
         sender.add(await worker.visit(lease))
@@ -401,6 +406,9 @@ async def _serve(channel: Channel) -> None:
         if order.link_words:
             worker.send_link_words()
         sender.under_way += len(order.leases)
+        if 0 < until_release <= len(order.leases):
+            release_libraries()
+        until_release -= len(order.leases)
         for lease in order.leases:
             task = asyncio.create_task(carry_out(lease))
             tasks.add(task)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
+from typing import TYPE_CHECKING
 
 import msgspec
 from protego import Protego
 
-from opilio.fetch.transport import Response, Transport
 from opilio.model import Fetch, HostReport, Lease, Outcome, normalize
 from opilio.model.url import host_of, path_of
 from opilio.settings import Settings
+
+if TYPE_CHECKING:  # with libcurl, which the engine does without
+    from opilio.fetch.transport import Response, Transport
 
 MAX_ANSWERS = 10_000  # answers cached for one host
 MAX_ROBOTS_REDIRECTS = 5  # RFC 9309, 2.3.1.2

@@ -17,7 +17,7 @@ from typing import IO, Any
 
 from opilio.errors import OpilioError
 from opilio.process.channel import Channel
-from opilio.process.interpreter import SINGLE_THREADED
+from opilio.process.interpreter import SINGLE_THREADED, exit_quickly, importing, own_interpreter
 
 NICENESS = 10
 """Of work that can wait: the scheduler gives it a tenth of the time that it gives to other work."""
@@ -142,9 +142,12 @@ def main(arguments: Sequence[str]) -> None:
     target, descriptor, niceness, *rest = arguments
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     module, _, name = target.partition(":")
-    function = getattr(importlib.import_module(module), name)
+    own_interpreter()
+    with importing():
+        function = getattr(importlib.import_module(module), name)
     os.nice(int(niceness))  # now: imports alongside a busy crawl would take ten times as long
     function(Channel(socket.socket(fileno=int(descriptor))), *rest)
+    exit_quickly()
 
 
 def answer_call(channel: Channel, *modules: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -9,7 +10,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 SINGLE_THREADED = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1")
@@ -26,11 +27,49 @@ def use_one_thread() -> None:
 
 
 _is_ours = threading.Event()
+_exit_codes: list[int] = []
 
 
 def own_interpreter() -> None:
-    """Note that this process runs a command of ours, and not somebody's program that uses us."""
+    """Note that this process runs a command of ours, and not somebody's program that uses us.
+
+    Call it before anything else: the exit handler that is registered first runs last.
+    """
+    if not _is_ours.is_set():
+        atexit.register(_exit_quickly)
     _is_ours.set()
+
+
+def exit_quickly(code: int = 0) -> None:
+    """Let this process of ours, whose work is done, end without freeing its objects one by one, which takes 0.1 s.
+
+    It ends by itself soon, with this exit code: other threads are joined and exit handlers run as ever.
+    """
+    _exit_codes.append(code)
+
+
+def _exit_quickly() -> None:
+    if not _exit_codes:
+        return
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except (OSError, ValueError):  # nobody reads it: the interpreter knows what to say and how to exit
+        return
+    os._exit(_exit_codes[-1])
+
+
+_DUCKDB_HEAP = {"DUCKDB_JE_MALLOC_CONF": "narenas:1,dirty_decay_ms:300,muzzy_decay_ms:0,tcache_max:4096"}
+
+
+def lighten_duckdb() -> None:
+    """Let DuckDB's allocator keep less free memory in this process; call it before importing duckdb.
+
+    It uses one heap, and gives free memory back after 0.3 s in place of 10 s: 4 MB less at the peak of a crawl. To give
+    it back at once would save 8 MB and cost 13 us of CPU a page. Options that the user has set stay.
+    """
+    os.environ.update(_DUCKDB_HEAP | os.environ)
 
 
 def lighten_pyarrow() -> None:
@@ -109,6 +148,23 @@ def loader(package: str, modules: Mapping[str, str]) -> Callable[[str], Any]:
     return load
 
 
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Keep the garbage collector from what imports make, now and later, in a process of ours: none of it is garbage.
+
+    To search it takes 20 ms once the modules of a crawl are loaded.
+    """
+    if not _is_ours.is_set():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
 def collect_rarely() -> None:
     """Let the garbage collector look at long-lived objects rarely.
 
@@ -116,6 +172,41 @@ def collect_rarely() -> None:
     again and again took a tenth of all CPU time.
     """
     gc.set_threshold(100_000, 20, 100)
+
+
+_MADV_DONTNEED = 4  # of mman.h
+
+
+def release_libraries() -> None:
+    """Give back the pages of shared libraries: what only the start needed is not read again, 40 MB in an engine.
+
+    The rest comes back from the system's cache when it is used, a microsecond for 64 kB. Mappings of which this process
+    has changed a page are left alone. It takes 10 ms.
+    """
+    if sys.platform != "linux" or not _is_ours.is_set():
+        return
+    import ctypes  # noqa: PLC0415
+    from pathlib import Path  # noqa: PLC0415
+
+    give_back = ctypes.CDLL(None).madvise
+    give_back.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+    with contextlib.suppress(OSError), Path("/proc/self/smaps").open(encoding="utf-8", errors="replace") as mappings:
+        for start, size in unchanged_libraries(mappings):
+            give_back(start, size, _MADV_DONTNEED)
+
+
+def unchanged_libraries(mappings: Iterable[str]) -> Iterator[tuple[int, int]]:
+    """Start and size of the read-only mappings of libraries without private pages, from the lines of `smaps`."""
+    start = size = 0
+    for line in mappings:
+        name, _, rest = line.partition(" ")
+        if not name.endswith(":"):
+            rights, _, _, _, *path = rest.split(maxsplit=4)
+            begin, _, end = name.partition("-")
+            is_library = rights in ("r-xp", "r--p") and bool(path) and ".so" in path[0]
+            start, size = (int(begin, 16), int(end, 16) - int(begin, 16)) if is_library else (0, 0)
+        elif name == "Anonymous:" and size and rest.split() == ["0", "kB"]:
+            yield start, size
 
 
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # of malloc.h

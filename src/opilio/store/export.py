@@ -12,16 +12,15 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import msgspec
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.parquet
 
 from opilio.errors import InputError, QueryError
 from opilio.store.database import Store
-from opilio.store.wacz import write_wacz
+
+if TYPE_CHECKING:  # a crawl, which exports nothing, imports this module for its names
+    import pyarrow as pa
 
 DEFAULT_COLUMNS = (
     "url", "visited", "status", "content_type", "language", "title", "description", "main_text", "relevance", "topic",
@@ -54,6 +53,8 @@ class _JsonLines:
 
 class _Csv:
     def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
+        import pyarrow.csv  # noqa: PLC0415
+
         self._writer = pyarrow.csv.CSVWriter(file, schema)
 
     def write(self, piece: pa.RecordBatch) -> None:
@@ -65,6 +66,8 @@ class _Csv:
 
 class _Parquet:
     def __init__(self, file: BinaryIO, schema: pa.Schema) -> None:
+        import pyarrow.parquet  # noqa: PLC0415
+
         self._writer = pyarrow.parquet.ParquetWriter(file, schema, compression="zstd")
 
     def write(self, piece: pa.RecordBatch) -> None:
@@ -104,6 +107,8 @@ def export_pages(
     if name == WACZ:
         if where or tuple(columns) != DEFAULT_COLUMNS or oids is not None:
             raise InputError("a WACZ holds the whole collection", "Leave out --columns and --where.")
+        from opilio.store.wacz import write_wacz  # noqa: PLC0415
+
         with open_target(target) as file:
             return write_wacz(store, file, warc_elsewhere)
     if oids is None:
@@ -141,6 +146,8 @@ def write_table(pieces: Iterator[pa.RecordBatch], file: BinaryIO, name: str, on_
 
 def _plain(piece: pa.RecordBatch, name: str) -> pa.RecordBatch:
     """For CSV, which has no bytes: the sketch as hexadecimal digits."""
+    import pyarrow as pa  # noqa: PLC0415
+
     if name != "csv" or not any(pa.types.is_binary(field.type) for field in piece.schema):
         return piece
     arrays: list[Any] = []
