@@ -96,10 +96,8 @@ class TextReader:
     ) -> ClassifierInput:
         """From a text, whose language is detected if it is not given; `anchors` are anchor texts."""
         language = language or language_of(text)
-        links = [self.stems(anchor, language) for anchor in anchors]
-        gap = np.zeros(1, np.uint32)
-        joined = np.concatenate([piece for link in links for piece in (link[link > 0], gap)]) if links else NO_STEMS
-        return ClassifierInput(self.stems(f"{title}\n{text}", language), joined, neighbours, title, text, language, url)
+        links = self._links([*anchors], language)
+        return ClassifierInput(self.stems(f"{title}\n{text}", language), links, neighbours, title, text, language, url)
 
     def stems(self, text: str, language: str = "") -> Stems:
         """The stems of a text in order, with 0 for words that are not terms."""
@@ -133,11 +131,24 @@ class TextReader:
         with self._turn:
             return self._vocabulary.terms(self._numbers(text, language))
 
+    def _links(self, anchors: Sequence[str], language: str) -> Stems:
+        """The stems of anchor texts, with a 0 after each. All at once: a page may have dozens of a few words each."""
+        if not anchors:
+            return NO_STEMS
+        words = [[*tokenize(anchor), b""] for anchor in anchors]
+        stems = self._numbers_of([word for link in words for word in link], language).astype(np.uint32)
+        kept = stems > 0
+        kept[np.cumsum([len(link) for link in words]) - 1] = True
+        return stems[kept]
+
     def _numbers(self, text: str, language: str) -> Hashes:
+        return self._numbers_of(tokenize(text), language)
+
+    def _numbers_of(self, words: list[bytes], language: str) -> Hashes:
         with self._turn:
             if len(self.terms) > _MAX_NAMES:  # whoever holds the names keeps them
                 self._vocabulary, self.terms = Vocabulary(), {}
-            numbers = self._vocabulary.numbers(tokenize(text), language)
+            numbers = self._vocabulary.numbers(words, language)
             self.terms.update(self._vocabulary.terms(numbers[:0]).new)
         return numbers
 
