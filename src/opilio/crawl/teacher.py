@@ -439,8 +439,8 @@ class Teacher(BackgroundTask):
         judged = await asyncio.to_thread(rejudge, self._store, model, examples, self._settings.classify)
         self._processes.clear()
         self._absorber.counters.add("pages re-judged", judged.pages)
-        await self._commit()  # with which the figures of the crawl are counted again
         if self._absorber.directories is not None:
+            await self._commit()
             # The new model may find pages of other directories relevant.
             known = await asyncio.to_thread(relevant_directories, self._store, DIRECTORY)
             self._absorber.directories = RelevantDirectories(known)
