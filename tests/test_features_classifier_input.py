@@ -46,7 +46,7 @@ def test_names_are_those_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_anchor_texts_are_read_at_once() -> None:
     """The stems of many anchor texts are those of each, without other words, and a 0 after each, also after one
     without any."""
-    anchors = ["barn owls", "the of", "", "Schleiereulen – and voles", "click here"]
+    anchors = ["barn owls", "the of", "", "Schleiereulen -- and voles", "click here"]
     found = TextReader().read("", "owls", "en", anchors=anchors).anchors.tolist()
     expected = [(*filter(None, TextReader().stems(anchor, "en").tolist()), 0) for anchor in anchors]
     assert found == [stem for link in expected for stem in link]
