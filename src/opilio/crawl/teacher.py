@@ -64,6 +64,8 @@ MIN_NEW_PAGES = 25
 """New pages after which pages of directories that became relevant are re-judged; later, a tenth of all pages."""
 QUIET_S = 1.5
 """A training waits until the user has changed nothing for so long."""
+LATE_S = 5.0
+"""After a model, pages that were under way when it came are re-judged this much later."""
 _ENDS = ("the crawl ends, and trains nothing any more", "Try again when it has ended.")
 NOT_A_TOPIC = -2  # of a document that is an example of what is not wanted
 
@@ -90,6 +92,7 @@ class Teacher(BackgroundTask):
         self._reprioritise = reprioritise
         self._wait_until_s = time.monotonic() + settings.classify.examples_timeout_s
         self._quiet_until_s = 0.0
+        self._handed_out_s = 0.0
         self._cause: TrainingCause | None = None
         self._slot = TaskSlot(self._end)
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -169,7 +172,7 @@ class Teacher(BackgroundTask):
             cause, self._cause = self._cause, None
             self._late = {oid for oid in self._absorber.examples if self._absorber.ledger.is_open(oid)}
             self._slot.start(self._teach(cause))
-        elif self._absorber.pages_of_older_models_seen:
+        elif self._absorber.pages_of_older_models_seen and self._may_judge_late:
             self._slot.start(self._judge_by_latest(late=True))
         elif self.version and self._learns and self._archetypes.is_due:
             self._slot.start(self._learn_by_itself(""))
@@ -181,6 +184,16 @@ class Teacher(BackgroundTask):
             self._drawn = self._found
             if self.version and self._settings.classify.classifier == OASIS:
                 self._slot.start(self._redraw())
+
+    @property
+    def _may_judge_late(self) -> bool:
+        """Whether to re-judge now the pages that were under way when the model came.
+
+        Where that changes no order, all of them are waited for: the next model, which may come first, re-judges them
+        too.
+        """
+        changes_order = self._absorber.frontier.learner is None or self._settings.learn.synchronous
+        return changes_order or time.monotonic() >= self._handed_out_s + LATE_S
 
     def _release_links(self) -> None:
         """Hold links back no longer when the examples still to come are queued in the database, along with them."""
@@ -374,6 +387,8 @@ class Teacher(BackgroundTask):
 
     async def _mine_negatives(self) -> None:
         """Mine negatives, and train with them if there are any."""
+        if not await self._negatives.has_enough_pages():
+            return
         await self._commit()
         trained, taught = await self._negatives.run(self.version + 1, self._has_started)
         self._processes.clear()
@@ -410,7 +425,7 @@ class Teacher(BackgroundTask):
 
     async def _hand_out(self, trained: learn.TrainedModel, cause: TrainingCause, taught: str) -> None:
         await asyncio.to_thread(learn.store_model, self._store, trained, cause, self._settings, taught)
-        self.version = trained.version
+        self.version, self._handed_out_s = trained.version, time.monotonic()
         self.note = note(trained.version, trained.classifier, trained.documents, trained.estimates)
         self._workers.use_model(trained.model)
         self._absorber.frontier.tiers.holds_back = False
@@ -580,6 +595,16 @@ class NegativeMining:
     @property
     def _passed(self) -> int:
         return sum(self._absorber.counters.pages >= pages for pages in LEARNED_AT_PAGES)
+
+    async def has_enough_pages(self) -> bool:
+        """Whether there may be pages enough to learn from. The examples are none of them, so a round of the first few
+        pages may be over before it has begun."""
+        ledger, counters = self._absorber.ledger, self._absorber.counters
+        unlabelled = counters.pages - sum(map(ledger.is_stored, self._absorber.examples))
+        if await asyncio.to_thread(learn.has_enough_pages, self._store, self._settings, unlabelled):
+            return True
+        counters.advance(negative_rounds=self._passed)
+        return False
 
     async def run(self, version: int, on_start: OnStart) -> tuple[learn.TrainedModel | None, str]:
         """The model trained with mined negatives, or None when there are none; and the fingerprint of its training
