@@ -6,7 +6,6 @@ docstring says why.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -75,8 +74,12 @@ class StoreWriter:
                     link_history.count_revisits(self._cursor, revisits)
                 if batch.replaced:
                     self._remove_pages(batch.replaced)
-                for name, table in tables:
-                    self._write_table(name, table)
+                try:
+                    for name, table in tables:
+                        self._write_table(name, table)
+                finally:
+                    with suppress(duckdb.Error):  # in a transaction that failed, this fails too and would hide why
+                        self._cursor.unregister("incoming")
                 if before is not None:
                     link_history.compare_links(self._cursor, before)
                 if batch.progress is not None:
@@ -115,17 +118,13 @@ class StoreWriter:
             seq = np.arange(self._next_seq, self._next_seq + len(table))
             table = table.append_column("seq", pa.array(seq, pa.int64()))
         columns = table.column_names
-        self._cursor.register("incoming", table)
-        try:
-            if name == "followed":
-                self._cursor.execute(_FOLLOW)
-            elif name in _REPLACED_BY:
-                self._cursor.execute(_merge_sql(target, _REPLACED_BY[name], columns))
-            else:
-                self._cursor.execute(f"INSERT INTO {target} ({', '.join(columns)}) FROM incoming")
-        finally:
-            with contextlib.suppress(duckdb.Error):  # in a transaction that failed, this fails too and would hide why
-                self._cursor.unregister("incoming")
+        self._cursor.register("incoming", table)  # in place of the table before
+        if name == "followed":
+            self._cursor.execute(_FOLLOW)
+        elif name in _REPLACED_BY:
+            self._cursor.execute(_merge_sql(target, _REPLACED_BY[name], columns))
+        else:
+            self._cursor.execute(f"INSERT INTO {target} ({', '.join(columns)}) FROM incoming")
 
     @contextmanager
     def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
