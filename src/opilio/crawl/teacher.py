@@ -64,6 +64,9 @@ MIN_NEW_PAGES = 25
 """New pages after which pages of directories that became relevant are re-judged; later, a tenth of all pages."""
 QUIET_S = 1.5
 """A training waits until the user has changed nothing for so long."""
+ROUND_REST = 2.0
+"""After a round of mined negatives none begins for this many times as long as it took: in a crawl of hundreds of pages
+a second the next one would come before this one has led anywhere."""
 LATE_S = 5.0
 """After a model, pages that were under way when it came are re-judged this much later."""
 _ENDS = ("the crawl ends, and trains nothing any more", "Try again when it has ended.")
@@ -389,12 +392,14 @@ class Teacher(BackgroundTask):
         """Mine negatives, and train with them if there are any."""
         if not await self._negatives.has_enough_pages():
             return
+        self._negatives.begin()
         await self._commit()
         trained, taught = await self._negatives.run(self.version + 1, self._has_started)
         self._processes.clear()
         if trained is not None:
             await self._hand_out(trained, TrainingCause(TrainingReason.NEGATIVES), taught)
             await self._rejudge(trained.model)
+        self._negatives.end()
 
     async def _learn_by_itself(self, occasion: str, heard: asyncio.Future[learn.Round] | None = None) -> None:
         try:
@@ -581,6 +586,7 @@ class NegativeMining:
         self._settings = settings
         self._store = store
         self._absorber = absorber
+        self._began_s = self._rests_until_s = 0.0
 
     def change_settings(self, settings: Settings) -> None:
         """Use other settings from now on."""
@@ -590,7 +596,18 @@ class NegativeMining:
     def is_due(self) -> bool:
         """Whether enough pages were stored for the next time."""
         rounds = self._absorber.counters.progress.negative_rounds
-        return self._passed > rounds and learn.learns_from_crawled(self._settings)
+        if self._passed <= rounds or not learn.learns_from_crawled(self._settings):
+            return False
+        return self._settings.learn.synchronous or time.monotonic() >= self._rests_until_s
+
+    def begin(self) -> None:
+        """A round begins."""
+        self._began_s = time.monotonic()
+
+    def end(self) -> None:
+        """A round has ended, and its model has judged the pages again."""
+        now_s = time.monotonic()
+        self._rests_until_s = now_s + ROUND_REST * (now_s - self._began_s)
 
     @property
     def _passed(self) -> int:
