@@ -45,7 +45,7 @@ from opilio.learn.training_state import (
     wanted_topics,
     why_nothing_is_learned,
 )
-from opilio.model import TrainingCause, TrainingReason
+from opilio.model import TrainingCause, TrainingReason, Visit
 from opilio.process import Child, OnStart
 from opilio.settings import Settings
 from opilio.store import Store
@@ -60,6 +60,8 @@ MAX_DOUBLINGS = 30
 LEARNED_AT_PAGES = (10, *(25 << doubling for doubling in range(20)))
 """Stored pages at which the crawl learns from them (docs/results/log.md, 2026-11-16)."""
 _LOOK_AT_THEM = "Look at them, and confirm or reject: opilio archetypes list FOLDER"
+REMEMBERED_PAGES = 1000
+"""More than these are re-judged in a process of its own, and their words would not be held."""
 MIN_NEW_PAGES = 25
 """New pages after which pages of directories that became relevant are re-judged; later, a tenth of all pages."""
 QUIET_S = 1.5
@@ -226,6 +228,11 @@ class Teacher(BackgroundTask):
         came = any(ledger.is_stored(oid) for oid in self._late)
         self._late.clear()
         return came
+
+    def remember(self, visits: Iterable[Visit]) -> None:
+        """Remember how workers have split the first pages into words: each is learned from and re-judged here."""
+        if self._learns and self._absorber.counters.pages < REMEMBERED_PAGES:
+            learn.remember_pages(visit.document for visit in visits if visit.document is not None)
 
     def link_contexts(self, oids: list[int]) -> dict[int, tuple[str, bytes]]:
         """The link contexts of URLs, when the classifier uses them; from any thread."""

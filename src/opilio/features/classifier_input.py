@@ -103,23 +103,40 @@ class TextReader:
         """The stems of a text in order, with 0 for words that are not terms."""
         if not self._remembered_bytes or len(text) < _REMEMBERED_CHARS:
             return self._numbers(text, language).astype(np.uint32)
-        key = xxhash.xxh3_128_digest(text.encode("utf-8", "replace")), language
+        key = _key(text, language)
         with self._turn:
-            stems = self._memory.pop(key, None)
+            stems = self._memory.get(key)
             if stems is None:
                 stems = self._numbers(text, language).astype(np.uint32)
-                stems.flags.writeable = False  # all readings share them
-                self._held_bytes += stems.nbytes
-            self._memory[key] = stems
-            while self._held_bytes > self._remembered_bytes:
-                self._held_bytes -= self._memory.pop(next(iter(self._memory))).nbytes
+            self._hold(key, stems)
         return stems
+
+    def remember(self, document: Document) -> None:
+        """Remember the stems of a page that a worker has split, so that it is not split here."""
+        text = f"{document.title}\n{document.text}"
+        if document.stems and len(text) >= _REMEMBERED_CHARS:
+            language = document.language or language_of(document.text)
+            with self._turn:
+                self._hold(_key(text, language), np.frombuffer(document.stems, "<u4"))
+
+    def _hold(self, key: tuple[bytes, str], stems: Stems) -> None:
+        """Remember stems as those that were read last. All readings share them."""
+        stems.flags.writeable = False
+        before = self._memory.pop(key, NO_STEMS)
+        self._memory[key] = stems
+        self._held_bytes += stems.nbytes - before.nbytes
+        while self._held_bytes > self._remembered_bytes:
+            self._held_bytes -= self._memory.pop(next(iter(self._memory))).nbytes
 
     def names(self, items: Sequence[ClassifierInput]) -> dict[int, str]:
         """The stems in some texts that were read here and in their anchor texts, by hash code."""
-        every = [stems for item in items for stems in (item.stems, item.anchors)]
-        codes = np.unique(np.concatenate([NO_STEMS, *every])).tolist()
-        return {code: self.terms[code] for code in codes if code in self.terms}
+        codes: set[int] = set()
+        for item in items:
+            of_item = {*np.unique(np.concatenate((item.stems, item.anchors))).tolist()} - {0}
+            if item.text and not of_item <= self.terms.keys():  # a worker has split it
+                self._numbers(f"{item.title}\n{item.text}", item.language)
+            codes |= of_item
+        return {code: self.terms[code] for code in sorted(codes) if code in self.terms}
 
     def spellings(self, texts: Iterable[tuple[str, str, Collection[int]]]) -> dict[int, str]:
         """For each term, the word that texts write most often for it; a text comes with its language and its terms."""
@@ -153,8 +170,12 @@ class TextReader:
         return numbers
 
 
+def _key(text: str, language: str) -> tuple[bytes, str]:
+    return xxhash.xxh3_128_digest(text.encode("utf-8", "replace")), language
+
+
 @functools.cache
 def stored_reader() -> TextReader:
-    """The reader of stored texts in this process: a page that several models are trained with or judge, and that the
-    index gets, is split once, and a word is stemmed once. Threads may share it."""
+    """The reader of stored texts in this process. A text that several models learn from or judge is split once, in a
+    crawl by its worker, and a word is stemmed once. Threads may share it."""
     return TextReader(REMEMBERED_BYTES)

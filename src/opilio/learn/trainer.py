@@ -26,7 +26,7 @@ from opilio.classify.svm import SvmTree
 from opilio.errors import InputError
 from opilio.features.classifier_input import ClassifierInput, TextReader, stored_reader
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
-from opilio.model import TrainingCause
+from opilio.model import Document, TrainingCause
 from opilio.model.training import CALIBRATED
 from opilio.process import NICENESS, Child, OnStart, call, prepare
 from opilio.settings import ClassifySettings, Settings, to_toml
@@ -162,6 +162,13 @@ def propose(store: Store, settings: Settings, file: Path) -> int:
         raise InputError("no examples to make proposals from", "Crawl first, so that the examples are fetched.")
     write_proposal(file, found, training.hierarchy)
     return len(found)
+
+
+def remember_pages(documents: Iterable[Document]) -> None:
+    """Remember the words of pages as their workers have found them: their texts will be learned from and re-judged."""
+    reader = stored_reader()
+    for document in documents:
+        reader.remember(document)
 
 
 def gather(store: Store, settings: Settings, *, texts_only: bool = False) -> TrainingSet:
