@@ -15,6 +15,7 @@ from scipy.sparse import csr_matrix
 from sklearn.svm import SVC
 
 from opilio.analyze.terms import term_ids
+from opilio.classify import svm_training
 from opilio.classify.decision import NO_EVIDENCE
 from opilio.classify.judge import CLASSIFIERS, Example, TrainingSet
 from opilio.classify.svm import SpaceView, SvmTree
@@ -72,7 +73,7 @@ def test_scores_of_documents_left_out_are_those_of_a_fit_without_them() -> None:
     for place in np.flatnonzero(positive):
         keep = np.arange(46) != place
         without = fit_hyperplane(rows[keep], positive[keep], cost[keep])
-        exact = float((rows[place] @ without.weights)[0]) + without.bias
+        exact = float((rows[[place]] @ without.weights)[0]) + without.bias
         errors.append((abs(found[place] - exact), abs(whole[place] - exact)))
     by_span, by_whole = np.mean(errors, axis=0)
     assert by_span < 0.15 and by_span < 0.5 * by_whole
@@ -423,6 +424,37 @@ def test_judging_needs_numpy_alone() -> None:
         "assert not {'sklearn', 'scipy'} & sys.modules.keys()"
     )
     subprocess.run([sys.executable, "-c", program], input=flat().to_bytes(), check=True, timeout=60)
+
+
+def test_plain_and_sparse_documents_give_the_same_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many documents are a sparse matrix, few an array: confidences differ by rounding errors only."""
+    training = training_of(DEEP, {11}, words=DEEP_WORDS, anchors=6)
+    plain = trained(training)
+    monkeypatch.setattr(svm_training, "MAX_PLAIN_CELLS", 0)
+    sparse = trained(training)
+    for seed in range(500, 510):
+        item = page((1, 11), seed, anchors=3)
+        one, other = plain.judge(item), sparse.judge(item)
+        assert (one.topic, one.accepted, one.agreed) == (other.topic, other.accepted, other.agreed)
+        assert one.votes == pytest.approx(other.votes, abs=1e-6)
+        assert one.confidence == pytest.approx(other.confidence, abs=1e-6)
+
+
+def test_a_small_training_does_not_import_scipy() -> None:
+    """What would take most of the time of a small training is left out of it."""
+    program = (
+        "import sys, numpy as np\n"
+        "from opilio.classify.svm_training import SpaceRows, error_costs, fit_hyperplane\n"
+        "from opilio.features.classifier_input import ClassifierInput\n"
+        "from opilio.features.spaces import make_space\n"
+        "from opilio.settings import ClassifySettings\n"
+        "items = [ClassifierInput(np.arange(n, n + 9, dtype=np.uint32)) for n in range(9)]\n"
+        "rows = SpaceRows(make_space('pairs', ClassifySettings()), items, 0, {})\n"
+        "ours = np.arange(9) < 4\n"
+        "fit_hyperplane(rows.documents(np.arange(9), np.arange(20)), ours, error_costs(ours, 1.0))\n"
+        "assert 'scipy' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
 # -- bad input

@@ -99,7 +99,7 @@ def test_the_formula(documents: list[tuple[float, float, bool]], radius_squared:
     scores, alphas, positive_ones = (np.array(column) for column in zip(*documents, strict=True))
     alphas = np.where(np.where(positive_ones, scores, -scores) >= 1.0, 0.0, alphas)
     found = estimate(scores.astype(float), alphas.astype(float), positive_ones, radius_squared, rho)
-    off = abs(found.error * len(documents) - wrong[True] - wrong[False])
+    off = abs(round(found.error * len(documents)) - wrong[True] - wrong[False])
     assert off <= np.count_nonzero(  # where rounding decides, either is right
         np.abs(rho * alphas * radius_squared - np.where(positive_ones, scores, -scores)) < 1e-9
     )

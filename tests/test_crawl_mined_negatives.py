@@ -2,6 +2,7 @@
 
 import random
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,9 @@ import pytest
 from fetch_servers import WebServer
 from learn_webs import OwlWeb
 from opilio import Collection
+from opilio.crawl import teacher
 from opilio.model import RELEVANT, TrainingReason
+from opilio.settings import Settings, override
 
 
 def web_of(**others: dict[str, float]) -> OwlWeb:
@@ -135,3 +138,26 @@ def next_url(collection: Collection, kind: str, number: int) -> str:
     """The address of the stored page of a kind with this number, in order of relevance."""
     sql = f"SELECT url FROM collection WHERE url LIKE '%/{kind}/%' ORDER BY relevance DESC, url LIMIT 1 OFFSET {number}"
     return str(collection.sql(sql).rows[0][0])
+
+
+def test_a_round_is_followed_by_a_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However fast pages come, learning from them takes a third of the time at most; a crawl that must be the same each
+    time does not go by the clock."""
+    now_s = [100.0]
+    monkeypatch.setattr(teacher, "time", SimpleNamespace(monotonic=lambda: now_s[0]))
+    counters = SimpleNamespace(pages=30, progress=SimpleNamespace(negative_rounds=1))
+    settings = Settings()
+    mining = teacher.NegativeMining(settings, None, SimpleNamespace(counters=counters))
+    assert mining.is_due
+    mining.begin()
+    now_s[0], counters.progress.negative_rounds = 103.0, 2
+    mining.end()
+    counters.pages = 500
+    assert not mining.is_due
+    now_s[0] = 108.9
+    assert not mining.is_due
+    mining.change_settings(override(settings, {"learn.synchronous": True}))
+    assert mining.is_due
+    mining.change_settings(settings)
+    now_s[0] = 109.0
+    assert mining.is_due

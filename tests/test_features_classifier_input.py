@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
+from opilio.analyze import Analyzer
 from opilio.features import classifier_input
 from opilio.features.classifier_input import TextReader
+from opilio.settings import RobotsSettings, StoreSettings, TrapSettings
 
 LONG = " ".join(f"owl{n} vole" for n in range(200))
 
@@ -41,3 +44,31 @@ def test_names_are_those_of_the_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(reader.names([first]).values()) == ["barn", "hunt", "owl", "vole"]
     second = reader.read("", "tides turn", "en")
     assert sorted(reader.names([second]).values()) == ["tide", "turn"]
+
+
+def test_anchor_texts_are_read_at_once() -> None:
+    """The stems of many anchor texts are those of each, without other words, and a 0 after each, also after one
+    without any."""
+    anchors = ["barn owls", "the of", "", "Schleiereulen -- and voles", "click here"]
+    found = TextReader().read("", "owls", "en", anchors=anchors).anchors.tolist()
+    expected = [(*filter(None, TextReader().stems(anchor, "en").tolist()), 0) for anchor in anchors]
+    assert found == [stem for link in expected for stem in link]
+    assert found.count(0) == len(anchors)
+
+
+def test_what_a_worker_has_split_is_not_split_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stems of a page that came with its document are used for its text, and are named when they are asked for."""
+    html = f"<title>Owls and voles</title><p>{LONG}</p>".encode()
+    document = Analyzer(TrapSettings(), RobotsSettings(), StoreSettings()).analyze(html, "text/html", "http://a.test/")
+    assert document is not None
+    expected = TextReader().read(document.title, document.text, document.language)
+    reader, split = TextReader(2**20), list[str]()
+    reader.remember(document)
+    tokenize = classifier_input.tokenize
+    monkeypatch.setattr(classifier_input, "tokenize", lambda text: split.append(text) or tokenize(text))
+    item = reader.read(document.title, document.text, document.language)
+    assert item.stems.tolist() == expected.stems.tolist()
+    assert not split
+    assert {"owl0", "vole"} <= set(reader.names([item]).values())
+    reader.remember(msgspec.structs.replace(document, stems=b""))  # of a crawl that learns nothing
+    assert reader.read(document.title, document.text, document.language).stems.tolist() == expected.stems.tolist()

@@ -11,9 +11,10 @@ import pytest
 from opilio import Collection, learn
 from opilio.analyze.files import read_file
 from opilio.classify import CLASSIFIERS, Example, TrainingSet
+from opilio.classify.calibration import MIN_MET
 from opilio.learn import training_data
 from opilio.learn.guard import confidences
-from opilio.learn.mined_negatives import choose_negatives
+from opilio.learn.mined_negatives import MIN_PAGES, choose_negatives
 from opilio.settings import Settings, override
 from opilio.store import Store
 from opilio.topics.hierarchy import ABOVE_ROOT
@@ -135,3 +136,19 @@ def test_pages_like_the_examples_are_no_strangers(store: Store, settings: Settin
     met = [dataclasses.replace(mine[n % len(mine)], kcid=ABOVE_ROOT, positive=False, name=str(n)) for n in range(40)]
     rest = TrainingSet(known.hierarchy, known.examples, known.others, terms=known.terms, keywords=known.keywords)
     assert choose_negatives(rest, met, settings) == []
+
+
+def test_too_few_pages_are_not_read(store: Store, settings: Settings) -> None:
+    """Where it is known beforehand that pages do not suffice, they would not have; answers count where a model is
+    calibrated."""
+    calibrated = override(settings, {"classify.calibrate": True, "classify.classifier": "svm"})
+    assert not learn.has_enough_pages(store, settings, MIN_PAGES - 1)
+    assert learn.has_enough_pages(store, settings, MIN_PAGES)
+    assert not learn.has_enough_pages(store, calibrated, MIN_MET - 1)
+    assert learn.has_enough_pages(store, calibrated, MIN_MET)
+    store.query(
+        "UPDATE training SET source = 'confirmed' WHERE rowid IN (SELECT rowid FROM training LIMIT 4)", write=True
+    )
+    assert learn.has_enough_pages(store, calibrated, MIN_MET - 4)
+    assert not learn.has_enough_pages(store, calibrated, MIN_MET - 5)
+    assert not learn.has_enough_pages(store, calibrated, 0)

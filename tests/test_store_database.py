@@ -15,10 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from opilio.errors import QueryError, StoreError
-from opilio.model import UrlState
+from opilio.model import Figures, UrlState
 from opilio.store import Batch, Store, writer
 from opilio.store.connection import FRAGMENTS
 from opilio.store.loader import STATES, HostRecord, OriginRecord, TopicRecord
+from opilio.store.writer import read_figures
 from store_rows import NOW_S, add_host, add_page, add_url, filled
 
 
@@ -178,6 +179,37 @@ def test_a_replaced_page_leaves_no_old_rows(store: Store) -> None:
         *((oid, True) for oid in range(5, 10)), (30, False)
     ]  # fmt: skip
     assert (store.count_rows("pages"), store.count_rows("links"), store.count_rows("terms")) == (11, 47, 30)
+
+
+def test_figures_follow_every_change(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures are what the database counts, after batches, replaced pages, other changes and the user's; batches that
+    only add rows need no count."""
+
+    def counted() -> Figures:
+        [row] = store.query("SELECT pages, judged, relevant, requests, elapsed_s FROM figures").rows
+        return Figures(*row)
+
+    assert store.load_figures() == counted() == Figures()
+    filled(store)
+    assert store.load_figures() == counted()
+    counts: list[int] = []
+    monkeypatch.setattr(writer, "read_figures", lambda cursor: counts.append(1) or read_figures(cursor))
+    for oid in (20, 21):
+        batch = Batch(counters={"elapsed_ms": oid * 100})
+        add_page(batch, oid, relevance=oid / 40)
+        store.write(batch)
+        assert store.load_figures() == counted()
+    assert not counts
+    batch = Batch(replaced=[20])
+    add_page(batch, 20, relevance=1.0)
+    store.write(batch)
+    assert store.load_figures() == counted()
+    store.query("UPDATE pages SET relevance = 0.0 WHERE oid = 20", write=True)
+    assert store.load_figures() == counted()
+    with store.writing() as connection:
+        connection.execute("DELETE FROM pages WHERE oid = 21")
+    assert store.load_figures() == counted()
+    assert len(counts) == 3
 
 
 def test_loading_for_resume(store: Store) -> None:

@@ -18,7 +18,9 @@ fitted a second time against them: everyday texts say nothing of the neighbourho
 
 *The documents* are the rows of one sparse matrix per feature space (`SpaceRows`). Each topic selects its own features
 among the same documents: on one matrix this takes a few sums of columns, whereas vector by vector it takes minutes for
-a tree of twenty topics. The selection is that of `features.selection.select`.
+a tree of twenty topics. The selection is that of `features.selection.select`. The documents of a topic with its
+features alone are a plain array when there are few of them, else a sparse matrix of scipy: to import that takes 0.1 s
+of CPU and 23 MB, more than a training of the first few hundred pages.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,6 +66,8 @@ MIN_UNIT = 0.1
 """A tenth of the margin: with less, topics cannot be distinguished, and small distances would become certainties."""
 
 
+MAX_PLAIN_CELLS = 2**21
+"""Documents times features up to which they are a plain array: a thousand documents, 16 MB."""
 _STEM = 0xFFFFFFFF
 _LEAST_SPREAD = 1e-6
 _HALVINGS = 4
@@ -115,7 +120,7 @@ def error_costs(positive: Flags, c: float) -> Numbers:
 
 
 def fit_hyperplane(rows: Any, positive: Flags, cost: Numbers) -> Hyperplane:
-    """The hyperplane of maximum margin for the rows of a scipy CSR matrix; both classes must be there."""
+    """The hyperplane of maximum margin for the rows of an array or a scipy CSR matrix; both classes must be there."""
     signs = np.where(positive, 1.0, -1.0)
     chosen = _nearest(signs, np.zeros(len(signs), bool), _between_means(rows, positive))
     products = _products(rows, chosen, chosen)
@@ -133,8 +138,7 @@ def fit_hyperplane(rows: Any, positive: Flags, cost: Numbers) -> Hyperplane:
         chosen = np.concatenate((chosen, new))
     all_alphas = np.zeros(len(signs))
     all_alphas[chosen] = alphas
-    squares = np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
-    return Hyperplane(weights, bias, scores, all_alphas, squares)
+    return Hyperplane(weights, bias, scores, all_alphas, _squares(rows))
 
 
 def shifted_threshold(plane: Hyperplane, positive: Flags) -> tuple[float, float]:
@@ -177,8 +181,17 @@ def _nearest(signs: Numbers, left_out: Flags, scores: Numbers) -> Places:
 
 
 def _products(rows: Any, some: Places, others: Places) -> Numbers:
+    if isinstance(rows, np.ndarray):
+        return np.asarray(rows[some] @ rows[others].T)
     # Sparse by dense takes a half to a fifth of the time of all alternatives, including dense by dense.
     return np.asarray(rows[some] @ np.ascontiguousarray(rows[others].toarray().T))
+
+
+def _squares(rows: Any) -> Numbers:
+    """x.x of each row."""
+    if isinstance(rows, np.ndarray):
+        return np.asarray(np.einsum("ij,ij->i", rows, rows))
+    return np.asarray(rows.multiply(rows).sum(axis=1)).ravel()
 
 
 def weigh(space: Space, idf: Idf, vector: Vector) -> Vector:
@@ -195,8 +208,6 @@ class SpaceRows:
     def __init__(
         self, space: Space, pages: Sequence[ClassifierInput], documents: int, frequencies: Mapping[int, int]
     ) -> None:
-        from scipy.sparse import csr_matrix  # noqa: PLC0415 - takes tenths of a second, and only training needs it
-
         self.space = space
         vectors = [space.vector(page) for page in pages]
         if space.dense:
@@ -205,18 +216,17 @@ class SpaceRows:
         """Which documents have any features in this space."""
         none = np.zeros(0, np.uint64)
         self.ids, columns = np.unique(np.concatenate([none, *(v.ids for v in vectors)]), return_inverse=True)
-        ends = np.cumsum([0, *(len(vector.ids) for vector in vectors)])
-        shape = (len(pages), len(self.ids))
-        values = np.concatenate([np.zeros(0), *(vector.values for vector in vectors)])
-        self._counts: Any = csr_matrix((values, columns, ends), shape=shape)
+        self._ends = np.cumsum([0, *(len(vector.ids) for vector in vectors)])
+        self._counts = np.concatenate([np.zeros(0), *(vector.values for vector in vectors)])
         if space.dense:
             self.idf = Idf().fit([])
+            self._weights = self._counts
         else:
             present = np.bincount(columns, minlength=len(self.ids))
             self.idf = Idf().fit_counts(self.ids, present, len(vectors), documents, frequencies)
-            values = self._weighed(values, columns, ends)
-        # By columns: a topic uses a few thousand of them, out of millions if they are pairs.
-        self._weights: Any = csr_matrix((values, columns, ends), shape=shape).tocsc()
+            self._weights = self._weighed(self._counts, columns, self._ends)
+        self._columns = columns.astype(np.int32)
+        self._plain: tuple[Places, Numbers] | None = None  # the array made last, and its columns
 
     def _weighed(self, counts: Numbers, columns: Places, ends: Places) -> Numbers:
         """The weights of all documents: those of `Idf.weigh`, with one look for each feature of all of them."""
@@ -226,12 +236,38 @@ class SpaceRows:
         return weights
 
     def documents(self, rows: Places, columns: Places) -> Any:
-        """Some documents with some features, as a scipy CSR matrix."""
-        return self._weights[:, columns].tocsr()[rows]
+        """Some documents with some features, these ascending: an array if they are few, else a scipy CSR matrix."""
+        if (len(self._ends) - 1) * len(columns) > MAX_PLAIN_CELLS:
+            return self._by_columns[:, columns].tocsr()[rows]
+        if self._plain is None or self._plain[0] is not columns:  # a topic needs the same features several times
+            self._plain = columns, self._all_documents(columns)
+        return self._plain[1][rows]
+
+    def _all_documents(self, columns: Places) -> Numbers:
+        place_of = np.full(len(self.ids), -1, np.int32)
+        place_of[columns] = np.arange(len(columns))
+        places = place_of[self._columns]
+        held = np.flatnonzero(places >= 0)
+        documents = np.zeros((len(self._ends) - 1, len(columns)))
+        documents[np.searchsorted(self._ends, held, "right") - 1, places[held]] = self._weights[held]
+        return documents
+
+    @cached_property
+    def _by_columns(self) -> Any:
+        """The weights by columns: a topic uses a few thousand of them, out of millions if they are pairs."""
+        from scipy.sparse import csr_matrix  # noqa: PLC0415 - see above
+
+        shape = (len(self._ends) - 1, len(self.ids))
+        return csr_matrix((self._weights, self._columns, self._ends), shape=shape).tocsc()
 
     def presence(self, rows: Places) -> Counts:
         """In how many of these documents each feature occurs."""
-        return np.bincount(self._counts[rows].indices, minlength=len(self.ids))
+        return np.bincount(self._of(rows, self._columns), minlength=len(self.ids))
+
+    def _of(self, rows: Places, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The parts of `values` that belong to some documents, in their order."""
+        parts = [values[self._ends[row] : self._ends[row + 1]] for row in rows]
+        return np.concatenate([values[:0], *parts])
 
     def select(
         self,
@@ -249,9 +285,10 @@ class SpaceRows:
         """
         if self.space.dense:
             return np.arange(len(self.ids))
-        mine = self._counts[np.concatenate((ours, refused))]
-        held, places = np.unique(mine.indices, return_inverse=True)
-        chosen = np.sort(_best(np.arange(len(held)), np.bincount(places, mine.data), candidates))
+        mine = np.concatenate((ours, refused))
+        held, places = np.unique(self._of(mine, self._columns), return_inverse=True)
+        totals = np.bincount(places, self._of(mine, self._counts))
+        chosen = np.sort(_best(np.arange(len(held)), totals, candidates))
         chosen = held[chosen].astype(np.intp)
         in_topic = self.presence(ours)[chosen]
         scores = mutual_information(everywhere[chosen], in_topic, n_documents, len(ours))
@@ -443,7 +480,7 @@ def _contrast(documents: Any, positive: Flags, refused: Flags, usual: Numbers) -
     for which, rows, weight in ((positive, ours, 1.0), (refused, others, -REFUSED_WEIGHT)):
         count = rows.shape[0]
         if count:
-            own, mean = np.asarray(rows.multiply(rows).sum(axis=1)).ravel(), np.asarray(rows @ _mean(rows)).ravel()
+            own, mean = _squares(rows), np.asarray(rows @ _mean(rows)).ravel()
             left = (count * mean - own) / (count - 1) if count > 1 else 0.0
             scores[which] += weight * (left - mean)
     return contrast, scores

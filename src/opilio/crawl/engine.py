@@ -198,6 +198,7 @@ class Engine:
             if visit.fatal:
                 raise StoreError(visit.fatal, "What is committed is safe: make room, then crawl on.")
         if visits:
+            self.teacher.remember(visits)
             self.outage.absorb(visits)
 
     async def _check_end(self) -> None:

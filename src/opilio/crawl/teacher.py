@@ -45,7 +45,7 @@ from opilio.learn.training_state import (
     wanted_topics,
     why_nothing_is_learned,
 )
-from opilio.model import TrainingCause, TrainingReason
+from opilio.model import TrainingCause, TrainingReason, Visit
 from opilio.process import Child, OnStart
 from opilio.settings import Settings
 from opilio.store import Store
@@ -60,10 +60,17 @@ MAX_DOUBLINGS = 30
 LEARNED_AT_PAGES = (10, *(25 << doubling for doubling in range(20)))
 """Stored pages at which the crawl learns from them (docs/results/log.md, 2026-11-16)."""
 _LOOK_AT_THEM = "Look at them, and confirm or reject: opilio archetypes list FOLDER"
+REMEMBERED_PAGES = 1000
+"""More than these are re-judged in a process of its own, and their words would not be held."""
 MIN_NEW_PAGES = 25
 """New pages after which pages of directories that became relevant are re-judged; later, a tenth of all pages."""
 QUIET_S = 1.5
 """A training waits until the user has changed nothing for so long."""
+ROUND_REST = 2.0
+"""After a round of mined negatives none begins for this many times as long as it took: in a crawl of hundreds of pages
+a second the next one would come before this one has led anywhere."""
+LATE_S = 5.0
+"""After a model, pages that were under way when it came are re-judged this much later."""
 _ENDS = ("the crawl ends, and trains nothing any more", "Try again when it has ended.")
 NOT_A_TOPIC = -2  # of a document that is an example of what is not wanted
 
@@ -90,6 +97,7 @@ class Teacher(BackgroundTask):
         self._reprioritise = reprioritise
         self._wait_until_s = time.monotonic() + settings.classify.examples_timeout_s
         self._quiet_until_s = 0.0
+        self._handed_out_s = 0.0
         self._cause: TrainingCause | None = None
         self._slot = TaskSlot(self._end)
         self._processes: list[subprocess.Popen[bytes]] = []
@@ -169,7 +177,7 @@ class Teacher(BackgroundTask):
             cause, self._cause = self._cause, None
             self._late = {oid for oid in self._absorber.examples if self._absorber.ledger.is_open(oid)}
             self._slot.start(self._teach(cause))
-        elif self._absorber.pages_of_older_models_seen:
+        elif self._absorber.pages_of_older_models_seen and self._may_judge_late:
             self._slot.start(self._judge_by_latest(late=True))
         elif self.version and self._learns and self._archetypes.is_due:
             self._slot.start(self._learn_by_itself(""))
@@ -181,6 +189,16 @@ class Teacher(BackgroundTask):
             self._drawn = self._found
             if self.version and self._settings.classify.classifier == OASIS:
                 self._slot.start(self._redraw())
+
+    @property
+    def _may_judge_late(self) -> bool:
+        """Whether to re-judge now the pages that were under way when the model came.
+
+        Where that changes no order, all of them are waited for: the next model, which may come first, re-judges them
+        too.
+        """
+        changes_order = self._absorber.frontier.learner is None or self._settings.learn.synchronous
+        return changes_order or time.monotonic() >= self._handed_out_s + LATE_S
 
     def _release_links(self) -> None:
         """Hold links back no longer when the examples still to come are queued in the database, along with them."""
@@ -210,6 +228,11 @@ class Teacher(BackgroundTask):
         came = any(ledger.is_stored(oid) for oid in self._late)
         self._late.clear()
         return came
+
+    def remember(self, visits: Iterable[Visit]) -> None:
+        """Remember how workers have split the first pages into words: each is learned from and re-judged here."""
+        if self._learns and self._absorber.counters.pages < REMEMBERED_PAGES:
+            learn.remember_pages(visit.document for visit in visits if visit.document is not None)
 
     def link_contexts(self, oids: list[int]) -> dict[int, tuple[str, bytes]]:
         """The link contexts of URLs, when the classifier uses them; from any thread."""
@@ -374,12 +397,16 @@ class Teacher(BackgroundTask):
 
     async def _mine_negatives(self) -> None:
         """Mine negatives, and train with them if there are any."""
+        if not await self._negatives.has_enough_pages():
+            return
+        self._negatives.begin()
         await self._commit()
         trained, taught = await self._negatives.run(self.version + 1, self._has_started)
         self._processes.clear()
         if trained is not None:
             await self._hand_out(trained, TrainingCause(TrainingReason.NEGATIVES), taught)
             await self._rejudge(trained.model)
+        self._negatives.end()
 
     async def _learn_by_itself(self, occasion: str, heard: asyncio.Future[learn.Round] | None = None) -> None:
         try:
@@ -410,7 +437,7 @@ class Teacher(BackgroundTask):
 
     async def _hand_out(self, trained: learn.TrainedModel, cause: TrainingCause, taught: str) -> None:
         await asyncio.to_thread(learn.store_model, self._store, trained, cause, self._settings, taught)
-        self.version = trained.version
+        self.version, self._handed_out_s = trained.version, time.monotonic()
         self.note = note(trained.version, trained.classifier, trained.documents, trained.estimates)
         self._workers.use_model(trained.model)
         self._absorber.frontier.tiers.holds_back = False
@@ -439,8 +466,8 @@ class Teacher(BackgroundTask):
         judged = await asyncio.to_thread(rejudge, self._store, model, examples, self._settings.classify)
         self._processes.clear()
         self._absorber.counters.add("pages re-judged", judged.pages)
-        await self._commit()  # with which the figures of the crawl are counted again
         if self._absorber.directories is not None:
+            await self._commit()
             # The new model may find pages of other directories relevant.
             known = await asyncio.to_thread(relevant_directories, self._store, DIRECTORY)
             self._absorber.directories = RelevantDirectories(known)
@@ -566,6 +593,7 @@ class NegativeMining:
         self._settings = settings
         self._store = store
         self._absorber = absorber
+        self._began_s = self._rests_until_s = 0.0
 
     def change_settings(self, settings: Settings) -> None:
         """Use other settings from now on."""
@@ -575,11 +603,32 @@ class NegativeMining:
     def is_due(self) -> bool:
         """Whether enough pages were stored for the next time."""
         rounds = self._absorber.counters.progress.negative_rounds
-        return self._passed > rounds and learn.learns_from_crawled(self._settings)
+        if self._passed <= rounds or not learn.learns_from_crawled(self._settings):
+            return False
+        return self._settings.learn.synchronous or time.monotonic() >= self._rests_until_s
+
+    def begin(self) -> None:
+        """A round begins."""
+        self._began_s = time.monotonic()
+
+    def end(self) -> None:
+        """A round has ended, and its model has judged the pages again."""
+        now_s = time.monotonic()
+        self._rests_until_s = now_s + ROUND_REST * (now_s - self._began_s)
 
     @property
     def _passed(self) -> int:
         return sum(self._absorber.counters.pages >= pages for pages in LEARNED_AT_PAGES)
+
+    async def has_enough_pages(self) -> bool:
+        """Whether there may be pages enough to learn from. The examples are none of them, so a round of the first few
+        pages may be over before it has begun."""
+        ledger, counters = self._absorber.ledger, self._absorber.counters
+        unlabelled = counters.pages - sum(map(ledger.is_stored, self._absorber.examples))
+        if await asyncio.to_thread(learn.has_enough_pages, self._store, self._settings, unlabelled):
+            return True
+        counters.advance(negative_rounds=self._passed)
+        return False
 
     async def run(self, version: int, on_start: OnStart) -> tuple[learn.TrainedModel | None, str]:
         """The model trained with mined negatives, or None when there are none; and the fingerprint of its training

@@ -93,6 +93,7 @@ class Worker:
         self._extractor = Extractor(self.settings)
         self._browser: Browser | None = None
         self._judge: PageJudge | None = None
+        self._sends_stems = self.settings.classify.classifier != "keywords" and self.settings.store.text
         if setup.model and self.settings.store.terms:
             self.use_model(setup.model)
         self._warc: WarcWriter | None = None
@@ -256,7 +257,7 @@ class Worker:
             text=document.text if keeps_text else "",
             main_text=document.main_text if keeps_text else "",
             significant=self._judge.significant(document) if self._judge is not None else b"",
-            stems=b"",
+            stems=document.stems if self._sends_stems and self._judge is not None else b"",
         )
 
     def read_again(self, lease: Lease, record: WarcRecord) -> Visit:

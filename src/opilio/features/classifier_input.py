@@ -96,32 +96,47 @@ class TextReader:
     ) -> ClassifierInput:
         """From a text, whose language is detected if it is not given; `anchors` are anchor texts."""
         language = language or language_of(text)
-        links = [self.stems(anchor, language) for anchor in anchors]
-        gap = np.zeros(1, np.uint32)
-        joined = np.concatenate([piece for link in links for piece in (link[link > 0], gap)]) if links else NO_STEMS
-        return ClassifierInput(self.stems(f"{title}\n{text}", language), joined, neighbours, title, text, language, url)
+        links = self._links([*anchors], language)
+        return ClassifierInput(self.stems(f"{title}\n{text}", language), links, neighbours, title, text, language, url)
 
     def stems(self, text: str, language: str = "") -> Stems:
         """The stems of a text in order, with 0 for words that are not terms."""
         if not self._remembered_bytes or len(text) < _REMEMBERED_CHARS:
             return self._numbers(text, language).astype(np.uint32)
-        key = xxhash.xxh3_128_digest(text.encode("utf-8", "replace")), language
+        key = _key(text, language)
         with self._turn:
-            stems = self._memory.pop(key, None)
+            stems = self._memory.get(key)
             if stems is None:
                 stems = self._numbers(text, language).astype(np.uint32)
-                stems.flags.writeable = False  # all readings share them
-                self._held_bytes += stems.nbytes
-            self._memory[key] = stems
-            while self._held_bytes > self._remembered_bytes:
-                self._held_bytes -= self._memory.pop(next(iter(self._memory))).nbytes
+            self._hold(key, stems)
         return stems
+
+    def remember(self, document: Document) -> None:
+        """Remember the stems of a page that a worker has split, so that it is not split here."""
+        text = f"{document.title}\n{document.text}"
+        if document.stems and len(text) >= _REMEMBERED_CHARS:
+            language = document.language or language_of(document.text)
+            with self._turn:
+                self._hold(_key(text, language), np.frombuffer(document.stems, "<u4"))
+
+    def _hold(self, key: tuple[bytes, str], stems: Stems) -> None:
+        """Remember stems as those that were read last. All readings share them."""
+        stems.flags.writeable = False
+        before = self._memory.pop(key, NO_STEMS)
+        self._memory[key] = stems
+        self._held_bytes += stems.nbytes - before.nbytes
+        while self._held_bytes > self._remembered_bytes:
+            self._held_bytes -= self._memory.pop(next(iter(self._memory))).nbytes
 
     def names(self, items: Sequence[ClassifierInput]) -> dict[int, str]:
         """The stems in some texts that were read here and in their anchor texts, by hash code."""
-        every = [stems for item in items for stems in (item.stems, item.anchors)]
-        codes = np.unique(np.concatenate([NO_STEMS, *every])).tolist()
-        return {code: self.terms[code] for code in codes if code in self.terms}
+        codes: set[int] = set()
+        for item in items:
+            of_item = {*np.unique(np.concatenate((item.stems, item.anchors))).tolist()} - {0}
+            if item.text and not of_item <= self.terms.keys():  # a worker has split it
+                self._numbers(f"{item.title}\n{item.text}", item.language)
+            codes |= of_item
+        return {code: self.terms[code] for code in sorted(codes) if code in self.terms}
 
     def spellings(self, texts: Iterable[tuple[str, str, Collection[int]]]) -> dict[int, str]:
         """For each term, the word that texts write most often for it; a text comes with its language and its terms."""
@@ -133,17 +148,34 @@ class TextReader:
         with self._turn:
             return self._vocabulary.terms(self._numbers(text, language))
 
+    def _links(self, anchors: Sequence[str], language: str) -> Stems:
+        """The stems of anchor texts, with a 0 after each. All at once: a page may have dozens of a few words each."""
+        if not anchors:
+            return NO_STEMS
+        words = [[*tokenize(anchor), b""] for anchor in anchors]
+        stems = self._numbers_of([word for link in words for word in link], language).astype(np.uint32)
+        kept = stems > 0
+        kept[np.cumsum([len(link) for link in words]) - 1] = True
+        return stems[kept]
+
     def _numbers(self, text: str, language: str) -> Hashes:
+        return self._numbers_of(tokenize(text), language)
+
+    def _numbers_of(self, words: list[bytes], language: str) -> Hashes:
         with self._turn:
             if len(self.terms) > _MAX_NAMES:  # whoever holds the names keeps them
                 self._vocabulary, self.terms = Vocabulary(), {}
-            numbers = self._vocabulary.numbers(tokenize(text), language)
+            numbers = self._vocabulary.numbers(words, language)
             self.terms.update(self._vocabulary.terms(numbers[:0]).new)
         return numbers
 
 
+def _key(text: str, language: str) -> tuple[bytes, str]:
+    return xxhash.xxh3_128_digest(text.encode("utf-8", "replace")), language
+
+
 @functools.cache
 def stored_reader() -> TextReader:
-    """The reader of stored texts in this process: a page that several models are trained with or judge, and that the
-    index gets, is split once, and a word is stemmed once. Threads may share it."""
+    """The reader of stored texts in this process. A text that several models learn from or judge is split once, in a
+    crawl by its worker, and a word is stemmed once. Threads may share it."""
     return TextReader(REMEMBERED_BYTES)

@@ -213,9 +213,11 @@ def counted(numbers: npt.NDArray[np.unsignedinteger]) -> Vector:
     if not len(numbers):
         return Vector(np.zeros(0, np.uint64), np.zeros(0))
     ordered = np.sort(numbers)
-    starts = np.concatenate(([0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1))
-    counts = np.diff(starts, append=len(ordered))
-    return Vector(ordered[starts].astype(np.uint64), counts.astype(np.float64))
+    # Each change of value ends the run of a number, as the last place does; a run is as long as its end is further on.
+    ends = np.append((ordered[1:] != ordered[:-1]).nonzero()[0], len(ordered) - 1)
+    counts = ends + 1.0
+    counts[1:] -= counts[:-1].copy()
+    return Vector(ordered[ends].astype(np.uint64), counts)
 
 
 def pair_ids(low: Ids, high: Ids) -> Ids:

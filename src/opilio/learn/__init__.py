@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from opilio.learn.crawl_health import CrawlHealth, check_health, estimate_recall
     from opilio.learn.explanations import explain, explain_link
     from opilio.learn.guard import GuardVerdict, Trial, try_in_process, try_out
-    from opilio.learn.mined_negatives import learns_from_crawled, with_crawled_pages
+    from opilio.learn.mined_negatives import has_enough_pages, learns_from_crawled, with_crawled_pages
     from opilio.learn.models import compare_models, list_models, reuse_model
     from opilio.learn.rejudging import (
         Rejudged,
@@ -68,6 +68,7 @@ if TYPE_CHECKING:
         prepare_training,
         propose,
         redraw,
+        remember_pages,
         store_model,
         train,
         train_off_loop,
@@ -94,6 +95,7 @@ __all__ = [
     "explain",
     "explain_link",
     "gather",
+    "has_enough_pages",
     "judge_page",
     "keyword_model",
     "learns_from_crawled",
@@ -111,6 +113,7 @@ __all__ = [
     "rejudge",
     "rejudge_all_directories",
     "rejudge_directories",
+    "remember_pages",
     "replay_pages",
     "reuse_model",
     "store_model",
@@ -152,6 +155,7 @@ _MODULES = {
     "Trial": "guard",
     "try_in_process": "guard",
     "try_out": "guard",
+    "has_enough_pages": "mined_negatives",
     "learns_from_crawled": "mined_negatives",
     "with_crawled_pages": "mined_negatives",
     "compare_models": "models",
@@ -171,6 +175,7 @@ _MODULES = {
     "replay_pages": "strategy_history",
     "TrainedModel": "trainer",
     "prepare_training": "trainer",
+    "remember_pages": "trainer",
     "propose": "trainer",
     "redraw": "trainer",
     "store_model": "trainer",

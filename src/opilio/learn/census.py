@@ -148,6 +148,7 @@ MIN_SCORE = 2.0
 MIN_PAGES = 3
 """A word of fewer pages says more about those pages than about the neighbourhood."""
 _RANKED = 60  # words looked at: some are no words to show
+_RANKED_AT_ONCE = 20
 LATEST_PAGES = 1000
 """Pages that count as the latest, by default."""
 SAMPLE_PAGES = 500
@@ -293,14 +294,20 @@ def off_topic_terms(
     scores = odds_scores(here, there, len(unwanted), len(wanted))
     clear = np.flatnonzero((scores >= MIN_SCORE) & (here >= MIN_PAGES))
     best = clear[np.lexsort((tids[clear], -scores[clear]))][:_RANKED]
-    words = terms.whole_words(store, tids[best].tolist())
-    shown = [n for n in best.tolist() if _is_shown(words.get(int(tids[n]), ""))][:top]
+    words: dict[int, str] = {}
+    shown: list[int] = []
+    for start in range(0, len(best), _RANKED_AT_ONCE):  # each word is looked for in the texts of pages
+        piece = best[start : start + _RANKED_AT_ONCE]
+        words |= terms.whole_words(store, tids[piece].tolist())
+        shown += [n for n in piece.tolist() if _is_shown(words.get(int(tids[n]), ""))]
+        if len(shown) >= top:
+            break
     return [
         {
             "word": words[int(tids[n])], "score": round(float(scores[n]), 2),
             "unwanted_pages": int(here[n]), "wanted_pages": int(there[n]),
         }
-        for n in shown
+        for n in shown[:top]
     ]  # fmt: skip
 
 

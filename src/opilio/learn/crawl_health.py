@@ -77,13 +77,15 @@ class ExampleSimilarity(NamedTuple):
 def measure_drift(store: Store, hierarchy: Hierarchy) -> list[ExampleSimilarity]:
     """The similarity of each good topic, with all below it, that has examples and enough accepted pages."""
     examples, pages = _examples(store)
-    common = list(bags_of_terms(store, census.latest_irrelevant(store, _IRRELEVANT_PAGES)).values())
+    common: list[Bag] | None = None  # read once there is a topic to compare: most short crawls have none
     found = []
     for kcid in sorted(hierarchy.good):
         below = hierarchy.below(kcid)
         own = [bag for of, bag in examples if of in below][:MAX_EXAMPLES]
         ends = census.first_and_latest_accepted(store, below, pages, WINDOW_PAGES) if own else None
         if ends is not None:
+            if common is None:
+                common = list(bags_of_terms(store, census.latest_irrelevant(store, _IRRELEVANT_PAGES)).values())
             first, latest = (list(bags_of_terms(store, oids).values()) for oids in ends)
             found.append(ExampleSimilarity(kcid, *similarity_to_examples(own, first, latest, common)))
     return found

@@ -40,7 +40,7 @@ from opilio.process import NICENESS, OnStart, call
 from opilio.settings import Settings
 from opilio.store import Store
 from opilio.store.terms import stuffed_pages
-from opilio.store.training import unlabelled_pages
+from opilio.store.training import count_answered, unlabelled_pages
 from opilio.topics.hierarchy import ABOVE_ROOT
 
 MET_PAGES = 400
@@ -65,6 +65,13 @@ def learns_from_crawled(settings: Settings) -> bool:
 def calibrates(settings: Settings) -> bool:
     """Whether a model with these settings is calibrated on the pages met."""
     return settings.classify.calibrate and settings.classify.classifier == CALIBRATED
+
+
+def has_enough_pages(store: Store, settings: Settings, unlabelled: int) -> bool:
+    """Whether so many pages about which the user has said nothing may suffice, before any of them is read."""
+    if calibrates(settings):
+        return unlabelled > 0 and unlabelled + count_answered(store) >= MIN_MET
+    return unlabelled >= MIN_PAGES
 
 
 def _mines(settings: Settings) -> bool:

@@ -60,7 +60,7 @@ def prepare_strategy(strategy: LinkTextStrategy, training: TrainingSet) -> None:
 def prepare_from(store: Store, settings: Settings, strategy: LearningStrategy) -> None:
     """The same with the training data of a collection, if the strategy reads words."""
     if isinstance(strategy, LinkTextStrategy):
-        prepare_strategy(strategy, gather(store, settings))
+        prepare_strategy(strategy, gather(store, settings, texts_only=True))
 
 
 def _language_of(training: TrainingSet) -> str:
@@ -186,7 +186,7 @@ def read_rejudged(store: Store, settings: Settings, rejudging: Rejudging) -> Rej
         oids, relevance, parents = relevance_of(cursor, np.unique(rejudging.oids))
         weighed = rejudging.weigh(relevance.astype(np.float64))
         slots, good, bad = weigh_terms(cursor, oids, weighed, SLOTS)
-    training = gather(store, settings)
+    training = gather(store, settings, texts_only=True)
     words = WordOdds()
     documents = list(documents_of(training))
     for stems, _, is_good in documents:

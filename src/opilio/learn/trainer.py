@@ -26,7 +26,7 @@ from opilio.classify.svm import SvmTree
 from opilio.errors import InputError
 from opilio.features.classifier_input import ClassifierInput, TextReader, stored_reader
 from opilio.learn.training_data import MIN_EXAMPLE_WORDS
-from opilio.model import TrainingCause
+from opilio.model import Document, TrainingCause
 from opilio.model.training import CALIBRATED
 from opilio.process import NICENESS, Child, OnStart, call, prepare
 from opilio.settings import ClassifySettings, Settings, to_toml
@@ -164,13 +164,24 @@ def propose(store: Store, settings: Settings, file: Path) -> int:
     return len(found)
 
 
-def gather(store: Store, settings: Settings) -> TrainingSet:
-    """All that a classifier can learn from now. Examples whose page is not there (yet) are left out."""
+def remember_pages(documents: Iterable[Document]) -> None:
+    """Remember the words of pages as their workers have found them: their texts will be learned from and re-judged."""
+    reader = stored_reader()
+    for document in documents:
+        reader.remember(document)
+
+
+def gather(store: Store, settings: Settings, *, texts_only: bool = False) -> TrainingSet:
+    """All that a classifier can learn from now. Examples whose page is not there (yet) are left out.
+
+    With `texts_only`, for others than classifiers, what links and the collection as a whole say is left out.
+    """
     topics = store.load_topics()
     reader = stored_reader()
-    examples = examples_of(store, _worth_learning(list(store.load_training())), reader, settings.classify)
+    records = _worth_learning(list(store.load_training()))
+    examples = examples_of(store, records, reader, settings.classify, texts_only=texts_only)
     others, names = _others(reader, settings)
-    documents, frequencies = document_frequencies(store)
+    documents, frequencies = (0, {}) if texts_only else document_frequencies(store)
     return TrainingSet(
         hierarchy=hierarchy_of(topics),
         examples=tuple(examples),
@@ -193,13 +204,18 @@ def _worth_learning(records: Sequence[TrainingRecord]) -> list[TrainingRecord]:
 
 
 def examples_of(
-    store: Store, records: Sequence[TrainingRecord], reader: TextReader, settings: ClassifySettings
+    store: Store,
+    records: Sequence[TrainingRecord],
+    reader: TextReader,
+    settings: ClassifySettings,
+    *,
+    texts_only: bool = False,
 ) -> list[Example]:
     """What there is to learn from documents; those whose page is not there are left out.
 
-    Neighbours are read if a feature space uses them.
+    Neighbours are read if a feature space uses them. With `texts_only`, nothing is read of links.
     """
-    oids = [record.oid for record in records if record.oid is not None]
+    oids = [] if texts_only else [record.oid for record in records if record.oid is not None]
     anchors = anchors_to(store, oids)
     neighbours = neighbour_terms(store, oids) if "neighbours" in "+".join(settings.spaces) else {}
     examples = []

@@ -337,8 +337,8 @@ class Document(_Record, frozen=True):
     significant: bytes = b""
     """uint32 little-endian: the stems that represent this page as a neighbour of others; b'' if they are not needed."""
     stems: bytes = b""
-    """uint32 little-endian: the stems of title and text in their order, 0 for words that are not terms. Not sent to the
-    engine."""
+    """uint32 little-endian: the stems of title and text in their order, 0 for words that are not terms. Sent to the
+    engine of a crawl that learns, which learns from the first pages and re-judges them."""
     link_words: bytes = b""
     """uint32 little-endian, for each link in turn: the stems of its anchor text and URL, then those of the text around
     it. This and the next two fields are b'' if the strategy does not use them."""

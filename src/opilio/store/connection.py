@@ -117,6 +117,8 @@ class DatabaseFile:
         self.read_only = read_only
         self.turn = threading.RLock()
         """Held by whoever changes anything."""
+        self.edits = 0
+        """How often rows were changed otherwise than by a batch."""
         self._connection: duckdb.DuckDBPyConnection | None = connection  # only ever used to make cursors
 
     @property

@@ -79,6 +79,7 @@ class StoreReader:
                     marks.settle_marks(cursor, topics)
                 if is_change:
                     cursor.execute("COMMIT")
+                    self._file.edits += 1
         return Result(columns, rows, truncated)
 
     def stream(self, sql: str, params: Sequence[Any] = (), rows: int = 0) -> Iterator[pa.RecordBatch]:

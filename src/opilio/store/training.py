@@ -45,6 +45,8 @@ _HAS_DOCUMENTS = f"""
     WHERE positive AND (kind <> 'text' OR len(string_split_regex(trim(text), '\\s+')) >= $1)
 """
 _COUNT_CONFIRMED = f"SELECT count(*) FROM training WHERE positive AND source IN ('{CONFIRMED}', '{HIT}')"
+_COUNT_ANSWERED = f"SELECT count(*) FROM training WHERE source IN ('{CONFIRMED}', '{REJECTED}')"
+_COUNT_NEGATIVE = "SELECT count(*) FROM training WHERE NOT positive"
 _ARCHETYPE_NAMES = f"SELECT DISTINCT name FROM training WHERE source = '{ARCHETYPE}'"
 _ARCHETYPE_COUNTS = f"""
     SELECT kcid, count(*) FILTER (source IN ('{ARCHETYPE}', '{CONFIRMED}')) FROM training
@@ -153,6 +155,16 @@ def has_documents(store: Store, min_words: int, min_confirmed: int) -> bool:
     Pages of the crawl that the user has confirmed, and best hits, suffice when there are `min_confirmed` of them.
     """
     return bool(store.query(_HAS_DOCUMENTS, [min_words, min_confirmed]).rows[0][0])
+
+
+def count_answered(store: Store) -> int:
+    """How many documents are pages found by the crawl that the user has said something about."""
+    return int(store.query(_COUNT_ANSWERED).rows[0][0])
+
+
+def count_negative(store: Store) -> int:
+    """How many documents are counter-examples."""
+    return int(store.query(_COUNT_NEGATIVE).rows[0][0])
 
 
 def count_confirmed(store: Store) -> int:

@@ -6,7 +6,6 @@ docstring says why.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -55,6 +54,8 @@ class StoreWriter:
         self._next_seq = 0
         self.journal_rows: int = self._cursor.execute("SELECT count(*) FROM crawl_changes").fetchall()[0][0]
         """Changes that are committed and not yet folded into their table."""
+        self._figures: tuple[Figures, int] | None = None
+        """The figures after the latest batch, and how many other changes they know of."""
 
     def write(self, batch: Batch) -> None:
         """Commit `batch` in one transaction. It is on disk on return; nothing of it is when this raises."""
@@ -73,8 +74,12 @@ class StoreWriter:
                     link_history.count_revisits(self._cursor, revisits)
                 if batch.replaced:
                     self._remove_pages(batch.replaced)
-                for name, table in tables:
-                    self._write_table(name, table)
+                try:
+                    for name, table in tables:
+                        self._write_table(name, table)
+                finally:
+                    with suppress(duckdb.Error):  # in a transaction that failed, this fails too and would hide why
+                        self._cursor.unregister("incoming")
                 if before is not None:
                     link_history.compare_links(self._cursor, before)
                 if batch.progress is not None:
@@ -83,15 +88,29 @@ class StoreWriter:
                     self._cursor.execute("INSERT INTO progress VALUES (?, ?, ?, ?, ?, ?)", values)
             self.journal_rows += len(batch.changes)
             self._next_seq += len(batch.changes)
+            self._figures = self._figures_with(batch)
 
     def load_figures(self) -> Figures:
-        """The figures of the collection. They do not depend on the journal, so it is not folded for them."""
+        """The figures of the collection. They do not depend on the journal, so it is not folded for them.
+
+        They are counted once; each batch adds to them. After any other change they are counted again.
+        """
         with self._file.turn:
             self._file.check_open()
-            try:
-                return read_figures(self._cursor)
-            except duckdb.Error as error:
-                raise store_error(self._file.path, error, "read") from error
+            if self._figures is None or self._figures[1] != self._file.edits:
+                try:
+                    self._figures = read_figures(self._cursor), self._file.edits
+                except duckdb.Error as error:
+                    raise store_error(self._file.path, error, "read") from error
+            return self._figures[0]
+
+    def _figures_with(self, batch: Batch) -> tuple[Figures, int] | None:
+        """The figures with a batch that was committed; None where they must be counted again."""
+        if self._figures is None or batch.replaced or len(batch.revisits):
+            return None
+        before, edits = self._figures
+        elapsed_s = batch.counters["elapsed_ms"] / 1000 if "elapsed_ms" in batch.counters else before.elapsed_s
+        return dataclasses.replace(before.plus(batch.figures()), elapsed_s=elapsed_s), edits
 
     def _write_table(self, name: str, table: pa.Table) -> None:
         target = {"urls": "crawl", "changes": "crawl_changes"}.get(name, name)
@@ -99,25 +118,24 @@ class StoreWriter:
             seq = np.arange(self._next_seq, self._next_seq + len(table))
             table = table.append_column("seq", pa.array(seq, pa.int64()))
         columns = table.column_names
-        self._cursor.register("incoming", table)
-        try:
-            if name == "followed":
-                self._cursor.execute(_FOLLOW)
-            elif name in _REPLACED_BY:
-                self._cursor.execute(_merge_sql(target, _REPLACED_BY[name], columns))
-            else:
-                self._cursor.execute(f"INSERT INTO {target} ({', '.join(columns)}) FROM incoming")
-        finally:
-            with contextlib.suppress(duckdb.Error):  # in a transaction that failed, this fails too and would hide why
-                self._cursor.unregister("incoming")
+        self._cursor.register("incoming", table)  # in place of the table before
+        if name == "followed":
+            self._cursor.execute(_FOLLOW)
+        elif name in _REPLACED_BY:
+            self._cursor.execute(_merge_sql(target, _REPLACED_BY[name], columns))
+        else:
+            self._cursor.execute(f"INSERT INTO {target} ({', '.join(columns)}) FROM incoming")
 
     @contextmanager
     def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """The connection that writes, in a transaction of its own, for other modules of this package."""
         with self._changing("write"):
             self.fold_journal()
-            with self._transaction():
-                yield self._cursor
+            try:
+                with self._transaction():
+                    yield self._cursor
+            finally:
+                self._file.edits += 1
 
     def _remove_pages(self, oids: list[int]) -> None:
         self._cursor.register("incoming", pa.table({"oid": pa.array(oids, pa.int64())}))
