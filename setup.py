@@ -13,7 +13,7 @@ from setuptools import setup
 COMPILED = (
     *("analyze/analyzer", "analyze/formats", "analyze/html", "analyze/language", "analyze/layout", "analyze/markup"),
     *("analyze/rights", "analyze/shells", "analyze/sketch", "analyze/targets", "analyze/terms"),
-    *("fetch/headers", "fetch/transfer", "model/url"),
+    *("fetch/client", "fetch/headers", "fetch/transfer", "fetch/transport", "model/url"),
 )
 """What a worker does with a page. An engine with compiled modules did not get through a crawl (docs/results/log.md)."""
 
