@@ -7,9 +7,10 @@ from string import ascii_letters, ascii_lowercase, digits
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from publicsuffixlist import PublicSuffixList
 
 from opilio.model import host_of, normalize, registered_domain, url_key
-from opilio.model.url import path_of
+from opilio.model.url import is_top_level, path_of
 
 
 @pytest.mark.parametrize(
@@ -103,3 +104,15 @@ def test_keys_tell_schemes_apart() -> None:
 def test_registered_domain(host: str, domain: str) -> None:
     """The domain caps count hosts of one registered domain together."""
     assert registered_domain(host) == domain
+
+
+def test_the_rules_of_one_top_level_domain_give_the_same_domains_as_the_whole_list() -> None:
+    """Only the rules of the top-level domains that a crawl meets are parsed: no rule of another one can match."""
+    whole = PublicSuffixList()
+    rules = {rule.lstrip("!").replace("*.", "wild.") for rule in whole._publicsuffix}
+    names = [before + rule for rule in rules for before in ("x.", "b.a.")]
+    names += ["example.org.", "EXAMPLE.CO.UK", "localhost", "a.unknown", "a.b.unknown", "a.xn--p1ai", "a.xn--0", "a..b"]
+    for name in names:
+        assert registered_domain(name) == (whole.privatesuffix(name) or name), name
+    for label in ("com", "рф", "xn--p1ai", "unknown", "xn--0", ""):
+        assert is_top_level(label) == (whole.publicsuffix(f"x.{label}", accept_unknown=False) is not None), label

@@ -70,6 +70,11 @@ class Pictures:
         """Whether pictures are wanted."""
         return self._settings.pictures_per_host > 0
 
+    @property
+    def may_be_missing(self) -> bool:
+        """Whether there is any page whose pictures may be wanted."""
+        return self._ledger.counters.pages > 0
+
     def note(self, oid: int, sid: int, picture: str, icon: str) -> None:
         """A page is stored that names these addresses; '' for none."""
         if self.is_on and (picture or icon):
@@ -162,8 +167,12 @@ class PictureFinder(BackgroundTask):
         """Look for missing pictures when it is time, and few are planned."""
         if not self._pictures.is_on or self._slot.is_busy or len(self._pictures.urls) > MAX_PLANNED // 2:
             return
-        if time.monotonic() >= self._look_at_s:
+        if time.monotonic() < self._look_at_s:
+            return
+        if self._pictures.may_be_missing:
             self._slot.start(self.find())
+        else:
+            self._look_at_s = time.monotonic() + LOOK_S
 
     async def find(self) -> None:
         """Plan the pictures that are missing now."""

@@ -34,6 +34,8 @@ CAUTION = 2.0
 SLOT = np.uint32(SLOTS - 1)
 """Mask that gives the slot of a word."""
 _SLOT_BITS = 18
+_PIECE_SLOTS = 2**14
+"""Odds are recomputed in pieces: for intermediate arrays of this size, the system is not asked for memory each time."""
 MAX_POINTS = 4096
 """Links with known pages that `EmbeddingSimilarity` remembers: the latest."""
 SHRINKING = 1.0
@@ -90,7 +92,9 @@ class WordOdds:
 
     def refresh(self) -> None:
         """Recompute all odds: each was computed with the share of relevant pages at the time its word was last seen."""
-        self._odds = self._weigh(self._good, self._bad)
+        for at in range(0, SLOTS, _PIECE_SLOTS):
+            piece = slice(at, at + _PIECE_SLOTS)
+            self._odds[piece] = self._weigh(self._good[piece], self._bad[piece])
 
     def odds(self, words: Words) -> Values:
         """The log odds of each word, less those of any page."""
