@@ -502,6 +502,22 @@ def test_a_crawl_that_ends_answers_the_change_it_makes(
     assert made_by == [engine]
 
 
+def test_what_is_read_at_the_end_of_a_crawl(made: Collection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`at_end` is called while the database is still open: operations that read do not open it once more, and see
+    what the crawl has stored."""
+    collection = copied(made, tmp_path / "copy")
+    opened, read = [], list[Any]()
+    open_store = Store.open
+    monkeypatch.setattr(Store, "open", lambda *args, **options: opened.append(args) or open_store(*args, **options))
+    collection.crawl(
+        settings={"run.workers": -1},
+        at_end=lambda: read.extend((collection.dead_seeds(), collection.query("SELECT count(*) FROM runs")["rows"])),
+    )
+    assert len(opened) == 1
+    assert read == [collection.dead_seeds(), collection.query("SELECT count(*) FROM runs")["rows"]]
+    assert len(opened) > 1, "later, the database is opened again"
+
+
 def test_a_caller_of_an_earlier_version_gets_the_answer_alone(made: Collection, tmp_path: Path) -> None:
     """A portal that was started before an upgrade reads one line, and takes another one before it for no answer."""
     collection = copied(made, tmp_path / "copy")

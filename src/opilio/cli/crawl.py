@@ -183,12 +183,15 @@ def crawl(
     collection = _open_or_create(folder, inputs, {"query": query, "description": description}, config, changes)
     workers = on_ray(ray_address, max(0, collection.settings.run.workers)) if ray_address is not None else None
     _warn_without_contact(collection.settings)
+    dead: dict[str, Any] = {}
     with contextlib.ExitStack() as stack:
         portal_process = stack.enter_context(portal_alongside(folder, portal)) if portal is not None else None
         asks_in = folder if asks(collection.settings) else None
         with make_display(quiet=quiet, as_json=as_json, asks_in=asks_in) as display:
-            status = collection.crawl(on_tick=display.tick, retry_failed=retry_failed, recrawl=recrawl, workers=workers)
-        dead = collection.dead_seeds()
+            status = collection.crawl(
+                on_tick=display.tick, retry_failed=retry_failed, recrawl=recrawl, workers=workers,
+                at_end=lambda: dead.update(collection.dead_seeds()),
+            )  # fmt: skip
         if as_json:
             print_json("end", status, dead_seeds=dead)
         elif logs_json():

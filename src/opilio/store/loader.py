@@ -193,8 +193,12 @@ class Loader:
 
         Without `page_texts`, a document has only a text that the user gave or trimmed.
         """
-        parts = (", text := p.text", "coalesce(t.text, f.page.text)") if page_texts else ("", "t.text")
-        for piece in self._reader.stream(_TRAINING.format(page_text=parts[0], text=parts[1])):
+        if not page_texts:  # these are small: to stream them takes longer than to read them
+            rows = self._reader.query(_TRAINING.format(page_text="", text="t.text"), max_rows=2**20).rows
+            yield from map(TrainingRecord._make, rows)
+            return
+        sql = _TRAINING.format(page_text=", text := p.text", text="coalesce(t.text, f.page.text)")
+        for piece in self._reader.stream(sql):
             for row in zip(*(column.to_pylist() for column in piece.columns), strict=True):
                 yield TrainingRecord(*row)
 

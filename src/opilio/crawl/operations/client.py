@@ -129,6 +129,17 @@ class OperationClient:
     def __init__(self, folder: Path, settings: Settings) -> None:
         self.folder = folder
         self.settings = settings
+        self._store: Store | None = None
+        """Open already, for operations that read, while `reading_from` lasts."""
+
+    @contextlib.contextmanager
+    def reading_from(self, store: Store) -> Iterator[None]:
+        """Carry out operations that read on a database that this process has open, when no crawl runs any more."""
+        self._store = store
+        try:
+            yield
+        finally:
+            self._store = None
 
     def call(self, operation: Operation[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Have the running crawl carry out an operation, or do it here."""
@@ -158,6 +169,8 @@ class OperationClient:
     def _database_for(self, access: Access) -> AbstractContextManager[Store | None]:
         if access is STEERS:
             return contextlib.nullcontext()
+        if access is READS and self._store is not None:
+            return contextlib.nullcontext(self._store)
         return self.opened(read_only=access is READS)
 
     def opened(self, *, read_only: bool) -> AbstractContextManager[Store]:
