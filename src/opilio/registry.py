@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from functools import cache
+from typing import Any, Generic, TypeVar
 
 from opilio.errors import SettingsError
 
@@ -55,8 +56,17 @@ class Registry(Generic[T]):
         if self._loaded_entry_points:
             return
         self._loaded_entry_points = True
-        from importlib.metadata import entry_points  # noqa: PLC0415  (slow; built-in names need it not)
-
-        for point in entry_points(group=f"opilio.{self.kind}"):
+        for point in _entry_points().select(group=f"opilio.{self.kind}"):
             if point.name not in self._factories:
                 self._factories[point.name] = point.load()
+
+
+@cache
+def _entry_points() -> Any:
+    """The entry points of all installed packages: to search for those of one group takes as long.
+
+    Their type depends on the version of Python.
+    """
+    from importlib.metadata import entry_points  # noqa: PLC0415  (slow; built-in names need it not)
+
+    return entry_points()
