@@ -87,6 +87,8 @@ def anchor_stems(lines: str, language: str = "") -> Stems:
 
 def without_stop_phrases(stems: Stems, language: str = "") -> Stems:
     """The stems of all anchor texts except those that are a stop phrase as a whole."""
+    if not len(stems):  # as in most training documents, whose languages may have no page in the crawl
+        return np.zeros(0, np.uint32)
     phrases = stop_phrases(language)
     kept: list[int] = []
     link: list[int] = []
