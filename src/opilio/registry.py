@@ -9,7 +9,7 @@ A third-party package registers its own with an entry point in the group `opilio
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import cache
 from typing import Any, Generic, TypeVar
 
@@ -47,6 +47,10 @@ class Registry(Generic[T]):
         did_you_mean = f"Did you mean {near[0]!r}? " if near else ""
         kind = self.kind.replace("_", " ")
         raise SettingsError(f"unknown {kind} {name!r}", f"{did_you_mean}Known: {', '.join(sorted(self))}.")
+
+    def in_order(self, names: Container[str]) -> list[str]:
+        """Those of some names that are known by now, as they were registered; plug-ins are not searched for."""
+        return [name for name in self._factories if name in names]
 
     def __iter__(self) -> Iterator[str]:
         self._load_entry_points()
