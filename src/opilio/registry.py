@@ -9,8 +9,9 @@ A third-party package registers its own with an entry point in the group `opilio
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from collections.abc import Callable, Container, Iterator
+from functools import cache
+from typing import Any, Generic, TypeVar
 
 from opilio.errors import SettingsError
 
@@ -47,6 +48,10 @@ class Registry(Generic[T]):
         kind = self.kind.replace("_", " ")
         raise SettingsError(f"unknown {kind} {name!r}", f"{did_you_mean}Known: {', '.join(sorted(self))}.")
 
+    def in_order(self, names: Container[str]) -> list[str]:
+        """Those of some names that are known by now, as they were registered; plug-ins are not searched for."""
+        return [name for name in self._factories if name in names]
+
     def __iter__(self) -> Iterator[str]:
         self._load_entry_points()
         return iter(self._factories)
@@ -55,8 +60,17 @@ class Registry(Generic[T]):
         if self._loaded_entry_points:
             return
         self._loaded_entry_points = True
-        from importlib.metadata import entry_points  # noqa: PLC0415  (slow; built-in names need it not)
-
-        for point in entry_points(group=f"opilio.{self.kind}"):
+        for point in _entry_points().select(group=f"opilio.{self.kind}"):
             if point.name not in self._factories:
                 self._factories[point.name] = point.load()
+
+
+@cache
+def _entry_points() -> Any:
+    """The entry points of all installed packages: to search for those of one group takes as long.
+
+    Their type depends on the version of Python.
+    """
+    from importlib.metadata import entry_points  # noqa: PLC0415  (slow; built-in names need it not)
+
+    return entry_points()

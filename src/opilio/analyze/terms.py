@@ -217,9 +217,12 @@ class Vocabulary:
         return words
 
 
-def term_ids(text: str, language: str = "") -> list[int]:
-    """The hash codes of the terms in `text`, in order and with repeats, without stop words."""
-    numbers = Vocabulary().numbers(tokenize(text), language) & 0xFFFFFFFF
+def term_ids(text: str, language: str = "", vocabulary: Vocabulary | None = None) -> list[int]:
+    """The hash codes of the terms in `text`, in order and with repeats, without stop words.
+
+    A `vocabulary` used for several calls saves the time of learning the same words again.
+    """
+    numbers = (vocabulary or Vocabulary()).numbers(tokenize(text), language) & 0xFFFFFFFF
     return [number for number in numbers.tolist() if number]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from opilio.analyze.terms import term_ids
+from opilio.analyze.terms import Vocabulary, term_ids
 
 if TYPE_CHECKING:
     from opilio.features.classifier_input import Stems
@@ -87,6 +87,8 @@ def anchor_stems(lines: str, language: str = "") -> Stems:
 
 def without_stop_phrases(stems: Stems, language: str = "") -> Stems:
     """The stems of all anchor texts except those that are a stop phrase as a whole."""
+    if not len(stems):  # as in most training documents, whose languages may have no page in the crawl
+        return np.zeros(0, np.uint32)
     phrases = stop_phrases(language)
     kept: list[int] = []
     link: list[int] = []
@@ -106,7 +108,8 @@ def stop_phrases(language: str) -> frozenset[tuple[int, ...]]:
     # A bare page number leads to the next page of a list.
     phrases = [*_phrases(_ENGLISH), *map(str, range(100)), *(f"page {number}" for number in range(100))]
     phrases += _phrases(_OTHERS.get(language, ""))
-    return frozenset(tuple(term_ids(phrase, language)) for phrase in phrases) - {()}
+    vocabulary = Vocabulary()
+    return frozenset(tuple(term_ids(phrase, language, vocabulary)) for phrase in phrases) - {()}
 
 
 def _phrases(text: str) -> list[str]:

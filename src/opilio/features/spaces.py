@@ -76,7 +76,7 @@ SPACES: Registry[Callable[[ClassifySettings], Space]] = Registry("spaces")
 def make_space(spec: str, settings: ClassifySettings) -> Space:
     """The space called `spec`. The order of the parts of a combination does not matter."""
     parts = {name: SPACES.get(name) for name in map(str.strip, spec.split("+"))}
-    ordered = [parts[name](settings) for name in SPACES if name in parts]
+    ordered = [parts[name](settings) for name in SPACES.in_order(parts)]
     if len(ordered) == 1:
         return ordered[0]
     for space in ordered:
