@@ -10,8 +10,13 @@ import pytest
 from fetch_servers import WebServer
 from learn_webs import OwlWeb
 from opilio import Collection
+from opilio.crawl import asker
 from opilio.crawl.asker import ASK_AT_PAGES
 from opilio.crawl.watcher import Watcher
+from opilio.learn.asking import ask_round
+from opilio.learn.questions import UserQuestion
+from opilio.settings import Settings
+from opilio.store import Store
 from running_crawls import crawl_beside, wait_for
 
 
@@ -130,6 +135,30 @@ def test_a_skipped_question_trains_nothing(tmp_path: Path) -> None:
         finally:
             collection.stop()
             crawl.join()
+
+
+def test_a_crawl_with_nothing_to_ask_about_tries_ever_more_rarely(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A crawl from seeds alone has no model and no hits: it looks for questions a few times, not every ten pages."""
+    looks: list[int] = []
+
+    def look(store: Store, settings: Settings) -> list[UserQuestion]:
+        looks.append(len(store.query("FROM pages").rows))
+        return ask_round(store, settings)
+
+    monkeypatch.setattr(asker, "ask_round", look)
+    web = web_of()
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text(web.url("/owl/0"))
+    with WebServer(web.routes()) as server:
+        settings: dict[str, Any] = {
+            "fetch.connect_to": {"*": server.address}, "fetch.host_delay_s": 0.0, "fetch.in_flight": 1,
+            "run.workers": -1, "learn.synchronous": True, "search.index": False,
+        }  # fmt: skip
+        collection = Collection.create(tmp_path / "c", seeds=seeds, settings=settings)
+        assert collection.crawl().pages == 110
+    assert looks == [10, 20, 30, 45, 67, 100]
 
 
 def test_a_fall_of_the_harvest_asks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

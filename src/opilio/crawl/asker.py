@@ -41,7 +41,8 @@ ASK_HITS_AT_PAGES = 10
 TAKE_HITS_AT_PAGES = 25
 """Stored pages from which a crawl takes examples by itself: there must be some to choose from."""
 RETRY_PAGES = 10
-"""After a round for which no page was found, so many more pages are fetched before the next try."""
+"""After a round, at least so many more pages are fetched before the next try, and half as many as there are: a crawl
+that has nothing to ask about would read all its pages again and again."""
 
 _LOOK_AT_THEM = (
     """Look at them: opilio sql FOLDER "FROM training WHERE source = 'hit'"; opilio topics drop removes one"""
@@ -135,6 +136,10 @@ class Asker(BackgroundTask):
         settled = self.counts.answered + self.counts.skipped
         return not self.open and settled < self._passed * round_size(self._settings.learn.questions)
 
+    def _retry_later(self) -> None:
+        pages = self._absorber.counters.pages
+        self._retry_at_pages = pages + max(RETRY_PAGES, pages // 2)
+
     async def _ask(self) -> None:
         await self._commit()
         chosen = await asyncio.to_thread(ask_round, self._store, self._settings)
@@ -144,7 +149,7 @@ class Asker(BackgroundTask):
         elif chosen and self._labeller is not None:
             await self._label(self._labeller)
         self.counts = await asyncio.to_thread(count_questions, self._store)
-        self._retry_at_pages = self._absorber.counters.pages + RETRY_PAGES
+        self._retry_later()
 
     async def _label(self, labeller: Labeller) -> None:
         """Have the labeller answer, while the crawl goes on; say what went wrong, but the same only once."""
@@ -171,7 +176,7 @@ class Asker(BackgroundTask):
             await self._teacher.learn_soon(TrainingCause(TrainingReason.FEEDBACK, said), more_may_follow=False)
         elif not self.open and answers_left(self._settings, self.counts):
             await self._ask()
-        self._retry_at_pages = self._absorber.counters.pages + RETRY_PAGES
+        self._retry_later()
 
     async def take_last_hits(self, at_once: asyncio.Event) -> None:
         """At the end of a crawl: take hits now, however few pages there are to choose from. Waits for no labeller."""
@@ -199,6 +204,6 @@ class Asker(BackgroundTask):
 
     def _end(self, error: BaseException | None) -> None:
         if error is not None and not self._slot.is_cancelled:
-            self._retry_at_pages = self._absorber.counters.pages + RETRY_PAGES
+            self._retry_later()
             self._absorber.counters.add("rounds of questions that failed")
             self._absorber.notice("questions", f"no questions or hits could be chosen: {describe_error(error)}")
