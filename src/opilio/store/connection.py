@@ -119,7 +119,7 @@ class DatabaseFile:
         self.turn = threading.RLock()
         """Held by whoever changes anything."""
         self.edits = 0
-        """How often rows were changed otherwise than by a batch."""
+        """How often rows were changed otherwise than by a batch, or topics in any way."""
         self._connection: duckdb.DuckDBPyConnection | None = connection  # only ever used to make cursors
 
     @property
