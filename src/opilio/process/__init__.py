@@ -1,7 +1,7 @@
 """Child processes: how Opilio starts them, how it talks to them, and how they end.
 
 Work that holds the GIL for long, that may crash, or that must not share memory with the engine is done in a
-child process. `start` starts every one of them in the same way (`child.py`):
+child process. `start` starts them in the same way (`child.py`):
 
     child = start("opilio.crawl.worker_pool:work")  # MODULE:FUNCTION
     child.channel.send(b"a message")
